@@ -1,0 +1,17 @@
+"""The app's frame: page set-up, navigation and sidebar around the page that was asked for. No logic."""
+
+import streamlit as st
+from ui.sidebar import draw_sidebar
+
+from ui import nav, theme
+
+nav.configure_page()
+nav.mark_shell_ready()
+
+LOGOS = {"light": "logo.svg", "dark": "logo-dark.svg"}
+st.logo(str(nav.STATIC / LOGOS[theme.mode()]), icon_image=nav.ICON)
+
+page = st.navigation(nav.build_pages())
+with st.sidebar:
+    draw_sidebar()
+page.run()

@@ -1,0 +1,114 @@
+"""Memory Inspector's engine: what an LLM agent remembers, with every decision on record.
+
+from memory_core import ChatMessage, FactExtractionMemoryBlock, Memory, StaticMemoryBlock
+
+memory = Memory.from_defaults(
+    session_id="demo",
+    token_limit=4000,
+    memory_blocks=[
+        StaticMemoryBlock(name="core_info", static_content="My name is Logan."),
+        FactExtractionMemoryBlock(name="facts", priority=1),
+    ],
+)
+memory.put(ChatMessage(role="user", content="I am allergic to nuts."))
+print(memory.build_context("What can I eat?").explain())
+"""
+
+from memory_core.blocks import (
+    BaseMemoryBlock,
+    FactExtractionMemoryBlock,
+    StaticMemoryBlock,
+    VectorMemoryBlock,
+)
+from memory_core.config import MemoryConfig, Settings, lint
+from memory_core.context import Context
+from memory_core.errors import (
+    ConfigError,
+    ConflictError,
+    ContextOverflowError,
+    EmbedderError,
+    FormatError,
+    MemoryInspectorError,
+    MessageError,
+    ModelAnswerError,
+    ModelError,
+    ModelKeyError,
+    ModelRateLimitError,
+    ModelRequestError,
+    ModelTimeoutError,
+    ModelUnreachableError,
+    NotFoundError,
+    StoreError,
+    VectorIndexError,
+)
+from memory_core.events import Event, EventRecord
+from memory_core.memory import Memory, Receipt, Status, delete_session, sessions
+from memory_core.messages import (
+    ChatMessage,
+    FilePart,
+    ImagePart,
+    MessageRole,
+    MessageStatus,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+)
+from memory_core.planning.rendering import InsertMethod
+from memory_core.services import Services
+from memory_core.store.database import Database
+
+# LlamaIndex's names for the same values, so that code written for it only changes its imports.
+TextBlock = TextPart
+ImageBlock = ImagePart
+ThinkingBlock = ThinkingPart
+ToolCallBlock = ToolCallPart
+
+__all__ = [
+    "BaseMemoryBlock",
+    "ChatMessage",
+    "ConfigError",
+    "ConflictError",
+    "Context",
+    "ContextOverflowError",
+    "Database",
+    "EmbedderError",
+    "Event",
+    "EventRecord",
+    "FactExtractionMemoryBlock",
+    "FilePart",
+    "FormatError",
+    "ImageBlock",
+    "ImagePart",
+    "InsertMethod",
+    "Memory",
+    "MemoryConfig",
+    "MemoryInspectorError",
+    "MessageError",
+    "MessageRole",
+    "MessageStatus",
+    "ModelAnswerError",
+    "ModelError",
+    "ModelKeyError",
+    "ModelRateLimitError",
+    "ModelRequestError",
+    "ModelTimeoutError",
+    "ModelUnreachableError",
+    "NotFoundError",
+    "Receipt",
+    "Services",
+    "Settings",
+    "StaticMemoryBlock",
+    "Status",
+    "StoreError",
+    "TextBlock",
+    "TextPart",
+    "ThinkingBlock",
+    "ThinkingPart",
+    "ToolCallBlock",
+    "ToolCallPart",
+    "VectorIndexError",
+    "VectorMemoryBlock",
+    "delete_session",
+    "lint",
+    "sessions",
+]

@@ -1,0 +1,21 @@
+"""Memory blocks: the base every one extends, and the built-in ones."""
+
+from typing import Any
+
+from memory_core.blocks.base import BaseMemoryBlock
+from memory_core.blocks.facts import FactExtractionMemoryBlock
+from memory_core.blocks.static import StaticMemoryBlock
+from memory_core.blocks.vector import VectorMemoryBlock
+
+BUILT_IN: dict[str, type[BaseMemoryBlock[Any]]] = {
+    block.kind: block for block in (StaticMemoryBlock, FactExtractionMemoryBlock, VectorMemoryBlock)
+}
+"""Blocks that can be made from their stored settings alone."""
+
+__all__ = [
+    "BUILT_IN",
+    "BaseMemoryBlock",
+    "FactExtractionMemoryBlock",
+    "StaticMemoryBlock",
+    "VectorMemoryBlock",
+]

@@ -1,0 +1,380 @@
+"""What a memory block is: the base of the built-in ones and of every custom one.
+
+A custom block declares its state as fields and overrides the reference's hooks, async or not:
+
+    class MentionCounter(BaseMemoryBlock[str]):
+        mention_name: str = "Logan"
+        mention_count: int = 0
+
+        async def _aget(self, messages=None, **kwargs) -> str: ...
+        async def _aput(self, messages) -> None: ...
+        async def atruncate(self, content, tokens_to_truncate) -> str | None: ...
+
+(`_get`, `_put` and `truncate` are the same without `async`.) The engine loads those fields before
+each call and saves them in the transaction that acknowledges a delivery, so a failed or repeated
+call leaves no trace in them. A block with effects outside takes `delivery_id` as a second argument
+of its put hook, and makes those effects idempotent by it.
+"""
+
+import inspect
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+from memory_core import loop
+from memory_core.errors import ConfigError, MemoryInspectorError
+from memory_core.events import BlockStateSaved, Event
+from memory_core.messages import ChatMessage, Part, TextPart, content_hash, message_text
+from memory_core.models.base import ModelCall
+from memory_core.planning.context import QUEUE, Truncation
+from memory_core.planning.rendering import neutralise
+from memory_core.services import Services
+from memory_core.store.blocks import update_block
+from memory_core.store.database import Database
+from memory_core.store.messages import StoredMessage
+from memory_core.store.writing import Writing, session_scope, user_scope
+from memory_core.tokens import TokenCounter
+
+T = TypeVar("T")
+
+DeliverOn = Literal["flush", "turn", "session_end"]
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """The smallest thing of a block's content that is cut whole."""
+
+    ref: str
+    """What it is, as events name it: `f12` fact 12, `v7` stored turn 7, `s3` revision 3 of a
+    static text, `c<hash>` content of a custom block, kept in the content store."""
+    words: str
+    """What counts as content: without markup."""
+    parts: tuple[Part, ...] = ()
+    """As it stands in the memory section."""
+    messages: tuple[ChatMessage, ...] = ()
+    """For a custom block that returns messages: they go in front of the queue instead."""
+    tokens: int | None = None
+    """Tokens of `words`, where they were counted before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a block would put into one context."""
+
+    items: tuple[Item, ...] = ()
+    cut_order: tuple[int, ...] = ()
+    """Indexes of items, first to be cut first; empty: all or nothing."""
+    events: tuple[Event, ...] = ()
+    """What happened while reading, to be recorded with the context."""
+    keep: tuple[str, ...] = ()
+    """Words that the events name, for the content store."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a block may look at while it is read. Reading changes nothing."""
+
+    session_id: str
+    user_id: str | None
+    database: Database
+    counter: TokenCounter
+    services: Services
+    queue: tuple[ChatMessage, ...]
+    """Active messages, oldest first, without pinned ones."""
+    queue_seqs: frozenset[int]
+    input: str | None
+    """The words the context is built for; None: the latest user message of the queue counts."""
+    messages: tuple[ChatMessage, ...]
+    """What a custom block's get hook is given: the queue, and the input as a user message."""
+    names: tuple[str, ...] = ()
+    """Names of all blocks: text must not pose as one of their elements."""
+    arguments: dict[str, Any] = field(default_factory=dict)
+    """Further keyword arguments of `get`."""
+
+    @property
+    def question(self) -> str:
+        """The input, or the latest user message; empty when there is neither."""
+        if self.input is not None:
+            return self.input
+        texts = (message_text(message) for message in reversed(self.queue) if message.role == "user")
+        return next(texts, "")
+
+    def safe(self, text: str) -> str:
+        """The text as it may stand inside the memory section."""
+        return neutralise(text, self.names)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Messages that are due to a block: one delivery, or several consecutive ones."""
+
+    deliveries: tuple[int, ...]
+    messages: tuple[StoredMessage, ...]
+    session_id: str
+    user_id: str | None
+    database: Database
+    counter: TokenCounter
+    services: Services
+    state: str | None
+    """A custom block's stored fields, as JSON."""
+
+    @property
+    def delivery_id(self) -> str:
+        """The same for every attempt at these deliveries."""
+        return f"{self.session_id}/{'+'.join(str(id) for id in self.deliveries)}"
+
+
+class Learned(Protocol):
+    """What a block made of a batch, not yet stored."""
+
+    calls: tuple[ModelCall, ...]
+
+    def save(self, w: Writing) -> None:
+        """Store it; runs inside the transaction that acknowledges the deliveries."""
+        ...
+
+    def committed(self) -> None:
+        """Called once that transaction is committed."""
+        ...
+
+
+class Nothing:
+    """Nothing was learned."""
+
+    calls: tuple[ModelCall, ...] = ()
+
+    def save(self, w: Writing) -> None:
+        return None
+
+    def committed(self) -> None:
+        return None
+
+
+class BaseMemoryBlock(BaseModel, Generic[T]):
+    """A named piece of long-term memory.
+
+    Raises:
+        ConfigError: a setting is impossible; the message shows it.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, validate_assignment=True)
+
+    kind: ClassVar[str] = "custom"
+    """What charts and words on screen go by: `static`, `facts`, `vector`, `custom`, ..."""
+
+    name: str
+    description: str | None = None
+    priority: int = 0
+    """0: never cut. Of the rest, which number is cut first is the memory's `truncation_order`."""
+    accept_short_term_memory: bool = True
+    """Is the block given what leaves the queue?"""
+    deliver_on: DeliverOn = "flush"
+    truncation: Truncation = "trim"
+    enabled: bool = True
+    """A block that is off receives nothing and is in no context."""
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            where = ".".join(str(step) for step in first["loc"])
+            raise ConfigError(
+                f"{type(self).__name__}: {where} cannot be {first.get('input')!r}: {first['msg']}"
+            ) from error
+        _check(self)
+
+    # -- hooks of custom blocks, in the reference's names ------------------------------------------
+
+    async def _aget(self, messages: Sequence[ChatMessage] | None = None, **kwargs: Any) -> T:
+        """The content: a text, a list of parts, or a list of messages; empty for nothing."""
+        return self._get(messages, **kwargs)
+
+    async def _aput(self, messages: Sequence[ChatMessage]) -> None:
+        """Learn from messages that left the queue."""
+        self._put(messages)
+
+    async def atruncate(self, content: T, tokens_to_truncate: int) -> T | None:
+        """Content shorter by at least that many tokens; None to drop it."""
+        return self.truncate(content, tokens_to_truncate)
+
+    def _get(self, messages: Sequence[ChatMessage] | None = None, **kwargs: Any) -> T:
+        raise NotImplementedError(f"{type(self).__name__} must define _aget or _get")
+
+    def _put(self, messages: Sequence[ChatMessage]) -> None:
+        raise NotImplementedError(f"{type(self).__name__} must define _aput or _put")
+
+    def truncate(self, content: T, tokens_to_truncate: int) -> T | None:
+        return None
+
+    # -- what the engine calls; built-in blocks override these -------------------------------------
+
+    @property
+    def type(self) -> str:
+        """How the block is stored and found again: the import path of its class, or a built-in kind."""
+        return f"{type(self).__module__}.{type(self).__qualname__}"
+
+    def settings(self) -> dict[str, Any]:
+        """The configuration as JSON values; what the app may change."""
+        return self.model_dump(mode="json", include=set(BaseMemoryBlock.model_fields))
+
+    def apply(self, settings: dict[str, Any]) -> None:
+        """Take over stored settings."""
+        for name, value in settings.items():
+            if name != "name" and name in type(self).model_fields:
+                setattr(self, name, value)
+        _check(self)
+
+    def read(self, reading: Reading, state: str | None) -> Content:
+        """What the block would put into this context."""
+        block = self._with_state(state)
+        content = loop.run(block._aget(list(reading.messages), session_id=reading.session_id, **reading.arguments))
+        return as_content(content, reading)
+
+    def learn(self, batch: Batch) -> Learned:
+        """Work through a batch: slow, may fail, stores nothing."""
+        block = self._with_state(batch.state)
+        messages = [
+            message.message.model_copy(
+                update={"additional_kwargs": {**message.message.additional_kwargs, "session_id": batch.session_id}}
+            )
+            for message in batch.messages
+        ]
+        put: Callable[..., Any] = block._aput
+        takes_id = "delivery_id" in inspect.signature(put).parameters
+        loop.run(put(messages, **({"delivery_id": batch.delivery_id} if takes_id else {})))
+        return _LearnedState(self, block)
+
+    def shorten(self, content: Content, tokens: int, reading: Reading, state: str | None) -> Content | None:
+        """The block's own truncation; None where it has none, an empty content to drop it."""
+        if type(self).atruncate is BaseMemoryBlock.atruncate and type(self).truncate is BaseMemoryBlock.truncate:
+            return None
+        original = from_content(content)
+        shorter = loop.run(self._with_state(state).atruncate(original, tokens))
+        return Content() if shorter is None else as_content(shorter, reading)
+
+    # -- state ------------------------------------------------------------------------------------
+
+    def state_json(self) -> str:
+        """The declared fields as JSON; what JSON cannot hold is left out (see `unsaved_fields`)."""
+        values = {}
+        for name in self._declared():
+            dumped = _as_json(getattr(self, name))
+            if dumped is not None:
+                values[name] = json.loads(dumped)
+        return json.dumps(values, ensure_ascii=False, sort_keys=True)
+
+    def unsaved_fields(self) -> tuple[str, ...]:
+        """Declared fields that are wiring, not state: JSON cannot hold them."""
+        return tuple(name for name in self._declared() if _as_json(getattr(self, name)) is None)
+
+    def take_state(self, state: str | None) -> None:
+        """Set the declared fields to stored values."""
+        if state is None:
+            return
+        for name, value in json.loads(state).items():
+            if name in type(self).model_fields:
+                setattr(self, name, value)
+
+    def _declared(self) -> list[str]:
+        own = set(type(self).model_fields) - set(BaseMemoryBlock.model_fields)
+        return sorted(name for name in own if not type(self).model_fields[name].exclude)
+
+    def _with_state(self, state: str | None) -> "BaseMemoryBlock[T]":
+        copy = self.model_copy()
+        copy.take_state(state if state is not None else self.state_json())
+        return copy
+
+
+class _LearnedState:
+    """A custom block after its put hook: its fields are what it learned."""
+
+    calls: tuple[ModelCall, ...] = ()
+
+    def __init__(self, original: BaseMemoryBlock[Any], after: BaseMemoryBlock[Any]) -> None:
+        self._original = original
+        self._state = after.state_json()
+        self._unsaved = after.unsaved_fields()
+
+    def save(self, w: Writing) -> None:
+        content = w.keep(self._state)
+        update_block(w, self._original.name, state=content)
+        w.record(BlockStateSaved(block=self._original.name, content=content, unsaved_fields=self._unsaved))
+
+    def committed(self) -> None:
+        self._original.take_state(self._state)
+
+
+def as_content(value: Any, reading: Reading) -> Content:
+    """What a custom block returned, as content: one item that is cut whole.
+
+    Raises:
+        ConfigError: it is neither text nor a list of parts nor a list of messages.
+    """
+    if not value:
+        return Content()
+    if isinstance(value, str):
+        value = [TextPart(text=value)]
+    items = list(value) if isinstance(value, list | tuple) else [value]
+    if all(isinstance(item, ChatMessage) for item in items):
+        stored = json.dumps({"messages": [message.to_json() for message in items]}, ensure_ascii=False)
+    elif all(isinstance(item, BaseModel) and hasattr(item, "type") for item in items):
+        stored = json.dumps({"parts": [part.model_dump(exclude_none=True) for part in items]}, ensure_ascii=False)
+    else:
+        kinds = ", ".join(sorted({type(item).__name__ for item in items}))
+        raise ConfigError(f"a block must return text, a list of parts or a list of messages, not {kinds}")
+    return Content(items=(stored_item(f"c{content_hash(stored)}", stored, reading.safe),), keep=(stored,))
+
+
+def stored_item(ref: str, stored: str, safe: Callable[[str], str]) -> Item:
+    """A custom block's content from the text it is kept as."""
+    data = json.loads(stored)
+    if "messages" in data:
+        messages = tuple(ChatMessage.from_json(text) for text in data["messages"])
+        return Item(ref=ref, words="\n".join(message_text(message) for message in messages), messages=messages)
+    parts = ChatMessage(parts=data["parts"]).parts
+    words = "\n".join(part.text for part in parts if isinstance(part, TextPart))
+    shown = tuple(TextPart(text=safe(part.text)) if isinstance(part, TextPart) else part for part in parts)
+    return Item(ref=ref, words=words, parts=shown)
+
+
+def from_content(content: Content) -> Any:
+    """Content in the form a custom block returned it."""
+    if any(item.messages for item in content.items):
+        return [message for item in content.items for message in item.messages]
+    parts = [part for item in content.items for part in item.parts]
+    if all(isinstance(part, TextPart) for part in parts):
+        return "\n".join(part.text for part in parts if isinstance(part, TextPart))
+    return parts
+
+
+def scope_of(scope: str, session_id: str, user_id: str | None, block: str) -> str:
+    """Whose memory it is.
+
+    Raises:
+        ConfigError: it is the user's, and there is no user.
+    """
+    if scope == "session":
+        return session_scope(session_id)
+    if not user_id:
+        raise ConfigError(f'the block "{block}" belongs to the user: give the memory a user_id')
+    return user_scope(user_id)
+
+
+def _check(block: BaseMemoryBlock[Any]) -> None:
+    if not block.name.strip():
+        raise ConfigError(f"a block needs a name, not {block.name!r}")
+    if block.name in (QUEUE, "memory") or any(mark in block.name for mark in "<>\n"):
+        raise ConfigError(f"a block cannot be called {block.name!r}: choose a name without < > and line breaks")
+    if block.priority < 0:
+        raise ConfigError(f"priority must be 0 (never cut) or more, not {block.priority} (block {block.name!r})")
+
+
+def _as_json(value: Any) -> str | None:
+    try:
+        return TypeAdapter(Any).dump_json(value).decode()
+    except (ValueError, TypeError, MemoryInspectorError):
+        return None

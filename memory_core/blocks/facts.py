@@ -1,0 +1,287 @@
+"""A block that keeps facts: found by a model or by the offline rules, compared, condensed, cut one by one."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from memory_core.blocks.base import BaseMemoryBlock, Batch, Content, Item, Learned, Nothing, Reading, scope_of
+from memory_core.errors import ConfigError, ConflictError
+from memory_core.events import CondensingRefused, FactsCondensed, FactsExtracted, ranges
+from memory_core.messages import MessageRole, TextPart
+from memory_core.models.base import Condensation, ExtractedFact, FactExtractor, ModelCall
+from memory_core.planning.facts import (
+    AdditionPlan,
+    CondensePlan,
+    FoundFact,
+    KnownFact,
+    ShorterFact,
+    condense_target,
+    plan_additions,
+    plan_condensing,
+    relevance,
+)
+from memory_core.store.facts import (
+    Fact,
+    NewFact,
+    add_fact,
+    change_state,
+    confirm_fact,
+    read_facts,
+    scope_revision,
+)
+from memory_core.store.log import read_events
+from memory_core.store.writing import Writing
+from memory_core.text import stems
+
+
+class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
+    """Facts learned from messages, each with its source, state and history in the database.
+
+    `llm` is a chat model, or any `FactExtractor`; without one the offline rules extract. `facts`
+    are texts to start from; after a delivery the field mirrors the active facts.
+    """
+
+    kind: ClassVar[str] = "facts"
+
+    name: str = "ExtractedFacts"
+    llm: Any = Field(default=None, exclude=True)
+    facts: list[str] = Field(default_factory=list)
+    max_facts: int = 50
+    """Above this many active facts the list is condensed."""
+    scope: Literal["session", "user"] = "session"
+    """Whose facts they are. The user's are read in every session of theirs, and come from their own words only."""
+
+    def __init__(self, **values: Any) -> None:
+        super().__init__(**values)
+        if self.max_facts < 1:
+            raise ConfigError(f"max_facts must be at least 1, not {self.max_facts} (block {self.name!r})")
+
+    @property
+    def type(self) -> str:
+        return self.kind
+
+    def settings(self) -> dict[str, Any]:
+        return super().settings() | {"max_facts": self.max_facts, "scope": self.scope}
+
+    def extractor(self, batch: Batch) -> FactExtractor:
+        """What finds the facts: the block's own, a model wrapped as one, or the offline rules."""
+        if self.llm is None:
+            return batch.services.extractor
+        if isinstance(self.llm, FactExtractor):
+            return self.llm
+        from memory_core.models.extraction import ModelExtractor
+
+        return ModelExtractor(self.llm)
+
+    def read(self, reading: Reading, state: str | None) -> Content:
+        scope = scope_of(self.scope, reading.session_id, reading.user_id, self.name)
+        with reading.database.read() as connection:
+            facts = read_facts(connection, scope, self.name)
+        items = tuple(_item(fact, reading) for fact in facts)
+        return Content(items=items, cut_order=cut_order(facts, reading.question))
+
+    def learn(self, batch: Batch) -> Learned:
+        scope = scope_of(self.scope, batch.session_id, batch.user_id, self.name)
+        heard = [
+            message
+            for message in batch.messages
+            if message.message.role is MessageRole.USER or (self.scope == "session" and not message.pinned)
+        ]
+        if not heard:
+            return Nothing()
+        with batch.database.read() as connection:
+            before = scope_revision(connection, scope, self.name)
+            known = read_facts(connection, scope, self.name, states=("active", "proposed", "rejected"))
+            refused = read_events(
+                connection,
+                batch.session_id,
+                kinds=("condensing_refused",),
+                block=self.name,
+                limit=1,
+                newest_first=True,
+            )
+        extractor = self.extractor(batch)
+        active = [fact for fact in known if fact.state == "active"]
+        extraction = extractor.extract([m.message for m in heard], known=[fact.text for fact in active])
+        found = extraction.facts
+        plan = plan_additions(
+            [KnownFact(f.id, f.text, f.slot, f.pinned, f.state == "rejected") for f in known],
+            [FoundFact(fact.text, fact.slot) for fact in found],
+        )
+        learned = _LearnedFacts(self, scope, before, batch, extractor.name, known, found, plan)
+        learned.seqs = tuple(message.seq for message in heard)
+        learned.calls = extraction.calls
+        total = len(active) + len(plan.add)
+        if total > self.max_facts and not _refused_lately(refused, total, self.max_facts):
+            self._condense(learned, extractor, active)
+        return learned
+
+    def _condense(self, learned: "_LearnedFacts", extractor: FactExtractor, active: list[Fact]) -> None:
+        # Facts not stored yet have no id: they go by the negative of their place among the found.
+        known = [KnownFact(fact.id, fact.text, pinned=fact.pinned) for fact in active]
+        known += [KnownFact(-1 - a.index, learned.found[a.index].text) for a in learned.plan.add]
+        pinned = [index for index, fact in enumerate(known) if fact.pinned]
+        target = condense_target(self.max_facts)
+        shorter = extractor.condense([fact.text for fact in known], pinned=pinned, target=target)
+        learned.calls += shorter.calls
+        learned.shorter = shorter
+        learned.condense = plan_condensing(
+            known,
+            [
+                ShorterFact(f.text, f.category, tuple(known[i].id for i in f.stands_for if 0 <= i < len(known)))
+                for f in shorter.facts
+            ],
+            max_facts=self.max_facts,
+        )
+
+
+class _LearnedFacts:
+    """Found facts with the decision on each; what `FactExtractionMemoryBlock.learn` gives."""
+
+    def __init__(
+        self,
+        block: FactExtractionMemoryBlock,
+        scope: str,
+        before: tuple[int, int],
+        batch: Batch,
+        extractor: str,
+        known: list[Fact],
+        found: tuple[ExtractedFact, ...],
+        plan: AdditionPlan,
+    ) -> None:
+        self.block, self.scope, self.before, self.batch = block, scope, before, batch
+        self.extractor, self.known, self.found, self.plan = extractor, known, found, plan
+        self.calls: tuple[ModelCall, ...] = ()
+        self.seqs: tuple[int, ...] = ()
+        self.shorter: Condensation | None = None
+        self.condense: CondensePlan | None = None
+        self._texts: list[str] = []
+
+    def save(self, w: Writing) -> None:
+        if scope_revision(w.connection, self.scope, self.block.name) != self.before:
+            raise ConflictError("The facts were changed while new ones were being extracted. They are compared again.")
+        known = {fact.id: fact for fact in self.known}
+        w.record(
+            FactsExtracted(
+                block=self.block.name,
+                extractor=self.extractor,
+                seqs=ranges(self.seqs),
+                found=len(self.found),
+                added=len(self.plan.add),
+                confirmed=len(self.plan.confirm),
+                held_back=len(self.plan.held_back),
+            )
+        )
+        for same in self.plan.confirm:
+            sources = self._sources(self.found[same.index])
+            confirm_fact(w, known[same.fact], similarity=same.similarity, sources=sources)
+        ids = {}
+        for addition in self.plan.add:
+            fact = self.found[addition.index]
+            new = NewFact(
+                text=fact.text,
+                tokens=self.batch.counter.text(fact.text),
+                category=fact.category,
+                slot=fact.slot,
+                sources=self._sources(fact),
+                conflicts_with=addition.conflicts_with,
+            )
+            ids[-1 - addition.index] = add_fact(w, self.scope, self.block.name, new)
+        if self.condense is not None:
+            self._save_condensed(w, ids)
+        self._texts = [fact.text for fact in read_facts_within(w, self.scope, self.block.name)]
+
+    def committed(self) -> None:
+        self.block.facts = self._texts
+
+    def _save_condensed(self, w: Writing, new_ids: dict[int, int]) -> None:
+        plan, shorter = self.condense, self.shorter
+        assert plan is not None
+        assert shorter is not None
+        name = self.block.name
+        facts = {fact.id: fact for fact in read_facts_within(w, self.scope, name)}
+        if plan.refused:
+            w.record(
+                CondensingRefused(
+                    block=name,
+                    extractor=self.extractor,
+                    facts=len(facts),
+                    max_facts=self.block.max_facts,
+                    reason=plan.refused,
+                )
+            )
+            return
+
+        def real(id: int) -> int:
+            return new_ids.get(id, id)
+
+        def add(index: int, sources: Sequence[int]) -> int:
+            text = shorter.facts[index].text
+            own = {seq for id in sources for session, seq in facts[id].sources if session == w.session.id}
+            new = NewFact(
+                text=text,
+                tokens=self.batch.counter.text(text),
+                category=shorter.facts[index].category,
+                sources=tuple(sorted(own)),
+                origin="condensed",
+            )
+            return add_fact(w, self.scope, name, new)
+
+        kept = tuple(real(id) for id in plan.kept)
+        merged = []
+        for sources, index in plan.merged:
+            ids = tuple(real(id) for id in sources)
+            into = ids[0] if ids[0] in kept else add(index, ids)
+            for id in ids:
+                if id != into:
+                    change_state(w, facts[id], "superseded", by=into, actor="engine")
+            merged.append((ids, into))
+        vanished = tuple(real(id) for id in plan.vanished)
+        for id in vanished:
+            change_state(w, facts[id], "superseded", reason="left out when facts were condensed", actor="engine")
+        added = tuple(add(index, ()) for index in plan.new)
+        w.record(
+            FactsCondensed(
+                block=name,
+                extractor=self.extractor,
+                before=len(facts),
+                after=len(shorter.facts),
+                kept=kept,
+                merged=tuple(merged),
+                vanished=vanished,
+                new=added,
+            )
+        )
+
+    def _sources(self, fact: ExtractedFact) -> tuple[int, ...]:
+        """Where it was said; the whole batch where the extractor could not tell."""
+        if fact.source is not None and 0 <= fact.source < len(self.seqs):
+            return (self.seqs[fact.source],)
+        return self.seqs
+
+
+def cut_order(facts: Sequence[Fact], question: str) -> tuple[int, ...]:
+    """First to be cut first: unpinned before pinned, least relevant to the question, oldest confirmed."""
+    query = frozenset(stems(question))
+    ranks = [
+        (fact.pinned, relevance(fact.text, query), fact.confirmed_at, fact.id, index)
+        for index, fact in enumerate(facts)
+    ]
+    return tuple(rank[-1] for rank in sorted(ranks))
+
+
+def read_facts_within(w: Writing, scope: str, block: str) -> list[Fact]:
+    """Active facts as the open transaction sees them, words included."""
+    w.flush_contents()
+    return read_facts(w.connection, scope, block)
+
+
+def _item(fact: Fact, reading: Reading) -> Item:
+    text = TextPart(text=f"<fact>{reading.safe(fact.text)}</fact>")
+    return Item(ref=f"f{fact.id}", words=fact.text, parts=(text,), tokens=fact.tokens)
+
+
+def _refused_lately(refused: Sequence[Any], total: int, max_facts: int) -> bool:
+    """After a refusal the model is asked again only once the list has grown by a tenth."""
+    return bool(refused) and total < refused[0].event.facts + max(1, max_facts // 10)

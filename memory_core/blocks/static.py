@@ -1,0 +1,64 @@
+"""A block whose words a person wrote. It learns nothing and is cut whole."""
+
+import json
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from pydantic import TypeAdapter
+
+from memory_core.blocks.base import BaseMemoryBlock, Batch, Content, Item, Learned, Nothing, Reading
+from memory_core.messages import Part, TextPart
+
+_PARTS: TypeAdapter[tuple[Part, ...]] = TypeAdapter(tuple[Part, ...])
+
+
+class StaticMemoryBlock(BaseMemoryBlock[str]):
+    """Text, or parts, that stand in every context.
+
+    The text is versioned per session: what the app or `Memory.edit_block` saved last is what is read.
+    """
+
+    kind: ClassVar[str] = "static"
+
+    name: str = "StaticContent"
+    static_content: str | tuple[Part, ...]
+
+    @property
+    def type(self) -> str:
+        return self.kind
+
+    @property
+    def text(self) -> str:
+        """The content as the one text it is stored as."""
+        return encode(self.static_content)
+
+    def read(self, reading: Reading, state: str | None) -> Content:
+        return static_content(self.static_content if state is None else decode(state), state or self.text, reading)
+
+    def learn(self, batch: Batch) -> Learned:
+        return Nothing()
+
+    def _declared(self) -> list[str]:
+        return []
+
+
+def static_content(content: str | tuple[Part, ...], stored: str, reading: Reading) -> Content:
+    """One item, named by the hash of its text."""
+    from memory_core.messages import content_hash
+
+    parts: Sequence[Any] = (TextPart(text=content),) if isinstance(content, str) else content
+    safe = tuple(TextPart(text=reading.safe(p.text)) if isinstance(p, TextPart) else p for p in parts)
+    words = "\n".join(part.text for part in parts if isinstance(part, TextPart))
+    return Content(items=(Item(ref=f"s{content_hash(stored)}", words=words, parts=safe),))
+
+
+def encode(content: str | tuple[Part, ...]) -> str:
+    """Static content as one text: itself, or its parts as JSON behind a mark no text starts with."""
+    if isinstance(content, str):
+        return content
+    return "\x01" + json.dumps(_PARTS.dump_python(content, mode="json", exclude_none=True), ensure_ascii=False)
+
+
+def decode(stored: str) -> str | tuple[Part, ...]:
+    """What `encode` wrote."""
+    return _PARTS.validate_json(stored[1:]) if stored.startswith("\x01") else stored

@@ -1,0 +1,275 @@
+"""A block that stores turns with their vectors and brings back those that fit the question."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from memory_core.blocks.base import BaseMemoryBlock, Batch, Content, Item, Learned, Nothing, Reading
+from memory_core.errors import ConfigError, EmbedderError, VectorIndexError
+from memory_core.events import Retrieved, VectorsStored, expand, ranges
+from memory_core.messages import MessageRole, TextPart, content_hash, message_text
+from memory_core.models.base import Embedder, ModelCall
+from memory_core.planning.retrieval import RetrievalPlan, Signals, plan_retrieval
+from memory_core.services import Services
+from memory_core.store.messages import StoredMessage, read_messages
+from memory_core.store.vectors import DatabaseVectors, NewNode, Node, add_nodes, collection_name, read_nodes
+from memory_core.store.writing import Writing
+from memory_core.vectors.base import Vector, VectorIndex
+from memory_core.vectors.keyword import KeywordIndex
+
+VECTOR_WEIGHT = 0.85
+KEYWORD_WEIGHT = 0.15
+"""Equal weights halve the first-place recall on questions asked in other words; a small share still
+lifts exact names and numbers."""
+
+QUESTION_WEIGHT = 0.8
+"""Share of the latest user input in the query; the rest is the messages before it."""
+
+MOST_RECORDED = 50
+"""Candidates kept in an event; the rest only as counts."""
+
+LEAST_CANDIDATES = 50
+"""Nearest vectors asked of the index, however few results are wanted."""
+
+
+class VectorMemoryBlock(BaseMemoryBlock[str]):
+    """Stored turns, found again by meaning and by keyword.
+
+    A user message and the replies to it are one unit (`unit="turn"`), or everything that left the
+    queue together (`unit="batch"`). `vector_store` is a `VectorIndex`, `embed_model` an `Embedder`;
+    without them the memory's own are used.
+    """
+
+    kind: ClassVar[str] = "vector"
+
+    name: str = "RetrievedMessages"
+    vector_store: Any = Field(default=None, exclude=True)
+    embed_model: Any = Field(default=None, exclude=True)
+    similarity_top_k: int = 2
+    """Most turns brought back for one context."""
+    retrieval_context_window: int = 5
+    """Messages that make up the query, the latest user input among them and weighing most; 1: it alone."""
+    similarity_threshold: float | None = None
+    """Least fused score, 0 to 1; None: no threshold."""
+    vector_weight: float = VECTOR_WEIGHT
+    """Share of the vector score in the fused one; 0 switches vector search off."""
+    keyword_weight: float = KEYWORD_WEIGHT
+    """Share of the keyword score; 0 switches keyword search off."""
+    unit: Literal["turn", "batch"] = "turn"
+
+    def __init__(self, **values: Any) -> None:
+        super().__init__(**values)
+        self._check_settings()
+
+    @property
+    def type(self) -> str:
+        return self.kind
+
+    def settings(self) -> dict[str, Any]:
+        own = set(VectorMemoryBlock.model_fields) - set(BaseMemoryBlock.model_fields)
+        return super().settings() | self.model_dump(mode="json", include=own)
+
+    def apply(self, settings: dict[str, Any]) -> None:
+        super().apply(settings)
+        self._check_settings()
+
+    def _check_settings(self) -> None:
+        if self.retrieval_context_window < 1:
+            raise ConfigError(
+                f"retrieval_context_window must be at least 1 message, not {self.retrieval_context_window}"
+            )
+        # Top-k, threshold and weights: the planner's own rules, asked before there is anything to plan.
+        self._plan((), in_queue=())
+
+    # -- storing ----------------------------------------------------------------------------------
+
+    def learn(self, batch: Batch) -> Learned:
+        units = [unit for unit in units_of(batch.messages, self.unit) if _words(unit)]
+        if not units:
+            return Nothing()
+        embedder = self._embedder(batch.services)
+        vectors = embedder.embed([_words(unit) for unit in units])
+        nodes = [
+            NewNode(
+                seqs=tuple(message.seq for message in unit),
+                tokens=batch.counter.text(_words(unit)),
+                vector=vector,
+            )
+            for unit, vector in zip(units, vectors, strict=True)
+        ]
+        return _LearnedTurns(self.name, embedder.id, nodes)
+
+    # -- finding ----------------------------------------------------------------------------------
+
+    def read(self, reading: Reading, state: str | None) -> Content:
+        question = reading.question.strip()
+        with reading.database.read() as connection:
+            nodes = {node.number: node for node in read_nodes(connection, reading.session_id, self.name)}
+        if not question or not nodes:
+            return Content()
+        index: VectorIndex = self.vector_store or reading.services.index
+        embedder = self._embedder(reading.services)
+        signals, degraded = self._signals(reading, index, embedder, nodes, question)
+        in_queue = {number for number, node in nodes.items() if node.covers(set(reading.queue_seqs))}
+        plan = self._plan(signals, in_queue=in_queue)
+        items = self._items(reading, [nodes[number] for number in plan.granted])
+        retrieved = Retrieved(
+            block=self.name,
+            query=content_hash(question),
+            embedder=embedder.id,
+            index=index.name,
+            top_k=self.similarity_top_k,
+            threshold=self.similarity_threshold,
+            candidates=tuple(
+                (c.number, _round(c.vector), _round(c.keyword), round(c.score, 4), c.fate)
+                for c in plan.candidates[:MOST_RECORDED]
+            ),
+            gates={str(fate): count for fate, count in plan.gates.items()},
+            degraded=degraded,
+        )
+        # Granted turns are listed best first, so the worst is cut first.
+        cut_order = tuple(reversed(range(len(items))))
+        return Content(items=items, cut_order=cut_order, events=(retrieved,), keep=(question,))
+
+    def _signals(
+        self,
+        reading: Reading,
+        index: VectorIndex,
+        embedder: Embedder,
+        nodes: dict[int, Node],
+        question: str,
+    ) -> tuple[list[Signals], str | None]:
+        """What each search says of each stored turn, and in words what could not be searched."""
+        keyword: dict[int, float] = {}
+        if self.keyword_weight > 0:
+            hits = self._keywords(reading, nodes).search(question, limit=len(nodes))
+            keyword = {hit.number: hit.score for hit in hits if hit.number in nodes}
+        vector: dict[int, float] = {}
+        degraded = None
+        if self.vector_weight > 0:
+            try:
+                vector = self._by_meaning(reading, index, embedder, question, also=keyword)
+            except (EmbedderError, VectorIndexError) as error:
+                degraded = f"Keyword search only. {error}"
+        found = [number for number in nodes if number in vector or number in keyword]
+        on = self.keyword_weight > 0
+        return [Signals(n, vector.get(n), keyword.get(n, 0.0) if on else None) for n in found], degraded
+
+    def _by_meaning(
+        self, reading: Reading, index: VectorIndex, embedder: Embedder, question: str, *, also: dict[int, float]
+    ) -> dict[int, float]:
+        """Cosine by number: of the nearest stored turns, and of those that keyword search found."""
+        source = DatabaseVectors(reading.database, collection_name(reading.session_id, self.name, embedder.id))
+        query = self._query_vector(reading, embedder, question)
+        limit = max(LEAST_CANDIDATES, 4 * self.similarity_top_k)
+        try:
+            hits = index.search(source, query, limit=limit)
+        except VectorIndexError:
+            from memory_core.vectors.exact import ExactIndex
+
+            # The vectors themselves are in the database: slower, the same answers.
+            hits = ExactIndex().search(source, query, limit=limit)
+        scores = {hit.number: hit.score for hit in hits}
+        missing = set(also) - set(scores)
+        if missing:
+            stored = source.some(sorted(missing))
+            scores.update((vector.number, float(vector.vector @ query)) for vector in stored)
+        return scores
+
+    def _query_vector(self, reading: Reading, embedder: Embedder, question: str) -> Vector:
+        before = [message_text(message) for message in reading.queue if message.role is not MessageRole.TOOL]
+        if before and before[-1] == question:
+            before.pop()
+        window = "\n".join(text for text in before[-(self.retrieval_context_window - 1) :] if text)
+        if self.retrieval_context_window == 1 or not window:
+            return np.asarray(embedder.embed([question])[0], dtype=np.float32)
+        asked, around = embedder.embed([question])[0], embedder.embed([window])[0]
+        mixed = QUESTION_WEIGHT * asked + (1 - QUESTION_WEIGHT) * around
+        length = float(np.linalg.norm(mixed))
+        return np.asarray(mixed / length if length else asked, dtype=np.float32)
+
+    def _keywords(self, reading: Reading, nodes: dict[int, Node]) -> KeywordIndex:
+        index = reading.services.keywords(f"{reading.session_id}\x00{self.name}", KeywordIndex)
+        for number in set(index.numbers()) - set(nodes):
+            index.remove(number)
+        new = [node for number, node in nodes.items() if number not in index]
+        for node, messages in zip(new, self._messages(reading, new), strict=True):
+            index.add(node.number, _words(messages))
+        return index
+
+    def _items(self, reading: Reading, nodes: Sequence[Node]) -> tuple[Item, ...]:
+        items = []
+        for node, messages in zip(nodes, self._messages(reading, nodes), strict=True):
+            lines = [
+                f"<message role='{message.message.role}'>{reading.safe(message_text(message.message))}</message>"
+                for message in messages
+                if message_text(message.message)
+            ]
+            part = TextPart(text="\n".join(lines))
+            items.append(Item(f"v{node.number}", _words(messages), (part,), tokens=node.tokens))
+        return tuple(items)
+
+    def _messages(self, reading: Reading, nodes: Sequence[Node]) -> list[list[StoredMessage]]:
+        """The messages of each node, one read for all."""
+        seqs = sorted({seq for node in nodes for seq in expand(node.seqs)})
+        with reading.database.read() as connection:
+            found = read_messages(connection, reading.session_id, reading.services.messages, seqs=seqs)
+        by_seq = {message.seq: message for message in found}
+        return [[by_seq[seq] for seq in expand(node.seqs) if seq in by_seq] for node in nodes]
+
+    def _plan(self, signals: Sequence[Signals], *, in_queue: set[int] | tuple[()]) -> RetrievalPlan:
+        return plan_retrieval(
+            signals,
+            top_k=self.similarity_top_k,
+            threshold=self.similarity_threshold,
+            in_queue=in_queue,
+            vector_weight=self.vector_weight,
+            keyword_weight=self.keyword_weight,
+        )
+
+    def _embedder(self, services: Services) -> Embedder:
+        embedder: Embedder = self.embed_model or services.embedder
+        return embedder
+
+
+class _LearnedTurns:
+    """Embedded turns, not yet stored."""
+
+    calls: tuple[ModelCall, ...] = ()
+
+    def __init__(self, block: str, embedder: str, nodes: list[NewNode]) -> None:
+        self._block, self._embedder, self._nodes = block, embedder, nodes
+
+    def save(self, w: Writing) -> None:
+        numbers = add_nodes(w, self._block, self._embedder, self._nodes)
+        stored = tuple((n, ranges(node.seqs), node.tokens) for n, node in zip(numbers, self._nodes, strict=True))
+        w.record(VectorsStored(block=self._block, embedder=self._embedder, nodes=stored))
+
+    def committed(self) -> None:
+        return None
+
+
+def units_of(messages: Sequence[StoredMessage], unit: Literal["turn", "batch"]) -> list[list[StoredMessage]]:
+    """Messages grouped into what is stored together. System messages are instructions, not memories.
+
+    What follows no user message of the batch (the rest of a thinned turn, say) is a unit of its own.
+    """
+    heard = [message for message in messages if message.message.role is not MessageRole.SYSTEM]
+    if unit == "batch":
+        return [heard] if heard else []
+    units: list[list[StoredMessage]] = []
+    for message in heard:
+        if not units or message.message.role is MessageRole.USER:
+            units.append([])
+        units[-1].append(message)
+    return units
+
+
+def _words(unit: Sequence[StoredMessage]) -> str:
+    return "\n".join(text for message in unit if (text := message_text(message.message)))
+
+
+def _round(score: float | None) -> float | None:
+    return None if score is None else round(score, 4)

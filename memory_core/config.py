@@ -1,0 +1,187 @@
+"""Configuration of one memory, and the settings of a process.
+
+A `MemoryConfig` is a frozen value that either is possible or cannot be made: nothing is clamped.
+What is possible but odd is said by `lint`.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+
+from memory_core.errors import ConfigError
+from memory_core.planning.context import TruncationOrder, WhenOver
+from memory_core.planning.rendering import InsertMethod
+from memory_core.tokens import (
+    AUDIO_TOKENS,
+    DEFAULT_ENCODING,
+    DOCUMENT_TOKENS,
+    IMAGE_TOKENS,
+    VIDEO_TOKENS,
+    Accounting,
+)
+
+DEFAULT_TOKEN_LIMIT = 30_000
+"""LlamaIndex's default."""
+
+FLUSH_FRACTION = 0.1
+"""Default flush size as a fraction of the limit: what the reference documents."""
+
+
+class MemoryConfig(BaseModel):
+    """How one session's memory behaves. Names and meanings are LlamaIndex's where it has them.
+
+    Raises:
+        ConfigError: a value is impossible; the message shows it.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    token_limit: int = DEFAULT_TOKEN_LIMIT
+    """Tokens that queue and blocks together may use."""
+    chat_history_token_ratio: float = 0.7
+    """Share of the limit above which the queue is flushed: above 0, at most 1."""
+    token_flush_size: int | None = None
+    """Least tokens a flush moves; None: a tenth of the limit."""
+    insert_method: InsertMethod = InsertMethod.SYSTEM
+    truncation_order: TruncationOrder = "largest_first"
+    """Which priority number is cut first; `"smallest_first"` is how LlamaIndex up to 0.14.25 does it."""
+    when_over: WhenOver = "shrink_queue"
+    """What to do when priority-0 blocks and the queue alone exceed the limit."""
+    split_long_turns: bool = True
+    """Thin a newest turn that alone exceeds the history budget, between complete tool steps."""
+    accounting: Accounting = "content"
+    encoding: str = DEFAULT_ENCODING
+    """tiktoken encoding, where no `tokenizer_fn` is given."""
+    context_window: int | None = None
+    """Tokens the model itself can take, where it is known."""
+    reply_reserve: int = 0
+    """Tokens kept free for the answer inside `context_window`."""
+    image_token_size_estimate: int = IMAGE_TOKENS
+    audio_token_size_estimate: int = AUDIO_TOKENS
+    video_token_size_estimate: int = VIDEO_TOKENS
+    document_token_size_estimate: int = DOCUMENT_TOKENS
+    delivery_timeout: float = 20.0
+    """Seconds `put` waits for the first attempt of a delivery."""
+    delivery_attempts: int = 5
+    """Attempts after which a delivery is parked."""
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            cause = first.get("ctx", {}).get("error")
+            if isinstance(cause, ConfigError):
+                raise cause from None
+            name = ".".join(str(step) for step in first["loc"])
+            raise ConfigError(f"{name} cannot be {first.get('input')!r}: {first['msg']}") from error
+
+    @model_validator(mode="after")
+    def _possible(self) -> "MemoryConfig":
+        _require(self.token_limit >= 1, "token_limit must be at least 1 token", self.token_limit)
+        ratio = self.chat_history_token_ratio
+        _require(0 < ratio <= 1, "chat_history_token_ratio must be above 0 and at most 1", ratio)
+        if self.token_flush_size is not None:
+            _require(self.token_flush_size >= 1, "token_flush_size must be at least 1 token", self.token_flush_size)
+            _require(
+                self.token_flush_size <= self.token_limit,
+                f"token_flush_size must not be above the token limit of {self.token_limit}",
+                self.token_flush_size,
+            )
+        _require(self.reply_reserve >= 0, "reply_reserve must not be negative", self.reply_reserve)
+        if self.context_window is not None:
+            _require(
+                self.context_window > self.reply_reserve,
+                f"context_window must be above the reply reserve of {self.reply_reserve}",
+                self.context_window,
+            )
+        _require(self.delivery_timeout >= 0, "delivery_timeout must not be negative", self.delivery_timeout)
+        _require(self.delivery_attempts >= 1, "delivery_attempts must be at least 1", self.delivery_attempts)
+        for name in ("image", "audio", "video", "document"):
+            value = getattr(self, f"{name}_token_size_estimate")
+            _require(value >= 0, f"{name}_token_size_estimate must not be negative", value)
+        return self
+
+    @property
+    def limit(self) -> int:
+        """Tokens a context may have: the limit, or less where the model's window leaves less."""
+        if self.context_window is None:
+            return self.token_limit
+        return min(self.token_limit, self.context_window - self.reply_reserve)
+
+    @property
+    def history_budget(self) -> float:
+        """Tokens of the queue above which it is flushed; like the reference's, not rounded."""
+        return self.token_limit * self.chat_history_token_ratio
+
+    @property
+    def flush_size(self) -> int:
+        """Least tokens a flush moves."""
+        return self.token_flush_size or max(1, int(self.token_limit * FLUSH_FRACTION))
+
+    def changed(self, **values: Any) -> "MemoryConfig":
+        """The configuration with some values replaced, checked like a new one."""
+        return MemoryConfig(**{**self.model_dump(), **values})
+
+
+def lint(config: MemoryConfig) -> list[str]:
+    """What is possible but probably not meant, one sentence each."""
+    found = []
+    if config.flush_size > config.history_budget:
+        found.append(
+            f"Flush size {config.flush_size:,} is above the history budget of {config.history_budget:,.0f}: "
+            "every flush empties the queue down to one turn."
+        )
+    if config.chat_history_token_ratio == 1:
+        found.append("The queue may fill the whole limit: then every block with a priority is cut.")
+    if config.context_window is not None and config.limit < config.token_limit:
+        found.append(
+            f"The model's window leaves {config.limit:,} of the token limit of {config.token_limit:,}: "
+            "contexts are cut to that."
+        )
+    if config.context_window is not None and config.history_budget > config.limit:
+        found.append(
+            f"The history budget of {config.history_budget:,.0f} is above what the model's window leaves "
+            f"({config.limit:,}): queued turns are left out before they are flushed."
+        )
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a process takes from its environment (`MEMORY_INSPECTOR_...`)."""
+
+    home: Path | None
+    """Folder for the database file and the embedded vector index; None: keep everything in memory."""
+    database_url: str | None
+    chroma_url: str | None
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
+        home = environment.get("MEMORY_INSPECTOR_HOME")
+        return cls(
+            home=Path(home).expanduser() if home else None,
+            database_url=environment.get("MEMORY_INSPECTOR_DATABASE_URL") or None,
+            chroma_url=environment.get("MEMORY_INSPECTOR_CHROMA_URL") or None,
+        )
+
+    @property
+    def database(self) -> str | None:
+        """The database to use: the URL, else a file in the home folder, else None (in memory)."""
+        if self.database_url:
+            return self.database_url
+        return f"sqlite:///{self.home / 'memory.db'}" if self.home else None
+
+    @property
+    def index(self) -> str | Path | None:
+        """The vector index to use: a Chroma server, else a folder, else None (exact scan)."""
+        return self.chroma_url or (self.home / "chroma" if self.home else None)
+
+
+def _require(condition: bool, sentence: str, value: object) -> None:
+    if not condition:
+        raise ConfigError(f"{sentence}, not {value!r}")

@@ -1,0 +1,432 @@
+"""Contexts: what the model gets for one turn, with the plan that produced it.
+
+Gather (queue and blocks are read), plan (`planning.context`), render (`planning.rendering`),
+record. Reading changes no memory and no counter that a later reading depends on.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+from memory_core.blocks.base import Content, Item, Reading, stored_item
+from memory_core.errors import ContextOverflowError, MemoryInspectorError
+from memory_core.events import BlockFailed, ContextBuilt, Event, ranges
+from memory_core.messages import ChatMessage, MessageRole, TextPart, message_text
+from memory_core.planning.context import ContextPlan, Part, Piece, Truncator, plan_context
+from memory_core.planning.rendering import (
+    InsertMethod,
+    Section,
+    insert_memory,
+    neutralise_message,
+    render_memory,
+    section_hash,
+)
+from memory_core.session import Attached, Session
+from memory_core.store.log import read_events
+from memory_core.store.messages import QueueRow
+from memory_core.store.writing import contents, session_scope
+from memory_core.tokens import MESSAGE_OVERHEAD, Accounting, TokenCounter
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What the model gets, and why. Sizes are tokens of the accounting that decided."""
+
+    messages: tuple[ChatMessage, ...]
+    """For the model: memory section and queue."""
+    plan: ContextPlan
+    words: Mapping[str, str]
+    """Words of every piece that was asked for, cut ones included, by its `ref`."""
+    kinds: Mapping[str, str]
+    """Kind of each block (`static`, `facts`, `vector`, `custom`) by name."""
+    insert_method: InsertMethod
+    accounting: Accounting
+    content_tokens: int
+    markup_tokens: int
+    overhead_tokens: int
+    """What an endpoint adds per message."""
+    neutralised: int
+    """Texts in which forged markup was made harmless."""
+    failures: Mapping[str, str]
+    """Blocks that could not be read, each with a sentence why."""
+    queue_seqs: tuple[int, ...]
+    pinned_seqs: tuple[int, ...]
+
+    @property
+    def billed_tokens(self) -> int:
+        """What an endpoint would count: content, markup and overhead."""
+        return self.content_tokens + self.markup_tokens + self.overhead_tokens
+
+    def explain(self) -> str:
+        """The plan in words and numbers, for a notebook or a log."""
+        plan = self.plan
+        lines = [f"{plan.total:,} of {plan.token_limit:,} tokens sent, {plan.free:,} free."]
+        if plan.over_by:
+            lines = [f"{plan.total:,} of {plan.token_limit:,} tokens sent: {plan.over_by:,} over the limit."]
+            lines.append(f"Never cut and too large alone: {plan.over_because}.")
+        lines.append(_row("part", "asked", "granted", "priority"))
+        if self.pinned_seqs:
+            lines.append(_row("pinned system messages", plan.pinned_tokens, plan.pinned_tokens, "never cut"))
+        lines.append(_row("queue", plan.queue_asked, plan.queue_granted, f"{len(plan.queue)} messages"))
+        for part in plan.granted:
+            lines.append(_row(part.name, part.asked, part.granted, part.priority or "never cut"))
+        for number, cut in enumerate(plan.cuts, start=1):
+            what = ", ".join(cut.refs[:8]) + (", ..." if len(cut.refs) > 8 else "")
+            lines.append(
+                f"cut {number}: {cut.tokens:,} tokens of {cut.part} ({cut.rule.replace('_', ' ')}, "
+                f"{cut.over_before:,} over): {what}"
+            )
+        for name, problem in self.failures.items():
+            lines.append(f"{name} could not be read: {problem}")
+        lines.append(
+            f"billed: {self.billed_tokens:,} (content {self.content_tokens:,}, markup {self.markup_tokens:,}, "
+            f"message overhead {self.overhead_tokens:,})"
+        )
+        return "\n".join(lines)
+
+
+def build_context(
+    session: Session,
+    input: str | ChatMessage | Sequence[ChatMessage] | None = None,
+    *,
+    record: bool = True,
+    arguments: Mapping[str, Any] | None = None,
+) -> Context:
+    """Read the queue and the blocks, grant what fits, lay it out, and record how.
+
+    Raises:
+        ContextOverflowError: over the limit, and `when_over` is `"raise"`; recorded all the same.
+    """
+    with session.database.read() as connection:
+        rows = session.queue(connection)
+    config, counter = session.config, session.counter
+    reading = _reading(session, rows, input, dict(arguments or {}))
+    read, failures = _read_blocks(session, reading)
+
+    layout = _Layout(session, read, reading)
+    queue = [row for row in rows if not row.pinned]
+    pinned = [row for row in rows if row.pinned]
+    billed = config.accounting == "billed"
+    plan = plan_context(
+        layout.parts(),
+        [row.sized for row in queue],
+        token_limit=config.limit,
+        pinned_tokens=sum(row.sized.tokens for row in pinned),
+        frame=counter.text("<memory>\n</memory>\n") if billed else 0,
+        truncation_order=config.truncation_order,
+        when_over=config.when_over,
+        truncators=layout.truncators(),
+    )
+    context, section = _laid_out(session, plan, layout, pinned, queue, failures)
+    if record:
+        _record(session, context, reading, read, failures, section)
+    if plan.over_by and config.when_over == "raise":
+        raise ContextOverflowError(
+            f"The context is {plan.over_by:,} tokens over the limit of {plan.token_limit:,}: "
+            f"{plan.over_because} cannot be cut. Raise the limit or shorten them.",
+            over_by=plan.over_by,
+        )
+    return context
+
+
+class _Layout:
+    """The blocks' contents, by block and by piece, while the plan is made."""
+
+    def __init__(self, session: Session, read: Mapping[str, Content], reading: Reading) -> None:
+        self.session = session
+        self.reading = reading
+        self.read = read
+        self.items = {item.ref: item for content in read.values() for item in content.items}
+        self._counter = session.counter
+        self._accounting = session.config.accounting
+        self._attached = {attached.name: attached for attached in session.blocks}
+
+    def parts(self) -> list[Part]:
+        return [self._part(self._attached[name], content) for name, content in self.read.items()]
+
+    def _part(self, attached: Attached, content: Content) -> Part:
+        frame = f"<{attached.name}>\n</{attached.name}>\n"
+        return Part(
+            name=attached.name,
+            priority=int(attached.record.settings.get("priority", 0)),
+            pieces=tuple(Piece(item.ref, self._size(item)) for item in content.items),
+            cut_order=content.cut_order,
+            truncation=attached.record.settings.get("truncation", "trim"),
+            frame=self._counter.text(frame) if self._accounting == "billed" else 0,
+        )
+
+    def _size(self, item: Item) -> int:
+        return item_tokens(item, self._counter, self._accounting)
+
+    def truncators(self) -> dict[str, Truncator]:
+        """The blocks that shorten their content themselves."""
+        return {name: self._truncator(self._attached[name], content) for name, content in self.read.items()}
+
+    def _truncator(self, attached: Attached, content: Content) -> Truncator:
+        def shorten(part: Part, over: int) -> Part | None:
+            block = attached.block
+            shorter = None if block is None else block.shorten(content, over, self.reading, attached.state)
+            if shorter is None:
+                return None
+            self.items.update((item.ref, item) for item in shorter.items)
+            return replace(part, pieces=tuple(Piece(item.ref, self._size(item)) for item in shorter.items))
+
+        return shorten
+
+
+def item_tokens(item: Item, counter: TokenCounter, accounting: Accounting) -> int:
+    """The size of an item: its words, and what is no text; with markup where that counts."""
+    if item.messages:
+        return sum(counter.message(message).by(accounting) for message in item.messages)
+    if accounting != "content":
+        return sum(counter.part(part) for part in item.parts)
+    other = sum(counter.part(part) for part in item.parts if not isinstance(part, TextPart))
+    return other + (counter.text(item.words) if item.tokens is None else item.tokens)
+
+
+def _reading(
+    session: Session,
+    rows: Sequence[QueueRow],
+    input: str | ChatMessage | Sequence[ChatMessage] | None,
+    arguments: dict[str, Any],
+) -> Reading:
+    extra: tuple[ChatMessage, ...]
+    if input is None:
+        extra, text = (), None
+    elif isinstance(input, str):
+        extra, text = (ChatMessage(role=MessageRole.USER, content=input),), input
+    else:
+        extra = (input,) if isinstance(input, ChatMessage) else tuple(input)
+        users = [message_text(message) for message in extra if message.role is MessageRole.USER]
+        text = users[-1] if users else None
+    queue = tuple(row.message for row in rows if not row.pinned)
+    return Reading(
+        session_id=session.id,
+        user_id=session.user_id,
+        database=session.database,
+        counter=session.counter,
+        services=session.services,
+        queue=queue,
+        queue_seqs=frozenset(row.sized.seq for row in rows),
+        input=text,
+        messages=(*(row.message for row in rows), *extra),
+        names=tuple(attached.name for attached in session.blocks),
+        arguments=arguments,
+    )
+
+
+def _read_blocks(session: Session, reading: Reading) -> tuple[dict[str, Content], dict[str, str]]:
+    """What each block asks for, in order of the blocks; read beside each other."""
+    enabled = [a for a in session.blocks if a.record.settings.get("enabled", True)]
+    slow = [attached for attached in enabled if attached.kind != "static"]
+    if len(slow) > 1:
+        futures = {attached.name: _pool().submit(_read, attached, reading) for attached in slow}
+        outcomes = {name: future.result() for name, future in futures.items()}
+    else:
+        outcomes = {attached.name: _read(attached, reading) for attached in slow}
+    outcomes |= {attached.name: _read(attached, reading) for attached in enabled if attached not in slow}
+    read: dict[str, Content] = {}
+    failures: dict[str, str] = {}
+    for attached in enabled:
+        outcome = outcomes[attached.name]
+        if isinstance(outcome, Content):
+            read[attached.name] = outcome
+        else:
+            read[attached.name] = Content()
+            failures[attached.name] = outcome
+    return read, failures
+
+
+def _read(attached: Attached, reading: Reading) -> Content | str:
+    """A block's content, or a sentence why it could not be read: the context then goes out without it."""
+    try:
+        if attached.block is None:
+            return _last_recorded(attached, reading)
+        return attached.block.read(reading, attached.state)
+    except MemoryInspectorError as error:
+        return str(error)
+    except Exception as error:  # a custom block may raise anything; it is recorded and shown
+        return f"{type(error).__name__}: {error}"[:500]
+
+
+def _last_recorded(attached: Attached, reading: Reading) -> Content:
+    """The content of a block that this process cannot make, as it last stood in a context."""
+    with reading.database.read() as connection:
+        built = read_events(connection, reading.session_id, kinds=("context_built",), limit=50, newest_first=True)
+        refs: Iterable[str] = ()
+        for record in built:
+            event = record.event
+            assert isinstance(event, ContextBuilt)
+            asked = [part for part in event.parts if part["name"] == attached.name and part["refs"]]
+            if asked:
+                refs = asked[0]["refs"]
+                break
+        hashes = {ref: ref[1:] for ref in refs if ref[0] == "c"}
+        words = contents(connection, session_scope(reading.session_id), hashes.values())
+    items = [stored_item(ref, words[key], reading.safe) for ref, key in hashes.items() if key in words]
+    return Content(items=tuple(items))
+
+
+def _laid_out(
+    session: Session,
+    plan: ContextPlan,
+    layout: _Layout,
+    pinned: Sequence[QueueRow],
+    queue: Sequence[QueueRow],
+    failures: Mapping[str, str],
+) -> tuple[Context, str | None]:
+    names = layout.reading.names
+    kept = {message.seq for message in plan.queue}
+    rows = sorted([*pinned, *(row for row in queue if row.sized.seq in kept)], key=lambda row: row.sized.seq)
+    history = [row.message if row.plain else _own_copy(neutralise_message(row.message, names)) for row in rows]
+    changed = sum(row.message.parts is not message.parts for row, message in zip(rows, history, strict=True))
+    sections, in_front = [], []
+    for part in plan.granted:
+        items = [layout.items[piece.ref] for piece in part.pieces]
+        if parts := tuple(p for item in items for p in item.parts):
+            sections.append(Section(part.name, parts))
+        in_front += [message for item in items for message in item.messages]
+    memory = render_memory(sections)
+    messages = insert_memory([*in_front, *history], memory, session.config.insert_method)
+
+    counter = session.counter
+    granted = [layout.items[piece.ref] for part in plan.granted for piece in part.pieces]
+    content = sum(item_tokens(item, counter, "content") for item in granted)
+    content += sum(row.tokens.content for row in rows)
+    section_tokens = sum(counter.part(part) for part in memory)
+    in_section = sum(item_tokens(item, counter, "content") for item in granted if item.parts)
+    context = Context(
+        messages=tuple(messages),
+        plan=plan,
+        words={ref: item.words for ref, item in layout.items.items()},
+        kinds={attached.name: attached.kind for attached in session.blocks},
+        insert_method=session.config.insert_method,
+        accounting=session.config.accounting,
+        content_tokens=content,
+        markup_tokens=section_tokens - in_section,
+        overhead_tokens=len(messages) * MESSAGE_OVERHEAD,
+        neutralised=changed + sum(_was_neutralised(item) for item in granted),
+        failures=failures,
+        queue_seqs=tuple(message.seq for message in plan.queue),
+        pinned_seqs=tuple(row.sized.seq for row in pinned),
+    )
+    return context, section_hash(memory) if memory else None
+
+
+def _own_copy(message: ChatMessage) -> ChatMessage:
+    """Messages are shared between contexts; the one thing in them that can be changed is not."""
+    if not message.additional_kwargs:
+        return message
+    return message.model_copy(update={"additional_kwargs": dict(message.additional_kwargs)})
+
+
+def _was_neutralised(item: Item) -> bool:
+    return "&lt;" not in item.words and any(isinstance(p, TextPart) and "&lt;" in p.text for p in item.parts)
+
+
+def _record(
+    session: Session,
+    context: Context,
+    reading: Reading,
+    read: Mapping[str, Content],
+    failures: Mapping[str, str],
+    section: str | None,
+) -> None:
+    plan = context.plan
+    with session.writing() as w:
+        for content in read.values():
+            for words in content.keep:
+                w.keep(words)
+        events: list[Event] = [event for content in read.values() for event in content.events]
+        events += [BlockFailed(block=name, error=error) for name, error in failures.items()]
+        events.append(
+            ContextBuilt(
+                pinned=ranges(context.pinned_seqs),
+                queue=ranges(context.queue_seqs),
+                queue_asked=plan.queue_asked,
+                queue_tokens=plan.queue_granted,
+                pinned_tokens=plan.pinned_tokens,
+                parts=tuple(
+                    {
+                        "name": part.name,
+                        "priority": part.priority,
+                        "asked": part.asked,
+                        "granted": part.granted,
+                        "refs": compact(piece.ref for piece in part.pieces),
+                    }
+                    for part in plan.granted
+                ),
+                cuts=tuple(
+                    {
+                        "part": cut.part,
+                        "rule": cut.rule,
+                        "refs": compact(cut.refs),
+                        "tokens": cut.tokens,
+                        "over_before": cut.over_before,
+                    }
+                    for cut in plan.cuts
+                ),
+                asked=plan.asked,
+                total=plan.total,
+                token_limit=plan.token_limit,
+                over_by=plan.over_by,
+                over_because=plan.over_because,
+                markup_tokens=context.markup_tokens,
+                overhead_tokens=context.overhead_tokens,
+                billed=context.billed_tokens,
+                insert_method=str(context.insert_method),
+                truncation_order=session.config.truncation_order,
+                accounting=context.accounting,
+                section=section,
+                input=w.keep(reading.input) if reading.input is not None else None,
+                neutralised=context.neutralised,
+            )
+        )
+        w.record(*events)
+
+
+def compact(refs: Iterable[str]) -> tuple[str, ...]:
+    """Refs in order, runs of consecutive numbers as one: `f1-f9`. Undone by `spread`."""
+    found: list[tuple[str, int, int] | str] = []
+    for ref in refs:
+        mark, number = ref[0], ref[1:]
+        if mark not in "fvm" or not number.isdigit():
+            found.append(ref)
+            continue
+        last = found[-1] if found else None
+        if isinstance(last, tuple) and last[0] == mark and last[2] + 1 == int(number):
+            found[-1] = (mark, last[1], int(number))
+        else:
+            found.append((mark, int(number), int(number)))
+    return tuple(
+        ref if isinstance(ref, str) else f"{ref[0]}{ref[1]}" + (f"-{ref[0]}{ref[2]}" if ref[2] > ref[1] else "")
+        for ref in found
+    )
+
+
+def spread(refs: Iterable[str]) -> tuple[str, ...]:
+    """The single refs that `compact` joined.
+
+    >>> spread(compact(["f1", "f2", "f3", "v9"]))
+    ('f1', 'f2', 'f3', 'v9')
+    """
+    found: list[str] = []
+    for ref in refs:
+        first, dash, last = ref.partition("-")
+        if dash:
+            found += [f"{first[0]}{number}" for number in range(int(first[1:]), int(last[1:]) + 1)]
+        else:
+            found.append(ref)
+    return tuple(found)
+
+
+def _row(*cells: object) -> str:
+    name, asked, granted, rest = (f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in cells)
+    return f"  {name:<28}{asked:>10}{granted:>10}  {rest}"
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max_workers=8, thread_name_prefix="memory-read")

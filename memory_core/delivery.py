@@ -1,0 +1,330 @@
+"""Deliveries: what left the queue goes to each block, once in effect, however often something fails.
+
+Blocks are served beside each other, each in sequence. A block is served under a lease: claim it,
+work through what is due (slow, nothing stored), then store what was learned and acknowledge in one
+transaction that still holds the lease. Whoever dies in between leaves nothing behind, and the next
+process does it again.
+"""
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from itertools import takewhile
+from typing import Literal
+
+from memory_core.blocks.base import Batch, Learned
+from memory_core.errors import ConflictError, MemoryInspectorError, ModelError, NotFoundError, StoreError
+from memory_core.events import (
+    DeliveryDone,
+    DeliveryFailed,
+    DeliveryParked,
+    DeliveryRetried,
+    DeliverySkipped,
+    Event,
+    ModelCalled,
+)
+from memory_core.models.base import ModelCall
+from memory_core.session import Attached, Session
+from memory_core.store.blocks import read_state
+from memory_core.store.deliveries import (
+    LEASE_SECONDS,
+    Delivery,
+    claim,
+    delivered_messages,
+    holds,
+    new_owner,
+    pending_by_block,
+    read_deliveries,
+    release,
+    renew,
+    set_state,
+)
+from memory_core.store.writing import session_scope, user_scope
+
+CALL_TOKENS = 8_000
+"""Consecutive deliveries share one call up to about this many tokens of messages."""
+
+LONGEST_BACKOFF_SECONDS = 300.0
+
+MOST_CONFLICTS = 3
+"""Times in a row that facts may change under an extraction before it counts as failed."""
+
+Outcome = Literal["done", "waiting", "failed", "parked"]
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What became of one block's deliveries; `error` is a sentence for people."""
+
+    block: str
+    outcome: Outcome
+    delivered: int = 0
+    """Deliveries acknowledged."""
+    error: str | None = None
+
+
+class _LeaseLost(MemoryInspectorError):
+    """Another process took over meanwhile: what was learned here is thrown away."""
+
+
+def serve(session: Session, *, timeout: float | None, force: bool = False) -> dict[str, Served]:
+    """Serve every block that something is due to, at most `timeout` seconds (None: as long as it takes).
+
+    Never raises for a block. What is still running after the timeout goes on in the background.
+    `force` does not wait for the time of a next attempt.
+    """
+    with session.database.read() as connection:
+        waiting = pending_by_block(connection, session.id)
+    by_name = {attached.name: attached for attached in session.blocks}
+    started: dict[str, Future[Served]] = {}
+    results = {}
+    for name, deliveries in waiting.items():
+        attached = by_name.get(name)
+        if attached is None or attached.block is None or not _due(deliveries, session.clock(), force):
+            results[name] = Served(name, "waiting", error=deliveries[0].error)
+        else:
+            started[name] = _pool().submit(_serve_block, session, attached, force)
+    wait(started.values(), timeout=timeout)
+    for name, future in started.items():
+        results[name] = future.result() if future.done() else Served(name, "waiting")
+    return results
+
+
+def retry(session: Session, ids: Sequence[int] | None = None) -> None:
+    """Make parked deliveries (None: all of them) due again, with all their attempts ahead."""
+    for block, chosen in _by_block(session, ids, states=("parked", "pending")).items():
+        with session.writing() as w:
+            set_state(w, chosen, "pending", attempts=0)
+            w.record(DeliveryRetried(deliveries=tuple(chosen), block=block), actor="curator")
+
+
+def skip(session: Session, ids: Sequence[int]) -> None:
+    """Give deliveries up: the block never gets those messages. They stay in the archive."""
+    for block, chosen in _by_block(session, ids, states=("parked", "pending")).items():
+        with session.writing() as w:
+            set_state(w, chosen, "skipped")
+            w.record(DeliverySkipped(deliveries=tuple(chosen), block=block), actor="curator")
+
+
+def backoff_seconds(attempts: int) -> float:
+    """How long to wait after that many failed attempts: 2, 4, 8, ... seconds, at most five minutes."""
+    return min(2.0**attempts, LONGEST_BACKOFF_SECONDS)
+
+
+# -- one block -----------------------------------------------------------------------------------
+
+
+def _serve_block(session: Session, attached: Attached, force: bool) -> Served:
+    """Serve one block until nothing is due to it, or something fails."""
+    owner = new_owner()
+    key = f"{scope_key(session, attached)}/{attached.name}"
+    done = 0
+    try:
+        while True:
+            due = _due_now(session, attached.name, force)
+            if not due:
+                return _idle(session, attached.name, done)
+            if not claim(session.database, key, owner, now=session.clock()):
+                return Served(attached.name, "waiting", done)
+            # Asked again under the lease: another process may have served it meanwhile.
+            while due := _due_now(session, attached.name, force):
+                calls = _one_call(due)
+                problem = _attempt(session, attached, calls, key, owner)
+                if problem is not None:
+                    return _failed(session, attached, calls, key, owner, problem, done)
+                done += len(calls)
+            # Then once more without it, for who came while it was taken and went away.
+            _give_back(session, key, owner)
+    except _LeaseLost:
+        return Served(attached.name, "waiting", done)
+    except (StoreError, NotFoundError) as error:  # the database, or the whole session, is gone
+        return Served(attached.name, "failed", done, str(error))
+
+
+def _attempt(session: Session, attached: Attached, due: list[Delivery], key: str, owner: str) -> Exception | None:
+    """One attempt at some deliveries; what went wrong, if something did."""
+    for _ in range(MOST_CONFLICTS):
+        try:
+            _deliver(session, attached, due, key, owner)
+            return None
+        except ConflictError as error:
+            conflict = error
+        except (_LeaseLost, StoreError, NotFoundError):
+            raise
+        except Exception as error:  # a block may raise anything; it is recorded, never passed on to `put`
+            return error
+    return conflict
+
+
+def _idle(session: Session, block: str, done: int) -> Served:
+    """Nothing is due now: all done, or the rest waits for its next attempt."""
+    with session.database.read() as connection:
+        waiting = pending_by_block(connection, session.id).get(block, [])
+    return Served(block, "waiting", done, waiting[0].error) if waiting else Served(block, "done", done)
+
+
+def _due_now(session: Session, block: str, force: bool) -> list[Delivery]:
+    with session.database.read() as connection:
+        waiting = pending_by_block(connection, session.id).get(block, [])
+    return waiting if _due(waiting, session.clock(), force) else []
+
+
+def _deliver(session: Session, attached: Attached, due: Sequence[Delivery], key: str, owner: str) -> None:
+    """Let the block learn, and acknowledge in the transaction that stores what it learned."""
+    assert attached.block is not None
+    started = time.monotonic()
+    with session.database.read() as connection:
+        messages = [
+            message
+            for delivery in due
+            for message in delivered_messages(connection, delivery, session.services.messages)
+        ]
+        state = read_state(connection, session.id, attached.name)
+    batch = Batch(
+        deliveries=tuple(delivery.id for delivery in due),
+        messages=tuple(messages),
+        session_id=session.id,
+        user_id=session.user_id,
+        database=session.database,
+        counter=session.counter,
+        services=session.services,
+        state=state,
+    )
+    with _lease_kept(session, key, owner):
+        learned: Learned = attached.block.learn(batch)
+    with session.writing() as w:
+        if not holds(w.connection, key, owner):
+            raise _LeaseLost
+        if set_state(w, batch.deliveries, "done", attempts=due[0].attempts + 1) != len(due):
+            raise _LeaseLost
+        w.record(*_calls(learned.calls, attached.name))
+        learned.save(w)
+        seconds = round(time.monotonic() - started, 3)
+        w.record(
+            DeliveryDone(deliveries=batch.deliveries, block=attached.name, attempt=due[0].attempts + 1, seconds=seconds)
+        )
+    learned.committed()
+
+
+def _failed(
+    session: Session,
+    attached: Attached,
+    due: Sequence[Delivery],
+    key: str,
+    owner: str,
+    error: Exception,
+    done: int,
+) -> Served:
+    attempts = due[0].attempts + 1
+    ids = tuple(delivery.id for delivery in due)
+    sentence = _sentence(error)
+    parked = attempts >= session.config.delivery_attempts
+    pause = backoff_seconds(attempts)
+    events: list[Event] = [
+        DeliveryFailed(
+            deliveries=ids,
+            block=attached.name,
+            attempt=attempts,
+            error=sentence,
+            retry_in_seconds=0.0 if parked else pause,
+        )
+    ]
+    if isinstance(error, ModelError):
+        events.insert(0, ModelCalled("extract", "", None, None, 0.0, None, attached.name, sentence))
+    if parked:
+        events.append(DeliveryParked(deliveries=ids, block=attached.name, attempts=attempts, error=sentence))
+    try:
+        with session.writing() as w:
+            if not holds(w.connection, key, owner):
+                return Served(attached.name, "waiting", done)
+            state = "parked" if parked else "pending"
+            set_state(w, ids, state, attempts=attempts, error=sentence, next_attempt_at=w.now + pause)
+            w.record(*events)
+            release(w.connection, key, owner)
+    except (StoreError, NotFoundError) as gone:
+        return Served(attached.name, "failed", done, str(gone))
+    return Served(attached.name, "parked" if parked else "failed", done, sentence)
+
+
+def _one_call(due: Sequence[Delivery]) -> list[Delivery]:
+    """The first deliveries that may share one call: at least one, then up to the token bound."""
+    chosen = [due[0]]
+    tokens = due[0].tokens
+    for delivery in takewhile(lambda d: d.attempts == due[0].attempts, due[1:]):
+        tokens += delivery.tokens
+        if tokens > CALL_TOKENS:
+            break
+        chosen.append(delivery)
+    return chosen
+
+
+def _due(deliveries: Sequence[Delivery], now: float, force: bool) -> bool:
+    """A block is served in sequence, so its first delivery decides."""
+    return bool(deliveries) and (force or deliveries[0].next_attempt_at <= now)
+
+
+def scope_key(session: Session, attached: Attached) -> str:
+    """Whose memory a block's is, and so what is served in sequence: all sessions of a user share the user's."""
+    if attached.record.settings.get("scope") == "user" and session.user_id:
+        return user_scope(session.user_id)
+    return session_scope(session.id)
+
+
+def _calls(calls: Sequence[ModelCall], block: str) -> list[Event]:
+    return [
+        ModelCalled(c.purpose, c.model, c.input_tokens, c.output_tokens, round(c.seconds, 3), c.cost, block)
+        for c in calls
+    ]
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, MemoryInspectorError):
+        return str(error)
+    return f"{type(error).__name__}: {error}"[:500]
+
+
+def _give_back(session: Session, key: str, owner: str) -> None:
+    with session.database.write() as connection:
+        release(connection, key, owner)
+
+
+def _by_block(session: Session, ids: Sequence[int] | None, *, states: Sequence[str]) -> dict[str, list[int]]:
+    with session.database.read() as connection:
+        found = read_deliveries(connection, session.id, states=states)
+    chosen: dict[str, list[int]] = {}
+    for delivery in found:
+        if ids is None and delivery.state != "parked":
+            continue
+        if ids is None or delivery.id in ids:
+            chosen.setdefault(delivery.block, []).append(delivery.id)
+    return chosen
+
+
+@contextmanager
+def _lease_kept(session: Session, key: str, owner: str) -> Iterator[None]:
+    """Renew the lease for as long as the work takes."""
+    stop = threading.Event()
+
+    def keep() -> None:
+        while not stop.wait(LEASE_SECONDS / 3):
+            try:
+                if not renew(session.database, key, owner, now=session.clock()):
+                    return
+            except StoreError:  # tried again at the next beat; acknowledging checks the lease anyway
+                continue
+
+    beat = threading.Thread(target=keep, name="memory-lease", daemon=True)
+    beat.start()
+    try:
+        yield
+    finally:
+        stop.set()
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max_workers=16, thread_name_prefix="memory-delivery")

@@ -1,0 +1,95 @@
+"""Every error the engine raises, as one tree: one class per thing a caller would do differently.
+
+    MemoryInspectorError
+    ├── ConfigError            a setting is impossible: change it
+    ├── MessageError           a message cannot be stored: mend it
+    ├── FormatError            a file is not what it should be: mend the named line
+    ├── NotFoundError          no such session, block, fact or turn
+    ├── ConflictError          it was changed elsewhere since it was read
+    ├── ContextOverflowError   `when_over="raise"` and the context is over the limit
+    ├── StoreError             the database cannot be reached or is of a newer version
+    ├── VectorIndexError       the vector index cannot be reached
+    ├── EmbedderError          texts cannot be embedded
+    └── ModelError             a model call failed
+        ├── ModelUnreachableError   no answer from the address
+        ├── ModelTimeoutError       no answer in time
+        ├── ModelKeyError           the key was refused
+        ├── ModelRateLimitError     too many requests, or no quota left
+        ├── ModelRequestError       the model refused this request (too long, unknown model, ...)
+        └── ModelAnswerError        an answer came, but it is empty or not in the asked form
+
+Messages are for people: what is wrong, where, and what to do. They never hold a key.
+"""
+
+
+class MemoryInspectorError(Exception):
+    """Base of every error raised on purpose by `memory_core`."""
+
+
+class ConfigError(MemoryInspectorError, ValueError):
+    """A setting is impossible. The message shows the setting and its value."""
+
+
+class MessageError(MemoryInspectorError, ValueError):
+    """A message cannot be stored."""
+
+
+class FormatError(MemoryInspectorError, ValueError):
+    """A file or text is not in the expected form; nothing of it was stored."""
+
+
+class NotFoundError(MemoryInspectorError, LookupError):
+    """There is no such session, block, fact, delivery or turn."""
+
+
+class ConflictError(MemoryInspectorError):
+    """The thing was changed elsewhere since it was read; nothing was overwritten."""
+
+
+class ContextOverflowError(MemoryInspectorError):
+    """The context is over the token limit and `when_over` is `"raise"`."""
+
+    def __init__(self, message: str, *, over_by: int) -> None:
+        super().__init__(message)
+        self.over_by = over_by
+        """Tokens above the limit."""
+
+
+class StoreError(MemoryInspectorError):
+    """The database cannot be reached, or was written by a newer version."""
+
+
+class VectorIndexError(MemoryInspectorError):
+    """The vector index cannot be reached; the vectors themselves are in the database."""
+
+
+class EmbedderError(MemoryInspectorError):
+    """Texts cannot be turned into vectors."""
+
+
+class ModelError(MemoryInspectorError):
+    """A model call failed."""
+
+
+class ModelUnreachableError(ModelError):
+    """Nothing answers at the model's address."""
+
+
+class ModelTimeoutError(ModelError):
+    """The model did not answer in time."""
+
+
+class ModelKeyError(ModelError):
+    """The endpoint refused the key."""
+
+
+class ModelRateLimitError(ModelError):
+    """The endpoint refuses more requests for now."""
+
+
+class ModelRequestError(ModelError):
+    """The endpoint refused this request; sending it again unchanged will not help."""
+
+
+class ModelAnswerError(ModelError):
+    """The answer is empty, cut off, or not in the form that was asked for."""

@@ -1,0 +1,505 @@
+"""Every decision of the engine, as a typed value in the past tense.
+
+Events are the audit beside the tables, written in the same transaction. They refer to words by
+id, by sequence range (`Ranges`) and by the hash of the words in the content store, never by copy.
+All sizes are in tokens; `turn`, `actor`, time and position belong to the record around an event.
+"""
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Literal
+
+Actor = Literal["engine", "curator", "agent"]
+Ranges = tuple[tuple[int, int], ...]
+"""Sequence numbers as inclusive ranges: ((1, 4), (9, 9)) is 1, 2, 3, 4 and 9."""
+
+KINDS: dict[str, type["Event"]] = {}
+"""Every kind of event by its name on disk."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """Base of all events. The kind is the class name in snake case: `message_added`."""
+
+    kind: ClassVar[str] = "event"
+
+    def __init_subclass__(cls) -> None:
+        cls.kind = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
+        KINDS[cls.kind] = cls
+
+    @property
+    def about(self) -> str | None:
+        """The block it is about, if it is about one."""
+        block: str | None = getattr(self, "block", None)
+        return block
+
+    def to_json(self) -> str:
+        data = {name.name: getattr(self, name.name) for name in fields(self)}
+        return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+
+
+@dataclass(frozen=True, slots=True)
+class EventRecord:
+    """An event as stored: where in the log, when, by whom."""
+
+    position: int
+    """Grows along the log of one session; the log of all sessions shares one count."""
+    session_id: str
+    turn: int
+    at: float
+    """Seconds since the epoch. For people: order is by position."""
+    actor: Actor
+    event: Event
+
+    @property
+    def kind(self) -> str:
+        return self.event.kind
+
+
+def decode(kind: str, data: str) -> Event:
+    """The event that `to_json` wrote; an `UnknownEvent` for a kind of a newer version."""
+    values = {name: _tuples(value) for name, value in json.loads(data).items()}
+    cls = KINDS.get(kind)
+    known = {name.name for name in fields(cls)} if cls else set()
+    if cls is None or not known >= set(values):
+        return UnknownEvent(name=kind, data=values)
+    return cls(**values)
+
+
+def ranges(numbers: Iterable[int]) -> Ranges:
+    """Sequence numbers as ranges.
+
+    >>> ranges([3, 1, 2, 9])
+    ((1, 3), (9, 9))
+    """
+    found: list[tuple[int, int]] = []
+    for number in sorted(set(numbers)):
+        if found and number == found[-1][1] + 1:
+            found[-1] = (found[-1][0], number)
+        else:
+            found.append((number, number))
+    return tuple(found)
+
+
+def expand(spans: Ranges) -> list[int]:
+    """The numbers of ranges, in order."""
+    return [number for first, last in spans for number in range(first, last + 1)]
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
+
+
+# -- the session ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SessionCreated(Event):
+    title: str
+    user_id: str | None
+
+
+@dataclass(frozen=True)
+class SessionRenamed(Event):
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
+class SessionClosed(Event):
+    """`flush(all=True)`: everything left the queue, and what is due at the end is due."""
+
+
+@dataclass(frozen=True)
+class SessionReset(Event):
+    """Messages and what was learned from them alone were removed."""
+
+    status: str | None
+    """Which messages: `active`, `archived`, or None for all."""
+    messages: int
+    facts: int
+    vectors: int
+
+
+@dataclass(frozen=True)
+class SessionImported(Event):
+    source: str
+    messages: int
+    skipped: int
+
+
+@dataclass(frozen=True)
+class ConfigurationChanged(Event):
+    before: dict[str, Any]
+    after: dict[str, Any]
+    """Only the settings that differ."""
+    source: Literal["constructor", "app"]
+    ignored: dict[str, Any] = field(default_factory=dict)
+    """Values that lost against these."""
+
+
+# -- the queue -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class MessageAdded(Event):
+    seq: int
+    message_id: str
+    role: str
+    tokens: int
+    reference_tokens: int
+    counter: str
+    content: str
+    """Hash of the message in the content store."""
+    pinned: bool = False
+
+
+@dataclass(frozen=True)
+class MemoryStripped(Event):
+    """A message came back with the memory section the engine had put into it; it was taken out."""
+
+    seq: int
+
+
+@dataclass(frozen=True)
+class FlushPlanned(Event):
+    flush: int
+    trigger: str
+    rules: tuple[str, ...]
+    seqs: Ranges
+    messages: int
+    tokens: int
+    queue_before: int
+    queue_after: int
+    history_budget: float
+    flush_size: int
+    over_by: int
+
+
+@dataclass(frozen=True)
+class QueueReplaced(Event):
+    """`set`: the queue was replaced; the archive and what was learned stayed."""
+
+    removed: Ranges
+    tokens: int
+
+
+@dataclass(frozen=True)
+class QueueRecounted(Event):
+    """Another tokenizer or accounting decides from here on."""
+
+    before: str
+    after: str
+    tokens_before: int
+    tokens_after: int
+
+
+# -- deliveries ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class DeliveryQueued(Event):
+    delivery: int
+    block: str
+    trigger: str
+    seqs: Ranges
+    tokens: int
+
+
+@dataclass(frozen=True)
+class DeliveryDone(Event):
+    deliveries: tuple[int, ...]
+    block: str
+    attempt: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class DeliveryFailed(Event):
+    deliveries: tuple[int, ...]
+    block: str
+    attempt: int
+    error: str
+    retry_in_seconds: float
+
+
+@dataclass(frozen=True)
+class DeliveryParked(Event):
+    deliveries: tuple[int, ...]
+    block: str
+    attempts: int
+    error: str
+
+
+@dataclass(frozen=True)
+class DeliveryRetried(Event):
+    deliveries: tuple[int, ...]
+    block: str
+
+
+@dataclass(frozen=True)
+class DeliverySkipped(Event):
+    deliveries: tuple[int, ...]
+    block: str
+
+
+# -- facts ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class FactsExtracted(Event):
+    block: str
+    extractor: str
+    seqs: Ranges
+    found: int
+    added: int
+    confirmed: int
+    """Found again in other words, or word for word."""
+    held_back: int = 0
+    """Near copies of a fact that a person rejected."""
+
+
+@dataclass(frozen=True)
+class FactAdded(Event):
+    fact: int
+    block: str
+    content: str
+    tokens: int
+    category: str
+    sources: Ranges
+    conflicts_with: tuple[int, ...] = ()
+    pinned: bool = False
+    origin: str = "extracted"
+    """`extracted`, `condensed` or `written` (by a person)."""
+
+
+@dataclass(frozen=True)
+class FactConfirmed(Event):
+    """The same was found again; `similarity` is that of the two wordings, 0 to 1."""
+
+    fact: int
+    block: str
+    similarity: float
+    sources: Ranges
+
+
+@dataclass(frozen=True)
+class FactChanged(Event):
+    fact: int
+    block: str
+    before: str
+    after: str
+    tokens: int
+
+
+@dataclass(frozen=True)
+class FactSuperseded(Event):
+    fact: int
+    block: str
+    by: int | None
+
+
+@dataclass(frozen=True)
+class FactRetired(Event):
+    fact: int
+    block: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class FactRestored(Event):
+    fact: int
+    block: str
+
+
+@dataclass(frozen=True)
+class FactPinned(Event):
+    fact: int
+    block: str
+    pinned: bool
+
+
+@dataclass(frozen=True)
+class FactRejected(Event):
+    fact: int
+    block: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class FactErased(Event):
+    """A tombstone: the words are gone."""
+
+    fact: int
+    block: str
+
+
+@dataclass(frozen=True)
+class FactsCondensed(Event):
+    block: str
+    extractor: str
+    before: int
+    after: int
+    kept: tuple[int, ...]
+    merged: tuple[tuple[tuple[int, ...], int], ...]
+    """The facts that became one, and that one."""
+    vanished: tuple[int, ...]
+    new: tuple[int, ...]
+    """Facts of the shorter list that stand for none of the longer."""
+
+
+@dataclass(frozen=True)
+class CondensingRefused(Event):
+    block: str
+    extractor: str
+    facts: int
+    max_facts: int
+    reason: str
+
+
+# -- retrieval -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class VectorsStored(Event):
+    block: str
+    embedder: str
+    nodes: tuple[tuple[int, Ranges, int], ...]
+    """Number, messages and tokens of each stored turn."""
+
+
+@dataclass(frozen=True)
+class Retrieved(Event):
+    block: str
+    query: str
+    """Hash of the query's words in the content store."""
+    embedder: str | None
+    index: str
+    top_k: int
+    threshold: float | None
+    candidates: tuple[tuple[int, float | None, float | None, float, str], ...]
+    """Number, vector score, keyword score, fused score, fate; best first, at most 50."""
+    gates: dict[str, int]
+    """How many candidates met each fate, the ones not listed included."""
+    degraded: str | None = None
+    """Why a search signal was missing, in words."""
+
+
+# -- contexts ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ContextBuilt(Event):
+    """One context, small enough to keep for every turn: words are in the content store."""
+
+    pinned: Ranges
+    queue: Ranges
+    queue_asked: int
+    queue_tokens: int
+    pinned_tokens: int
+    parts: tuple[dict[str, Any], ...]
+    """Per block: name, priority, asked, granted, and `refs` of what went in, in order."""
+    cuts: tuple[dict[str, Any], ...]
+    """In the order they were made: part, rule, refs, tokens, over_before."""
+    asked: int
+    total: int
+    token_limit: int
+    over_by: int
+    over_because: str | None
+    markup_tokens: int
+    overhead_tokens: int
+    billed: int
+    insert_method: str
+    truncation_order: str
+    accounting: str
+    section: str | None
+    """Hash by which the memory section is recognised when it comes back."""
+    input: str | None
+    """Hash of the input it was built for."""
+    neutralised: int = 0
+    """Texts in which forged markup was made harmless."""
+
+
+@dataclass(frozen=True)
+class ModelCalled(Event):
+    purpose: str
+    model: str
+    input_tokens: int | None
+    output_tokens: int | None
+    seconds: float
+    cost: float | None
+    block: str | None = None
+    error: str | None = None
+
+
+# -- blocks --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class BlockAdded(Event):
+    block: str
+    type: str
+    settings: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class BlockRemoved(Event):
+    block: str
+
+
+@dataclass(frozen=True)
+class BlockEdited(Event):
+    """A static block's text, or a block's settings."""
+
+    block: str
+    revision: int
+    before: str | None
+    after: str | None
+    """Hashes of the text in the content store; None where only settings changed."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    ignored: str | None = None
+    """Hash of a text that lost against this one."""
+
+
+@dataclass(frozen=True)
+class BlockStateSaved(Event):
+    """A custom block's fields after a delivery."""
+
+    block: str
+    content: str
+    unsaved_fields: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class BlockFailed(Event):
+    """A block could not be read; the context went out without it."""
+
+    block: str
+    error: str
+
+
+# -- replies (the app's chat turns) ----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ReplyStarted(Event):
+    reply: str
+    seq: int
+    model: str
+
+
+@dataclass(frozen=True)
+class ReplyEnded(Event):
+    reply: str
+    outcome: Literal["done", "failed", "stopped", "interrupted"]
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class UnknownEvent(Event):
+    """An event that a newer version wrote: shown without details."""
+
+    name: str
+    data: dict[str, Any]

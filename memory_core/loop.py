@@ -1,0 +1,25 @@
+"""The one event loop the engine owns, for blocks written with async methods.
+
+It runs in a thread of its own, so that synchronous code may wait for it, also from inside a
+caller's running loop.
+"""
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from functools import cache
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
+
+
+def run(coroutine: Coroutine[Any, Any, Result]) -> Result:
+    """The coroutine's result; its exception is raised here."""
+    return asyncio.run_coroutine_threadsafe(coroutine, _loop()).result()
+
+
+@cache
+def _loop() -> asyncio.AbstractEventLoop:
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="memory-blocks", daemon=True).start()
+    return loop

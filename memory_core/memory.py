@@ -1,0 +1,766 @@
+"""`Memory`: the engine's face. It gathers, lets the planners decide, applies and records.
+
+    memory = Memory.from_defaults(session_id="demo", token_limit=4000, memory_blocks=[...])
+    memory.put(ChatMessage(role="user", content="Hello"))
+    messages = memory.get()
+
+Names and meanings are LlamaIndex's. Everything is synchronous and written once; `aput`, `aget` and
+the others run the same code in a worker thread.
+"""
+
+import asyncio
+import json
+import time
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from memory_core import delivery
+from memory_core.blocks import BUILT_IN
+from memory_core.blocks.base import BaseMemoryBlock
+from memory_core.blocks.facts import FactExtractionMemoryBlock
+from memory_core.config import MemoryConfig, Settings
+from memory_core.context import Context, build_context
+from memory_core.delivery import Served
+from memory_core.errors import ConfigError, ConflictError, MessageError, NotFoundError
+from memory_core.events import (
+    Actor,
+    BlockEdited,
+    BlockRemoved,
+    ConfigurationChanged,
+    Event,
+    EventRecord,
+    FlushPlanned,
+    MemoryStripped,
+    QueueReplaced,
+    SessionClosed,
+    SessionRenamed,
+    ranges,
+)
+from memory_core.messages import ChatMessage, MessageStatus
+from memory_core.planning.flush import FlushPlan, Trigger, complete_turns, plan_flush
+from memory_core.planning.rendering import strip_memory
+from memory_core.services import Services
+from memory_core.session import Attached, Session
+from memory_core.store.blocks import TextRevision, read_revisions, remove_block, update_block, write_text
+from memory_core.store.database import Database
+from memory_core.store.deliveries import Delivery, in_transit, queue_delivery, read_deliveries
+from memory_core.store.erasing import erase_session, message_seqs, remove_messages, reset_messages, sweep
+from memory_core.store.facts import Fact, read_facts
+from memory_core.store.log import last_position, read_events, section_went_out
+from memory_core.store.messages import (
+    NewMessage,
+    StoredMessage,
+    add_messages,
+    archive,
+    known_ids,
+    oldest_queued,
+    read_messages,
+    sizes_between,
+)
+from memory_core.store.vectors import remove_nodes
+from memory_core.store.writing import Clock, SessionState, Writing, list_sessions, read_session, writing
+from memory_core.tokens import Tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What one put did."""
+
+    seqs: tuple[int, ...]
+    """Place in the session of each message, in the order given; an id put before keeps its place."""
+    flushed: FlushPlan | None
+    """What left the queue, if anything did."""
+    served: dict[str, Served]
+    """What became of each block's deliveries; what is still running counts as waiting."""
+    queue_tokens: int
+    """Tokens in the queue afterwards."""
+
+    @property
+    def waiting(self) -> tuple[str, ...]:
+        """Blocks that something is still due to."""
+        return tuple(name for name, served in self.served.items() if served.outcome != "done")
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """A session at a glance, from its running totals: no message is read."""
+
+    session_id: str
+    title: str
+    user_id: str | None
+    created_at: float
+    updated_at: float
+    turns: int
+    queue_messages: int
+    queue_tokens: int
+    pinned_tokens: int
+    archived_messages: int
+    flushes: int
+    history_budget: float
+    token_limit: int
+    flush_size: int
+    in_transit_messages: int
+    in_transit_tokens: int
+    position: int
+    """Of the newest event: it changes whenever anything does."""
+
+    @property
+    def to_next_flush(self) -> int:
+        """Tokens that still fit into the queue before it is flushed."""
+        return max(0, int(self.history_budget) - self.queue_tokens)
+
+
+class Memory:
+    """One session's memory. Thread-safe; any number of processes may open the same session."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    @classmethod
+    def from_defaults(
+        cls,
+        session_id: str | None = None,
+        user_id: str | None = None,
+        *,
+        token_limit: int | None = None,
+        chat_history_token_ratio: float | None = None,
+        token_flush_size: int | None = None,
+        memory_blocks: Sequence[BaseMemoryBlock[Any]] | None = None,
+        insert_method: str | None = None,
+        tokenizer_fn: Tokenizer | None = None,
+        chat_history: Sequence[ChatMessage] | None = None,
+        database_uri: str | None = None,
+        async_database_uri: str | None = None,
+        engine: Any = None,
+        async_engine: Any = None,
+        db_schema: str | None = None,
+        title: str = "",
+        services: Services | None = None,
+        clock: Clock = time.time,
+        **settings: Any,
+    ) -> "Memory":
+        """Make a session's memory, or join it if the session exists in the database.
+
+        Without a database it lives in this process, unless `MEMORY_INSPECTOR_DATABASE_URL` or
+        `MEMORY_INSPECTOR_HOME` say where it is kept. Any other setting of `MemoryConfig` may be
+        given too. What was stored for an existing session wins over values that its constructor
+        had been given before; see `memory_core.session`.
+
+        Raises:
+            ConfigError: a setting is impossible, two blocks have one name, or `chat_history` is
+                given for a session that has messages.
+            StoreError: the database cannot be reached.
+        """
+        given = {
+            "token_limit": token_limit,
+            "chat_history_token_ratio": chat_history_token_ratio,
+            "token_flush_size": token_flush_size,
+            "insert_method": insert_method,
+            **settings,
+        }
+        given = {name: value for name, value in given.items() if value is not None}
+        MemoryConfig(**given)
+        environment = Settings.from_environment()
+        uri = database_uri or async_database_uri
+        where = uri if uri or engine or async_engine else environment.database
+        database = Database.open(where, engine=engine or async_engine, schema=db_schema)
+        session = Session(
+            database,
+            session_id or str(uuid.uuid4()),
+            services=services or Services(index=environment.index),
+            tokenizer_fn=tokenizer_fn,
+            clock=clock,
+        )
+        session.create_or_join(title=title, user_id=user_id, config=given, blocks=memory_blocks)
+        memory = cls(session)
+        if chat_history:
+            memory._start_with(chat_history)
+        return memory
+
+    @classmethod
+    def open(
+        cls,
+        session_id: str,
+        database: Database,
+        *,
+        services: Services,
+        tokenizer_fn: Tokenizer | None = None,
+        clock: Clock = time.time,
+    ) -> "Memory":
+        """An existing session with what is stored; blocks that this process cannot make show what they last held.
+
+        Raises:
+            NotFoundError: there is no such session.
+        """
+        session = Session(database, session_id, services=services, tokenizer_fn=tokenizer_fn, clock=clock)
+        session.open()
+        return cls(session)
+
+    # -- what it is -------------------------------------------------------------------------------
+
+    @property
+    def session_id(self) -> str:
+        return self._session.id
+
+    @property
+    def user_id(self) -> str | None:
+        return self._session.user_id
+
+    @property
+    def config(self) -> MemoryConfig:
+        return self._session.config
+
+    @property
+    def database(self) -> Database:
+        return self._session.database
+
+    @property
+    def services(self) -> Services:
+        return self._session.services
+
+    @property
+    def blocks(self) -> tuple[Attached, ...]:
+        """The session's blocks in their order."""
+        return self._session.blocks
+
+    @property
+    def memory_blocks(self) -> list[BaseMemoryBlock[Any]]:
+        """The block objects, LlamaIndex's name; those that this process cannot make are missing."""
+        return [attached.block for attached in self._session.blocks if attached.block is not None]
+
+    def count_tokens(self, text: str) -> int:
+        """Tokens of a text as this session counts them."""
+        return self._session.counter.text(text)
+
+    def refresh(self) -> None:
+        """Take over configuration and blocks that another process changed."""
+        self._session.open()
+
+    def status(self) -> Status:
+        """Totals of the session.
+
+        Raises:
+            NotFoundError: it was deleted.
+        """
+        with self.database.read() as connection:
+            state = self._existing(read_session(connection, self.session_id))
+            moving = in_transit(connection, self.session_id)
+            position = last_position(connection, self.session_id)
+        return _status(state, self.config, in_transit=moving, position=position)
+
+    # -- putting ----------------------------------------------------------------------------------
+
+    def put(self, message: ChatMessage, *, message_id: str | None = None, wait: bool = True) -> Receipt:
+        """Append one message; flush if the history budget is exceeded.
+
+        When it returns, the message is stored. `message_id` makes it idempotent: an id the session
+        has already changes nothing. With `wait`, the first attempt of every delivery is waited
+        for, at most `delivery_timeout` seconds; a block that fails never makes a put fail.
+
+        Raises:
+            MessageError: this is not a message, or it cannot be stored.
+            NotFoundError: the session was deleted.
+            StoreError: the database cannot be reached.
+        """
+        return self.put_messages([message], message_ids=[message_id] if message_id else None, wait=wait)
+
+    def put_messages(
+        self, messages: Sequence[ChatMessage], *, message_ids: Sequence[str] | None = None, wait: bool = True
+    ) -> Receipt:
+        """Append messages in one transaction, then flush at most once. See `put`."""
+        ids = list(message_ids) if message_ids is not None else [uuid.uuid4().hex for _ in messages]
+        if len(ids) != len(messages) or len(set(ids)) != len(ids):
+            raise MessageError("give each message an id of its own, as many ids as messages")
+        prepared = self._prepared(messages, ids)
+        with self._session.writing() as w:
+            self._session.refresh(w)
+            known = known_ids(w.connection, self.session_id, ids) if message_ids is not None else {}
+            seqs = self._append(w, prepared, known)
+            plan = self._flush(w, "over_budget")
+            self._queue_turns(w)
+            queue_tokens = w.session.queue(self.config.accounting).tokens
+        return Receipt(tuple(seqs), plan or None, self._serve(wait), queue_tokens)
+
+    def flush(self, all: bool = False, *, wait: bool = True) -> Receipt:
+        """Move one batch out of the queue by the usual boundary rules, whatever its size.
+
+        `all=True` closes the session: everything leaves, and what is due at the end is due.
+        """
+        with self._session.writing() as w:
+            self._session.refresh(w)
+            plan = self._flush(w, "closed" if all else "asked")
+            if all:
+                self._queue_turns(w, closing=True)
+                self._queue_session_end(w)
+                w.record(SessionClosed())
+            queue_tokens = w.session.queue(self.config.accounting).tokens
+        return Receipt((), plan or None, self._serve(wait), queue_tokens)
+
+    def set(self, messages: Sequence[ChatMessage]) -> Receipt:
+        """Replace the queue; the archive and what was learned stay. Then flush.
+
+        What the new list has in common with the queue from its beginning keeps its place, so
+        handing back what `get` returned, with more at the end, is a put of what is new.
+        """
+        prepared = self._prepared(messages, [uuid.uuid4().hex for _ in messages])
+        with self._session.writing() as w:
+            self._session.refresh(w)
+            prepared = [self._stripped(w, new) for new in prepared]
+            current = read_messages(w.connection, self.session_id, self.services.messages, status=MessageStatus.ACTIVE)
+            same = 0
+            for have, new in zip(current, prepared, strict=False):
+                if have.message.to_json() != new.json:
+                    break
+                same += 1
+            gone = current[same:]
+            if gone:
+                remove_messages(w, [message.seq for message in gone])
+                sweep(w)
+                tokens = sum(message.tokens.by(self.config.accounting) for message in gone)
+                w.record(QueueReplaced(removed=ranges(message.seq for message in gone), tokens=tokens))
+            seqs = [message.seq for message in current[:same]]
+            seqs += add_messages(w, prepared[same:], counter=self._session.counter.id)
+            plan = self._flush(w, "over_budget")
+            self._queue_turns(w)
+            queue_tokens = w.session.queue(self.config.accounting).tokens
+        return Receipt(tuple(seqs), plan or None, self._serve(True), queue_tokens)
+
+    def reset(self, status: MessageStatus | str | None = None, *, user_memory: bool = False) -> None:
+        """Forget messages (None: all) and what was learned from them alone.
+
+        What has other support stays; what is the user's stays unless `user_memory`.
+        """
+        with self._session.writing() as w:
+            reset_messages(w, MessageStatus(status) if status else None, with_user_memory=user_memory)
+        self._session.open()
+
+    # -- reading ----------------------------------------------------------------------------------
+
+    def get(
+        self,
+        input: str | ChatMessage | Sequence[ChatMessage] | None = None,
+        *,
+        messages: Sequence[ChatMessage] | None = None,
+        **arguments: Any,
+    ) -> list[ChatMessage]:
+        """The messages for the model: memory section and queue. Further arguments go to the blocks.
+
+        `input` (or `messages`, not stored yet) is what the context is for; it is not part of it.
+        """
+        return list(self.build_context(input if input is not None else messages, **arguments).messages)
+
+    def build_context(
+        self,
+        input: str | ChatMessage | Sequence[ChatMessage] | None = None,
+        *,
+        record: bool = True,
+        **arguments: Any,
+    ) -> Context:
+        """The messages for the model with the plan that produced them.
+
+        `record=False` leaves no event: for looking only.
+
+        Raises:
+            ContextOverflowError: over the limit, and `when_over` is `"raise"`.
+        """
+        arguments.pop("initial_token_count", None)  # LlamaIndex's chat engines pass it, for nothing
+        return build_context(self._session, input, record=record, arguments=arguments)
+
+    def get_all(self, status: MessageStatus | str | None = None) -> list[ChatMessage]:
+        """Every message of the session in order, or those in the queue or the archive only."""
+        return [stored.message for stored in self.messages(status)]
+
+    def messages(
+        self,
+        status: MessageStatus | str | None = None,
+        *,
+        after: int = 0,
+        upto: int | None = None,
+        last: int | None = None,
+    ) -> list[StoredMessage]:
+        """Messages with their places, sizes and states; `last` keeps the newest n."""
+        with self.database.read() as connection:
+            return read_messages(
+                connection,
+                self.session_id,
+                self.services.messages,
+                status=MessageStatus(status) if status else None,
+                after=after,
+                upto=upto,
+                last=last,
+            )
+
+    def events(
+        self,
+        after: int = 0,
+        *,
+        kinds: Iterable[str] | None = None,
+        block: str | None = None,
+        turn: int | None = None,
+        limit: int | None = None,
+        newest_first: bool = False,
+    ) -> list[EventRecord]:
+        """Recorded decisions with a position above `after`, oldest first unless asked otherwise."""
+        with self.database.read() as connection:
+            return read_events(
+                connection,
+                self.session_id,
+                after=after,
+                kinds=list(kinds) if kinds is not None else None,
+                block=block,
+                turn=turn,
+                limit=limit,
+                newest_first=newest_first,
+            )
+
+    def record(self, *events: Event, actor: Actor = "engine") -> None:
+        """Add events of a caller's own to the log, an agent's model calls, say."""
+        with self._session.writing() as w:
+            w.record(*events, actor=actor)
+
+    # -- deliveries -------------------------------------------------------------------------------
+
+    def deliver(self, *, timeout: float | None = None, force: bool = True) -> dict[str, Served]:
+        """Attempt what waits, now; `force=False` leaves alone what has its next attempt later."""
+        return delivery.serve(self._session, timeout=timeout, force=force)
+
+    def deliveries(self, *, states: Sequence[str] | None = None, last: int | None = None) -> list[Delivery]:
+        """Deliveries in order, by state (`pending`, `done`, `parked`, `skipped`) or all."""
+        with self.database.read() as connection:
+            return read_deliveries(connection, self.session_id, states=states, last=last)
+
+    def retry_deliveries(self, ids: Sequence[int] | None = None) -> dict[str, Served]:
+        """Attempt parked deliveries again (None: all of them)."""
+        delivery.retry(self._session, ids)
+        return self.deliver()
+
+    def skip_deliveries(self, ids: Sequence[int]) -> None:
+        """Give deliveries up; their messages stay in the archive."""
+        delivery.skip(self._session, ids)
+
+    # -- configuration and blocks -----------------------------------------------------------------
+
+    def configure(self, *, actor: Actor = "curator", **changes: Any) -> MemoryConfig:
+        """Change settings; a lowered limit acts at the next put.
+
+        Raises:
+            ConfigError: a value is impossible; nothing was changed.
+        """
+        with self._session.writing() as w:
+            self._session.refresh(w)
+            before, after = self.config, self.config.changed(**changes)
+            old, new = before.model_dump(mode="json"), after.model_dump(mode="json")
+            changed = {name: value for name, value in new.items() if old[name] != value}
+            if changed:
+                w.session.config = after.model_dump_json(exclude_defaults=True)
+                w.session.revision += 1
+                w.record(
+                    ConfigurationChanged(before={name: old[name] for name in changed}, after=changed, source="app"),
+                    actor=actor,
+                )
+                self._session.load(w.connection, w.session)
+                self._session.recount(w)
+        return self.config
+
+    def rename(self, title: str, *, actor: Actor = "curator") -> None:
+        """Give the session another title."""
+        with self._session.writing() as w:
+            w.record(SessionRenamed(before=w.session.title, after=title), actor=actor)
+            w.session.title = title
+
+    def add_block(self, block: BaseMemoryBlock[Any], *, actor: Actor = "curator") -> None:
+        """Add a block in mid-session. `fill_block` gives it what left the queue before.
+
+        Raises:
+            ConfigError: the name is taken, or the block is the user's and there is no user.
+        """
+        with self._session.writing() as w:
+            self._session.refresh(w)
+            if any(attached.name == block.name for attached in self.blocks):
+                raise ConfigError(f'"{block.name}" is taken. Choose another name.')
+            if isinstance(block, FactExtractionMemoryBlock) and block.scope == "user" and not self.user_id:
+                raise ConfigError(f'the block "{block.name}" belongs to the user: give the memory a user_id')
+            position = 1 + max((attached.record.position for attached in self.blocks), default=-1)
+            self._session.attach(w, block, position=position)
+
+    def fill_block(self, name: str, *, wait: bool = True) -> dict[str, Served]:
+        """Deliver the whole archive to a block that came later.
+
+        Raises:
+            NotFoundError: there is no such block.
+        """
+        attached = self._session.block(name)
+        with self._session.writing() as w:
+            seqs = message_seqs(w.connection, self.session_id, MessageStatus.ARCHIVED)
+            if seqs and attached.kind != "static":
+                self._queue(w, attached, "archive", seqs)
+        return self._serve(wait)
+
+    def remove_block(self, name: str, *, actor: Actor = "curator") -> None:
+        """Remove a block and its stored turns; facts stay in the database, and return with a block of that name.
+
+        Raises:
+            NotFoundError: there is no such block.
+        """
+        self._session.block(name)
+        with self._session.writing() as w:
+            remove_block(w, name)
+            remove_nodes(w, block=name)
+            w.session.revision += 1
+            w.record(BlockRemoved(block=name), actor=actor)
+            self._session.load(w.connection, w.session)
+
+    def configure_block(self, name: str, *, actor: Actor = "curator", **settings: Any) -> None:
+        """Change a block's settings (priority, truncation, enabled, top-k, ...).
+
+        Raises:
+            NotFoundError: there is no such block.
+            ConfigError: a value is impossible; nothing was changed.
+        """
+        with self._session.writing() as w:
+            self._session.refresh(w)
+            attached = self._session.block(name)
+            before = attached.record.settings
+            unknown = set(settings) - set(before)
+            if unknown:
+                raise ConfigError(f'the block "{name}" has no setting called {sorted(unknown)[0]!r}')
+            after = {**before, **settings}
+            _check_settings(attached, after)
+            changed = {key: value for key, value in after.items() if before[key] != value}
+            if changed:
+                update_block(w, name, settings=after)
+                w.session.revision += 1
+                edited = BlockEdited(
+                    block=name, revision=attached.record.revision, before=None, after=None, settings=changed
+                )
+                w.record(edited, actor=actor)
+                self._session.load(w.connection, w.session)
+
+    def edit_block(self, name: str, text: str, *, revision: int | None = None, actor: Actor = "curator") -> int:
+        """Give a static block other words; the new revision.
+
+        `revision` is the one the edit started from: if it is no longer the newest, nothing is saved.
+
+        Raises:
+            NotFoundError: there is no such block.
+            ConfigError: the block is not static.
+            ConflictError: it was changed elsewhere meanwhile.
+        """
+        with self._session.writing() as w:
+            self._session.refresh(w)
+            attached = self._session.block(name)
+            if attached.kind != "static":
+                raise ConfigError(f'the text of "{name}" is learned, not written: only static blocks are edited')
+            if revision is not None and attached.record.revision != revision:
+                raise ConflictError(f'"{name}" was changed elsewhere since you opened it. Nothing was saved.')
+            saved = write_text(w, attached.record, text, actor=actor)
+            if saved != attached.record.revision:
+                w.session.revision += 1
+            w.flush_contents()
+            self._session.load(w.connection, w.session)
+        return saved
+
+    def block_revisions(self, name: str) -> list[TextRevision]:
+        """Every text a static block had, oldest first."""
+        with self.database.read() as connection:
+            return read_revisions(connection, self.session_id, name)
+
+    def facts(self, block: str, *, states: Iterable[str] | None = ("active",)) -> list[Fact]:
+        """Facts of a block, oldest first; `states=None` for all.
+
+        Raises:
+            NotFoundError: there is no such block.
+        """
+        attached = self._session.block(block)
+        scope = delivery.scope_key(self._session, attached)
+        with self.database.read() as connection:
+            return read_facts(connection, scope, block, states=states)
+
+    # -- the same for async code ------------------------------------------------------------------
+
+    async def aput(self, message: ChatMessage, **options: Any) -> Receipt:
+        return await asyncio.to_thread(self.put, message, **options)
+
+    async def aput_messages(self, messages: Sequence[ChatMessage], **options: Any) -> Receipt:
+        return await asyncio.to_thread(self.put_messages, messages, **options)
+
+    async def aget(
+        self, input: str | ChatMessage | Sequence[ChatMessage] | None = None, **arguments: Any
+    ) -> list[ChatMessage]:
+        return await asyncio.to_thread(self.get, input, **arguments)
+
+    async def aget_all(self, status: MessageStatus | str | None = None) -> list[ChatMessage]:
+        return await asyncio.to_thread(self.get_all, status)
+
+    async def aset(self, messages: Sequence[ChatMessage]) -> Receipt:
+        return await asyncio.to_thread(self.set, messages)
+
+    async def areset(self, status: MessageStatus | str | None = None) -> None:
+        await asyncio.to_thread(self.reset, status)
+
+    # -- inside -----------------------------------------------------------------------------------
+
+    def _prepared(self, messages: Sequence[ChatMessage], ids: Sequence[str]) -> list[NewMessage]:
+        counter = self._session.counter
+        prepared = []
+        for id, message in zip(ids, messages, strict=True):
+            if not isinstance(message, ChatMessage):
+                raise MessageError(f"a message must be a ChatMessage, not {type(message).__name__}")
+            text = message.to_json()
+            prepared.append(NewMessage(id, message, text, counter.message(message)))
+        return prepared
+
+    def _append(self, w: Writing, prepared: Sequence[NewMessage], known: dict[str, int]) -> list[int]:
+        fresh = [self._stripped(w, new) for new in prepared if new.id not in known]
+        added = add_messages(w, fresh, counter=self._session.counter.id)
+        places = known | {new.id: seq for new, seq in zip(fresh, added, strict=True)}
+        return [places[new.id] for new in prepared]
+
+    def _stripped(self, w: Writing, new: NewMessage) -> NewMessage:
+        """Without a memory section that this engine had put there."""
+        message = strip_memory(new.message, lambda key: section_went_out(w.connection, self.session_id, key))
+        if message is new.message:
+            return new
+        w.record(MemoryStripped(seq=w.session.next_seq))
+        return NewMessage(new.id, message, message.to_json(), self._session.counter.message(message))
+
+    def _flush(self, w: Writing, trigger: Trigger) -> FlushPlan:
+        config = self.config
+        queue = w.session.queue(config.accounting)
+        plan = plan_flush(
+            queue,
+            oldest_queued(w.connection, self.session_id, config.accounting),
+            history_budget=config.history_budget,
+            token_flush_size=config.flush_size,
+            split_long_turns=config.split_long_turns,
+            trigger=trigger,
+        )
+        if not plan:
+            return plan
+        w.session.flushes += 1
+        archive(w, plan.leave, flush=w.session.flushes)
+        seqs = [message.seq for message in plan.leave]
+        w.record(
+            FlushPlanned(
+                flush=w.session.flushes,
+                trigger=trigger,
+                rules=plan.rules,
+                seqs=ranges(seqs),
+                messages=len(seqs),
+                tokens=plan.tokens,
+                queue_before=queue.tokens,
+                queue_after=plan.tokens_left,
+                history_budget=config.history_budget,
+                flush_size=config.flush_size,
+                over_by=plan.over_by,
+            )
+        )
+        for attached in self.blocks:
+            if attached.learns and attached.deliver_on == "flush":
+                self._queue(w, attached, "flush", seqs, flush=w.session.flushes)
+        return plan
+
+    def _queue_turns(self, w: Writing, *, closing: bool = False) -> None:
+        """What completed turns owe to the blocks that learn each turn."""
+        learners = [a for a in self.blocks if a.learns and a.deliver_on == "turn"]
+        if not learners:
+            return
+        unheard = sizes_between(w.connection, self.session_id, after=w.session.turn_delivered)
+        complete = unheard if closing else complete_turns(unheard)
+        if complete:
+            for attached in learners:
+                self._queue(w, attached, "turn", [message.seq for message in complete])
+            w.session.turn_delivered = complete[-1].seq
+
+    def _queue_session_end(self, w: Writing) -> None:
+        for attached in self.blocks:
+            if attached.learns and attached.deliver_on == "session_end":
+                done = [d for d in read_deliveries(w.connection, self.session_id) if d.block == attached.name]
+                heard = max((d.last_seq for d in done if d.trigger == "session_end"), default=0)
+                seqs = [message.seq for message in sizes_between(w.connection, self.session_id, after=heard)]
+                if seqs:
+                    self._queue(w, attached, "session_end", seqs)
+
+    def _queue(
+        self, w: Writing, attached: Attached, trigger: str, seqs: Sequence[int], *, flush: int | None = None
+    ) -> None:
+        sizes = sizes_between(w.connection, self.session_id, after=min(seqs) - 1, upto=max(seqs))
+        wanted = frozenset(seqs)
+        tokens = sum(message.tokens for message in sizes if message.seq in wanted)
+        queue_delivery(
+            w, attached.name, trigger=trigger, seqs=ranges(seqs), messages=len(seqs), tokens=tokens, flush=flush
+        )
+
+    def _serve(self, wait: bool) -> dict[str, Served]:
+        if not any(attached.learns for attached in self.blocks):
+            return {}
+        return delivery.serve(self._session, timeout=self.config.delivery_timeout if wait else 0)
+
+    def _start_with(self, chat_history: Sequence[ChatMessage]) -> None:
+        state = self.status()
+        if state.queue_messages + state.archived_messages or state.pinned_tokens:
+            raise ConfigError(
+                f'the session "{self.session_id}" has messages already: leave chat_history out, or use set()'
+            )
+        self.put_messages(chat_history)
+
+    @staticmethod
+    def _existing(state: SessionState | None) -> SessionState:
+        if state is None or state.deleted_at is not None:
+            raise NotFoundError("This session does not exist any more.")
+        return state
+
+
+def sessions(database: Database, *, user_id: str | None = None) -> list[Status]:
+    """All sessions of a database, the last used first, from their running totals."""
+    found = []
+    with database.read() as connection:
+        for state in list_sessions(connection, user_id=user_id):
+            config = MemoryConfig(**json.loads(state.config))
+            found.append(_status(state, config))
+    return found
+
+
+def delete_session(database: Database, session_id: str, *, clock: Clock = time.time) -> None:
+    """Erase a session and its words; a tombstone with its id stays. Facts of its user stay.
+
+    Raises:
+        NotFoundError: there is no such session.
+    """
+    with writing(database, session_id, clock=clock) as w:
+        erase_session(w)
+
+
+def _status(
+    state: SessionState, config: MemoryConfig, *, in_transit: tuple[int, int] = (0, 0), position: int = 0
+) -> Status:
+    return Status(
+        session_id=state.id,
+        title=state.title,
+        user_id=state.user_id,
+        created_at=state.created_at,
+        updated_at=state.updated_at,
+        turns=state.turns,
+        queue_messages=state.queue_messages,
+        queue_tokens=state.queue(config.accounting).tokens,
+        pinned_tokens=state.pinned_tokens(config.accounting),
+        archived_messages=state.archived_messages,
+        flushes=state.flushes,
+        history_budget=config.history_budget,
+        token_limit=config.limit,
+        flush_size=config.flush_size,
+        in_transit_messages=in_transit[0],
+        in_transit_tokens=in_transit[1],
+        position=position,
+    )
+
+
+def _check_settings(attached: Attached, settings: dict[str, Any]) -> None:
+    """Make a block with these settings once, to see that they are possible."""
+    if attached.kind in BUILT_IN:
+        extra = {"static_content": ""} if attached.kind == "static" else {}
+        BUILT_IN[attached.kind](**{**settings, **extra})
+    else:
+        BaseMemoryBlock[Any](**settings)

@@ -1,0 +1,263 @@
+"""Messages and their parts, as values. Identity, order and token counts are the store's business.
+
+A message is a role and a tuple of parts. Everything here is frozen: a changed message is a new
+value. Field names follow LlamaIndex (`content`, `blocks`, `additional_kwargs`), so that code
+written for it reads the same; a piece of a message is called a *part*, because a *block* is a
+piece of long-term memory here.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from memory_core.errors import MessageError
+
+
+class MessageRole(StrEnum):
+    """Who speaks. Other names in use are read as one of these four (`developer` as system, ...)."""
+
+    SYSTEM = "system"
+    USER = "user"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+
+    @classmethod
+    def _missing_(cls, value: object) -> "MessageRole | None":
+        return _ROLE_ALIASES.get(str(value))
+
+
+_ROLE_ALIASES = {
+    "developer": MessageRole.SYSTEM,
+    "function": MessageRole.TOOL,
+    "chatbot": MessageRole.ASSISTANT,
+    "model": MessageRole.ASSISTANT,
+}
+
+
+class MessageStatus(StrEnum):
+    """Where a stored message is: in the queue, or flushed out of it."""
+
+    ACTIVE = "active"
+    ARCHIVED = "archived"
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class TextPart(_Part):
+    """Text."""
+
+    type: Literal["text"] = "text"
+    text: str
+
+
+class ImagePart(_Part):
+    """An image, by address or as a `data:` URL. The engine stores it and never fetches it."""
+
+    type: Literal["image"] = "image"
+    url: str
+    detail: str | None = None
+
+
+class FilePart(_Part):
+    """Audio, video or a document, by address or as a `data:` URL; stored, never fetched."""
+
+    type: Literal["audio", "video", "document"]
+    url: str
+    title: str | None = None
+
+
+class ThinkingPart(_Part):
+    """A model's own reasoning, as some endpoints return it."""
+
+    type: Literal["thinking"] = "thinking"
+    text: str
+
+
+class ToolCallPart(_Part):
+    """One call of a tool by the assistant; its result is a `tool` message with the same id."""
+
+    type: Literal["tool_call"] = "tool_call"
+    tool_call_id: str | None = None
+    tool_name: str
+    tool_kwargs: dict[str, Any] | str = Field(default_factory=dict)
+    """Arguments, decoded; a string where the model wrote something that is not a JSON object."""
+
+    @property
+    def arguments(self) -> str:
+        """The arguments as the model wrote or would write them: one JSON text."""
+        if isinstance(self.tool_kwargs, str):
+            return self.tool_kwargs
+        return json.dumps(self.tool_kwargs, ensure_ascii=False)
+
+
+Part = Annotated[TextPart | ImagePart | FilePart | ThinkingPart | ToolCallPart, Field(discriminator="type")]
+
+
+class ChatMessage(BaseModel):
+    """One entry of a conversation.
+
+    >>> ChatMessage(role="user", content="Hello").content
+    'Hello'
+    >>> ChatMessage(role="user", content=[TextPart(text="a"), TextPart(text="b")]).content
+    'a\\nb'
+
+    Raises:
+        MessageError: the role is unknown, or content or parts are of the wrong kind.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    role: MessageRole = MessageRole.USER
+    parts: tuple[Part, ...] = ()
+    additional_kwargs: dict[str, Any] = Field(default_factory=dict)
+    """What an endpoint sent beside the content: `tool_call_id`, `name`, legacy `tool_calls`."""
+
+    def __init__(
+        self,
+        content: str | Sequence[Any] | None = None,
+        *,
+        role: str = MessageRole.USER,
+        parts: Sequence[Any] | None = None,
+        blocks: Sequence[Any] | None = None,
+        additional_kwargs: Mapping[str, Any] | None = None,
+    ) -> None:
+        given = [value for value in (content, parts, blocks) if value is not None]
+        if len(given) > 1:
+            raise MessageError("give one of content, parts or blocks, not several")
+        try:
+            known_role = MessageRole(role)
+        except ValueError:
+            names = ", ".join(MessageRole)
+            raise MessageError(f'role "{role}" is not known: use {names}') from None
+        value: Any = given[0] if given else ()
+        if isinstance(value, str):
+            value = (TextPart(text=value),)
+        try:
+            super().__init__(
+                role=known_role,
+                parts=tuple(value),
+                additional_kwargs=dict(additional_kwargs or {}),
+            )
+        except (ValidationError, TypeError) as error:
+            raise MessageError(f"this is not a message: {_first_problem(error)}") from error
+
+    @property
+    def content(self) -> str | None:
+        """The text parts joined by line breaks; None when there is no text part at all."""
+        texts = [part.text for part in self.parts if isinstance(part, TextPart)]
+        return "\n".join(texts) if texts else None
+
+    @property
+    def blocks(self) -> tuple[Part, ...]:
+        """LlamaIndex's name for `parts`."""
+        return self.parts
+
+    @property
+    def tool_calls(self) -> tuple[ToolCallPart, ...]:
+        """Calls made in this message, from its parts or from a legacy `tool_calls` entry."""
+        calls = tuple(part for part in self.parts if isinstance(part, ToolCallPart))
+        return calls or _legacy_tool_calls(self.additional_kwargs.get("tool_calls"))
+
+    @property
+    def tool_call_id(self) -> str | None:
+        """For a tool message: the id of the call that this is the result of."""
+        value = self.additional_kwargs.get("tool_call_id")
+        return None if value is None else str(value)
+
+    def with_parts(self, parts: Sequence[Part]) -> "ChatMessage":
+        """The same message with other parts."""
+        return self.model_copy(update={"parts": tuple(parts)})
+
+    def to_json(self) -> str:
+        """One canonical JSON text: equal messages give equal text (see `content_hash`).
+
+        Raises:
+            MessageError: `additional_kwargs` holds something JSON cannot carry.
+        """
+        data: dict[str, Any] = {
+            "role": str(self.role),
+            "parts": [part.model_dump(exclude_none=True) for part in self.parts],
+        }
+        if self.additional_kwargs:
+            data["kwargs"] = self.additional_kwargs
+        try:
+            return json.dumps(data, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+        except (TypeError, ValueError) as error:
+            raise MessageError(
+                f"additional_kwargs cannot be stored as JSON ({error}): keep to text, numbers, "
+                "true/false, lists and dicts"
+            ) from error
+
+    @classmethod
+    def from_json(cls, text: str) -> "ChatMessage":
+        """The message that `to_json` wrote."""
+        data = json.loads(text)
+        return cls(
+            role=data["role"],
+            parts=[_PARTS[part["type"]](**part) for part in data["parts"]],
+            additional_kwargs=data.get("kwargs"),
+        )
+
+
+_PARTS: dict[str, type[_Part]] = {
+    "text": TextPart,
+    "image": ImagePart,
+    "audio": FilePart,
+    "video": FilePart,
+    "document": FilePart,
+    "thinking": ThinkingPart,
+    "tool_call": ToolCallPart,
+}
+
+
+def content_hash(text: str) -> str:
+    """The address of a text in the content store: 32 hex digits of its SHA-256."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def message_text(message: ChatMessage) -> str:
+    """All words of a message as one plain text: what extraction and search read."""
+    lines = [part.text for part in message.parts if isinstance(part, TextPart)]
+    lines += [f"{call.tool_name}({call.arguments})" for call in message.tool_calls]
+    return "\n".join(line for line in lines if line)
+
+
+def _legacy_tool_calls(value: Any) -> tuple[ToolCallPart, ...]:
+    """OpenAI's `tool_calls` list, as some adapters leave it in `additional_kwargs`."""
+    calls = []
+    for item in value if isinstance(value, list) else []:
+        function = item.get("function", {}) if isinstance(item, dict) else {}
+        if name := function.get("name"):
+            calls.append(
+                ToolCallPart(
+                    tool_call_id=item.get("id"),
+                    tool_name=str(name),
+                    tool_kwargs=decode_arguments(function.get("arguments")),
+                )
+            )
+    return tuple(calls)
+
+
+def decode_arguments(arguments: Any) -> dict[str, Any] | str:
+    """Tool arguments as a dict where they are a JSON object, else the text as it came."""
+    if isinstance(arguments, dict):
+        return arguments
+    try:
+        decoded = json.loads(arguments or "{}")
+    except (TypeError, ValueError):
+        return str(arguments)
+    return decoded if isinstance(decoded, dict) else str(arguments)
+
+
+def _first_problem(error: ValidationError | TypeError) -> str:
+    if isinstance(error, TypeError):
+        return str(error)
+    first = error.errors(include_url=False)[0]
+    where = ".".join(str(step) for step in first["loc"])
+    return f"{where}: {first['msg']}"

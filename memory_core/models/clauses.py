@@ -1,0 +1,124 @@
+"""Cutting what people write into sentences and clauses, and leaving out what states nothing. Pure, in linear time.
+
+What states nothing: questions, what is only supposed ("if I lived in Rome"), and what is quoted or
+reported. Which clauses hold a fact is `grammar.py`'s business.
+"""
+
+import re
+from collections.abc import Iterator
+
+SENTENCE_CHARACTERS = 600
+"""Longer sentences are read up to here; in the conversations looked at, 99.9 % are shorter than 400."""
+_ABBREVIATIONS = frozenset(
+    "mr mrs ms dr prof st jr sr no vs etc e.g i.e approx dept inc ltd co jan feb mar apr jun jul aug sep sept oct nov "
+    "dec mon tue tues wed thu thur thurs fri sat sun a.m p.m min max tel".split()
+)
+_MAY_END = frozenset(["a.m", "p.m", "etc", "inc", "ltd", "co"])
+"""Abbreviations that often end a sentence: they do where a capital follows."""
+_END = re.compile(r"[.!?…]{1,9}[\"”')\]]{0,3}(?=\s)|\n")
+_QUOTED = re.compile(r"\"[^\"\n]{1,300}\"|“[^”\n]{1,300}”|(?<![\w'])'[^'\n]{2,300}'(?!\w)|«[^»\n]{1,300}»")
+_CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+_NAME_START = r"[A-Z][a-z]{1,30}"
+_CLAUSE = re.compile(
+    r"\s{0,3}[;–—]\s{0,3}"
+    r"|,? (?:and|but|so|because|yet) (?:then |also |now )?"
+    rf"(?=(?:I|I'm|I've|my|we|we're|we've|he|she|it|he's|she's|it's|they|they're|the|{_NAME_START} (?:is|has|likes|loves|hates))\b)"
+    r"|, (?=(?:I|I'm|I've|my|we|we're|we've)\b)"
+)
+_ASKED = re.compile(
+    r", (?:and |but |so )?(?=(?:do|does|did|can|could|would|will|are|is|have|has|should|what|which|how|where|when|who|any)\b)"
+)
+_SUPPOSED_SENTENCE = re.compile(
+    r"\b(?:if|unless|imagine|suppose|supposing|pretend|wish|assuming|let's say|hypothetically|as though)\b",
+    re.IGNORECASE,
+)
+_SUPPOSED_CLAUSE = re.compile(
+    r"\b(?:would|wouldn't|could|couldn't|might|maybe|perhaps|possibly|probably|should)\b|\b\w{1,6}'d\b", re.IGNORECASE
+)
+_REPORTED = re.compile(
+    r"(?:[\w',]{1,25} ){0,5}(?:said|says|told|tells|asked|asks|wrote|writes|claims|claimed|heard|according to)\b|"
+    r".{0,600}, (?:she|he|they|[A-Z][a-z]{1,25}) (?:said|says|told me|wrote)$",
+    re.IGNORECASE,
+)
+
+
+def sentences(text: str) -> Iterator[str]:
+    """The sentences of `text`; quotations are not cut, code and lines quoted with `>` are left out.
+
+    >>> list(sentences('Dr. Lee costs 3.50 euros. "Go. Now." is a film'))
+    ['Dr. Lee costs 3.50 euros.', '"Go. Now." is a film']
+    """
+    text = _CODE.sub("\n", text.replace("’", "'").replace("\r", "\n"))
+    quotes = [match.span() for match in _QUOTED.finditer(text)]
+    quote = start = 0
+    for end in _END.finditer(text):
+        while quote < len(quotes) and quotes[quote][1] <= end.start():
+            quote += 1
+        if quote < len(quotes) and quotes[quote][0] < end.start():
+            following = text[end.end() : end.end() + 3].strip()[:1]
+            if end.end() < quotes[quote][1] or following.islower():
+                continue
+        if _is_abbreviation(text, start, end):
+            continue
+        yield from _kept(text[start : end.end()])
+        start = end.end()
+    yield from _kept(text[start:])
+
+
+def _kept(sentence: str) -> Iterator[str]:
+    sentence = " ".join(sentence[: SENTENCE_CHARACTERS * 2].split())[:SENTENCE_CHARACTERS]
+    sentence = re.sub(r"^(?:[-*•#]{1,6} |\d{1,2}[.)] )", "", sentence)
+    if sentence and not sentence.startswith(">"):
+        yield sentence
+
+
+def _is_abbreviation(text: str, start: int, end: re.Match[str]) -> bool:
+    """Whether the full stop at `end` belongs to the word before it: `Dr.`, `e.g.`, or an initial."""
+    if end.group() != ".":
+        return False
+    before = text[max(start, end.start() - 12) : end.start()].split()
+    word = before[-1].lstrip("(\"'") if before else ""
+    if word.isdigit() and not text[start : end.start() - len(word)].strip():
+        return True  # the number of a list
+    if len(word) == 1 and word.isalpha() and word.isupper() and word != "I":
+        return True
+    if word.lower() not in _ABBREVIATIONS:
+        return False
+    following = text[end.end() : end.end() + 3].strip()[:1]
+    return not (word.lower() in _MAY_END and (following.isupper() or not following)) and following != ""
+
+
+def clauses(text: str) -> Iterator[str]:
+    """The clauses of `text` that state something, each without what joins it to the one before.
+
+    >>> list(clauses("I live in Porto, do you know it? If I were rich, I would move."))
+    ['I live in Porto']
+    """
+    for sentence in sentences(text):
+        if _SUPPOSED_SENTENCE.search(sentence):
+            continue
+        stated = sentence
+        if sentence.rstrip("\"”')").endswith("?"):
+            stated = _before_the_question(sentence)
+        for clause in _parts(stated):
+            plain = _QUOTED.sub(" ", clause)
+            if clause[:1] in "\"“«'" or _SUPPOSED_CLAUSE.search(plain) or _REPORTED.match(plain):
+                continue
+            yield clause
+
+
+def _before_the_question(sentence: str) -> str:
+    """What is stated before the question that ends a sentence; empty when it is all question."""
+    asked = list(_ASKED.finditer(sentence))
+    return sentence[: asked[0].start()] if asked else ""
+
+
+def _parts(sentence: str) -> Iterator[str]:
+    quotes = [match.span() for match in _QUOTED.finditer(sentence)]
+    start = 0
+    for joint in _CLAUSE.finditer(sentence):
+        if any(begin < joint.start() < end for begin, end in quotes):
+            continue
+        yield from filter(None, [sentence[start : joint.start()].strip(" ,.;!")])
+        start = joint.end()
+    yield from filter(None, [sentence[start:].strip(" ,.;!…")])

@@ -1,0 +1,127 @@
+"""Shortening a list of facts by rules. Pure and deterministic.
+
+In this order: what says the same is said once; then, while the list is above the target, what one
+subject likes (has, visited, ...) is said in one sentence; and only then facts are left out, the least
+specific first and the oldest of equals. Pinned facts are never touched.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from memory_core.models.base import Condensation, CondensedFact
+from memory_core.text import similarity, stems
+
+SAME = 0.85
+"""`similarity` from which two facts say the same (see `memory_core.text.similarity`)."""
+LIST_CHARACTERS = 240
+"""A joined sentence grows no longer than this."""
+_JOINABLE = {
+    "is allergic to": "health",
+    "is intolerant to": "health",
+    "cannot eat": "health",
+    "does not eat": "health",
+    "does not like": "preference",
+    "is interested in": "preference",
+    "is fond of": "preference",
+    "likes": "preference",
+    "loves": "preference",
+    "enjoys": "preference",
+    "prefers": "preference",
+    "hates": "preference",
+    "dislikes": "preference",
+    "is learning": "other",
+    "has been learning": "other",
+    "speaks": "personal",
+    "plays": "preference",
+    "collects": "preference",
+    "has": "personal",
+    "owns": "personal",
+    "visited": "other",
+    "went to": "other",
+    "wants to": "plan",
+    "plans to": "plan",
+}
+"""Predicates that take a list, with the category of the joined fact."""
+_LIST = re.compile(rf"(?P<subject>[A-Z].{{0,60}}?) (?P<verb>{'|'.join(_JOINABLE)}) (?P<object>.+)")
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    text: str
+    stands_for: tuple[int, ...]
+    pinned: bool
+    category: str = "other"
+
+
+def condense_by_rules(facts: Sequence[str], *, pinned: Sequence[int], target: int) -> Condensation:
+    """`facts` in at most `target` sentences, or in as many as are pinned.
+
+    `stands_for` names every fact whose words went into a sentence; a fact left out is named nowhere. A fact that
+    was not changed has the category `other`, which says nothing: the engine knows its category.
+
+    >>> [fact.text for fact in condense_by_rules(["Ana likes jazz", "Ana likes tea"], pinned=[], target=1).facts]
+    ['Ana likes jazz and tea']
+    """
+    fixed = set(pinned)
+    entries = [_Entry(text, (index,), index in fixed) for index, text in enumerate(facts)]
+    entries = _without_duplicates(entries)
+    entries = _joined(entries, target)
+    entries = _most_specific(entries, target)
+    return Condensation(tuple(CondensedFact(entry.text, entry.category, entry.stands_for) for entry in entries))
+
+
+def _without_duplicates(entries: list[_Entry]) -> list[_Entry]:
+    """Each group of near-duplicates as the pinned, else the most telling, else the newest of them, in its first place."""
+    kept: list[_Entry] = []
+    for entry in entries:
+        twin = next((i for i, other in enumerate(kept) if similarity(entry.text, other.text) >= SAME), None)
+        if twin is None or (entry.pinned and kept[twin].pinned):
+            kept.append(entry)
+            continue
+        other = kept[twin]
+        newer = not other.pinned and (entry.pinned or len(stems(entry.text)) >= len(stems(other.text)))
+        winner = entry if newer else other
+        kept[twin] = _Entry(winner.text, other.stands_for + entry.stands_for, winner.pinned)
+    return kept
+
+
+def _joined(entries: list[_Entry], target: int) -> list[_Entry]:
+    """Lists of one subject joined, oldest pair first, until `target` is reached."""
+    kept: list[_Entry] = []
+    places: dict[tuple[str, str], int] = {}
+    surplus = len(entries) - target
+    for entry in entries:
+        match = None if entry.pinned else _LIST.fullmatch(entry.text)
+        if match is None:
+            kept.append(entry)
+            continue
+        key = (match["subject"], match["verb"])
+        place = places.get(key)
+        if surplus > 0 and place is not None:
+            text = _one_more(kept[place].text, match["object"])
+            if len(text) <= LIST_CHARACTERS:
+                kept[place] = _Entry(text, kept[place].stands_for + entry.stands_for, False, _JOINABLE[match["verb"]])
+                surplus -= 1
+                continue
+        places[key] = len(kept)
+        kept.append(entry)
+    return kept
+
+
+def _one_more(text: str, item: str) -> str:
+    """`text`, which ends in a list, with one more item: "jazz and tea" becomes "jazz, tea and opera"."""
+    head, joint, last = text.rpartition(" and ")
+    return f"{head}, {last} and {item}" if joint else f"{text} and {item}"
+
+
+def _most_specific(entries: list[_Entry], target: int) -> list[_Entry]:
+    surplus = len(entries) - target
+    loose = [place for place, entry in enumerate(entries) if not entry.pinned]
+    dropped = set(sorted(loose, key=lambda place: (_specificity(entries[place].text), place))[: max(0, surplus)])
+    return [entry for place, entry in enumerate(entries) if place not in dropped]
+
+
+def _specificity(text: str) -> int:
+    """Content words, with numbers and names inside the sentence counted twice."""
+    return len(stems(text)) + len(re.findall(r"\d+|(?<=\s)[A-Z]\w+", text))

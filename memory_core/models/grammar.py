@@ -1,0 +1,333 @@
+"""The small grammar that turns a clause into a statement about somebody. Pure.
+
+    clause      "I've always loved jazz"          "my sister Ana lives in Porto"
+    statement   subject "The user", verb "love"   subject "The user's sister", verb "live"
+
+Only the verbs of `VERBS` are known, and every pattern is anchored at the start of the clause, so
+that a clause of another shape gives nothing. What a statement is worth is `rules.py`'s business.
+"""
+
+import re
+from dataclasses import dataclass
+
+USER = "The user"
+GROUP = "The user's group"
+NAME = r"[A-ZÀ-ÖØ-Þ][a-zà-öø-ÿ-]{1,25}"
+"""One word of a name; `NOT_NAMES` are capitalised for other reasons."""
+NOT_NAMES = frozenset(
+    "the this that these those there here it he she they we you my your his her our their its what which who when where "
+    "why how yes no not and but or so if then also well oh okay ok hi hello hey thanks thank please sorry great good nice "
+    "today tomorrow yesterday tonight now later soon recently lately monday tuesday wednesday thursday friday saturday "
+    "sunday january february march april may june july august september october november december everyone everybody "
+    "someone somebody nobody nothing everything something anyone all some most many one two three both each every any "
+    "dinner lunch breakfast work life music movies books food nature weather people friends actually maybe perhaps "
+    "just really never always sometimes usually only even still let let's god remember note keep call after before "
+    "because while since although though as at by for from in on of to with without being having doing going "
+    "haha hmm wow definitely absolutely certainly sure right alright exactly indeed of course hopefully ai".split()
+)
+
+_FORMS = """
+like likes liked liking | love loves loved loving | enjoy enjoys enjoyed enjoying | prefer prefers preferred preferring
+hate hates hated hating | dislike dislikes disliked disliking | adore adores adored adoring | collect collects collected collecting
+live lives lived living | move moves moved moving | come comes came coming | grow grows grew growing
+work works worked working | study studies studied studying | teach teaches taught teaching | run runs ran running
+own owns owned owning | drive drives drove driving | speak speaks spoke speaking | play plays played playing
+practise practises practised practising | practice practices practiced practicing | exercise exercises exercised exercising
+cook cooks cooked cooking | bake bakes baked baking | read reads read reading | write writes wrote writing
+paint paints painted painting | draw draws drew drawing | listen listens listened listening | watch watches watched watching
+eat eats ate eating | drink drinks drank drinking | smoke smokes smoked smoking | take takes took taking | use uses used using
+go goes went going | visit visits visited visiting | travel travels traveled traveling | buy buys bought buying
+get gets got getting | make makes made making | try tries tried trying | attend attends attended attending
+learn learns learned learning | register registers registered registering | book books booked booking
+meet meets met meeting | finish finishes finished finishing | start starts started starting | begin begins began beginning
+join joins joined joining | adopt adopts adopted adopting | lose loses lost losing | sell sells sold selling
+graduate graduates graduated graduating | retire retires retired retiring | pass passes passed passing | fail fails failed failing
+win wins won winning | quit quits quit quitting | break breaks broke breaking | celebrate celebrates celebrated celebrating
+plant plants planted planting | climb climbs climbed climbing | hike hikes hiked hiking | see sees saw seeing
+plan plans planned planning | want wants wanted wanting | hope hopes hoped hoping | intend intends intended intending
+need needs needed needing | decide decides decided deciding | prepare prepares prepared preparing
+pay pays paid paying | bring brings brought bringing | park parks parked parking | arrive arrives arrived arriving
+leave leaves left leaving | cost costs cost costing | open opens opened opening | close closes closed closing
+take part | suffer suffers suffered suffering | feel feels felt feeling | miss misses missed missing
+turn turns turned turning | marry marries married marrying | swim swims swam swimming | ski skis skied skiing
+sing sings sang singing | dance dances danced dancing | train trains trained training | volunteer volunteers volunteered volunteering
+save saves saved saving | look looks looked looking | think thinks thought thinking | consider considers considered considering
+participate participates participated participating | receive receives received receiving | discover discovers discovered discovering
+apply applies applied applying | organise organises organised organising | organize organizes organized organizing
+manage manages managed managing | spend spends spent spending | experience experiences experienced experiencing
+rent rents rented renting | commute commutes commuted commuting | order orders ordered ordering | reserve reserves reserved reserving
+travelled travels travelled travelling | photograph photographs photographed photographing | raise raises raised raising
+complete completes completed completing | set sets set setting | build builds built building | create creates created creating
+take takes took taking | pick picks picked picking | share shares shared sharing | tend tends tended tending
+host hosts hosted hosting | invite invites invited inviting | wear wears wore wearing | avoid avoids avoided avoiding
+know knows knew knowing | struggle struggles struggled struggling | happen happens happened happening
+keep keeps kept keeping | bring brings brought bringing | say says said saying | walk walks walked walking
+"""
+_PARTICIPLES = {
+    "seen": "see", "eaten": "eat", "written": "write", "drawn": "draw", "driven": "drive", "spoken": "speak",
+    "gone": "go", "been": "be", "taken": "take", "begun": "begin", "grown": "grow", "gotten": "get", "run": "run",
+    "broken": "break", "become": "become", "come": "come", "sung": "sing", "swum": "swim", "worn": "wear", "drunk": "drink",
+    "known": "know",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """What a clause says of its subject."""
+
+    subject: str
+    """As it stands in a fact: `The user`, `Ana`, `The user's sister`, `The dinner`."""
+    kind: str
+    """Of the verb: `be`, `have`, `present`, `past`, `perfect`, `gerund` (is doing), `modal`, `used` (used to)."""
+    verb: str
+    """The base form: `live`, `be`."""
+    said: str
+    """Verb and what belongs to it, fit to follow the subject: `no longer lives`, `is`, `has been learning`."""
+    rest: str
+    """What follows, as the user wrote it."""
+    negated: bool = False
+
+    def text(self, rest: str | None = None) -> str:
+        """The statement as a sentence without a full stop, with another `rest` where one is given."""
+        return " ".join(filter(None, [self.subject, self.said, self.rest if rest is None else rest]))
+
+
+def _verb_tables() -> tuple[dict[str, str], dict[str, str], dict[str, str], dict[str, str]]:
+    third: dict[str, str] = {}
+    past: dict[str, str] = {}
+    gerund: dict[str, str] = {}
+    base: dict[str, str] = {}
+    for row in re.split(r"[|\n]", _FORMS):
+        forms = row.split()
+        if len(forms) == 4:
+            lemma = "travel" if forms[0] == "travelled" else forms[0]
+            third[lemma] = forms[1]
+            base[forms[1]] = lemma
+            past[forms[2]] = lemma
+            gerund[forms[3]] = lemma
+    return third, base, past, gerund
+
+
+THIRD, BASE, PAST, GERUND = _verb_tables()
+
+_ADVERBS = (
+    "really|also|just|mostly|mainly|especially|absolutely|particularly|currently|now|actually|recently|totally|generally|"
+    "basically|already|quite|finally|both|definitely|certainly|truly|simply|very much|always|usually|often|sometimes|"
+    "still|never|only|normally|even|rarely|seldom|happily|officially|newly|lately|occasionally|mainly|mostly|deeply|"
+    "strictly|severely|seriously|deathly|highly|hardly"
+)
+_KEPT_ADVERBS = frozenset(
+    "always usually often sometimes still never only normally rarely seldom strictly severely deathly highly hardly "
+    "occasionally".split()
+)
+_LEAD_IN = re.compile(
+    r"(?:"
+    r"(?:well|oh|hi|hello|hey|yes|yeah|yep|nope|haha|hmm|wow|okay|ok|alright|sure|right|so|and|but|also|actually|anyway|"
+    r"besides|in fact|by the way|for example|for instance|to be honest|honestly|of course|thanks|please|now|lately|"
+    r"recently|currently|these days|nowadays|today|yesterday|tonight|this (?:morning|afternoon|evening|week|weekend|month|year)|"
+    r"last (?:night|week|weekend|month|year|summer|winter|spring|autumn|fall)|at the moment|right now|personally|"
+    r"generally|in general|in addition|additionally|usually|sometimes|often|good (?:morning|evening|afternoon)|fyi|"
+    r"first of all|i mean|more importantly|then)\b[,!.:;]?"
+    r"|(?:friend|my friend|(?:my )?ai companion|there|assistant|everyone|again|great|good|nice|no|sorry|thank you|"
+    r"just so you know|correction|update|besides (?:this|that|it|\w{1,20}))[,!.:;]"
+    r")\s{0,3}",
+    re.IGNORECASE,
+)
+_DEPENDENT = re.compile(
+    r"(?:when|while|since|although|though|whenever|until|before|after|as|that|who|which|where|or)\b", re.I
+)
+_RELATIVE = (
+    "mother|mom|mum|father|dad|parents|sister|brother|wife|husband|partner|girlfriend|boyfriend|fiancée?|son|daughter|kids|"
+    "children|baby|aunt|uncle|cousin|niece|nephew|grandmother|grandma|grandfather|grandpa|grandparents|boss|manager|"
+    "colleague|coworker|co-worker|roommate|flatmate|neighbou?r|friend|teacher|doctor|therapist|trainer|coach|mentor|"
+    "sister-in-law|brother-in-law|mother-in-law|father-in-law|stepmother|stepfather|stepsister|stepbrother|twin|ex|"
+    "classmate|landlord|landlady|in-laws|team|dog|cat|puppy|kitten|rabbit|parrot|horse|hamster|bird|fish|turtle|pet"
+)
+RELATION = rf"(?:(?:older|younger|elder|eldest|youngest|big|little|twin|best|old|new|late|first|second|only|step|half|close|good|oldest) ){{0,2}}(?:{_RELATIVE})"
+
+_SUBJECT_WORDS = 6
+"""Words a subject may have; the shortest one that a known verb follows is taken."""
+_SUBJECT_END = re.compile(r"(?=,? |'(?:m|s|re|ve|ll) )")
+_PRONOUN = re.compile(r"(?:I|we|he|she|they|it)(?=[' ])", re.IGNORECASE)
+_OPENING = re.compile(rf"(?:my|our|the) |{NAME}(?=[ ,'])", re.IGNORECASE)
+_AFTER_S = re.compile(
+    r"(?:not|a|an|the|my|from|in|on|at|allergic|vegetarian|vegan|pregnant|married|single|\w{2,15}ing|\d{1,2})\b"
+)
+"""What makes the `'s` after a name an "is" and not a possessive."""
+_PREDICATE = re.compile(
+    rf"(?P<lead>(?: (?:{_ADVERBS})\b){{0,3}})"
+    r"(?:"
+    r"(?P<be>'m|'re|'s| am| are| is| was| were)\b(?P<not1> not|n't)?|"
+    r"(?P<aren>(?: isn't| aren't| wasn't| weren't))\b|"
+    r"(?P<have>'ve|'s(?= been)| have| has| had)\b(?P<not2> not|n't)?|(?P<haven> haven't| hasn't)\b|"
+    r"(?P<dont> don't| doesn't| do not| does not| didn't| did not)\b|"
+    r"(?P<modal> can't| cannot| can not| can| must not| mustn't| must| won't| will not| will|'ll)\b|"
+    r"(?P<used> used to)\b|"
+    r"(?P<nolonger> no longer)\b|"
+    r")"
+    rf"(?P<adverb>(?: (?:{_ADVERBS})\b){{0,3}})"
+    r"(?P<been> been\b)?"
+    rf"(?P<adverb2>(?: (?:{_ADVERBS})\b){{0,2}})"
+    r"(?: (?P<verb>[A-Za-z]{2,15}))?(?=[ ,.!]|$)"
+)
+
+
+def strip_lead_in(clause: str) -> str:
+    """`clause` without the words that only open it.
+
+    >>> strip_lead_in("Well, actually, I live in Porto")
+    'I live in Porto'
+    """
+    rest = clause
+    for _ in range(6):
+        lead = _LEAD_IN.match(rest)
+        if not lead or lead.end() == len(rest):
+            break
+        rest = rest[lead.end() :]
+    return rest
+
+
+def parse(clause: str, *, antecedent: str | None = None, thing: str | None = None) -> Statement | None:
+    """What `clause` states, or None when it is of no known shape.
+
+    `antecedent` is whom "he", "she" or "they" can only mean here, and `thing` what "it" can only mean.
+    """
+    clause = strip_lead_in(clause)
+    if _DEPENDENT.match(clause):
+        return None
+    for end in _subject_ends(clause):
+        predicate = _PREDICATE.match(clause, end)
+        if predicate is None:
+            continue
+        subject = _subject(clause[:end], antecedent, thing)
+        if subject and (statement := _statement(subject, predicate, clause)):
+            return statement
+    return None
+
+
+def _subject_ends(clause: str) -> list[int]:
+    """Where the subject may end: at once for a pronoun, else after each of the first words."""
+    if pronoun := _PRONOUN.match(clause):
+        return [pronoun.end()]
+    if not _OPENING.match(clause):
+        return []
+    ends = [match.start() for match in _SUBJECT_END.finditer(clause[:160])][:_SUBJECT_WORDS]
+    return ends[1:] if clause[:4].lower().startswith(("my ", "our ", "the ")) else ends
+
+
+def _subject(words: str, antecedent: str | None, thing: str | None) -> str | None:
+    """The subject as it stands in a fact; None when it is nobody in particular."""
+    words = words.strip(" ,")
+    low = words.lower()
+    pronouns = {"i": USER, "we": GROUP, "he": antecedent, "she": antecedent, "they": antecedent, "it": thing}
+    if low in pronouns:
+        return pronouns[low]
+    if " and " in low or " or " in low or "," in low:
+        return None
+    if low.startswith(("my ", "our ")):
+        noun = words.split(" ", 1)[1]
+        named = re.fullmatch(rf"{RELATION},? ({NAME})", noun)
+        if named and named[1].lower() not in NOT_NAMES:
+            return named[1]
+        return f"{USER if low.startswith('my') else GROUP}'s {noun}"
+    if low.startswith("the "):
+        return f"The {words[4:]}"
+    first = re.match(NAME, words)
+    if first is None or first[0].lower() in NOT_NAMES:
+        return None
+    if named := re.fullmatch(rf"{NAME}'s {RELATION} ({NAME})", words):
+        return named[1]
+    return words if re.fullmatch(rf"{NAME}(?: {NAME}){{0,2}}|{NAME}'s [a-z -]{{2,40}}", words) else None
+
+
+def _kept(adverbs: str | None) -> list[str]:
+    return [word for word in (adverbs or "").split() if word in _KEPT_ADVERBS]
+
+
+def _statement(subject: str, match: re.Match[str], clause: str) -> Statement | None:
+    """The statement of a predicate, with its verb in the third person."""
+    word = (match["verb"] or "").lower()
+    adverbs = _kept(match["lead"]) + _kept(match["adverb"]) + _kept(match["adverb2"])
+    rest = clause[match.end() :].strip(" ,.!")
+    whole = clause[match.start("verb") :].strip(" ,.!") if match["verb"] else rest
+    negated = bool(
+        match["not1"] or match["not2"] or match["aren"] or match["haven"] or match["dont"] or match["nolonger"]
+    )
+    negated = negated or "never" in adverbs
+    plural = _is_plural(subject)
+
+    def said(*words: str) -> str:
+        return " ".join(filter(None, words))
+
+    kept = " ".join(adverbs)
+    be = (match["be"] or match["aren"] or "").strip()
+    if be:
+        possessive = be == "'s" and not (_PRONOUN.match(clause) or subject.endswith(" name") or _AFTER_S.match(whole))
+        if possessive:
+            return None
+        past = be.startswith("w")
+        form = ("were" if plural else "was") if past else ("are" if plural else "is")
+        no = "not" if match["not1"] or match["aren"] else ""
+        if match["been"]:  # "she's been"
+            return None
+        if word in GERUND and rest != "":
+            return Statement(subject, "gerund", GERUND[word], said(form, no, kept, word), rest, negated)
+        if not whole:
+            return None
+        return Statement(subject, "was" if past else "be", "be", said(form, no, kept), whole, negated)
+    have = (match["have"] or match["haven"] or "").strip()
+    if have:
+        form = "had" if have == "had" else ("have" if plural else "has")
+        no = "not" if match["not2"] or match["haven"] else ""
+        if match["been"]:
+            if word in GERUND:
+                return Statement(subject, "gerund", GERUND[word], said(form, no, kept, "been", word), rest, negated)
+            return Statement(subject, "been", "be", said(form, no, kept, "been"), whole, negated) if whole else None
+        if word in PAST or word in _PARTICIPLES:
+            lemma = _PARTICIPLES.get(word) or PAST[word]
+            return Statement(subject, "perfect", lemma, said(form, no, kept, word), rest, negated)
+        return (
+            Statement(subject, "have", "have", said(form, no, kept), whole, negated)
+            if whole and have != "'ve"
+            else None
+        )
+    if match["dont"]:
+        past = match["dont"].strip().startswith("did")
+        if word not in THIRD and word != "have":
+            return None
+        form = "did not" if past else ("do not" if plural else "does not")
+        return Statement(subject, "past" if past else "present", word, said(form, kept, word), rest, True)
+    if match["modal"]:
+        form = {"can't": "cannot", "can not": "cannot", "won't": "will not", "'ll": "will", "mustn't": "must not"}.get(
+            match["modal"].strip(), match["modal"].strip()
+        )
+        if word not in THIRD and word not in ("be", "have", "stand"):
+            return None
+        return Statement(subject, "modal", word, said(form, kept, word), rest, form.endswith("not"))
+    if match["used"]:
+        if word not in THIRD and word not in ("be", "have"):
+            return None
+        return Statement(subject, "used", word, said(kept, "used to", word), rest)
+    no = "no longer" if match["nolonger"] else ""
+    if word in THIRD and (subject in (USER, GROUP) or plural):
+        return Statement(subject, "present", word, said(kept, no, word if plural else THIRD[word]), rest, negated)
+    if word in BASE and subject not in (USER, GROUP):
+        return Statement(subject, "present", BASE[word], said(kept, no, word), rest, negated)
+    if word in PAST:
+        return Statement(subject, "past", PAST[word], said(kept, no, word), rest, negated)
+    return None
+
+
+def _is_plural(subject: str) -> bool:
+    last = subject.rsplit(" ", 1)[-1].lower()
+    return last in (
+        "parents",
+        "kids",
+        "children",
+        "friends",
+        "grandparents",
+        "sisters",
+        "brothers",
+        "in-laws",
+        "people",
+    ) or (subject.startswith("The ") and last.endswith("s") and not last.endswith("ss") and subject != USER)

@@ -1,0 +1,390 @@
+"""A responder without a language model: it answers from the context it is given, by rules, or says it does not know.
+
+It holds no knowledge of its own. Every answer repeats a fact of the memory section or something the user
+said, and says which; a question that nothing in the context answers is answered with "I don't know".
+"""
+
+import math
+import re
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from memory_core.errors import ConfigError, ModelRequestError
+from memory_core.messages import ChatMessage, MessageRole
+from memory_core.models.base import Answer, ModelCall
+from memory_core.models.clauses import sentences
+from memory_core.models.grammar import BASE, RELATION, strip_lead_in
+from memory_core.models.rules import facts_in
+from memory_core.text import similarity, stems
+
+NAME = "Offline: rules, not a language model"
+ENOUGH = 0.4
+"""Share of a question's words, weighted by rarity, that an answer must hold. Set by hand on made-up questions."""
+MANY_CHARACTERS = 100_000
+"""Of a context that are read, the latest; more is no conversation with a person."""
+
+_MEMORY = re.compile(r"<memory>\n?(.*?)\n?</memory>\n?", re.DOTALL)
+_ITEM = re.compile(
+    r"<fact>(?P<fact>.*?)</fact>|<message role='(?P<role>\w+)'>(?P<said>.*?)</message>|(?P<line>[^<\n]{2,})", re.DOTALL
+)
+_GREETING = re.compile(
+    r"(?:hi|hello|hey|good (?:morning|afternoon|evening)|greetings)\b(?:[ ,]+\w{2,20}){0,3}[.! ]*", re.I
+)
+_THANKS = re.compile(r"(?:(?:ok|okay|great|perfect|wonderful),? )?(?:many )?(?:thanks|thank you)\b[^?]{0,60}", re.I)
+_QUESTION = re.compile(
+    r"(?:what|which|who|whom|whose|when|where|why|how|is|are|am|was|were|do|does|did|can|could|will|would|should|has|have|"
+    r"any|tell me|remind me|do you|what's|who's|when's|where's)\b",
+    re.IGNORECASE,
+)
+_ORDER = re.compile(
+    r"(?:please )?(?:suggest|recommend|book|find|make|write|plan|list|give|show|help|summari[sz]e|draft|check|send|create|"
+    r"order|call me back|look|search|propose|pick|choose|explain|describe|translate)\b",
+    re.IGNORECASE,
+)
+_TOLD_TO_ASSISTANT = re.compile(r"(?:you|your|never|always|do not|don't|be|answer|help|use|reply)\b", re.IGNORECASE)
+_EMPTY_WORDS = frozenset(
+    stem
+    for word in "know remember tell say remind anything something again please think thing mind keep idea exactly now "
+    "currently today supposed going let much many still sure good best happen mention told said like".split()
+    for stem in stems(word)
+)
+"""Words of a question that no answer needs to repeat."""
+_CONCEPTS = tuple(
+    frozenset(stem for word in row.split() for stem in stems(word))
+    for row in (
+        "budget spend cost price money limit afford pay expensive euros dollars pounds",
+        "eat food diet vegetarian vegan allergic allergy allergies meal dish menu avoid meat gluten",
+        "live home house address move moved lives",
+        "job work employer company profession",
+        "date day time when start begin",
+        "birthday born turns",
+        "name called",
+        "hobby hobbies enjoy free fun love likes interests",
+        "guest guests people come coming invited attend",
+    )
+)
+"""Everyday words that stand for one another when a question is matched."""
+_WHEN = re.compile(r"\b(?:when|what (?:date|day|time)|which (?:date|day)|how soon)\b", re.IGNORECASE)
+_AMOUNT = re.compile(r"\bhow (?:much|many|old|long|big)\b", re.IGNORECASE)
+_WHO = re.compile(r"\bwho\b", re.IGNORECASE)
+_DATED = re.compile(
+    r"\b(?:january|february|march|april|may|june|july|august|september|october|november|december|\w+day|tomorrow|tonight|"
+    r"noon|midnight|next \w+|\d{1,2}[:.]\d\d|\d{1,2} ?[ap]\.?m|\d{4})\b",
+    re.IGNORECASE,
+)
+_SELF = re.compile(r"\b(?:do|am|did|have|can|should|was|will|would) I\b|\babout me\b")
+_FIRST = re.compile(r"\b(?:I|my|me|we|our|us|mine|I'm|I've)\b|\bthe user\b", re.IGNORECASE)
+_SECOND = {
+    "i": "you", "i'm": "you are", "i've": "you have", "i'll": "you will", "i'd": "you would", "my": "your", "me": "you",
+    "mine": "yours", "myself": "yourself", "am": "are", "we": "you", "we're": "you are", "we've": "you have",
+    "our": "your", "us": "you", "ours": "yours", "ourselves": "yourselves",
+}  # fmt: skip
+
+
+class OfflineResponder:
+    """Answers from the memory section and the recent messages, without a language model.
+
+    Args:
+        pace_seconds: pause between the words of a streamed reply.
+    """
+
+    def __init__(self, pace_seconds: float = 0.0) -> None:
+        if not 0 <= pace_seconds < 60:
+            raise ConfigError(f"must be between 0 and 60: {pace_seconds=}")
+        self._pace_seconds = pace_seconds
+
+    @property
+    def name(self) -> str:
+        return NAME
+
+    @property
+    def offline(self) -> bool:
+        return True
+
+    def stream(self, messages: Sequence[ChatMessage]) -> "OfflineStream":
+        """The reply, word by word."""
+        started = time.monotonic()
+        return OfflineStream(compose_reply(messages), self._pace_seconds, started)
+
+    def ask(self, messages: Sequence[ChatMessage], answer: type[Answer], *, purpose: str) -> tuple[Answer, ModelCall]:
+        """Not possible by rules.
+
+        Raises:
+            ModelRequestError: always.
+        """
+        raise ModelRequestError("Structured answers need a language model. Set OPENAI_API_KEY or OPENAI_BASE_URL.")
+
+
+class OfflineStream:
+    """The words of one reply. Closing it ends the pause it may be in."""
+
+    def __init__(self, text: str, pace_seconds: float, started: float) -> None:
+        self.call: ModelCall | None = None
+        self._text = text
+        self._pace_seconds = pace_seconds
+        self._started = started
+        self._closed = threading.Event()
+
+    def close(self) -> None:
+        self._closed.set()
+
+    def __iter__(self) -> Iterator[str]:
+        for number, match in enumerate(re.finditer(r"\S+\s*", self._text)):
+            if self._pace_seconds and number:
+                self._closed.wait(self._pace_seconds)
+            if self._closed.is_set():
+                return
+            yield match.group()
+        self.call = ModelCall("reply", NAME, None, None, time.monotonic() - self._started)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """One sentence an answer may be made of."""
+
+    text: str
+    said: bool
+    """Whether it is the user's own words, as against a fact."""
+
+
+def compose_reply(messages: Sequence[ChatMessage]) -> str:
+    """The reply to the last user message."""
+    known, last = _read(messages)
+    said = list(islice(sentences(last), 200))
+    questions = [sentence for sentence in said if _is_question(sentence)]
+    statements = [sentence for sentence in said if sentence not in questions]
+    if questions:
+        known += [_Known(sentence, said=True) for sentence in statements if not _GREETING.fullmatch(sentence)]
+        return _answer(questions[-1], known)
+    content = [
+        sentence for sentence in statements if not _GREETING.fullmatch(sentence) and not _THANKS.fullmatch(sentence)
+    ]
+    if not content:
+        if any(_THANKS.fullmatch(sentence) for sentence in statements):
+            return "You're welcome."
+        return f"Hello{_name_of_user(known)}. What would you like to talk about?"
+    return _acknowledge(content)
+
+
+def _read(messages: Sequence[ChatMessage]) -> tuple[list[_Known], str]:
+    """What is known, oldest first (memory before recent messages), and the last user message without its memory section."""
+    memory: list[_Known] = []
+    recent: list[_Known] = []
+    last = ""
+    users = [index for index, message in enumerate(messages) if message.role is MessageRole.USER]
+    for index, message in enumerate(messages):
+        if message.role not in (MessageRole.SYSTEM, MessageRole.USER):
+            continue
+        text = message.content or ""
+        for section in _MEMORY.finditer(text):
+            memory += _remembered(section[1][-MANY_CHARACTERS:])
+        text = _MEMORY.sub("", text)
+        if users and index == users[-1]:
+            last = text[:MANY_CHARACTERS]
+        elif message.role is MessageRole.USER:
+            recent += [_Known(sentence, said=True) for sentence in sentences(text[:MANY_CHARACTERS])]
+    known = [item for item in memory + recent if not (item.said and _is_question(item.text))]
+    return known[-2000:], last
+
+
+def _remembered(section: str) -> Iterator[_Known]:
+    """The sentences of a memory section: facts, what the user said, and plain lines that are no instructions."""
+    for item in _ITEM.finditer(section):
+        if item["fact"] is not None:
+            yield _Known(item["fact"].strip(), said=False)
+        elif item["role"] is not None:
+            if item["role"] == "user":
+                yield from (_Known(sentence, said=True) for sentence in sentences(item["said"]))
+        else:
+            for sentence in sentences(item["line"]):
+                if re.search(r"\w", sentence) and not _TOLD_TO_ASSISTANT.match(sentence):
+                    yield _Known(sentence, said=False)
+
+
+def _is_question(sentence: str) -> bool:
+    bare = strip_lead_in(sentence)
+    return sentence.rstrip("\"”') ").endswith("?") or bool(_QUESTION.match(bare) or _ORDER.match(bare))
+
+
+def _name_of_user(known: Sequence[_Known]) -> str:
+    for item in reversed(known):
+        if found := re.match(r"The user's name is (.+?)\.?$", item.text):
+            return f", {found[1]}"
+    return ""
+
+
+# --- answering
+
+
+def _answer(question: str, known: Sequence[_Known]) -> str:
+    chosen = _choose(question, known)
+    if not chosen:
+        if _ORDER.match(strip_lead_in(question)):
+            return "I cannot do that: I answer by rules, without a language model, and only from what I remember."
+        shown = question if len(question) <= 160 else question[:159] + "…"
+        return f'I don\'t know. Nothing I remember answers "{shown.strip()}"'
+    facts = [second_person(item.text) for item in chosen if not item.said]
+    said = [item.text.rstrip(" .") for item in chosen if item.said]
+    parts = []
+    if facts:
+        parts.append(f"From what I remember: {'; '.join(facts)}.")
+    if said:
+        parts.append(f"{'You also' if facts else 'Earlier you'} said: {' '.join(f'“{text}.”' for text in said)}")
+    return " ".join(parts)
+
+
+def _choose(question: str, known: Sequence[_Known]) -> list[_Known]:
+    """The one to three sentences that answer `question`; none when nothing matches well enough."""
+    asked = _Asked(question, known)
+    scored = [(score, place) for place, item in enumerate(known) if (score := asked.score(item, place)) is not None]
+    if not scored:
+        return []
+    scored.sort(key=lambda pair: (-pair[0], -pair[1]))
+    most = 3 if asked.open else 2
+    margin = 1.0 if asked.open else 0.12
+    chosen: list[_Known] = []
+    for score, place in scored:
+        if len(chosen) == most or score < scored[0][0] - margin:
+            break
+        alike = not chosen or asked.open or known[place].said == chosen[0].said
+        if alike and all(similarity(known[place].text, other.text) < 0.5 for other in chosen):
+            chosen.append(known[place])
+    return chosen
+
+
+class _Asked:
+    """A question taken apart, to score sentences against."""
+
+    def __init__(self, question: str, known: Sequence[_Known]) -> None:
+        self._question = question
+        bags = [_concepts(set(stems(item.text))) for item in known]
+        self._bags = bags
+        counts = Counter(stem for bag in bags for stem in bag)
+        capitals = re.findall(r"(?<!^)(?<![.!?] )\b[A-ZÀ-Þ][\w'’-]+", question)
+        names = {stem for word in capitals for stem in stems(word)}
+        words = [stem for stem in dict.fromkeys(stems(question)) if stem not in _EMPTY_WORDS]
+        relatives = self._relatives(question, known)
+        if relatives:
+            names |= {stem for name in relatives.values() for stem in stems(name)}
+            words = [word for word in words if word not in {stem for what in relatives for stem in stems(what)}]
+        self._names = names
+        self._terms = {word: _weight(counts, word, len(known)) for word in words if word not in names}
+        self.open = not self._terms
+        self._about_self = bool(_SELF.search(question)) and not names
+        self._number = max(1, len(known))
+
+    @staticmethod
+    def _relatives(question: str, known: Sequence[_Known]) -> dict[str, str]:
+        """Relatives of the user that the question means, with their names: `{"sister": "Ana"}`."""
+        found = {}
+        for what in re.findall(rf"\bmy ({RELATION})\b", question, re.IGNORECASE):
+            for item in known:
+                named = re.match(rf"(\w+) is the user's (?:\w+ )?{re.escape(what)}\b", item.text, re.IGNORECASE)
+                if named:
+                    found[what] = named[1]
+        return found
+
+    def score(self, item: _Known, place: int) -> float | None:
+        """How well `item`, the `place`-th thing known, answers; None for not at all."""
+        bag = self._bags[place]
+        if self._names and not any(bag & _with_concept(name) for name in self._names):
+            return None
+        if self._about_self and not _FIRST.search(item.text):
+            return None
+        if not self._terms and not self._names and not self._about_self:
+            return None
+        total = sum(self._terms.values())
+        matched = sum(weight for term, weight in self._terms.items() if bag & _with_concept(term))
+        coverage = matched / total if total else 1.0
+        if coverage < ENOUGH:
+            return None
+        exact = sum(1 for term in self._terms if term in bag) / len(self._terms) if self._terms else 0.0
+        fits = self._fits(item.text)
+        if fits is None:
+            return None
+        recent = 0.1 * place / self._number
+        return coverage + 0.3 * exact + fits + recent
+
+    def _fits(self, text: str) -> float | None:
+        """A bonus for the kind of thing asked for; None when that cannot be in `text`."""
+        if _WHEN.search(self._question):
+            return 0.3 if _DATED.search(text) else None
+        if _AMOUNT.search(self._question):
+            return (
+                0.3 if re.search(r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|twelve)\b", text) else None
+            )
+        if _WHO.search(self._question):
+            return 0.2 if re.search(r"\bis (?:the user's|\w+'s|my|a|an)\b", text) else 0.0
+        return 0.0
+
+
+def _weight(counts: Counter[str], word: str, total: int) -> float:
+    """1 for a word that everything holds, up to 2 for one that nothing holds."""
+    count = max((counts[stem] for stem in _with_concept(word)), default=0)
+    return 2.0 if count == 0 else 1 + math.log((total + 1) / count) / math.log(total + 2)
+
+
+def _with_concept(stem: str) -> frozenset[str]:
+    """A stem, and the mark of every group of `_CONCEPTS` it belongs to."""
+    return frozenset([stem, *(f"#{number}" for number, group in enumerate(_CONCEPTS) if stem in group)])
+
+
+def _concepts(bag: set[str]) -> set[str]:
+    return bag | {f"#{number}" for number, group in enumerate(_CONCEPTS) if bag & group}
+
+
+# --- wording
+
+
+def _acknowledge(statements: Sequence[str]) -> str:
+    """A short "noted" with what was understood, or with the first words where no rule understood them."""
+    facts = list(islice((fact.text for fact in facts_in(" ".join(statements))), 3))
+    if facts:
+        return f"Noted: {'; '.join(second_person(fact) for fact in facts)}."
+    first = strip_lead_in(statements[0]).strip(" .!…")
+    if re.search(r"\byou(?:r|rs|'re|'ve)?\b", first, re.IGNORECASE) or len(first) > 160:
+        return "Noted."
+    return f"Noted: {_lower_start(_turned(first))}."
+
+
+def _turned(text: str) -> str:
+    """The user's words as said to them: "I park there" becomes "you park there"."""
+    return re.sub(r"\b[A-Za-z]+(?:'[a-z]+)?", lambda match: _SECOND.get(match[0].lower(), match[0]), text)
+
+
+def second_person(fact: str) -> str:
+    """A fact as said to the user, fit to follow a colon.
+
+    >>> second_person("The user lives in Porto")
+    'you live in Porto'
+    """
+    text = re.sub(r"\b[Tt]he user's\b", "your", fact.strip(" ."))
+    text = re.sub(
+        r"\b[Tt]he user (?P<adverbs>(?:(?:always|usually|often|sometimes|still|never|only|normally|rarely|no longer) )*)"
+        r"(?P<verb>\w+)",
+        _second_verb,
+        text,
+    )
+    return _lower_start(re.sub(r"\b[Tt]he user\b", "you", text))
+
+
+def _second_verb(match: re.Match[str]) -> str:
+    forms = {"is": "are", "was": "were", "has": "have", "does": "do"} | BASE
+    return f"you {match['adverbs']}{forms.get(match['verb'], match['verb'])}"
+
+
+def _lower_start(text: str) -> str:
+    first = text.split(" ", 1)[0]
+    ordinary = first.lower() in _OPENERS or (first[:1].isupper() and first.lower() in BASE)
+    return text[0].lower() + text[1:] if ordinary else text
+
+
+_OPENERS = frozenset(
+    "the a an this that these those there here it you your he she they we my our keep please at no in on for from with "
+    "everyone nobody dinner lunch budget one two three four five all some most both".split()
+)
+"""Words that are capitalised only because a sentence begins with them."""

@@ -1,0 +1,282 @@
+"""A chat model behind any OpenAI-compatible address, through chat completions.
+
+Only `/chat/completions` is used, because every such server speaks it. `endpoint.py` holds the
+address, the key and the errors; `structured.py` reads structured answers.
+"""
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from memory_core.errors import ConfigError, ModelAnswerError, ModelRequestError, ModelUnreachableError
+from memory_core.messages import ChatMessage, FilePart, ImagePart, MessageRole, TextPart
+from memory_core.models.base import Answer, ModelCall, json_schema
+from memory_core.models.endpoint import Endpoint, model_error
+from memory_core.models.structured import instruction, parse_answer
+
+DEFAULT_MODEL = "gpt-4o-mini"
+_RUNGS = ("json_schema", "json_object", "text")
+"""Ways to ask for a structured answer, best first."""
+_FORM_WORDS = ("response_format", "json_schema", "json_object", "json mode", "structured output", "grammar")
+_STREAM_WORDS = ("stream_options", "include_usage")
+
+
+def to_openai(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
+    """`messages` as chat completions take them.
+
+    Nothing of `additional_kwargs` is sent but the id a tool result answers to. Thinking is not sent back.
+    A call without an id gets one; a call whose result is missing gets a result that says so, and a result
+    whose call is missing becomes a user message, because endpoints refuse both.
+    """
+    sent: list[dict[str, Any]] = []
+    open_calls: list[str] = []  # ids whose results have not come yet
+    for index, message in enumerate(messages):
+        if message.role is MessageRole.TOOL:
+            text = message.content or ""
+            answered = message.tool_call_id or (open_calls[0] if open_calls else None)
+            if answered in open_calls:
+                open_calls.remove(answered)
+                sent.append({"role": "tool", "tool_call_id": answered, "content": text})
+            else:
+                sent += _missing_results(open_calls)
+                sent.append({"role": "user", "content": f"Result of a tool:\n{text}"})
+            continue
+        sent += _missing_results(open_calls)
+        entry: dict[str, Any] = {"role": str(message.role), "content": _content(message)}
+        if message.role is MessageRole.ASSISTANT and message.tool_calls:
+            calls = [
+                {
+                    "id": call.tool_call_id or f"call_{index}_{number}",
+                    "type": "function",
+                    "function": {"name": call.tool_name, "arguments": call.arguments},
+                }
+                for number, call in enumerate(message.tool_calls)
+            ]
+            entry["tool_calls"] = calls
+            entry["content"] = entry["content"] or None
+            open_calls += [str(call["id"]) for call in calls]
+        sent.append(entry)
+    return sent + _missing_results(open_calls)
+
+
+def _missing_results(open_calls: list[str]) -> list[dict[str, Any]]:
+    results = [{"role": "tool", "tool_call_id": call, "content": "No result was recorded."} for call in open_calls]
+    open_calls.clear()
+    return results
+
+
+def _content(message: ChatMessage) -> str | list[dict[str, Any]]:
+    """Plain text, or a list of parts where a user message holds an image."""
+    parts: list[dict[str, Any]] = []
+    for part in message.parts:
+        if isinstance(part, TextPart):
+            parts.append({"type": "text", "text": part.text})
+        elif isinstance(part, ImagePart):
+            image = {"url": part.url} | ({"detail": part.detail} if part.detail else {})
+            parts.append({"type": "image_url", "image_url": image})
+        elif isinstance(part, FilePart):
+            parts.append({"type": "text", "text": f"[{part.type}: {part.title or 'untitled'}, not shown to the model]"})
+    if message.role is MessageRole.USER and any(part["type"] == "image_url" for part in parts):
+        return parts
+    return "\n".join(part.get("text", "[image, not shown to the model]") for part in parts)
+
+
+class OpenAIChat:
+    """A model at an OpenAI-compatible address. Safe to share between threads.
+
+    Args:
+        base_url, api_key: None or "" means `OPENAI_BASE_URL` and `OPENAI_API_KEY`.
+        timeout_seconds: silence of the endpoint that counts as no answer.
+        max_retries: further tries after a lost connection, 408, 409, 429 or 5xx.
+        prices: US dollars per million input and output tokens; None leaves costs unknown.
+    """
+
+    def __init__(
+        self,
+        model: str = DEFAULT_MODEL,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        timeout_seconds: float = 60,
+        max_retries: int = 1,
+        prices: tuple[float, float] | None = None,
+    ) -> None:
+        if not model:
+            raise ConfigError(f"the name of a model must not be empty: {model=}")
+        self._model = model
+        self._prices = prices
+        self.endpoint = Endpoint(base_url, api_key, timeout_seconds=timeout_seconds, max_retries=max_retries)
+        self._rung = 0
+        self._sends_stream_options = True
+
+    @classmethod
+    def from_environment(cls) -> "OpenAIChat | None":
+        """The model that `OPENAI_API_KEY`, `OPENAI_BASE_URL` and `OPENAI_MODEL` name; None without key and address."""
+        if not (os.environ.get("OPENAI_API_KEY", "").strip() or os.environ.get("OPENAI_BASE_URL", "").strip()):
+            return None
+        return cls(os.environ.get("OPENAI_MODEL", "").strip() or DEFAULT_MODEL)
+
+    @property
+    def name(self) -> str:
+        return self._model
+
+    @property
+    def offline(self) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        return f"OpenAIChat({self._model!r}, {self.endpoint.address!r})"
+
+    def close(self) -> None:
+        """Close the connections; the next call opens them anew."""
+        self.endpoint.close()
+
+    def stream(self, messages: Sequence[ChatMessage]) -> "OpenAIStream":
+        """Start a reply; it has been accepted by the endpoint when this returns.
+
+        Raises:
+            ModelError: the endpoint does not answer or refuses.
+        """
+        started = time.monotonic()
+        request = {"model": self._model, "messages": to_openai(messages), "stream": True}
+        usage = {"stream_options": {"include_usage": True}}
+        if self._sends_stream_options:
+            try:
+                return OpenAIStream(self, self._create(**request, **usage), started)
+            except ModelRequestError as error:
+                if not _mentions(error, _STREAM_WORDS):
+                    raise
+                self._sends_stream_options = False
+        return OpenAIStream(self, self._create(**request), started)
+
+    def ask(self, messages: Sequence[ChatMessage], answer: type[Answer], *, purpose: str) -> tuple[Answer, ModelCall]:
+        """One answer in the form of `answer`, asked for in the best way this endpoint is known to support.
+
+        Raises:
+            ModelAnswerError: the answer is empty, cut off, a refusal, or not in that form.
+            ModelError: the endpoint does not answer or refuses.
+        """
+        started = time.monotonic()
+        while True:
+            rung = self._rung
+            try:
+                completion = self._create(**self._structured_request(messages, answer, _RUNGS[rung]))
+                break
+            except ModelRequestError as error:
+                if rung + 1 == len(_RUNGS) or not _mentions(error, _FORM_WORDS):
+                    raise
+                self._rung = max(self._rung, rung + 1)
+        choices = getattr(completion, "choices", None)
+        if not choices or getattr(choices[0], "message", None) is None:
+            raise ModelAnswerError(f"{self.endpoint.host} sent an answer without any text.")
+        message = choices[0].message
+        _check_finish(choices[0].finish_reason, getattr(message, "refusal", None))
+        parsed = parse_answer(str(message.content or ""), answer)
+        return parsed, self.call_of(purpose, completion.usage, started)
+
+    def call_of(self, purpose: str, usage: Any, started: float) -> ModelCall:
+        """The finished call, with what the endpoint reported of it; `started` is of `time.monotonic`."""
+        input_tokens = getattr(usage, "prompt_tokens", None)
+        output_tokens = getattr(usage, "completion_tokens", None)
+        cost = None
+        if self._prices is not None and input_tokens is not None and output_tokens is not None:
+            cost = (input_tokens * self._prices[0] + output_tokens * self._prices[1]) / 1_000_000
+        return ModelCall(purpose, self._model, input_tokens, output_tokens, time.monotonic() - started, cost)
+
+    def _structured_request(self, messages: Sequence[ChatMessage], answer: type[Answer], rung: str) -> dict[str, Any]:
+        sent = to_openai(messages)
+        request: dict[str, Any] = {"model": self._model, "messages": sent}
+        if rung == "json_schema":
+            schema = {"name": answer.__name__, "schema": json_schema(answer), "strict": True}
+            return request | {"response_format": {"type": "json_schema", "json_schema": schema}}
+        sent.append({"role": "user", "content": instruction(answer)})
+        return request | ({"response_format": {"type": "json_object"}} if rung == "json_object" else {})
+
+    def _create(self, **request: Any) -> Any:
+        """One call of the endpoint; its errors are ours."""
+        client = self.endpoint.client()
+        import openai
+
+        try:
+            return client.chat.completions.create(**request)
+        except (openai.OpenAIError, ValueError) as error:
+            raise model_error(error, self.endpoint, model=self._model) from error
+
+
+class OpenAIStream:
+    """The pieces of one reply. To be read by one thread; closing it stops the HTTP call."""
+
+    def __init__(self, chat: OpenAIChat, chunks: Any, started: float) -> None:
+        self.call: ModelCall | None = None
+        self._chat = chat
+        self._chunks = chunks
+        self._started = started
+        self._closed = False
+
+    def close(self) -> None:
+        self._closed = True
+        self._chunks.close()
+
+    def __iter__(self) -> Iterator[str]:
+        """Pieces as they come.
+
+        Raises:
+            ModelAnswerError: the reply is empty, cut off or a refusal.
+            ModelError: the connection broke.
+        """
+        endpoint = self._chat.endpoint
+        usage = finish = None
+        refusal = ""
+        heard = spoke = False
+        try:
+            for chunk in self._read():
+                heard = True
+                usage = getattr(chunk, "usage", None) or usage
+                for choice in (getattr(chunk, "choices", None) or [])[:1]:
+                    finish = choice.finish_reason or finish
+                    refusal += getattr(choice.delta, "refusal", None) or ""
+                    if piece := getattr(choice.delta, "content", None):
+                        spoke = spoke or bool(piece.strip())
+                        yield piece
+            stopped = self._closed
+        finally:
+            self.close()
+        if stopped:
+            return
+        self.call = self._chat.call_of("reply", usage, self._started)
+        _check_finish(finish, refusal)
+        if not heard:
+            raise ModelAnswerError(f"{endpoint.address} did not answer with a stream. Check the address.")
+        if finish is None:
+            raise ModelUnreachableError(
+                f"{endpoint.host} closed the connection before the answer was complete. Try again."
+            )
+        if not spoke:
+            raise ModelAnswerError("The model gave an empty answer.")
+
+    def _read(self) -> Iterator[Any]:
+        """Chunks; the endpoint's errors are ours, and a close from our side is an end."""
+        import openai
+
+        if self._closed:
+            return
+        try:
+            yield from self._chunks
+        except (openai.OpenAIError, ValueError, RuntimeError) as error:  # RuntimeError: the stream was closed
+            if self._closed:
+                return
+            raise model_error(error, self._chat.endpoint, model=self._chat.name, started=True) from error
+
+
+def _check_finish(reason: str | None, refusal: str | None) -> None:
+    if refusal:
+        raise ModelAnswerError(f"The model refused: {' '.join(refusal.split())[:300]}")
+    if reason == "length":
+        raise ModelAnswerError("The answer was cut off at the model's output limit. Ask for less, or raise the limit.")
+    if reason == "content_filter":
+        raise ModelAnswerError("The endpoint's content filter stopped the answer.")
+
+
+def _mentions(error: Exception, words: Sequence[str]) -> bool:
+    text = str(error).lower()
+    return any(word in text for word in words)

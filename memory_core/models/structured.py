@@ -1,0 +1,59 @@
+"""Reading an answer in an asked form out of what a model wrote. Pure."""
+
+import json
+import re
+from collections.abc import Iterator
+
+from pydantic import BaseModel, ValidationError
+
+from memory_core.errors import ModelAnswerError
+from memory_core.models.base import Answer, json_schema
+
+SCAN_CHARACTERS = 200_000
+"""Of a wordy answer that are searched for a JSON object."""
+CANDIDATES = 50
+"""Opening braces tried in a wordy answer."""
+_THINKING = re.compile(r"<think>.*?</think>", re.DOTALL)
+
+
+def instruction(answer: type[BaseModel]) -> str:
+    """What to tell a model whose endpoint cannot be told the form."""
+    schema = json.dumps(json_schema(answer), ensure_ascii=False)
+    return f"Answer with one JSON object and nothing else. It must follow this JSON schema:\n{schema}"
+
+
+def parse_answer(text: str, answer: type[Answer]) -> Answer:
+    """The first JSON object in `text` that has the form of `answer`; prose and code fences around it are left out.
+
+    Raises:
+        ModelAnswerError: there is none.
+    """
+    text = _THINKING.sub("", text).strip()
+    if not text:
+        raise ModelAnswerError("The model gave an empty answer.")
+    problem = "it holds no JSON object"
+    for value in _objects(text):
+        try:
+            return answer.model_validate(value)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            where = ".".join(str(step) for step in first["loc"]) or "the object"
+            problem = f"{where}: {first['msg']}"
+    raise ModelAnswerError(f"The model's answer is not in the asked form ({problem}).")
+
+
+def _objects(text: str) -> Iterator[object]:
+    """JSON objects in `text`, outermost first."""
+    decoder = json.JSONDecoder()
+    text = text[:SCAN_CHARACTERS]
+    position = text.find("{")
+    for _ in range(CANDIDATES):
+        if position < 0:
+            return
+        try:
+            value, end = decoder.raw_decode(text, position)
+        except (ValueError, RecursionError):
+            end = position + 1
+        else:
+            yield value
+        position = text.find("{", end)

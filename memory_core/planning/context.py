@@ -1,0 +1,240 @@
+"""Decide what goes into one context, and what is cut, until it fits the token limit.
+
+Pure: blocks have been read, sizes have been counted; here is only arithmetic and order. The
+reference's two passes are kept: first each block gives up what it can, in priority order, then
+whole blocks go. What they cannot give up is recorded, with by how much and why. All sizes are in
+tokens of the accounting that decides.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from memory_core.messages import MessageRole
+from memory_core.planning.flush import SizedMessage
+
+TruncationOrder = Literal["largest_first", "smallest_first"]
+WhenOver = Literal["shrink_queue", "return", "raise"]
+Truncation = Literal["trim", "drop"]
+CutRule = Literal["trimmed", "dropped", "own_truncation", "oldest_turns"]
+QUEUE = "queue"
+"""The name under which cuts of the queue are recorded; no block may have it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """The smallest thing that is cut whole: a fact, a retrieved turn, a static text."""
+
+    ref: str
+    """What it is, in the form events use (see `memory_core.blocks.base.Content`)."""
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one block asks to put into the context."""
+
+    name: str
+    priority: int
+    pieces: tuple[Piece, ...]
+    """In the order they will be read."""
+    cut_order: tuple[int, ...] = ()
+    """Indexes of `pieces`, first to go first; empty: the block is cut whole."""
+    truncation: Truncation = "trim"
+    frame: int = 0
+    """Tokens of the block's own markup, where the accounting counts it."""
+
+    @property
+    def tokens(self) -> int:
+        return sum(piece.tokens for piece in self.pieces) + (self.frame if self.pieces else 0)
+
+
+Truncator = Callable[[Part, int], Part | None]
+"""A block's own truncation: the part and the tokens to remove in, what remains of it out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """One decision to leave something out of this context; what is stored does not change."""
+
+    part: str
+    rule: CutRule
+    refs: tuple[str, ...]
+    """Pieces left out; of the queue, `m<seq>` of the first message of each turn left out."""
+    tokens: int
+    """Tokens this freed."""
+    over_before: int
+    """Tokens above the limit when it was decided."""
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """What became of one part."""
+
+    name: str
+    priority: int
+    asked: int
+    granted: int
+    pieces: tuple[Piece, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ContextPlan:
+    """What goes in. `granted` is in the order of the blocks, `cuts` in the order they were made."""
+
+    granted: tuple[Granted, ...]
+    queue: tuple[SizedMessage, ...]
+    pinned_tokens: int
+    queue_asked: int
+    """Tokens of the whole queue, pinned messages excluded."""
+    queue_granted: int
+    cuts: tuple[Cut, ...]
+    asked: int
+    """Tokens if nothing were cut."""
+    total: int
+    token_limit: int
+    over_by: int
+    """Tokens above the limit all the same: only what is never cut is left (see `when_over`)."""
+    over_because: str | None
+    """What is never cut and alone exceeds the limit, in words; None when nothing does."""
+
+    @property
+    def free(self) -> int:
+        return max(0, self.token_limit - self.total)
+
+
+def plan_context(
+    parts: Sequence[Part],
+    queue: Sequence[SizedMessage],
+    *,
+    token_limit: int,
+    pinned_tokens: int = 0,
+    frame: int = 0,
+    truncation_order: TruncationOrder = "largest_first",
+    when_over: WhenOver = "shrink_queue",
+    truncators: Mapping[str, Truncator] | None = None,
+) -> ContextPlan:
+    """Grant what fits.
+
+    Priority 0 is never cut. Of the rest the largest number goes first (`truncation_order`), ties
+    in the order of `parts`; a part gives up its pieces in its own `cut_order` until enough is
+    free, or is dropped whole. If what is never cut exceeds the limit together with the queue,
+    `"shrink_queue"` leaves the oldest whole turns of the queue out, the newest stays.
+
+    `frame` is the markup around all parts, counted once when any part is granted.
+
+    >>> facts = Part("facts", 1, (Piece("f1", 30), Piece("f2", 20)), cut_order=(0, 1))
+    >>> plan = plan_context([facts], [SizedMessage(1, MessageRole.USER, 60)], token_limit=100)
+    >>> (plan.total, [(cut.part, cut.refs, cut.tokens) for cut in plan.cuts])
+    (80, [('facts', ('f1',), 30)])
+    """
+    current = {part.name: part for part in parts}
+    queue_asked = sum(message.tokens for message in queue)
+
+    def total(kept: Sequence[SizedMessage]) -> int:
+        memory = sum(part.tokens for part in current.values())
+        outer = frame if any(part.pieces for part in current.values()) else 0
+        return pinned_tokens + sum(message.tokens for message in kept) + memory + outer
+
+    asked = total(queue)
+    cuts: list[Cut] = []
+
+    def cut(name: str, after: Part, rule: CutRule) -> None:
+        before, over = current[name], total(queue) - token_limit
+        current[name] = after
+        kept = {piece.ref for piece in after.pieces}
+        refs = tuple(piece.ref for piece in before.pieces if piece.ref not in kept)
+        freed = over - (total(queue) - token_limit)
+        if refs or freed:
+            cuts.append(Cut(name, rule, refs, freed, over))
+
+    in_order = cut_first(parts, truncation_order)
+    for part in in_order:
+        over = total(queue) - token_limit
+        if over <= 0 or not part.pieces:
+            continue
+        own = (truncators or {}).get(part.name)
+        if own is not None:
+            cut(part.name, own(part, over) or replace(part, pieces=()), "own_truncation")
+        elif part.truncation == "drop" or not part.cut_order:
+            cut(part.name, replace(part, pieces=()), "dropped")
+        else:
+            cut(part.name, _trimmed(part, over), "trimmed")
+    for part in in_order:
+        if total(queue) > token_limit and current[part.name].pieces:
+            cut(part.name, replace(part, pieces=()), "dropped")
+
+    kept = tuple(queue)
+    if when_over == "shrink_queue" and (over := total(kept) - token_limit) > 0:
+        gone, kept = _without_oldest_turns(kept, over)
+        if gone:
+            heads = tuple(f"m{turn[0].seq}" for turn in gone)
+            cuts.append(Cut(QUEUE, "oldest_turns", heads, total(queue) - total(kept), over))
+
+    over_by = max(0, total(kept) - token_limit)
+    return ContextPlan(
+        granted=tuple(
+            Granted(part.name, part.priority, part.tokens, current[part.name].tokens, current[part.name].pieces)
+            for part in parts
+        ),
+        queue=kept,
+        pinned_tokens=pinned_tokens,
+        queue_asked=queue_asked,
+        queue_granted=sum(message.tokens for message in kept),
+        cuts=tuple(cuts),
+        asked=asked,
+        total=total(kept),
+        token_limit=token_limit,
+        over_by=over_by,
+        over_because=_never_cut(list(current.values()), pinned_tokens, kept) if over_by else None,
+    )
+
+
+def cut_first(parts: Sequence[Part], truncation_order: TruncationOrder) -> list[Part]:
+    """The parts that may be cut, first to go first. Priority 0 is not among them."""
+    sign = -1 if truncation_order == "largest_first" else 1
+    return sorted((part for part in parts if part.priority > 0), key=lambda part: sign * part.priority)
+
+
+def _trimmed(part: Part, over: int) -> Part:
+    """Without as few pieces as free `over` tokens, taken in the part's cut order."""
+    gone: set[int] = set()
+    freed = 0
+    for index in part.cut_order:
+        if freed >= over:
+            break
+        gone.add(index)
+        freed += part.pieces[index].tokens
+    return replace(part, pieces=tuple(p for i, p in enumerate(part.pieces) if i not in gone))
+
+
+def _without_oldest_turns(
+    queue: tuple[SizedMessage, ...], over: int
+) -> tuple[list[tuple[SizedMessage, ...]], tuple[SizedMessage, ...]]:
+    turns = turns_of(queue)
+    gone: list[tuple[SizedMessage, ...]] = []
+    freed = 0
+    while len(turns) > 1 and freed < over:
+        turn = turns.pop(0)
+        gone.append(turn)
+        freed += sum(message.tokens for message in turn)
+    return gone, tuple(message for turn in turns for message in turn)
+
+
+def turns_of(queue: Sequence[SizedMessage]) -> list[tuple[SizedMessage, ...]]:
+    """The queue as turns: each starts at a user message; what stands before the first is one too."""
+    turns: list[list[SizedMessage]] = []
+    for message in queue:
+        if not turns or message.role is MessageRole.USER:
+            turns.append([])
+        turns[-1].append(message)
+    return [tuple(turn) for turn in turns]
+
+
+def _never_cut(parts: list[Part], pinned_tokens: int, queue: tuple[SizedMessage, ...]) -> str:
+    names = [part.name for part in parts if part.pieces]
+    if pinned_tokens:
+        names.append("pinned system messages")
+    if queue:
+        names.append("the queue" if len(turns_of(queue)) > 1 else "the newest turn")
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

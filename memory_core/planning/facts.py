@@ -1,0 +1,167 @@
+"""Decide what becomes of facts that were found, and what a shortened list of facts really did.
+
+Pure. An extractor proposes; here it is compared with what is known, so that nothing is stored
+twice, nothing a person rejected comes back, and no rewriting of a list goes unseen.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from memory_core.text import similarity, stems
+
+DUPLICATE = 0.85
+"""From this likeness on (`memory_core.text.similarity`) two wordings count as one fact."""
+
+CONDENSED_SHARE = 0.8
+"""Condensing must leave at most this share of `max_facts`, so that it is not due again at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownFact:
+    """A fact as far as planning needs it."""
+
+    id: int
+    text: str
+    slot: str | None = None
+    pinned: bool = False
+    rejected: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFact:
+    """A fact as an extractor proposes it."""
+
+    text: str
+    slot: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Addition:
+    """Index of a found fact that is new, and known facts that hold another value in its slot."""
+
+    index: int
+    conflicts_with: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmation:
+    """Index of a found fact, and the known one that says the same."""
+
+    index: int
+    fact: int
+    similarity: float
+
+
+@dataclass(frozen=True, slots=True)
+class AdditionPlan:
+    """Every found fact is in exactly one of these."""
+
+    add: tuple[Addition, ...]
+    confirm: tuple[Confirmation, ...]
+    held_back: tuple[Confirmation, ...]
+    """Like a fact that a person rejected."""
+    repeated: tuple[int, ...]
+    """Like another one found at the same time."""
+
+
+def plan_additions(known: Sequence[KnownFact], found: Sequence[FoundFact]) -> AdditionPlan:
+    """Compare each found fact with all known ones, in order; the most alike known fact decides.
+
+    >>> plan_additions([KnownFact(7, "likes tea")], [FoundFact("Likes tea."), FoundFact("likes jazz")]).add
+    (Addition(index=1, conflicts_with=()),)
+    """
+    add: list[Addition] = []
+    confirm: list[Confirmation] = []
+    held_back: list[Confirmation] = []
+    repeated: list[int] = []
+    for index, new in enumerate(found):
+        alike = [(similarity(fact.text, new.text), fact) for fact in known]
+        score, nearest = max(alike, key=lambda pair: pair[0], default=(0.0, None))
+        if nearest is not None and score >= DUPLICATE:
+            (held_back if nearest.rejected else confirm).append(Confirmation(index, nearest.id, score))
+        elif any(similarity(found[other.index].text, new.text) >= DUPLICATE for other in add):
+            repeated.append(index)
+        else:
+            same_slot = (fact.id for fact in known if new.slot and fact.slot == new.slot and not fact.rejected)
+            add.append(Addition(index, tuple(same_slot)))
+    return AdditionPlan(tuple(add), tuple(confirm), tuple(held_back), tuple(repeated))
+
+
+@dataclass(frozen=True, slots=True)
+class ShorterFact:
+    """One fact of a shortened list, with the ids of the known facts it claims to stand for."""
+
+    text: str
+    category: str
+    stands_for: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CondensePlan:
+    """What a shorter list does to the longer. `refused` says why it is not taken; then nothing changes."""
+
+    kept: tuple[int, ...]
+    merged: tuple[tuple[tuple[int, ...], int], ...]
+    """Ids that became one fact, and the index of that fact in the shorter list."""
+    vanished: tuple[int, ...]
+    new: tuple[int, ...]
+    """Indexes in the shorter list that stand for nothing known."""
+    refused: str | None = None
+
+
+def condense_target(max_facts: int) -> int:
+    """How many facts a condensed list may have at most."""
+    return max(1, int(max_facts * CONDENSED_SHARE))
+
+
+def plan_condensing(known: Sequence[KnownFact], shorter: Sequence[ShorterFact], *, max_facts: int) -> CondensePlan:
+    """Trace every known fact into the shorter list: kept word for word, merged, or vanished.
+
+    Refused when the list is empty, is longer than `condense_target`, or loses a pinned fact.
+    """
+    ids = {fact.id for fact in known}
+    by_text = {_same(fact.text): fact.id for fact in known}
+    kept: list[int] = []
+    merged: list[tuple[tuple[int, ...], int]] = []
+    new: list[int] = []
+    for index, fact in enumerate(shorter):
+        same = by_text.get(_same(fact.text))
+        stands_for = tuple(dict.fromkeys(id for id in fact.stands_for if id in ids and id not in kept))
+        if same is not None and same not in kept:
+            kept.append(same)
+            others = tuple(id for id in stands_for if id != same)
+            if others:
+                merged.append(((same, *others), index))
+        elif same is None and stands_for:
+            merged.append((stands_for, index))
+        elif same is None:
+            new.append(index)
+    accounted = set(kept) | {id for sources, _ in merged for id in sources}
+    vanished = tuple(fact.id for fact in known if fact.id not in accounted)
+    refused = _refusal(known, shorter, kept, max_facts)
+    return CondensePlan(tuple(kept), tuple(merged), vanished, tuple(new), refused)
+
+
+def relevance(text: str, query_stems: frozenset[str]) -> float:
+    """How much of a fact the query speaks of: the share of its stems, 0 to 1."""
+    own = set(stems(text))
+    return len(own & query_stems) / len(own) if own else 0.0
+
+
+def _refusal(
+    known: Sequence[KnownFact], shorter: Sequence[ShorterFact], kept: Sequence[int], max_facts: int
+) -> str | None:
+    target = condense_target(max_facts)
+    lost = [fact.text for fact in known if fact.pinned and fact.id not in kept]
+    if not shorter:
+        return "it returned no fact at all"
+    if len(shorter) > target:
+        return f"it returned {len(shorter)} facts, and at most {target} were asked for"
+    if lost:
+        return f"it lost {len(lost)} pinned facts" if len(lost) > 1 else "it lost a pinned fact"
+    return None
+
+
+def _same(text: str) -> str:
+    return re.sub(r"\s+", " ", text).strip().casefold()

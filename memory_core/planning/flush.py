@@ -1,0 +1,214 @@
+"""Decide which messages leave the queue once it outgrows the history budget.
+
+Pure: no store, no model, no clock. The caller passes running totals and an iterator from the
+oldest message on; only what leaves, and one message more, is read from it, so that the cost does
+not grow with the queue. All sizes are in tokens.
+
+Two kinds of cut exist. A cut *between turns* falls before a user message. A cut *inside* the
+newest turn (see `_thin`) falls between a complete step, an assistant message with the results of
+its calls, and the next.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Literal
+
+from memory_core.errors import ConfigError
+from memory_core.messages import MessageRole
+
+
+@dataclass(frozen=True, slots=True)
+class SizedMessage:
+    """A message reduced to what planning needs."""
+
+    seq: int
+    """Its place in the session: order is by this number, never by a clock."""
+    role: MessageRole
+    tokens: int
+    calls: tuple[str, ...] = ()
+    """Ids of the tool calls it makes."""
+    answers: str | None = None
+    """Id of the tool call it is the result of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """Running totals of the queue. Pinned system messages are not part of it."""
+
+    tokens: int
+    messages: int
+    newest_turn: int | None
+    """`seq` of the newest user message in the queue; None when it holds no user message."""
+
+
+Trigger = Literal["over_budget", "asked", "closed"]
+Rule = Literal["whole_turns", "long_turn", "no_user_message", "everything"]
+
+
+@dataclass(frozen=True, slots=True)
+class FlushPlan:
+    """`leave` goes out of the queue, oldest first; everything else stays."""
+
+    leave: tuple[SizedMessage, ...]
+    rules: tuple[Rule, ...]
+    """Which cuts were made, in order."""
+    tokens: int
+    """Tokens that leave."""
+    tokens_left: int
+    over_by: int
+    """Tokens still above the history budget: the newest turn alone may be too big."""
+
+    def __bool__(self) -> bool:
+        return bool(self.leave)
+
+
+def plan_flush(
+    queue: Queue,
+    oldest: Iterable[SizedMessage],
+    *,
+    history_budget: float,
+    token_flush_size: int,
+    split_long_turns: bool = True,
+    trigger: Trigger = "over_budget",
+) -> FlushPlan:
+    """Move the oldest messages out until the rest fits `history_budget`.
+
+    At least `token_flush_size` tokens go at a time, so that flushes stay rare; the queue then
+    starts with a user message, and the newest turn stays. These are the boundary rules of
+    LlamaIndex's `Memory`, with two differences: a queue without any user message keeps its newest
+    step (there, it is emptied), and with `split_long_turns` a newest turn that alone is above the
+    budget is thinned (there, it grows without bound).
+
+    `trigger="asked"` moves one batch whatever the total; `"closed"` moves everything.
+
+    >>> turns = [SizedMessage(seq, MessageRole.USER, tokens=20) for seq in (1, 2, 3)]
+    >>> plan = plan_flush(Queue(60, 3, newest_turn=3), turns, history_budget=40, token_flush_size=10)
+    >>> [message.seq for message in plan.leave]
+    [1]
+
+    Raises:
+        ConfigError: `token_flush_size` is below 1.
+    """
+    if token_flush_size < 1:
+        raise ConfigError(f"must be at least 1: {token_flush_size=}")
+    if trigger == "closed":
+        return _plan(queue, list(oldest), ("everything",) if queue.messages else (), history_budget)
+    if trigger == "over_budget" and queue.tokens <= history_budget:
+        return _plan(queue, [], (), history_budget)
+
+    target = _Target(queue, history_budget, token_flush_size, once=trigger == "asked")
+    messages = iter(oldest)
+    if queue.newest_turn is None:
+        leave = _oldest_steps(messages, target, upto=queue.messages)
+        return _plan(queue, leave, ("no_user_message",) if leave else (), history_budget)
+
+    leave, rest = _whole_turns(messages, target, newest_turn=queue.newest_turn)
+    rules: list[Rule] = ["whole_turns"] if leave else []
+    still_over = queue.tokens - target.flushed > history_budget
+    if split_long_turns and still_over and trigger == "over_budget":
+        steps = _thin(rest, target, upto=queue.messages - len(leave))
+        leave += steps
+        rules += ["long_turn"] if steps else []
+    return _plan(queue, leave, tuple(rules), history_budget)
+
+
+def complete_turns(messages: Sequence[SizedMessage]) -> Sequence[SizedMessage]:
+    """The messages up to the end of the last complete turn.
+
+    A turn is complete once it is answered, by an assistant message that calls no tool, or once
+    the next one begins.
+    """
+    last = messages[-1] if messages else None
+    if last is None or (last.role is MessageRole.ASSISTANT and not last.calls):
+        return messages
+    starts = [index for index, message in enumerate(messages) if message.role is MessageRole.USER]
+    return messages[: starts[-1]] if starts else ()
+
+
+class _Target:
+    """How much has left, and whether that is enough: batches of a flush size until under budget."""
+
+    def __init__(self, queue: Queue, history_budget: float, flush_size: int, *, once: bool) -> None:
+        self.flushed = 0
+        self._batch = 0
+        self._queue_tokens = queue.tokens
+        self._budget = history_budget
+        self._flush_size = flush_size
+        self._once = once
+
+    def add(self, tokens: int) -> None:
+        self.flushed += tokens
+        self._batch += tokens
+
+    @property
+    def batch_full(self) -> bool:
+        return self._batch >= self._flush_size
+
+    def met(self) -> bool:
+        """At a place where a cut may fall: enough for this batch, and no other batch is needed?"""
+        if not self.batch_full:
+            return False
+        self._batch = 0
+        return self._once or self._queue_tokens - self.flushed <= self._budget
+
+
+def _whole_turns(
+    messages: Iterator[SizedMessage], target: _Target, *, newest_turn: int
+) -> tuple[list[SizedMessage], Iterator[SizedMessage]]:
+    """Everything before the first user message at which the target is met, at most up to the newest turn."""
+    leave: list[SizedMessage] = []
+    for message in messages:
+        may_cut = message.role is MessageRole.USER and bool(leave)
+        if message.seq >= newest_turn or (may_cut and target.met()):
+            return leave, chain([message], messages)
+        leave.append(message)
+        target.add(message.tokens)
+    return leave, messages
+
+
+def _thin(rest: Iterator[SizedMessage], target: _Target, *, upto: int) -> list[SizedMessage]:
+    """The oldest complete steps of the newest turn; its user message and its newest step stay."""
+    next(rest, None)  # the user message
+    return _oldest_steps(rest, target, upto=upto - 1)
+
+
+def _oldest_steps(messages: Iterator[SizedMessage], target: _Target, *, upto: int) -> list[SizedMessage]:
+    """Whole steps from the front until the target is met, never the last of the `upto` messages' steps.
+
+    A step is a message that is no tool result, with the results that follow it. A step with a
+    call that has no result yet ends the search: a result must never outlive its call.
+    """
+    leave: list[SizedMessage] = []
+    step: list[SizedMessage] = []
+    for read, message in enumerate(messages, start=1):
+        if step and message.role is not MessageRole.TOOL:
+            if _open_calls(step):
+                return leave
+            leave += step
+            target.add(sum(m.tokens for m in step))
+            if target.met():
+                return leave
+            step = []
+        step.append(message)
+        if read == upto:
+            break
+    return leave
+
+
+def _open_calls(step: list[SizedMessage]) -> bool:
+    called = {call for message in step for call in message.calls}
+    return not called <= {message.answers for message in step}
+
+
+def _plan(queue: Queue, leave: list[SizedMessage], rules: tuple[Rule, ...], history_budget: float) -> FlushPlan:
+    tokens = sum(message.tokens for message in leave)
+    left = queue.tokens - tokens
+    return FlushPlan(
+        leave=tuple(leave),
+        rules=rules,
+        tokens=tokens,
+        tokens_left=left,
+        over_by=max(0, math.ceil(left - history_budget)),
+    )

@@ -1,0 +1,122 @@
+"""Lay a context out: the memory section, and where in the messages it goes. Pure text work.
+
+The markup is LlamaIndex's: `<memory>`, one element per block, named after it. Words of users and
+models are untrusted, so a text that would open or close such an element is neutralised; and the
+section that went out is recognised, by its exact text, when an agent hands it back.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from memory_core.messages import ChatMessage, MessageRole, Part, TextPart, content_hash
+
+
+class InsertMethod(StrEnum):
+    """Where the memory section goes: the first system message, or the latest user message."""
+
+    SYSTEM = "system"
+    USER = "user"
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """What one block puts into the memory section, in order."""
+
+    name: str
+    parts: tuple[Part, ...]
+
+
+def render_memory(sections: Sequence[Section]) -> tuple[Part, ...]:
+    """The memory section as parts: one text, or several with images between them.
+
+    >>> render_memory([Section("core_info", (TextPart(text="My name is Logan."),))])[0].text
+    '<memory>\\n<core_info>\\nMy name is Logan.\\n</core_info>\\n</memory>'
+    """
+    if not sections:
+        return ()
+    parts: list[Part] = []
+    lines = ["<memory>"]
+    for section in sections:
+        lines.append(f"<{section.name}>")
+        for part in section.parts:
+            if isinstance(part, TextPart):
+                lines.append(part.text)
+            else:
+                parts += [TextPart(text="\n".join(lines)), part]
+                lines = []
+        lines.append(f"</{section.name}>")
+    lines.append("</memory>")
+    return (*parts, TextPart(text="\n".join(lines)))
+
+
+def insert_memory(messages: Sequence[ChatMessage], memory: tuple[Part, ...], method: InsertMethod) -> list[ChatMessage]:
+    """The messages with the memory section in front of the first system message's own parts, or
+    of the latest user message's; where there is no such message, a new one first, or last."""
+    if not memory:
+        return list(messages)
+    role = MessageRole.SYSTEM if method is InsertMethod.SYSTEM else MessageRole.USER
+    places = [index for index, message in enumerate(messages) if message.role is role]
+    result = list(messages)
+    if not places:
+        new = ChatMessage(role=role, parts=memory)
+        return [new, *result] if role is MessageRole.SYSTEM else [*result, new]
+    index = places[0] if role is MessageRole.SYSTEM else places[-1]
+    result[index] = result[index].with_parts((*memory, *result[index].parts))
+    return result
+
+
+def neutralise(text: str, names: Iterable[str]) -> str:
+    """The text with `<` as `&lt;` wherever it would open or close one of these elements.
+
+    >>> neutralise("a < b </facts></memory>", ["facts"])
+    'a < b &lt;/facts>&lt;/memory>'
+    """
+    if "<" not in text:
+        return text
+    words = "|".join(re.escape(name) for name in {"memory", "fact", "message", *names})
+    return re.sub(rf"<(?=\s*/?\s*(?:{words})\b)", "&lt;", text, flags=re.IGNORECASE)
+
+
+def neutralise_message(message: ChatMessage, names: Iterable[str]) -> ChatMessage:
+    """The message as it may stand in a context: its words cannot pose as the memory section."""
+    if not any(isinstance(part, TextPart) and "<" in part.text for part in message.parts):
+        return message
+    pattern_names = list(names)
+    parts = [
+        TextPart(text=_without_memory_tags(part.text, pattern_names)) if isinstance(part, TextPart) else part
+        for part in message.parts
+    ]
+    return message if tuple(parts) == message.parts else message.with_parts(parts)
+
+
+def _without_memory_tags(text: str, names: list[str]) -> str:
+    # Only where a whole section could be forged: other markup in a message is the user's own.
+    return neutralise(text, names) if re.search(r"<\s*/?\s*memory\b", text, re.IGNORECASE) else text
+
+
+def section_hash(memory: tuple[Part, ...]) -> str:
+    """The address by which a section is recognised when it comes back."""
+    return content_hash("\x00".join(part.text for part in memory if isinstance(part, TextPart)))
+
+
+def strip_memory(message: ChatMessage, went_out: Callable[[str], bool]) -> ChatMessage:
+    """The message without the sections that `went_out(hash)` knows; other words are never touched.
+
+    A section comes back as parts of its own, or joined to the message's text by a line break.
+    """
+    parts = list(message.parts)
+    if not any(isinstance(part, TextPart) and part.text.startswith("<memory>") for part in parts):
+        return message
+    for end in range(len(parts), 0, -1):
+        if went_out(section_hash(tuple(parts[:end]))):
+            return message.with_parts(parts[end:])
+    first = parts[0]
+    if isinstance(first, TextPart):
+        for match in re.finditer(r"\n</memory>\n?", first.text):
+            section = TextPart(text=first.text[: match.start()] + "\n</memory>")
+            if went_out(section_hash((section,))):
+                rest = first.text[match.end() :]
+                return message.with_parts([TextPart(text=rest), *parts[1:]] if rest else parts[1:])
+    return message

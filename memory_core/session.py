@@ -1,0 +1,388 @@
+"""One opened session: its configuration and blocks, as stored, joined with the caller's objects.
+
+Configuration and static texts are versioned per session. A constructor's values apply when the
+session is made, and later when they differ from the last constructor's; otherwise what is stored
+wins, an edit made in the app, say. Either way an event names the loser.
+"""
+
+import json
+import time
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection
+
+from memory_core.blocks import BUILT_IN
+from memory_core.blocks.base import BaseMemoryBlock, scope_of
+from memory_core.blocks.facts import FactExtractionMemoryBlock
+from memory_core.blocks.static import StaticMemoryBlock, decode, encode
+from memory_core.config import MemoryConfig
+from memory_core.errors import ConfigError, NotFoundError
+from memory_core.events import (
+    BlockAdded,
+    BlockEdited,
+    BlockRemoved,
+    ConfigurationChanged,
+    QueueRecounted,
+    SessionCreated,
+)
+from memory_core.messages import content_hash
+from memory_core.services import Services
+from memory_core.store.blocks import (
+    BlockRecord,
+    add_block,
+    read_blocks,
+    remove_block,
+    update_block,
+    write_text,
+)
+from memory_core.store.database import Database
+from memory_core.store.facts import NewFact, add_fact
+from memory_core.store.messages import QueueRow, read_queue, recount
+from memory_core.store.writing import (
+    Clock,
+    SessionState,
+    Writing,
+    contents,
+    create_session,
+    read_session,
+    writing,
+)
+from memory_core.tokens import TokenCounter, Tokenizer, counter_for, default_counter
+
+Block = BaseMemoryBlock[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """A block of the session; `block` is None where this process cannot make it."""
+
+    record: BlockRecord
+    block: Block | None
+    state: str | None
+    """A custom block's fields, or a static block's text, as stored."""
+
+    @property
+    def name(self) -> str:
+        return self.record.name
+
+    @property
+    def kind(self) -> str:
+        return self.block.kind if self.block else self.record.type if self.record.type in BUILT_IN else "custom"
+
+    @property
+    def learns(self) -> bool:
+        """Is it given messages?"""
+        settings = self.record.settings
+        wanted = settings.get("enabled", True) and settings.get("accept_short_term_memory", True)
+        return bool(wanted) and self.kind != "static"
+
+    @property
+    def deliver_on(self) -> str:
+        return str(self.record.settings.get("deliver_on", "flush"))
+
+
+class Session:
+    """What the parts of the engine share about one session. Thread-safe as far as its users are."""
+
+    def __init__(
+        self,
+        database: Database,
+        session_id: str,
+        *,
+        services: Services,
+        tokenizer_fn: Tokenizer | None = None,
+        clock: Clock = time.time,
+    ) -> None:
+        self.database = database
+        self.id = session_id
+        self.services = services
+        self.clock = clock
+        self.user_id: str | None = None
+        self.config = MemoryConfig()
+        self.blocks: tuple[Attached, ...] = ()
+        self.revision = 0
+        self._tokenizer_fn = tokenizer_fn
+        self._given: dict[str, Block] = {}
+        self._queue: tuple[object, tuple[QueueRow, ...]] = (None, ())
+
+    @property
+    def counter(self) -> TokenCounter:
+        """Counts as this session's configuration says."""
+        base = counter_for(self._tokenizer_fn) if self._tokenizer_fn else _encoding(self.config.encoding)
+        return base.with_estimates(
+            image=self.config.image_token_size_estimate,
+            audio=self.config.audio_token_size_estimate,
+            video=self.config.video_token_size_estimate,
+            document=self.config.document_token_size_estimate,
+        )
+
+    def block(self, name: str) -> Attached:
+        """The block of that name.
+
+        Raises:
+            NotFoundError: the session has none.
+        """
+        for attached in self.blocks:
+            if attached.name == name:
+                return attached
+        raise NotFoundError(f'This session has no block called "{name}".')
+
+    def writing(self) -> AbstractContextManager[Writing]:
+        """A transaction on this session; see `memory_core.store.writing.writing`."""
+        return writing(self.database, self.id, clock=self.clock)
+
+    # -- opening ----------------------------------------------------------------------------------
+
+    def create_or_join(
+        self, *, title: str, user_id: str | None, config: dict[str, Any], blocks: Sequence[Block] | None
+    ) -> None:
+        """Make the session, or open it and settle whose values apply.
+
+        Raises:
+            ConfigError: values are impossible, two blocks have one name, or the session is another user's.
+        """
+        MemoryConfig(**config)  # before anything is stored
+        _check_names(blocks or ())
+        with self.database.write() as connection:
+            created = create_session(self.database, connection, _new_state(self.id, title, user_id, self.clock()))
+        with self.writing() as w:
+            if user_id is not None and w.session.user_id != user_id:
+                raise ConfigError(f'the session "{self.id}" belongs to another user: choose another session_id')
+            self.user_id = w.session.user_id
+            if created:
+                w.record(SessionCreated(title=title, user_id=user_id))
+            self._settle_config(w, config)
+            self.config = MemoryConfig(**json.loads(w.session.config))
+            if blocks is not None:
+                self._settle_blocks(w, blocks)
+            self._given = {block.name: block for block in blocks or ()}
+            w.flush_contents()
+            self.load(w.connection, w.session)
+            self.recount(w)
+
+    def open(self) -> None:
+        """Open an existing session with what is stored.
+
+        Raises:
+            NotFoundError: there is no such session.
+        """
+        self.revision = 0
+        with self.database.read() as connection:
+            self.keep_up(connection)
+
+    def queue(self, connection: Connection) -> tuple[QueueRow, ...]:
+        """The queue, pinned messages included. Between flushes it only grows, so only what is new is read."""
+        state = self.keep_up(connection)
+        key = (state.flushes, state.revision, self.config.accounting)
+        known, rows = self._queue
+        if known != key:
+            rows = ()
+        last = rows[-1].sized.seq if rows else 0
+        if last + 1 < state.next_seq:
+            new = read_queue(connection, self.id, self.config.accounting, self.services.messages, after=last)
+            rows = (*rows, *new)
+        self._queue = (key, rows)
+        return rows
+
+    def keep_up(self, connection: Connection) -> SessionState:
+        """For reading: load again what another process changed, custom blocks' fields included.
+
+        Raises:
+            NotFoundError: the session was deleted.
+        """
+        state = read_session(connection, self.id)
+        if state is None or state.deleted_at is not None:
+            raise NotFoundError(f'Session "{self.id}" does not exist any more.')
+        learned = any(attached.record.type not in BUILT_IN for attached in self.blocks)
+        if learned or state.revision != self.revision:
+            self.load(connection, state)
+        return state
+
+    def load(self, connection: Connection, state: SessionState) -> None:
+        """Take over what is stored: configuration, and every block with its settings and state."""
+        self.user_id = state.user_id
+        self.config = MemoryConfig(**json.loads(state.config))
+        records = read_blocks(connection, self.id)
+        hashes = [key for record in records for key in (record.state, record.text) if key]
+        words = contents(connection, state.scope, hashes)
+        self.blocks = tuple(self._attach(record, words) for record in records)
+        self.revision = state.revision
+
+    def refresh(self, w: Writing) -> None:
+        """Inside a transaction: load again if another process changed configuration or blocks."""
+        if w.session.revision != self.revision:
+            self.load(w.connection, w.session)
+        self.recount(w)
+
+    def recount(self, w: Writing) -> None:
+        """Count the queue again if it was counted with another tokenizer."""
+        counter = self.counter
+        if w.session.counter == counter.id:
+            return
+        before, had = w.session.counter, w.session.queue(self.config.accounting).tokens
+        w.session.counter = counter.id
+        if w.session.queue_messages or w.session.pinned_messages:
+            recount(w, counter, self.services.messages)
+            after = w.session.queue(self.config.accounting).tokens
+            w.session.revision += 1
+            w.record(QueueRecounted(before=before, after=counter.id, tokens_before=had, tokens_after=after))
+
+    def _attach(self, record: BlockRecord, words: dict[str, str]) -> Attached:
+        state = words.get(record.text or record.state or "")
+        if record.state is None and record.type not in BUILT_IN and record.constructor:
+            state = str(json.loads(record.constructor)["state"])  # nothing learned yet, or not any more
+        block = self._given.get(record.name)
+        if block is None and record.type in BUILT_IN:
+            extra = {"static_content": decode(state or "")} if record.type == "static" else {}
+            block = BUILT_IN[record.type](name=record.name, **extra)
+        if block is not None:
+            block.apply(record.settings)
+            if isinstance(block, StaticMemoryBlock) and state is not None:
+                block.static_content = decode(state)
+        return Attached(record=record, block=block, state=state)
+
+    # -- whose values apply -----------------------------------------------------------------------
+
+    def _settle_config(self, w: Writing, given: dict[str, Any]) -> None:
+        stored, last = json.loads(w.session.config), json.loads(w.session.constructor)
+        given = json.loads(MemoryConfig(**given).model_dump_json(include=set(given)))
+        wins = {name: value for name, value in given.items() if last.get(name, _MISSING) != value}
+        loses = {name: value for name, value in given.items() if name not in wins and stored.get(name, value) != value}
+        before = {name: stored[name] for name in wins if name in stored and stored[name] != wins[name]}
+        w.session.constructor = json.dumps({**last, **given})
+        if wins:
+            MemoryConfig(**{**stored, **wins})
+            w.session.config = json.dumps({**stored, **wins})
+            w.session.revision += 1
+        if wins or loses:
+            w.record(
+                ConfigurationChanged(
+                    before=before,
+                    after=wins,
+                    source="constructor" if wins else "app",
+                    ignored=before if wins else loses,
+                )
+            )
+
+    def _settle_blocks(self, w: Writing, given: Sequence[Block]) -> None:
+        stored = {record.name: record for record in read_blocks(w.connection, self.id)}
+        for record in stored.values():
+            if record.constructor and record.name not in {block.name for block in given}:
+                remove_block(w, record.name)
+                w.record(BlockRemoved(block=record.name))
+                w.session.revision += 1
+        for position, block in enumerate(given):
+            if isinstance(block, FactExtractionMemoryBlock) and block.scope == "user" and not self.user_id:
+                raise ConfigError(f'the block "{block.name}" belongs to the user: give the memory a user_id')
+            known = stored.get(block.name)
+            if known is None:
+                self.add(w, block, position=position)
+                continue
+            if known.constructor != constructor_values(block):
+                self._constructor_wins(w, block, known)
+            if known.position != position:
+                update_block(w, block.name, position=position)
+                w.session.revision += 1
+
+    def add(self, w: Writing, block: Block, *, position: int, by_constructor: bool = True) -> None:
+        """Store a block that the session does not have yet."""
+        constructor = constructor_values(block) if by_constructor else ""
+        settings = block.settings()
+        add_block(w, name=block.name, position=position, type=block.type, settings=settings, constructor=constructor)
+        w.record(BlockAdded(block=block.name, type=block.type, settings=settings))
+        w.session.revision += 1
+        if isinstance(block, StaticMemoryBlock):
+            record = next(r for r in read_blocks(w.connection, self.id) if r.name == block.name)
+            write_text(w, record, encode(block.static_content), actor="engine" if by_constructor else "curator")
+        elif isinstance(block, FactExtractionMemoryBlock):
+            for text in block.facts:
+                new = NewFact(text=text, tokens=self.counter.text(text), origin="written")
+                add_fact(w, _fact_scope(block, w.session), block.name, new, actor="curator")
+        elif block.type not in BUILT_IN:
+            update_block(w, block.name, state=w.keep(block.state_json()))
+
+    def attach(self, w: Writing, block: Block, *, position: int) -> None:
+        """Add a block that a person chose, and take its object over."""
+        self.add(w, block, position=position, by_constructor=False)
+        self._given[block.name] = block
+        w.flush_contents()
+        self.load(w.connection, w.session)
+
+    def _constructor_wins(self, w: Writing, block: Block, record: BlockRecord) -> None:
+        if block.type != record.type:
+            raise ConfigError(
+                f'the block "{block.name}" is stored as {record.type} and given as {block.type}: '
+                "choose another name, or remove the stored one first"
+            )
+        settings = block.settings()
+        update_block(w, block.name, settings=settings, constructor=constructor_values(block))
+        w.session.revision += 1
+        if settings != record.settings:
+            changed = {k: v for k, v in settings.items() if record.settings.get(k, _MISSING) != v}
+            w.record(BlockEdited(block=block.name, revision=record.revision, before=None, after=None, settings=changed))
+        if isinstance(block, StaticMemoryBlock):
+            text = encode(block.static_content)
+            lost = record.text if record.text != content_hash(text) else None
+            write_text(w, record, text, actor="engine", ignored=lost)
+        elif block.type not in BUILT_IN:
+            update_block(w, block.name, state=w.keep(block.state_json()))
+
+
+_MISSING = object()
+
+
+def constructor_values(block: Block) -> str:
+    """A block as its constructor was given it, as one comparable text."""
+    state = encode(block.static_content) if isinstance(block, StaticMemoryBlock) else block.state_json()
+    if block.type in BUILT_IN and not isinstance(block, StaticMemoryBlock):
+        state = ""
+    return json.dumps({"settings": block.settings(), "state": state}, sort_keys=True)
+
+
+def _fact_scope(block: FactExtractionMemoryBlock, state: SessionState) -> str:
+    return scope_of(block.scope, state.id, state.user_id, block.name)
+
+
+def _check_names(blocks: Sequence[Block]) -> None:
+    seen: set[str] = set()
+    for block in blocks:
+        if block.name in seen:
+            raise ConfigError(f'two blocks are called "{block.name}": block names must differ')
+        seen.add(block.name)
+
+
+def _encoding(name: str) -> TokenCounter:
+    try:
+        return default_counter(name)
+    except ValueError as error:
+        raise ConfigError(f"encoding cannot be {name!r}: tiktoken does not know it") from error
+
+
+def _new_state(session_id: str, title: str, user_id: str | None, now: float) -> SessionState:
+    return SessionState(
+        id=session_id,
+        user_id=user_id,
+        title=title,
+        created_at=now,
+        updated_at=now,
+        deleted_at=None,
+        next_seq=1,
+        turns=0,
+        newest_turn=None,
+        queue_messages=0,
+        queue_content=0,
+        queue_reference=0,
+        pinned_messages=0,
+        pinned_content=0,
+        pinned_reference=0,
+        archived_messages=0,
+        flushes=0,
+        turn_delivered=0,
+        counter="",
+        config="{}",
+        constructor="{}",
+        revision=1,
+    )

@@ -1,0 +1,117 @@
+"""A session's blocks in the database: their settings, static texts and custom state."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, delete, insert, select, update
+
+from memory_core.events import Actor, BlockEdited
+from memory_core.store.tables import block_revision_table, block_table
+from memory_core.store.writing import Writing, contents, session_scope
+
+_b = block_table.c
+
+
+@dataclass(frozen=True, slots=True)
+class BlockRecord:
+    """A block as stored."""
+
+    name: str
+    position: int
+    type: str
+    settings: dict[str, Any]
+    constructor: str
+    """The last constructor's values, as canonical JSON: a stored edit wins until these change."""
+    state: str | None
+    revision: int
+    text: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class TextRevision:
+    """One text a static block had."""
+
+    revision: int
+    text: str
+    actor: str
+    turn: int
+    at: float
+
+
+def read_blocks(connection: Connection, session_id: str) -> list[BlockRecord]:
+    """The session's blocks in their order."""
+    columns = (_b.name, _b.position, _b.type, _b.settings, _b.constructor, _b.state, _b.revision, _b.text)
+    rows = connection.execute(select(*columns).where(_b.session_id == session_id).order_by(_b.position)).all()
+    return [BlockRecord(row[0], row[1], row[2], json.loads(row[3]), *row[4:]) for row in rows]
+
+
+def add_block(
+    w: Writing, *, name: str, position: int, type: str, settings: Mapping[str, Any], constructor: str
+) -> None:
+    """Insert a block's row."""
+    values = {
+        "session_id": w.session.id,
+        "name": name,
+        "position": position,
+        "type": type,
+        "settings": json.dumps(settings),
+        "constructor": constructor,
+        "revision": 0,
+    }
+    w.connection.execute(insert(block_table).values(values))
+
+
+def update_block(w: Writing, name: str, **values: Any) -> None:
+    """Change columns of a block's row."""
+    if "settings" in values:
+        values["settings"] = json.dumps(values["settings"])
+    where = (_b.session_id == w.session.id) & (_b.name == name)
+    w.connection.execute(update(block_table).where(where).values(values))
+
+
+def remove_block(w: Writing, name: str) -> None:
+    """Delete a block's row and its texts' history."""
+    for table, column in ((block_table, "name"), (block_revision_table, "block")):
+        where = (table.c.session_id == w.session.id) & (table.c[column] == name)
+        w.connection.execute(delete(table).where(where))
+
+
+def write_text(w: Writing, block: BlockRecord, text: str, *, actor: Actor, ignored: str | None = None) -> int:
+    """Give a static block another text; the new revision. The same text again changes nothing."""
+    content = w.keep(text)
+    if content == block.text:
+        return block.revision
+    revision = block.revision + 1
+    update_block(w, block.name, text=content, revision=revision)
+    values = {
+        "session_id": w.session.id,
+        "block": block.name,
+        "revision": revision,
+        "content": content,
+        "actor": actor,
+        "turn": w.session.turns,
+        "at": w.now,
+    }
+    w.connection.execute(insert(block_revision_table).values(values))
+    w.record(
+        BlockEdited(block=block.name, revision=revision, before=block.text, after=content, ignored=ignored), actor=actor
+    )
+    return revision
+
+
+def read_revisions(connection: Connection, session_id: str, block: str) -> list[TextRevision]:
+    """Every text a static block had, oldest first."""
+    table = block_revision_table
+    where = (table.c.session_id == session_id) & (table.c.block == block)
+    rows = connection.execute(select(table).where(where).order_by(table.c.revision)).all()
+    words = contents(connection, session_scope(session_id), (row.content for row in rows))
+    return [TextRevision(r.revision, words.get(r.content, ""), r.actor, r.turn, r.at) for r in rows]
+
+
+def read_state(connection: Connection, session_id: str, block: str) -> str | None:
+    """A custom block's fields as the last delivery left them, whichever process that was."""
+    query = select(_b.state).where(_b.session_id == session_id, _b.name == block)
+    key = connection.execute(query).scalar()
+    return contents(connection, session_scope(session_id), [key]).get(key) if key else None

@@ -1,0 +1,230 @@
+"""One database: its engine, its two kinds of transaction, its schema version.
+
+A writing transaction on SQLite begins with `BEGIN IMMEDIATE`, so that reading, deciding and
+writing are one step for everybody; on PostgreSQL the session's row is locked instead (see
+`memory_core.store.sessions.locked`). Databases are shared per URL within a process.
+"""
+
+import os
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, Executable, Table, create_engine, event, insert, inspect, select, text
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.pool import StaticPool
+from sqlalchemy.schema import CreateSchema
+from sqlmodel import SQLModel
+
+from memory_core.errors import ConfigError, StoreError
+from memory_core.store.tables import SCHEMA_VERSION, TABLES, schema_table
+
+BUSY_TIMEOUT_SECONDS = 30
+"""How long a write waits for another process's write on SQLite."""
+
+_SYNC_DRIVERS = {
+    "sqlite+aiosqlite": "sqlite",
+    "postgres": "postgresql+psycopg",
+    "postgresql": "postgresql+psycopg",
+    "postgresql+asyncpg": "postgresql+psycopg",
+    "postgresql+psycopg2": "postgresql+psycopg",
+}
+
+_open: "weakref.WeakValueDictionary[tuple[str, str | None], Database]" = weakref.WeakValueDictionary()
+_open_lock = threading.Lock()
+
+
+class Database:
+    """An opened database. Thread-safe; make it with `Database.open`."""
+
+    def __init__(self, engine: Engine, *, schema: str | None = None, shared_connection: bool = False) -> None:
+        self.engine = engine.execution_options(schema_translate_map={None: schema}) if schema else engine
+        self._schema = schema
+        # An in-memory SQLite database is one connection: its transactions take turns.
+        self._turns = threading.RLock() if shared_connection else None
+        self._writing = self.engine.execution_options(mi_writing=True)
+        self.is_sqlite = engine.dialect.name == "sqlite"
+        self._prepare()
+
+    @classmethod
+    def open(cls, url: str | None = None, *, engine: Any = None, schema: str | None = None) -> "Database":
+        """The database at `url` (None: a new one in memory), or behind an engine of the caller's.
+
+        URLs written for async drivers (`sqlite+aiosqlite`, `postgresql+asyncpg`) are accepted, as
+        is an async engine: its URL is opened again with a synchronous driver.
+
+        Raises:
+            ConfigError: this is not a database URL.
+            StoreError: the database cannot be reached, or was written by a newer version.
+        """
+        if engine is not None:
+            if isinstance(engine, Engine):
+                _listen(engine)
+                return cls(engine, schema=None if engine.dialect.name == "sqlite" else schema)
+            url = engine.url.render_as_string(hide_password=False)
+        if url is None or _in_memory(url):
+            made = create_engine("sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False})
+            _listen(made)
+            return cls(made, shared_connection=True)
+        parsed = parse_url(url)
+        if parsed.drivername.startswith("sqlite"):
+            schema = None
+        key = (parsed.render_as_string(hide_password=False), schema)
+        with _open_lock:
+            database = _open.get(key)
+            if database is None:
+                database = _open[key] = cls(_create(parsed), schema=schema)
+            return database
+
+    @property
+    def url(self) -> str:
+        """Where it is, without the password."""
+        return self.engine.url.render_as_string(hide_password=True)
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """One writing transaction: committed whole at the end, or rolled back whole on an exception."""
+        with self._taking_turns(), _our_errors(self.url), self._writing.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """One reading transaction: a consistent view."""
+        with self._taking_turns(), _our_errors(self.url), self.engine.connect() as connection:
+            yield connection
+
+    def insert_if_new(self, connection: Connection, table: Any, rows: list[dict[str, Any]]) -> None:
+        """Insert rows whose primary key is not there yet; those that are stay as they are."""
+        if rows:
+            connection.execute(_insert_if_new(table, self.is_sqlite), rows)
+
+    def check(self) -> None:
+        """Raise `StoreError` unless the database answers."""
+        with self.read() as connection:
+            connection.execute(text("SELECT 1"))
+
+    def close(self) -> None:
+        """Give all connections back. The next use opens new ones; in memory, everything is gone."""
+        self.engine.dispose()
+
+    @contextmanager
+    def _taking_turns(self) -> Iterator[None]:
+        if self._turns is None:
+            yield
+            return
+        with self._turns:
+            yield
+
+    def _prepare(self) -> None:
+        with self.write() as connection:
+            if not self.is_sqlite:
+                # Two processes may open a new database at once: one creates, the other waits.
+                connection.execute(text("SELECT pg_advisory_xact_lock(7034921)"))
+                if self._schema:
+                    connection.execute(CreateSchema(self._schema, if_not_exists=True))
+            if not inspect(connection).has_table(schema_table.name, schema=self._schema):
+                SQLModel.metadata.create_all(connection, tables=TABLES)
+                connection.execute(insert(schema_table).values(version=SCHEMA_VERSION))
+            found = connection.execute(select(schema_table.c.version)).scalar_one()
+        if found > SCHEMA_VERSION:
+            raise StoreError(
+                f"The database at {self.url} has schema version {found}; this program knows versions up to "
+                f"{SCHEMA_VERSION}. Update Memory Inspector, or use another database."
+            )
+
+
+@cache
+def _insert_if_new(table: Table, is_sqlite: bool) -> Executable:
+    made = sqlite.insert(table) if is_sqlite else postgresql.insert(table)
+    return made.on_conflict_do_nothing()
+
+
+def parse_url(url: str) -> URL:
+    """A database URL with a synchronous driver.
+
+    Raises:
+        ConfigError: it is not a database URL, or of a kind of database that is not supported.
+    """
+    try:
+        parsed = make_url(url)
+    except (ArgumentError, ValueError) as error:
+        raise ConfigError(
+            "this is not a database URL; write it like sqlite:///memory.db or postgresql://user@host/name"
+        ) from error
+    driver = _SYNC_DRIVERS.get(parsed.drivername, parsed.drivername)
+    if not driver.startswith(("sqlite", "postgresql")):
+        raise ConfigError(f"the database must be SQLite or PostgreSQL, not {parsed.drivername!r}")
+    return parsed.set(drivername=driver)
+
+
+def _in_memory(url: str) -> bool:
+    parsed = parse_url(url)
+    return parsed.drivername.startswith("sqlite") and parsed.database in (None, "", ":memory:")
+
+
+def _create(url: URL) -> Engine:
+    try:
+        if not url.drivername.startswith("sqlite"):
+            engine = create_engine(url, pool_pre_ping=True, pool_size=8, max_overflow=16)
+        else:
+            _private_file(Path(str(url.database)))
+            arguments = {"check_same_thread": False, "timeout": BUSY_TIMEOUT_SECONDS}
+            engine = create_engine(url, connect_args=arguments, pool_size=8, max_overflow=16)
+    except (NoSuchModuleError, ImportError) as error:
+        raise ConfigError("PostgreSQL needs one more package: pip install 'memory-inspector[postgres]'") from error
+    _listen(engine)
+    return engine
+
+
+def _private_file(path: Path) -> None:
+    """Make the folder of a database for its owner only; a folder that exists is left as it is."""
+    if str(path).startswith("file:"):
+        return
+    try:
+        if not path.parent.exists():
+            path.parent.mkdir(parents=True, mode=0o700)
+            os.chmod(path.parent, 0o700)
+    except OSError as error:
+        raise StoreError(f"The folder {path.parent} cannot be made ({error.strerror}). Choose another.") from error
+
+
+def _listen(engine: Engine) -> None:
+    if engine.dialect.name != "sqlite" or event.contains(engine, "begin", _begin):
+        return
+    event.listen(engine, "connect", _connect)
+    event.listen(engine, "begin", _begin)
+
+
+def _connect(connection: Any, _record: Any) -> None:
+    connection.isolation_level = None  # we say BEGIN ourselves
+    for pragma in (
+        f"busy_timeout={BUSY_TIMEOUT_SECONDS * 1000}",
+        "journal_mode=WAL",
+        # Survives the death of the process; only a power cut can lose the newest commits.
+        "synchronous=NORMAL",
+        "foreign_keys=ON",
+    ):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin(connection: Connection) -> None:
+    writing = connection.get_execution_options().get("mi_writing")
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+
+@contextmanager
+def _our_errors(url: str) -> Iterator[None]:
+    """The one place where database errors become ours."""
+    try:
+        yield
+    except DBAPIError as error:
+        reason = " ".join(str(error.orig).split())
+        raise StoreError(f"The database at {url} did not do what was asked: {reason}.") from error
+    except SQLAlchemyError as error:
+        raise StoreError(f"The database at {url} cannot be used: {' '.join(str(error).split())[:300]}.") from error

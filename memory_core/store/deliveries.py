@@ -1,0 +1,210 @@
+"""Deliveries in the database: what is due to which block, and who is serving it.
+
+A lease belongs to one block of one scope. It expires unless renewed, so a process that dies
+holds up nobody for long; on the same machine a dead owner is noticed at once.
+"""
+
+import os
+import socket
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, delete, func, insert, select, update
+
+from memory_core.events import DeliveryQueued, Ranges
+from memory_core.messages import MessageStatus
+from memory_core.store.database import Database
+from memory_core.store.messages import MessageCache, StoredMessage, read_messages
+from memory_core.store.tables import delivery_table, lease_table, message_table
+from memory_core.store.writing import Writing
+
+LEASE_SECONDS = 15.0
+"""How long a lease lasts without being renewed; the holder renews it at a third of that."""
+
+_d = delivery_table.c
+_COLUMNS = [
+    _d[name]
+    for name in (
+        "id",
+        "session_id",
+        "block",
+        "trigger",
+        "flush",
+        "first_seq",
+        "last_seq",
+        "messages",
+        "tokens",
+        "turn",
+        "state",
+        "attempts",
+        "next_attempt_at",
+        "error",
+        "created_at",
+        "done_at",
+    )
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A span of messages due to one block. See `DeliveryRow` for the fields."""
+
+    id: int
+    session_id: str
+    block: str
+    trigger: str
+    flush: int | None
+    first_seq: int
+    last_seq: int
+    messages: int
+    tokens: int
+    turn: int
+    state: str
+    attempts: int
+    next_attempt_at: float
+    error: str | None
+    created_at: float
+    done_at: float | None
+
+
+def queue_delivery(
+    w: Writing, block: str, *, trigger: str, seqs: Ranges, messages: int, tokens: int, flush: int | None = None
+) -> int:
+    """Record that messages are due to a block; the delivery's id."""
+    values = {
+        "session_id": w.session.id,
+        "block": block,
+        "trigger": trigger,
+        "flush": flush,
+        "first_seq": seqs[0][0],
+        "last_seq": seqs[-1][1],
+        "messages": messages,
+        "tokens": tokens,
+        "turn": w.session.turns,
+        "state": "pending",
+        "attempts": 0,
+        "next_attempt_at": 0.0,
+        "created_at": w.now,
+    }
+    id = w.connection.execute(insert(delivery_table).values(values).returning(_d.id)).scalar_one()
+    w.record(DeliveryQueued(delivery=id, block=block, trigger=trigger, seqs=seqs, tokens=tokens))
+    return int(id)
+
+
+def read_deliveries(
+    connection: Connection, session_id: str, *, states: Sequence[str] | None = None, last: int | None = None
+) -> list[Delivery]:
+    """Deliveries of a session in order; `last` keeps the newest n."""
+    query = select(*_COLUMNS).where(_d.session_id == session_id).order_by(_d.id.desc() if last else _d.id)
+    if states is not None:
+        query = query.where(_d.state.in_(list(states)))
+    found = [Delivery(*row) for row in connection.execute(query.limit(last) if last else query)]
+    return found[::-1] if last else found
+
+
+def pending_by_block(connection: Connection, session_id: str) -> dict[str, list[Delivery]]:
+    """What waits, per block, first due first."""
+    waiting: dict[str, list[Delivery]] = {}
+    for delivery in read_deliveries(connection, session_id, states=("pending",)):
+        waiting.setdefault(delivery.block, []).append(delivery)
+    return waiting
+
+
+def waiting_sessions(connection: Connection, *, before: float) -> list[str]:
+    """Sessions with something due before a moment."""
+    query = select(_d.session_id).where(_d.state == "pending", _d.next_attempt_at <= before).distinct()
+    return list(connection.execute(query).scalars())
+
+
+def delivered_messages(connection: Connection, delivery: Delivery, cache: MessageCache) -> list[StoredMessage]:
+    """The messages of a delivery, in order."""
+    if delivery.flush is not None:
+        return read_messages(connection, delivery.session_id, cache, flush=delivery.flush)
+    first, last = delivery.first_seq - 1, delivery.last_seq
+    found = read_messages(connection, delivery.session_id, cache, after=first, upto=last)
+    return [message for message in found if not message.pinned]
+
+
+def set_state(
+    w: Writing,
+    ids: Sequence[int],
+    state: str,
+    *,
+    attempts: int | None = None,
+    error: str | None = None,
+    next_attempt_at: float = 0.0,
+) -> int:
+    """Change deliveries that are not done yet; how many were."""
+    values: dict[str, object] = {"state": state, "error": error, "next_attempt_at": next_attempt_at}
+    if state in ("done", "skipped"):
+        values["done_at"] = w.now
+    if attempts is not None:
+        values["attempts"] = attempts
+    where = _d.id.in_(list(ids)) & _d.state.in_(("pending", "parked"))
+    return w.connection.execute(update(delivery_table).where(where).values(values)).rowcount
+
+
+def in_transit(connection: Connection, session_id: str) -> tuple[int, int]:
+    """Messages and tokens that were flushed and are not delivered everywhere yet."""
+    m = message_table.c
+    flushes = select(_d.flush).where(_d.session_id == session_id, _d.state.in_(("pending", "parked")))
+    query = select(func.count(), func.coalesce(func.sum(m.tokens), 0)).where(
+        m.session_id == session_id, m.status == str(MessageStatus.ARCHIVED), m.flush.in_(flushes)
+    )
+    messages, tokens = connection.execute(query).one()
+    return int(messages), int(tokens)
+
+
+# -- leases --------------------------------------------------------------------------------------
+
+
+def new_owner() -> str:
+    """A name for one holder of leases: machine, process, and something unique."""
+    return f"{socket.gethostname()}/{os.getpid()}/{uuid.uuid4().hex}"
+
+
+def claim(database: Database, key: str, owner: str, *, now: float) -> bool:
+    """Take the lease if nobody has it, or who had it let it expire or is dead."""
+    with database.write() as connection:
+        database.insert_if_new(connection, lease_table, [{"key": key, "owner": "", "until": 0.0}])
+        row = connection.execute(select(lease_table).where(lease_table.c.key == key).with_for_update()).one()
+        if row.until > now and row.owner != owner and not _dead(row.owner):
+            return False
+        values = {"owner": owner, "until": now + LEASE_SECONDS}
+        connection.execute(update(lease_table).where(lease_table.c.key == key).values(values))
+        return True
+
+
+def renew(database: Database, key: str, owner: str, *, now: float) -> bool:
+    """Keep the lease for longer; False when it is somebody else's by now."""
+    with database.write() as connection:
+        where = (lease_table.c.key == key) & (lease_table.c.owner == owner)
+        changed = connection.execute(update(lease_table).where(where).values(until=now + LEASE_SECONDS))
+        return changed.rowcount == 1
+
+
+def holds(connection: Connection, key: str, owner: str) -> bool:
+    """Is the lease still ours? Locks its row, so that it stays ours until the transaction ends."""
+    query = select(lease_table.c.owner).where(lease_table.c.key == key).with_for_update()
+    return connection.execute(query).scalar_one_or_none() == owner
+
+
+def release(connection: Connection, key: str, owner: str) -> None:
+    where = (lease_table.c.key == key) & (lease_table.c.owner == owner)
+    connection.execute(delete(lease_table).where(where))
+
+
+def _dead(owner: str) -> bool:
+    """Is the owner a process of this machine that is gone?"""
+    host, _, rest = owner.partition("/")
+    pid = rest.partition("/")[0]
+    if os.name != "posix" or host != socket.gethostname() or not pid.isdigit():
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return False

@@ -1,0 +1,136 @@
+"""Forgetting: rows go, and with them their words, unless something that stays still needs them."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import Connection, delete, func, select, update
+
+from memory_core.events import SessionReset
+from memory_core.messages import MessageStatus
+from memory_core.store.facts import drop_sources, erase_facts, read_by_ids, read_facts
+from memory_core.store.tables import (
+    block_revision_table,
+    block_table,
+    content_table,
+    delivery_table,
+    event_table,
+    fact_revision_table,
+    fact_table,
+    message_table,
+    session_table,
+)
+from memory_core.store.vectors import remove_nodes
+from memory_core.store.writing import Writing, session_scope
+
+_m = message_table.c
+
+
+def message_seqs(connection: Connection, session_id: str, status: MessageStatus | None) -> list[int]:
+    """Sequence numbers of a session's messages, by status or all."""
+    query = select(_m.seq).where(_m.session_id == session_id).order_by(_m.seq)
+    if status is not None:
+        query = query.where(_m.status == str(status))
+    return list(connection.execute(query).scalars())
+
+
+def remove_messages(w: Writing, seqs: Sequence[int]) -> None:
+    """Delete messages and bring the running totals up to date. Their words go with `sweep`."""
+    for start in range(0, len(seqs), 500):
+        chunk = list(seqs[start : start + 500])
+        w.connection.execute(delete(message_table).where(_m.session_id == w.session.id, _m.seq.in_(chunk)))
+    _recompute_totals(w)
+    w.session.revision += 1  # whoever remembers the queue reads it again
+
+
+def reset_messages(w: Writing, status: MessageStatus | None, *, with_user_memory: bool) -> None:
+    """Forget messages, and what was learned from them alone; what has other support stays.
+
+    What belongs to the user stays unless asked for.
+    """
+    seqs = message_seqs(w.connection, w.session.id, status)
+    vectors = remove_nodes(w, seqs=seqs)
+    unsupported = drop_sources(w, seqs)
+    lonely = [
+        fact
+        for fact in (read_by_ids(w.connection, unsupported) if unsupported else [])
+        if fact.origin != "written" and (with_user_memory or fact.scope == w.session.scope)
+    ]
+    erase_facts(w, lonely)
+    gone = set(seqs)
+    for id, first, last in w.connection.execute(
+        select(delivery_table.c.id, delivery_table.c.first_seq, delivery_table.c.last_seq).where(
+            delivery_table.c.session_id == w.session.id
+        )
+    ).all():
+        if all(seq in gone or seq not in range(first, last + 1) for seq in range(first, last + 1)):
+            w.connection.execute(delete(delivery_table).where(delivery_table.c.id == id))
+    remove_messages(w, seqs)
+    if status is None:
+        # Custom blocks learned from what is gone: they start again from their constructor's values.
+        where = block_table.c.session_id == w.session.id
+        w.connection.execute(update(block_table).where(where).values(state=None))
+    sweep(w)
+    w.record(
+        SessionReset(status=str(status) if status else None, messages=len(seqs), facts=len(lonely), vectors=vectors)
+    )
+
+
+def sweep(w: Writing) -> None:
+    """Delete the session's words that nothing stored refers to any more."""
+    w.flush_contents()
+    needed = (
+        select(_m.content).where(_m.session_id == w.session.id),
+        select(block_table.c.text).where(block_table.c.session_id == w.session.id, block_table.c.text.is_not(None)),
+        select(block_table.c.state).where(block_table.c.session_id == w.session.id, block_table.c.state.is_not(None)),
+        select(block_revision_table.c.content).where(block_revision_table.c.session_id == w.session.id),
+        select(fact_table.c.content).where(fact_table.c.scope == w.session.scope),
+        select(fact_revision_table.c.content).where(
+            fact_revision_table.c.fact_id.in_(select(fact_table.c.id).where(fact_table.c.scope == w.session.scope))
+        ),
+    )
+    where = content_table.c.scope == w.session.scope
+    for query in needed:
+        where &= content_table.c.hash.not_in(query)
+    w.connection.execute(delete(content_table).where(where))
+
+
+def erase_session(w: Writing) -> None:
+    """Remove everything of a session but its id and when it was deleted."""
+    for block in w.connection.execute(
+        select(block_table.c.name).where(block_table.c.session_id == w.session.id)
+    ).scalars():
+        erase_facts(w, read_facts(w.connection, w.session.scope, block, states=None))
+    drop_sources(w, None)
+    remove_nodes(w)
+    for table in (message_table, delivery_table, block_revision_table, block_table):
+        w.connection.execute(delete(table).where(table.c.session_id == w.session.id))
+    w.connection.execute(delete(content_table).where(content_table.c.scope == session_scope(w.session.id)))
+    w.save()  # what was collected so far, so that it is erased with the rest
+    w.connection.execute(delete(event_table).where(event_table.c.session_id == w.session.id))
+    w.connection.execute(
+        update(session_table)
+        .where(session_table.c.id == w.session.id)
+        .values(title="", user_id=None, config="{}", constructor="{}", deleted_at=w.now)
+    )
+    w.session.title, w.session.user_id, w.session.deleted_at = "", None, w.now
+    w.session.config = w.session.constructor = "{}"
+
+
+def _recompute_totals(w: Writing) -> None:
+    session = w.session
+    sums = select(
+        func.count(), func.coalesce(func.sum(_m.tokens), 0), func.coalesce(func.sum(_m.reference_tokens), 0)
+    ).where(_m.session_id == session.id)
+    active = sums.where(_m.status == str(MessageStatus.ACTIVE))
+    session.queue_messages, session.queue_content, session.queue_reference = map(
+        int, w.connection.execute(active.where(_m.pinned.is_(False))).one()
+    )
+    session.pinned_messages, session.pinned_content, session.pinned_reference = map(
+        int, w.connection.execute(active.where(_m.pinned.is_(True))).one()
+    )
+    session.archived_messages = int(w.connection.execute(sums.where(_m.status == str(MessageStatus.ARCHIVED))).one()[0])
+    newest = select(func.max(_m.seq)).where(
+        _m.session_id == session.id, _m.status == str(MessageStatus.ACTIVE), _m.role == "user"
+    )
+    session.newest_turn = w.connection.execute(newest).scalar()
+    if session.queue_messages + session.archived_messages + session.pinned_messages == 0:
+        session.turns = 0

@@ -1,0 +1,53 @@
+"""Reading the event log."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import Connection, func, select
+
+from memory_core.events import EventRecord, decode
+from memory_core.store.tables import event_table
+
+_COLUMNS = [event_table.c[name] for name in ("id", "session_id", "turn", "at", "actor", "kind", "data")]
+
+
+def read_events(
+    connection: Connection,
+    session_id: str,
+    *,
+    after: int = 0,
+    kinds: Sequence[str] | None = None,
+    block: str | None = None,
+    turn: int | None = None,
+    limit: int | None = None,
+    newest_first: bool = False,
+) -> list[EventRecord]:
+    """Events of a session with a position above `after`, oldest first unless asked otherwise."""
+    query = select(*_COLUMNS).where(event_table.c.session_id == session_id, event_table.c.id > after)
+    if kinds is not None:
+        query = query.where(event_table.c.kind.in_(list(kinds)))
+    if block is not None:
+        query = query.where(event_table.c.block == block)
+    if turn is not None:
+        query = query.where(event_table.c.turn == turn)
+    query = query.order_by(event_table.c.id.desc() if newest_first else event_table.c.id)
+    if limit is not None:
+        query = query.limit(limit)
+    return [
+        EventRecord(position, session, turn, at, actor, decode(kind, data))
+        for position, session, turn, at, actor, kind, data in connection.execute(query)
+    ]
+
+
+def last_position(connection: Connection, session_id: str) -> int:
+    """Position of the newest event of a session; 0 when it has none. One look at an index."""
+    query = select(func.max(event_table.c.id)).where(event_table.c.session_id == session_id)
+    return connection.execute(query).scalar() or 0
+
+
+def section_went_out(connection: Connection, session_id: str, section: str) -> bool:
+    """Did a context of this session hold the memory section with this hash?"""
+    mark = f'%"section":"{section}"%'
+    query = select(event_table.c.id).where(
+        event_table.c.session_id == session_id, event_table.c.kind == "context_built", event_table.c.data.like(mark)
+    )
+    return connection.execute(query.limit(1)).first() is not None

@@ -1,0 +1,312 @@
+"""Messages in the database: the queue and the archive of a session.
+
+A message's words are in the content store; its row has what planning needs.
+"""
+
+import json
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+
+from sqlalchemy import Connection, Row, Select, bindparam, func, insert, select, update
+
+from memory_core.events import MessageAdded
+from memory_core.messages import ChatMessage, MessageRole, MessageStatus, TextPart
+from memory_core.planning.flush import SizedMessage
+from memory_core.store.tables import message_table
+from memory_core.store.writing import Writing, contents, session_scope
+from memory_core.tokens import Accounting, MessageTokens, TokenCounter, total_tokens
+
+_m = message_table.c
+_NAMES = "seq id role status pinned turn tokens reference_tokens counter calls answers flush content at"
+_COLUMNS = [_m[name] for name in _NAMES.split(" ")]
+
+
+_INSERT = insert(message_table)
+
+PAGE = 64
+"""Messages read at a time from the front of the queue while a flush is planned."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewMessage:
+    """A message about to be stored: checked, counted, and in its canonical form."""
+
+    id: str
+    message: ChatMessage
+    json: str
+    tokens: MessageTokens
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMessage:
+    """A message with its place in the session."""
+
+    session_id: str
+    seq: int
+    id: str
+    status: MessageStatus
+    pinned: bool
+    turn: int
+    tokens: MessageTokens
+    flush: int | None
+    """Number of the flush in which it left the queue."""
+    at: float
+    message: ChatMessage
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRow:
+    """A message of the queue, as a context needs it."""
+
+    sized: SizedMessage
+    tokens: MessageTokens
+    pinned: bool
+    message: ChatMessage
+    plain: bool
+    """No markup to make harmless and nothing that a caller could change: it goes out as it is."""
+
+
+class MessageCache:
+    """Decoded messages by hash, the last used ones: words under a hash never change."""
+
+    def __init__(self, size: int = 4096) -> None:
+        self._size = size
+        self._messages: OrderedDict[str, ChatMessage] = OrderedDict()
+        self._lock = Lock()
+
+    def load(self, connection: Connection, session_id: str, hashes: Sequence[str]) -> dict[str, ChatMessage]:
+        """The messages with these hashes; words that were erased are missing."""
+        with self._lock:
+            found = {key: self._messages[key] for key in hashes if key in self._messages}
+        missing = [key for key in hashes if key not in found]
+        if missing:
+            texts = contents(connection, session_scope(session_id), missing)
+            fresh = {key: ChatMessage.from_json(text) for key, text in texts.items()}
+            found.update(fresh)
+            with self._lock:
+                self._messages.update(fresh)
+                while len(self._messages) > self._size:
+                    self._messages.popitem(last=False)
+        return found
+
+
+def add_messages(w: Writing, messages: Sequence[NewMessage], *, counter: str) -> list[int]:
+    """Append messages to the queue and its running totals; their sequence numbers."""
+    session = w.session
+    rows, seqs = [], []
+    for new in messages:
+        seq, role = session.next_seq, new.message.role
+        session.next_seq += 1
+        if role is MessageRole.USER:
+            session.turns += 1
+            session.newest_turn = seq
+        # System messages before the first user message are the agent's instructions: they stay.
+        pinned = role is MessageRole.SYSTEM and session.turns == 0
+        if pinned:
+            session.pinned_messages += 1
+            session.pinned_content += new.tokens.content
+            session.pinned_reference += new.tokens.reference
+        else:
+            session.queue_messages += 1
+            session.queue_content += new.tokens.content
+            session.queue_reference += new.tokens.reference
+        content = w.keep(new.json)
+        calls = [call.tool_call_id for call in new.message.tool_calls if call.tool_call_id]
+        rows.append(
+            {
+                "session_id": session.id,
+                "seq": seq,
+                "id": new.id,
+                "role": str(role),
+                "status": str(MessageStatus.ACTIVE),
+                "pinned": pinned,
+                "turn": session.turns,
+                "tokens": new.tokens.content,
+                "reference_tokens": new.tokens.reference,
+                "counter": counter,
+                "calls": json.dumps(calls) if calls else None,
+                "answers": new.message.tool_call_id if role is MessageRole.TOOL else None,
+                "content": content,
+                "at": w.now,
+            }
+        )
+        w.record(
+            MessageAdded(
+                seq=seq,
+                message_id=new.id,
+                role=str(role),
+                tokens=new.tokens.content,
+                reference_tokens=new.tokens.reference,
+                counter=counter,
+                content=content,
+                pinned=pinned,
+            )
+        )
+        seqs.append(seq)
+    if rows:
+        w.connection.execute(_INSERT, rows)
+    return seqs
+
+
+def known_ids(connection: Connection, session_id: str, ids: Sequence[str]) -> dict[str, int]:
+    """Which of these message ids the session has already, with their sequence numbers."""
+    found: dict[str, int] = {}
+    for start in range(0, len(ids), 500):
+        query = select(_m.id, _m.seq).where(_m.session_id == session_id, _m.id.in_(ids[start : start + 500]))
+        found.update((key, seq) for key, seq in connection.execute(query))
+    return found
+
+
+def oldest_queued(connection: Connection, session_id: str, accounting: Accounting) -> Iterator[SizedMessage]:
+    """The queue from the oldest message on, read a few rows at a time; pinned messages left out."""
+    after = 0
+    while True:
+        rows = connection.execute(_OLDEST, {"session": session_id, "after": after}).all()
+        for row in rows:
+            yield _sized(row, accounting)
+        if len(rows) < PAGE:
+            return
+        after = rows[-1][0]
+
+
+def read_queue(
+    connection: Connection, session_id: str, accounting: Accounting, cache: MessageCache, *, after: int = 0
+) -> list[QueueRow]:
+    """The queue behind a place, pinned messages included, oldest first; erased words leave a gap."""
+    rows = connection.execute(_QUEUED_AFTER, {"session": session_id, "after": after}).all()
+    words = cache.load(connection, session_id, [row[-1] for row in rows])
+    return [
+        QueueRow(
+            _sized(row[:-2], accounting),
+            MessageTokens(row[2], row[3]),
+            row[-2],
+            words[row[-1]],
+            _plain(words[row[-1]]),
+        )
+        for row in rows
+        if row[-1] in words
+    ]
+
+
+def _plain(message: ChatMessage) -> bool:
+    texts = (part.text for part in message.parts if isinstance(part, TextPart))
+    return not message.additional_kwargs and not any("<" in text for text in texts)
+
+
+def sizes_between(
+    connection: Connection, session_id: str, *, after: int, upto: int | None = None
+) -> list[SizedMessage]:
+    """Messages of a span, queued or archived, without words; pinned ones left out."""
+    query = select(*_SIZED).where(_m.session_id == session_id, _m.seq > after, _m.pinned.is_(False))
+    if upto is not None:
+        query = query.where(_m.seq <= upto)
+    return [_sized(row, "content") for row in connection.execute(query.order_by(_m.seq))]
+
+
+def archive(w: Writing, leave: Sequence[SizedMessage], *, flush: int) -> None:
+    """Take messages out of the queue, by id, and out of its running totals."""
+    seqs = [message.seq for message in leave]
+    for chunk in _chunks(seqs):
+        where = (_m.session_id == w.session.id) & _m.seq.in_(chunk)
+        sums = w.connection.execute(select(func.sum(_m.tokens), func.sum(_m.reference_tokens)).where(where)).one()
+        w.connection.execute(update(message_table).where(where).values(status=str(MessageStatus.ARCHIVED), flush=flush))
+        w.session.queue_content -= int(sums[0])
+        w.session.queue_reference -= int(sums[1])
+    w.session.queue_messages -= len(seqs)
+    w.session.archived_messages += len(seqs)
+    if w.session.newest_turn in set(seqs):
+        w.session.newest_turn = None
+
+
+def recount(w: Writing, counter: TokenCounter, cache: MessageCache) -> None:
+    """Count the active messages again, and the running totals with them. Archived counts keep their tokenizer."""
+    session = w.session
+    session.queue_content = session.queue_reference = session.pinned_content = session.pinned_reference = 0
+    for stored in read_messages(w.connection, session.id, cache, status=MessageStatus.ACTIVE):
+        tokens = counter.message(stored.message)
+        if stored.pinned:
+            session.pinned_content += tokens.content
+            session.pinned_reference += tokens.reference
+        else:
+            session.queue_content += tokens.content
+            session.queue_reference += tokens.reference
+        where = (_m.session_id == session.id) & (_m.seq == stored.seq)
+        values = {"tokens": tokens.content, "reference_tokens": tokens.reference, "counter": counter.id}
+        w.connection.execute(update(message_table).where(where).values(values))
+
+
+def read_messages(
+    connection: Connection,
+    session_id: str,
+    cache: MessageCache,
+    *,
+    status: MessageStatus | None = None,
+    flush: int | None = None,
+    seqs: Sequence[int] | None = None,
+    after: int = 0,
+    upto: int | None = None,
+    last: int | None = None,
+) -> list[StoredMessage]:
+    """Messages of a session in order, narrowed by whatever is given; `last` keeps the newest n."""
+    query = select(*_COLUMNS).where(_m.session_id == session_id)
+    if status is not None:
+        query = query.where(_m.status == str(status))
+    if flush is not None:
+        query = query.where(_m.flush == flush)
+    if after:
+        query = query.where(_m.seq > after)
+    if upto is not None:
+        query = query.where(_m.seq <= upto)
+    if last is not None:
+        rows = list(reversed(connection.execute(query.order_by(_m.seq.desc()).limit(last)).all()))
+    elif seqs is not None:
+        rows = [row for chunk in _chunks(sorted(seqs)) for row in _in_order(connection, query, chunk)]
+    else:
+        rows = list(connection.execute(query.order_by(_m.seq)).all())
+    words = cache.load(connection, session_id, [row.content for row in rows])
+    return [_stored(session_id, row, words[row.content]) for row in rows if row.content in words]
+
+
+def _in_order(
+    connection: Connection, query: Select[tuple[object, ...]], chunk: list[int]
+) -> Iterable[Row[tuple[object, ...]]]:
+    return connection.execute(query.where(_m.seq.in_(chunk)).order_by(_m.seq))
+
+
+_SIZED = (_m.seq, _m.role, _m.tokens, _m.reference_tokens, _m.calls, _m.answers)
+_QUEUED_AFTER = (
+    select(*_SIZED, _m.pinned, _m.content)
+    .where(_m.session_id == bindparam("session"), _m.status == str(MessageStatus.ACTIVE), _m.seq > bindparam("after"))
+    .order_by(_m.seq)
+)
+_OLDEST = _QUEUED_AFTER.with_only_columns(*_SIZED).where(_m.pinned.is_(False)).limit(PAGE)
+_ROLES = {str(role): role for role in MessageRole}
+
+
+def _sized(row: Sequence[Any], accounting: Accounting) -> SizedMessage:
+    seq, role, content, reference, calls, answers = row
+    tokens = total_tokens(content, reference, 1, accounting)
+    return SizedMessage(seq, _ROLES[role], tokens, tuple(json.loads(calls)) if calls else (), answers)
+
+
+def _stored(session_id: str, row: Row[tuple[object, ...]], message: ChatMessage) -> StoredMessage:
+    return StoredMessage(
+        session_id=session_id,
+        seq=row.seq,
+        id=row.id,
+        status=MessageStatus(row.status),
+        pinned=row.pinned,
+        turn=row.turn,
+        tokens=MessageTokens(row.tokens, row.reference_tokens),
+        flush=row.flush,
+        at=row.at,
+        message=message,
+    )
+
+
+def _chunks(numbers: list[int]) -> Iterator[list[int]]:
+    for start in range(0, len(numbers), 500):
+        yield numbers[start : start + 500]

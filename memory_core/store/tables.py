@@ -1,0 +1,269 @@
+"""The tables, version 1. Only `memory_core.store` reads and writes them.
+
+Times are seconds since the epoch, for people; order is always by an integer key. Sizes are tokens.
+`scope` is `session:<id>` or `user:<id>`: what belongs together and is served in sequence.
+"""
+
+from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, Table, Text
+from sqlmodel import Field, SQLModel
+
+SCHEMA_VERSION = 1
+
+_BigKey = BigInteger().with_variant(Integer, "sqlite")  # SQLite counts only INTEGER keys up by itself
+
+
+class SchemaRow(SQLModel, table=True):
+    __tablename__ = "mi_schema"
+    version: int = Field(primary_key=True)
+
+
+class SessionRow(SQLModel, table=True):
+    """One conversation, with running totals of its queue so that a put need not read it."""
+
+    __tablename__ = "mi_session"
+    id: str = Field(primary_key=True)
+    user_id: str | None = Field(default=None, index=True)
+    title: str = ""
+    created_at: float
+    updated_at: float
+    deleted_at: float | None = None
+    """Set when everything else of the session is gone: the tombstone."""
+    next_seq: int = 1
+    turns: int = 0
+    newest_turn: int | None = None
+    """`seq` of the newest user message in the queue."""
+    queue_messages: int = 0
+    queue_content: int = 0
+    queue_reference: int = 0
+    pinned_messages: int = 0
+    pinned_content: int = 0
+    pinned_reference: int = 0
+    archived_messages: int = 0
+    flushes: int = 0
+    turn_delivered: int = 0
+    """`seq` up to which completed turns are due to the blocks that learn each turn."""
+    counter: str = ""
+    """Id of the tokenizer that the totals were counted with."""
+    config: str = Field(default="{}", sa_column=Column(Text, nullable=False))
+    constructor: str = Field(default="{}", sa_column=Column(Text, nullable=False))
+    """The last values a constructor was given: a stored edit wins until these change."""
+    revision: int = 1
+    """Grows with every change of configuration or blocks."""
+
+
+class MessageRow(SQLModel, table=True):
+    __tablename__ = "mi_message"
+    session_id: str = Field(primary_key=True)
+    seq: int = Field(primary_key=True)
+    id: str
+    role: str
+    status: str
+    pinned: bool = False
+    turn: int
+    tokens: int
+    reference_tokens: int
+    counter: str
+    calls: str | None = None
+    """Ids of tool calls it makes, as JSON; None without any."""
+    answers: str | None = None
+    flush: int | None = None
+    content: str
+    at: float
+
+
+class ContentRow(SQLModel, table=True):
+    """Words, once per scope, under their hash."""
+
+    __tablename__ = "mi_content"
+    scope: str = Field(primary_key=True)
+    hash: str = Field(primary_key=True)
+    data: str = Field(sa_column=Column(Text, nullable=False))
+
+
+class EventRow(SQLModel, table=True):
+    __tablename__ = "mi_event"
+    id: int | None = Field(default=None, sa_column=Column(_BigKey, primary_key=True, autoincrement=True))
+    session_id: str
+    turn: int
+    at: float
+    actor: str
+    kind: str
+    block: str | None = None
+    data: str = Field(sa_column=Column(Text, nullable=False))
+
+
+class DeliveryRow(SQLModel, table=True):
+    """A span of messages due to one block."""
+
+    __tablename__ = "mi_delivery"
+    id: int | None = Field(default=None, sa_column=Column(_BigKey, primary_key=True, autoincrement=True))
+    session_id: str
+    block: str
+    trigger: str
+    flush: int | None = None
+    """The flush whose messages these are; None: the messages from `first_seq` to `last_seq`."""
+    first_seq: int
+    last_seq: int
+    messages: int
+    tokens: int
+    turn: int
+    state: str = "pending"
+    """`pending`, `done`, `parked` or `skipped`."""
+    attempts: int = 0
+    next_attempt_at: float = 0.0
+    error: str | None = Field(default=None, sa_column=Column(Text))
+    created_at: float
+    done_at: float | None = None
+
+
+class LeaseRow(SQLModel, table=True):
+    """Who serves one block of one scope at the moment, and until when unless renewed."""
+
+    __tablename__ = "mi_lease"
+    key: str = Field(primary_key=True)
+    owner: str
+    until: float
+
+
+class BlockRow(SQLModel, table=True):
+    __tablename__ = "mi_block"
+    session_id: str = Field(primary_key=True)
+    name: str = Field(primary_key=True)
+    position: int
+    type: str
+    """`static`, `facts`, `vector`, or the import path of a custom class."""
+    settings: str = Field(sa_column=Column(Text, nullable=False))
+    constructor: str = Field(sa_column=Column(Text, nullable=False))
+    state: str | None = None
+    """Hash of a custom block's fields in the content store."""
+    revision: int = 0
+    """Of the static text."""
+    text: str | None = None
+    """Hash of the static text."""
+
+
+class BlockRevisionRow(SQLModel, table=True):
+    """Every text a static block ever had."""
+
+    __tablename__ = "mi_block_revision"
+    session_id: str = Field(primary_key=True)
+    block: str = Field(primary_key=True)
+    revision: int = Field(primary_key=True)
+    content: str
+    actor: str
+    turn: int
+    at: float
+
+
+class FactRow(SQLModel, table=True):
+    __tablename__ = "mi_fact"
+    id: int | None = Field(default=None, sa_column=Column(_BigKey, primary_key=True, autoincrement=True))
+    scope: str
+    block: str
+    content: str
+    tokens: int
+    category: str
+    slot: str | None = None
+    state: str = "active"
+    pinned: bool = False
+    origin: str = "extracted"
+    turn: int
+    created_at: float
+    confirmed_at: float
+    updated_at: float
+    version: int = 1
+
+
+class FactSourceRow(SQLModel, table=True):
+    __tablename__ = "mi_fact_source"
+    fact_id: int = Field(sa_column=Column(_BigKey, primary_key=True, autoincrement=False))
+    session_id: str = Field(primary_key=True)
+    seq: int = Field(primary_key=True)
+
+
+class FactRevisionRow(SQLModel, table=True):
+    __tablename__ = "mi_fact_revision"
+    fact_id: int = Field(sa_column=Column(_BigKey, primary_key=True, autoincrement=False))
+    version: int = Field(primary_key=True)
+    content: str
+    state: str
+    pinned: bool
+    actor: str
+    reason: str | None = None
+    turn: int
+    at: float
+
+
+class CollectionRow(SQLModel, table=True):
+    """How much of a collection of vectors is gone: an index notices by this number."""
+
+    __tablename__ = "mi_collection"
+    name: str = Field(primary_key=True)
+    deleted: int = 0
+
+
+class VectorRow(SQLModel, table=True):
+    """One stored turn: its messages, and the vector of their words."""
+
+    __tablename__ = "mi_vector"
+    id: int | None = Field(default=None, sa_column=Column(_BigKey, primary_key=True, autoincrement=True))
+    collection: str
+    session_id: str
+    block: str
+    embedder: str
+    seqs: str
+    """Sequence ranges of its messages, as JSON."""
+    first_seq: int
+    tokens: int
+    embedding: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
+    """float32, little-endian, unit length."""
+    turn: int
+    created_at: float
+
+
+def _table(row: type[SQLModel]) -> Table:
+    table: Table = row.__table__  # type: ignore[attr-defined]
+    return table
+
+
+session_table = _table(SessionRow)
+message_table = _table(MessageRow)
+content_table = _table(ContentRow)
+event_table = _table(EventRow)
+delivery_table = _table(DeliveryRow)
+lease_table = _table(LeaseRow)
+block_table = _table(BlockRow)
+block_revision_table = _table(BlockRevisionRow)
+fact_table = _table(FactRow)
+fact_source_table = _table(FactSourceRow)
+fact_revision_table = _table(FactRevisionRow)
+collection_table = _table(CollectionRow)
+vector_table = _table(VectorRow)
+schema_table = _table(SchemaRow)
+
+Index("mi_message_status", message_table.c.session_id, message_table.c.status, message_table.c.seq)
+Index("mi_message_id", message_table.c.session_id, message_table.c.id, unique=True)
+Index("mi_message_flush", message_table.c.session_id, message_table.c.flush)
+Index("mi_event_session", event_table.c.session_id, event_table.c.id)
+Index("mi_event_kind", event_table.c.session_id, event_table.c.kind, event_table.c.id)
+Index("mi_delivery_due", delivery_table.c.session_id, delivery_table.c.state, delivery_table.c.block)
+Index("mi_fact_scope", fact_table.c.scope, fact_table.c.block, fact_table.c.state)
+Index("mi_vector_collection", vector_table.c.collection, vector_table.c.id)
+Index("mi_vector_session", vector_table.c.session_id, vector_table.c.first_seq)
+
+TABLES = [
+    schema_table,
+    session_table,
+    message_table,
+    content_table,
+    event_table,
+    delivery_table,
+    lease_table,
+    block_table,
+    block_revision_table,
+    fact_table,
+    fact_source_table,
+    fact_revision_table,
+    collection_table,
+    vector_table,
+]

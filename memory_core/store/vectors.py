@@ -1,0 +1,137 @@
+"""Stored turns and their vectors: the truth that a vector index follows."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+
+import numpy as np
+from sqlalchemy import Connection, delete, func, insert, select, update
+
+from memory_core.events import Ranges, expand, ranges
+from memory_core.store.database import Database
+from memory_core.store.tables import collection_table, vector_table
+from memory_core.store.writing import Writing
+from memory_core.vectors.base import Revision, StoredVector, Vector
+
+_v = vector_table.c
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One stored turn: which messages, how many tokens."""
+
+    number: int
+    seqs: Ranges
+    tokens: int
+    turn: int
+
+    def covers(self, seqs: set[int]) -> bool:
+        """Is every one of its messages among these?"""
+        return all(seq in seqs for seq in expand(self.seqs))
+
+
+@dataclass(frozen=True, slots=True)
+class NewNode:
+    """A turn about to be stored."""
+
+    seqs: tuple[int, ...]
+    tokens: int
+    vector: Vector
+
+
+def collection_name(session_id: str, block: str, embedder: str) -> str:
+    """The collection of one block of one session under one embedder: vectors of two are never mixed."""
+    return "mi-" + sha256("\x00".join((session_id, block, embedder)).encode()).hexdigest()[:40]
+
+
+def add_nodes(w: Writing, block: str, embedder: str, nodes: Sequence[NewNode]) -> list[int]:
+    """Store turns; their numbers."""
+    collection = collection_name(w.session.id, block, embedder)
+    numbers = []
+    for node in nodes:
+        values = {
+            "collection": collection,
+            "session_id": w.session.id,
+            "block": block,
+            "embedder": embedder,
+            "seqs": json.dumps(ranges(node.seqs)),
+            "first_seq": min(node.seqs),
+            "tokens": node.tokens,
+            "embedding": np.asarray(node.vector, dtype="<f4").tobytes(),
+            "turn": w.session.turns,
+            "created_at": w.now,
+        }
+        numbers.append(int(w.connection.execute(insert(vector_table).values(values).returning(_v.id)).scalar_one()))
+    return numbers
+
+
+def read_nodes(connection: Connection, session_id: str, block: str, *, embedder: str | None = None) -> list[Node]:
+    """All stored turns of a block, oldest first."""
+    query = select(_v.id, _v.seqs, _v.tokens, _v.turn).where(_v.session_id == session_id, _v.block == block)
+    if embedder is not None:
+        query = query.where(_v.embedder == embedder)
+    return [
+        Node(number, tuple((first, last) for first, last in json.loads(seqs)), tokens, turn)
+        for number, seqs, tokens, turn in connection.execute(query.order_by(_v.id))
+    ]
+
+
+def remove_nodes(w: Writing, *, block: str | None = None, seqs: Sequence[int] | None = None) -> int:
+    """Remove stored turns of this session: of one block, or those that hold one of these messages; how many."""
+    query = select(_v.id, _v.collection, _v.seqs).where(_v.session_id == w.session.id)
+    if block is not None:
+        query = query.where(_v.block == block)
+    gone_seqs = None if seqs is None else set(seqs)
+    gone: dict[str, list[int]] = {}
+    for number, collection, spans in w.connection.execute(query):
+        if gone_seqs is None or gone_seqs.intersection(expand(json.loads(spans))):
+            gone.setdefault(collection, []).append(number)
+    for collection, numbers in gone.items():
+        w.connection.execute(delete(vector_table).where(_v.id.in_(numbers)))
+        w.database.insert_if_new(w.connection, collection_table, [{"name": collection, "deleted": 0}])
+        more = collection_table.c.deleted + len(numbers)
+        where = collection_table.c.name == collection
+        w.connection.execute(update(collection_table).where(where).values(deleted=more))
+    return sum(len(numbers) for numbers in gone.values())
+
+
+class DatabaseVectors:
+    """One collection as a `VectorSource`."""
+
+    def __init__(self, database: Database, collection: str) -> None:
+        self._database = database
+        self._collection = collection
+
+    @property
+    def collection(self) -> str:
+        return self._collection
+
+    def revision(self) -> Revision:
+        counts = select(func.count(), func.coalesce(func.max(_v.id), 0)).where(_v.collection == self._collection)
+        gone = select(collection_table.c.deleted).where(collection_table.c.name == self._collection)
+        with self._database.read() as connection:
+            count, last = connection.execute(counts).one()
+            return Revision(int(count), int(last), int(connection.execute(gone).scalar() or 0))
+
+    def vectors(self, *, after: int = 0) -> Iterator[StoredVector]:
+        where = (_v.collection == self._collection) & (_v.id > after)
+        with self._database.read() as connection:
+            rows = connection.execute(select(_v.id, _v.embedding).where(where).order_by(_v.id)).all()
+        for number, embedding in rows:
+            yield StoredVector(number, _decode(embedding))
+
+    def some(self, numbers: Sequence[int]) -> list[StoredVector]:
+        """The vectors with these numbers, smallest first."""
+        found: list[StoredVector] = []
+        with self._database.read() as connection:
+            for start in range(0, len(numbers), 500):
+                chunk = list(numbers[start : start + 500])
+                where = (_v.collection == self._collection) & _v.id.in_(chunk)
+                rows = connection.execute(select(_v.id, _v.embedding).where(where).order_by(_v.id))
+                found += [StoredVector(number, _decode(embedding)) for number, embedding in rows]
+        return found
+
+
+def _decode(embedding: bytes) -> Vector:
+    return np.frombuffer(embedding, dtype="<f4").astype(np.float32)

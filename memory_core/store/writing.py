@@ -1,0 +1,191 @@
+"""One writing transaction on one session: its row is locked first, and saved with the events last.
+
+Everything that changes a session goes through `writing`, so that everything about one session
+happens in one order, whichever process does it.
+"""
+
+import dataclasses
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, bindparam, insert, select, update
+
+from memory_core.errors import NotFoundError
+from memory_core.events import Actor, Event
+from memory_core.messages import content_hash
+from memory_core.planning.flush import Queue
+from memory_core.store.database import Database
+from memory_core.store.tables import content_table, event_table, session_table
+from memory_core.tokens import Accounting, total_tokens
+
+Clock = Callable[[], float]
+
+
+@dataclass(slots=True)
+class SessionState:
+    """A session's row, while a transaction works on it. See `SessionRow` for the fields."""
+
+    id: str
+    user_id: str | None
+    title: str
+    created_at: float
+    updated_at: float
+    deleted_at: float | None
+    next_seq: int
+    turns: int
+    newest_turn: int | None
+    queue_messages: int
+    queue_content: int
+    queue_reference: int
+    pinned_messages: int
+    pinned_content: int
+    pinned_reference: int
+    archived_messages: int
+    flushes: int
+    turn_delivered: int
+    counter: str
+    config: str
+    constructor: str
+    revision: int
+
+    @property
+    def scope(self) -> str:
+        return session_scope(self.id)
+
+    def queue(self, accounting: Accounting) -> Queue:
+        """The queue's running totals, as the flush planner wants them."""
+        tokens = total_tokens(self.queue_content, self.queue_reference, self.queue_messages, accounting)
+        return Queue(tokens=tokens, messages=self.queue_messages, newest_turn=self.newest_turn)
+
+    def pinned_tokens(self, accounting: Accounting) -> int:
+        """Tokens of the pinned system messages."""
+        return total_tokens(self.pinned_content, self.pinned_reference, self.pinned_messages, accounting)
+
+
+_FIELDS = [field.name for field in dataclasses.fields(SessionState)]
+_COLUMNS = [session_table.c[name] for name in _FIELDS]
+_SELECT = select(*_COLUMNS)
+
+# Built once: making a statement costs as much as running it.
+_BY_ID = _SELECT.where(session_table.c.id == bindparam("id"))
+_LOCKED = _BY_ID.with_for_update()
+_SAVE = (
+    update(session_table)
+    .where(session_table.c.id == bindparam("key"))
+    .values({name: bindparam(name) for name in _FIELDS if name != "id"})
+)
+_INSERT_EVENTS = insert(event_table)
+
+
+def session_scope(session_id: str) -> str:
+    return f"session:{session_id}"
+
+
+def user_scope(user_id: str) -> str:
+    return f"user:{user_id}"
+
+
+class Writing:
+    """The open transaction: what it decided is collected here and written at its end."""
+
+    def __init__(self, database: Database, connection: Connection, session: SessionState, now: float) -> None:
+        self.database = database
+        self.connection = connection
+        self.session = session
+        self.now = now
+        self._events: list[dict[str, object]] = []
+        self._contents: dict[tuple[str, str], str] = {}
+
+    def record(self, *events: Event, actor: Actor = "engine") -> None:
+        """Add events to the session's log, in order."""
+        for event in events:
+            self._events.append(
+                {
+                    "session_id": self.session.id,
+                    "turn": self.session.turns,
+                    "at": self.now,
+                    "actor": actor,
+                    "kind": event.kind,
+                    "block": event.about,
+                    "data": event.to_json(),
+                }
+            )
+
+    def keep(self, words: str, *, scope: str | None = None) -> str:
+        """Put words into the content store; their hash."""
+        key = content_hash(words)
+        self._contents[(scope or self.session.scope, key)] = words
+        return key
+
+    def flush_contents(self) -> None:
+        """Write kept words now, for who reads them within the same transaction."""
+        rows = [{"scope": scope, "hash": key, "data": data} for (scope, key), data in sorted(self._contents.items())]
+        self.database.insert_if_new(self.connection, content_table, rows)
+        self._contents = {}
+
+    def save(self) -> None:
+        """Write what was collected, and the session's row."""
+        self.flush_contents()
+        if self._events:
+            self.connection.execute(_INSERT_EVENTS, self._events)
+        self.session.updated_at = self.now
+        values = {name: getattr(self.session, name) for name in _FIELDS if name != "id"}
+        self.connection.execute(_SAVE, {"key": self.session.id, **values})
+        self._events = []
+
+
+@contextmanager
+def writing(database: Database, session_id: str, *, clock: Clock = time.time) -> Iterator[Writing]:
+    """A transaction on an existing session.
+
+    Raises:
+        NotFoundError: there is no such session, or it was deleted.
+    """
+    with database.write() as connection:
+        session = locked(connection, session_id, sqlite=database.is_sqlite)
+        if session is None or session.deleted_at is not None:
+            raise NotFoundError(f'Session "{session_id}" does not exist any more. Nothing was stored.')
+        transaction = Writing(database, connection, session, clock())
+        yield transaction
+        transaction.save()
+
+
+def locked(connection: Connection, session_id: str, *, sqlite: bool) -> SessionState | None:
+    """The session's row, locked against other writers until the transaction ends."""
+    row = connection.execute(_BY_ID if sqlite else _LOCKED, {"id": session_id}).one_or_none()
+    return SessionState(*row) if row else None
+
+
+def read_session(connection: Connection, session_id: str) -> SessionState | None:
+    row = connection.execute(_BY_ID, {"id": session_id}).one_or_none()
+    return SessionState(*row) if row else None
+
+
+def list_sessions(connection: Connection, *, user_id: str | None = None) -> list[SessionState]:
+    """All sessions that were not deleted, the last used first."""
+    query = _SELECT.where(session_table.c.deleted_at.is_(None)).order_by(session_table.c.updated_at.desc())
+    if user_id is not None:
+        query = query.where(session_table.c.user_id == user_id)
+    return [SessionState(*row) for row in connection.execute(query)]
+
+
+def create_session(database: Database, connection: Connection, state: SessionState) -> bool:
+    """Insert a session; False if it is there already (another process was first)."""
+    before = read_session(connection, state.id)
+    database.insert_if_new(connection, session_table, [dataclasses.asdict(state)])
+    return before is None
+
+
+def contents(connection: Connection, scope: str, hashes: Iterable[str]) -> dict[str, str]:
+    """Words by hash; a hash whose words were erased is missing."""
+    wanted = sorted(set(hashes))
+    found: dict[str, str] = {}
+    for start in range(0, len(wanted), 500):  # below the parameter limit of every database
+        chunk = wanted[start : start + 500]
+        query = select(content_table.c.hash, content_table.c.data).where(
+            content_table.c.scope == scope, content_table.c.hash.in_(chunk)
+        )
+        found.update((key, data) for key, data in connection.execute(query))
+    return found

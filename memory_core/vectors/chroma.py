@@ -1,0 +1,279 @@
+"""The Chroma index: a copy of the database's vectors that follows the database and can be thrown away.
+
+One Chroma collection for each of ours. What it holds is written in its metadata as a revision; before each search that
+is compared with the database's. Chroma's search is approximate (HNSW), so it only names candidates: their vectors come
+back with them and are scored by `ranking.rank`, as the exact scan does. Its own distances would do for the order but
+carry float32 sums, 6e-7 off where measured, and equal texts would not tie. Where the approximation could show, because
+it returned too few or the cut falls within a tie, the exact scan answers.
+"""
+
+from collections import OrderedDict
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from threading import Lock, RLock
+from typing import Any
+
+import numpy as np
+
+from memory_core.errors import ConfigError, VectorIndexError
+from memory_core.vectors.base import Hit, Revision, Vector, VectorSource
+from memory_core.vectors.chroma_client import Folder, Server, was_reached
+from memory_core.vectors.exact import ExactIndex, only_grew
+from memory_core.vectors.ranking import check_dimension, check_search, rank, stack
+
+PREFIX = "memory-inspector."
+"""Before each collection's name, so that a server shared with other applications keeps theirs."""
+
+EF_SEARCH = 4_000
+"""How many vectors HNSW keeps in view: collections up to this size are, in effect, searched whole.
+
+Recall@10 on 10,000 hard vectors (384 dimensions, half of them noise, half in clusters of 600): .76 with 400, .97 with
+2,000, .995 with 4,000 at 7 ms a search; Chroma's default is 100. On as many real sentence vectors 400 reached 1.000.
+"""
+
+MARGIN = 16
+"""Candidates asked for beyond the limit, so that float32 rounding in Chroma cannot decide who is among the best."""
+
+_BATCH = 1_000  # vectors an upsert; Chroma's own limit (5,461 embedded) is kept too
+_TIE = 2e-6  # two steps of the scores' rounding
+_MAX_KNOWN = 1_024  # collections remembered as checked; forgetting one costs a look at Chroma
+_LAYOUT = 1  # of a collection's metadata; a collection with another is built anew
+_READINGS = 3  # of a database that other processes write to meanwhile
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """A collection of ours in Chroma."""
+
+    handle: Any
+    held: Revision
+    """What it holds of the database; while it is being built, as far as it has come."""
+    newest: int
+    """Number of the newest vector in it, 0 if there is none; `held.last_number` may be of one since deleted."""
+    dim: int | None
+    """None while it is empty."""
+
+    def metadata(self) -> dict[str, int]:
+        return {
+            "layout": _LAYOUT,
+            "count": self.held.count,
+            "last_number": self.held.last_number,
+            "deleted": self.held.deleted,
+            "newest": self.newest,
+        }
+
+
+class ChromaIndex:
+    """Chroma as an embedded database in a folder, or as a server. Threads may share one.
+
+    One process at a time has an embedded folder; meanwhile the others scan the vectors in the database, to the same
+    answers, and take the folder over when it is free.
+
+    >>> index = ChromaIndex(url="http://localhost:8000")
+    >>> index.name
+    'Chroma at localhost:8000'
+
+    Raises:
+        ConfigError: not exactly one of `path` and `url` is given, or the address is no address.
+    """
+
+    def __init__(self, *, path: str | Path | None = None, url: str | None = None) -> None:
+        if (path is None) == (url is None):
+            raise ConfigError(f"Chroma needs either a folder or an address: {path=}, url={'given' if url else None}")
+        self._place: Folder | Server = Folder.at(Path(path)) if path is not None else Server(str(url))
+        self._closed = False
+        self._exact = ExactIndex()
+        self._client: Any = None  # whose collections are known
+        self._known: OrderedDict[str, _Copy] = OrderedDict()
+        self._owed: set[str] = set()  # collections to forget once the folder is ours
+        self._known_lock = Lock()
+        self._collection_locks = [RLock() for _ in range(64)]  # one collection is followed by one thread at a time
+
+    @property
+    def name(self) -> str:
+        return self._place.name
+
+    def search(self, source: VectorSource, query: Vector, *, limit: int) -> list[Hit]:
+        """See `VectorIndex.search`."""
+        check_search(query, limit)
+        client = self._ready()
+        if client is None:
+            return self._exact.search(source, query, limit=limit)
+        # What is known may be outdated, because another process built the collection anew; or Chroma's copy is damaged.
+        for remedy in (self._look_again, self._delete, None):
+            try:
+                hits = self._search(client, source, query, limit)
+                break
+            except VectorIndexError as error:
+                if remedy is None or not was_reached(error):
+                    raise
+                remedy(client, source.collection)
+        return self._exact.search(source, query, limit=limit) if hits is None else hits
+
+    def forget(self, collection: str) -> None:
+        """Drop the copy of a collection, with its files where Chroma is embedded.
+
+        While another process has the folder, that waits until this one gets it.
+        """
+        self._exact.forget(collection)
+        with self._known_lock:
+            self._owed.add(collection)
+        self._ready()
+
+    def check(self) -> None:
+        """Raise `VectorIndexError` unless the index answers."""
+        self._ready()
+        self._place.check()
+
+    def close(self) -> None:
+        """Free the folder, or the connection. The index cannot be used any more."""
+        if not self._closed:
+            self._closed = True
+            self._known.clear()
+            self._exact.close()
+            self._place.close()
+
+    def _ready(self) -> Any | None:
+        """The client, or None where only the exact scan can answer."""
+        if self._closed:
+            raise VectorIndexError("This Chroma index is closed. Open it again.")
+        client = self._place.client()
+        with self._known_lock:
+            if client is not self._client:  # opened anew: what was known of the old one is worth nothing
+                self._known.clear()
+                self._client = client
+            owed = set(self._owed) if client is not None else set()
+        for collection in owed:
+            self._delete(client, collection)
+            with self._known_lock:
+                self._owed.discard(collection)
+        return client
+
+    def _search(self, client: Any, source: VectorSource, query: Vector, limit: int) -> list[Hit] | None:
+        """The hits, or None where the exact scan must answer."""
+        copy = self._caught_up(client, source)
+        if copy is None or copy.dim is None:
+            return None
+        check_dimension(query, copy.dim)
+        asked = min(copy.held.count, limit + MARGIN)
+        with self._place.errors():
+            answer = copy.handle.query(query_embeddings=[query], n_results=asked, include=["embeddings"])
+        numbers = np.array(answer["ids"][0], dtype=np.int64)
+        if len(numbers) < asked:
+            return None
+        hits = rank(numbers, np.asarray(answer["embeddings"][0], dtype=np.float32), query)
+        if asked < copy.held.count and hits[limit - 1].score - hits[-1].score < _TIE:
+            return None
+        return hits[:limit]
+
+    def _caught_up(self, client: Any, source: VectorSource) -> _Copy | None:
+        """The copy once it holds what the database holds; None if that cannot be had, or both are empty."""
+        name = source.collection
+        with self._collection_locks[hash(name) % len(self._collection_locks)]:
+            wanted = source.revision()
+            copy = self._known.get(name)
+            if copy is not None and copy.held == wanted:
+                return copy
+            if copy is None or not only_grew(copy.held, wanted):
+                copy = self._open(client, source)
+            if copy is None and wanted.count == 0:
+                return None
+            for _ in range(_READINGS):
+                if copy is None or not only_grew(copy.held, wanted):
+                    copy = self._create(client, name, wanted.deleted)
+                if copy.held != wanted:
+                    copy = self._add(client, source, copy, wanted)
+                with self._place.errors():
+                    count = copy.handle.count()
+                if copy.held == wanted and count == wanted.count:
+                    self._remember(name, copy)
+                    return copy
+                newer = source.revision()
+                if newer == wanted:  # the copy has others than the database: adding does not mend it
+                    copy = None
+                wanted = newer
+            return None
+
+    def _open(self, client: Any, source: VectorSource) -> _Copy | None:
+        """The collection as Chroma has it; None if it has none or one that is not a copy of this source.
+
+        A database made anew under an old name could have the same numbers: so the newest vector is compared.
+        """
+        from chromadb.errors import NotFoundError
+
+        with self._place.errors():
+            try:
+                handle = client.get_collection(PREFIX + source.collection, embedding_function=None)
+            except NotFoundError:
+                return None
+        metadata = handle.metadata or {}
+        if metadata.get("layout") != _LAYOUT:
+            return None
+        held = Revision(metadata["count"], metadata["last_number"], metadata["deleted"])
+        newest = metadata["newest"]
+        if newest == 0:
+            return _Copy(handle, held, newest, None)
+        ours = next(source.vectors(after=newest - 1), None)
+        with self._place.errors():
+            theirs = np.asarray(handle.get(ids=[str(newest)], include=["embeddings"])["embeddings"])
+        if ours is None or ours.number != newest or theirs.shape != (1, ours.vector.size):
+            return None
+        if not np.allclose(theirs[0], ours.vector, rtol=1e-4, atol=1e-6):
+            return None
+        return _Copy(handle, held, newest, ours.vector.size)
+
+    def _create(self, client: Any, name: str, deleted: int) -> _Copy:
+        """An empty collection in place of whatever is there."""
+        self._delete(client, name)
+        copy = _Copy(None, Revision(count=0, last_number=0, deleted=deleted), newest=0, dim=None)
+        with self._place.errors():
+            handle = client.create_collection(
+                PREFIX + name,
+                metadata=copy.metadata(),
+                configuration={"hnsw": {"space": "cosine", "ef_search": EF_SEARCH}},
+                embedding_function=None,
+                get_or_create=True,  # two processes may build it at once: upserts agree
+            )
+        return replace(copy, handle=handle)
+
+    def _add(self, client: Any, source: VectorSource, copy: _Copy, wanted: Revision) -> _Copy:
+        """Add what is newer than the copy's newest. The metadata follow each batch: a broken run goes on from there."""
+        with self._place.errors():
+            size = min(_BATCH, client.get_max_batch_size())
+        vectors = source.vectors(after=copy.newest)
+        while batch := list(islice(vectors, size)):
+            numbers, rows = stack(batch, copy.dim)
+            newest = int(numbers[-1])
+            held = Revision(copy.held.count + len(batch), newest, copy.held.deleted)
+            copy = _Copy(copy.handle, held, newest, rows.shape[1])
+            with self._place.errors():
+                copy.handle.upsert(ids=[str(number) for number in numbers], embeddings=rows)
+                copy.handle.modify(metadata=copy.metadata())
+        if copy.held != wanted and copy.held.count == wanted.count:
+            copy = replace(copy, held=wanted)
+            with self._place.errors():
+                copy.handle.modify(metadata=copy.metadata())
+        return copy
+
+    def _delete(self, client: Any, name: str) -> None:
+        """Remove the collection from Chroma, if it is there, and its files."""
+        from chromadb.errors import NotFoundError
+
+        self._look_again(client, name)
+        with self._place.errors(), suppress(NotFoundError):
+            client.delete_collection(PREFIX + name)
+        self._place.sweep()
+
+    def _look_again(self, client: Any, name: str) -> None:
+        """Forget what is known of the collection."""
+        with self._known_lock:
+            self._known.pop(name, None)
+
+    def _remember(self, name: str, copy: _Copy) -> None:
+        with self._known_lock:
+            self._known[name] = copy
+            self._known.move_to_end(name)
+            if len(self._known) > _MAX_KNOWN:
+                self._known.popitem(last=False)

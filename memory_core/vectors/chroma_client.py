@@ -1,0 +1,346 @@
+"""How Chroma is reached: a server by its address, or a folder that this process has to itself.
+
+Everything that is peculiar about Chroma's client stands here: its settings, its locks, its leftovers, its errors.
+What is kept in its collections and when is `chroma.py`'s.
+"""
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from functools import cache
+from pathlib import Path
+from threading import RLock
+from typing import Any
+from urllib.parse import urlsplit
+from uuid import UUID
+
+from filelock import FileLock, Timeout
+
+from memory_core.errors import ConfigError, VectorIndexError
+
+REQUEST_TIMEOUT_SECONDS = 30.0
+"""Longest wait for one answer of a server; Chroma's client itself would wait for ever."""
+
+CONNECT_TIMEOUT_SECONDS = 5.0
+"""Longest wait for a server's first sign of life."""
+
+LOCK_NAME = "memory-inspector.lock"
+_DATABASE_NAME = "chroma.sqlite3"
+_KEPT = "Messages are kept and will be indexed later."
+
+
+class Server:
+    """A Chroma server at `http://host:port`."""
+
+    def __init__(self, url: str) -> None:
+        self._host, self._port, self._ssl = _parse(url)
+        self._lock = RLock()
+        self._client: Any = None
+
+    @property
+    def name(self) -> str:
+        return f"Chroma at {self._host}:{self._port}"
+
+    def client(self) -> Any:
+        """The connected client.
+
+        Raises:
+            VectorIndexError: nothing answers, or what answers is not Chroma.
+        """
+        with self._lock:
+            if self._client is None:
+                self.check()
+                chromadb = load_chromadb()
+                with self.errors():
+                    client = chromadb.HttpClient(
+                        host=self._host, port=self._port, ssl=self._ssl, settings=_settings_class()()
+                    )
+                for session in _sessions(client):
+                    session.timeout = REQUEST_TIMEOUT_SECONDS
+                self._client = client
+            return self._client
+
+    def check(self) -> None:
+        """Raises `VectorIndexError` unless a Chroma server answers."""
+        import httpx
+
+        with self.errors():
+            answer = httpx.get(
+                f"{'https' if self._ssl else 'http'}://{self._host}:{self._port}/api/v2/heartbeat",
+                timeout=CONNECT_TIMEOUT_SECONDS,
+            )
+        if "nanosecond heartbeat" not in answer.text:
+            raise VectorIndexError(
+                f"What answers at {self._host}:{self._port} is no Chroma server. Correct or unset the address. {_KEPT}"
+            )
+
+    def sweep(self) -> None:
+        """A server looks after its own files."""
+
+    def close(self) -> None:
+        with self._lock:
+            client, self._client = self._client, None
+            if client is not None:
+                with self.errors():
+                    client.close()
+                    for session in _sessions(client):
+                        session.close()  # Chroma leaves the connections open
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        """Within, whatever Chroma's client raises becomes a `VectorIndexError` in plain words."""
+        import httpx
+
+        place = f"{self._host}:{self._port}"
+        with _chroma_errors() as caught:
+            yield
+        if caught:
+            error = caught[0]
+            if isinstance(error, httpx.TimeoutException):
+                text = f"{place} does not answer in time. Look at the Chroma server."
+            elif isinstance(error, httpx.TransportError):
+                text = f"Nothing answers at {place}. Start the Chroma server or unset the address."
+            else:
+                text = f"The Chroma server at {place} answered with an error: {_first_line(error)}. Look at its log."
+            raise VectorIndexError(f"{text} {_KEPT}") from error
+
+
+class Folder:
+    """An embedded Chroma database.
+
+    Chroma itself lets two processes open one folder and then loses what one writes from the other's sight
+    (chroma-core/chroma#3792), so a lock file admits one. The objects of one process share the folder: `Folder.at` gives
+    each of them the same one, and the last `close` frees it.
+    """
+
+    _shared: "dict[Path, Folder]" = {}  # noqa: RUF012  # one for the process, on purpose
+    _shared_lock = RLock()
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._process = os.getpid()
+        self._users = 0
+        self._lock = RLock()
+        self._file_lock = FileLock(path / LOCK_NAME, thread_local=False, mode=0o600)
+        self._client: Any = None
+        self._opened: tuple[int, ...] = ()
+        self._elsewhere = False
+
+    @classmethod
+    def at(cls, path: Path) -> "Folder":
+        path = path.expanduser().resolve()
+        with cls._shared_lock:
+            folder = cls._shared.get(path)
+            if folder is None or folder._process != os.getpid():
+                folder = cls._shared[path] = cls(path)
+            folder._users += 1
+            return folder
+
+    @property
+    def name(self) -> str:
+        if self._elsewhere:
+            return "exact scan (Chroma is open in another process)"
+        return f"Chroma in {self._path}"
+
+    def client(self) -> Any | None:
+        """The opened client, or None while another process has the folder: asked anew each time.
+
+        Raises:
+            VectorIndexError: the folder cannot be used.
+        """
+        if os.getpid() != self._process:  # a fork: the folder stays its parent's, and Chroma's threads are not here
+            self._elsewhere = True
+            return None
+        with self._lock:
+            if self._client is not None and self._identity() != self._opened:
+                self._release()  # deleted or replaced under us: Chroma would go on with files that nobody sees
+            if self._client is None:
+                self._elsewhere = not self._open()
+            return self._client
+
+    def check(self) -> None:
+        """Raises `VectorIndexError` unless the folder can be used; another process having it is no error."""
+        client = self.client()
+        if client is not None:
+            with self.errors():
+                client.heartbeat()
+
+    def sweep(self) -> None:
+        """Remove the files of collections that are gone: Chroma 1.5 leaves them, vectors and all."""
+        database = self._path / _DATABASE_NAME
+        with self.errors():
+            folders = [entry for entry in self._path.iterdir() if entry.is_dir() and _is_uuid(entry.name)]
+            if not folders or not database.exists():
+                return
+            with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as connection:
+                kept = {segment for (segment,) in connection.execute("SELECT id FROM segments")}
+            for folder in folders:
+                if folder.name not in kept:
+                    # Windows does not remove what is still open: then the next opening does.
+                    shutil.rmtree(folder, ignore_errors=os.name == "nt")
+
+    def close(self) -> None:
+        with Folder._shared_lock, self._lock:
+            self._users -= 1
+            if self._users == 0 and self._process == os.getpid():
+                Folder._shared.pop(self._path, None)
+                self._release()
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        """Within, whatever Chroma's client raises becomes a `VectorIndexError` in plain words."""
+        with _chroma_errors() as caught:
+            yield
+        if caught:
+            raise VectorIndexError(
+                f"Chroma cannot use the folder {self._path}: {_first_line(caught[0])}. "
+                "Close the app and delete the folder: it is built anew from the database."
+            ) from caught[0]
+
+    def _open(self) -> bool:
+        """Whether the folder is ours now."""
+        try:
+            self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._file_lock.acquire(blocking=False)
+        except Timeout:
+            return False
+        except OSError as exc:
+            raise VectorIndexError(
+                f"The folder {self._path} for Chroma cannot be written: {exc.strerror}. Choose another folder."
+            ) from exc
+        try:
+            load_chromadb()
+            self.sweep()
+            with self.errors():
+                self._client = _open_database(self._path)
+            self._opened = self._identity()
+        finally:
+            if self._client is None:
+                self._file_lock.release()
+        return True
+
+    def _release(self) -> None:
+        client, self._client = self._client, None
+        try:
+            if client is not None:
+                with self.errors():
+                    client.close()
+        finally:
+            self._file_lock.release()
+
+    def _identity(self) -> tuple[int, ...]:
+        """Which lock file and database stand at the path; empty if either is missing."""
+        try:
+            return tuple((self._path / name).stat().st_ino for name in (LOCK_NAME, _DATABASE_NAME))
+        except FileNotFoundError:
+            return ()
+
+
+def load_chromadb() -> Any:
+    """The chromadb module, imported when first needed: it takes a second.
+
+    Raises:
+        VectorIndexError: it cannot be imported. At import it reads its settings from the environment and from a
+            `.env` file in the working directory, and an ill-typed one stops it.
+    """
+    from pydantic import ValidationError
+
+    try:
+        import chromadb
+    except ValueError as exc:
+        settings = _first_line(exc)
+        if isinstance(exc, ValidationError):  # its text would show the values
+            settings = ", ".join(str(part) for error in exc.errors(include_input=False) for part in error["loc"])
+        raise VectorIndexError(
+            f"Chroma does not start with this setting in the environment or in .env: {settings}. Correct or remove it."
+        ) from exc
+    except (ImportError, RuntimeError) as exc:
+        raise VectorIndexError(f"Chroma cannot be loaded: {_first_line(exc)}. Install chromadb again.") from exc
+    return chromadb
+
+
+@cache
+def _settings_class() -> Any:
+    """Chroma's settings, deaf to the environment and to `.env`: names such as `IS_PERSISTENT` may be anyone's."""
+    from chromadb.config import Settings
+
+    class OwnSettings(Settings):  # type: ignore[misc]  # chromadb is not type-checked
+        anonymized_telemetry: bool = False
+
+        @classmethod
+        def settings_customise_sources(cls, settings_cls: Any, init_settings: Any, **others: Any) -> tuple[Any, ...]:
+            return (init_settings,)
+
+    return OwnSettings
+
+
+@contextmanager
+def _chroma_errors() -> Iterator[list[BaseException]]:
+    """Collects the exception that ends the block. Nothing is hidden: the caller raises its own from it."""
+    caught: list[BaseException] = []
+    try:
+        yield caught
+    except VectorIndexError:
+        raise
+    except Exception as exc:  # chromadb raises plain Exception for answers that are not its own
+        caught.append(exc)
+    except BaseException as exc:
+        if type(exc).__name__ != "PanicException":  # how a damaged file ends in Chroma's Rust core
+            raise
+        caught.append(exc)
+
+
+def was_reached(error: VectorIndexError) -> bool:
+    """Whether Chroma was reached and failed, so that looking again or building its copy anew may mend it."""
+    cause = error.__cause__
+    return cause is not None and not type(cause).__module__.startswith("httpx")
+
+
+def _open_database(path: Path) -> Any:
+    """An embedded client. Should opening fail, Chroma forgets the path: it would hand out the broken client next."""
+    import chromadb
+    from chromadb.api.shared_system_client import SharedSystemClient
+
+    opened = SharedSystemClient._identifier_to_system
+    was_open = str(path) in opened  # by someone else in this process
+    try:
+        return chromadb.PersistentClient(path=path, settings=_settings_class()())
+    except BaseException:
+        if not was_open:
+            opened.pop(str(path), None)
+            SharedSystemClient._identifier_to_refcount.pop(str(path), None)
+        raise
+
+
+def _sessions(client: Any) -> list[Any]:
+    """The two httpx clients within a Chroma client; there is no public way to them."""
+    return [part._server._session for part in (client, client._admin_client)]
+
+
+def _parse(url: str) -> tuple[str, int, bool]:
+    """Host, port and whether it is https. The text of a refused address is not shown: it may hold a password."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as exc:
+        raise ConfigError(f"The address of the Chroma server cannot be read: {exc}") from exc
+    plain = not (parts.username or parts.password or parts.path.strip("/") or parts.query or parts.fragment)
+    if parts.scheme not in ("http", "https") or not parts.hostname or not plain:
+        raise ConfigError("The address of a Chroma server has the form http://host:port, with nothing before or after.")
+    ssl = parts.scheme == "https"
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return host, port or (443 if ssl else 8000), ssl
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[0][:200].rstrip(".")
+
+
+def _is_uuid(name: str) -> bool:
+    try:
+        return str(UUID(name)) == name
+    except ValueError:
+        return False

@@ -1,0 +1,155 @@
+"""An exact scan over the vectors in the database, kept in memory: no service, no approximation.
+
+As fast as an index up to some 50,000 vectors a collection, and what every other index is measured against.
+"""
+
+from collections import OrderedDict
+from itertools import islice
+from threading import Lock
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memory_core.vectors.base import Hit, Revision, Vector, VectorSource
+from memory_core.vectors.ranking import Numbers, Rows, check_dimension, check_search, rank, stack
+
+MAX_COLLECTIONS = 64
+"""Collections kept in memory; the one used longest ago goes first."""
+
+MAX_BYTES = 512 * 1024 * 1024
+"""Bytes of vectors kept in memory over all collections; the one just used always stays."""
+
+_BATCH = 2_000  # vectors read from the database at a time: 3 MB of 384 dimensions
+
+_SLACK = 1e-4
+"""Cosine. What float32 sums over some thousand dimensions may be off by; nearer ones are compared exactly."""
+
+_EMPTY = Revision(count=0, last_number=0, deleted=0)
+
+
+def only_grew(known: Revision, now: Revision) -> bool:
+    """Whether adding what is newer is enough to follow from one revision to the next."""
+    return now.deleted == known.deleted and now.count >= known.count and now.last_number >= known.last_number
+
+
+class ExactIndex:
+    """Scans a copy in memory of each collection, which follows the database. Threads may share one."""
+
+    def __init__(self, *, max_collections: int = MAX_COLLECTIONS, max_bytes: int = MAX_BYTES) -> None:
+        self._max_collections = max_collections
+        self._max_bytes = max_bytes
+        self._lock = Lock()
+        self._copies: OrderedDict[str, _Copy] = OrderedDict()  # the one used last comes last
+
+    @property
+    def name(self) -> str:
+        return "exact scan"
+
+    def search(self, source: VectorSource, query: Vector, *, limit: int) -> list[Hit]:
+        """See `VectorIndex.search`."""
+        check_search(query, limit)
+        with self._lock:
+            copy = self._copies.setdefault(source.collection, _Copy())
+            self._copies.move_to_end(source.collection)
+        numbers, rows, lengths = copy.caught_up(source)
+        self._make_room()
+        if not len(numbers):
+            return []
+        check_dimension(query, rows.shape[1])
+        near = _nearest(rows, lengths, query, limit)
+        return rank(numbers[near], rows[near], query)[:limit]
+
+    def forget(self, collection: str) -> None:
+        with self._lock:
+            self._copies.pop(collection, None)
+
+    def check(self) -> None:
+        """Always answers."""
+
+    def close(self) -> None:
+        """Give the memory back; the next search reads the database again."""
+        with self._lock:
+            self._copies.clear()
+
+    def _make_room(self) -> None:
+        with self._lock:
+            total = sum(copy.size for copy in self._copies.values())
+            while len(self._copies) > 1 and (len(self._copies) > self._max_collections or total > self._max_bytes):
+                _, oldest = self._copies.popitem(last=False)
+                total -= oldest.size
+
+
+class _Copy:
+    """One collection in memory.
+
+    The arrays only grow at their end, so what a search was given stays as it was while others are appended.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._revision = _EMPTY
+        self._clear()
+
+    @property
+    def size(self) -> int:
+        """Bytes of the vectors."""
+        return self._rows.nbytes
+
+    def caught_up(self, source: VectorSource) -> tuple[Numbers, Rows, NDArray[np.float32]]:
+        """Numbers `(n,)`, vectors `(n, dim)` and their lengths `(n,)` as the database has them now."""
+        with self._lock:
+            revision = source.revision()
+            if revision != self._revision:
+                self._follow(source, revision)
+            return self._numbers[: self._count], self._rows[: self._count], self._lengths[: self._count]
+
+    def _follow(self, source: VectorSource, revision: Revision) -> None:
+        known, self._revision = self._revision, _EMPTY  # should reading fail, the next search starts afresh
+        if known == _EMPTY or not only_grew(known, revision):
+            self._clear()
+        self._append(source)
+        if self._count != revision.count:  # not what it was taken for, or written to meanwhile: once more, all of it
+            self._clear()
+            self._append(source)
+        if self._count == revision.count:
+            self._revision = revision
+        # else the database moved on between the two readings: answer with what was read, look again next time
+
+    def _clear(self) -> None:
+        self._count = 0
+        self._numbers: Numbers = np.empty(0, dtype=np.int64)
+        self._rows: Rows = np.empty((0, 0), dtype=np.float32)
+        self._lengths: NDArray[np.float32] = np.empty(0, dtype=np.float32)
+
+    def _append(self, source: VectorSource) -> None:
+        after = int(self._numbers[self._count - 1]) if self._count else 0
+        vectors = source.vectors(after=after)
+        while batch := list(islice(vectors, _BATCH)):
+            numbers, rows = stack(batch, self._rows.shape[1] if self._count else None)
+            end = self._count + len(batch)
+            if end > len(self._numbers):
+                self._grow(max(end, 2 * self._count), rows.shape[1])
+            self._numbers[self._count : end] = numbers
+            self._rows[self._count : end] = rows
+            self._lengths[self._count : end] = np.linalg.norm(rows, axis=1)
+            self._count = end
+
+    def _grow(self, capacity: int, dim: int) -> None:
+        numbers, rows, lengths = self._numbers, self._rows, self._lengths
+        self._numbers = np.empty(capacity, dtype=np.int64)
+        self._rows = np.empty((capacity, dim), dtype=np.float32)
+        self._lengths = np.empty(capacity, dtype=np.float32)
+        self._numbers[: self._count] = numbers[: self._count]
+        self._lengths[: self._count] = lengths[: self._count]
+        if self._count:
+            self._rows[: self._count] = rows[: self._count]
+
+
+def _nearest(rows: Rows, lengths: NDArray[np.float32], query: Vector, limit: int) -> NDArray[np.intp]:
+    """Positions of at least the `limit` nearest rows, by a fast float32 scan: all that may be among them."""
+    if limit >= len(rows):
+        return np.arange(len(rows))
+    unit = query.astype(np.float32) / (np.linalg.norm(query) or 1.0)
+    cosines = np.divide(rows @ unit, lengths, out=np.zeros(len(rows), dtype=np.float32), where=lengths > 0)
+    least = np.partition(cosines, -limit)[-limit]
+    return np.flatnonzero(cosines >= least - _SLACK)

@@ -1,0 +1,188 @@
+"""Keyword search in memory: exact names and numbers, which embeddings blur.
+
+An index over (number, text) pairs that its owner fills; nothing here is stored. Stems and stop words are `text.py`'s.
+"""
+
+import math
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from threading import Lock
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memory_core.errors import ConfigError
+from memory_core.text import stems
+
+K1 = 1.2
+"""How soon repeating a term stops helping. Robertson and Zaragoza, "The Probabilistic Relevance Framework" (2009),
+find 1.2 to 2 good in most collections; 1.2 is also Lucene's default."""
+
+B = 0.75
+"""How much long texts are held back, 0 to 1; same source (0.5 to 0.8), same default."""
+
+_COMPACT_AT = 0.5
+"""Fraction of removed texts at which the postings are rebuilt without them."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeywordHit:
+    """A text that shares words with the query."""
+
+    number: int
+    score: float
+    """0 to 1: what the text scores of what the query could reach at most. Does not depend on the other hits."""
+
+
+@dataclass(slots=True)
+class _Posting:
+    """Where a term occurs, one entry a text; entries of removed texts stay until the next compaction."""
+
+    slots: "array[int]" = field(default_factory=lambda: array("i"))
+    counts: "array[int]" = field(default_factory=lambda: array("i"))
+    texts: int = 0
+    """Live texts with the term: its document frequency."""
+
+
+class KeywordIndex:
+    """BM25 over texts known by number, normalised to 0..1. Threads may share one.
+
+    score = Σ idf(t) · tf·(k1+1) / (tf + k1·(1 - b + b·length/average)) over the query's distinct terms,
+    divided by Σ idf(t)·(k1+1), what a text made of nothing but these terms would come near. A term that no text has
+    counts in the divisor with the highest idf: a query of mostly unknown words scores low whatever it finds.
+    One mention of every term in a text of average length scores 1 / (k1+1), about 0.45.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._clear()
+
+    def __len__(self) -> int:
+        return len(self._slot_of)
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._slot_of
+
+    def numbers(self) -> list[int]:
+        """The numbers of all texts in the index, in no order."""
+        with self._lock:
+            return list(self._slot_of)
+
+    def add(self, number: int, text: str) -> None:
+        """Index a text under a number; a text already there under it is replaced."""
+        terms = stems(text)
+        with self._lock:
+            if number in self._slot_of:
+                self._remove(number)
+            self._add(number, terms)
+
+    def remove(self, number: int) -> None:
+        """Forget a text; a number that is not there is no error."""
+        with self._lock:
+            if number in self._slot_of:
+                self._remove(number)
+
+    def search(self, query: str | Sequence[str], limit: int) -> list[KeywordHit]:
+        """The texts that share a term with the query, best first, ties by number, at most `limit`.
+
+        `query` is a text or its stems.
+
+        Raises:
+            ConfigError: `limit` is below 1.
+        """
+        if limit < 1:
+            raise ConfigError(f"A keyword search must ask for at least 1 result: {limit=}")
+        terms = sorted(set(stems(query) if isinstance(query, str) else query))
+        with self._lock:
+            if not terms or not self._slot_of:
+                return []
+            scores = self._scores(terms)
+            numbers = np.array(self._numbers, dtype=np.int64)
+        found = np.flatnonzero(scores)
+        if len(found) > limit:
+            least = np.partition(scores[found], -limit)[-limit]
+            found = found[scores[found] >= least]
+        order = np.lexsort((numbers[found], -scores[found]))[:limit]
+        return [KeywordHit(int(numbers[slot]), float(scores[slot])) for slot in found[order]]
+
+    def _scores(self, terms: Sequence[str]) -> NDArray[np.float64]:
+        """A score per slot, 0 for removed texts."""
+        lengths = np.array(self._lengths, dtype=np.float64)
+        average = self._total_length / len(self._slot_of)
+        held_back = K1 * (1 - B + B * lengths / average) if average else np.full_like(lengths, K1)
+        held_back[lengths < 0] = np.inf  # removed
+        scores = np.zeros(len(lengths))
+        reachable = 0.0
+        for term in terms:
+            posting = self._postings.get(term)
+            idf = self._idf(posting.texts if posting else 0)
+            reachable += idf * (K1 + 1)
+            if posting:
+                slots = np.array(posting.slots, dtype=np.intp)
+                counts = np.array(posting.counts, dtype=np.float64)
+                scores[slots] += idf * counts * (K1 + 1) / (counts + held_back[slots])
+        return scores / reachable
+
+    def _idf(self, texts: int) -> float:
+        """Lucene's form of the Robertson and Spärck Jones weight: never negative."""
+        return math.log(1 + (len(self._slot_of) - texts + 0.5) / (texts + 0.5))
+
+    def _clear(self) -> None:
+        self._postings: dict[str, _Posting] = {}
+        self._slot_of: dict[int, int] = {}  # number -> position in the three below
+        self._numbers: array[int] = array("q")
+        self._lengths: array[int] = array("i")  # in stems; -1 once removed
+        self._terms: list[tuple[str, ...]] = []  # distinct, for removing
+        self._total_length = 0
+
+    def _add(self, number: int, terms: Sequence[str]) -> None:
+        slot = len(self._numbers)
+        counts: dict[str, int] = {}
+        for term in terms:
+            counts[term] = counts.get(term, 0) + 1
+        for term, count in counts.items():
+            posting = self._postings.get(term)
+            if posting is None:
+                posting = self._postings[term] = _Posting()
+            posting.slots.append(slot)
+            posting.counts.append(count)
+            posting.texts += 1
+        self._slot_of[number] = slot
+        self._numbers.append(number)
+        self._lengths.append(len(terms))
+        self._terms.append(tuple(counts))
+        self._total_length += len(terms)
+
+    def _remove(self, number: int) -> None:
+        slot = self._slot_of.pop(number)
+        for term in self._terms[slot]:
+            posting = self._postings[term]
+            posting.texts -= 1
+            if not posting.texts:
+                del self._postings[term]
+        self._total_length -= self._lengths[slot]
+        self._lengths[slot] = -1
+        self._terms[slot] = ()
+        if len(self._slot_of) < len(self._numbers) * (1 - _COMPACT_AT):
+            self._compact()
+
+    def _compact(self) -> None:
+        """Number the slots anew, without the removed texts."""
+        old_numbers, old_lengths, old_terms = self._numbers, self._lengths, self._terms
+        new_slot: dict[int, int] = {}
+        for slot, length in enumerate(old_lengths):
+            if length >= 0:
+                new_slot[slot] = len(new_slot)
+        for posting in self._postings.values():
+            kept = [
+                (new_slot[slot], count)
+                for slot, count in zip(posting.slots, posting.counts, strict=True)
+                if slot in new_slot
+            ]
+            posting.slots = array("i", [slot for slot, _ in kept])
+            posting.counts = array("i", [count for _, count in kept])
+        self._numbers = array("q", [old_numbers[slot] for slot in new_slot])
+        self._lengths = array("i", [old_lengths[slot] for slot in new_slot])
+        self._terms = [old_terms[slot] for slot in new_slot]
+        self._slot_of = {number: slot for slot, number in enumerate(self._numbers)}

@@ -1,0 +1,66 @@
+"""Exact cosine similarity, computed in one place: an index that answers by approximation ranks with it too."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memory_core.errors import ConfigError, VectorIndexError
+from memory_core.vectors.base import Hit, StoredVector, Vector
+
+SCORE_DECIMALS = 6
+"""float32 vectors carry no more; and rounding makes equal texts tie, whichever way their rows were summed."""
+
+Numbers = NDArray[np.int64]
+Rows = NDArray[np.float32]
+
+
+def rank(numbers: Numbers, rows: Rows, query: Vector) -> list[Hit]:
+    """All rows `(n, dim)` scored against the query `(dim,)`, best first, ties by number; a zero vector scores 0."""
+    exact, wanted = rows.astype(np.float64), query.astype(np.float64)
+    lengths = np.linalg.norm(exact, axis=1) * np.linalg.norm(wanted)
+    cosines = np.divide(exact @ wanted, lengths, out=np.zeros(len(rows)), where=lengths > 0)
+    scores = np.round(cosines, SCORE_DECIMALS) + 0.0  # no negative zero
+    order = np.lexsort((numbers, -scores))
+    return [Hit(int(numbers[i]), float(scores[i])) for i in order]
+
+
+def check_search(query: Vector, limit: int) -> None:
+    """Refuse a search that cannot be answered.
+
+    Raises:
+        ConfigError: `limit` is below 1.
+        VectorIndexError: the query is not one vector of finite numbers.
+    """
+    if limit < 1:
+        raise ConfigError(f"A vector search must ask for at least 1 result: {limit=}")
+    if query.ndim != 1 or not query.size or not np.isfinite(query).all():
+        raise VectorIndexError("The query is not a vector of finite numbers. Check the embedding model.")
+
+
+def check_dimension(query: Vector, dim: int) -> None:
+    """Raises `VectorIndexError` unless the query has as many dimensions as the stored vectors."""
+    if len(query) != dim:
+        raise VectorIndexError(
+            f"The query has {len(query)} dimensions and the stored vectors have {dim}: "
+            "they come from different embedding models. Index the messages again with the present one."
+        )
+
+
+def stack(batch: list[StoredVector], dim: int | None) -> tuple[Numbers, Rows]:
+    """A batch of at least one as arrays `(n,)` and `(n, dim)`; `dim` None accepts any one dimension.
+
+    Raises:
+        VectorIndexError: a vector differs in dimension from the others or is not finite.
+    """
+    dim = len(batch[0].vector) if dim is None else dim
+    for stored in batch:
+        if stored.vector.shape != (dim,):
+            raise VectorIndexError(
+                f"Vector {stored.number} has {stored.vector.size} dimensions and its collection has {dim}: "
+                "they come from different embedding models. Index the messages again."
+            )
+    rows = np.stack([stored.vector for stored in batch]).astype(np.float32, copy=False)
+    finite = np.isfinite(rows).all(axis=1)
+    if not finite.all():
+        number = batch[int(np.argmin(finite))].number
+        raise VectorIndexError(f"Vector {number} holds values that are no numbers. Index its message again.")
+    return np.array([stored.number for stored in batch], dtype=np.int64), rows

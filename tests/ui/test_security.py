@@ -1,0 +1,51 @@
+"""Every HTTP response forbids loading from, and showing in, anything outside this server."""
+
+import asyncio
+
+from ui.security import HEADERS, SecurityHeaders, inline_script_sources
+
+
+async def _page(scope, receive, send):
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"referrer-policy", b"unsafe-url")]})
+    await send({"type": "http.response.body", "body": b"hello"})
+
+
+def call(app, scope):
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    asyncio.run(app(scope, None, send))
+    return sent
+
+
+def test_every_response_carries_the_headers_once():
+    start, body = call(SecurityHeaders(_page), {"type": "http"})
+    headers = {name.decode(): value.decode() for name, value in start["headers"]}
+    assert headers == {name.lower(): value for name, value in HEADERS.items()}
+    assert len(start["headers"]) == len(HEADERS)
+    assert body == {"type": "http.response.body", "body": b"hello"}
+
+
+def test_the_socket_is_left_alone():
+    async def socket(scope, receive, send):
+        await send({"type": "websocket.accept"})
+
+    assert call(SecurityHeaders(socket), {"type": "websocket"}) == [{"type": "websocket.accept"}]
+
+
+def test_nothing_may_be_loaded_from_elsewhere():
+    policy = dict(part.split(" ", 1) for part in HEADERS["Content-Security-Policy"].split("; "))
+    assert policy["default-src"] == "'self'"
+    assert policy["img-src"] == "'self' data: blob:"
+    assert policy["connect-src"] == "'self'"
+    assert [policy[name] for name in ("frame-src", "frame-ancestors", "form-action", "object-src")] == ["'none'"] * 4
+    assert "unsafe-inline" not in policy["script-src"]
+    assert "http" not in HEADERS["Content-Security-Policy"]
+
+
+def test_only_the_shells_own_inline_scripts_are_allowed():
+    page = "<script>alert(1)</script><script src='x.js'></script>"
+    assert inline_script_sources(page) == "'sha256-bhHHL3z2vDgxUt0W3dWQOrprscmda2Y5pLsLg4GF+pI='"
+    assert inline_script_sources("<p>none</p>") == ""

@@ -1,0 +1,182 @@
+"""Work that outlives the script run that asked for it: a chat turn, an import, a sweep. No Streamlit.
+
+A rerun, a second click, a closed tab or a page switch can neither half-do a job nor do it twice: it runs in a worker
+thread under an id made once per submit, and pages only follow its buffer, which they can leave and rejoin. The workers
+are not daemons, so a stopping server waits for what it has begun.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+from memory_core.errors import MemoryInspectorError
+
+KEEP_SECONDS = 3600.0
+"""How long a finished job can still be followed; a viewer who is gone longer reads the database."""
+
+KEEP_FINISHED = 200
+"""How many finished jobs are kept at most; the oldest go first."""
+
+IDLE_SECONDS = 0.2
+"""How long a follower waits for something new before it yields an empty string."""
+
+BATCH_SECONDS = 0.05
+"""How long chunks are gathered before they are shown: each showing sends the whole text again."""
+
+UNEXPECTED = "Something went wrong inside the app. What you sent before is kept. The server's log has the details."
+"""What a viewer is told of an error that no one wrote a message for."""
+
+_log = logging.getLogger(__name__)
+
+
+class Job:
+    """One piece of work: what it has said so far, how it ended, and the wish to stop it.
+
+    The worker calls `add_text` and `add_progress` and looks at `cancel`; viewers read the properties or `follow`. Every
+    method may be called from any thread.
+    """
+
+    def __init__(self, job_id: str) -> None:
+        self.id = job_id
+        self.cancel = threading.Event()
+        """Set by a viewer to ask the work to end early. The work decides what it keeps."""
+        self._changed = threading.Condition()
+        self._chunks: list[str] = []
+        self._progress: list[str] = []
+        self._done = False
+        self._error: str | None = None
+        self._finished_at: float | None = None
+
+    @property
+    def done(self) -> bool:
+        """Whether the work has ended, well or not."""
+        with self._changed:
+            return self._done
+
+    @property
+    def error(self) -> str | None:
+        """One sentence for the viewer when the work failed, else None."""
+        with self._changed:
+            return self._error
+
+    @property
+    def text(self) -> str:
+        """All text so far."""
+        with self._changed:
+            return "".join(self._chunks)
+
+    @property
+    def progress(self) -> tuple[str, ...]:
+        """The progress lines so far, oldest first."""
+        with self._changed:
+            return tuple(self._progress)
+
+    def add_text(self, chunk: str) -> None:
+        """Append to the text that followers see."""
+        with self._changed:
+            self._chunks.append(chunk)
+            self._changed.notify_all()
+
+    def add_progress(self, line: str) -> None:
+        """Append one line about what is being done; wakes the followers, who read `progress`."""
+        with self._changed:
+            self._progress.append(line)
+            self._changed.notify_all()
+
+    def follow(self) -> Iterator[str]:
+        """The text from its beginning, then as it comes, until the job is done.
+
+        Yields an empty string at least every 250 ms when there is no new text, and at once for a new progress line, so
+        that the script run which draws it can be stopped there. Any number of followers may run at once.
+        """
+        seen_chunks = seen_progress = 0
+        while True:
+            with self._changed:
+                fresh = self._is_news(seen_chunks, seen_progress) or self._changed.wait(IDLE_SECONDS)
+                if fresh and seen_chunks and not self._done:
+                    self._changed.wait_for(lambda: self._done, BATCH_SECONDS)
+                text = "".join(self._chunks[seen_chunks:])
+                seen_chunks, seen_progress = len(self._chunks), len(self._progress)
+                ended = self._done
+            yield text
+            if ended:
+                return
+
+    def wait(self, timeout_seconds: float | None = None) -> bool:
+        """Block until the job is done, at most `timeout_seconds`; whether it is done."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._done, timeout_seconds)
+
+    def _is_news(self, seen_chunks: int, seen_progress: int) -> bool:
+        return self._done or len(self._chunks) > seen_chunks or len(self._progress) > seen_progress
+
+    def _finish(self, error: str | None, finished_at: float) -> None:
+        with self._changed:
+            self._done, self._error, self._finished_at = True, error, finished_at
+            self._changed.notify_all()
+
+
+class Jobs:
+    """The jobs of one server process: at most `max_workers` run at once, the rest wait in the order they came."""
+
+    def __init__(self, max_workers: int, *, clock: Callable[[], float] = time.monotonic) -> None:
+        """`clock` gives seconds and is read when a job ends and when old jobs are dropped."""
+        if max_workers < 1:
+            raise ValueError(f"must be at least 1: {max_workers=}")
+        self._pool = ThreadPoolExecutor(max_workers, thread_name_prefix="job")
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._jobs: dict[str, Job] = {}
+
+    def submit(self, job_id: str, work: Callable[[Job], object]) -> Job:
+        """Run `work(job)` once under this id; a known id, running or finished, starts nothing and gives its job.
+
+        A finished id is forgotten after `KEEP_SECONDS`, or behind `KEEP_FINISHED` newer ones; the write itself must
+        therefore also be keyed by the id in the database.
+        """
+        with self._lock:
+            self._drop_old()
+            known = self._jobs.get(job_id)
+            if known is not None:
+                return known
+            job = Job(job_id)
+            self._pool.submit(self._run, job, work)
+            self._jobs[job_id] = job
+            return job
+
+    def get(self, job_id: str) -> Job | None:
+        """The job of this id; None when it was never submitted here, or ended too long ago."""
+        with self._lock:
+            self._drop_old()
+            return self._jobs.get(job_id)
+
+    def close(self) -> None:
+        """Wait for everything submitted and take nothing more."""
+        self._pool.shutdown(wait=True)
+
+    def _run(self, job: Job, work: Callable[[Job], object]) -> None:
+        error: str | None = UNEXPECTED  # stands when even a BaseException passes: no viewer may wait for ever
+        try:
+            work(job)
+            error = None
+        except MemoryInspectorError as failure:
+            _log.info("job %s failed: %s", job.id, failure)
+            error = str(failure)
+        except Exception:
+            _log.exception("job %s failed unexpectedly", job.id)
+        except BaseException:
+            _log.exception("job %s was stopped", job.id)
+            raise
+        finally:
+            job._finish(error, self._clock())
+
+    def _drop_old(self) -> None:
+        """Forget finished jobs beyond the two bounds; running ones always stay."""
+        finished = [(job._finished_at, job.id) for job in self._jobs.values() if job._finished_at is not None]
+        finished.sort(reverse=True)
+        oldest = self._clock() - KEEP_SECONDS
+        for rank, (finished_at, job_id) in enumerate(finished):
+            if rank >= KEEP_FINISHED or finished_at < oldest:
+                del self._jobs[job_id]

@@ -1,0 +1,94 @@
+"""How names, numbers and times are written on screen. Pure; no Streamlit.
+
+`plain` is the one way for a user's own words into anything that Streamlit reads as markdown.
+"""
+
+import re
+import string
+import unicodedata
+from datetime import UTC, datetime, timedelta, tzinfo
+
+_MARKUP = re.compile(f"([{re.escape(string.punctuation)}])")
+
+_REPLACED = re.compile(r"(?<=[-<>~])(?=[->=])|(?<=:)(?=//|streamlit)|(?<=w)(?=ww\.)|(?=@)", re.IGNORECASE)
+"""Where Streamlit works on the text after the markup is gone: arrows and dashes, addresses, its own logo."""
+
+_MONTHS = (
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+)
+"""Written out here, because strftime follows the server's locale."""
+
+_JUST_NOW = timedelta(minutes=1)
+_RELATIVE = timedelta(days=1)
+
+
+def plain(text: str) -> str:
+    """Markdown that shows `text` as it is, on one line: nothing in it formats, links, loads or becomes an icon.
+
+    Every ASCII punctuation mark gets a backslash, so `plain("a*b*")` is `a\\*b\\*`. Line breaks, tabs and runs of
+    spaces become one space, because four leading spaces alone would make a code block; control characters go.
+    Addresses, `->` and the like are no markup, so an invisible word joiner (U+2060) keeps Streamlit from making links
+    and arrows of them.
+    """
+    line = " ".join(text.split())
+    line = "".join(character for character in line if unicodedata.category(character) != "Cc")
+    return _MARKUP.sub(r"\\\1", _REPLACED.sub("\N{WORD JOINER}", line))
+
+
+def tokens(n: int) -> str:
+    """A number with separators: `tokens(1178)` is `1,178`."""
+    return f"{n:,}"
+
+
+def count(n: int, noun: str) -> str:
+    """A number with its noun: `1 message`, `4 messages`, `1,178 deliveries`."""
+    return f"{tokens(n)} {noun if n == 1 else _plural(noun)}"
+
+
+def _plural(noun: str) -> str:
+    if noun.endswith(("s", "x", "ch", "sh")):
+        return noun + "es"
+    if noun.endswith("y") and noun[-2:-1] not in set("aeiou"):
+        return noun[:-1] + "ies"
+    return noun + "s"
+
+
+def short(name: str, most: int = 24) -> str:
+    """`name`, cut with … to at most `most` characters. Not escaped: give the result to `plain`."""
+    return name if len(name) <= most else name[: most - 1].rstrip() + "…"
+
+
+def ago(moment: datetime | float, now: datetime | float, zone: tzinfo = UTC) -> str:
+    """When `moment` was: `just now`, `2 min ago`, `5 h ago`; from a day on `12 May, 14:05`, in another year with it.
+
+    Both times are aware datetimes or seconds since 1970. `zone` is the reader's time zone, for the written-out form. A
+    moment after `now` by less than a minute is a clock that differs, so `just now`; later ones are written out.
+    """
+    then, present = _in_zone(moment, zone), _in_zone(now, zone)
+    passed = present - then
+    if abs(passed) < _JUST_NOW:
+        return "just now"
+    if timedelta(0) < passed < _RELATIVE:
+        minutes = int(passed.total_seconds() // 60)
+        return f"{minutes} min ago" if minutes < 60 else f"{minutes // 60} h ago"
+    year = "" if then.year == present.year else f" {then.year}"
+    return f"{then.day} {_MONTHS[then.month - 1]}{year}, {then:%H:%M}"
+
+
+def _in_zone(moment: datetime | float, zone: tzinfo) -> datetime:
+    if not isinstance(moment, datetime):
+        return datetime.fromtimestamp(moment, zone)
+    if moment.tzinfo is None:
+        raise ValueError(f"must carry a time zone: {moment!r}")
+    return moment.astimezone(zone)

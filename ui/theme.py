@@ -1,0 +1,131 @@
+"""The colours and what they mean, for both appearances. Streamlit's own share of them stands in .streamlit/config.toml.
+
+A colour here has one meaning on every page, and never carries it alone (SCREENS §9): a cut is also hatched, a limit is
+also a solid line. The eight strong colours were chosen to stay apart for colour-blind eyes; a test repeats the sum.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Literal
+
+Mode = Literal["light", "dark"]
+
+
+@dataclass(frozen=True, slots=True)
+class Palette:
+    """Every colour of one appearance, as `#RRGGBB`."""
+
+    queue: str
+    static: str
+    facts: str
+    vector: str
+    summary: str
+    graph: str
+    custom: str
+    cut: str
+    """Cut, over the limit, failed, lost; nothing else is red."""
+    free: str
+    line: str
+    """The limit (solid), the flush line and the score threshold (dashed)."""
+    unknown: str
+    """What cannot be known without a model; also secondary text."""
+    accent: str
+    """Buttons and selection, never data."""
+    page: str
+    text: str
+
+
+LIGHT = Palette(
+    queue="#5570F0",
+    static="#3D22B4",
+    facts="#17A383",
+    vector="#D07D1F",
+    summary="#7A3459",
+    graph="#454D10",
+    custom="#77728F",
+    cut="#CB274C",
+    free="#ECEEF2",
+    line="#1A1D24",
+    unknown="#667085",
+    accent="#4F46E5",
+    page="#FFFFFF",
+    text="#1A1D24",
+)
+
+DARK = Palette(
+    queue="#609DF9",
+    static="#5B50E0",
+    facts="#A7F5CB",
+    vector="#FFC933",
+    summary="#B03E70",
+    graph="#6F6D08",
+    custom="#B4B7C2",
+    cut="#F07173",
+    free="#22262F",
+    line="#E6E8EC",
+    unknown="#98A2B3",
+    accent="#6D67F0",
+    page="#101217",
+    text="#E6E8EC",
+)
+
+PALETTES: Mapping[Mode, Palette] = {"light": LIGHT, "dark": DARK}
+
+BLOCK_KINDS = ("queue", "static", "facts", "vector", "summary", "graph", "custom")
+"""What a part of the prompt can be. A user's own block class is `custom`."""
+
+STRONG = (*BLOCK_KINDS, "cut")
+"""The colours that must be told apart by every eye, on the page and beside each other."""
+
+_NAMES = frozenset(field.name for field in fields(Palette))
+
+
+def colour(name: str, mode: Mode) -> str:
+    """The `#RRGGBB` of one meaning, such as `"facts"` or `"cut"`.
+
+    Raises: KeyError, when the palette has no such meaning.
+    """
+    if name not in _NAMES:
+        raise KeyError(f"no colour has the meaning {name!r}")
+    value: str = getattr(PALETTES[mode], name)
+    return value
+
+
+def block_colour(kind: str, mode: Mode) -> str:
+    """The colour of a part of the prompt. Kinds this app does not know are drawn as `custom`."""
+    return colour(kind if kind in BLOCK_KINDS else "custom", mode)
+
+
+def ink_on(background: str) -> str:
+    """Near-black or white, whichever reads better on `background` (`#RRGGBB`)."""
+    dark, light = LIGHT.text, LIGHT.page
+    return max((dark, light), key=lambda ink: contrast(ink, background))
+
+
+def contrast(a: str, b: str) -> float:
+    """The contrast ratio of two colours, 1 to 21, as WCAG 2 defines it."""
+    brighter, darker = sorted((luminance(a), luminance(b)), reverse=True)
+    return (brighter + 0.05) / (darker + 0.05)
+
+
+def luminance(hex_colour: str) -> float:
+    """Relative luminance of `#RRGGBB`, 0 to 1 (WCAG 2)."""
+    red, green, blue = linear_rgb(hex_colour)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def linear_rgb(hex_colour: str) -> tuple[float, float, float]:
+    """`#RRGGBB` as light intensities, 0 to 1 each, with the sRGB curve (IEC 61966-2-1) undone."""
+    red, green, blue = (int(hex_colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    return _linear(red), _linear(green), _linear(blue)
+
+
+def _linear(channel: float) -> float:
+    return channel / 12.92 if channel <= 0.04045 else ((channel + 0.055) / 1.055) ** 2.4
+
+
+def mode() -> Mode:
+    """The appearance this viewer sees; light until the browser has said."""
+    import streamlit as st  # here, so that the pure drawing modules can use the colours without it
+
+    return "dark" if st.context.theme.type == "dark" else "light"
