@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from memory_core.blocks.base import Content, Item, Reading, stored_item
+from memory_core.blocks.base import BaseMemoryBlock, Content, Item, Reading, stored_item
 from memory_core.errors import ContextOverflowError, MemoryInspectorError
 from memory_core.events import BlockFailed, ContextBuilt, Event, ranges
 from memory_core.messages import ChatMessage, MessageRole, TextPart, message_text
@@ -121,7 +121,7 @@ def build_context(
     )
     context, section = _laid_out(session, plan, layout, pinned, queue, failures)
     if record:
-        _record(session, context, reading, read, failures, section)
+        _record(session, context, layout, failures, section)
     if plan.over_by and config.when_over == "raise":
         raise ContextOverflowError(
             f"The context is {plan.over_by:,} tokens over the limit of {plan.token_limit:,}: "
@@ -139,6 +139,7 @@ class _Layout:
         self.reading = reading
         self.read = read
         self.items = {item.ref: item for content in read.values() for item in content.items}
+        self.keep = [words for content in read.values() for words in content.keep]
         self._counter = session.counter
         self._accounting = session.config.accounting
         self._attached = {attached.name: attached for attached in session.blocks}
@@ -162,15 +163,17 @@ class _Layout:
 
     def truncators(self) -> dict[str, Truncator]:
         """The blocks that shorten their content themselves."""
-        return {name: self._truncator(self._attached[name], content) for name, content in self.read.items()}
+        return {
+            name: self._truncator(block, self._attached[name].state, content)
+            for name, content in self.read.items()
+            if (block := self._attached[name].block) is not None and block.shortens
+        }
 
-    def _truncator(self, attached: Attached, content: Content) -> Truncator:
+    def _truncator(self, block: BaseMemoryBlock[Any], state: str | None, content: Content) -> Truncator:
         def shorten(part: Part, over: int) -> Part | None:
-            block = attached.block
-            shorter = None if block is None else block.shorten(content, over, self.reading, attached.state)
-            if shorter is None:
-                return None
+            shorter = block.shorten(content, over, self.reading, state)
             self.items.update((item.ref, item) for item in shorter.items)
+            self.keep += shorter.keep
             return replace(part, pieces=tuple(Piece(item.ref, self._size(item)) for item in shorter.items))
 
         return shorten
@@ -329,16 +332,14 @@ def _was_neutralised(item: Item) -> bool:
 def _record(
     session: Session,
     context: Context,
-    reading: Reading,
-    read: Mapping[str, Content],
+    layout: _Layout,
     failures: Mapping[str, str],
     section: str | None,
 ) -> None:
-    plan = context.plan
+    plan, reading, read = context.plan, layout.reading, layout.read
     with session.writing() as w:
-        for content in read.values():
-            for words in content.keep:
-                w.keep(words)
+        for words in layout.keep:
+            w.keep(words)
         events: list[Event] = [event for content in read.values() for event in content.events]
         events += [BlockFailed(block=name, error=error) for name, error in failures.items()]
         events.append(

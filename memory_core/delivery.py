@@ -10,13 +10,13 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from itertools import takewhile
 from typing import Literal
 
-from memory_core.blocks.base import Batch, Learned
+from memory_core.blocks.base import Batch, Learned, Nothing
 from memory_core.errors import ConflictError, MemoryInspectorError, ModelError, NotFoundError, StoreError
 from memory_core.events import (
     DeliveryDone,
@@ -42,6 +42,7 @@ from memory_core.store.deliveries import (
     release,
     renew,
     set_state,
+    still_there,
 )
 from memory_core.store.writing import session_scope, user_scope
 
@@ -49,6 +50,9 @@ CALL_TOKENS = 8_000
 """Consecutive deliveries share one call up to about this many tokens of messages."""
 
 LONGEST_BACKOFF_SECONDS = 300.0
+
+TURN_SECONDS = 0.05
+"""How often a session asks whether another one of the same user has finished with a shared block."""
 
 MOST_CONFLICTS = 3
 """Times in a row that facts may change under an extraction before it counts as failed."""
@@ -120,25 +124,26 @@ def backoff_seconds(attempts: int) -> float:
 
 def _serve_block(session: Session, attached: Attached, force: bool) -> Served:
     """Serve one block until nothing is due to it, or something fails."""
-    owner = new_owner()
-    key = f"{scope_key(session, attached)}/{attached.name}"
+    scope = scope_key(session, attached)
+    key, owner = f"{scope}/{attached.name}", new_owner()
     done = 0
     try:
-        while True:
-            due = _due_now(session, attached.name, force)
-            if not due:
-                return _idle(session, attached.name, done)
+        while _due_now(session, attached.name, force):
             if not claim(session.database, key, owner, now=session.clock()):
-                return Served(attached.name, "waiting", done)
-            # Asked again under the lease: another process may have served it meanwhile.
-            while due := _due_now(session, attached.name, force):
-                calls = _one_call(due)
-                problem = _attempt(session, attached, calls, key, owner)
-                if problem is not None:
-                    return _failed(session, attached, calls, key, owner, problem, done)
-                done += len(calls)
+                if scope == session_scope(session.id):
+                    return Served(attached.name, "waiting", done)  # who has it serves what is due here too
+                time.sleep(TURN_SECONDS)  # another session of the user has it, and knows nothing of this one
+                continue
+            with _given_back(session, key, owner):
+                # Asked again under the lease: another process may have served it meanwhile.
+                while due := _due_now(session, attached.name, force):
+                    calls = _one_call(due, session.config.delivery_attempts)
+                    problem = _attempt(session, attached, calls, key, owner)
+                    if problem is not None:
+                        return _failed(session, attached, calls, key, owner, problem, done)
+                    done += len(calls)
             # Then once more without it, for who came while it was taken and went away.
-            _give_back(session, key, owner)
+        return _idle(session, attached.name, done)
     except _LeaseLost:
         return Served(attached.name, "waiting", done)
     except (StoreError, NotFoundError) as error:  # the database, or the whole session, is gone
@@ -195,18 +200,26 @@ def _deliver(session: Session, attached: Attached, due: Sequence[Delivery], key:
         state=state,
     )
     with _lease_kept(session, key, owner):
-        learned: Learned = attached.block.learn(batch)
-    with session.writing() as w:
-        if not holds(w.connection, key, owner):
-            raise _LeaseLost
-        if set_state(w, batch.deliveries, "done", attempts=due[0].attempts + 1) != len(due):
-            raise _LeaseLost
-        w.record(*_calls(learned.calls, attached.name))
-        learned.save(w)
-        seconds = round(time.monotonic() - started, 3)
-        w.record(
-            DeliveryDone(deliveries=batch.deliveries, block=attached.name, attempt=due[0].attempts + 1, seconds=seconds)
-        )
+        learned: Learned = attached.block.learn(batch) if messages else Nothing()
+    calls = _calls(learned.calls, attached.name)
+    attempt = due[0].attempts + 1
+    try:
+        with session.writing() as w:
+            if not holds(w.connection, key, owner):
+                raise _LeaseLost
+            if set_state(w, batch.deliveries, "done", attempts=attempt) != len(due):
+                raise _LeaseLost  # skipped or removed meanwhile
+            if not still_there(w.connection, session.id, [message.seq for message in messages]):
+                raise ConflictError("Messages were removed while a block learned from them. It is given the rest.")
+            w.record(*calls)
+            learned.save(w)
+            seconds = round(time.monotonic() - started, 3)
+            w.record(DeliveryDone(deliveries=batch.deliveries, block=attached.name, attempt=attempt, seconds=seconds))
+    except (_LeaseLost, ConflictError):
+        if calls:  # what was learned is thrown away, what it cost is not
+            with session.writing() as w:
+                w.record(*calls)
+        raise
     learned.committed()
 
 
@@ -244,15 +257,19 @@ def _failed(
             state = "parked" if parked else "pending"
             set_state(w, ids, state, attempts=attempts, error=sentence, next_attempt_at=w.now + pause)
             w.record(*events)
-            release(w.connection, key, owner)
     except (StoreError, NotFoundError) as gone:
         return Served(attached.name, "failed", done, str(gone))
     return Served(attached.name, "parked" if parked else "failed", done, sentence)
 
 
-def _one_call(due: Sequence[Delivery]) -> list[Delivery]:
-    """The first deliveries that may share one call: at least one, then up to the token bound."""
+def _one_call(due: Sequence[Delivery], attempts: int) -> list[Delivery]:
+    """The first deliveries that may share one call: at least one, then up to the token bound.
+
+    The last attempt before parking is made alone, so that one impossible delivery parks no others.
+    """
     chosen = [due[0]]
+    if due[0].attempts >= attempts - 1 > 0:
+        return chosen
     tokens = due[0].tokens
     for delivery in takewhile(lambda d: d.attempts == due[0].attempts, due[1:]):
         tokens += delivery.tokens
@@ -287,9 +304,14 @@ def _sentence(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"[:500]
 
 
-def _give_back(session: Session, key: str, owner: str) -> None:
-    with session.database.write() as connection:
-        release(connection, key, owner)
+@contextmanager
+def _given_back(session: Session, key: str, owner: str) -> Iterator[None]:
+    """Release the lease afterwards if it is still ours; one that cannot be released expires."""
+    try:
+        yield
+    finally:
+        with suppress(StoreError), session.database.write() as connection:
+            release(connection, key, owner)
 
 
 def _by_block(session: Session, ids: Sequence[int] | None, *, states: Sequence[str]) -> dict[str, list[int]]:

@@ -12,11 +12,13 @@ import asyncio
 import json
 import time
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memory_core import delivery
+from sqlalchemy import Connection
+
+from memory_core import delivery, recording
 from memory_core.blocks import BUILT_IN
 from memory_core.blocks.base import BaseMemoryBlock
 from memory_core.blocks.facts import FactExtractionMemoryBlock
@@ -32,21 +34,30 @@ from memory_core.events import (
     Event,
     EventRecord,
     FlushPlanned,
-    MemoryStripped,
     QueueReplaced,
     SessionClosed,
+    SessionImported,
     SessionRenamed,
+    expand,
     ranges,
 )
 from memory_core.messages import ChatMessage, MessageStatus
 from memory_core.planning.flush import FlushPlan, Trigger, complete_turns, plan_flush
 from memory_core.planning.rendering import strip_memory
+from memory_core.recording import Recording
 from memory_core.services import Services
 from memory_core.session import Attached, Session
 from memory_core.store.blocks import TextRevision, read_revisions, remove_block, update_block, write_text
 from memory_core.store.database import Database
-from memory_core.store.deliveries import Delivery, in_transit, queue_delivery, read_deliveries
-from memory_core.store.erasing import erase_session, message_seqs, remove_messages, reset_messages, sweep
+from memory_core.store.deliveries import (
+    Delivery,
+    forget_deliveries,
+    given_seqs,
+    in_transit,
+    queue_delivery,
+    read_deliveries,
+)
+from memory_core.store.erasing import erase_session, message_seqs, remove_messages, reset_messages
 from memory_core.store.facts import Fact, read_facts
 from memory_core.store.log import last_position, read_events, section_went_out
 from memory_core.store.messages import (
@@ -59,7 +70,7 @@ from memory_core.store.messages import (
     read_messages,
     sizes_between,
 )
-from memory_core.store.vectors import remove_nodes
+from memory_core.store.vectors import read_nodes, remove_nodes
 from memory_core.store.writing import Clock, SessionState, Writing, list_sessions, read_session, writing
 from memory_core.tokens import Tokenizer
 
@@ -81,6 +92,16 @@ class Receipt:
     def waiting(self) -> tuple[str, ...]:
         """Blocks that something is still due to."""
         return tuple(name for name, served in self.served.items() if served.outcome != "done")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTurn:
+    """One unit of a vector block: its number, the turn of the conversation it is from, its messages."""
+
+    number: int
+    turn: int
+    tokens: int
+    messages: tuple[StoredMessage, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,7 +328,7 @@ class Memory:
         prepared = self._prepared(messages, [uuid.uuid4().hex for _ in messages])
         with self._session.writing() as w:
             self._session.refresh(w)
-            prepared = [self._stripped(w, new) for new in prepared]
+            prepared = [self._stripped(w.connection, new) for new in prepared]
             current = read_messages(w.connection, self.session_id, self.services.messages, status=MessageStatus.ACTIVE)
             same = 0
             for have, new in zip(current, prepared, strict=False):
@@ -317,7 +338,6 @@ class Memory:
             gone = current[same:]
             if gone:
                 remove_messages(w, [message.seq for message in gone])
-                sweep(w)
                 tokens = sum(message.tokens.by(self.config.accounting) for message in gone)
                 w.record(QueueReplaced(removed=ranges(message.seq for message in gone), tokens=tokens))
             seqs = [message.seq for message in current[:same]]
@@ -368,6 +388,23 @@ class Memory:
         arguments.pop("initial_token_count", None)  # LlamaIndex's chat engines pass it, for nothing
         return build_context(self._session, input, record=record, arguments=arguments)
 
+    def preview(
+        self,
+        changes: Mapping[str, Any] | None = None,
+        *,
+        blocks: Mapping[str, Mapping[str, Any]] | None = None,
+        input: str | None = None,
+    ) -> Context:
+        """The context as it would be under other settings, or with other settings of blocks. Changes nothing.
+
+        Raises:
+            ConfigError: a value is impossible.
+        """
+        self.refresh()
+        config = self.config.changed(**(changes or {}))
+        imagined = self._session.imagined(config, {name: dict(values) for name, values in (blocks or {}).items()})
+        return build_context(imagined, input, record=False)
+
     def get_all(self, status: MessageStatus | str | None = None) -> list[ChatMessage]:
         """Every message of the session in order, or those in the queue or the archive only."""
         return [stored.message for stored in self.messages(status)]
@@ -399,6 +436,7 @@ class Memory:
         kinds: Iterable[str] | None = None,
         block: str | None = None,
         turn: int | None = None,
+        from_turn: int | None = None,
         limit: int | None = None,
         newest_first: bool = False,
     ) -> list[EventRecord]:
@@ -411,6 +449,7 @@ class Memory:
                 kinds=list(kinds) if kinds is not None else None,
                 block=block,
                 turn=turn,
+                from_turn=from_turn,
                 limit=limit,
                 newest_first=newest_first,
             )
@@ -419,6 +458,19 @@ class Memory:
         """Add events of a caller's own to the log, an agent's model calls, say."""
         with self._session.writing() as w:
             w.record(*events, actor=actor)
+
+    # -- a recorded conversation, played into the session -----------------------------------------
+
+    def attach_recording(self, messages: Sequence[ChatMessage], *, source: str, skipped: int = 0) -> None:
+        """Keep a recorded conversation with the session, to be played into it turn by turn."""
+        with self._session.writing() as w:
+            w.session.recording = w.keep(recording.encode(messages))
+            w.record(SessionImported(source=source, messages=len(messages), skipped=skipped), actor="curator")
+
+    def recording(self) -> Recording | None:
+        """The recorded conversation and how far it has been played; None when there is none."""
+        with self.database.read() as connection:
+            return recording.read(connection, self._existing(read_session(connection, self.session_id)))
 
     # -- deliveries -------------------------------------------------------------------------------
 
@@ -486,16 +538,17 @@ class Memory:
             self._session.attach(w, block, position=position)
 
     def fill_block(self, name: str, *, wait: bool = True) -> dict[str, Served]:
-        """Deliver the whole archive to a block that came later.
+        """Deliver to a block that came later what is in the archive and was never due to it.
 
         Raises:
             NotFoundError: there is no such block.
         """
         attached = self._session.block(name)
         with self._session.writing() as w:
-            seqs = message_seqs(w.connection, self.session_id, MessageStatus.ARCHIVED)
-            if seqs and attached.kind != "static":
-                self._queue(w, attached, "archive", seqs)
+            archived = message_seqs(w.connection, self.session_id, MessageStatus.ARCHIVED)
+            given = given_seqs(w.connection, self.session_id, name)
+            for first, last in ranges(seq for seq in archived if seq not in given) if attached.kind != "static" else ():
+                self._queue(w, attached, "archive", range(first, last + 1))
         return self._serve(wait)
 
     def remove_block(self, name: str, *, actor: Actor = "curator") -> None:
@@ -508,6 +561,7 @@ class Memory:
         with self._session.writing() as w:
             remove_block(w, name)
             remove_nodes(w, block=name)
+            forget_deliveries(w, name)
             w.session.revision += 1
             w.record(BlockRemoved(block=name), actor=actor)
             self._session.load(w.connection, w.session)
@@ -578,6 +632,21 @@ class Memory:
         with self.database.read() as connection:
             return read_facts(connection, scope, block, states=states)
 
+    def stored_turns(self, block: str, *, numbers: Collection[int] | None = None) -> list[StoredTurn]:
+        """What a vector block holds, oldest first, or some of it by number."""
+        with self.database.read() as connection:
+            nodes = read_nodes(connection, self.session_id, block)
+            nodes = [node for node in nodes if numbers is None or node.number in numbers]
+            seqs = sorted({seq for node in nodes for seq in expand(node.seqs)})
+            found = read_messages(connection, self.session_id, self.services.messages, seqs=seqs)
+        by_seq = {message.seq: message for message in found}
+        turns = []
+        for node in nodes:
+            messages = tuple(by_seq[seq] for seq in expand(node.seqs) if seq in by_seq)
+            if messages:
+                turns.append(StoredTurn(node.number, messages[0].turn, node.tokens, messages))
+        return turns
+
     # -- the same for async code ------------------------------------------------------------------
 
     async def aput(self, message: ChatMessage, **options: Any) -> Receipt:
@@ -613,18 +682,17 @@ class Memory:
         return prepared
 
     def _append(self, w: Writing, prepared: Sequence[NewMessage], known: dict[str, int]) -> list[int]:
-        fresh = [self._stripped(w, new) for new in prepared if new.id not in known]
+        fresh = [self._stripped(w.connection, new) for new in prepared if new.id not in known]
         added = add_messages(w, fresh, counter=self._session.counter.id)
         places = known | {new.id: seq for new, seq in zip(fresh, added, strict=True)}
         return [places[new.id] for new in prepared]
 
-    def _stripped(self, w: Writing, new: NewMessage) -> NewMessage:
+    def _stripped(self, connection: Connection, new: NewMessage) -> NewMessage:
         """Without a memory section that this engine had put there."""
-        message = strip_memory(new.message, lambda key: section_went_out(w.connection, self.session_id, key))
+        message = strip_memory(new.message, lambda key: section_went_out(connection, self.session_id, key))
         if message is new.message:
             return new
-        w.record(MemoryStripped(seq=w.session.next_seq))
-        return NewMessage(new.id, message, message.to_json(), self._session.counter.message(message))
+        return NewMessage(new.id, message, message.to_json(), self._session.counter.message(message), stripped=True)
 
     def _flush(self, w: Writing, trigger: Trigger) -> FlushPlan:
         config = self.config

@@ -3,6 +3,7 @@
 Everything slow to load is made when it is first needed, once per `Services`.
 """
 
+import copy
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import TypeVar
 from memory_core.models.base import Embedder, FactExtractor
 from memory_core.store.messages import MessageCache
 from memory_core.vectors.base import VectorIndex
+from memory_core.vectors.exact import ExactIndex
 from memory_core.vectors.keyword import KeywordIndex
 
 Made = TypeVar("Made")
@@ -36,6 +38,14 @@ class Services:
         self._lock = Lock()
         self._keywords: OrderedDict[str, KeywordIndex] = OrderedDict()
         self.messages = MessageCache()
+        self.exact = ExactIndex()
+        """Searches the database's own vectors when the index does not answer."""
+
+    def with_extractor(self, extractor: FactExtractor) -> "Services":
+        """The same services with another extractor; everything loaded is shared."""
+        other = copy.copy(self)
+        other._extractor = extractor
+        return other
 
     @property
     def index(self) -> VectorIndex:

@@ -5,11 +5,12 @@ session is made, and later when they differ from the last constructor's; otherwi
 wins, an edit made in the app, say. Either way an event names the loser.
 """
 
+import copy
 import json
 import time
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import Connection
@@ -39,6 +40,7 @@ from memory_core.store.blocks import (
     write_text,
 )
 from memory_core.store.database import Database
+from memory_core.store.deliveries import skip_deliveries
 from memory_core.store.facts import NewFact, add_fact
 from memory_core.store.messages import QueueRow, read_queue, recount
 from memory_core.store.writing import (
@@ -106,6 +108,7 @@ class Session:
         self.revision = 0
         self._tokenizer_fn = tokenizer_fn
         self._given: dict[str, Block] = {}
+        self._imagined = False
         self._queue: tuple[object, tuple[QueueRow, ...]] = (None, ())
 
     @property
@@ -130,9 +133,25 @@ class Session:
                 return attached
         raise NotFoundError(f'This session has no block called "{name}".')
 
-    def writing(self) -> AbstractContextManager[Writing]:
+    def imagined(self, config: MemoryConfig, settings: dict[str, dict[str, Any]]) -> "Session":
+        """The same session under another configuration or other block settings: for looking only."""
+        other = copy.copy(self)
+        other.config = config
+        other.blocks = tuple(_with_settings(attached, settings.get(attached.name, {})) for attached in self.blocks)
+        other._imagined = True
+        return other
+
+    @contextmanager
+    def writing(self) -> Iterator[Writing]:
         """A transaction on this session; see `memory_core.store.writing.writing`."""
-        return writing(self.database, self.id, clock=self.clock)
+        config, blocks = self.config, self.blocks
+        try:
+            with writing(self.database, self.id, clock=self.clock) as w:
+                yield w
+        except BaseException:
+            # What was taken over inside was never stored: back, and load again at the next use.
+            self.config, self.blocks, self.revision = config, blocks, 0
+            raise
 
     # -- opening ----------------------------------------------------------------------------------
 
@@ -147,18 +166,19 @@ class Session:
         MemoryConfig(**config)  # before anything is stored
         _check_names(blocks or ())
         with self.database.write() as connection:
-            created = create_session(self.database, connection, _new_state(self.id, title, user_id, self.clock()))
+            create_session(self.database, connection, _new_state(self.id, title, user_id, self.clock()))
         with self.writing() as w:
             if user_id is not None and w.session.user_id != user_id:
                 raise ConfigError(f'the session "{self.id}" belongs to another user: choose another session_id')
             self.user_id = w.session.user_id
-            if created:
-                w.record(SessionCreated(title=title, user_id=user_id))
+            if not w.session.counter:  # nobody has opened it yet; several may have inserted it at once
+                w.record(SessionCreated(title=w.session.title, user_id=self.user_id))
             self._settle_config(w, config)
             self.config = MemoryConfig(**json.loads(w.session.config))
             if blocks is not None:
                 self._settle_blocks(w, blocks)
-            self._given = {block.name: block for block in blocks or ()}
+            # Copies: what a session does to its blocks must not reach another one made with the same objects.
+            self._given = {block.name: block.model_copy() for block in blocks or ()}
             w.flush_contents()
             self.load(w.connection, w.session)
             self.recount(w)
@@ -196,6 +216,8 @@ class Session:
         state = read_session(connection, self.id)
         if state is None or state.deleted_at is not None:
             raise NotFoundError(f'Session "{self.id}" does not exist any more.')
+        if self._imagined:
+            return state
         learned = any(attached.record.type not in BUILT_IN for attached in self.blocks)
         if learned or state.revision != self.revision:
             self.load(connection, state)
@@ -272,6 +294,7 @@ class Session:
         for record in stored.values():
             if record.constructor and record.name not in {block.name for block in given}:
                 remove_block(w, record.name)
+                skip_deliveries(w, record.name)
                 w.record(BlockRemoved(block=record.name))
                 w.session.revision += 1
         for position, block in enumerate(given):
@@ -305,9 +328,9 @@ class Session:
             update_block(w, block.name, state=w.keep(block.state_json()))
 
     def attach(self, w: Writing, block: Block, *, position: int) -> None:
-        """Add a block that a person chose, and take its object over."""
+        """Add a block that a person chose."""
         self.add(w, block, position=position, by_constructor=False)
-        self._given[block.name] = block
+        self._given[block.name] = block.model_copy()
         w.flush_contents()
         self.load(w.connection, w.session)
 
@@ -332,6 +355,17 @@ class Session:
 
 
 _MISSING = object()
+
+
+def _with_settings(attached: Attached, changes: dict[str, Any]) -> Attached:
+    if not changes:
+        return attached
+    settings = {**attached.record.settings, **changes}
+    block = None
+    if attached.block is not None:
+        block = attached.block.model_copy()
+        block.apply(settings)
+    return replace(attached, record=replace(attached.record, settings=settings), block=block)
 
 
 def constructor_values(block: Block) -> str:
@@ -384,5 +418,6 @@ def _new_state(session_id: str, title: str, user_id: str | None, now: float) -> 
         counter="",
         config="{}",
         constructor="{}",
+        recording=None,
         revision=1,
     )

@@ -42,6 +42,9 @@ _NUMBER_WORDS = {
 }
 """`one` is left out: it is a pronoun as often as a number."""
 
+_ORDINAL = re.compile(r"^(\d+)(?:st|nd|rd|th)$")
+"""`the 14th of March` is `14 March`."""
+
 _PERSONS = {
     word: person
     for person, words in {
@@ -129,7 +132,7 @@ class _Statement:
         self.reversals = 0
         for cased in _cased_words(text):
             for part in _parts(cased.lower()):
-                part = _NUMBER_WORDS.get(part, part)
+                part = _ORDINAL.sub(r"\1", _NUMBER_WORDS.get(part, part))
                 stem = part if part in STOP_WORDS else _stem(part)
                 self.bag[stem] += 1
                 self.reversals += part in _REVERSALS

@@ -231,7 +231,9 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
     def read(self, reading: Reading, state: str | None) -> Content:
         """What the block would put into this context."""
         block = self._with_state(state)
-        content = loop.run(block._aget(list(reading.messages), session_id=reading.session_id, **reading.arguments))
+        content = block._call(
+            "_aget", "_get", list(reading.messages), session_id=reading.session_id, **reading.arguments
+        )
         return as_content(content, reading)
 
     def learn(self, batch: Batch) -> Learned:
@@ -243,18 +245,33 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
             )
             for message in batch.messages
         ]
-        put: Callable[..., Any] = block._aput
-        takes_id = "delivery_id" in inspect.signature(put).parameters
-        loop.run(put(messages, **({"delivery_id": batch.delivery_id} if takes_id else {})))
+        takes_id = "delivery_id" in inspect.signature(block._hook("_aput", "_put")).parameters
+        block._call("_aput", "_put", messages, **({"delivery_id": batch.delivery_id} if takes_id else {}))
         return _LearnedState(self, block)
 
-    def shorten(self, content: Content, tokens: int, reading: Reading, state: str | None) -> Content | None:
-        """The block's own truncation; None where it has none, an empty content to drop it."""
-        if type(self).atruncate is BaseMemoryBlock.atruncate and type(self).truncate is BaseMemoryBlock.truncate:
-            return None
+    @property
+    def shortens(self) -> bool:
+        """Has it a truncation of its own?"""
+        own = type(self)
+        return own.atruncate is not BaseMemoryBlock.atruncate or own.truncate is not BaseMemoryBlock.truncate
+
+    def shorten(self, content: Content, tokens: int, reading: Reading, state: str | None) -> Content:
+        """The block's own truncation; an empty content to drop it."""
         original = from_content(content)
-        shorter = loop.run(self._with_state(state).atruncate(original, tokens))
+        shorter = self._with_state(state)._call("atruncate", "truncate", original, tokens)
         return Content() if shorter is None else as_content(shorter, reading)
+
+    def _hook(self, asynchronous: str, plain: str) -> Callable[..., Any]:
+        """The hook that the block's class defines, async or not; the async one if it defines both."""
+        base = getattr(BaseMemoryBlock, asynchronous)
+        name = plain if getattr(type(self), asynchronous) is base else asynchronous
+        hook: Callable[..., Any] = getattr(self, name)
+        return hook
+
+    def _call(self, asynchronous: str, plain: str, *arguments: Any, **named: Any) -> Any:
+        """Run a hook. A plain one runs in the calling thread: on the engine's loop it would hold up all others."""
+        result = self._hook(asynchronous, plain)(*arguments, **named)
+        return loop.run(result) if inspect.iscoroutine(result) else result
 
     # -- state ------------------------------------------------------------------------------------
 

@@ -143,7 +143,7 @@ class _LearnedFacts:
         self,
         block: FactExtractionMemoryBlock,
         scope: str,
-        before: tuple[int, int],
+        before: tuple[int, int, int],
         batch: Batch,
         extractor: str,
         known: list[Fact],

@@ -161,16 +161,14 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         self, reading: Reading, index: VectorIndex, embedder: Embedder, question: str, *, also: dict[int, float]
     ) -> dict[int, float]:
         """Cosine by number: of the nearest stored turns, and of those that keyword search found."""
-        source = DatabaseVectors(reading.database, collection_name(reading.session_id, self.name, embedder.id))
+        source = DatabaseVectors(reading.database, collection_name(reading.database, reading.session_id, self.name, embedder.id))
         query = self._query_vector(reading, embedder, question)
         limit = max(LEAST_CANDIDATES, 4 * self.similarity_top_k)
         try:
             hits = index.search(source, query, limit=limit)
         except VectorIndexError:
-            from memory_core.vectors.exact import ExactIndex
-
             # The vectors themselves are in the database: slower, the same answers.
-            hits = ExactIndex().search(source, query, limit=limit)
+            hits = reading.services.exact.search(source, query, limit=limit)
         scores = {hit.number: hit.score for hit in hits}
         missing = set(also) - set(scores)
         if missing:

@@ -75,7 +75,7 @@ class ExtractedFact:
 
     text: str
     category: str = "other"
-    """One lower-case word: `personal`, `preference`, `plan`, `relationship`, `work`, `health`, `constraint`, `other`."""
+    """`personal`, `preference`, `plan`, `relationship`, `work`, `health`, `constraint` or `other`."""
     source: int | None = None
     """Index of the message in the extracted batch that says it; None when the extractor cannot tell."""
     slot: str | None = None

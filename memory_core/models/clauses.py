@@ -7,14 +7,18 @@ reported. Which clauses hold a fact is `grammar.py`'s business.
 import re
 from collections.abc import Iterator
 
+from memory_core.models.grammar import word_set
+
 SENTENCE_CHARACTERS = 600
-"""Longer sentences are read up to here; in the conversations looked at, 99.9 % are shorter than 400."""
-_ABBREVIATIONS = frozenset(
-    "mr mrs ms dr prof st jr sr no vs etc e.g i.e approx dept inc ltd co jan feb mar apr jun jul aug sep sept oct nov "
-    "dec mon tue tues wed thu thur thurs fri sat sun a.m p.m min max tel".split()
+"""Longer sentences are read up to here, which bounds what the patterns look at."""
+_ABBREVIATIONS = word_set(
+    """
+    mr mrs ms dr prof st jr sr no vs etc e.g i.e approx dept inc ltd co jan feb mar apr jun jul aug sep sept
+    oct nov dec mon tue tues wed thu thur thurs fri sat sun a.m p.m min max tel
+    """
 )
-_MAY_END = frozenset(["a.m", "p.m", "etc", "inc", "ltd", "co"])
-"""Abbreviations that often end a sentence: they do where a capital follows."""
+_MAY_NOT_END = frozenset(["mr", "mrs", "ms", "dr", "prof", "st", "no", "vs", "e.g", "i.e", "approx", "dept", "tel"])
+"""Abbreviations that go before a name or number; the others end a sentence where a capital follows."""
 _END = re.compile(r"[.!?…]{1,9}[\"”')\]]{0,3}(?=\s)|\n")
 _QUOTED = re.compile(r"\"[^\"\n]{1,300}\"|“[^”\n]{1,300}”|(?<![\w'])'[^'\n]{2,300}'(?!\w)|«[^»\n]{1,300}»")
 _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
@@ -22,11 +26,13 @@ _NAME_START = r"[A-Z][a-z]{1,30}"
 _CLAUSE = re.compile(
     r"\s{0,3}[;–—]\s{0,3}"
     r"|,? (?:and|but|so|because|yet) (?:then |also |now )?"
-    rf"(?=(?:I|I'm|I've|my|we|we're|we've|he|she|it|he's|she's|it's|they|they're|the|{_NAME_START} (?:is|has|likes|loves|hates))\b)"
+    rf"(?=(?:I|I'm|I've|my|we|we're|we've|he|she|it|he's|she's|it's|they|they're|the|{_NAME_START} (?:is|"
+    rf"has|likes|loves|hates))\b)"
     r"|, (?=(?:I|I'm|I've|my|we|we're|we've)\b)"
 )
 _ASKED = re.compile(
-    r", (?:and |but |so )?(?=(?:do|does|did|can|could|would|will|are|is|have|has|should|what|which|how|where|when|who|any)\b)"
+    r", (?:and |but |so )?(?=(?:do|does|did|can|could|would|will|are|is|have|has|should|what|which|how|"
+    r"where|when|who|any)\b)"
 )
 _SUPPOSED_SENTENCE = re.compile(
     r"\b(?:if|unless|imagine|suppose|supposing|pretend|wish|assuming|let's say|hypothetically|as though)\b",
@@ -85,7 +91,7 @@ def _is_abbreviation(text: str, start: int, end: re.Match[str]) -> bool:
     if word.lower() not in _ABBREVIATIONS:
         return False
     following = text[end.end() : end.end() + 3].strip()[:1]
-    return not (word.lower() in _MAY_END and (following.isupper() or not following)) and following != ""
+    return bool(following) and (word.lower() in _MAY_NOT_END or not following.isupper())
 
 
 def clauses(text: str) -> Iterator[str]:

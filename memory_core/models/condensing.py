@@ -72,7 +72,7 @@ def condense_by_rules(facts: Sequence[str], *, pinned: Sequence[int], target: in
 
 
 def _without_duplicates(entries: list[_Entry]) -> list[_Entry]:
-    """Each group of near-duplicates as the pinned, else the most telling, else the newest of them, in its first place."""
+    """Each group of near-duplicates as one: the pinned, else the fullest, else the newest of them."""
     kept: list[_Entry] = []
     for entry in entries:
         twin = next((i for i, other in enumerate(kept) if similarity(entry.text, other.text) >= SAME), None)

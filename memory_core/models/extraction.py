@@ -48,11 +48,12 @@ the higher number. If something must go, let the least useful go.
 exactly. Add nothing that is not in the list.
 """
 _CONDENSE_FORM = """\
-Give for each fact of the new list its text, its category (one of {categories}) and the numbers of the facts it stands for.
+Give for each fact of the new list its text, its category (one of {categories}) and the numbers of the facts it \
+stands for.
 """
 _TAGGED_FORM = """\
-Write each fact on a line of its own, with the number or numbers it comes from, as <fact source="{example}" category="one of {categories}">text</fact>, and nothing \
-else. Without any fact, write <none/>.
+Write each fact on a line of its own, with the number or numbers it comes from, as \
+<fact source="{example}" category="one of {categories}">text</fact>, and nothing else. Without any fact, write <none/>.
 """
 _NAMES = ", ".join(CATEGORIES)
 _TAGGED = re.compile(r"<fact\b(?P<attributes>[^>\n]{0,200})>(?P<text>[^<]{1,2000})</fact>", re.IGNORECASE)

@@ -12,62 +12,80 @@ from dataclasses import dataclass
 
 USER = "The user"
 GROUP = "The user's group"
+
+
+def word_set(text: str) -> frozenset[str]:
+    """The words of a list written as running text."""
+    return frozenset(text.split())
+
+
 NAME = r"[A-ZÀ-ÖØ-Þ][a-zà-öø-ÿ-]{1,25}"
 """One word of a name; `NOT_NAMES` are capitalised for other reasons."""
-NOT_NAMES = frozenset(
-    "the this that these those there here it he she they we you my your his her our their its what which who when where "
-    "why how yes no not and but or so if then also well oh okay ok hi hello hey thanks thank please sorry great good nice "
-    "today tomorrow yesterday tonight now later soon recently lately monday tuesday wednesday thursday friday saturday "
-    "sunday january february march april may june july august september october november december everyone everybody "
-    "someone somebody nobody nothing everything something anyone all some most many one two three both each every any "
-    "dinner lunch breakfast work life music movies books food nature weather people friends actually maybe perhaps "
-    "just really never always sometimes usually only even still let let's god remember note keep call after before "
-    "because while since although though as at by for from in on of to with without being having doing going "
-    "haha hmm wow definitely absolutely certainly sure right alright exactly indeed of course hopefully ai".split()
+NOT_NAMES = word_set(
+    """
+    the this that these those there here it he she they we you my your his her our their its what which who
+    when where why how yes no not and but or so if then also well oh okay ok hi hello hey thanks thank please
+    sorry great good nice today tomorrow yesterday tonight now later soon recently lately monday tuesday
+    wednesday thursday friday saturday sunday january february march april may june july august september
+    october november december everyone everybody someone somebody nobody nothing everything something anyone
+    all some most many one two three both each every any dinner lunch breakfast work life music movies books
+    food nature weather people friends actually maybe perhaps just really never always sometimes usually only
+    even still let let's god remember note keep call after before because while since although though as at by
+    for from in on of to with without being having doing going haha hmm wow definitely absolutely certainly
+    sure right alright exactly indeed of course hopefully ai
+    """
 )
 
 _FORMS = """
-like likes liked liking | love loves loved loving | enjoy enjoys enjoyed enjoying | prefer prefers preferred preferring
-hate hates hated hating | dislike dislikes disliked disliking | adore adores adored adoring | collect collects collected collecting
-live lives lived living | move moves moved moving | come comes came coming | grow grows grew growing
-work works worked working | study studies studied studying | teach teaches taught teaching | run runs ran running
-own owns owned owning | drive drives drove driving | speak speaks spoke speaking | play plays played playing
-practise practises practised practising | practice practices practiced practicing | exercise exercises exercised exercising
-cook cooks cooked cooking | bake bakes baked baking | read reads read reading | write writes wrote writing
-paint paints painted painting | draw draws drew drawing | listen listens listened listening | watch watches watched watching
-eat eats ate eating | drink drinks drank drinking | smoke smokes smoked smoking | take takes took taking | use uses used using
+like likes liked liking | love loves loved loving | enjoy enjoys enjoyed enjoying
+prefer prefers preferred preferring | hate hates hated hating | dislike dislikes disliked disliking
+adore adores adored adoring | collect collects collected collecting | live lives lived living
+move moves moved moving | come comes came coming | grow grows grew growing | work works worked working
+study studies studied studying | teach teaches taught teaching | run runs ran running | own owns owned owning
+drive drives drove driving | speak speaks spoke speaking | play plays played playing
+practise practises practised practising | practice practices practiced practicing
+exercise exercises exercised exercising | cook cooks cooked cooking | bake bakes baked baking
+read reads read reading | write writes wrote writing | paint paints painted painting | draw draws drew drawing
+listen listens listened listening | watch watches watched watching | eat eats ate eating
+drink drinks drank drinking | smoke smokes smoked smoking | take takes took taking | use uses used using
 go goes went going | visit visits visited visiting | travel travels traveled traveling | buy buys bought buying
 get gets got getting | make makes made making | try tries tried trying | attend attends attended attending
 learn learns learned learning | register registers registered registering | book books booked booking
-meet meets met meeting | finish finishes finished finishing | start starts started starting | begin begins began beginning
-join joins joined joining | adopt adopts adopted adopting | lose loses lost losing | sell sells sold selling
-graduate graduates graduated graduating | retire retires retired retiring | pass passes passed passing | fail fails failed failing
-win wins won winning | quit quits quit quitting | break breaks broke breaking | celebrate celebrates celebrated celebrating
+meet meets met meeting | finish finishes finished finishing | start starts started starting
+begin begins began beginning | join joins joined joining | adopt adopts adopted adopting
+lose loses lost losing | sell sells sold selling | graduate graduates graduated graduating
+retire retires retired retiring | pass passes passed passing | fail fails failed failing | win wins won winning
+quit quits quit quitting | break breaks broke breaking | celebrate celebrates celebrated celebrating
 plant plants planted planting | climb climbs climbed climbing | hike hikes hiked hiking | see sees saw seeing
-plan plans planned planning | want wants wanted wanting | hope hopes hoped hoping | intend intends intended intending
-need needs needed needing | decide decides decided deciding | prepare prepares prepared preparing
-pay pays paid paying | bring brings brought bringing | park parks parked parking | arrive arrives arrived arriving
-leave leaves left leaving | cost costs cost costing | open opens opened opening | close closes closed closing
-take part | suffer suffers suffered suffering | feel feels felt feeling | miss misses missed missing
+plan plans planned planning | want wants wanted wanting | hope hopes hoped hoping
+intend intends intended intending | need needs needed needing | decide decides decided deciding
+prepare prepares prepared preparing | pay pays paid paying | bring brings brought bringing
+park parks parked parking | arrive arrives arrived arriving | leave leaves left leaving
+cost costs cost costing | open opens opened opening | close closes closed closing
+suffer suffers suffered suffering | feel feels felt feeling | miss misses missed missing
 turn turns turned turning | marry marries married marrying | swim swims swam swimming | ski skis skied skiing
-sing sings sang singing | dance dances danced dancing | train trains trained training | volunteer volunteers volunteered volunteering
-save saves saved saving | look looks looked looking | think thinks thought thinking | consider considers considered considering
-participate participates participated participating | receive receives received receiving | discover discovers discovered discovering
-apply applies applied applying | organise organises organised organising | organize organizes organized organizing
+sing sings sang singing | dance dances danced dancing | train trains trained training
+volunteer volunteers volunteered volunteering | save saves saved saving | look looks looked looking
+think thinks thought thinking | consider considers considered considering
+participate participates participated participating | receive receives received receiving
+discover discovers discovered discovering | apply applies applied applying
+organise organises organised organising | organize organizes organized organizing
 manage manages managed managing | spend spends spent spending | experience experiences experienced experiencing
-rent rents rented renting | commute commutes commuted commuting | order orders ordered ordering | reserve reserves reserved reserving
-travelled travels travelled travelling | photograph photographs photographed photographing | raise raises raised raising
-complete completes completed completing | set sets set setting | build builds built building | create creates created creating
-take takes took taking | pick picks picked picking | share shares shared sharing | tend tends tended tending
-host hosts hosted hosting | invite invites invited inviting | wear wears wore wearing | avoid avoids avoided avoiding
-know knows knew knowing | struggle struggles struggled struggling | happen happens happened happening
-keep keeps kept keeping | bring brings brought bringing | say says said saying | walk walks walked walking
+rent rents rented renting | commute commutes commuted commuting | order orders ordered ordering
+reserve reserves reserved reserving | travelled travels travelled travelling
+photograph photographs photographed photographing | raise raises raised raising
+complete completes completed completing | set sets set setting | build builds built building
+create creates created creating | pick picks picked picking | share shares shared sharing
+tend tends tended tending | host hosts hosted hosting | invite invites invited inviting
+wear wears wore wearing | avoid avoids avoided avoiding | know knows knew knowing
+struggle struggles struggled struggling | happen happens happened happening | keep keeps kept keeping
+say says said saying | walk walks walked walking
 """
 _PARTICIPLES = {
     "seen": "see", "eaten": "eat", "written": "write", "drawn": "draw", "driven": "drive", "spoken": "speak",
     "gone": "go", "been": "be", "taken": "take", "begun": "begin", "grown": "grow", "gotten": "get", "run": "run",
-    "broken": "break", "become": "become", "come": "come", "sung": "sing", "swum": "swim", "worn": "wear", "drunk": "drink",
-    "known": "know",
+    "broken": "break", "become": "become", "come": "come", "sung": "sing", "swum": "swim", "worn": "wear",
+    "drunk": "drink", "known": "know",
 }  # fmt: skip
 
 
@@ -116,15 +134,19 @@ _ADVERBS = (
     "still|never|only|normally|even|rarely|seldom|happily|officially|newly|lately|occasionally|mainly|mostly|deeply|"
     "strictly|severely|seriously|deathly|highly|hardly"
 )
-_KEPT_ADVERBS = frozenset(
-    "always usually often sometimes still never only normally rarely seldom strictly severely deathly highly hardly "
-    "occasionally".split()
+_KEPT_ADVERBS = word_set(
+    """
+    always usually often sometimes still never only normally rarely seldom strictly severely deathly highly
+    hardly occasionally
+    """
 )
 _LEAD_IN = re.compile(
     r"(?:"
-    r"(?:well|oh|hi|hello|hey|yes|yeah|yep|nope|haha|hmm|wow|okay|ok|alright|sure|right|so|and|but|also|actually|anyway|"
+    r"(?:well|oh|hi|hello|hey|yes|yeah|yep|nope|haha|hmm|wow|okay|ok|alright|sure|right|so|and|but|also|"
+    r"actually|anyway|"
     r"besides|in fact|by the way|for example|for instance|to be honest|honestly|of course|thanks|please|now|lately|"
-    r"recently|currently|these days|nowadays|today|yesterday|tonight|this (?:morning|afternoon|evening|week|weekend|month|year)|"
+    r"recently|currently|these days|nowadays|today|yesterday|tonight|this (?:morning|afternoon|evening|"
+    r"week|weekend|month|year)|"
     r"last (?:night|week|weekend|month|year|summer|winter|spring|autumn|fall)|at the moment|right now|personally|"
     r"generally|in general|in addition|additionally|usually|sometimes|often|good (?:morning|evening|afternoon)|fyi|"
     r"first of all|i mean|more importantly|then)\b[,!.:;]?"
@@ -143,7 +165,12 @@ _RELATIVE = (
     "sister-in-law|brother-in-law|mother-in-law|father-in-law|stepmother|stepfather|stepsister|stepbrother|twin|ex|"
     "classmate|landlord|landlady|in-laws|team|dog|cat|puppy|kitten|rabbit|parrot|horse|hamster|bird|fish|turtle|pet"
 )
-RELATION = rf"(?:(?:older|younger|elder|eldest|youngest|big|little|twin|best|old|new|late|first|second|only|step|half|close|good|oldest) ){{0,2}}(?:{_RELATIVE})"
+_WHICH_RELATIVE = (
+    "older|younger|elder|eldest|youngest|big|little|twin|best|old|new|late|"
+    "first|second|only|step|half|close|good|oldest"
+)
+RELATION = rf"(?:(?:{_WHICH_RELATIVE}) ){{0,2}}(?:{_RELATIVE})"
+"""Somebody's relative, friend or pet: `older sister`, `dog`."""
 
 _SUBJECT_WORDS = 6
 """Words a subject may have; the shortest one that a known verb follows is taken."""
@@ -163,8 +190,7 @@ _PREDICATE = re.compile(
     r"(?P<dont> don't| doesn't| do not| does not| didn't| did not)\b|"
     r"(?P<modal> can't| cannot| can not| can| must not| mustn't| must| won't| will not| will|'ll)\b|"
     r"(?P<used> used to)\b|"
-    r"(?P<nolonger> no longer)\b|"
-    r")"
+    r"(?P<nolonger> no longer)\b|)"
     rf"(?P<adverb>(?: (?:{_ADVERBS})\b){{0,3}})"
     r"(?P<been> been\b)?"
     rf"(?P<adverb2>(?: (?:{_ADVERBS})\b){{0,2}})"
@@ -233,7 +259,7 @@ def _subject(words: str, antecedent: str | None, thing: str | None) -> str | Non
     if low.startswith("the "):
         return f"The {words[4:]}"
     first = re.match(NAME, words)
-    if first is None or first[0].lower() in NOT_NAMES:
+    if first is None or first[0].lower() in NOT_NAMES or re.fullmatch(r"\w{3,}ing", first[0]):  # "Hiking is fun"
         return None
     if named := re.fullmatch(rf"{NAME}'s {RELATION} ({NAME})", words):
         return named[1]
@@ -308,6 +334,10 @@ def _statement(subject: str, match: re.Match[str], clause: str) -> Statement | N
         if word not in THIRD and word not in ("be", "have"):
             return None
         return Statement(subject, "used", word, said(kept, "used to", word), rest)
+    if word == "read" and subject in (USER, GROUP) and not adverbs and re.match(r"(?:an?|the|about|this) |[\"“]", rest):
+        return Statement(
+            subject, "past", "read", said(kept, word), rest, negated
+        )  # the same form; habits name no one book
     no = "no longer" if match["nolonger"] else ""
     if word in THIRD and (subject in (USER, GROUP) or plural):
         return Statement(subject, "present", word, said(kept, no, word if plural else THIRD[word]), rest, negated)

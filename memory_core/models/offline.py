@@ -17,7 +17,7 @@ from memory_core.errors import ConfigError, ModelRequestError
 from memory_core.messages import ChatMessage, MessageRole
 from memory_core.models.base import Answer, ModelCall
 from memory_core.models.clauses import sentences
-from memory_core.models.grammar import BASE, RELATION, strip_lead_in
+from memory_core.models.grammar import BASE, RELATION, strip_lead_in, word_set
 from memory_core.models.rules import facts_in
 from memory_core.text import similarity, stems
 
@@ -36,20 +36,24 @@ _GREETING = re.compile(
 )
 _THANKS = re.compile(r"(?:(?:ok|okay|great|perfect|wonderful),? )?(?:many )?(?:thanks|thank you)\b[^?]{0,60}", re.I)
 _QUESTION = re.compile(
-    r"(?:what|which|who|whom|whose|when|where|why|how|is|are|am|was|were|do|does|did|can|could|will|would|should|has|have|"
+    r"(?:what|which|who|whom|whose|when|where|why|how|is|are|am|was|were|do|does|did|can|could|will|would|"
+    r"should|has|have|"
     r"any|tell me|remind me|do you|what's|who's|when's|where's)\b",
     re.IGNORECASE,
 )
 _ORDER = re.compile(
-    r"(?:please )?(?:suggest|recommend|book|find|make|write|plan|list|give|show|help|summari[sz]e|draft|check|send|create|"
+    r"(?:please )?(?:suggest|recommend|book|find|make|write|plan|list|give|show|help|summari[sz]e|draft|"
+    r"check|send|create|"
     r"order|call me back|look|search|propose|pick|choose|explain|describe|translate)\b",
     re.IGNORECASE,
 )
 _TOLD_TO_ASSISTANT = re.compile(r"(?:you|your|never|always|do not|don't|be|answer|help|use|reply)\b", re.IGNORECASE)
 _EMPTY_WORDS = frozenset(
     stem
-    for word in "know remember tell say remind anything something again please think thing mind keep idea exactly now "
-    "currently today supposed going let much many still sure good best happen mention told said like".split()
+    for word in word_set("""
+    know remember tell say remind anything something again please think thing mind keep idea exactly now
+    currently today supposed going let much many still sure good best happen mention told said like
+    """)
     for stem in stems(word)
 )
 """Words of a question that no answer needs to repeat."""
@@ -70,9 +74,12 @@ _CONCEPTS = tuple(
 """Everyday words that stand for one another when a question is matched."""
 _WHEN = re.compile(r"\b(?:when|what (?:date|day|time)|which (?:date|day)|how soon)\b", re.IGNORECASE)
 _AMOUNT = re.compile(r"\bhow (?:much|many|old|long|big)\b", re.IGNORECASE)
+_WHERE = re.compile(r"\bwhere\b", re.IGNORECASE)
+_PLACED = re.compile(r"\b(?:in|at|from|near|to) (?:the )?[A-ZÀ-Þ]|\b(?:behind|near|next to|opposite) ")
 _WHO = re.compile(r"\bwho\b", re.IGNORECASE)
 _DATED = re.compile(
-    r"\b(?:january|february|march|april|may|june|july|august|september|october|november|december|\w+day|tomorrow|tonight|"
+    r"\b(?:january|february|march|april|may|june|july|august|september|october|november|december|\w+day|"
+    r"tomorrow|tonight|"
     r"noon|midnight|next \w+|\d{1,2}[:.]\d\d|\d{1,2} ?[ap]\.?m|\d{4})\b",
     re.IGNORECASE,
 )
@@ -171,7 +178,7 @@ def compose_reply(messages: Sequence[ChatMessage]) -> str:
 
 
 def _read(messages: Sequence[ChatMessage]) -> tuple[list[_Known], str]:
-    """What is known, oldest first (memory before recent messages), and the last user message without its memory section."""
+    """What is known, oldest first (memory before recent messages), and the last user message without its memory."""
     memory: list[_Known] = []
     recent: list[_Known] = []
     last = ""
@@ -317,6 +324,8 @@ class _Asked:
             return (
                 0.3 if re.search(r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|twelve)\b", text) else None
             )
+        if _WHERE.search(self._question):
+            return 0.3 if _PLACED.search(text) else 0.0
         if _WHO.search(self._question):
             return 0.2 if re.search(r"\bis (?:the user's|\w+'s|my|a|an)\b", text) else 0.0
         return 0.0
@@ -364,7 +373,8 @@ def second_person(fact: str) -> str:
     """
     text = re.sub(r"\b[Tt]he user's\b", "your", fact.strip(" ."))
     text = re.sub(
-        r"\b[Tt]he user (?P<adverbs>(?:(?:always|usually|often|sometimes|still|never|only|normally|rarely|no longer) )*)"
+        r"\b[Tt]he user (?P<adverbs>(?:(?:always|usually|often|sometimes|still|never|only|normally|rarely|"
+        r"no longer) )*)"
         r"(?P<verb>\w+)",
         _second_verb,
         text,
@@ -383,8 +393,10 @@ def _lower_start(text: str) -> str:
     return text[0].lower() + text[1:] if ordinary else text
 
 
-_OPENERS = frozenset(
-    "the a an this that these those there here it you your he she they we my our keep please at no in on for from with "
-    "everyone nobody dinner lunch budget one two three four five all some most both".split()
+_OPENERS = word_set(
+    """
+    the a an this that these those there here it you your he she they we my our keep please at no in on for
+    from with everyone nobody dinner lunch budget one two three four five all some most both
+    """
 )
 """Words that are capitalised only because a sentence begins with them."""

@@ -106,7 +106,7 @@ class CondensePlan:
     """Ids that became one fact, and the index of that fact in the shorter list."""
     vanished: tuple[int, ...]
     new: tuple[int, ...]
-    """Indexes in the shorter list that stand for nothing known."""
+    """Indexes in the shorter list that stand for nothing known, or only for what others stand for."""
     refused: str | None = None
 
 
@@ -118,29 +118,25 @@ def condense_target(max_facts: int) -> int:
 def plan_condensing(known: Sequence[KnownFact], shorter: Sequence[ShorterFact], *, max_facts: int) -> CondensePlan:
     """Trace every known fact into the shorter list: kept word for word, merged, or vanished.
 
-    Refused when the list is empty, is longer than `condense_target`, or loses a pinned fact.
+    What stays word for word is settled first; a fact that several sentences claim goes to the first
+    of them. A merge into a kept fact begins with that fact. Refused when the list is empty, is
+    longer than `condense_target`, or loses a pinned fact.
     """
-    ids = {fact.id for fact in known}
     by_text = {_same(fact.text): fact.id for fact in known}
-    kept: list[int] = []
+    same = [by_text.get(_same(fact.text)) for fact in shorter]
+    kept = tuple(dict.fromkeys(id for id in same if id is not None))
+    free = {fact.id for fact in known} - set(kept)
     merged: list[tuple[tuple[int, ...], int]] = []
     new: list[int] = []
-    for index, fact in enumerate(shorter):
-        same = by_text.get(_same(fact.text))
-        stands_for = tuple(dict.fromkeys(id for id in fact.stands_for if id in ids and id not in kept))
-        if same is not None and same not in kept:
-            kept.append(same)
-            others = tuple(id for id in stands_for if id != same)
-            if others:
-                merged.append(((same, *others), index))
-        elif same is None and stands_for:
-            merged.append((stands_for, index))
-        elif same is None:
+    for index, (fact, twin) in enumerate(zip(shorter, same, strict=True)):
+        claimed = tuple(dict.fromkeys(id for id in fact.stands_for if id in free))
+        free -= set(claimed)
+        if claimed:
+            merged.append((claimed if twin is None else (twin, *claimed), index))
+        elif twin is None:
             new.append(index)
-    accounted = set(kept) | {id for sources, _ in merged for id in sources}
-    vanished = tuple(fact.id for fact in known if fact.id not in accounted)
-    refused = _refusal(known, shorter, kept, max_facts)
-    return CondensePlan(tuple(kept), tuple(merged), vanished, tuple(new), refused)
+    vanished = tuple(fact.id for fact in known if fact.id in free)
+    return CondensePlan(kept, tuple(merged), vanished, tuple(new), _refusal(known, shorter, kept, max_facts))
 
 
 def relevance(text: str, query_stems: frozenset[str]) -> float:

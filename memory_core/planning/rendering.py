@@ -20,6 +20,9 @@ class InsertMethod(StrEnum):
     USER = "user"
 
 
+_END = "\n</memory>"
+
+
 @dataclass(frozen=True, slots=True)
 class Section:
     """What one block puts into the memory section, in order."""
@@ -76,7 +79,8 @@ def neutralise(text: str, names: Iterable[str]) -> str:
     if "<" not in text:
         return text
     words = "|".join(re.escape(name) for name in {"memory", "fact", "message", *names})
-    return re.sub(rf"<(?=\s*/?\s*(?:{words})\b)", "&lt;", text, flags=re.IGNORECASE)
+    # Not `\b`: a name may end in something that is no letter, `C++` say.
+    return re.sub(rf"<(?=\s*/?\s*(?:{words})(?!\w))", "&lt;", text, flags=re.IGNORECASE)
 
 
 def neutralise_message(message: ChatMessage, names: Iterable[str]) -> ChatMessage:
@@ -104,19 +108,21 @@ def section_hash(memory: tuple[Part, ...]) -> str:
 def strip_memory(message: ChatMessage, went_out: Callable[[str], bool]) -> ChatMessage:
     """The message without the sections that `went_out(hash)` knows; other words are never touched.
 
-    A section comes back as parts of its own, or joined to the message's text by a line break.
+    A section comes back as parts of its own, or joined to the message's text by a line break. Its
+    own words cannot hold its end (see `neutralise`), so only the first end is looked at.
     """
-    parts = list(message.parts)
-    if not any(isinstance(part, TextPart) and part.text.startswith("<memory>") for part in parts):
+    parts = message.parts
+    first = parts[0] if parts else None
+    if not isinstance(first, TextPart) or not first.text.startswith("<memory>"):
         return message
-    for end in range(len(parts), 0, -1):
-        if went_out(section_hash(tuple(parts[:end]))):
-            return message.with_parts(parts[end:])
-    first = parts[0]
-    if isinstance(first, TextPart):
-        for match in re.finditer(r"\n</memory>\n?", first.text):
-            section = TextPart(text=first.text[: match.start()] + "\n</memory>")
-            if went_out(section_hash((section,))):
-                rest = first.text[match.end() :]
-                return message.with_parts([TextPart(text=rest), *parts[1:]] if rest else parts[1:])
+    ends = (index for index, part in enumerate(parts) if isinstance(part, TextPart) and _END in part.text)
+    last = next(ends, None)
+    if last is None:
+        return message
+    if went_out(section_hash(parts[: last + 1])):
+        return message.with_parts(parts[last + 1 :])
+    words, _, rest = first.text.partition(_END)
+    if last == 0 and went_out(section_hash((TextPart(text=words + _END),))):
+        rest = rest.removeprefix("\n")
+        return message.with_parts([TextPart(text=rest), *parts[1:]] if rest else parts[1:])
     return message

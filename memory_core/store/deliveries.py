@@ -10,9 +10,9 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, update
 
-from memory_core.events import DeliveryQueued, Ranges
+from memory_core.events import DeliveryQueued, DeliverySkipped, Ranges
 from memory_core.messages import MessageStatus
 from memory_core.store.database import Database
 from memory_core.store.messages import MessageCache, StoredMessage, read_messages
@@ -126,6 +126,48 @@ def delivered_messages(connection: Connection, delivery: Delivery, cache: Messag
     return [message for message in found if not message.pinned]
 
 
+def covers() -> ColumnElement[bool]:
+    """Is a message of a session part of a delivery of that session? A condition on both tables."""
+    m = message_table.c
+    in_flush = _d.flush.is_not(None) & (_d.flush == m.flush)
+    in_span = _d.flush.is_(None) & m.seq.between(_d.first_seq, _d.last_seq) & m.pinned.is_(False)
+    return in_flush | in_span
+
+
+def given_seqs(connection: Connection, session_id: str, block: str) -> set[int]:
+    """Messages that a block was given or is to be given."""
+    m = message_table.c
+    wanted = (_d.session_id == session_id) & (_d.block == block) & (_d.state != "skipped")
+    query = select(m.seq).where(m.session_id == session_id, wanted, covers()).distinct()
+    return set(connection.execute(query).scalars())
+
+
+def skip_deliveries(w: Writing, block: str) -> None:
+    """Give up what waits for a block that is no more, and say so in the log."""
+    where = (_d.session_id == w.session.id) & (_d.block == block) & _d.state.in_(("pending", "parked"))
+    ids = tuple(w.connection.execute(select(_d.id).where(where).order_by(_d.id)).scalars())
+    if ids:
+        w.connection.execute(update(delivery_table).where(where).values(state="skipped", done_at=w.now))
+        w.record(DeliverySkipped(deliveries=ids, block=block))
+
+
+def forget_deliveries(w: Writing, block: str) -> None:
+    """Delete a removed block's deliveries: one of that name may be given everything again."""
+    skip_deliveries(w, block)
+    w.connection.execute(delete(delivery_table).where(_d.session_id == w.session.id, _d.block == block))
+
+
+def still_there(connection: Connection, session_id: str, seqs: Sequence[int]) -> bool:
+    """Does the session still have all of these messages?"""
+    m = message_table.c
+    found = 0
+    for start in range(0, len(seqs), 500):
+        chunk = list(seqs[start : start + 500])
+        query = select(func.count()).where(m.session_id == session_id, m.seq.in_(chunk))
+        found += connection.execute(query).scalar_one()
+    return found == len(seqs)
+
+
 def set_state(
     w: Writing,
     ids: Sequence[int],
@@ -168,9 +210,9 @@ def claim(database: Database, key: str, owner: str, *, now: float) -> bool:
     """Take the lease if nobody has it, or who had it let it expire or is dead."""
     with database.write() as connection:
         database.insert_if_new(connection, lease_table, [{"key": key, "owner": "", "until": 0.0}])
-        row = connection.execute(select(lease_table).where(lease_table.c.key == key).with_for_update()).one()
-        if row.until > now and row.owner != owner and not _dead(row.owner):
-            return False
+        row = connection.execute(select(lease_table).where(lease_table.c.key == key).with_for_update()).one_or_none()
+        if row is None or (row.until > now and row.owner != owner and not _dead(row.owner)):
+            return False  # None: its holder released it just now, and looks once more at what is due
         values = {"owner": owner, "until": now + LEASE_SECONDS}
         connection.execute(update(lease_table).where(lease_table.c.key == key).values(values))
         return True

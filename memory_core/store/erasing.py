@@ -6,7 +6,8 @@ from sqlalchemy import Connection, delete, func, select, update
 
 from memory_core.events import SessionReset
 from memory_core.messages import MessageStatus
-from memory_core.store.facts import drop_sources, erase_facts, read_by_ids, read_facts
+from memory_core.store.deliveries import covers
+from memory_core.store.facts import Fact, drop_sources, erase_facts, read_by_ids
 from memory_core.store.tables import (
     block_revision_table,
     block_table,
@@ -48,22 +49,16 @@ def reset_messages(w: Writing, status: MessageStatus | None, *, with_user_memory
     """
     seqs = message_seqs(w.connection, w.session.id, status)
     vectors = remove_nodes(w, seqs=seqs)
-    unsupported = drop_sources(w, seqs)
     lonely = [
         fact
-        for fact in (read_by_ids(w.connection, unsupported) if unsupported else [])
+        for fact in read_by_ids(w.connection, drop_sources(w, seqs))
         if fact.origin != "written" and (with_user_memory or fact.scope == w.session.scope)
     ]
-    erase_facts(w, lonely)
-    gone = set(seqs)
-    for id, first, last in w.connection.execute(
-        select(delivery_table.c.id, delivery_table.c.first_seq, delivery_table.c.last_seq).where(
-            delivery_table.c.session_id == w.session.id
-        )
-    ).all():
-        if all(seq in gone or seq not in range(first, last + 1) for seq in range(first, last + 1)):
-            w.connection.execute(delete(delivery_table).where(delivery_table.c.id == id))
+    if status is None:  # a condensed fact may name no message, and still comes from them
+        lonely += [fact for fact in _own_facts(w) if fact.origin != "written" and not fact.sources]
+    erase_facts(w, list({fact.id: fact for fact in lonely}.values()))
     remove_messages(w, seqs)
+    _remove_empty_deliveries(w)
     if status is None:
         # Custom blocks learned from what is gone: they start again from their constructor's values.
         where = block_table.c.session_id == w.session.id
@@ -79,6 +74,9 @@ def sweep(w: Writing) -> None:
     w.flush_contents()
     needed = (
         select(_m.content).where(_m.session_id == w.session.id),
+        select(session_table.c.recording).where(
+            session_table.c.id == w.session.id, session_table.c.recording.is_not(None)
+        ),
         select(block_table.c.text).where(block_table.c.session_id == w.session.id, block_table.c.text.is_not(None)),
         select(block_table.c.state).where(block_table.c.session_id == w.session.id, block_table.c.state.is_not(None)),
         select(block_revision_table.c.content).where(block_revision_table.c.session_id == w.session.id),
@@ -95,10 +93,7 @@ def sweep(w: Writing) -> None:
 
 def erase_session(w: Writing) -> None:
     """Remove everything of a session but its id and when it was deleted."""
-    for block in w.connection.execute(
-        select(block_table.c.name).where(block_table.c.session_id == w.session.id)
-    ).scalars():
-        erase_facts(w, read_facts(w.connection, w.session.scope, block, states=None))
+    erase_facts(w, _own_facts(w))
     drop_sources(w, None)
     remove_nodes(w)
     for table in (message_table, delivery_table, block_revision_table, block_table):
@@ -111,8 +106,22 @@ def erase_session(w: Writing) -> None:
         .where(session_table.c.id == w.session.id)
         .values(title="", user_id=None, config="{}", constructor="{}", deleted_at=w.now)
     )
+    w.session.recording = None
     w.session.title, w.session.user_id, w.session.deleted_at = "", None, w.now
     w.session.config = w.session.constructor = "{}"
+
+
+def _own_facts(w: Writing) -> list[Fact]:
+    """All facts of the session, those of removed blocks included."""
+    query = select(fact_table.c.id).where(fact_table.c.scope == w.session.scope)
+    return read_by_ids(w.connection, list(w.connection.execute(query).scalars()))
+
+
+def _remove_empty_deliveries(w: Writing) -> None:
+    """Deliveries of which no message is left."""
+    left = select(_m.seq).where(_m.session_id == w.session.id, covers()).correlate(delivery_table)
+    where = delivery_table.c.session_id == w.session.id
+    w.connection.execute(delete(delivery_table).where(where, ~left.exists()))
 
 
 def _recompute_totals(w: Writing) -> None:

@@ -1,8 +1,8 @@
 """Facts in the database: each with its words, state, sources and history."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
@@ -23,6 +23,8 @@ from memory_core.events import (
 )
 from memory_core.store.tables import content_table, fact_revision_table, fact_source_table, fact_table
 from memory_core.store.writing import Writing, contents
+
+Item = TypeVar("Item")
 
 _f = fact_table.c
 _COLUMNS = [
@@ -208,33 +210,36 @@ def pin_fact(w: Writing, fact: Fact, pinned: bool, *, actor: Actor = "curator") 
 
 def erase_facts(w: Writing, facts: Sequence[Fact]) -> None:
     """Remove facts and their words for good; a tombstone stays in the log."""
-    ids = [fact.id for fact in facts]
     hashes: dict[str, set[str]] = {}
     for fact in facts:
         table = fact_revision_table
         found = w.connection.execute(select(table.c.content).where(table.c.fact_id == fact.id)).scalars()
         hashes.setdefault(fact.scope, set()).update(found)
         w.record(FactErased(fact=fact.id, block=fact.block))
-    for table, column in ((fact_revision_table, "fact_id"), (fact_source_table, "fact_id"), (fact_table, "id")):
-        w.connection.execute(delete(table).where(table.c[column].in_(ids)))
+    for ids in _chunks([fact.id for fact in facts]):
+        for table, column in ((fact_revision_table, "fact_id"), (fact_source_table, "fact_id"), (fact_table, "id")):
+            w.connection.execute(delete(table).where(table.c[column].in_(ids)))
     for scope, gone in hashes.items():
-        still = select(_f.content).where(_f.scope == scope, _f.content.in_(gone))
-        gone -= set(w.connection.execute(still).scalars())
-        where = (content_table.c.scope == scope) & content_table.c.hash.in_(gone)
-        w.connection.execute(delete(content_table).where(where))
+        for chunk in _chunks(sorted(gone)):
+            still = select(_f.content).where(_f.scope == scope, _f.content.in_(chunk))
+            unused = set(chunk) - set(w.connection.execute(still).scalars())
+            where = (content_table.c.scope == scope) & content_table.c.hash.in_(unused)
+            w.connection.execute(delete(content_table).where(where))
 
 
 def drop_sources(w: Writing, seqs: Sequence[int] | None) -> list[int]:
     """Forget messages of this session as sources (None: all); ids of facts that then have none left."""
     table = fact_source_table
-    where = table.c.session_id == w.session.id
-    if seqs is not None:
-        where &= table.c.seq.in_(list(seqs))
-    touched = set(w.connection.execute(select(table.c.fact_id).where(where)).scalars())
-    w.connection.execute(delete(table).where(where))
-    supported = set(
-        w.connection.execute(select(table.c.fact_id).where(table.c.fact_id.in_(touched)).distinct()).scalars()
-    )
+    own = table.c.session_id == w.session.id
+    wheres = [own] if seqs is None else [own & table.c.seq.in_(chunk) for chunk in _chunks(seqs)]
+    touched: set[int] = set()
+    for where in wheres:
+        touched.update(w.connection.execute(select(table.c.fact_id).where(where)).scalars())
+        w.connection.execute(delete(table).where(where))
+    supported: set[int] = set()
+    for chunk in _chunks(sorted(touched)):
+        query = select(table.c.fact_id).where(table.c.fact_id.in_(chunk)).distinct()
+        supported.update(w.connection.execute(query).scalars())
     return sorted(touched - supported)
 
 
@@ -244,17 +249,21 @@ def read_by_ids(connection: Connection, ids: Sequence[int]) -> list[Fact]:
     Raises:
         NotFoundError: one of them does not exist.
     """
-    rows = connection.execute(select(*_COLUMNS).where(_f.id.in_(list(ids))).order_by(_f.id)).all()
+    rows = [
+        row
+        for chunk in _chunks(sorted(set(ids)))
+        for row in connection.execute(select(*_COLUMNS).where(_f.id.in_(chunk)).order_by(_f.id))
+    ]
     if len(rows) != len(set(ids)):
         raise NotFoundError("A fact does not exist any more. Reload to see what is there.")
     return _facts(connection, rows)
 
 
-def scope_revision(connection: Connection, scope: str, block: str) -> tuple[int, int]:
-    """Changes whenever a fact of the block does: how many there are, and the sum of their versions."""
-    query = select(func.count(), func.coalesce(func.sum(_f.version), 0)).where(_f.scope == scope, _f.block == block)
-    count, versions = connection.execute(query).one()
-    return int(count), int(versions)
+def scope_revision(connection: Connection, scope: str, block: str) -> tuple[int, int, int]:
+    """Changes whenever a fact of the block does: how many there are, the newest, and the sum of their versions."""
+    newest, versions = func.coalesce(func.max(_f.id), 0), func.coalesce(func.sum(_f.version), 0)
+    row = connection.execute(select(func.count(), newest, versions).where(_f.scope == scope, _f.block == block)).one()
+    return int(row[0]), int(row[1]), int(row[2])
 
 
 def _change(w: Writing, fact: Fact, *, actor: Actor, reason: str | None, **values: object) -> None:
@@ -312,8 +321,14 @@ def _facts(connection: Connection, rows: Sequence[Row[Any]]) -> list[Fact]:
 def _sources(connection: Connection, ids: Sequence[int]) -> dict[int, list[tuple[str, int]]]:
     table = fact_source_table
     found: dict[int, list[tuple[str, int]]] = {}
-    for start in range(0, len(ids), 500):
-        query = select(table).where(table.c.fact_id.in_(ids[start : start + 500]))
+    for chunk in _chunks(ids):
+        query = select(table).where(table.c.fact_id.in_(chunk))
         for fact_id, session_id, seq in connection.execute(query.order_by(table.c.fact_id, table.c.seq)):
             found.setdefault(fact_id, []).append((session_id, seq))
     return found
+
+
+def _chunks(items: Sequence[Item]) -> Iterator[list[Item]]:
+    """Below the parameter limit of every database."""
+    for start in range(0, len(items), 500):
+        yield list(items[start : start + 500])

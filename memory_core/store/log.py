@@ -18,6 +18,7 @@ def read_events(
     kinds: Sequence[str] | None = None,
     block: str | None = None,
     turn: int | None = None,
+    from_turn: int | None = None,
     limit: int | None = None,
     newest_first: bool = False,
 ) -> list[EventRecord]:
@@ -29,6 +30,8 @@ def read_events(
         query = query.where(event_table.c.block == block)
     if turn is not None:
         query = query.where(event_table.c.turn == turn)
+    if from_turn is not None:
+        query = query.where(event_table.c.turn >= from_turn)
     query = query.order_by(event_table.c.id.desc() if newest_first else event_table.c.id)
     if limit is not None:
         query = query.limit(limit)

@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, Select, bindparam, func, insert, select, update
 
-from memory_core.events import MessageAdded
+from memory_core.events import MemoryStripped, MessageAdded
 from memory_core.messages import ChatMessage, MessageRole, MessageStatus, TextPart
 from memory_core.planning.flush import SizedMessage
 from memory_core.store.tables import message_table
@@ -38,6 +38,8 @@ class NewMessage:
     message: ChatMessage
     json: str
     tokens: MessageTokens
+    stripped: bool = False
+    """A memory section that came back with it was taken out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +147,8 @@ def add_messages(w: Writing, messages: Sequence[NewMessage], *, counter: str) ->
                 pinned=pinned,
             )
         )
+        if new.stripped:
+            w.record(MemoryStripped(seq=seq))
         seqs.append(seq)
     if rows:
         w.connection.execute(_INSERT, rows)
@@ -197,13 +201,18 @@ def _plain(message: ChatMessage) -> bool:
 
 
 def sizes_between(
-    connection: Connection, session_id: str, *, after: int, upto: int | None = None
+    connection: Connection,
+    session_id: str,
+    *,
+    after: int,
+    upto: int | None = None,
+    accounting: Accounting = "content",
 ) -> list[SizedMessage]:
     """Messages of a span, queued or archived, without words; pinned ones left out."""
     query = select(*_SIZED).where(_m.session_id == session_id, _m.seq > after, _m.pinned.is_(False))
     if upto is not None:
         query = query.where(_m.seq <= upto)
-    return [_sized(row, "content") for row in connection.execute(query.order_by(_m.seq))]
+    return [_sized(row, accounting) for row in connection.execute(query.order_by(_m.seq))]
 
 
 def archive(w: Writing, leave: Sequence[SizedMessage], *, flush: int) -> None:

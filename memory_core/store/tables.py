@@ -15,6 +15,8 @@ _BigKey = BigInteger().with_variant(Integer, "sqlite")  # SQLite counts only INT
 class SchemaRow(SQLModel, table=True):
     __tablename__ = "mi_schema"
     version: int = Field(primary_key=True)
+    database_id: str
+    """Drawn when the tables are made: an index shared by several databases tells them apart by it."""
 
 
 class SessionRow(SQLModel, table=True):
@@ -47,8 +49,10 @@ class SessionRow(SQLModel, table=True):
     config: str = Field(default="{}", sa_column=Column(Text, nullable=False))
     constructor: str = Field(default="{}", sa_column=Column(Text, nullable=False))
     """The last values a constructor was given: a stored edit wins until these change."""
+    recording: str | None = None
+    """Hash of a recorded conversation that is being played into the session."""
     revision: int = 1
-    """Grows with every change of configuration or blocks."""
+    """Grows with every change of configuration or blocks, and when messages are removed."""
 
 
 class MessageRow(SQLModel, table=True):

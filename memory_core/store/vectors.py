@@ -40,14 +40,14 @@ class NewNode:
     vector: Vector
 
 
-def collection_name(session_id: str, block: str, embedder: str) -> str:
+def collection_name(database: Database, session_id: str, block: str, embedder: str) -> str:
     """The collection of one block of one session under one embedder: vectors of two are never mixed."""
-    return "mi-" + sha256("\x00".join((session_id, block, embedder)).encode()).hexdigest()[:40]
+    return "mi-" + sha256("\x00".join((database.id, session_id, block, embedder)).encode()).hexdigest()[:40]
 
 
 def add_nodes(w: Writing, block: str, embedder: str, nodes: Sequence[NewNode]) -> list[int]:
     """Store turns; their numbers."""
-    collection = collection_name(w.session.id, block, embedder)
+    collection = collection_name(w.database, w.session.id, block, embedder)
     numbers = []
     for node in nodes:
         values = {
@@ -88,7 +88,8 @@ def remove_nodes(w: Writing, *, block: str | None = None, seqs: Sequence[int] | 
         if gone_seqs is None or gone_seqs.intersection(expand(json.loads(spans))):
             gone.setdefault(collection, []).append(number)
     for collection, numbers in gone.items():
-        w.connection.execute(delete(vector_table).where(_v.id.in_(numbers)))
+        for start in range(0, len(numbers), 500):
+            w.connection.execute(delete(vector_table).where(_v.id.in_(numbers[start : start + 500])))
         w.database.insert_if_new(w.connection, collection_table, [{"name": collection, "deleted": 0}])
         more = collection_table.c.deleted + len(numbers)
         where = collection_table.c.name == collection

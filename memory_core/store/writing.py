@@ -48,6 +48,7 @@ class SessionState:
     counter: str
     config: str
     constructor: str
+    recording: str | None
     revision: int
 
     @property
@@ -171,11 +172,9 @@ def list_sessions(connection: Connection, *, user_id: str | None = None) -> list
     return [SessionState(*row) for row in connection.execute(query)]
 
 
-def create_session(database: Database, connection: Connection, state: SessionState) -> bool:
-    """Insert a session; False if it is there already (another process was first)."""
-    before = read_session(connection, state.id)
+def create_session(database: Database, connection: Connection, state: SessionState) -> None:
+    """Insert a session unless it is there already."""
     database.insert_if_new(connection, session_table, [dataclasses.asdict(state)])
-    return before is None
 
 
 def contents(connection: Connection, scope: str, hashes: Iterable[str]) -> dict[str, str]:

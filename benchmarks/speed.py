@@ -1,0 +1,272 @@
+"""What a put, a context and a what-if cost, this engine and LlamaIndex's `Memory` side by side.
+
+    python benchmarks/speed.py [--quick] [--json FILE]
+
+Both run in this process, in turn, on the same conversations, each on a SQLite file of its own. CPU time is
+that of the whole process, database threads included: it is the number to compare, since wall time depends
+on what else the machine does. Each number is the median of several batches. Nothing is asserted.
+"""
+
+import argparse
+import asyncio
+import gc
+import json
+import os
+import platform
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from engines import NEVER_FLUSHES, Ours, Reference, sentences
+
+from memory_core.analysis.replay import replay_flushes
+from memory_core.config import MemoryConfig
+from memory_core.store.messages import sizes_between
+
+WARM_UP = 2
+"""Puts before each timed batch: the other side has just run."""
+
+STATIC = "The user is called Ada, lives in Vienna, works as a translator and prefers short answers."
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Milliseconds per call."""
+
+    cpu: float
+    wall: float
+
+
+@dataclass(frozen=True)
+class Row:
+    what: str
+    ours: Cost
+    reference: Cost | None
+    ratio: float | None
+    """How many times more CPU the reference takes; None without a reference."""
+    goal: str
+    met: bool | None
+    """None where the row is for information."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much is measured."""
+
+    windows: dict[int, tuple[int, int, int]]
+    """Active messages: (sessions, batches in each, puts in a batch)."""
+    archived: int
+    stream: int
+    """Messages put one by one through default limits."""
+    batches: int
+
+
+FULL = Plan(
+    {10: (8, 2, 5), 100: (3, 6, 5), 1000: (2, 6, 4), 3000: (2, 5, 3)}, archived=100_000, stream=2_000, batches=9
+)
+QUICK = Plan({10: (4, 2, 5), 100: (2, 4, 5), 1000: (1, 4, 3), 3000: (1, 3, 2)}, archived=10_000, stream=300, batches=5)
+
+
+class Bench:
+    """The plan, where the files go, and the event loop of the reference."""
+
+    def __init__(self, plan: Plan, folder: Path, runner: asyncio.Runner) -> None:
+        self.plan = plan
+        self._folder = folder
+        self._runner = runner
+
+    def ours(self, session: str, **options: object) -> Ours:
+        return Ours(self._folder, session, **options)
+
+    def reference(self, session: str, **options: object) -> Reference:
+        return Reference(self._folder, session, runner=self._runner, **options)
+
+    def put(self) -> Iterator[Row]:
+        """One put in a queue of so many messages; nothing is flushed."""
+        first: tuple[float, float] | None = None
+        for window, (sessions, batches, puts) in self.plan.windows.items():
+            ours, reference = [], []
+            for number in range(sessions):
+                texts = iter(sentences(window + (WARM_UP + puts) * batches, seed=window + number))
+                a = self.ours(f"put {window} {number}", token_limit=NEVER_FLUSHES)
+                b = self.reference(f"put {window} {number}", token_limit=NEVER_FLUSHES)
+                start = [next(texts) for _ in range(window)]
+                for side in (a, b):
+                    side.fill(start)
+                for _ in range(batches):
+                    new = [next(texts) for _ in range(WARM_UP + puts)]
+                    for side, costs in ((a, ours), (b, reference)):
+                        costs.append(measured_put(side, new))
+                a.close()
+                b.close()
+            row = compared(f"put, {window:,} active messages", ours, reference, *PUT_GOALS[window])
+            yield row
+            assert row.reference is not None
+            first = first or (row.ours.cpu, row.reference.cpu)
+        growth = row.ours.cpu / first[0]
+        theirs = row.reference.cpu / first[1]
+        what = f"  growth from 10 to {window:,}: {growth:.2f} × (reference {theirs:.0f} ×)"
+        yield Row(what, row.ours, row.reference, None, "≤ 1.2 ×", growth <= 1.2)
+
+    def put_with_archive(self) -> Iterator[Row]:
+        """One put in a queue of 100 messages, with and without a long archive."""
+        archived, window, puts = self.plan.archived, 100, 5
+        costs: dict[str, list[Cost]] = {}
+        sides = {
+            "ours without": self.ours("archive none", token_limit=NEVER_FLUSHES),
+            "ours": self.ours("archive", token_limit=NEVER_FLUSHES),
+            "reference": self.reference("archive", token_limit=NEVER_FLUSHES),
+        }
+        for name, side in sides.items():
+            if name != "ours without":
+                for start in range(0, archived, 5_000):
+                    side.archive(sentences(min(5_000, archived - start), seed=start))
+            side.fill(sentences(window, seed=-1))
+        for batch in range(self.plan.batches):
+            new = sentences(WARM_UP + puts, seed=-3 - batch)
+            for name, side in sides.items():
+                costs.setdefault(name, []).append(measured_put(side, new))
+        for side in sides.values():
+            side.close()
+        yield compared(f"put, {archived:,} archived messages", costs["ours"], costs["reference"])
+        without, ours = median(costs["ours without"]), median(costs["ours"])
+        growth = ours.cpu / without.cpu
+        yield Row(f"  against none archived: {growth:.2f} ×", without, None, None, "≤ 1.2 ×", growth <= 1.2)
+
+    def stream(self) -> Iterator[Row]:
+        """Messages one by one through default limits, in turns of 100."""
+        a, b = self.ours("stream"), self.reference("stream")
+        texts = sentences(self.plan.stream, seed=7)
+        ours, reference = [], []
+        for start in range(0, len(texts), 100):
+            part = texts[start : start + 100]
+            ours.append(measure(lambda part=part: a.put(part), len(part)))
+            reference.append(measure(lambda part=part: b.put(part), len(part)))
+        left = f"{a.active()} and {b.active()}"
+        a.close()
+        b.close()
+        what = f"{len(texts):,} messages one by one, default limits (left in the queues: {left})"
+        mine, theirs = mean(ours), mean(reference)
+        ratio = theirs.cpu / mine.cpu
+        full = len(texts) == FULL.stream
+        yield Row(what, mine, theirs, ratio, "≥ 50 ×" if full else "≥ 50 × of 2,000", ratio >= 50 if full else None)
+
+    def contexts(self) -> Iterator[Row]:
+        """A context with one static block; first from empty caches, then as in a running chat."""
+        texts = sentences(1_000, seed=8)
+        a = self.ours("contexts", static=STATIC, token_limit=NEVER_FLUSHES)
+        b = self.reference("contexts", static=STATIC, token_limit=NEVER_FLUSHES)
+        cold: tuple[list[Cost], list[Cost]] = ([], [])
+        warm: tuple[list[Cost], list[Cost]] = ([], [])
+        for side in (a, b):
+            side.fill(texts)
+            side.get(1)
+        for _ in range(self.plan.batches):
+            for side, cold_costs, warm_costs in zip((a, b), cold, warm, strict=True):
+                side.reopen()
+                cold_costs.append(measure(lambda side=side: side.get(1), 1))
+                warm_costs.append(measure(lambda side=side: side.get(4), 4))
+        a.close()
+        b.close()
+        what = "build_context, recorded, 1,000 active, one static block"
+        yield compared(what, *warm, "≥ 10 ×", lambda _, ratio: ratio >= 10)
+        yield compared("  the first one after opening the session", *cold)
+
+    def what_if(self) -> Iterator[Row]:
+        """Plan a session's flushes again under other limits, from its sizes alone."""
+        a = self.ours("what if")
+        for start in range(0, 10_000, 1_000):
+            a.fill(sentences(1_000, seed=start))
+        with a.memory.database.read() as connection:
+            sizes = sizes_between(connection, "what if", after=0)
+        limits = [4_000 + 1_000 * batch for batch in range(self.plan.batches)]
+        flushes = len(replay_flushes(sizes, MemoryConfig(token_limit=limits[0])))
+        costs = [
+            measure(lambda limit=limit: replay_flushes(sizes, MemoryConfig(token_limit=limit)), 1) for limit in limits
+        ]
+        cost = median(costs)
+        what = f"what-if: plan 10,000 messages again ({flushes} flushes)"
+        yield Row(what, cost, None, None, "< 100 ms", cost.cpu < 100)
+
+        def read() -> None:
+            with a.memory.database.read() as connection:
+                sizes_between(connection, "what if", after=0)
+
+        yield Row("  reading their sizes", median([measure(read, 1) for _ in limits]), None, None, "", None)
+        a.close()
+
+
+def _put_goal(times: int) -> tuple[str, Callable[[float, float], bool]]:
+    return f"≤ 1 ms, ≥ {times} ×", lambda cpu, ratio: cpu <= 1 and ratio >= times
+
+
+PUT_GOALS = {10: _put_goal(5), 100: _put_goal(5), 1000: _put_goal(5), 3000: _put_goal(100)}
+
+
+def measured_put(side: Ours | Reference, texts: list[str]) -> Cost:
+    """The cost of a put, after a few that bring this side back into the processor's caches."""
+    side.put(texts[:WARM_UP])
+    return measure(lambda: side.put(texts[WARM_UP:]), len(texts) - WARM_UP)
+
+
+def measure(action: Callable[[], object], calls: int) -> Cost:
+    """The cost per call of an action that makes so many; garbage of others is collected before."""
+    gc.collect()
+    wall, cpu = time.perf_counter(), time.process_time()
+    action()
+    cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+    return Cost(cpu / calls * 1e3, wall / calls * 1e3)
+
+
+def median(costs: list[Cost]) -> Cost:
+    return Cost(statistics.median(c.cpu for c in costs), statistics.median(c.wall for c in costs))
+
+
+def mean(costs: list[Cost]) -> Cost:
+    return Cost(statistics.fmean(c.cpu for c in costs), statistics.fmean(c.wall for c in costs))
+
+
+def compared(
+    what: str,
+    ours: list[Cost],
+    reference: list[Cost],
+    goal: str = "",
+    met: Callable[[float, float], bool] | None = None,
+) -> Row:
+    mine, theirs = median(ours), median(reference)
+    ratio = theirs.cpu / mine.cpu
+    return Row(what, mine, theirs, ratio, goal, met(mine.cpu, ratio) if met else None)
+
+
+def printed(row: Row) -> str:
+    cells = [f"{row.ours.cpu:8.2f}{row.ours.wall:8.2f}"]
+    cells.append(f"{row.reference.cpu:9.2f}{row.reference.wall:9.2f}" if row.reference else f"{'–':>9}{'–':>9}")
+    cells.append(f"{row.ratio:7.1f} ×" if row.ratio else f"{'':9}")
+    verdict = "" if row.met is None else "pass" if row.met else "miss"
+    return f"{row.what:<74}{''.join(cells)}  {row.goal:<17}{verdict}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="fewer repetitions, a shorter archive and stream")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows there as well")
+    options = parser.parse_args()
+    machine = f"Python {platform.python_version()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
+    print(f"Milliseconds per call: CPU of the whole process, and wall. {machine}.")
+    print(f"{'':<74}{'ours':>8}{'wall':>8}{'reference':>9}{'wall':>9}{'ratio':>9}  goal")
+    rows = []
+    with tempfile.TemporaryDirectory() as folder, asyncio.Runner() as runner:
+        bench = Bench(QUICK if options.quick else FULL, Path(folder), runner)
+        for part in (bench.put, bench.put_with_archive, bench.stream, bench.contexts, bench.what_if):
+            for row in part():
+                print(printed(row), flush=True)
+                rows.append(row)
+    if options.json:
+        options.json.write_text(json.dumps({"machine": machine, "rows": [asdict(row) for row in rows]}, indent=2))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Pure functions over events and sizes: what happened, and what would have happened."""

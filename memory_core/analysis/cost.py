@@ -1,0 +1,49 @@
+"""What playing a recorded conversation would cost with a paid model: counted, not spent."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from memory_core.analysis.replay import replay_flushes
+from memory_core.config import MemoryConfig
+from memory_core.messages import ChatMessage, MessageRole
+from memory_core.planning.flush import SizedMessage
+
+PROMPT_TOKENS = 400
+"""About what an extraction call adds to the messages: its instructions and the answer's schema."""
+
+FACT_TOKENS = 12
+"""About the size of a known fact, listed with every call."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlayCost:
+    """An estimate. Recorded replies are used as they are, so only learning calls the model."""
+
+    flushes: int
+    calls: int
+    input_tokens: int
+
+
+def play_cost(
+    messages: Sequence[ChatMessage], sizes: Sequence[int], config: MemoryConfig, *, learners: int = 1
+) -> PlayCost:
+    """Flushes and learning calls of playing `messages` of these sizes (tokens) one by one.
+
+    `learners` is how many blocks call a model for every flush. One new fact a turn is assumed.
+    """
+    sized = [
+        SizedMessage(
+            seq,
+            message.role,
+            tokens,
+            tuple(call.tool_call_id for call in message.tool_calls if call.tool_call_id),
+            message.tool_call_id if message.role is MessageRole.TOOL else None,
+        )
+        for seq, (message, tokens) in enumerate(zip(messages, sizes, strict=True), start=1)
+    ]
+    flushes = replay_flushes(sized, config)
+    known = tokens = 0
+    for flush in flushes:
+        tokens += flush.plan.tokens + PROMPT_TOKENS + known * FACT_TOKENS
+        known += sum(message.role is MessageRole.USER for message in flush.plan.leave)
+    return PlayCost(len(flushes), len(flushes) * learners, tokens * learners)

@@ -1,0 +1,67 @@
+"""Replay a session's flushes under another configuration, from the sizes of its messages alone.
+
+No store and no model: the planner that decides for the engine is asked again at every put, as if
+the messages had been put one by one. The whole replay is O(messages).
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from memory_core.config import MemoryConfig
+from memory_core.messages import MessageRole
+from memory_core.planning.flush import FlushPlan, Queue, SizedMessage, plan_flush
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayedFlush:
+    """A flush that would have happened."""
+
+    seq: int
+    """The message whose put made the queue outgrow its budget."""
+    queue_before: int
+    """Tokens in the queue before it."""
+    plan: FlushPlan
+
+
+def replay_flushes(sizes: Sequence[SizedMessage], config: MemoryConfig) -> list[ReplayedFlush]:
+    """The flushes that `config` would have led to, in order.
+
+    `sizes` are all messages that were ever in the queue, archived ones included, in order, with
+    tokens of the accounting that `config` names; pinned system messages are not among them.
+
+    >>> turns = [SizedMessage(seq, MessageRole.USER, tokens=20) for seq in (1, 2, 3)]
+    >>> config = MemoryConfig(token_limit=50, chat_history_token_ratio=0.8, token_flush_size=10)
+    >>> [(flush.seq, [message.seq for message in flush.plan.leave]) for flush in replay_flushes(turns, config)]
+    [(3, [1])]
+    """
+    queue: deque[SizedMessage] = deque()
+    tokens, newest_turn = 0, None
+    flushes = []
+    history_budget, flush_size = config.history_budget, config.flush_size
+    for message in sizes:
+        queue.append(message)
+        tokens += message.tokens
+        if message.role is MessageRole.USER:
+            newest_turn = message.seq
+        plan = plan_flush(
+            Queue(tokens, len(queue), newest_turn),
+            queue,
+            history_budget=history_budget,
+            token_flush_size=flush_size,
+            split_long_turns=config.split_long_turns,
+        )
+        if plan:
+            flushes.append(ReplayedFlush(message.seq, tokens, plan))
+            _take_out(queue, plan.leave)
+            tokens = plan.tokens_left
+    return flushes
+
+
+def _take_out(queue: deque[SizedMessage], leave: Sequence[SizedMessage]) -> None:
+    """Remove messages that are near the front; a thinned turn keeps its user message in front of what leaves."""
+    stay = []
+    for leaving in leave:
+        while (first := queue.popleft()) is not leaving:
+            stay.append(first)
+    queue.extendleft(reversed(stay))

@@ -1,0 +1,350 @@
+"""What a `Statement` is worth: one function a kind of fact, each giving a fact or None. Pure."""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+from memory_core.models.grammar import GROUP, NAME, NOT_NAMES, RELATION, USER, Statement
+from memory_core.models.vocabulary import (
+    AIMS,
+    CAPITAL,
+    CONDITION,
+    DATE,
+    DOINGS,
+    EVENTS,
+    FAVOURITE,
+    FEELING,
+    FILLER_AIM,
+    FONDNESS,
+    HABITS,
+    ILLNESS,
+    LIMIT,
+    MONEY,
+    NATIONALITY,
+    NUMBER,
+    OWN_NOUN,
+    STATUS,
+    TASTES,
+    TIME,
+    UNDERWAY,
+    VAGUE,
+)
+from memory_core.models.wording import ALONE, Found, concrete, dated_slot, fact, slot_of, slug
+
+
+def naming(said: Statement) -> Found | None:
+    """Names of the user, of relatives and of pets."""
+    if said.verb != "be" or said.kind not in ("be", "was") or said.negated:
+        return None
+    rest = said.rest.split(",")[0].split(" and ")[0].strip()
+    called = re.match(rf"(?:called |named )?({NAME}(?: {NAME}){{0,2}})$", rest)
+    if not called or called[1].split()[0].lower() in NOT_NAMES or NATIONALITY.match(called[1]):
+        return None
+    if DATE.search(rest):
+        return None
+    if said.subject in (f"{USER}'s name", USER):
+        return Found(f"The user's name is {called[1]}", "personal", "user.name")
+    owner = re.fullmatch(rf"{USER}'s ({RELATION})(?:'s name)?", said.subject)
+    if owner:
+        return Found(f"{called[1]} is the user's {owner[1].lower()}", "relationship")
+    theirs = re.fullmatch(rf"({NAME})'s ({RELATION})(?:'s name)?", said.subject)
+    if theirs:
+        return Found(f"{called[1]} is {theirs[1]}'s {theirs[2]}", "relationship")
+    return None
+
+
+def being(said: Statement) -> Found | None:
+    """What somebody or something is."""
+    if said.verb != "be" or said.kind == "used":
+        return None
+    rest, user = said.rest, said.subject == USER
+    if _is_thing(said):
+        return _arrangement(said)
+    if said.subject == GROUP:
+        return fact(said, "plan") if re.match(r"\d{1,3} (?:people|guests|adults|persons)\b", rest) else None
+    own = re.fullmatch(rf"{USER}'s (.+)", said.subject)
+    if own and FAVOURITE.fullmatch(own[1]):
+        return fact(said, "preference", f"user.{own[1].lower()}")
+    if own and not OWN_NOUN.fullmatch(own[1]):
+        return None
+    if CONDITION.match(rest):
+        return fact(said, "health")
+    if said.kind == "been" and FEELING.match(rest):
+        return fact(said, "health")
+    if said.kind == "been" and re.match(r"to ", rest) and CAPITAL.search(rest):
+        return fact(said, "other")
+    if said.kind == "was" and re.match(r"born (?:in|on) ", rest):
+        dated = bool(DATE.search(rest) or re.search(r"\d{4}", rest))
+        return fact(said, "personal", slot_of(said, "birthday" if dated else "origin"))
+    if said.kind == "was":
+        return fact(said, "plan") if own and DATE.search(rest) else None
+    if FONDNESS.match(rest):
+        return fact(said, "preference")
+    if STATUS.match(rest):
+        return fact(said, "personal", slot_of(said, "status"))
+    if NATIONALITY.match(rest):
+        return fact(said, "personal")
+    if re.match(rf"(?:originally )?from {NAME}", rest):
+        return fact(said, "personal", slot_of(said, "origin"))
+    if re.match(r"in love\b|in (?:my|his|her) (?:\w+ )?(?:twenties|thirties|forties|fifties|sixties|year)", rest):
+        return fact(said, "personal")
+    if age := re.match(r"(?:turning )?(\d{1,3})(?: years old)?(?= and\b|,|$)", rest):
+        return fact(replace(said, rest=f"{age[1]} years old"), "personal", slot_of(said, "age"))
+    if re.match(rf"(?:(?:my|our) |{NAME}'s ){RELATION}\b", rest):
+        return fact(said, "relationship")
+    if own and re.fullmatch(r"birthday|anniversary", own[1], re.I) and DATE.search(rest):
+        return fact(said, "personal", f"user.{own[1].lower()}")
+    if re.search(r"'s (?:birthday|anniversary)$", said.subject) and DATE.search(rest):
+        return fact(said, "relationship", f"{slug(said.subject)}")
+    if own and re.search(r"\b(?:budget|limit)$", own[1], re.I):
+        amount = fact(replace(said, subject="The budget"), "constraint", "budget")
+        return amount if MONEY.search(rest) else None
+    if (
+        re.match(r"an? ", rest)
+        and not VAGUE.match(rest)
+        and not re.match(r"an? (?:bit|little|lot|few|kind|sort|great|good|big)\b", rest)
+    ):
+        return fact(said, "work" if user else "relationship")
+    if re.match(
+        r"(?:coming|arriving|leaving|on|at|in|away|due|open|closed|booked|scheduled|called|named|now) ?", rest
+    ) and (DATE.search(rest) or TIME.search(rest)):
+        return fact(said, "plan", dated_slot(said))
+    if own:
+        return fact(said, "personal" if not re.search(RELATION, own[1]) else "relationship")
+    return None
+
+
+def _arrangement(said: Statement) -> Found | None:
+    """Dates, times, prices and places of a thing: "the dinner is on 14 March"."""
+    rest = said.rest
+    if moved := re.match(r"(?:now )?(?:been )?(?:moved|postponed|changed|shifted|rescheduled) to (.+)", rest):
+        preposition = "" if re.match(r"(?:on|at|in) ", moved[1]) else ("on " if DATE.search(moved[1]) else "at ")
+        said = replace(said, said="is", rest=f"{preposition}{moved[1]}")
+        return fact(said, "plan", dated_slot(said))
+    if re.search(r"\b(?:budget|limit|maximum)$", said.subject, re.IGNORECASE) and NUMBER.search(rest):
+        return fact(said, "constraint", "budget" if MONEY.search(rest) else None)
+    if re.match(r"(?:called|named) ", rest) and CAPITAL.search(rest):
+        return fact(said, "plan", f"{slug(said.subject)}.name")
+    if re.match(r"(?:cancelled|canceled|fully booked|confirmed|vegetarian|closed on)\b", rest):
+        return fact(said, "plan")
+    opens = re.match(
+        r"(?:now |still |only |booked |scheduled |planned |fixed |set |due |open |reserved |taking place )?"
+        r"(?:on|at|in|for|from|between|before|after|until|by|under|over|around|about|no later|no more|"
+        r"tomorrow|next)\b",
+        rest,
+    )
+    exact = DATE.search(rest) or TIME.search(rest) or MONEY.search(rest)
+    place = re.match(rf"(?:now |booked )?(?:at|in) (?:the )?{NAME}", rest)
+    if (opens and exact) or place or (MONEY.search(rest) and len(rest) < 40):
+        return fact(said, "constraint" if LIMIT.search(rest) else "plan", dated_slot(said))
+    return None
+
+
+def having(said: Statement) -> Found | None:
+    """What somebody has: family, pets, things, illnesses, appointments."""
+    if said.verb != "have" or said.kind not in ("have", "present", "modal", "used"):
+        return None
+    rest = said.rest
+    named = re.match(
+        rf"(?:a|an|one) (?:[\w-]{{2,15}} ){{0,2}}?({RELATION}),? (?:named|called|whose name is) ({NAME})", rest
+    )
+    if named and not said.negated:
+        whose = "the user's" if said.subject == USER else f"{said.subject}'s"
+        return Found(f"{named[2]} is {whose} {named[1]}", "relationship")
+    if said.said.startswith("had"):
+        known = re.match(
+            r"(?:an? |my )(?:baby|surgery|accident|operation|interview|stroke|heart attack|appointment)\b", rest
+        )
+        return fact(said, "other") if known else None
+    if ILLNESS.match(rest):
+        return fact(said, "health")
+    if re.match(
+        r"(?:a |an |no |\d+ |one |two |three |four |five |many |several |any ){1}(?:[\w-]{2,15} ){0,2}?"
+        + RELATION
+        + r"s?\b",
+        rest,
+    ):
+        return fact(said, "relationship")
+    if re.match(
+        r"an? (?:[\w-]{2,20} ){0,2}?(?:appointment|interview|meeting|exam|flight|deadline|reservation|date|"
+        r"shift|test|surgery|class)\b",
+        rest,
+    ):
+        return fact(said, "plan")
+    if re.match(r"to ", rest):
+        return fact(said, "constraint") if not FILLER_AIM.match(rest) and concrete(rest) else None
+    if re.match(r"(?:an? |two |three |\d+ )", rest) and not VAGUE.match(rest) and said.kind != "used":
+        abstract = re.match(
+            r"an? (?:[\w-]{2,20} ){0,2}?(?:day|weekend|mood|plan|hard|difficult|different|deeper|better|"
+            r"sense|goal)\b",
+            rest,
+        )
+        return None if abstract else fact(said, "personal")
+    return None
+
+
+def tasting(said: Statement) -> Found | None:
+    """Likes and dislikes."""
+    if said.verb == "stand" and said.negated:
+        return fact(said, "preference")
+    if said.verb in TASTES and said.kind in ("present", "perfect", "gerund", "used", "past"):
+        if said.kind == "past" and not concrete(said.rest):
+            return None
+        if said.verb == "like" and re.match(r"to (?:chat|talk|ask|know|share|tell|say|discuss|thank)\b", said.rest):
+            return None
+        return fact(said, "preference")
+    return None
+
+
+def living(said: Statement) -> Found | None:
+    """Where somebody lives and what they work as."""
+    if said.verb == "live" and said.kind in ("present", "gerund", "perfect", "used"):
+        place = re.match(r"(?:in|at|on|near|with|alone|by)\b", said.rest)
+        current = said.kind in ("present", "gerund") and re.match(r"(?:in|at|near)\b", said.rest)
+        return fact(said, "personal", slot_of(said, "home") if current else None) if place else None
+    if said.verb == "move" and said.kind in ("past", "perfect") and said.rest:
+        if not re.match(r"(?:to|into|from|back to|here from|in with)\b", said.rest):
+            return None
+        if _is_thing(said):
+            dated = DATE.search(said.rest) or TIME.search(said.rest)
+            return _arrangement(replace(said, rest=f"moved {said.rest}")) if dated else None
+        return fact(said, "personal", slot_of(said, "home") if re.match(r"(?:to|into|back to)\b", said.rest) else None)
+    if said.verb in ("come", "grow") and re.match(r"(?:originally )?(?:from|up in)\b", said.rest):
+        return fact(said, "personal", slot_of(said, "origin"))
+    if said.verb in ("work", "study", "teach") and said.kind in ("present", "gerund", "used", "past"):
+        if not said.rest or re.match(r"(?:hard|well|on (?:it|this|that)|out)\b", said.rest):
+            return None
+        key = {"as": "job", "at": "employer", "for": "employer"}.get(said.rest.split(" ")[0])
+        holds = key is not None and said.kind == "present" and said.verb == "work"
+        return fact(said, "work", slot_of(said, str(key)) if holds else None)
+    return None
+
+
+def aiming(said: Statement) -> Found | None:
+    """Plans, wishes and decisions."""
+    rest = said.rest
+    if said.kind == "gerund" and said.verb == "go" and re.match(r"to [a-z]", rest):
+        return None if FILLER_AIM.match(rest) else fact(said, "plan")
+    if said.verb not in AIMS or said.kind not in ("present", "gerund", "perfect", "past"):
+        return None
+    if said.kind == "past" and said.verb != "decide":
+        return None
+    if re.match(r"to\b", rest):
+        decided = said.verb == "decide" and not re.match(r"to (?:chat|talk|ask|share|tell|say)\b", rest)
+        return fact(said, "plan") if decided or not FILLER_AIM.match(rest) else None
+    if said.verb == "plan" and re.match(r"(?:a|an|on|my|for|the) ", rest):
+        return fact(said, "plan") if not VAGUE.match(rest) else None
+    if said.verb == "need" and NUMBER.search(rest):
+        return fact(said, "constraint")
+    if said.verb == "want" and re.match(r"(?:a|an|the) ", rest) and said.subject != USER:
+        return fact(said, "preference")
+    return None
+
+
+def doing(said: Statement) -> Found | None:
+    """Habits, what is under way, what was done."""
+    if _is_thing(said) or (
+        said.subject.startswith(f"{USER}'s ") and not re.search(rf"{RELATION}$|group$", said.subject)
+    ):
+        timed = said.verb in ("cost", "start", "begin", "open", "close", "take", "leave", "arrive")
+        exact = NUMBER.search(said.rest) or TIME.search(said.rest)
+        attribute = "price" if said.verb == "cost" else "time"
+        return fact(said, "plan", f"{slug(said.subject)}.{attribute}") if timed and exact else None
+    if not said.rest and said.verb in ALONE and said.kind in ("present", "used") and said.subject == USER:
+        return Found(said.text(), "other", None, said.negated)
+    if said.kind == "gerund" and said.verb == "feel":
+        return fact(said, "health") if FEELING.match(said.rest) else None
+    judge = _BY_KIND.get(said.kind)
+    if judge is None or not said.rest or VAGUE.match(said.rest):
+        return None
+    category = judge(said)
+    return fact(said, category) if category else None
+
+
+def _is_thing(said: Statement) -> bool:
+    """Whether the subject is something such as "The dinner", not the user or what is theirs."""
+    return said.subject.startswith("The ") and not said.subject.startswith(USER)
+
+
+def _able(said: Statement) -> str | None:
+    """The category of what somebody can, must or will do; None when it is no fact."""
+    verb = said.verb
+    if said.negated and verb in ("eat", "drink", "have"):
+        return "health"
+    if said.negated and verb in ("come", "attend", "swim", "drive", "walk"):
+        return "constraint"
+    if said.said.startswith("must") and verb in HABITS | EVENTS | DOINGS | {"be", "have"} and concrete(said.rest):
+        return "constraint"
+    if said.said.startswith("will") and verb in EVENTS | DOINGS | HABITS and concrete(said.rest):
+        return "plan"
+    if said.said.startswith("can ") and said.subject not in (USER, GROUP) and verb in DOINGS | HABITS:
+        return "plan"
+    return None
+
+
+def _habitual(said: Statement) -> str | None:
+    """The category of a habit; None when it is no fact."""
+    verb = said.verb
+    if verb == "suffer" or (said.negated and verb in ("eat", "drink", "smoke")):
+        return "health"
+    if verb == "take" and not _TAKEN.search(said.rest):
+        return None
+    if verb in ("own", "rent", "drive", "speak", "raise"):
+        return "personal"
+    if verb in DOINGS:
+        return "other" if said.subject not in (USER, GROUP) else None
+    return "preference" if verb in HABITS else None
+
+
+def _former(said: Statement) -> str | None:
+    """The category of what somebody used to do; None when it is no fact."""
+    return "other" if said.verb in HABITS | TASTES else None
+
+
+def _underway(said: Statement) -> str | None:
+    """The category of what somebody is doing; None when it is no fact."""
+    verb, rest = said.verb, said.rest
+    if goal := re.match(r"(?:for|to|of|about) (.+)", rest):
+        if verb in ("look", "think"):
+            return "plan" if not VAGUE.match(goal[1]) and not FILLER_AIM.match(rest) else None
+    elif verb in ("look", "think"):
+        return None
+    if verb == "try":
+        return None if FILLER_AIM.match(rest) else "plan"
+    if verb == "go":
+        return "plan" if concrete(rest) else None
+    if verb == "work":
+        return "work"
+    if verb not in UNDERWAY:
+        return None
+    return "plan" if verb in DOINGS | {"prepare", "consider", "visit"} else "other"
+
+
+def _done(said: Statement) -> str | None:
+    """The category of what somebody did; None when it is no fact."""
+    verb, rest = said.verb, said.rest
+    if verb not in EVENTS or said.negated:
+        return None
+    idiom = (
+        (verb == "run" and rest.startswith(("out", "into")))
+        or (verb == "learn" and _LEARNED_NOTHING.match(rest))
+        or (verb in _LIGHT_VERBS and _LIGHT_OBJECT.match(rest))
+    )
+    return None if idiom else "other"
+
+
+_TAKEN = re.compile(r"\b(?:mg|medication|pills?|insulin|lessons?|classes|a course|the bus|the train|vitamins?)\b")
+_LEARNED_NOTHING = re.compile(r"(?:about (?:it|this|that|the meaning)|how|so much|much|from|a lot|many|useful)\b")
+_LIGHT_VERBS = frozenset(["get", "make", "try", "see", "come", "leave", "begin", "start"])
+_LIGHT_OBJECT = re.compile(
+    r"(?:it|them|that|this|to|a (?:bit|lot|little)|lost|up|out|back|sure|me|the feeling|the idea|used|some|very|so)\b"
+)
+"""After a light verb these make an idiom ("got lost"), which names nothing that was done."""
+_BY_KIND: dict[str, Callable[[Statement], str | None]] = {
+    "modal": _able,
+    "present": _habitual,
+    "used": _former,
+    "gerund": _underway,
+    "past": _done,
+    "perfect": _done,
+}

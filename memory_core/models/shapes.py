@@ -1,0 +1,74 @@
+"""Facts in clauses of a fixed shape: "keep it under 300 euros", "call me Sam", "my sister Ana". Pure."""
+
+import re
+from collections.abc import Iterator
+
+from memory_core.models.grammar import NAME, NOT_NAMES, RELATION, strip_lead_in
+from memory_core.models.vocabulary import MONEY
+from memory_core.models.wording import Found, clean, in_third_person
+
+_BUDGET = re.compile(
+    r"(?:please )?(?:let's |we (?:have to|need to|must|should) |I (?:have to|need to|must|"
+    r"want to) )?(?:try to )?(?:keep|stay|remain)"
+    r"(?: (?:it|this|that|everything|all|costs?|the (?:total|cost|costs|price|budget|bill|whole thing|"
+    r"whole dinner)))?"
+    r"(?: all)? (?P<limit>(?:strictly |well )?(?:under|below|within|at most|to at most|at|to) .{1,80})",
+    re.IGNORECASE,
+)
+_SPEND = re.compile(
+    r"(?:I|we) (?:can't|cannot|can|must|want to|will|may)(?: only| not| never)? (?:spend|pay|"
+    r"afford) (?P<limit>(?:at most|no more than|"
+    r"not more than|more than|up to|only|a maximum of|around|about|less than|under)? ?.{1,60})",
+    re.IGNORECASE,
+)
+_ASKED = "answer|reply|respond|use|ask|include|write|speak|book|send|show|tell|give|mention|assume|suggest|add|call|say"
+"""What an assistant is asked to do always or never."""
+_STANDING = re.compile(rf"(?:please )?(?P<what>(?:always|never) (?:{_ASKED}) .{{3,150}})", re.IGNORECASE)
+_CALL_ME = re.compile(
+    rf"(?:[Pp]lease |[Jj]ust |[Yy]ou can )?[Cc]all me (?P<name>{NAME})$|[Mm]y friends call me (?P<name2>{NAME})$"
+)
+_HAVE_RELATIVE = re.compile(
+    rf"[Ii](?:'ve got| have)\b.{{0,80}}?\b(?P<what>{RELATION}),? (?:named|called) (?P<name>{NAME})\b"
+)
+_MY_RELATIVE = re.compile(rf"\b[Mm]y (?P<what>{RELATION}),? (?P<name>{NAME})(?! {NAME}'s)\b")
+_THEIR_RELATIVE = re.compile(rf"\b(?P<whose>{NAME})'s (?P<what>{RELATION}),? (?P<name>{NAME})\b")
+
+
+def relatives(clause: str) -> Iterator[Found]:
+    """ "my sister Ana" and "Ana's brother Rui", wherever they stand."""
+    for match in [*_MY_RELATIVE.finditer(clause), *_HAVE_RELATIVE.finditer(strip_lead_in(clause)[:200])]:
+        if match["name"].lower() not in NOT_NAMES:
+            yield Found(f"{match['name']} is the user's {match['what'].lower()}", "relationship")
+    for match in _THEIR_RELATIVE.finditer(clause):
+        if not {match["name"].lower(), match["whose"].lower()} & NOT_NAMES:
+            yield Found(f"{match['name']} is {match['whose']}'s {match['what'].lower()}", "relationship")
+
+
+def budget(clause: str) -> Found | None:
+    for pattern in (_BUDGET, _SPEND):
+        match = pattern.match(clause)
+        if match and MONEY.search(match["limit"]):
+            limit = clean(match["limit"])
+            if limit is None:
+                return None
+            if re.search(
+                r"\b(?:not|never|can't|cannot)\b", clause[: match.start("limit")]
+            ) and limit.lower().startswith("more than"):
+                limit = f"at most{limit[9:]}"
+            return Found(f"The budget is {limit.removeprefix('within ').removeprefix('to ')}", "constraint", "budget")
+    return None
+
+
+def standing(clause: str) -> Found | None:
+    """ "Always answer in English": a wish for every reply."""
+    match = _STANDING.fullmatch(clause)
+    text = in_third_person(match["what"]) if match else None
+    return Found(f"The user asks: {text[0].lower()}{text[1:]}", "constraint") if text else None
+
+
+def called(clause: str) -> Found | None:
+    match = _CALL_ME.match(clause)
+    name = (match["name"] or match["name2"]) if match else None
+    return (
+        Found(f"The user's name is {name}", "personal", "user.name") if name and name.lower() not in NOT_NAMES else None
+    )

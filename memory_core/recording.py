@@ -1,0 +1,56 @@
+"""A recorded conversation that is played into a session.
+
+It is kept with the session's words. How far it has been played shows in the session itself: the
+messages put from it carry ids made from the recording and their place in it, so that no step can
+be played twice.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, func, select
+
+from memory_core.messages import ChatMessage, MessageRole
+from memory_core.store.tables import message_table
+from memory_core.store.writing import SessionState, contents
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """The recorded messages, and how many of them the session has."""
+
+    key: str
+    messages: tuple[ChatMessage, ...]
+    played: int
+
+    @property
+    def next_turn(self) -> tuple[ChatMessage, ...]:
+        """What the next step puts: a message, and all that follows until the next user message."""
+        rest = self.messages[self.played :]
+        for index, message in enumerate(rest):
+            if index and message.role is MessageRole.USER:
+                return rest[:index]
+        return rest
+
+    def message_id(self, index: int) -> str:
+        """The id under which the message at `index` is put."""
+        return f"{self.key[:16]}-{index}"
+
+
+def encode(messages: Sequence[ChatMessage]) -> str:
+    """Messages as one text for the content store."""
+    return json.dumps([message.to_json() for message in messages], ensure_ascii=False)
+
+
+def read(connection: Connection, session: SessionState) -> Recording | None:
+    """The session's recording, if it has one."""
+    if session.recording is None:
+        return None
+    text = contents(connection, session.scope, [session.recording]).get(session.recording)
+    if text is None:
+        return None
+    messages = tuple(ChatMessage.from_json(item) for item in json.loads(text))
+    m = message_table.c
+    ids = select(func.count()).where(m.session_id == session.id, m.id.like(f"{session.recording[:16]}-%"))
+    return Recording(session.recording, messages, int(connection.execute(ids).scalar_one()))

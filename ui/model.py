@@ -1,0 +1,77 @@
+"""Which chat model answers in this browser, and which extractor learns.
+
+In order: what was pasted in the sidebar (this browser session only), Streamlit's secrets, the
+environment (`OPENAI_...`), the offline responder.
+"""
+
+from dataclasses import dataclass
+
+import streamlit as st
+
+from memory_core import Services
+from memory_core.models.base import ChatModel
+from memory_core.models.offline import OfflineResponder
+from memory_core.models.openai_client import DEFAULT_MODEL, OpenAIChat
+from ui.services import engine
+
+KEY, ADDRESS, NAME = "model__key", "model__address", "model__name"
+"""Where the sidebar's fields live; only in this browser session, never in the URL or the database."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The model in use and where the choice came from."""
+
+    model: ChatModel
+    source: str
+    pasted: bool = False
+    """Entered in this browser: nothing may use it without this browser."""
+
+    @property
+    def offline(self) -> bool:
+        return self.model.offline
+
+
+def chosen_model() -> Chosen:
+    """The model of this browser session. Raises `ConfigError` when its address is impossible."""
+    key = str(st.session_state.get(KEY) or "").strip()
+    address = str(st.session_state.get(ADDRESS) or "").strip()
+    name = str(st.session_state.get(NAME) or "").strip()
+    if key or address:
+        return Chosen(_client(key, address, name), "entered here, for this browser session", pasted=True)
+    secrets = _secrets()
+    if secrets.get("OPENAI_API_KEY") or secrets.get("OPENAI_BASE_URL"):
+        client = _client(
+            secrets.get("OPENAI_API_KEY", ""), secrets.get("OPENAI_BASE_URL", ""), secrets.get("OPENAI_MODEL", "")
+        )
+        return Chosen(client, "from Streamlit's secrets")
+    found = OpenAIChat.from_environment()
+    if found is not None:
+        return Chosen(found, "from the environment")
+    return Chosen(OfflineResponder(), "no key is set")
+
+
+def services_for(chosen: Chosen) -> Services:
+    """The server's services, learning with the chosen model."""
+    if chosen.offline:
+        return engine().services
+    from memory_core.models.extraction import ModelExtractor
+
+    return engine().services.with_extractor(ModelExtractor(chosen.model))
+
+
+def _client(key: str, address: str, name: str) -> OpenAIChat:
+    return OpenAIChat(name or DEFAULT_MODEL, api_key=key or None, base_url=address or None)
+
+
+def _secrets() -> dict[str, str]:
+    """The three names we look for; empty where there is no secrets file."""
+    from streamlit.errors import StreamlitSecretNotFoundError
+
+    try:
+        return {name: str(st.secrets[name]) for name in _SECRETS if name in st.secrets}
+    except StreamlitSecretNotFoundError:
+        return {}
+
+
+_SECRETS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL")

@@ -1,0 +1,147 @@
+"""The settings drawer: what can be changed in place, and what the change would do to the next prompt."""
+
+from typing import Any
+
+import streamlit as st
+
+from memory_core import Context, Memory, MemoryInspectorError, lint
+from ui import state
+from ui.services import engine
+from ui.text import plain, tokens
+
+_ORDERS = {"largest_first": "Largest priority number", "smallest_first": "Smallest priority number"}
+_COUNTING = {"content": "Content", "billed": "Billed", "reference": "As LlamaIndex does"}
+_INSERT = {"system": "System message", "user": "User message"}
+
+
+@st.dialog("Settings", width=440, position="right", icon=":material/tune:")
+def settings_dialog(session_id: str) -> None:
+    """Change limits, counting and priorities of a session; applied from the next turn."""
+    memory = engine().open(session_id)
+    config = memory.config
+    limit = st.number_input(
+        "Token limit",
+        min_value=1,
+        value=config.token_limit,
+        step=100,
+        help="`token_limit`: queue and blocks together must fit in this many tokens.",
+    )
+    share = st.number_input(
+        "History share, %",
+        min_value=1,
+        max_value=100,
+        value=round(config.chat_history_token_ratio * 100),
+        help="`chat_history_token_ratio`: when the queue grows above this share of the limit, the oldest leave.",
+    )
+    flush_size = st.number_input(
+        "Flush size",
+        min_value=1,
+        max_value=int(limit),
+        value=min(config.flush_size, int(limit)),
+        help="`token_flush_size`: a flush moves at least this many tokens.",
+    )
+    insert = st.segmented_control(
+        "Insert memory into",
+        list(_INSERT),
+        default=str(config.insert_method),
+        format_func=lambda value: _INSERT[value],
+        required=True,
+        help="`insert_method`",
+    )
+    order = st.selectbox(
+        "Cut first",
+        list(_ORDERS),
+        index=list(_ORDERS).index(config.truncation_order),
+        format_func=lambda value: _ORDERS[value],
+        help="`truncation_order`: which priority is cut first. 0 is never cut.",
+    )
+    counting = st.segmented_control(
+        "Count with",
+        list(_COUNTING),
+        default=config.accounting,
+        format_func=lambda value: _COUNTING[value],
+        required=True,
+        help="`accounting`: billed adds markup and what an endpoint adds per message.",
+    )
+    priorities = _priorities(memory)
+    changes = {
+        "token_limit": int(limit),
+        "chat_history_token_ratio": share / 100,
+        "token_flush_size": int(flush_size),
+        "insert_method": insert,
+        "truncation_order": order,
+        "accounting": counting,
+    }
+    if int(flush_size) == config.flush_size and config.token_flush_size is None and limit == config.token_limit:
+        del changes["token_flush_size"]  # untouched: it goes on following the limit
+    if share == round(config.chat_history_token_ratio * 100):
+        changes["chat_history_token_ratio"] = config.chat_history_token_ratio
+    _effect(memory, changes, priorities)
+    st.button(
+        "Apply from the next turn",
+        type="primary",
+        on_click=_apply,
+        args=(session_id, changes, priorities),
+        width="stretch",
+    )
+
+
+def _priorities(memory: Memory) -> dict[str, int]:
+    """One number a block, two in a row."""
+    chosen = {}
+    if memory.blocks:
+        st.markdown("**Priorities** :small[:gray[0 is never cut]]")
+    columns = st.columns(2)
+    for index, attached in enumerate(memory.blocks):
+        chosen[attached.name] = int(
+            columns[index % 2].number_input(
+                plain(attached.name),
+                min_value=0,
+                value=int(attached.record.settings["priority"]),
+                key=f"settings__priority_{attached.name}",
+            )
+        )
+    return chosen
+
+
+def _effect(memory: Memory, changes: dict[str, Any], priorities: dict[str, int]) -> None:
+    """The next prompt now and with the changes, in one line."""
+    st.markdown("**Effect on the next prompt**")
+    try:
+        before = memory.build_context(record=False)
+        blocks = {name: {"priority": priority} for name, priority in priorities.items()}
+        after = memory.preview(changes, blocks=blocks)
+        config = memory.config.changed(**changes)
+    except MemoryInspectorError as error:
+        st.error(plain(str(error)))
+        return
+    queue = memory.status().queue_tokens
+    st.markdown(
+        f"sent {_change(before.plan.total, after.plan.total)} · cut {_change(_cut(before), _cut(after))}  \n"
+        f"queue {tokens(queue)}, flushed above "
+        f"{_change(int(memory.config.history_budget), int(config.history_budget))}"
+    )
+    if queue > config.history_budget:
+        st.markdown(
+            f":small[The next message flushes the queue: it is {tokens(queue - int(config.history_budget))} above.]"
+        )
+    for warning in lint(config):
+        st.warning(plain(warning), icon=":material/warning:")
+
+
+def _apply(session_id: str, changes: dict[str, Any], priorities: dict[str, int]) -> None:
+    try:
+        memory = engine().open(session_id)
+        memory.configure(**changes)
+        for name, priority in priorities.items():
+            memory.configure_block(name, priority=priority)
+    except MemoryInspectorError as error:
+        state.say("error", f"Nothing more was changed. {error}")
+
+
+def _cut(context: Context) -> int:
+    return sum(cut.tokens for cut in context.plan.cuts)
+
+
+def _change(before: int, after: int) -> str:
+    return tokens(before) if before == after else f"{tokens(before)} → **{tokens(after)}**"

@@ -1,0 +1,65 @@
+"""What one browser tab remembers between runs: ids and small values, nothing else."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import streamlit as st
+
+SESSION = "session"
+"""Widget and URL parameter of the selected session."""
+
+_NOTICE = "notice"
+_STORY = "story_turn"
+_EARLIER = "chat_earlier"
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something to say once, on the next drawing."""
+
+    kind: Literal["error", "warning", "info"]
+    text: str
+
+
+def say(kind: Literal["error", "warning", "info"], text: str) -> None:
+    """Have a sentence shown on the next drawing. For callbacks."""
+    st.session_state[_NOTICE] = Notice(kind, text)
+
+
+def take_notice() -> Notice | None:
+    """The sentence to show, once."""
+    notice: Notice | None = st.session_state.pop(_NOTICE, None)
+    return notice
+
+
+def story_turn(session_id: str) -> int | None:
+    """The turn whose story was asked for; None for the latest."""
+    chosen: tuple[str, int] | None = st.session_state.get(_STORY)
+    return chosen[1] if chosen and chosen[0] == session_id else None
+
+
+def show_story(session_id: str, turn: int | None) -> None:
+    """Show one turn's story, or the latest again."""
+    st.session_state[_STORY] = None if turn is None else (session_id, turn)
+
+
+def earlier_messages() -> int:
+    """How many more messages than usual are drawn."""
+    return int(st.session_state.get(_EARLIER, 0))
+
+
+def show_earlier(more: int) -> None:
+    st.session_state[_EARLIER] = more
+
+
+def selected_session() -> str | None:
+    """The id in the session picker."""
+    value: str | None = st.session_state.get(SESSION)
+    return value
+
+
+def select_session(session_id: str | None) -> None:
+    """Choose another session. For callbacks, before the picker is drawn."""
+    st.session_state[SESSION] = session_id
+    show_story("", None)
+    show_earlier(0)

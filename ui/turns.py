@@ -1,0 +1,136 @@
+"""Chat turns as background work: a message and its reply, or a step of a recorded conversation.
+
+No Streamlit: pages only follow. Every write carries an id made from the turn, so that doing a turn
+again after a crash adds nothing that is there already.
+"""
+
+import time
+from dataclasses import dataclass
+
+from memory_core import ChatMessage, Memory, MessageRole, ModelError
+from memory_core.events import ModelCalled, ReplyEnded, ReplyStarted
+from memory_core.models.base import ChatModel
+from ui.jobs import Job
+
+STEP_SECONDS = 0.3
+"""Pause between the engine's steps while a recording plays at 1 ×, so that each can be seen."""
+
+TURN_SECONDS = 2.0
+"""From one turn to the next while a recording plays at 1 ×."""
+
+
+def send(job: Job, memory: Memory, model: ChatModel, turn_id: str, text: str) -> None:
+    """Store a user message, then have it answered."""
+    job.add_progress("Storing your message")
+    memory.put(ChatMessage(role="user", content=text), message_id=f"{turn_id}-user")
+    answer(job, memory, model, turn_id)
+
+
+def answer(job: Job, memory: Memory, model: ChatModel, turn_id: str) -> None:
+    """Have the latest message answered; what the model says comes through the job as it comes.
+
+    Stopped, the reply so far is kept. Failed, nothing of it is.
+
+    Raises:
+        ModelError: the model failed; the message stays and can be answered again.
+    """
+    newest = memory.messages(last=1)
+    memory.record(ReplyStarted(reply=turn_id, seq=newest[-1].seq if newest else 0, model=model.name))
+    job.add_progress("Reading memory")
+    try:
+        context = memory.build_context()
+        job.add_progress("Waiting for the model")
+        reply, stopped = _stream(job, memory, model, context.messages)
+    except ModelError as error:
+        memory.record(ReplyEnded(reply=turn_id, outcome="failed", error=str(error)))
+        raise
+    if reply.strip():
+        job.add_progress("Storing the reply")
+        memory.put(ChatMessage(role="assistant", content=reply), message_id=f"{turn_id}-reply")
+    memory.record(ReplyEnded(reply=turn_id, outcome="stopped" if stopped else "done"))
+
+
+def _stream(job: Job, memory: Memory, model: ChatModel, messages: tuple[ChatMessage, ...]) -> tuple[str, bool]:
+    started = time.monotonic()
+    stream = model.stream(messages)
+    pieces: list[str] = []
+    try:
+        for piece in stream:
+            if job.cancel.is_set():
+                break
+            pieces.append(piece)
+            job.add_text(piece)
+    finally:
+        stream.close()
+    call, seconds = stream.call, round(time.monotonic() - started, 3)
+    memory.record(
+        ModelCalled(
+            purpose="reply",
+            model=model.name,
+            input_tokens=call.input_tokens if call else None,
+            output_tokens=call.output_tokens if call else None,
+            seconds=seconds,
+            cost=call.cost if call else None,
+        )
+    )
+    return "".join(pieces), job.cancel.is_set()
+
+
+def play(job: Job, memory: Memory, *, turns: int | None, pace: float = 1.0) -> None:
+    """Play a recording on, `turns` turns of it or (None) to its end, until asked to pause.
+
+    `pace` 1 is the speed for watching, 2 twice as fast, 0 no pauses at all.
+    """
+    played = 0
+    while turns is None or played < turns:
+        recording = memory.recording()
+        if recording is None or not recording.next_turn or job.cancel.is_set():
+            return
+        started = time.monotonic()
+        job.add_progress(f"Playing message {recording.played + 1} of {len(recording.messages)}")
+        for offset, message in enumerate(recording.next_turn):
+            if message.role is MessageRole.ASSISTANT and offset:
+                previous = recording.next_turn[offset - 1].role
+                if previous is MessageRole.USER:
+                    _pause(job, STEP_SECONDS, pace)
+                    memory.build_context()
+                    job.add_progress("The prompt was built")
+                    _pause(job, STEP_SECONDS, pace)
+            memory.put(message, message_id=recording.message_id(recording.played + offset))
+            job.add_progress("A message was stored")
+        played += 1
+        if turns is None or played < turns:
+            _pause(job, max(0.0, TURN_SECONDS - pace * (time.monotonic() - started)), pace)
+
+
+def _pause(job: Job, seconds: float, pace: float) -> None:
+    if pace > 0:
+        job.cancel.wait(seconds / pace)
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """A reply that was begun and not finished."""
+
+    reply: str
+    reason: str
+    """`interrupted` (the process ended), or the sentence of what failed."""
+
+
+def unanswered(memory: Memory, *, running: bool) -> Unanswered | None:
+    """The newest message's reply, if it was begun and there is none; None while one is being made."""
+    if running:
+        return None
+    events = memory.events(kinds=("reply_started", "reply_ended"), limit=2, newest_first=True)
+    if not events:
+        return None
+    newest = events[0].event
+    last = memory.messages(last=1)
+    answered = bool(last) and last[-1].message.role is MessageRole.ASSISTANT
+    if answered:
+        return None
+    if isinstance(newest, ReplyStarted):
+        return Unanswered(newest.reply, "interrupted")
+    if isinstance(newest, ReplyEnded) and newest.outcome == "failed":
+        return Unanswered(newest.reply, newest.error or "The reply failed.")
+    return None
