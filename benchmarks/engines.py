@@ -86,7 +86,7 @@ class Reference:
         self, folder: Path, session: str, *, runner: asyncio.Runner, static: str | None = None, **config: Any
     ) -> None:
         self.file = folder / "reference.db"
-        self._run = runner.run
+        self._run = runner.get_loop().run_until_complete
         self._session = session
         self._config = config
         self._static = static

@@ -178,7 +178,7 @@ class ChatMessage(BaseModel):
         """One canonical JSON text: equal messages give equal text (see `content_hash`).
 
         Raises:
-            MessageError: `additional_kwargs` holds something JSON cannot carry.
+            MessageError: `additional_kwargs` holds something JSON cannot carry, or a text half a character.
         """
         data: dict[str, Any] = {
             "role": str(self.role),
@@ -187,7 +187,14 @@ class ChatMessage(BaseModel):
         if self.additional_kwargs:
             data["kwargs"] = self.additional_kwargs
         try:
-            return json.dumps(data, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+            text = json.dumps(data, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+            text.encode()
+            return text
+        except UnicodeEncodeError as error:
+            raise MessageError(
+                f"a text holds half a character ({error.object[error.start : error.end]!r}), which cannot be stored: "
+                "it was probably cut in the middle of an emoji"
+            ) from error
         except (TypeError, ValueError) as error:
             raise MessageError(
                 f"additional_kwargs cannot be stored as JSON ({error}): keep to text, numbers, "

@@ -36,6 +36,7 @@ What to watch
 - Prices are in euros and for the whole party, unless Sam says otherwise.
 - Times are local. Always give the day and the time together.
 - Drafts for other people hold only what those people need.
+- Spell every name the way Sam spells it, and sign drafts with Sam's name only.
 
 What to leave alone
 - A booking is a draft until Sam sends it. Never say before then that it is booked.

@@ -28,7 +28,7 @@ _CLAUSE = re.compile(
     r"|,? (?:and|but|so|because|yet) (?:then |also |now )?"
     rf"(?=(?:I|I'm|I've|my|we|we're|we've|he|she|it|he's|she's|it's|they|they're|the|{_NAME_START} (?:is|"
     rf"has|likes|loves|hates))\b)"
-    r"|, (?=(?:I|I'm|I've|my|we|we're|we've)\b)"
+    rf"|, (?=(?:(?:I|I'm|I've|my|we|we're|we've)|{_NAME_START} (?:is|has|likes|loves|hates))\b)"
 )
 _ASKED = re.compile(
     r", (?:and |but |so )?(?=(?:do|does|did|can|could|would|will|are|is|have|has|should|what|which|how|"

@@ -13,6 +13,9 @@ from memory_core.text import similarity, stems
 DUPLICATE = 0.85
 """From this likeness on (`memory_core.text.similarity`) two wordings count as one fact."""
 
+DUPLICATE_IN_SLOT = 0.8
+"""The same for two facts in one slot: it holds one value, so a little less likeness tells as much."""
+
 CONDENSED_SHARE = 0.8
 """Condensing must leave at most this share of `max_facts`, so that it is not due again at once."""
 
@@ -78,7 +81,7 @@ def plan_additions(known: Sequence[KnownFact], found: Sequence[FoundFact]) -> Ad
     for index, new in enumerate(found):
         alike = [(similarity(fact.text, new.text), fact) for fact in known]
         score, nearest = max(alike, key=lambda pair: pair[0], default=(0.0, None))
-        if nearest is not None and score >= DUPLICATE:
+        if nearest is not None and score >= _duplicate_from(nearest, new):
             (held_back if nearest.rejected else confirm).append(Confirmation(index, nearest.id, score))
         elif any(similarity(found[other.index].text, new.text) >= DUPLICATE for other in add):
             repeated.append(index)
@@ -108,6 +111,10 @@ class CondensePlan:
     new: tuple[int, ...]
     """Indexes in the shorter list that stand for nothing known, or only for what others stand for."""
     refused: str | None = None
+
+
+def _duplicate_from(known: KnownFact, new: FoundFact) -> float:
+    return DUPLICATE_IN_SLOT if known.slot is not None and known.slot == new.slot else DUPLICATE
 
 
 def condense_target(max_facts: int) -> int:
