@@ -13,7 +13,7 @@ from typing import Any
 from memory_core.blocks.base import BaseMemoryBlock, Content, Item, Reading, stored_item
 from memory_core.errors import ContextOverflowError, MemoryInspectorError
 from memory_core.events import BlockFailed, ContextBuilt, Event, ranges
-from memory_core.messages import ChatMessage, MessageRole, TextPart, message_text
+from memory_core.messages import ChatMessage, MessageRole, TextPart, independent, message_text
 from memory_core.planning.context import ContextPlan, Part, Piece, Truncator, plan_context
 from memory_core.planning.rendering import (
     InsertMethod,
@@ -119,6 +119,7 @@ def build_context(
         when_over=config.when_over,
         truncators=layout.truncators(),
     )
+    failures |= layout.failures
     context, section = _laid_out(session, plan, layout, pinned, queue, failures)
     if record:
         _record(session, context, layout, failures, section)
@@ -140,6 +141,8 @@ class _Layout:
         self.read = read
         self.items = {item.ref: item for content in read.values() for item in content.items}
         self.keep = [words for content in read.values() for words in content.keep]
+        self.failures: dict[str, str] = {}
+        """Blocks whose own truncation failed: they are left out, each with a sentence why."""
         self._counter = session.counter
         self._accounting = session.config.accounting
         self._attached = {attached.name: attached for attached in session.blocks}
@@ -171,7 +174,11 @@ class _Layout:
 
     def _truncator(self, block: BaseMemoryBlock[Any], state: str | None, content: Content) -> Truncator:
         def shorten(part: Part, over: int) -> Part | None:
-            shorter = block.shorten(content, over, self.reading, state)
+            try:
+                shorter = block.shorten(content, over, self.reading, state)
+            except Exception as error:  # a custom block may raise anything; it is recorded and shown
+                self.failures[block.name] = _sentence(error)
+                return None
             self.items.update((item.ref, item) for item in shorter.items)
             self.keep += shorter.keep
             return replace(part, pieces=tuple(Piece(item.ref, self._size(item)) for item in shorter.items))
@@ -248,10 +255,14 @@ def _read(attached: Attached, reading: Reading) -> Content | str:
         if attached.block is None:
             return _last_recorded(attached, reading)
         return attached.block.read(reading, attached.state)
-    except MemoryInspectorError as error:
-        return str(error)
     except Exception as error:  # a custom block may raise anything; it is recorded and shown
-        return f"{type(error).__name__}: {error}"[:500]
+        return _sentence(error)
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, MemoryInspectorError):
+        return str(error)
+    return f"{type(error).__name__}: {error}"[:500]
 
 
 def _last_recorded(attached: Attached, reading: Reading) -> Content:
@@ -283,8 +294,10 @@ def _laid_out(
     names = layout.reading.names
     kept = {message.seq for message in plan.queue}
     rows = sorted([*pinned, *(row for row in queue if row.sized.seq in kept)], key=lambda row: row.sized.seq)
-    history = [row.message if row.plain else _own_copy(neutralise_message(row.message, names)) for row in rows]
-    changed = sum(row.message.parts is not message.parts for row, message in zip(rows, history, strict=True))
+    safe = [row.message if row.plain else neutralise_message(row.message, names) for row in rows]
+    changed = sum(row.message is not message for row, message in zip(rows, safe, strict=True))
+    # Stored messages are shared between contexts; what can be changed in one is not.
+    history = [message if row.plain else independent(message) for row, message in zip(rows, safe, strict=True)]
     sections, in_front = [], []
     for part in plan.granted:
         items = [layout.items[piece.ref] for piece in part.pieces]
@@ -316,13 +329,6 @@ def _laid_out(
         pinned_seqs=tuple(row.sized.seq for row in pinned),
     )
     return context, section_hash(memory) if memory else None
-
-
-def _own_copy(message: ChatMessage) -> ChatMessage:
-    """Messages are shared between contexts; the one thing in them that can be changed is not."""
-    if not message.additional_kwargs:
-        return message
-    return message.model_copy(update={"additional_kwargs": dict(message.additional_kwargs)})
 
 
 def _was_neutralised(item: Item) -> bool:

@@ -37,6 +37,7 @@ from memory_core.store.deliveries import (
     delivered_messages,
     holds,
     new_owner,
+    pending,
     pending_by_block,
     read_deliveries,
     release,
@@ -124,30 +125,53 @@ def backoff_seconds(attempts: int) -> float:
 
 def _serve_block(session: Session, attached: Attached, force: bool) -> Served:
     """Serve one block until nothing is due to it, or something fails."""
-    scope = scope_key(session, attached)
-    key, owner = f"{scope}/{attached.name}", new_owner()
+    name, scope = attached.name, scope_key(session, attached)
+    key, owner = f"{scope}/{name}", new_owner()
     done = 0
     try:
-        while _due_now(session, attached.name, force):
-            if not claim(session.database, key, owner, now=session.clock()):
-                if scope == session_scope(session.id):
-                    return Served(attached.name, "waiting", done)  # who has it serves what is due here too
-                time.sleep(TURN_SECONDS)  # another session of the user has it, and knows nothing of this one
-                continue
-            with _given_back(session, key, owner):
-                # Asked again under the lease: another process may have served it meanwhile.
-                while due := _due_now(session, attached.name, force):
-                    calls = _one_call(due, session.config.delivery_attempts)
-                    problem = _attempt(session, attached, calls, key, owner)
-                    if problem is not None:
-                        return _failed(session, attached, calls, key, owner, problem, done)
-                    done += len(calls)
-            # Then once more without it, for who came while it was taken and went away.
-        return _idle(session, attached.name, done)
+        while (waiting := _claimed(session, name, key, owner, force)) is None:
+            if scope == session_scope(session.id):
+                return Served(name, "waiting", done)  # who has it serves what is due here too
+            time.sleep(TURN_SECONDS)  # another session of the user has it, and knows nothing of this one
+        while _due(waiting, session.clock(), force):
+            calls = _one_call(waiting, session.config.delivery_attempts)
+            problem = _attempt(session, attached, calls, key, owner)
+            if problem is not None:
+                return _failed(session, attached, calls, key, owner, problem, done)
+            done += len(calls)
+            waiting = _released(session, name, key, owner, force)
+        return Served(name, "waiting", done, waiting[0].error) if waiting else Served(name, "done", done)
     except _LeaseLost:
-        return Served(attached.name, "waiting", done)
+        _give_back(session, key, owner)  # it may be ours still, and the deliveries gone
+        return Served(name, "waiting", done)
     except (StoreError, NotFoundError) as error:  # the database, or the whole session, is gone
-        return Served(attached.name, "failed", done, str(error))
+        _give_back(session, key, owner)
+        return Served(name, "failed", done, str(error))
+
+
+def _claimed(session: Session, block: str, key: str, owner: str, force: bool) -> list[Delivery] | None:
+    """What waits for a block, with the lease on it if anything is due; None while somebody else has that."""
+    with session.database.write() as connection:
+        waiting = pending(connection, session.id, block)
+        if _due(waiting, session.clock(), force) and not claim(
+            session.database, connection, key, owner, session.clock()
+        ):
+            return None
+        return waiting
+
+
+def _released(session: Session, block: str, key: str, owner: str, force: bool) -> list[Delivery]:
+    """What waits for a block; where nothing is due, the lease is released.
+
+    Both in one step: who put something and found the lease taken can rely on its being seen here.
+    """
+    with session.database.write() as connection:
+        if not holds(connection, key, owner):
+            raise _LeaseLost
+        waiting = pending(connection, session.id, block)
+        if not _due(waiting, session.clock(), force):
+            release(connection, key, owner)
+        return waiting
 
 
 def _attempt(session: Session, attached: Attached, due: list[Delivery], key: str, owner: str) -> Exception | None:
@@ -165,19 +189,6 @@ def _attempt(session: Session, attached: Attached, due: list[Delivery], key: str
     return conflict
 
 
-def _idle(session: Session, block: str, done: int) -> Served:
-    """Nothing is due now: all done, or the rest waits for its next attempt."""
-    with session.database.read() as connection:
-        waiting = pending_by_block(connection, session.id).get(block, [])
-    return Served(block, "waiting", done, waiting[0].error) if waiting else Served(block, "done", done)
-
-
-def _due_now(session: Session, block: str, force: bool) -> list[Delivery]:
-    with session.database.read() as connection:
-        waiting = pending_by_block(connection, session.id).get(block, [])
-    return waiting if _due(waiting, session.clock(), force) else []
-
-
 def _deliver(session: Session, attached: Attached, due: Sequence[Delivery], key: str, owner: str) -> None:
     """Let the block learn, and acknowledge in the transaction that stores what it learned."""
     assert attached.block is not None
@@ -188,7 +199,7 @@ def _deliver(session: Session, attached: Attached, due: Sequence[Delivery], key:
             for delivery in due
             for message in delivered_messages(connection, delivery, session.services.messages)
         ]
-        state = read_state(connection, session.id, attached.name)
+        state = read_state(connection, session.id, attached.name) or attached.initial
     batch = Batch(
         deliveries=tuple(delivery.id for delivery in due),
         messages=tuple(messages),
@@ -250,15 +261,13 @@ def _failed(
         events.insert(0, ModelCalled("extract", "", None, None, 0.0, None, attached.name, sentence))
     if parked:
         events.append(DeliveryParked(deliveries=ids, block=attached.name, attempts=attempts, error=sentence))
-    try:
-        with session.writing() as w:
-            if not holds(w.connection, key, owner):
-                return Served(attached.name, "waiting", done)
-            state = "parked" if parked else "pending"
-            set_state(w, ids, state, attempts=attempts, error=sentence, next_attempt_at=w.now + pause)
-            w.record(*events)
-    except (StoreError, NotFoundError) as gone:
-        return Served(attached.name, "failed", done, str(gone))
+    with session.writing() as w:
+        if not holds(w.connection, key, owner):
+            raise _LeaseLost
+        state = "parked" if parked else "pending"
+        set_state(w, ids, state, attempts=attempts, error=sentence, next_attempt_at=w.now + pause)
+        w.record(*events)
+        release(w.connection, key, owner)
     return Served(attached.name, "parked" if parked else "failed", done, sentence)
 
 
@@ -304,14 +313,10 @@ def _sentence(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"[:500]
 
 
-@contextmanager
-def _given_back(session: Session, key: str, owner: str) -> Iterator[None]:
-    """Release the lease afterwards if it is still ours; one that cannot be released expires."""
-    try:
-        yield
-    finally:
-        with suppress(StoreError), session.database.write() as connection:
-            release(connection, key, owner)
+def _give_back(session: Session, key: str, owner: str) -> None:
+    """Release the lease if it is still ours; one that cannot be released expires."""
+    with suppress(StoreError), session.database.write() as connection:
+        release(connection, key, owner)
 
 
 def _by_block(session: Session, ids: Sequence[int] | None, *, states: Sequence[str]) -> dict[str, list[int]]:

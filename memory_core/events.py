@@ -461,6 +461,8 @@ class BlockEdited(Event):
     settings: dict[str, Any] = field(default_factory=dict)
     ignored: str | None = None
     """Hash of a text that lost against this one."""
+    ignored_settings: dict[str, Any] = field(default_factory=dict)
+    """Settings that lost: stored ones against `settings`, or a constructor's against what is stored."""
 
 
 @dataclass(frozen=True)

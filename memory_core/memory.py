@@ -41,9 +41,9 @@ from memory_core.events import (
     expand,
     ranges,
 )
-from memory_core.messages import ChatMessage, MessageStatus
+from memory_core.messages import ChatMessage, MessageStatus, independent
 from memory_core.planning.flush import FlushPlan, Trigger, complete_turns, plan_flush
-from memory_core.planning.rendering import strip_memory
+from memory_core.planning.rendering import neutralise_message, strip_memory
 from memory_core.recording import Recording
 from memory_core.services import Services
 from memory_core.session import Attached, Session
@@ -80,7 +80,9 @@ class Receipt:
     """What one put did."""
 
     seqs: tuple[int, ...]
-    """Place in the session of each message, in the order given; an id put before keeps its place."""
+    """Place in the session of each message, in the order given; an id put before keeps its place.
+
+    A message that was only a memory section of this engine has none: it is not stored."""
     flushed: FlushPlan | None
     """What left the queue, if anything did."""
     served: dict[str, Served]
@@ -172,6 +174,7 @@ class Memory:
         Raises:
             ConfigError: a setting is impossible, two blocks have one name, or `chat_history` is
                 given for a session that has messages.
+            MessageError: one of `chat_history` is not a message, or cannot be stored.
             StoreError: the database cannot be reached.
         """
         given = {
@@ -194,10 +197,15 @@ class Memory:
             tokenizer_fn=tokenizer_fn,
             clock=clock,
         )
-        session.create_or_join(title=title, user_id=user_id, config=given, blocks=memory_blocks)
+        history = list(chat_history or ())
+        for message in history:
+            _as_text(message)  # before anything is stored
+        session.create_or_join(
+            title=title, user_id=user_id, config=given, blocks=memory_blocks, without_messages=bool(history)
+        )
         memory = cls(session)
-        if chat_history:
-            memory._start_with(chat_history)
+        if history:
+            memory.put_messages(history)
         return memory
 
     @classmethod
@@ -328,11 +336,13 @@ class Memory:
         prepared = self._prepared(messages, [uuid.uuid4().hex for _ in messages])
         with self._session.writing() as w:
             self._session.refresh(w)
-            prepared = [self._stripped(w.connection, new) for new in prepared]
+            prepared = self._stripped(w.connection, prepared)
             current = read_messages(w.connection, self.session_id, self.services.messages, status=MessageStatus.ACTIVE)
+            names = [attached.name for attached in self.blocks]
             same = 0
             for have, new in zip(current, prepared, strict=False):
-                if have.message.to_json() != new.json:
+                safe = neutralise_message(have.message, names)  # as a context showed it
+                if new.json not in (have.message.to_json(), safe.to_json()):
                     break
                 same += 1
             gone = current[same:]
@@ -341,7 +351,8 @@ class Memory:
                 tokens = sum(message.tokens.by(self.config.accounting) for message in gone)
                 w.record(QueueReplaced(removed=ranges(message.seq for message in gone), tokens=tokens))
             seqs = [message.seq for message in current[:same]]
-            seqs += add_messages(w, prepared[same:], counter=self._session.counter.id)
+            opening = all(message.pinned for message in current[:same])
+            seqs += add_messages(w, prepared[same:], counter=self._session.counter.id, opening=opening)
             plan = self._flush(w, "over_budget")
             self._queue_turns(w)
             queue_tokens = w.session.queue(self.config.accounting).tokens
@@ -407,7 +418,7 @@ class Memory:
 
     def get_all(self, status: MessageStatus | str | None = None) -> list[ChatMessage]:
         """Every message of the session in order, or those in the queue or the archive only."""
-        return [stored.message for stored in self.messages(status)]
+        return [independent(stored.message) for stored in self.messages(status)]
 
     def messages(
         self,
@@ -506,7 +517,7 @@ class Memory:
             old, new = before.model_dump(mode="json"), after.model_dump(mode="json")
             changed = {name: value for name, value in new.items() if old[name] != value}
             if changed:
-                w.session.config = after.model_dump_json(exclude_defaults=True)
+                w.session.config = json.dumps({**json.loads(w.session.config), **changed})
                 w.session.revision += 1
                 w.record(
                     ConfigurationChanged(before={name: old[name] for name in changed}, after=changed, source="app"),
@@ -582,6 +593,8 @@ class Memory:
                 raise ConfigError(f'the block "{name}" has no setting called {sorted(unknown)[0]!r}')
             after = {**before, **settings}
             _check_settings(attached, after)
+            if after.get("scope") == "user" and not self.user_id:
+                raise ConfigError(f'the block "{name}" would belong to the user: give the memory a user_id')
             changed = {key: value for key, value in after.items() if before[key] != value}
             if changed:
                 update_block(w, name, settings=after)
@@ -673,26 +686,28 @@ class Memory:
 
     def _prepared(self, messages: Sequence[ChatMessage], ids: Sequence[str]) -> list[NewMessage]:
         counter = self._session.counter
-        prepared = []
-        for id, message in zip(ids, messages, strict=True):
-            if not isinstance(message, ChatMessage):
-                raise MessageError(f"a message must be a ChatMessage, not {type(message).__name__}")
-            text = message.to_json()
-            prepared.append(NewMessage(id, message, text, counter.message(message)))
-        return prepared
+        return [
+            NewMessage(id, message, _as_text(message), counter.message(message))
+            for id, message in zip(ids, messages, strict=True)
+        ]
 
     def _append(self, w: Writing, prepared: Sequence[NewMessage], known: dict[str, int]) -> list[int]:
-        fresh = [self._stripped(w.connection, new) for new in prepared if new.id not in known]
+        fresh = self._stripped(w.connection, [new for new in prepared if new.id not in known])
         added = add_messages(w, fresh, counter=self._session.counter.id)
         places = known | {new.id: seq for new, seq in zip(fresh, added, strict=True)}
-        return [places[new.id] for new in prepared]
+        return [places[new.id] for new in prepared if new.id in places]
 
-    def _stripped(self, connection: Connection, new: NewMessage) -> NewMessage:
-        """Without a memory section that this engine had put there."""
-        message = strip_memory(new.message, lambda key: section_went_out(connection, self.session_id, key))
-        if message is new.message:
-            return new
-        return NewMessage(new.id, message, message.to_json(), self._session.counter.message(message), stripped=True)
+    def _stripped(self, connection: Connection, messages: Sequence[NewMessage]) -> list[NewMessage]:
+        """Without memory sections that this engine had put there; a message that was nothing else is left out."""
+        left = []
+        for new in messages:
+            message = strip_memory(new.message, lambda key: section_went_out(connection, self.session_id, key))
+            if message is new.message:
+                left.append(new)
+            elif message.parts or message.additional_kwargs:
+                tokens = self._session.counter.message(message)
+                left.append(NewMessage(new.id, message, message.to_json(), tokens, stripped=True))
+        return left
 
     def _flush(self, w: Writing, trigger: Trigger) -> FlushPlan:
         config = self.config
@@ -766,19 +781,17 @@ class Memory:
             return {}
         return delivery.serve(self._session, timeout=self.config.delivery_timeout if wait else 0)
 
-    def _start_with(self, chat_history: Sequence[ChatMessage]) -> None:
-        state = self.status()
-        if state.queue_messages + state.archived_messages or state.pinned_tokens:
-            raise ConfigError(
-                f'the session "{self.session_id}" has messages already: leave chat_history out, or use set()'
-            )
-        self.put_messages(chat_history)
-
     @staticmethod
     def _existing(state: SessionState | None) -> SessionState:
         if state is None or state.deleted_at is not None:
             raise NotFoundError("This session does not exist any more.")
         return state
+
+
+def _as_text(message: Any) -> str:
+    if not isinstance(message, ChatMessage):
+        raise MessageError(f"a message must be a ChatMessage, not {type(message).__name__}")
+    return message.to_json()
 
 
 def sessions(database: Database, *, user_id: str | None = None) -> list[Status]:

@@ -228,6 +228,12 @@ def content_hash(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
+def independent(message: ChatMessage) -> ChatMessage:
+    """The message, sharing nothing that can be changed with it; it itself, where nothing in it can."""
+    changeable = any(isinstance(part, ToolCallPart) and isinstance(part.tool_kwargs, dict) for part in message.parts)
+    return message.model_copy(deep=True) if message.additional_kwargs or changeable else message
+
+
 def message_text(message: ChatMessage) -> str:
     """All words of a message as one plain text: what extraction and search read."""
     lines = [part.text for part in message.parts if isinstance(part, TextPart)]

@@ -26,12 +26,10 @@ class Recording:
 
     @property
     def next_turn(self) -> tuple[ChatMessage, ...]:
-        """What the next step puts: a message, and all that follows until the next user message."""
+        """What the next step puts: up to the next user message, and all that follows until the one after."""
         rest = self.messages[self.played :]
-        for index, message in enumerate(rest):
-            if index and message.role is MessageRole.USER:
-                return rest[:index]
-        return rest
+        users = [index for index, message in enumerate(rest) if message.role is MessageRole.USER]
+        return rest[: users[1]] if len(users) > 1 else rest
 
     def message_id(self, index: int) -> str:
         """The id under which the message at `index` is put."""

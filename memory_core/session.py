@@ -41,14 +41,13 @@ from memory_core.store.blocks import (
 )
 from memory_core.store.database import Database
 from memory_core.store.deliveries import skip_deliveries
-from memory_core.store.facts import NewFact, add_fact
+from memory_core.store.facts import NewFact, add_fact, read_facts
 from memory_core.store.messages import QueueRow, read_queue, recount
 from memory_core.store.writing import (
     Clock,
     SessionState,
     Writing,
     contents,
-    create_session,
     read_session,
     writing,
 )
@@ -65,6 +64,8 @@ class Attached:
     block: Block | None
     state: str | None
     """A custom block's fields, or a static block's text, as stored."""
+    initial: str | None = None
+    """A custom block's fields before it learned anything, and again after a reset."""
 
     @property
     def name(self) -> str:
@@ -108,6 +109,7 @@ class Session:
         self.revision = 0
         self._tokenizer_fn = tokenizer_fn
         self._given: dict[str, Block] = {}
+        self._initial: dict[str, str] = {}
         self._imagined = False
         self._queue: tuple[object, tuple[QueueRow, ...]] = (None, ())
 
@@ -142,11 +144,11 @@ class Session:
         return other
 
     @contextmanager
-    def writing(self) -> Iterator[Writing]:
+    def writing(self, *, create: SessionState | None = None) -> Iterator[Writing]:
         """A transaction on this session; see `memory_core.store.writing.writing`."""
         config, blocks = self.config, self.blocks
         try:
-            with writing(self.database, self.id, clock=self.clock) as w:
+            with writing(self.database, self.id, clock=self.clock, create=create) as w:
                 yield w
         except BaseException:
             # What was taken over inside was never stored: back, and load again at the next use.
@@ -156,20 +158,27 @@ class Session:
     # -- opening ----------------------------------------------------------------------------------
 
     def create_or_join(
-        self, *, title: str, user_id: str | None, config: dict[str, Any], blocks: Sequence[Block] | None
+        self,
+        *,
+        title: str,
+        user_id: str | None,
+        config: dict[str, Any],
+        blocks: Sequence[Block] | None,
+        without_messages: bool = False,
     ) -> None:
         """Make the session, or open it and settle whose values apply.
 
         Raises:
-            ConfigError: values are impossible, two blocks have one name, or the session is another user's.
+            ConfigError: values are impossible, two blocks have one name, the session is another user's,
+                or it has messages and should be `without_messages`; nothing was stored.
         """
         MemoryConfig(**config)  # before anything is stored
         _check_names(blocks or ())
-        with self.database.write() as connection:
-            create_session(self.database, connection, _new_state(self.id, title, user_id, self.clock()))
-        with self.writing() as w:
+        with self.writing(create=_new_state(self.id, title, user_id, self.clock())) as w:
             if user_id is not None and w.session.user_id != user_id:
                 raise ConfigError(f'the session "{self.id}" belongs to another user: choose another session_id')
+            if without_messages and w.session.messages:
+                raise ConfigError(f'the session "{self.id}" has messages already: leave chat_history out, or use set()')
             self.user_id = w.session.user_id
             if not w.session.counter:  # nobody has opened it yet; several may have inserted it at once
                 w.record(SessionCreated(title=w.session.title, user_id=self.user_id))
@@ -254,9 +263,11 @@ class Session:
 
     def _attach(self, record: BlockRecord, words: dict[str, str]) -> Attached:
         state = words.get(record.text or record.state or "")
-        if record.state is None and record.type not in BUILT_IN and record.constructor:
-            state = str(json.loads(record.constructor)["state"])  # nothing learned yet, or not any more
         block = self._given.get(record.name)
+        initial = None
+        if record.type not in BUILT_IN:
+            initial = json.loads(record.constructor)["state"] if record.constructor else self._initial.get(record.name)
+            state = initial if record.state is None else state
         if block is None and record.type in BUILT_IN:
             extra = {"static_content": decode(state or "")} if record.type == "static" else {}
             block = BUILT_IN[record.type](name=record.name, **extra)
@@ -264,7 +275,7 @@ class Session:
             block.apply(record.settings)
             if isinstance(block, StaticMemoryBlock) and state is not None:
                 block.static_content = decode(state)
-        return Attached(record=record, block=block, state=state)
+        return Attached(record=record, block=block, state=state, initial=initial)
 
     # -- whose values apply -----------------------------------------------------------------------
 
@@ -273,21 +284,15 @@ class Session:
         given = json.loads(MemoryConfig(**given).model_dump_json(include=set(given)))
         wins = {name: value for name, value in given.items() if last.get(name, _MISSING) != value}
         loses = {name: value for name, value in given.items() if name not in wins and stored.get(name, value) != value}
-        before = {name: stored[name] for name in wins if name in stored and stored[name] != wins[name]}
         w.session.constructor = json.dumps({**last, **given})
         if wins:
+            before = {name: stored[name] for name in wins if name in stored and stored[name] != wins[name]}
             MemoryConfig(**{**stored, **wins})
             w.session.config = json.dumps({**stored, **wins})
             w.session.revision += 1
-        if wins or loses:
-            w.record(
-                ConfigurationChanged(
-                    before=before,
-                    after=wins,
-                    source="constructor" if wins else "app",
-                    ignored=before if wins else loses,
-                )
-            )
+            w.record(ConfigurationChanged(before=before, after=wins, source="constructor", ignored=before))
+        if loses:
+            w.record(ConfigurationChanged(before={}, after={}, source="app", ignored=loses))
 
     def _settle_blocks(self, w: Writing, given: Sequence[Block]) -> None:
         stored = {record.name: record for record in read_blocks(w.connection, self.id)}
@@ -304,8 +309,7 @@ class Session:
             if known is None:
                 self.add(w, block, position=position)
                 continue
-            if known.constructor != constructor_values(block):
-                self._constructor_wins(w, block, known)
+            self._settle_block(w, block, known)
             if known.position != position:
                 update_block(w, block.name, position=position)
                 w.session.revision += 1
@@ -321,9 +325,13 @@ class Session:
             record = next(r for r in read_blocks(w.connection, self.id) if r.name == block.name)
             write_text(w, record, encode(block.static_content), actor="engine" if by_constructor else "curator")
         elif isinstance(block, FactExtractionMemoryBlock):
-            for text in block.facts:
+            scope = _fact_scope(block, w.session)
+            known = {fact.text for fact in read_facts(w.connection, scope, block.name, states=None)}
+            for text in dict.fromkeys(block.facts):
+                if text in known:  # the user's, or of a block of that name that was removed
+                    continue
                 new = NewFact(text=text, tokens=self.counter.text(text), origin="written")
-                add_fact(w, _fact_scope(block, w.session), block.name, new, actor="curator")
+                add_fact(w, scope, block.name, new, actor="curator")
         elif block.type not in BUILT_IN:
             update_block(w, block.name, state=w.keep(block.state_json()))
 
@@ -331,30 +339,52 @@ class Session:
         """Add a block that a person chose."""
         self.add(w, block, position=position, by_constructor=False)
         self._given[block.name] = block.model_copy()
+        self._initial[block.name] = block.state_json()
         w.flush_contents()
         self.load(w.connection, w.session)
 
-    def _constructor_wins(self, w: Writing, block: Block, record: BlockRecord) -> None:
+    def _settle_block(self, w: Writing, block: Block, record: BlockRecord) -> None:
         if block.type != record.type:
             raise ConfigError(
                 f'the block "{block.name}" is stored as {record.type} and given as {block.type}: '
                 "choose another name, or remove the stored one first"
             )
-        settings = block.settings()
-        update_block(w, block.name, settings=settings, constructor=constructor_values(block))
-        w.session.revision += 1
-        if settings != record.settings:
-            changed = {k: v for k, v in settings.items() if record.settings.get(k, _MISSING) != v}
-            w.record(BlockEdited(block=block.name, revision=record.revision, before=None, after=None, settings=changed))
+        constructor = constructor_values(block)
+        given, last = json.loads(constructor), json.loads(record.constructor or '{"settings": {}, "state": null}')
+        wins = {k: v for k, v in given["settings"].items() if last["settings"].get(k, _MISSING) != v}
+        changed = {k: v for k, v in wins.items() if record.settings.get(k, _MISSING) != v}
+        loses = {k: v for k, v in given["settings"].items() if k not in wins and record.settings.get(k, v) != v}
+        if constructor != record.constructor:
+            settings = {**record.settings, **wins}
+            update_block(w, block.name, settings=settings, constructor=constructor)
+            w.session.revision += 1
+        lost = {name: record.settings[name] for name in changed if name in record.settings}
+        for after, ignored in ((changed, lost), ({}, loses)):
+            if after or ignored:
+                w.record(_settings_edited(record, after, ignored))
         if isinstance(block, StaticMemoryBlock):
             text = encode(block.static_content)
-            lost = record.text if record.text != content_hash(text) else None
-            write_text(w, record, text, actor="engine", ignored=lost)
-        elif block.type not in BUILT_IN:
+            if given["state"] != last["state"]:
+                ignored_text = record.text if record.text != content_hash(text) else None
+                write_text(w, record, text, actor="engine", ignored=ignored_text)
+            elif record.text != content_hash(text):
+                edited = BlockEdited(
+                    block=block.name,
+                    revision=record.revision,
+                    before=record.text,
+                    after=record.text,
+                    ignored=w.keep(text),
+                )
+                w.record(edited)
+        elif block.type not in BUILT_IN and given["state"] != last["state"]:
             update_block(w, block.name, state=w.keep(block.state_json()))
 
 
 _MISSING = object()
+
+
+def _settings_edited(record: BlockRecord, settings: dict[str, Any], ignored: dict[str, Any]) -> BlockEdited:
+    return BlockEdited(record.name, record.revision, None, None, settings, ignored_settings=ignored)
 
 
 def _with_settings(attached: Attached, changes: dict[str, Any]) -> Attached:

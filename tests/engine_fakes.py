@@ -15,7 +15,7 @@ from memory_core.blocks.vector import VectorMemoryBlock
 from memory_core.errors import ModelUnreachableError
 from memory_core.memory import Memory
 from memory_core.messages import ChatMessage
-from memory_core.models.base import CondensedFact, Condensation, ExtractedFact, Extraction, ModelCall
+from memory_core.models.base import Condensation, CondensedFact, ExtractedFact, Extraction, ModelCall
 from memory_core.services import Services
 
 
@@ -119,14 +119,14 @@ class Counter(BaseMemoryBlock[str]):
 
     name: str = "counter"
     count: int = 0
-    heard: list[int] = []
+    heard: tuple[int, ...] = ()
 
     async def _aget(self, messages=None, **kwargs):
         return f"{self.count} messages" if self.count else ""
 
     async def _aput(self, messages):
         self.count += len(messages)
-        self.heard = [*self.heard, *(number_of(message.content) for message in messages)]
+        self.heard = (*self.heard, *(number_of(message.content) for message in messages))
 
 
 def blocks(extractor=None):
@@ -157,3 +157,8 @@ def on_file(folder):
 
 def fact_numbers(memory, block="facts"):
     return [number_of(fact.text) for fact in memory.facts(block)]
+
+
+def block(memory, name):
+    """The session's own block object of that name."""
+    return next(block for block in memory.memory_blocks if block.name == name)

@@ -5,10 +5,12 @@ has a test of its own below, with both engines side by side.
 """
 
 import asyncio
+import functools
 import random
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
+import banks.prompt
 import pytest
 from llama_index.core.base.llms.types import ToolCallBlock as TheirToolCall
 from llama_index.core.llms import ChatMessage as TheirMessage
@@ -30,8 +32,8 @@ from memory_core import (
     lint,
 )
 
-CONVERSATIONS = 150
-STEPS = 7
+CONVERSATIONS = 100
+STEPS = 9
 
 
 # -- blocks, once for each engine ------------------------------------------------------------------
@@ -47,8 +49,8 @@ def remembered(seen, messages):
 
 def first_words(content, surplus):
     """Shorter by `surplus` words; every third time not at all, so that the second pass has to drop it."""
-    kept = content.split()[:-surplus] if surplus % 3 else content.split()
-    return " ".join(kept)
+    words = content.split() if content else []  # the reference hands an empty list to a block that had nothing
+    return " ".join(words[:-surplus] if surplus % 3 else words)
 
 
 def lines(messages):
@@ -163,6 +165,14 @@ def our_message(spoken):
 def their_message(spoken):
     role, text, extra = spoken
     return TheirMessage(role=role, content=text, additional_kwargs=dict(extra))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def template_compiled_once():
+    """The reference compiles its one template anew for every context: a third of this file's time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(banks.prompt.env, "from_string", functools.cache(banks.prompt.env.from_string))
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -342,7 +352,7 @@ def a_script(rng, limit, budget):
     greeting = rng.random() < 0.35
     if greeting:
         say("assistant", rng.randint(0, max(1, int(budget) // 2)))
-    for _ in range(rng.randint(STEPS, 2 * STEPS)):
+    for _ in range(rng.randint(STEPS // 2, 2 * STEPS)):
         say("user")
         for _ in range(rng.choice([0, 0, 0, 1, 1, 2])):
             say("assistant")
@@ -355,7 +365,7 @@ def a_script(rng, limit, budget):
         count = 1 if first or rng.random() < 0.6 else rng.randint(2, 9)
         steps.append(messages[:count])
         messages = messages[count:]
-    return steps[: STEPS * 2]
+    return steps[:STEPS]
 
 
 def some_blocks(rng, limit):
@@ -400,6 +410,7 @@ def test_random_conversations_give_the_same_memory_in_both_engines(pair):
                 made, mine, reference = both.contexts(method, question)
                 assert mine == reference, (what, method, question)
                 reached.context(made, question, both.ours.config)
+    print({b.name:n for b,n in reached.counts.items()})
     assert [boundary.name for boundary, count in reached.counts.items() if not count] == []
 
 

@@ -15,6 +15,7 @@ from memory_core import (
     VectorMemoryBlock,
 )
 from ui import state
+from ui.components import closing_button
 from ui.model import chosen_model, services_for
 from ui.services import engine
 from ui.text import ago, count, plain, tokens
@@ -48,14 +49,8 @@ def edit_dialog(session_id: str, name: str) -> None:
     st.markdown(f"{tokens(before)} → **{tokens(after)} tokens**  :small[:gray[Ctrl+Enter to recount]]")
     _next_prompt(memory, after - before)
     with st.container(horizontal=True):
-        st.button(
-            "Save",
-            type="primary",
-            on_click=_save,
-            args=(session_id, name, opened),
-            disabled=text == current,
-        )
-        st.button("Discard", on_click=_forget, args=(opened,))
+        closing_button("Save", _save, (session_id, name, opened), disabled=text == current, kind="primary")
+        closing_button("Discard", _forget, (opened,))
     revisions = memory.block_revisions(name)
     with st.expander(f"History: {count(len(revisions), 'version')}"):
         for revision in reversed(revisions):
@@ -64,11 +59,11 @@ def edit_dialog(session_id: str, name: str) -> None:
             )
             st.text(revision.text)
             if revision.text != current:
-                st.button(
+                closing_button(
                     "Restore",
+                    _restore,
+                    (session_id, name, revision.text, attached.record.revision, opened),
                     key=f"{opened}__restore_{revision.revision}",
-                    on_click=_restore,
-                    args=(session_id, name, revision.text, attached.record.revision, opened),
                 )
 
 
@@ -129,11 +124,11 @@ def add_dialog(session_id: str) -> None:
         )
         if fill and not chosen_model().offline and kind == "facts":
             st.markdown(":small[This calls the model once for about every 8,000 tokens of archived messages.]")
-    st.button(
+    closing_button(
         "Add block",
-        type="primary",
-        on_click=_add,
-        args=(session_id, str(kind), name.strip() or _KINDS[str(kind)], int(priority), str(text), bool(fill)),
+        _add,
+        (session_id, str(kind), name.strip() or _KINDS[str(kind)], int(priority), str(text), bool(fill)),
+        kind="primary",
     )
 
 
@@ -163,7 +158,7 @@ def remove_dialog(session_id: str) -> None:
         st.markdown("This session has no blocks.")
         return
     st.markdown("Its stored turns are removed. Facts stay in the database, and return with a block of that name.")
-    st.button("Remove block", type="primary", on_click=_remove, args=(session_id, name))
+    closing_button("Remove block", _remove, (session_id, name), kind="primary")
 
 
 def _remove(session_id: str, name: str) -> None:

@@ -49,9 +49,11 @@ MOST_CHARACTERS = 200_000
 """Longest message that can be typed or pasted; longer ones come by import."""
 
 LONGEST_SHOWN = 4_000
-"""Characters of one message that are drawn."""
+LONGEST_ASIDE = 600
+"""Characters of one message that are drawn; the second for system messages and tool results."""
 
-PREVIEW_CHARACTERS = 70
+PREVIEW_CHARACTERS = 90
+DETAIL_CHARACTERS = 60
 AVATARS = {
     MessageRole.USER: ":material/person:",
     MessageRole.ASSISTANT: ":material/neurology:",
@@ -187,7 +189,8 @@ def draw_message(message: ChatMessage) -> None:
     with st.chat_message(str(message.role), avatar=AVATARS[message.role]):
         for part in message.parts:
             if isinstance(part, TextPart):
-                _body(part.text)
+                spoken = message.role in (MessageRole.USER, MessageRole.ASSISTANT)
+                _body(part.text, LONGEST_SHOWN if spoken else LONGEST_ASIDE)
             elif isinstance(part, ThinkingPart):
                 st.markdown(":small[:gray[Thought]]")
                 _body(part.text)
@@ -203,10 +206,10 @@ def draw_message(message: ChatMessage) -> None:
             st.markdown(":small[:gray[No text]]")
 
 
-def _body(text: str) -> None:
-    st.text(text[:LONGEST_SHOWN])
-    if len(text) > LONGEST_SHOWN:
-        st.markdown(f":small[:gray[{tokens(len(text) - LONGEST_SHOWN)} more characters are stored and not drawn.]]")
+def _body(text: str, longest: int = LONGEST_SHOWN) -> None:
+    st.text(text[:longest])
+    if len(text) > longest:
+        st.markdown(f":small[:gray[{tokens(len(text) - longest)} more characters are stored and not drawn.]]")
 
 
 def _image(part: ImagePart) -> None:
@@ -363,9 +366,9 @@ def _right_side(slot: DeltaGenerator, memory: Memory, status: Status, running: J
             lanes = lanes_of(status, event if isinstance(event, ContextBuilt) else None, kinds)
             draw_budget(lanes, status, turn=built.turn if built else None)
         with st.container(border=True):
-            _story(memory, turn, latest=chosen_turn is None)
-            if running is None:
-                _actions(memory, status)
+            _story(memory, turn)
+            if running is None:  # what is drawn several times in one run may hold no widgets
+                _actions(memory, status, latest=chosen_turn is None)
 
 
 def _last_built(memory: Memory) -> EventRecord | None:
@@ -373,20 +376,29 @@ def _last_built(memory: Memory) -> EventRecord | None:
     return built[0] if built else None
 
 
-def _story(memory: Memory, turn: int, *, latest: bool) -> None:
-    with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
-        st.markdown(f"**What memory did in turn {turn}**" if turn else "**What memory did**")
-        if not latest:
-            st.button("Latest", type="tertiary", on_click=lambda: state.show_story("", None))
+def _story(memory: Memory, turn: int) -> None:
+    st.markdown(f"**What memory did in turn {turn}**" if turn else "**What memory did**")
     events = memory.events(turn=turn, kinds=STORY_KINDS)
     lines = story(events, _words(memory, events))
-    if not lines:
-        st.markdown(":small[:gray[Nothing left the queue, and nothing had to be cut.]]")
-    for line in lines:
-        _line(line)
-    parked = [d.id for d in memory.deliveries(states=("parked",))]
-    waiting = memory.deliveries(states=("pending",))
-    if parked or waiting:
+    with st.container(gap="xsmall"):
+        if not lines:
+            st.markdown(":small[:gray[Nothing left the queue, and nothing had to be cut.]]")
+        for line in lines:
+            _line(line)
+
+
+def _line(line: Line) -> None:
+    text = plain(line.text)
+    coloured = {"plain": text, "loss": f":red[{text}]", "waiting": f":orange[{text}]"}[line.tone]
+    details = "".join(f"  \n:gray[{plain(short(detail, DETAIL_CHARACTERS))}]" for detail in line.details)
+    more = "  \n".join(plain(words) for words in line.more) or None
+    st.markdown(f":small[:material/{line.icon}: {coloured}{details}]", help=more)
+
+
+def _actions(memory: Memory, status: Status, *, latest: bool) -> None:
+    session_id = memory.session_id
+    parked = [delivery.id for delivery in memory.deliveries(states=("parked",))]
+    if parked or memory.deliveries(states=("pending",)):
         st.button(
             "Try now",
             icon=":material/refresh:",
@@ -395,17 +407,13 @@ def _story(memory: Memory, turn: int, *, latest: bool) -> None:
             args=(memory, tuple(parked)),
             help="Attempt the waiting deliveries at once",
         )
-
-
-def _line(line: Line) -> None:
-    text = plain(line.text)
-    coloured = {"plain": text, "loss": f":red[{text}]", "waiting": f":orange[{text}]"}[line.tone]
-    details = "".join(f"  \n:gray[{plain(detail)}]" for detail in line.details)
-    st.markdown(f":small[:material/{line.icon}: {coloured}{details}]")
-
-
-def _actions(memory: Memory, status: Status) -> None:
-    session_id = memory.session_id
+    if not latest:
+        st.button(
+            "Back to the latest turn",
+            type="tertiary",
+            icon=":material/last_page:",
+            on_click=lambda: state.show_story("", None),
+        )
     static = [attached.name for attached in memory.blocks if attached.kind == "static"]
     with st.container(horizontal=True, gap="small"):
         st.button(

@@ -7,6 +7,7 @@ from memory_core.analysis.cost import PlayCost, play_cost
 from memory_core.interop.openai_format import Conversation, list_conversations, read_conversation
 from memory_core.tokens import default_counter
 from ui import model, state
+from ui.components import closing_button
 from ui.new_session import TOKEN_LIMIT, recorded_session
 from ui.services import engine
 from ui.text import count, plain, tokens
@@ -38,7 +39,7 @@ def import_dialog() -> None:
         st.error(plain(str(error)))
         return
     _preview(conversation)
-    st.button("Import", type="primary", on_click=_import, args=(conversation,), disabled=not conversation.messages)
+    closing_button("Import", _import, (conversation,), disabled=not conversation.messages, kind="primary")
 
 
 def _preview(conversation: Conversation) -> None:

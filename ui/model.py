@@ -38,17 +38,17 @@ def chosen_model() -> Chosen:
     address = str(st.session_state.get(ADDRESS) or "").strip()
     name = str(st.session_state.get(NAME) or "").strip()
     if key or address:
-        return Chosen(_client(key, address, name), "entered here, for this browser session", pasted=True)
+        return Chosen(_client(key, address, name), "Entered here, for this browser session.", pasted=True)
     secrets = _secrets()
     if secrets.get("OPENAI_API_KEY") or secrets.get("OPENAI_BASE_URL"):
         client = _client(
             secrets.get("OPENAI_API_KEY", ""), secrets.get("OPENAI_BASE_URL", ""), secrets.get("OPENAI_MODEL", "")
         )
-        return Chosen(client, "from Streamlit's secrets")
+        return Chosen(client, "From Streamlit's secrets.")
     found = OpenAIChat.from_environment()
     if found is not None:
-        return Chosen(found, "from the environment")
-    return Chosen(OfflineResponder(), "no key is set")
+        return Chosen(found, "From the environment.")
+    return Chosen(OfflineResponder(), "No key is set.")
 
 
 def services_for(chosen: Chosen) -> Services:

@@ -6,6 +6,7 @@ import streamlit as st
 
 from memory_core import Context, Memory, MemoryInspectorError, lint
 from ui import state
+from ui.components import closing_button
 from ui.services import engine
 from ui.text import plain, tokens
 
@@ -77,12 +78,8 @@ def settings_dialog(session_id: str) -> None:
     if share == round(config.chat_history_token_ratio * 100):
         changes["chat_history_token_ratio"] = config.chat_history_token_ratio
     _effect(memory, changes, priorities)
-    st.button(
-        "Apply from the next turn",
-        type="primary",
-        on_click=_apply,
-        args=(session_id, changes, priorities),
-        width="stretch",
+    closing_button(
+        "Apply from the next turn", _apply, (session_id, changes, priorities), width="stretch", kind="primary"
     )
 
 

@@ -6,7 +6,8 @@ import streamlit as st
 
 from memory_core import ConfigError, MemoryInspectorError, StoreError, delete_session, sessions
 from ui import model, state
-from ui.demo import DEMO_SESSION, has_demo, prepare_demo, reset_demo
+from ui.components import closing_button
+from ui.demo import DEMO_SESSION, demo_memory, has_demo, prepare_demo, reset_demo
 from ui.importing import import_dialog
 from ui.new_session import new_memory
 from ui.services import engine
@@ -20,6 +21,7 @@ def draw_sidebar() -> None:
     try:
         shared = engine()
         if not has_demo(shared.database) and shared.job(DEMO_SESSION) is None:
+            demo_memory(shared.database, shared.services)  # quick: it can be selected from the first drawing on
             shared.start(DEMO_SESSION, PREPARING, lambda job: prepare_demo(job, shared.database, shared.services))
         known = {status.session_id: status for status in sessions(shared.database)}
     except StoreError as error:
@@ -44,12 +46,11 @@ def draw_sidebar() -> None:
 
 def _check_link(ids: list[str]) -> None:
     """Say it when the address asks for a session that is not there; Streamlit would drop it silently."""
-    asked = st.query_params.get(state.SESSION)
+    chosen = st.session_state.get(state.SESSION)
+    asked = st.query_params.get(state.SESSION) if chosen is None else chosen
     if asked is not None and asked not in ids:
         state.say("warning", "This session was deleted elsewhere, or never existed. Showing another one.")
-        st.query_params.pop(state.SESSION, None)
-    if st.session_state.get(state.SESSION) not in ids:
-        st.session_state.pop(state.SESSION, None)
+        st.session_state[state.SESSION] = ids[0] if ids else None
 
 
 def _session_menu(session_id: str | None) -> None:
@@ -63,7 +64,7 @@ def _session_menu(session_id: str | None) -> None:
     }
     if session_id == DEMO_SESSION:
         del actions["Delete"]
-    chosen = st.menu_button("Session", list(actions), icon=":material/more_horiz:", key="session__menu")
+    chosen = st.menu_button("More", list(actions), icon=":material/more_horiz:", key="session__menu")
     if chosen:
         actions[chosen]()
 
@@ -97,7 +98,7 @@ def _reset_dialog(session_id: str) -> None:
     if session_id == DEMO_SESSION:
         st.markdown("The demo is then played anew to turn 11.")
     with st.container(horizontal=True):
-        st.button("Reset session", type="primary", on_click=_reset, args=(session_id,))
+        closing_button("Reset session", _reset, (session_id,), kind="primary")
         if st.button("Keep"):
             st.rerun()
 
@@ -124,7 +125,7 @@ def _delete_dialog(session_id: str) -> None:
         "from them? Facts that belong to a user stay."
     )
     with st.container(horizontal=True):
-        st.button("Delete session", type="primary", on_click=_delete, args=(session_id,))
+        closing_button("Delete session", _delete, (session_id,), kind="primary")
         if st.button("Keep"):
             st.rerun()
 
@@ -134,7 +135,7 @@ def _delete(session_id: str) -> None:
         delete_session(engine().database, session_id)
     except MemoryInspectorError as error:
         state.say("error", str(error))
-    state.select_session(None)
+    state.select_session(DEMO_SESSION)
 
 
 def _status_line() -> None:

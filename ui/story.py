@@ -43,7 +43,9 @@ class Line:
     """Plain text; whoever draws it escapes it."""
     tone: Tone = "plain"
     details: tuple[str, ...] = ()
-    """Words that the sentence counts: the facts learned, the turns recalled."""
+    """Words that the sentence counts, such as the facts learned."""
+    more: tuple[str, ...] = ()
+    """Words for who asks further, such as the turns recalled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +218,7 @@ def _recalled(recalled: Sequence[Retrieved], words: Words) -> list[Line]:
                 for number, _, _, score, _ in granted
             )
             turns = count(len(granted), "earlier turn")
-            lines.append(Line("search", f"Recalled {turns}, best {best:.2f}", details=shown))
+            lines.append(Line("search", f"Recalled {turns}, best {best:.2f}", more=shown))
         elif event.candidates and event.threshold is not None:
             best = event.candidates[0][3]
             lines.append(

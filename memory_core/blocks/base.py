@@ -27,7 +27,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from memory_core import loop
 from memory_core.errors import ConfigError, MemoryInspectorError
 from memory_core.events import BlockStateSaved, Event
-from memory_core.messages import ChatMessage, Part, TextPart, content_hash, message_text
+from memory_core.messages import ChatMessage, Part, TextPart, content_hash, independent, message_text
 from memory_core.models.base import ModelCall
 from memory_core.planning.context import QUEUE, Truncation
 from memory_core.planning.rendering import neutralise
@@ -232,7 +232,11 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
         """What the block would put into this context."""
         block = self._with_state(state)
         content = block._call(
-            "_aget", "_get", list(reading.messages), session_id=reading.session_id, **reading.arguments
+            "_aget",
+            "_get",
+            [independent(message) for message in reading.messages],
+            session_id=reading.session_id,
+            **reading.arguments,
         )
         return as_content(content, reading)
 
@@ -240,10 +244,10 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
         """Work through a batch: slow, may fail, stores nothing."""
         block = self._with_state(batch.state)
         messages = [
-            message.message.model_copy(
-                update={"additional_kwargs": {**message.message.additional_kwargs, "session_id": batch.session_id}}
+            message.model_copy(
+                update={"additional_kwargs": {**message.additional_kwargs, "session_id": batch.session_id}}
             )
-            for message in batch.messages
+            for message in (independent(stored.message) for stored in batch.messages)
         ]
         takes_id = "delivery_id" in inspect.signature(block._hook("_aput", "_put")).parameters
         block._call("_aput", "_put", messages, **({"delivery_id": batch.delivery_id} if takes_id else {}))

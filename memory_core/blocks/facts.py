@@ -27,6 +27,7 @@ from memory_core.store.facts import (
     add_fact,
     change_state,
     confirm_fact,
+    hand_on_sources,
     read_facts,
     scope_revision,
 )
@@ -217,6 +218,7 @@ class _LearnedFacts:
             return new_ids.get(id, id)
 
         def add(index: int, sources: Sequence[int]) -> int:
+            """A sentence of the shorter list, with the support of the facts it comes from."""
             text = shorter.facts[index].text
             own = {seq for id in sources for session, seq in facts[id].sources if session == w.session.id}
             new = NewFact(
@@ -233,6 +235,7 @@ class _LearnedFacts:
         for sources, index in plan.merged:
             ids = tuple(real(id) for id in sources)
             into = ids[0] if ids[0] in kept else add(index, ids)
+            hand_on_sources(w, [facts[id] for id in ids], into)
             for id in ids:
                 if id != into:
                     change_state(w, facts[id], "superseded", by=into, actor="engine")
@@ -240,13 +243,16 @@ class _LearnedFacts:
         vanished = tuple(real(id) for id in plan.vanished)
         for id in vanished:
             change_state(w, facts[id], "superseded", reason="left out when facts were condensed", actor="engine")
-        added = tuple(add(index, ()) for index in plan.new)
+        # A sentence that names no fact as its source was made from the list as a whole.
+        added = tuple(add(index, tuple(facts)) for index in plan.new)
+        for id in added:
+            hand_on_sources(w, list(facts.values()), id)
         w.record(
             FactsCondensed(
                 block=name,
                 extractor=self.extractor,
                 before=len(facts),
-                after=len(shorter.facts),
+                after=len(set(kept) | {into for _, into in merged}) + len(added),
                 kept=kept,
                 merged=tuple(merged),
                 vanished=vanished,

@@ -161,7 +161,9 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         self, reading: Reading, index: VectorIndex, embedder: Embedder, question: str, *, also: dict[int, float]
     ) -> dict[int, float]:
         """Cosine by number: of the nearest stored turns, and of those that keyword search found."""
-        source = DatabaseVectors(reading.database, collection_name(reading.database, reading.session_id, self.name, embedder.id))
+        source = DatabaseVectors(
+            reading.database, collection_name(reading.database, reading.session_id, self.name, embedder.id)
+        )
         query = self._query_vector(reading, embedder, question)
         limit = max(LEAST_CANDIDATES, 4 * self.similarity_top_k)
         try:

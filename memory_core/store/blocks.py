@@ -43,7 +43,7 @@ class TextRevision:
 def read_blocks(connection: Connection, session_id: str) -> list[BlockRecord]:
     """The session's blocks in their order."""
     columns = (_b.name, _b.position, _b.type, _b.settings, _b.constructor, _b.state, _b.revision, _b.text)
-    rows = connection.execute(select(*columns).where(_b.session_id == session_id).order_by(_b.position)).all()
+    rows = connection.execute(select(*columns).where(_b.session_id == session_id).order_by(_b.position, _b.name)).all()
     return [BlockRecord(row[0], row[1], row[2], json.loads(row[3]), *row[4:]) for row in rows]
 
 

@@ -19,7 +19,7 @@ from sqlalchemy import Connection, Engine, Executable, Table, create_engine, eve
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
-from sqlalchemy.pool import StaticPool
+from sqlalchemy.pool import SingletonThreadPool, StaticPool
 from sqlalchemy.schema import CreateSchema
 from sqlmodel import SQLModel
 
@@ -62,13 +62,12 @@ class Database:
         is an async engine: its URL is opened again with a synchronous driver.
 
         Raises:
-            ConfigError: this is not a database URL.
+            ConfigError: this is not a database URL, or an engine that threads cannot share.
             StoreError: the database cannot be reached, or was written by a newer version.
         """
+        if isinstance(engine, Engine):
+            return cls._behind(engine, schema)
         if engine is not None:
-            if isinstance(engine, Engine):
-                _listen(engine)
-                return cls(engine, schema=None if engine.dialect.name == "sqlite" else schema)
             url = engine.url.render_as_string(hide_password=False)
         if url is None or _in_memory(url):
             made = create_engine("sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False})
@@ -82,6 +81,25 @@ class Database:
             database = _open.get(key)
             if database is None:
                 database = _open[key] = cls(_create(parsed), schema=schema)
+            return database
+
+    @classmethod
+    def _behind(cls, engine: Engine, schema: str | None) -> "Database":
+        """The one database behind a caller's engine: whoever shares a connection takes turns on it."""
+        if isinstance(engine.pool, SingletonThreadPool):
+            raise ConfigError(
+                "this engine gives every thread an in-memory database of its own: "
+                'make it with create_engine("sqlite://", poolclass=StaticPool, '
+                'connect_args={"check_same_thread": False})'
+            )
+        schema = None if engine.dialect.name == "sqlite" else schema
+        key = (f"engine {id(engine)}", schema)  # the database keeps the engine, so its id is not given away
+        with _open_lock:
+            database = _open.get(key)
+            if database is None:
+                _listen(engine)
+                shared = isinstance(engine.pool, StaticPool)
+                database = _open[key] = cls(engine, schema=schema, shared_connection=shared)
             return database
 
     @property

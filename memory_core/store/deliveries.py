@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, insert, select, update
 
 from memory_core.events import DeliveryQueued, DeliverySkipped, Ranges
 from memory_core.messages import MessageStatus
@@ -44,6 +44,10 @@ _COLUMNS = [
         "done_at",
     )
 ]
+
+
+# Built once: it is asked with every put.
+_PENDING = select(*_COLUMNS).where(_d.session_id == bindparam("session"), _d.state == "pending").order_by(_d.id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +110,14 @@ def read_deliveries(
 def pending_by_block(connection: Connection, session_id: str) -> dict[str, list[Delivery]]:
     """What waits, per block, first due first."""
     waiting: dict[str, list[Delivery]] = {}
-    for delivery in read_deliveries(connection, session_id, states=("pending",)):
-        waiting.setdefault(delivery.block, []).append(delivery)
+    for row in connection.execute(_PENDING, {"session": session_id}):
+        waiting.setdefault(row.block, []).append(Delivery(*row))
     return waiting
+
+
+def pending(connection: Connection, session_id: str, block: str) -> list[Delivery]:
+    """What waits for one block, first due first."""
+    return pending_by_block(connection, session_id).get(block, [])
 
 
 def waiting_sessions(connection: Connection, *, before: float) -> list[str]:
@@ -206,16 +215,19 @@ def new_owner() -> str:
     return f"{socket.gethostname()}/{os.getpid()}/{uuid.uuid4().hex}"
 
 
-def claim(database: Database, key: str, owner: str, *, now: float) -> bool:
+def claim(database: Database, connection: Connection, key: str, owner: str, now: float) -> bool:
     """Take the lease if nobody has it, or who had it let it expire or is dead."""
-    with database.write() as connection:
+    query = select(lease_table).where(lease_table.c.key == key).with_for_update()
+    while True:
         database.insert_if_new(connection, lease_table, [{"key": key, "owner": "", "until": 0.0}])
-        row = connection.execute(select(lease_table).where(lease_table.c.key == key).with_for_update()).one_or_none()
-        if row is None or (row.until > now and row.owner != owner and not _dead(row.owner)):
-            return False  # None: its holder released it just now, and looks once more at what is due
-        values = {"owner": owner, "until": now + LEASE_SECONDS}
-        connection.execute(update(lease_table).where(lease_table.c.key == key).values(values))
-        return True
+        row = connection.execute(query).one_or_none()
+        if row is not None:  # else its holder released it between these two statements
+            break
+    if row.until > now and row.owner != owner and not _dead(row.owner):
+        return False
+    values = {"owner": owner, "until": now + LEASE_SECONDS}
+    connection.execute(update(lease_table).where(lease_table.c.key == key).values(values))
+    return True
 
 
 def renew(database: Database, key: str, owner: str, *, now: float) -> bool:

@@ -170,6 +170,13 @@ def confirm_fact(w: Writing, fact: Fact, *, similarity: float, sources: Sequence
     w.record(FactConfirmed(fact=fact.id, block=fact.block, similarity=round(similarity, 3), sources=ranges(sources)))
 
 
+def hand_on_sources(w: Writing, facts: Sequence[Fact], into: int) -> None:
+    """A fact that stands for others has their support too, that from other sessions included."""
+    sources = {source for fact in facts for source in fact.sources}
+    rows = [{"fact_id": into, "session_id": session, "seq": seq} for session, seq in sorted(sources)]
+    w.database.insert_if_new(w.connection, fact_source_table, rows)
+
+
 def change_text(w: Writing, fact: Fact, text: str, *, tokens: int, actor: Actor = "curator") -> None:
     """Give a fact other words.
 

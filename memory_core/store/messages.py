@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, Select, bindparam, func, insert, select, update
 
 from memory_core.events import MemoryStripped, MessageAdded
-from memory_core.messages import ChatMessage, MessageRole, MessageStatus, TextPart
+from memory_core.messages import ChatMessage, MessageRole, MessageStatus, TextPart, independent
 from memory_core.planning.flush import SizedMessage
 from memory_core.store.tables import message_table
 from memory_core.store.writing import Writing, contents, session_scope
@@ -95,9 +95,13 @@ class MessageCache:
         return found
 
 
-def add_messages(w: Writing, messages: Sequence[NewMessage], *, counter: str) -> list[int]:
-    """Append messages to the queue and its running totals; their sequence numbers."""
+def add_messages(w: Writing, messages: Sequence[NewMessage], *, counter: str, opening: bool = False) -> list[int]:
+    """Append messages to the queue and its running totals; their sequence numbers.
+
+    `opening`: they are the beginning of the queue, though the session may have had turns before.
+    """
     session = w.session
+    opening = opening or session.turns == 0
     rows, seqs = [], []
     for new in messages:
         seq, role = session.next_seq, new.message.role
@@ -105,8 +109,9 @@ def add_messages(w: Writing, messages: Sequence[NewMessage], *, counter: str) ->
         if role is MessageRole.USER:
             session.turns += 1
             session.newest_turn = seq
+            opening = False
         # System messages before the first user message are the agent's instructions: they stay.
-        pinned = role is MessageRole.SYSTEM and session.turns == 0
+        pinned = role is MessageRole.SYSTEM and opening
         if pinned:
             session.pinned_messages += 1
             session.pinned_content += new.tokens.content
@@ -197,7 +202,7 @@ def read_queue(
 
 def _plain(message: ChatMessage) -> bool:
     texts = (part.text for part in message.parts if isinstance(part, TextPart))
-    return not message.additional_kwargs and not any("<" in text for text in texts)
+    return independent(message) is message and not any("<" in text for text in texts)
 
 
 def sizes_between(

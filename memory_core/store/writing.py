@@ -55,6 +55,11 @@ class SessionState:
     def scope(self) -> str:
         return session_scope(self.id)
 
+    @property
+    def messages(self) -> int:
+        """All messages of the session: queued, pinned and archived."""
+        return self.queue_messages + self.pinned_messages + self.archived_messages
+
     def queue(self, accounting: Accounting) -> Queue:
         """The queue's running totals, as the flush planner wants them."""
         tokens = total_tokens(self.queue_content, self.queue_reference, self.queue_messages, accounting)
@@ -138,13 +143,17 @@ class Writing:
 
 
 @contextmanager
-def writing(database: Database, session_id: str, *, clock: Clock = time.time) -> Iterator[Writing]:
-    """A transaction on an existing session.
+def writing(
+    database: Database, session_id: str, *, clock: Clock = time.time, create: SessionState | None = None
+) -> Iterator[Writing]:
+    """A transaction on a session that exists, or is made in it where `create` is given.
 
     Raises:
         NotFoundError: there is no such session, or it was deleted.
     """
     with database.write() as connection:
+        if create is not None:
+            create_session(database, connection, create)
         session = locked(connection, session_id, sqlite=database.is_sqlite)
         if session is None or session.deleted_at is not None:
             raise NotFoundError(f'Session "{session_id}" does not exist any more. Nothing was stored.')
