@@ -17,7 +17,7 @@ from itertools import takewhile
 from typing import Literal
 
 from memory_core.blocks.base import Batch, Learned, Nothing
-from memory_core.errors import ConflictError, MemoryInspectorError, ModelError, NotFoundError, StoreError
+from memory_core.errors import ConflictError, MemoryInspectorError, NotFoundError, StoreError
 from memory_core.events import (
     DeliveryDone,
     DeliveryFailed,
@@ -257,8 +257,6 @@ def _failed(
             retry_in_seconds=0.0 if parked else pause,
         )
     ]
-    if isinstance(error, ModelError):
-        events.insert(0, ModelCalled("extract", "", None, None, 0.0, None, attached.name, sentence))
     if parked:
         events.append(DeliveryParked(deliveries=ids, block=attached.name, attempts=attempts, error=sentence))
     with session.writing() as w:

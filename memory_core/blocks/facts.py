@@ -1,6 +1,7 @@
 """A block that keeps facts: found by a model or by the offline rules, compared, condensed, cut one by one."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
@@ -32,8 +33,13 @@ from memory_core.store.facts import (
     scope_revision,
 )
 from memory_core.store.log import read_events
+from memory_core.store.messages import StoredMessage
 from memory_core.store.writing import Writing
 from memory_core.text import stems
+
+
+CALL_TOKENS = 8_000
+"""Tokens of messages that one extraction reads at most; a longer delivery is read in pieces."""
 
 
 class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
@@ -104,15 +110,14 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
             )
         extractor = self.extractor(batch)
         active = [fact for fact in known if fact.state == "active"]
-        extraction = extractor.extract([m.message for m in heard], known=[fact.text for fact in active])
-        found = extraction.facts
+        found, calls = _extract(extractor, heard, known=[fact.text for fact in active])
         plan = plan_additions(
             [KnownFact(f.id, f.text, f.slot, f.pinned, f.state == "rejected") for f in known],
             [FoundFact(fact.text, fact.slot) for fact in found],
         )
         learned = _LearnedFacts(self, scope, before, batch, extractor.name, known, found, plan)
         learned.seqs = tuple(message.seq for message in heard)
-        learned.calls = extraction.calls
+        learned.calls = calls
         total = len(active) + len(plan.add)
         if total > self.max_facts and not _refused_lately(refused, total, self.max_facts):
             self._condense(learned, extractor, active)
@@ -265,6 +270,38 @@ class _LearnedFacts:
         if fact.source is not None and 0 <= fact.source < len(self.seqs):
             return (self.seqs[fact.source],)
         return self.seqs
+
+
+def _extract(
+    extractor: FactExtractor, heard: Sequence[StoredMessage], *, known: list[str]
+) -> tuple[tuple[ExtractedFact, ...], tuple[ModelCall, ...]]:
+    """Facts of all messages, found in pieces that a model can take; sources are indexes of `heard`."""
+    found: list[ExtractedFact] = []
+    calls: list[ModelCall] = []
+    for first, last in _pieces([message.tokens.content for message in heard]):
+        messages = [message.message for message in heard[first:last]]
+        extraction = extractor.extract(messages, known=[*known, *(fact.text for fact in found)])
+        found += [
+            replace(fact, source=None if fact.source is None else fact.source + first) for fact in extraction.facts
+        ]
+        calls += extraction.calls
+    return tuple(found), tuple(calls)
+
+
+def _pieces(sizes: Sequence[int]) -> list[tuple[int, int]]:
+    """Spans of at most `CALL_TOKENS`, or of one message that is longer.
+
+    >>> _pieces([5000, 2000, 4000, 9000])
+    [(0, 2), (2, 3), (3, 4)]
+    """
+    spans: list[tuple[int, int]] = []
+    start = tokens = 0
+    for index, size in enumerate(sizes):
+        if index > start and tokens + size > CALL_TOKENS:
+            spans.append((start, index))
+            start, tokens = index, 0
+        tokens += size
+    return [*spans, (start, len(sizes))]
 
 
 def cut_order(facts: Sequence[Fact], question: str) -> tuple[int, ...]:
