@@ -22,6 +22,7 @@ from memory_core.tokens import (
     IMAGE_TOKENS,
     VIDEO_TOKENS,
     Accounting,
+    is_encoding,
 )
 
 DEFAULT_TOKEN_LIMIT = 30_000
@@ -92,6 +93,7 @@ class MemoryConfig(BaseModel):
                 f"token_flush_size must not be above the token limit of {self.token_limit}",
                 self.token_flush_size,
             )
+        _require(is_encoding(self.encoding), "encoding must be one that tiktoken knows", self.encoding)
         _require(self.reply_reserve >= 0, "reply_reserve must not be negative", self.reply_reserve)
         if self.context_window is not None:
             _require(

@@ -12,7 +12,8 @@ from typing import Any
 
 from memory_core.blocks.base import BaseMemoryBlock, Content, Item, Reading, stored_item
 from memory_core.errors import ContextOverflowError, MemoryInspectorError
-from memory_core.events import BlockFailed, ContextBuilt, Event, ranges
+from memory_core.events import BlockFailed, ContextBuilt, Event, compact, ranges
+from memory_core.events import spread as spread
 from memory_core.messages import ChatMessage, MessageRole, TextPart, independent, message_text
 from memory_core.planning.context import ContextPlan, Part, Piece, Truncator, plan_context
 from memory_core.planning.rendering import (
@@ -303,7 +304,9 @@ def _laid_out(
         items = [layout.items[piece.ref] for piece in part.pieces]
         if parts := tuple(p for item in items for p in item.parts):
             sections.append(Section(part.name, parts))
-        in_front += [message for item in items for message in item.messages]
+        for message in (message for item in items for message in item.messages):
+            in_front.append(neutralise_message(message, names))
+            changed += in_front[-1] is not message
     memory = render_memory(sections)
     messages = insert_memory([*in_front, *history], memory, session.config.insert_method)
 
@@ -392,41 +395,6 @@ def _record(
             )
         )
         w.record(*events)
-
-
-def compact(refs: Iterable[str]) -> tuple[str, ...]:
-    """Refs in order, runs of consecutive numbers as one: `f1-f9`. Undone by `spread`."""
-    found: list[tuple[str, int, int] | str] = []
-    for ref in refs:
-        mark, number = ref[0], ref[1:]
-        if mark not in "fvm" or not number.isdigit():
-            found.append(ref)
-            continue
-        last = found[-1] if found else None
-        if isinstance(last, tuple) and last[0] == mark and last[2] + 1 == int(number):
-            found[-1] = (mark, last[1], int(number))
-        else:
-            found.append((mark, int(number), int(number)))
-    return tuple(
-        ref if isinstance(ref, str) else f"{ref[0]}{ref[1]}" + (f"-{ref[0]}{ref[2]}" if ref[2] > ref[1] else "")
-        for ref in found
-    )
-
-
-def spread(refs: Iterable[str]) -> tuple[str, ...]:
-    """The single refs that `compact` joined.
-
-    >>> spread(compact(["f1", "f2", "f3", "v9"]))
-    ('f1', 'f2', 'f3', 'v9')
-    """
-    found: list[str] = []
-    for ref in refs:
-        first, dash, last = ref.partition("-")
-        if dash:
-            found += [f"{first[0]}{number}" for number in range(int(first[1:]), int(last[1:]) + 1)]
-        else:
-            found.append(ref)
-    return tuple(found)
 
 
 def _row(*cells: object) -> str:

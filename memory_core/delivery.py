@@ -79,11 +79,14 @@ class _LeaseLost(MemoryInspectorError):
 def serve(session: Session, *, timeout: float | None, force: bool = False) -> dict[str, Served]:
     """Serve every block that something is due to, at most `timeout` seconds (None: as long as it takes).
 
-    Never raises for a block. What is still running after the timeout goes on in the background.
+    Never raises: what was put is stored. What is still running after the timeout goes on in the background.
     `force` does not wait for the time of a next attempt.
     """
-    with session.database.read() as connection:
-        waiting = pending_by_block(connection, session.id)
+    try:
+        with session.database.read() as connection:
+            waiting = pending_by_block(connection, session.id)
+    except StoreError as error:
+        return {a.name: Served(a.name, "failed", error=str(error)) for a in session.blocks if a.learns}
     by_name = {attached.name: attached for attached in session.blocks}
     started: dict[str, Future[Served]] = {}
     results = {}

@@ -2,7 +2,7 @@
 
     MemoryInspectorError
     ├── ConfigError            a setting is impossible: change it
-    ├── MessageError           a message cannot be stored: mend it
+    ├── MessageError           a message, or another text, cannot be stored: mend it
     ├── FormatError            a file is not what it should be: mend the named line
     ├── NotFoundError          no such session, block, fact or turn
     ├── ConflictError          it was changed elsewhere since it was read
@@ -31,7 +31,7 @@ class ConfigError(MemoryInspectorError, ValueError):
 
 
 class MessageError(MemoryInspectorError, ValueError):
-    """A message cannot be stored."""
+    """A message, or another text, cannot be stored."""
 
 
 class FormatError(MemoryInspectorError, ValueError):

@@ -88,6 +88,41 @@ def expand(spans: Ranges) -> list[int]:
     return [number for first, last in spans for number in range(first, last + 1)]
 
 
+def compact(refs: Iterable[str]) -> tuple[str, ...]:
+    """Refs in order, runs of consecutive numbers as one: `f1-f9`. Undone by `spread`."""
+    found: list[tuple[str, int, int] | str] = []
+    for ref in refs:
+        mark, number = ref[0], ref[1:]
+        if mark not in "fvm" or not number.isdigit():
+            found.append(ref)
+            continue
+        last = found[-1] if found else None
+        if isinstance(last, tuple) and last[0] == mark and last[2] + 1 == int(number):
+            found[-1] = (mark, last[1], int(number))
+        else:
+            found.append((mark, int(number), int(number)))
+    return tuple(
+        ref if isinstance(ref, str) else f"{ref[0]}{ref[1]}" + (f"-{ref[0]}{ref[2]}" if ref[2] > ref[1] else "")
+        for ref in found
+    )
+
+
+def spread(refs: Iterable[str]) -> tuple[str, ...]:
+    """The single refs that `compact` joined.
+
+    >>> spread(compact(["f1", "f2", "f3", "v9"]))
+    ('f1', 'f2', 'f3', 'v9')
+    """
+    found: list[str] = []
+    for ref in refs:
+        first, dash, last = ref.partition("-")
+        if dash:
+            found += [f"{first[0]}{number}" for number in range(int(first[1:]), int(last[1:]) + 1)]
+        else:
+            found.append(ref)
+    return tuple(found)
+
+
 def _tuples(value: Any) -> Any:
     return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
 

@@ -9,6 +9,7 @@ piece of long-term memory here.
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
@@ -195,7 +196,7 @@ class ChatMessage(BaseModel):
                 f"a text holds half a character ({error.object[error.start : error.end]!r}), which cannot be stored: "
                 "it was probably cut in the middle of an emoji"
             ) from error
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise MessageError(
                 f"additional_kwargs cannot be stored as JSON ({error}): keep to text, numbers, "
                 "true/false, lists and dicts"
@@ -231,7 +232,13 @@ def content_hash(text: str) -> str:
 def independent(message: ChatMessage) -> ChatMessage:
     """The message, sharing nothing that can be changed with it; it itself, where nothing in it can."""
     changeable = any(isinstance(part, ToolCallPart) and isinstance(part.tool_kwargs, dict) for part in message.parts)
-    return message.model_copy(deep=True) if message.additional_kwargs or changeable else message
+    if not changeable and not message.additional_kwargs:
+        return message
+    parts = tuple(
+        part.model_copy(update={"tool_kwargs": deepcopy(part.tool_kwargs)}) if isinstance(part, ToolCallPart) else part
+        for part in message.parts
+    )
+    return message.model_copy(update={"parts": parts, "additional_kwargs": deepcopy(message.additional_kwargs)})
 
 
 def message_text(message: ChatMessage) -> str:

@@ -421,8 +421,8 @@ def _check_names(blocks: Sequence[Block]) -> None:
 def _encoding(name: str) -> TokenCounter:
     try:
         return default_counter(name)
-    except ValueError as error:
-        raise ConfigError(f"encoding cannot be {name!r}: tiktoken does not know it") from error
+    except OSError as error:  # tiktoken wanted to download it
+        raise ConfigError(f"encoding cannot be {name!r}: its file is not here, and could not be fetched") from error
 
 
 def _new_state(session_id: str, title: str, user_id: str | None, now: float) -> SessionState:

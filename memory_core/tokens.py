@@ -122,6 +122,15 @@ def default_counter(encoding: str = DEFAULT_ENCODING) -> TokenCounter:
     return TokenCounter(_encoder(encoding), id=encoding)
 
 
+def is_encoding(name: str) -> bool:
+    """Does tiktoken know an encoding of that name? The default one is known without loading it."""
+    if name == DEFAULT_ENCODING:
+        return True
+    import tiktoken
+
+    return name in tiktoken.list_encoding_names()
+
+
 def counter_for(tokenizer_fn: Tokenizer | None, *, encoding: str = DEFAULT_ENCODING) -> TokenCounter:
     """The counter for a caller's own tokenizer function, or the default one.
 

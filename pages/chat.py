@@ -4,7 +4,7 @@ import streamlit as st
 
 from memory_core import MemoryInspectorError, StoreError
 from ui import chat, state
-from ui.demo import DEMO_SESSION
+from ui.demo import DEMO_SESSION, being_made
 from ui.nav import require_shell
 from ui.services import engine
 from ui.text import plain
@@ -15,14 +15,15 @@ with st.container(horizontal=True, horizontal_alignment="distribute", vertical_a
     st.title("Chat")
     settings_slot = st.container(width="content")
 
-if notice := state.take_notice():
-    {"error": st.error, "warning": st.warning, "info": st.info}[notice.kind](plain(notice.text))
+with st.container():  # there in any case, so that what follows keeps its place
+    if notice := state.take_notice():
+        {"error": st.error, "warning": st.warning, "info": st.info}[notice.kind](plain(notice.text))
 
 try:
     shared = engine()
     session_id = state.selected_session()
-    preparing = shared.running(DEMO_SESSION)
-    if session_id == DEMO_SESSION and preparing is not None and preparing.id.startswith(("preparing", "reset")):
+    preparing = being_made(shared)
+    if session_id == DEMO_SESSION and preparing is not None:
         chat.draw_preparing(preparing)
     elif session_id is None:
         chat.draw_no_session()

@@ -4,8 +4,11 @@ Messages are written as "note 17 ...": each carries one fact and one vector unit
 """
 
 import re
+import subprocess
+import sys
 import threading
 from hashlib import sha256
+from pathlib import Path
 
 import numpy as np
 
@@ -17,6 +20,7 @@ from memory_core.memory import Memory
 from memory_core.messages import ChatMessage
 from memory_core.models.base import Condensation, CondensedFact, ExtractedFact, Extraction, ModelCall
 from memory_core.services import Services
+from memory_core.store.writing import read_session
 
 
 def user(text):
@@ -162,3 +166,119 @@ def fact_numbers(memory, block="facts"):
 def block(memory, name):
     """The session's own block object of that name."""
     return next(block for block in memory.memory_blocks if block.name == name)
+
+
+# -- many at once --------------------------------------------------------------------------------
+
+
+def together(*jobs):
+    """Run them in threads that start at once; the first exception of any is raised here."""
+    start = threading.Barrier(len(jobs))
+    problems = []
+
+    def run(job):
+        start.wait(20)
+        try:
+            job()
+        except BaseException as problem:
+            problems.append(problem)
+
+    threads = [threading.Thread(target=run, args=(job,)) for job in jobs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+        assert not thread.is_alive(), "a thread hangs"
+    if problems:
+        raise problems[0]
+
+
+def putting(memory, numbers, **options):
+    def job():
+        for number in numbers:
+            memory.put(note(number), **options)
+
+    return job
+
+
+def totals(memory):
+    """The running totals in the session's row, and the same as sums over the messages."""
+    with memory.database.read() as connection:
+        state = read_session(connection, memory.session_id)
+    rows = memory.messages()
+    queue = [m for m in rows if m.status == "active" and not m.pinned]
+    kept = (
+        state.next_seq,
+        state.turns,
+        state.newest_turn,
+        state.queue_messages,
+        state.queue_content,
+        state.queue_reference,
+        state.pinned_messages,
+        state.archived_messages,
+    )
+    users = [m.seq for m in queue if m.message.role == "user"]
+    summed = (
+        len(rows) + 1,
+        sum(m.message.role == "user" for m in rows),
+        max(users, default=None),
+        len(queue),
+        sum(m.tokens.content for m in queue),
+        sum(m.tokens.reference for m in queue),
+        sum(m.pinned for m in rows),
+        sum(m.status == "archived" for m in rows),
+    )
+    return kept, summed
+
+
+def check_whole(memory, numbers):
+    """Every number is there once, seq has no gap, totals are right, and everything was learned once."""
+    assert sorted(number_of(message.content) for message in memory.get_all()) == sorted(numbers)
+    rows = memory.messages()
+    assert [message.seq for message in rows] == list(range(1, len(rows) + 1))
+    kept, summed = totals(memory)
+    assert kept == summed
+    memory.deliver()
+    archived = [number_of(message.content) for message in memory.get_all("archived")]
+    assert fact_numbers(memory) == archived
+    learned = [number_of(m.message.content) for turn in memory.stored_turns("turns") for m in turn.messages]
+    assert learned == archived
+    memory.refresh()
+    assert f"{len(archived)} messages" in memory.get()[0].content
+    assert {delivery.state for delivery in memory.deliveries()} == {"done"}
+
+
+PUTTER = """
+import sys
+from engine_fakes import blocks, note, open_memory
+uri, first = sys.argv[1], int(sys.argv[2])
+memory = open_memory(database_uri=uri, memory_blocks=blocks())
+print("ready", flush=True)
+sys.stdin.readline()
+for number in range(first, first + 10):
+    memory.put(note(number), wait=number % 2 == 0)
+memory.deliver()
+"""
+
+
+def put_by_processes(database_uri, count):
+    """Let processes put ten notes each into one session: 0 to 9, 100 to 109, ..."""
+    command = [sys.executable, "-c", PUTTER, database_uri]
+    processes = [
+        subprocess.Popen(
+            [*command, str(100 * number)],
+            cwd=Path(__file__).parent,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(count)
+    ]
+    ready = [process.stdout.readline() for process in processes]
+    for process in processes:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    results = [(process.communicate(timeout=60)[1], process.returncode) for process in processes]
+    assert ready == ["ready\n"] * count, results
+    assert results == [("", 0)] * count

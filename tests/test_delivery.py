@@ -341,6 +341,24 @@ def test_an_expired_lease_is_taken_over_and_the_late_result_thrown_away(tmp_path
     assert leases(first) == []
 
 
+def test_who_lost_the_lease_stores_nothing_even_if_nobody_else_has_finished(tmp_path):
+    clock, slow, slower = Clock(), HeldExtractor(), HeldExtractor()
+    first = open_memory(database_uri=on_file(tmp_path), memory_blocks=[facts_block(slow)], clock=clock)
+    second = open_memory(database_uri=on_file(tmp_path), memory_blocks=[facts_block(slower)], clock=clock)
+    put_notes(first, range(5), wait=False)
+    assert slow.begun.wait(20)
+    clock.pass_by(LEASE_SECONDS + 1)
+    second.deliver(timeout=0)
+    assert slower.begun.wait(20)
+    slow.let_go.set()
+    until(lambda: [record.kind for record in first.events()].count("model_called") == 1)
+    assert states(first) == [("facts", "pending", 0)]
+    assert first.facts("facts", states=None) == []
+    slower.let_go.set()
+    until(lambda: states(first) == [("facts", "done", 1)])
+    assert fact_numbers(first) == [0, 1]
+
+
 def test_a_database_that_fails_in_mid_delivery_leaves_no_lease_behind(monkeypatch):
     memory = open_memory(memory_blocks=[facts_block(NoteExtractor())])
 
@@ -384,8 +402,11 @@ def test_one_block_object_in_two_sessions_learns_for_each_alone(tmp_path):
     assert (fact_numbers(first), fact_numbers(second)) == ([0, 1], [10, 11])
 
 
-def test_after_a_reset_a_custom_block_starts_again_from_its_constructors_values():
-    memory = open_memory(memory_blocks=[Counter(count=100)])
+@pytest.mark.parametrize("added", [False, True], ids=["given", "added later"])
+def test_after_a_reset_a_custom_block_starts_again_from_its_constructors_values(added):
+    memory = open_memory(memory_blocks=[] if added else [Counter(count=100)])
+    if added:
+        memory.add_block(Counter(count=100))
     put_notes(memory, range(5))
     assert block(memory, "counter").count == 102
     memory.reset()
@@ -520,6 +541,18 @@ def test_messages_removed_during_an_extraction_are_not_learned_from():
     until(lambda: leases(memory) == [])
     assert memory.facts("facts", states=None) == []
     assert memory.deliveries() == []
+
+
+def test_if_some_of_the_messages_are_removed_only_the_rest_is_learned_from():
+    extractor = HeldExtractor()
+    memory = open_memory(memory_blocks=[facts_block(extractor, deliver_on="turn")])
+    memory.put_messages([note(number) for number in range(6)], wait=False)  # five turns are complete
+    assert extractor.begun.wait(20)
+    assert memory.status().archived_messages == 2
+    memory.reset("archived")
+    extractor.let_go.set()
+    until(lambda: states(memory) == [("facts", "done", 1)])
+    assert fact_numbers(memory) == [2, 3, 4]
 
 
 # -- condensing ----------------------------------------------------------------------------------

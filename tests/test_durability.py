@@ -43,12 +43,12 @@ class Victims:
         pid = self._read("p")
         while_learning, pause = chance.random() < 0.5, chance.random()
         if while_learning:  # right after a block began to learn for the nth time
-            for _ in range(chance.randrange(1, 9)):
+            for _ in range(chance.randrange(1, 8)):
                 self._read("x", acknowledged)
             time.sleep(pause * 0.004)
         else:
             self._read("a", acknowledged)
-            time.sleep(pause * 0.06)
+            time.sleep(pause * 0.05)
         os.kill(pid, signal.SIGKILL)
         assert self._read("d", acknowledged) == signal.SIGKILL, "it died of something else"
         return acknowledged

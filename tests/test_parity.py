@@ -6,6 +6,7 @@ has a test of its own below, with both engines side by side.
 
 import asyncio
 import functools
+import itertools
 import random
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -20,6 +21,8 @@ from llama_index.core.memory import Memory as TheirMemory
 from llama_index.core.memory import StaticMemoryBlock as TheirStaticBlock
 from llama_index.core.storage.chat_store.base_db import MessageStatus as TheirStatus
 from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
+from pydantic import Field
+from sqlalchemy.exc import IntegrityError
 
 from memory_core import (
     BaseMemoryBlock,
@@ -31,6 +34,8 @@ from memory_core import (
     ToolCallPart,
     lint,
 )
+
+_numbers = itertools.count(1)
 
 CONVERSATIONS = 100
 STEPS = 9
@@ -58,7 +63,7 @@ def lines(messages):
 
 
 class Recorder(BaseMemoryBlock[str]):
-    seen: list[str] = []
+    seen: list[str] = Field(default_factory=list)
 
     async def _aget(self, messages=None, **kwargs):
         return remembered(self.seen, messages)
@@ -80,15 +85,16 @@ class Quoter(Recorder):
 
 
 class TheirRecorder(TheirBlock[str]):
-    seen: list[str] = []
-    batches: int = 0
+    seen: list[str] = Field(default_factory=list)
+    batches: list[int] = Field(default_factory=list)
+    """Messages in each batch it was handed."""
 
     async def _aget(self, messages=None, **kwargs):
         return remembered(self.seen, messages)
 
     async def _aput(self, messages):
         self.seen = [*self.seen, *lines(messages)]
-        self.batches += 1
+        self.batches = [*self.batches, len(messages)]
 
 
 class TheirShortener(TheirRecorder):
@@ -108,7 +114,7 @@ THEIRS = {"recorder": TheirRecorder, "shortener": TheirShortener, "quoter": Thei
 class Reference(TheirMemory):
     """The reference, saying which blocks it cut."""
 
-    cut: set = set()
+    cut: set = Field(default_factory=set)
 
     async def _truncate_memory_blocks(self, content, *sizes):
         left = await super()._truncate_memory_blocks(dict(content), *sizes)
@@ -196,12 +202,9 @@ def our_database():
 @pytest.fixture
 def pair(runner, their_store, our_database):
     """Makes a pair: `blocks` as (kind, name, priority, static text)."""
-    made = 0
 
     def make(blocks=(), *, insert_method="system", ours=None, **settings):
-        nonlocal made
-        made += 1
-        session = f"{id(make)}-{made}"
+        session = f"session {next(_numbers)}"
         static = [StaticMemoryBlock(name=n, static_content=t, priority=p) for k, n, p, t in blocks if k == "static"]
         custom = [OURS[k](name=n, priority=p) for k, n, p, _ in blocks if k != "static"]
         by_name = {block.name: block for block in [*static, *custom]}
@@ -252,6 +255,7 @@ class Boundary(Enum):
     GREETING_STAYS_UNTIL_THE_FIRST_FLUSH = auto()
     GREETING_LEAVES_WITH_THE_FIRST_FLUSH = auto()
     SEVERAL_BATCHES_AT_ONCE = auto()
+    FURTHER_BATCH_IS_A_WHOLE_FLUSH_SIZE_TOO = auto()
     FLUSH_OF_A_BULK = auto()
     MESSAGE_WITHOUT_TOKENS_LEAVES = auto()
     TOOL_RESULT_LEAVES_WITH_ITS_CALL = auto()
@@ -288,7 +292,7 @@ class Reached:
             Boundary.BUDGET_IS_NOT_ROUNDED,
             not plan and int(config.history_budget) == status.queue_tokens < config.history_budget,
         )
-        self.see(Boundary.SEVERAL_BATCHES_AT_ONCE, batches > 1)
+        self.see(Boundary.SEVERAL_BATCHES_AT_ONCE, len(batches) > 1)
         self.see(Boundary.FLUSH_OF_A_BULK, plan and len(spoken) > 1)
         greeting = queue[0].message.role != "user"
         self.see(Boundary.GREETING_STAYS_UNTIL_THE_FIRST_FLUSH, greeting and len(queue) > 1)
@@ -299,8 +303,14 @@ class Reached:
             return
         sizes = [message.tokens for message in plan.leave]
         roles = [str(message.role) for message in plan.leave]
-        self.see(Boundary.FLUSH_SIZE_IS_OVERSHOT, batches == 1 and plan.tokens > config.flush_size)
+        self.see(Boundary.FLUSH_SIZE_IS_OVERSHOT, len(batches) == 1 and plan.tokens > config.flush_size)
         self.see(Boundary.NON_USER_HEADS_ARE_SWEPT, roles[-1] != "user" and sum(sizes[:-1]) >= config.flush_size)
+        if len(batches) > 1:
+            later = list(plan.leave)[-batches[-1] :]
+            starts = [index for index, message in enumerate(later) if str(message.role) == "user"]
+            without_the_rest = status.queue_tokens + sum(m.tokens for m in later[starts[1] :]) if starts[1:] else None
+            enough = without_the_rest is not None and without_the_rest <= config.history_budget
+            self.see(Boundary.FURTHER_BATCH_IS_A_WHOLE_FLUSH_SIZE_TOO, enough)
         self.see(Boundary.GREETING_LEAVES_WITH_THE_FIRST_FLUSH, status.flushes == 1 and roles[0] != "user")
         self.see(Boundary.MESSAGE_WITHOUT_TOKENS_LEAVES, 0 in sizes)
         self.see(Boundary.TOOL_RESULT_LEAVES_WITH_ITS_CALL, "tool" in roles)
@@ -321,12 +331,16 @@ class Reached:
         zero = sum(part.granted for part in plan.granted if part.priority == 0)
         self.see(Boundary.PRIORITY_0_ALONE_IS_OVER_THE_LIMIT, zero > plan.token_limit)
         self.see(Boundary.QUEUE_ALONE_IS_OVER_THE_LIMIT, plan.queue_granted > plan.token_limit)
-        self.see(Boundary.EMPTY_BLOCK_IS_SKIPPED, texts and any(not p.pieces for p in plan.granted if p.name not in cut))
+        self.see(
+            Boundary.EMPTY_BLOCK_IS_SKIPPED, texts and any(not p.pieces for p in plan.granted if p.name not in cut)
+        )
         self.see(Boundary.EMPTY_STATIC_TEXT_IS_PRINTED, "<empty>\n\n</empty>" in texts)
         self.see(Boundary.BLOCK_MESSAGES_STAND_IN_FRONT, "quotes" in asked and asked["quotes"].granted)
         self.see(Boundary.CUT_BLOCK_MESSAGES, "quotes" in cut)
         appended = config.insert_method == "user" and made.messages[-1].content.startswith("<memory>")
-        self.see(Boundary.NO_USER_MESSAGE_TO_INSERT_INTO, appended and len(made.messages) > 1 and texts.count("user:") == 1)
+        self.see(
+            Boundary.NO_USER_MESSAGE_TO_INSERT_INTO, appended and len(made.messages) > 1 and texts.count("user:") == 1
+        )
         self.see(Boundary.INPUT_IS_EMPTY_TEXT, question == "" and "read for" in texts)
 
 
@@ -362,7 +376,7 @@ def a_script(rng, limit, budget):
     steps = []
     while messages:
         first = bool(not steps and greeting and rng.random() < 0.6)
-        count = 1 if first or rng.random() < 0.6 else rng.randint(2, 9)
+        count = 1 if first or rng.random() < 0.6 else rng.choice([rng.randint(2, 9), 30])
         steps.append(messages[:count])
         messages = messages[count:]
     return steps[:STEPS]
@@ -392,27 +406,216 @@ def test_random_conversations_give_the_same_memory_in_both_engines(pair):
     for _ in range(CONVERSATIONS):
         limit = rng.choice([rng.randint(8, 40), rng.randint(20, 80), 200])
         ratio = rng.choice([0.05, 0.3, 0.5, 0.55, 0.7, 0.9, 1.0])
-        size = rng.choice([1, rng.randint(1, limit), max(1, limit // 10), limit])
+        size = rng.choice([1, rng.randint(1, limit), max(1, limit // 10), max(1, limit // 4), limit])
         settings = {"token_limit": limit, "chat_history_token_ratio": ratio, "token_flush_size": size}
         blocks = some_blocks(rng, limit)
         both = pair(blocks, **settings)
-        method = rng.choice(["system", "user"])
+        methods = rng.sample(["system", "user"], 2)
         for step in a_script(rng, limit, limit * ratio):
             what = f"{settings} {blocks} {step}"
-            before = their_batches(both)
+            before = len(their_batches(both))
             receipt = both.put(step)
             ours, theirs = both.state()
             assert ours == theirs, what
-            reached.put(step, receipt, both.ours, their_batches(both) - before)
+            reached.put(step, receipt, both.ours, their_batches(both)[before:])
             question = rng.choice([None, "", "what was it", "a question of six words here"])
-            # Both methods at every step: the next one begins with the method this one ended with.
-            for method in (method, "user" if method == "system" else "system"):
+            for method in methods:
                 made, mine, reference = both.contexts(method, question)
                 assert mine == reference, (what, method, question)
                 reached.context(made, question, both.ours.config)
-    print({b.name:n for b,n in reached.counts.items()})
+            methods.reverse()  # the next step begins with the method this one ended with
     assert [boundary.name for boundary, count in reached.counts.items() if not count] == []
 
 
 def their_batches(both):
-    return max((block.batches for block in both.theirs.memory_blocks if isinstance(block, TheirRecorder)), default=0)
+    """Messages in each batch that the reference has handed to its blocks so far."""
+    blocks = (block for block in both.theirs.memory_blocks if isinstance(block, TheirRecorder))
+    return next((block.batches for block in blocks), [])
+
+
+# -- the deliberate differences, one by one ------------------------------------------------------------
+
+
+def say(role, words, name="x", **extra):
+    return (role, " ".join([name, *(["x"] * (words - 1))]) if words else "", extra)
+
+
+def active(both):
+    ours, theirs = both.state()
+    return ours["active"], theirs["active"]
+
+
+def roles(texts):
+    return [text.partition(":")[0] for text in texts]
+
+
+def test_system_messages_before_the_first_user_message_stay_where_the_reference_flushes_them(pair):
+    both = pair(token_limit=20, token_flush_size=1)
+    both.put([say("system", 2, "rules"), say("user", 5), say("assistant", 5), say("user", 5), say("assistant", 3)])
+    ours, theirs = active(both)
+    assert ours == ["system:rules x", "user:x x x x x", "assistant:x x x"]
+    assert theirs == ["user:x x x x x", "assistant:x x x"]
+
+
+def test_pinned_system_messages_are_outside_the_history_budget(pair):
+    both = pair(token_limit=20, token_flush_size=1)
+    both.put([say("system", 6, "rules"), say("user", 5), say("assistant", 4), say("user", 5)])
+    ours, theirs = active(both)
+    rest = ["user", "assistant", "user"]
+    assert (roles(ours), roles(theirs)) == (["system", *rest], rest)
+
+
+def test_a_queue_of_assistant_messages_keeps_its_newest_where_the_reference_is_emptied(pair):
+    both = pair(token_limit=14, token_flush_size=1)
+    both.put([say("assistant", 4, "a"), say("assistant", 4, "b"), say("assistant", 4, "c")])
+    assert active(both) == (["assistant:b x x x", "assistant:c x x x"], [])
+
+
+def test_a_long_turn_is_thinned_between_tool_steps_where_the_reference_lets_it_grow(pair):
+    both = pair(token_limit=50, token_flush_size=1, ours={"split_long_turns": True})
+    both.put([say("user", 5, "question")])
+    for number in range(50):
+        both.put([say("assistant", 5, f"a{number}"), say("tool", 5, f"t{number}", tool_call_id=f"c{number}")])
+    ours, theirs = active(both)
+    assert len(theirs) == 101
+    assert ours == ["user:question x x x x", "assistant:a48 x x x x", "tool:t48 x x x x", *ours[3:]]
+    assert roles(ours) == ["user", *["assistant", "tool"] * 2]
+    assert both.ours.status().queue_tokens <= both.ours.config.history_budget
+
+
+def test_tool_calls_are_counted_where_the_reference_takes_them_for_nothing(pair):
+    both = pair(token_limit=100, token_flush_size=1, ours={"accounting": "content"})
+    arguments = {"text": " ".join(["x"] * 100)}
+    for number in range(10):
+        both.put([say("user", 1, "q")])
+        call = {"tool_call_id": str(number), "tool_name": "look", "tool_kwargs": arguments}
+        both.ours.put(ChatMessage(role="assistant", parts=[ToolCallPart(**call)]))
+        both.runner.run(both.theirs.aput(TheirMessage(role="assistant", blocks=[TheirToolCall(**call)])))
+    ours, theirs = active(both)
+    assert (len(ours), len(theirs)) == (2, 20)
+
+
+def test_the_largest_number_is_cut_first_where_the_reference_cuts_1_first(pair):
+    blocks = [("static", "most", 1, "m m m"), ("static", "least", 2, "l l l")]
+    both = pair(blocks, token_limit=10, token_flush_size=1, ours={"truncation_order": "largest_first"})
+    both.put([say("user", 6)])
+    _, (_, ours), (_, theirs) = both.contexts("system", None)
+    assert (ours, theirs) == ({"least"}, {"most"})
+
+
+def test_the_archive_is_by_identity_where_the_reference_archives_whatever_is_oldest(pair):
+    both = pair([("recorder", "notes", 0, None)], token_limit=20, token_flush_size=1)
+    both.put([say("user", 5, "one"), say("assistant", 5, "two")])
+    # Another writer of the reference's table removes the oldest message while a flush is decided upon.
+    store, session = both.theirs.sql_store, both.theirs.session_id
+
+    original = type(store).archive_oldest_messages
+
+    async def late(self, key, n):
+        await self.delete_oldest_messages(key, 1)
+        return await original(self, key, n)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(store), "archive_oldest_messages", late)
+        both.put([say("user", 5, "three")])
+    archived = both.runner.run(store.get_messages(session, status=TheirStatus.ARCHIVED))
+    assert "three x x x x" in [message.content for message in archived]  # it had never been chosen to leave
+    assert [m.message.content for m in both.ours.messages("archived")] == ["one x x x x", "two x x x x"]
+    events = both.ours.events(kinds=["flush_planned"])
+    assert [event.event.seqs for event in events] == [((1, 2),)]
+    assert lines(both.ours.get_all("active")) == ["user:three x x x x"]
+
+
+def test_set_keeps_the_archive_and_flushes_where_the_reference_wipes_and_does_not(pair):
+    both = pair(token_limit=20, token_flush_size=1)
+    both.put([say("user", 8, "old"), say("assistant", 2), say("user", 3), say("assistant", 2)])
+    new = [say("user", 8, "one"), say("assistant", 2), say("user", 8, "two"), say("assistant", 2)]
+    both.ours.set([our_message(m) for m in new])
+    both.runner.run(both.theirs.aset([their_message(m) for m in new]))
+    ours, theirs = both.state()
+    assert [text.split()[0] for text in ours["archived"]] == ["user:old", "assistant:x", "user:one", "assistant:x"]
+    assert (len(ours["active"]), theirs["archived"], len(theirs["active"])) == (2, [], 4)
+
+
+@pytest.mark.parametrize(("size", "effective"), [(200, 70), (0, 10), (-1, 10)])
+def test_an_impossible_flush_size_is_an_error_where_the_reference_changes_it(pair, their_store, size, effective):
+    theirs = TheirMemory.from_defaults(token_limit=100, token_flush_size=size, chat_store=their_store)
+    assert theirs.token_flush_size == effective
+    with pytest.raises(ConfigError, match=f"not {size}"):
+        Memory.from_defaults(token_limit=100, token_flush_size=size)
+
+
+def test_an_impossible_ratio_is_an_error_where_the_reference_takes_it(their_store):
+    for ratio in (0.0, -1.0, 5.0):
+        theirs = TheirMemory.from_defaults(chat_history_token_ratio=ratio, chat_store=their_store)
+        assert theirs.chat_history_token_ratio == ratio
+        with pytest.raises(ConfigError, match=str(ratio)):
+            Memory.from_defaults(chat_history_token_ratio=ratio)
+
+
+def test_the_default_flush_size_is_a_tenth_of_the_limit_where_the_reference_empties_small_queues(their_store):
+    for limit, reference in ((1000, 700), (4000, 3000), (30_000, 3000)):
+        theirs = TheirMemory.from_defaults(token_limit=limit, chat_store=their_store)
+        assert theirs.token_flush_size == reference
+        assert Memory.from_defaults(token_limit=limit).config.flush_size == limit // 10
+    odd = Memory.from_defaults(token_limit=1000, token_flush_size=750).config
+    assert lint(odd) == [
+        "Flush size 750 is above the history budget of 700: every flush empties the queue down to one turn."
+    ]
+
+
+def test_chat_history_on_a_session_with_messages_is_an_error_where_the_reference_replaces_it_all(tmp_path):
+    ours, theirs = f"sqlite:///{tmp_path}/ours.db", f"sqlite+aiosqlite:///{tmp_path}/theirs.db"
+    Memory.from_defaults("s", database_uri=ours).put(ChatMessage(content="old"))
+    with pytest.raises(ConfigError, match="has messages already"):
+        Memory.from_defaults("s", database_uri=ours, chat_history=[ChatMessage(content="new")])
+    assert lines(Memory.from_defaults("s", database_uri=ours).get_all()) == ["user:old"]
+
+    async def drive():
+        store = SQLAlchemyChatStore(table_name="t", async_database_uri=theirs)
+        await store.add_message("s", TheirMessage(content="old"))
+        # What `from_defaults(chat_history=...)` does, without its own event loop.
+        await store.set_messages("s", [TheirMessage(content="new")])
+        found = await store.get_messages("s")
+        await store._async_engine.dispose()
+        return lines(found)
+
+    assert asyncio.run(drive()) == ["user:new"]
+
+
+def test_putting_no_messages_is_nothing_where_the_reference_fails(pair):
+    both = pair(token_limit=20, token_flush_size=1)
+    assert both.ours.put_messages([]).seqs == ()
+    with pytest.raises(IntegrityError):
+        both.runner.run(both.theirs.aput_messages([]))
+
+
+def test_blocks_see_an_input_that_is_a_message_where_the_reference_ignores_it(pair):
+    both = pair([("recorder", "notes", 0, None)], token_limit=20, token_flush_size=1)
+    both.put([say("user", 9, "one"), say("assistant", 5), say("user", 3)])
+    ours = both.ours.get(ChatMessage(role="user", content="what?"))
+    theirs = both.runner.run(both.theirs.aget(TheirMessage(role="user", content="what?")))
+    assert "read for 2 up to user what?" in ours[0].content
+    assert "read for 1 up to user x x x" in theirs[0].content
+
+
+def test_many_batches_are_one_delivery_where_the_reference_hands_them_over_one_by_one(pair):
+    both = pair([("recorder", "notes", 0, None)], token_limit=50, token_flush_size=1)
+    both.put([say("user", 5, f"m{number}") for number in range(40)])
+    assert (len(their_batches(both)), len(both.ours.deliveries())) == (33, 1)
+    ours, theirs = both.state()
+    assert ours == theirs
+
+
+def test_a_reading_that_fails_costs_one_block_where_the_reference_fails_whole(pair):
+    def broken(self, messages=None, **kwargs):
+        raise RuntimeError("no such luck")
+
+    both = pair([("recorder", "notes", 0, None), ("static", "core", 0, "Logan")], token_limit=20, token_flush_size=1)
+    both.put([say("user", 3)])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Recorder, "_aget", broken)
+        patch.setattr(TheirRecorder, "_aget", broken)
+        assert "Logan" in both.ours.get()[0].content
+        with pytest.raises(RuntimeError, match="no such luck"):
+            both.runner.run(both.theirs.aget())

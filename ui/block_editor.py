@@ -15,7 +15,7 @@ from memory_core import (
     VectorMemoryBlock,
 )
 from ui import state
-from ui.components import closing_button
+from ui.components import closing_button, error_inside
 from ui.model import chosen_model, services_for
 from ui.services import engine
 from ui.text import ago, count, plain, tokens
@@ -29,6 +29,7 @@ _HELP = {
 
 
 @st.dialog("Edit block", width=440, position="right", icon=":material/edit_note:")
+@error_inside
 def edit_dialog(session_id: str, name: str) -> None:
     """Edit a static block's words, with what that does to the next prompt, and its history."""
     memory = engine().open(session_id)
@@ -102,6 +103,7 @@ def _forget(opened: str) -> None:
 
 
 @st.dialog("Add a block", width=440, position="right", icon=":material/add:")
+@error_inside
 def add_dialog(session_id: str) -> None:
     """Add a block, and offer to fill it from what left the queue before."""
     memory = engine().open(session_id)
@@ -143,12 +145,13 @@ def _add(session_id: str, kind: str, name: str, priority: int, text: str, fill: 
         extra = {"static_content": text} if kind == "static" else {}
         memory.add_block(made[kind](name=name, priority=priority, **extra))
         if fill:
-            engine().start(session_id, f"fill-{session_id}-{name}", lambda job: memory.fill_block(name))
+            memory.fill_block(name, wait=False)
     except MemoryInspectorError as error:
         state.say("error", str(error))
 
 
 @st.dialog("Remove a block", icon=":material/delete:")
+@error_inside
 def remove_dialog(session_id: str) -> None:
     """Remove a block with what it stored."""
     memory = engine().open(session_id)

@@ -5,8 +5,11 @@ A turn is a job that this only watches: drawing starts nothing, and leaving stop
 
 import base64
 import binascii
+import time
 import uuid
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import NoReturn
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -25,7 +28,7 @@ from memory_core import (
     ThinkingPart,
     ToolCallPart,
 )
-from memory_core.events import ContextBuilt, EventRecord, Retrieved
+from memory_core.events import ContextBuilt, EventRecord, FlushPlanned, Retrieved
 from memory_core.messages import message_text
 from memory_core.recording import Recording
 from memory_core.store.messages import StoredMessage
@@ -42,6 +45,12 @@ from ui.story import Line, Summary, Words, story, summaries
 from ui.text import plain, short, tokens
 
 CHAT_HEIGHT = 398
+GUIDED_HEIGHT = 358
+"""Pixels of the conversation; less while the guide's line shows, so that the input stays above the fold."""
+
+SEEN_SECONDS = 0.7
+"""How long the queue is shown above its flush line before it is shown flushed."""
+
 SHOWN_MESSAGES = 40
 """Messages drawn at first; a thousand would take seconds."""
 
@@ -61,6 +70,7 @@ AVATARS = {
     MessageRole.TOOL: ":material/build:",
 }
 SPEEDS = {"½ ×": 0.5, "1 ×": 1.0, "2 ×": 2.0, "4 ×": 4.0}
+SUMMARY_KINDS = ("flush_planned", "fact_added", "context_built")
 STORY_KINDS = (
     "flush_planned",
     "queue_recounted",
@@ -117,43 +127,54 @@ def draw(session_id: str, header: DeltaGenerator) -> None:
         settings_dialog(session_id)
     running = shared.running(session_id)
     recording = memory.recording()
-    _guide(status, recording, running)
+    with st.container():  # there in any case: what follows keeps its place, and the conversation its scroll position
+        guided = _guide(status, recording, running)
     left, right = st.columns([0.58, 0.42], gap="medium")
     with left:
-        box = st.container(height=CHAT_HEIGHT, border=True, autoscroll=True)
-        last_seq = _conversation(box, memory, status)
+        height = GUIDED_HEIGHT if guided else CHAT_HEIGHT
+        box = st.container(height=height, border=True, autoscroll=True, gap="xsmall", key="chat__box")
+        last_seq = _conversation(box, memory, status, running)
         with box:
             _unfinished(memory, chosen, running)
-        _player(memory, recording, running)
+        _player(memory, status, recording, running)
         _input(memory, chosen, running)
     with right:
-        slot = st.empty()
-        _right_side(slot, memory, status, running)
+        with st.container(border=True, gap="xsmall"):
+            budget = st.empty()
+            _actions(memory, status, running)
+        with st.container(border=True, gap="small"):
+            told = st.empty()
+            _story_actions(memory, running)
+    right_side = RightSide(memory, budget, told)
     if running is not None:
-        _follow(running, memory, box, slot, last_seq)
-    elif status.in_transit_messages:
+        _follow(running, memory, box, right_side, last_seq)
+    right_side.draw(status)
+    state.saw_flushes(session_id, status.flushes)
+    if status.in_transit_messages:
         _watch(session_id, status.position)
 
 
 # -- the conversation ----------------------------------------------------------------------------
 
 
-def _guide(status: Status, recording: Recording | None, running: Job | None) -> None:
-    """One line for a first visit, gone with the first step."""
+def _guide(status: Status, recording: Recording | None, running: Job | None) -> bool:
+    """One line for a first visit, gone with the first step; whether it is there."""
     fresh = recording is not None and recording.next_turn and status.flushes == 1 and running is None
-    if fresh and status.to_next_flush < status.flush_size:
+    shown = bool(fresh) and status.to_next_flush < status.flush_size
+    if shown:
         st.markdown(
             ":small[:gray[New here? **Next message** plays the next turn: watch the queue pass its flush line, "
             "and what memory makes of it at the right.]]"
         )
+    return shown
 
 
-def _conversation(box: DeltaGenerator, memory: Memory, status: Status) -> int:
+def _conversation(box: DeltaGenerator, memory: Memory, status: Status, running: Job | None) -> int:
     """The newest messages; the sequence number of the last one drawn."""
     wanted = SHOWN_MESSAGES + state.earlier_messages()
     messages = memory.messages(last=wanted)
     first_turn = messages[0].turn if messages else 0
-    told = summaries(memory.events(kinds=("flush_planned", "fact_added", "context_built"), from_turn=first_turn))
+    told = summaries(memory.events(kinds=SUMMARY_KINDS, from_turn=first_turn))
     with box:
         if not messages:
             _nothing_said(memory)
@@ -168,7 +189,8 @@ def _conversation(box: DeltaGenerator, memory: Memory, status: Status) -> int:
             )
         for index, stored in enumerate(messages):
             draw_message(stored.message)
-            ends = index + 1 == len(messages) or messages[index + 1].turn != stored.turn
+            last = index + 1 == len(messages)
+            ends = running is None if last else messages[index + 1].turn != stored.turn
             if ends and stored.turn:
                 _turn_line(memory.session_id, stored.turn, told.get(stored.turn, Summary()))
     return messages[-1].seq
@@ -176,7 +198,7 @@ def _conversation(box: DeltaGenerator, memory: Memory, status: Status) -> int:
 
 def _turn_line(session_id: str, turn: int, summary: Summary) -> None:
     st.button(
-        summary.in_short(turn),
+        f":small[:gray[{summary.in_short(turn)}]]",
         type="tertiary",
         key=f"chat__turn_{turn}",
         on_click=lambda: state.show_story(session_id, turn),
@@ -248,7 +270,7 @@ def _unfinished(memory: Memory, chosen: Chosen, running: Job | None) -> None:
     left = turns.unanswered(memory, running=running is not None)
     if left is None:
         return
-    if left.reason == "interrupted":
+    if left.reason == turns.INTERRUPTED:
         st.warning("The reply was interrupted. Your message is stored.", icon=":material/refresh:")
     else:
         st.error(f"{plain(left.reason)} Your message is stored.", icon=":material/error:")
@@ -264,7 +286,7 @@ def _unfinished(memory: Memory, chosen: Chosen, running: Job | None) -> None:
 # -- playing and writing -------------------------------------------------------------------------
 
 
-def _player(memory: Memory, recording: Recording | None, running: Job | None) -> None:
+def _player(memory: Memory, status: Status, recording: Recording | None, running: Job | None) -> None:
     """Step or play a recording; not drawn without one, or once it is played."""
     if recording is None or (not recording.next_turn and running is None):
         return
@@ -279,7 +301,7 @@ def _player(memory: Memory, recording: Recording | None, running: Job | None) ->
             on_click=_start,
             args=(
                 session_id,
-                f"step-{session_id}-{recording.key[:12]}-{recording.played}",
+                f"step-{session_id}-{status.position}",
                 lambda job: turns.play(job, memory, turns=1),
                 chosen_model(),
             ),
@@ -354,33 +376,48 @@ def _cancel(session_id: str) -> None:
 # -- the right side ------------------------------------------------------------------------------
 
 
-def _right_side(slot: DeltaGenerator, memory: Memory, status: Status, running: Job | None) -> None:
-    """The budget card and the story of a turn."""
-    chosen_turn = state.story_turn(memory.session_id)
-    turn = chosen_turn if chosen_turn is not None else status.turns
-    built = _last_built(memory)
-    with slot.container():
-        with st.container(border=True):
-            kinds = {attached.name: attached.kind for attached in memory.blocks}
-            event = built.event if built else None
-            lanes = lanes_of(status, event if isinstance(event, ContextBuilt) else None, kinds)
-            draw_budget(lanes, status, turn=built.turn if built else None)
-        with st.container(border=True):
-            _story(memory, turn)
-            if running is None:  # what is drawn several times in one run may hold no widgets
-                _actions(memory, status, latest=chosen_turn is None)
+@dataclass(frozen=True, slots=True)
+class RightSide:
+    """The budget and the story of a turn, in places that are drawn anew whenever something happens.
+
+    Neither holds a widget, so both can be drawn any number of times in one run.
+    """
+
+    memory: Memory
+    budget: DeltaGenerator
+    told: DeltaGenerator
+
+    def draw(self, status: Status) -> None:
+        """Both, as things stand."""
+        self.draw_budget(status)
+        with self.told.container(gap="small"):
+            _story(self.memory, _shown_turn(self.memory, status))
+
+    def draw_budget(self, status: Status, *, queue_tokens: int | None = None) -> None:
+        """The budget card; `queue_tokens` is the queue at another moment than now."""
+        memory = self.memory
+        built = memory.events(kinds=("context_built",), limit=1, newest_first=True)
+        event = built[0].event if built else None
+        kinds = {attached.name: attached.kind for attached in memory.blocks}
+        then = status if queue_tokens is None else replace(status, queue_tokens=queue_tokens)
+        lanes = lanes_of(then, event if isinstance(event, ContextBuilt) else None, kinds)
+        with self.budget.container(gap="xsmall"):
+            draw_budget(lanes, then, turn=built[0].turn if built else None)
 
 
-def _last_built(memory: Memory) -> EventRecord | None:
-    built = memory.events(kinds=("context_built",), limit=1, newest_first=True)
-    return built[0] if built else None
+def _shown_turn(memory: Memory, status: Status) -> int:
+    chosen = state.story_turn(memory.session_id)
+    return status.turns if chosen is None else chosen
 
 
 def _story(memory: Memory, turn: int) -> None:
-    st.markdown(f"**What memory did in turn {turn}**" if turn else "**What memory did**")
+    if not turn:
+        st.markdown("**What memory did**  \n:small[:gray[Nothing yet. Every turn is told here.]]")
+        return
+    st.markdown(f"**What memory did in turn {turn}**")
     events = memory.events(turn=turn, kinds=STORY_KINDS)
     lines = story(events, _words(memory, events))
-    with st.container(gap="xsmall"):
+    with st.container(gap="xxsmall"):
         if not lines:
             st.markdown(":small[:gray[Nothing left the queue, and nothing had to be cut.]]")
         for line in lines:
@@ -388,48 +425,62 @@ def _story(memory: Memory, turn: int) -> None:
 
 
 def _line(line: Line) -> None:
-    text = plain(line.text)
-    coloured = {"plain": text, "loss": f":red[{text}]", "waiting": f":orange[{text}]"}[line.tone]
-    details = "".join(f"  \n:gray[{plain(short(detail, DETAIL_CHARACTERS))}]" for detail in line.details)
+    told = plain(line.text)
+    coloured = {"plain": told, "loss": f":red[{told}]", "waiting": f":orange[{told}]"}[line.tone]
+    details = plain("; ".join(short(detail, DETAIL_CHARACTERS) for detail in line.details))
+    if details:
+        coloured += f": :gray[{details}]"
     more = "  \n".join(plain(words) for words in line.more) or None
-    st.markdown(f":small[:material/{line.icon}: {coloured}{details}]", help=more)
+    st.markdown(f":small[:material/{line.icon}: {coloured}]", help=more)
 
 
-def _actions(memory: Memory, status: Status, *, latest: bool) -> None:
-    session_id = memory.session_id
-    parked = [delivery.id for delivery in memory.deliveries(states=("parked",))]
-    if parked or memory.deliveries(states=("pending",)):
+def _story_actions(memory: Memory, running: Job | None) -> None:
+    """What can be done about the story: try again what failed, or go back to the latest turn."""
+    parked = tuple(delivery.id for delivery in memory.deliveries(states=("parked",)))
+    if running is None and (parked or memory.deliveries(states=("pending",))):
         st.button(
             "Try now",
             icon=":material/refresh:",
             type="tertiary",
             on_click=_retry,
-            args=(memory, tuple(parked)),
+            args=(memory, parked),
             help="Attempt the waiting deliveries at once",
         )
-    if not latest:
+    if running is None and state.story_turn(memory.session_id) is not None:
         st.button(
             "Back to the latest turn",
             type="tertiary",
             icon=":material/last_page:",
             on_click=lambda: state.show_story("", None),
         )
+
+
+def _actions(memory: Memory, status: Status, running: Job | None) -> None:
+    """What can be done to the queue and the blocks."""
+    session_id, busy = memory.session_id, running is not None
     static = [attached.name for attached in memory.blocks if attached.kind == "static"]
     with st.container(horizontal=True, gap="small"):
         st.button(
             "Flush now",
             type="tertiary",
             icon=":material/keyboard_tab:",
-            disabled=status.queue_messages == 0,
+            disabled=busy or status.queue_messages == 0,
             on_click=_flush,
             args=(memory, f"flush-{session_id}-{status.position}"),
             help="Move one batch out of the queue by the usual rules",
         )
-        if len(static) == 1 and st.button(f"Edit {plain(short(static[0]))}", type="tertiary", icon=":material/edit:"):
+        if len(static) == 1 and st.button(
+            f"Edit {plain(short(static[0]))}", type="tertiary", icon=":material/edit:", disabled=busy
+        ):
             edit_dialog(session_id, static[0])
         options = [f"Edit {name}" for name in static] if len(static) > 1 else []
         chosen = st.menu_button(
-            "Blocks", [*options, "Add a block", "Remove a block"], key="chat__blocks", type="tertiary"
+            "Blocks",
+            [*options, "Add a block", "Remove a block"],
+            key="chat__blocks",
+            type="tertiary",
+            format_func=plain,
+            disabled=busy,
         )
     if chosen == "Add a block":
         add_dialog(session_id)
@@ -465,6 +516,7 @@ def _words(memory: Memory, events: Sequence[EventRecord]) -> Words:
         facts=facts,
         turns={turn.number: turn.turn for turn in found},
         previews={turn.number: _preview(turn.messages) for turn in found},
+        due=frozenset(delivery.id for delivery in memory.deliveries(states=("pending", "parked"))),
     )
 
 
@@ -475,34 +527,56 @@ def _preview(messages: Sequence[StoredMessage]) -> str:
 # -- following -----------------------------------------------------------------------------------
 
 
-def _follow(job: Job, memory: Memory, box: DeltaGenerator, slot: DeltaGenerator, last_seq: int) -> None:
+def _follow(job: Job, memory: Memory, box: DeltaGenerator, right: RightSide, last_seq: int) -> NoReturn:
     """Draw what the running job does, as it does it; then draw the page anew."""
     answering = job.id.startswith("turn-") or job.id.endswith("+")
-    position, text = -1, ""
+    session_id = memory.session_id
+    position, words, last_turn = -1, "", None
     bubble: DeltaGenerator | None = None
     for piece in job.follow():
         status = memory.status()
         if status.position != position:
             position = status.position
+            memory.refresh()
             for stored in memory.messages(after=last_seq):
                 last_seq = stored.seq
-                if not (answering and stored.message.role is MessageRole.ASSISTANT):
-                    with box:
+                with box:
+                    if last_turn is not None and stored.turn != last_turn:
+                        _told_turn(memory, last_turn)
+                    last_turn = stored.turn
+                    if not (answering and stored.message.role is MessageRole.ASSISTANT):
                         draw_message(stored.message)
-            memory.refresh()
-            _right_side(slot, memory, status, job)
-        text += piece
+            if status.flushes > state.seen_flushes(session_id, status.flushes):
+                _show_overflow(memory, status, right)
+            state.saw_flushes(session_id, status.flushes)
+            right.draw(status)
+        words += piece
         if answering:
             if bubble is None:
                 with box, st.chat_message("assistant", avatar=AVATARS[MessageRole.ASSISTANT]):
                     bubble = st.empty()
-            if text:
-                bubble.text(text)
+            if words:
+                bubble.text(words)
             else:
                 bubble.markdown(f":shimmer[{plain(job.progress[-1] if job.progress else 'Starting')}]")
     if job.error is not None and not answering:
         state.say("error", job.error)
     st.rerun()
+
+
+def _told_turn(memory: Memory, turn: int) -> None:
+    """A finished turn in one line, as it is under the reply once the page is drawn anew."""
+    told = summaries(memory.events(turn=turn, kinds=SUMMARY_KINDS))
+    st.markdown(f":small[:gray[{told.get(turn, Summary()).in_short(turn)}]]")
+
+
+def _show_overflow(memory: Memory, status: Status, right: RightSide) -> None:
+    """The queue as it was before the flush, for a moment: both happen in one step of the engine."""
+    planned = memory.events(kinds=("flush_planned",), limit=1, newest_first=True)
+    event = planned[0].event if planned else None
+    if isinstance(event, FlushPlanned) and event.trigger == "over_budget":
+        right.draw_budget(status, queue_tokens=event.queue_before)
+        time.sleep(SEEN_SECONDS)
 
 
 @st.fragment(run_every=2)

@@ -1,13 +1,19 @@
 """Small pieces of screen that several places use."""
 
+import functools
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, ParamSpec
 
 import streamlit as st
 
+from memory_core import MemoryInspectorError
+from ui.text import plain
+
+Given = ParamSpec("Given")
+
 
 def closing_button(
-    label: str,
+    says: str,
     on_click: Callable[..., None],
     args: tuple[Any, ...] = (),
     *,
@@ -20,5 +26,21 @@ def closing_button(
 
     The write is the callback, which runs once per click; only then is the page drawn anew.
     """
-    if st.button(label, type=kind, on_click=on_click, args=args, disabled=disabled, key=key, width=width):
+    if st.button(plain(says), type=kind, on_click=on_click, args=args, disabled=disabled, key=key, width=width):
         st.rerun()
+
+
+def error_inside(draw: Callable[Given, None]) -> Callable[Given, None]:
+    """A dialog's body that says what is wrong in one sentence, where it would end in an exception.
+
+    A dialog is drawn again by itself, outside the page that opened it: the session may be gone by then.
+    """
+
+    @functools.wraps(draw)
+    def guarded(*args: Given.args, **kwargs: Given.kwargs) -> None:
+        try:
+            draw(*args, **kwargs)
+        except MemoryInspectorError as error:
+            st.error(plain(str(error)))
+
+    return guarded

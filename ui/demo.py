@@ -1,5 +1,7 @@
 """The demo session: made once, in the real engine, from the words in `demo_script`."""
 
+import threading
+
 from memory_core import (
     FactExtractionMemoryBlock,
     Memory,
@@ -11,11 +13,36 @@ from memory_core import (
 from memory_core.store.database import Database
 from ui.demo_script import INSTRUCTIONS, MESSAGES, RECORDED_TURNS, TITLE
 from ui.jobs import Job
+from ui.services import Engine
 from ui.turns import play
 
 DEMO_SESSION = "demo"
 DEMO_USER = "sam"
 RECALL_THRESHOLD = 0.31
+
+PREPARING = "preparing"
+"""The job that plays the demo to where the app opens; a reset's id begins with the other word."""
+RESETTING = "reset"
+
+_making = threading.Lock()
+
+
+def ensure_demo(shared: Engine) -> None:
+    """Make the demo if it is missing; the job `PREPARING` then plays it to its beginning.
+
+    Raises:
+        StoreError: the database cannot be reached.
+    """
+    with _making:
+        if not has_demo(shared.database) and shared.job(DEMO_SESSION) is None:
+            demo_memory(shared.database, shared.services)  # quick: it can be selected from the first drawing on
+            shared.start(DEMO_SESSION, PREPARING, lambda job: prepare_demo(job, shared.database, shared.services))
+
+
+def being_made(shared: Engine) -> Job | None:
+    """The job that makes the demo or makes it anew, while it runs."""
+    running = shared.running(DEMO_SESSION)
+    return running if running is not None and running.id.startswith((PREPARING, RESETTING)) else None
 
 
 def demo_memory(database: Database, services: Services) -> Memory:

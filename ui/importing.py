@@ -7,7 +7,7 @@ from memory_core.analysis.cost import PlayCost, play_cost
 from memory_core.interop.openai_format import Conversation, list_conversations, read_conversation
 from memory_core.tokens import default_counter
 from ui import model, state
-from ui.components import closing_button
+from ui.components import closing_button, error_inside
 from ui.new_session import TOKEN_LIMIT, recorded_session
 from ui.services import engine
 from ui.text import count, plain, tokens
@@ -16,6 +16,7 @@ SHOWN_SKIPPED = 5
 
 
 @st.dialog("Import a conversation", width="medium", icon=":material/upload_file:")
+@error_inside
 def import_dialog() -> None:
     """Choose a file, see what it holds, import it."""
     upload = st.file_uploader(

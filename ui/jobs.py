@@ -131,15 +131,15 @@ class Jobs:
         self._jobs: dict[str, Job] = {}
 
     def submit(self, job_id: str, work: Callable[[Job], object]) -> Job:
-        """Run `work(job)` once under this id; a known id, running or finished, starts nothing and gives its job.
+        """Run `work(job)` once under this id; a known id, running or well ended, starts nothing and gives its job.
 
-        A finished id is forgotten after `KEEP_SECONDS`, or behind `KEEP_FINISHED` newer ones; the write itself must
-        therefore also be keyed by the id in the database.
+        One that failed may be submitted again. A finished id is forgotten after `KEEP_SECONDS`, or behind
+        `KEEP_FINISHED` newer ones; the write itself must therefore also be keyed by the id in the database.
         """
         with self._lock:
             self._drop_old()
             known = self._jobs.get(job_id)
-            if known is not None:
+            if known is not None and known.error is None:
                 return known
             job = Job(job_id)
             self._pool.submit(self._run, job, work)

@@ -33,7 +33,9 @@ class Engine:
         self._current: dict[str, str] = {}
         self._browser_models: set[str] = set()
         self._lock = threading.Lock()
-        threading.Thread(target=self._retry_deliveries, name="retry-deliveries", daemon=True).start()
+        self._closing = threading.Event()
+        self._retrying = threading.Thread(target=self._retry_deliveries, name="retry-deliveries", daemon=True)
+        self._retrying.start()
 
     def open(self, session_id: str, services: Services | None = None) -> Memory:
         """A session's memory. Raises `NotFoundError` when it was deleted."""
@@ -64,9 +66,15 @@ class Engine:
         job = self.job(session_id)
         return job if job is not None and not job.done else None
 
+    def close(self) -> None:
+        """Wait for the running jobs and let the database go."""
+        self._closing.set()
+        self._jobs.close()
+        self._retrying.join()
+        self.database.close()
+
     def _retry_deliveries(self) -> None:
-        pause = threading.Event()
-        while not pause.wait(RETRY_EVERY_SECONDS):
+        while not self._closing.wait(RETRY_EVERY_SECONDS):
             try:
                 with self.database.read() as connection:
                     due = waiting_sessions(connection, before=time.time())
@@ -82,7 +90,7 @@ def app_settings() -> Settings:
     return settings if settings.home else replace(settings, home=Path.home() / ".memory-inspector")
 
 
-@st.cache_resource(show_spinner=False)
+@st.cache_resource(show_spinner=False, on_release=Engine.close)
 def engine() -> Engine:
     """The one engine of this server. Raises `StoreError` when the database cannot be reached."""
     return Engine(app_settings())

@@ -6,7 +6,7 @@ import streamlit as st
 
 from memory_core import Context, Memory, MemoryInspectorError, lint
 from ui import state
-from ui.components import closing_button
+from ui.components import closing_button, error_inside
 from ui.services import engine
 from ui.text import plain, tokens
 
@@ -16,30 +16,39 @@ _INSERT = {"system": "System message", "user": "User message"}
 
 
 @st.dialog("Settings", width=440, position="right", icon=":material/tune:")
+@error_inside
 def settings_dialog(session_id: str) -> None:
     """Change limits, counting and priorities of a session; applied from the next turn."""
     memory = engine().open(session_id)
     config = memory.config
-    limit = st.number_input(
+    left, right = st.columns(2)
+    limit = left.number_input(
         "Token limit",
         min_value=1,
         value=config.token_limit,
         step=100,
         help="`token_limit`: queue and blocks together must fit in this many tokens.",
     )
-    share = st.number_input(
+    share = right.number_input(
         "History share, %",
         min_value=1,
         max_value=100,
         value=round(config.chat_history_token_ratio * 100),
         help="`chat_history_token_ratio`: when the queue grows above this share of the limit, the oldest leave.",
     )
-    flush_size = st.number_input(
+    flush_size = left.number_input(
         "Flush size",
         min_value=1,
         max_value=int(limit),
         value=min(config.flush_size, int(limit)),
         help="`token_flush_size`: a flush moves at least this many tokens.",
+    )
+    order = right.selectbox(
+        "Cut first",
+        list(_ORDERS),
+        index=list(_ORDERS).index(config.truncation_order),
+        format_func=lambda value: _ORDERS[value],
+        help="`truncation_order`: which priority is cut first. 0 is never cut.",
     )
     insert = st.segmented_control(
         "Insert memory into",
@@ -48,13 +57,6 @@ def settings_dialog(session_id: str) -> None:
         format_func=lambda value: _INSERT[value],
         required=True,
         help="`insert_method`",
-    )
-    order = st.selectbox(
-        "Cut first",
-        list(_ORDERS),
-        index=list(_ORDERS).index(config.truncation_order),
-        format_func=lambda value: _ORDERS[value],
-        help="`truncation_order`: which priority is cut first. 0 is never cut.",
     )
     counting = st.segmented_control(
         "Count with",
@@ -77,9 +79,14 @@ def settings_dialog(session_id: str) -> None:
         del changes["token_flush_size"]  # untouched: it goes on following the limit
     if share == round(config.chat_history_token_ratio * 100):
         changes["chat_history_token_ratio"] = config.chat_history_token_ratio
-    _effect(memory, changes, priorities)
+    possible = _effect(memory, changes, priorities)
     closing_button(
-        "Apply from the next turn", _apply, (session_id, changes, priorities), width="stretch", kind="primary"
+        "Apply from the next turn",
+        _apply,
+        (session_id, changes, priorities),
+        width="stretch",
+        kind="primary",
+        disabled=not possible,
     )
 
 
@@ -101,8 +108,8 @@ def _priorities(memory: Memory) -> dict[str, int]:
     return chosen
 
 
-def _effect(memory: Memory, changes: dict[str, Any], priorities: dict[str, int]) -> None:
-    """The next prompt now and with the changes, in one line."""
+def _effect(memory: Memory, changes: dict[str, Any], priorities: dict[str, int]) -> bool:
+    """The next prompt now and with the changes, in one line; whether the changes are possible."""
     st.markdown("**Effect on the next prompt**")
     try:
         before = memory.build_context(record=False)
@@ -111,7 +118,7 @@ def _effect(memory: Memory, changes: dict[str, Any], priorities: dict[str, int])
         config = memory.config.changed(**changes)
     except MemoryInspectorError as error:
         st.error(plain(str(error)))
-        return
+        return False
     queue = memory.status().queue_tokens
     st.markdown(
         f"sent {_change(before.plan.total, after.plan.total)} · cut {_change(_cut(before), _cut(after))}  \n"
@@ -124,16 +131,18 @@ def _effect(memory: Memory, changes: dict[str, Any], priorities: dict[str, int])
         )
     for warning in lint(config):
         st.warning(plain(warning), icon=":material/warning:")
+    return True
 
 
 def _apply(session_id: str, changes: dict[str, Any], priorities: dict[str, int]) -> None:
     try:
         memory = engine().open(session_id)
+        memory.preview(changes, blocks={name: {"priority": priority} for name, priority in priorities.items()})
         memory.configure(**changes)
         for name, priority in priorities.items():
             memory.configure_block(name, priority=priority)
     except MemoryInspectorError as error:
-        state.say("error", f"Nothing more was changed. {error}")
+        state.say("error", str(error))
 
 
 def _cut(context: Context) -> int:

@@ -5,27 +5,28 @@ import uuid
 import streamlit as st
 
 from memory_core import ConfigError, MemoryInspectorError, StoreError, delete_session, sessions
+from memory_core.models.openai_client import DEFAULT_MODEL
+from memory_core.store.deliveries import Delivery
 from ui import model, state
-from ui.components import closing_button
-from ui.demo import DEMO_SESSION, demo_memory, has_demo, prepare_demo, reset_demo
+from ui.components import closing_button, error_inside
+from ui.demo import DEMO_SESSION, RESETTING, ensure_demo, reset_demo
 from ui.importing import import_dialog
 from ui.new_session import new_memory
 from ui.services import engine
-from ui.text import plain
+from ui.text import count, plain, short
 
-PREPARING = "preparing"
+STATUS_CHARACTERS = 40
+"""Longest name of a model in the status line: two lines of the sidebar."""
 
 
 def draw_sidebar() -> None:
     """The session picker with its menu, and the status line."""
     try:
         shared = engine()
-        if not has_demo(shared.database) and shared.job(DEMO_SESSION) is None:
-            demo_memory(shared.database, shared.services)  # quick: it can be selected from the first drawing on
-            shared.start(DEMO_SESSION, PREPARING, lambda job: prepare_demo(job, shared.database, shared.services))
+        ensure_demo(shared)
         known = {status.session_id: status for status in sessions(shared.database)}
-    except StoreError as error:
-        st.error(plain(str(error)), icon=":material/database_off:")
+    except StoreError:  # the page says more
+        st.error("Database not reachable", icon=":material/database_off:")
         return
     ids = sorted(known, key=lambda id: (id != DEMO_SESSION, -known[id].updated_at))
     _check_link(ids)
@@ -38,8 +39,8 @@ def draw_sidebar() -> None:
         placeholder="No session yet",
         on_change=lambda: state.show_earlier(0),
     )
-    with st.container(horizontal=True, gap="small"):
-        st.button("New", icon=":material/add:", on_click=_new_session, help="Start an empty session")
+    with st.container(horizontal=True, gap="xsmall"):
+        st.button("New", on_click=_new_session, help="Start an empty session", type="tertiary", icon=":material/add:")
         _session_menu(state.selected_session())
     _status_line()
 
@@ -64,7 +65,7 @@ def _session_menu(session_id: str | None) -> None:
     }
     if session_id == DEMO_SESSION:
         del actions["Delete"]
-    chosen = st.menu_button("More", list(actions), icon=":material/more_horiz:", key="session__menu")
+    chosen = st.menu_button("More", list(actions), key="session__menu", type="tertiary")
     if chosen:
         actions[chosen]()
 
@@ -79,20 +80,27 @@ def _new_session() -> None:
 
 
 @st.dialog("Rename the session", icon=":material/edit:")
+@error_inside
 def _rename_dialog(session_id: str) -> None:
     memory = engine().open(session_id)
     title = st.text_input("Title", value=memory.status().title, max_chars=80)
-    if st.button("Save", type="primary", disabled=not title.strip()):
-        memory.rename(title.strip())
-        st.rerun()
+    closing_button("Save", _rename, (session_id, title.strip()), disabled=not title.strip(), kind="primary")
+
+
+def _rename(session_id: str, title: str) -> None:
+    try:
+        engine().open(session_id).rename(title)
+    except MemoryInspectorError as error:
+        state.say("error", str(error))
 
 
 @st.dialog("Reset the session", icon=":material/restart_alt:")
+@error_inside
 def _reset_dialog(session_id: str) -> None:
     status = engine().open(session_id).status()
     messages = status.queue_messages + status.archived_messages
     st.markdown(
-        f"Removes {messages:,} messages of **{plain(_title(status.title, session_id))}**, and what was learned "
+        f"Removes {count(messages, 'message')} of **{plain(_title(status.title, session_id))}**, and what was learned "
         "from them alone. Blocks, their texts and the settings stay."
     )
     if session_id == DEMO_SESSION:
@@ -107,7 +115,7 @@ def _reset(session_id: str) -> None:
     shared = engine()
     try:
         if session_id == DEMO_SESSION:
-            job = f"reset-{uuid.uuid4().hex}"
+            job = f"{RESETTING}-{uuid.uuid4().hex}"
             shared.start(DEMO_SESSION, job, lambda job: reset_demo(job, shared.database, shared.services))
         else:
             shared.open(session_id).reset()
@@ -117,11 +125,12 @@ def _reset(session_id: str) -> None:
 
 
 @st.dialog("Delete the session", icon=":material/delete:")
+@error_inside
 def _delete_dialog(session_id: str) -> None:
     status = engine().open(session_id).status()
     messages = status.queue_messages + status.archived_messages
     st.markdown(
-        f"Delete **{plain(_title(status.title, session_id))}** with {messages:,} messages and what was learned "
+        f"Delete **{plain(_title(status.title, session_id))}** with {count(messages, 'message')} and what was learned "
         "from them? Facts that belong to a user stay."
     )
     with st.container(horizontal=True):
@@ -139,21 +148,40 @@ def _delete(session_id: str) -> None:
 
 
 def _status_line() -> None:
+    """What answers and learns here; what fails comes first."""
     try:
         chosen = model.chosen_model()
-        label, icon = plain(chosen.model.name), "cloud_off" if chosen.offline else "cloud"
-        source = chosen.source
+        title, icon, source = chosen.model.name, "cloud_off" if chosen.offline else "cloud", chosen.source
     except ConfigError as error:
-        label, icon, source = "The model's address is wrong", "error", str(error)
-    with st.popover(label, icon=f":material/{icon}:", width="stretch", help="Which model answers and learns"):
-        st.markdown(f"**{label}**  \n:gray[{plain(source)}]")
+        title, icon, source = "The model's address is wrong", "error", str(error)
+    failed = _failed_deliveries()
+    if failed:
+        shown, icon = f"{count(len(failed), 'delivery')} failed", "error"
+    else:
+        shown = short(title, STATUS_CHARACTERS)
+    with st.popover(plain(shown), icon=f":material/{icon}:", width="stretch", help="Which model answers and learns"):
+        for block, why in dict.fromkeys((delivery.block, delivery.error or "") for delivery in failed):
+            st.error(f"{plain(short(block))} could not be updated: {plain(why)}")
+        st.markdown(f"**{plain(title)}**  \n:gray[{plain(source)}]")
         st.text_input("API key", type="password", key=model.KEY, help="Kept in this browser session only")
         st.text_input("Base URL", key=model.ADDRESS, placeholder="the endpoint's own address")
-        st.text_input("Model", key=model.NAME, placeholder="gpt-4o-mini")
+        st.text_input("Model", key=model.NAME, placeholder=DEFAULT_MODEL)
         st.markdown(
             ":small[:gray[Any OpenAI-compatible endpoint. The key is never stored, logged or exported. "
             "Without one, rules answer and learn: they are no language model.]]"
         )
+
+
+def _failed_deliveries() -> list[Delivery]:
+    """Of the selected session, what failed and is not yet done: given up, or to be tried again."""
+    session_id = state.selected_session()
+    if session_id is None:
+        return []
+    try:
+        waiting = engine().open(session_id).deliveries(states=("pending", "parked"))
+    except MemoryInspectorError:  # the page says what is wrong with the session
+        return []
+    return [delivery for delivery in waiting if delivery.error]
 
 
 def _title(title: str, session_id: str) -> str:

@@ -11,6 +11,7 @@ SESSION = "session"
 _NOTICE = "notice"
 _STORY = "story_turn"
 _EARLIER = "chat_earlier"
+_FLUSHES = "seen_flushes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,16 @@ def story_turn(session_id: str) -> int | None:
 def show_story(session_id: str, turn: int | None) -> None:
     """Show one turn's story, or the latest again."""
     st.session_state[_STORY] = None if turn is None else (session_id, turn)
+
+
+def seen_flushes(session_id: str, otherwise: int) -> int:
+    """How many of a session's flushes this tab has shown."""
+    seen: tuple[str, int] | None = st.session_state.get(_FLUSHES)
+    return seen[1] if seen and seen[0] == session_id else otherwise
+
+
+def saw_flushes(session_id: str, flushes: int) -> None:
+    st.session_state[_FLUSHES] = (session_id, flushes)
 
 
 def earlier_messages() -> int:

@@ -12,11 +12,10 @@ from memory_core.events import (
     BlockFailed,
     CondensingRefused,
     ContextBuilt,
-    DeliveryDone,
     DeliveryFailed,
     DeliveryParked,
     DeliveryQueued,
-    DeliverySkipped,
+    DeliveryRetried,
     EventRecord,
     FactAdded,
     FactConfirmed,
@@ -80,6 +79,8 @@ class Words:
     """By stored turn: the number of the conversation's turn."""
     previews: Mapping[int, str]
     """By stored turn: how it begins."""
+    due: frozenset[int] = frozenset()
+    """Deliveries that are not done yet; one may be done in a later turn than it was queued in."""
 
 
 def summaries(events: Sequence[EventRecord]) -> dict[int, Summary]:
@@ -107,7 +108,7 @@ def story(events: Sequence[EventRecord], words: Words) -> list[Line]:
     lines = [_flushed(event) for event in values if isinstance(event, FlushPlanned)]
     lines += [_recounted(event) for event in values if isinstance(event, QueueRecounted)]
     lines += _learned(values, words)
-    lines += _deliveries(values)
+    lines += _deliveries(values, words)
     built = _last_context(events)
     if built is not None:
         recalled = [event for event in values if isinstance(event, Retrieved)]
@@ -183,28 +184,25 @@ def _learned(values: Sequence[object], words: Words) -> list[Line]:
     return lines
 
 
-def _deliveries(values: Sequence[object]) -> list[Line]:
-    """What is still due, by the last thing said of each delivery."""
-    state: dict[int, tuple[str, str, int]] = {}
+def _deliveries(values: Sequence[object], words: Words) -> list[Line]:
+    """What is still due, by the last thing this turn said of each delivery."""
+    queued: dict[int, Line] = {}
+    said: dict[int, Line] = {}
     for event in values:
         if isinstance(event, DeliveryQueued):
-            state[event.delivery] = ("waiting", event.block, len(expand(event.seqs)))
-        elif isinstance(event, DeliveryDone | DeliverySkipped):
-            for delivery in event.deliveries:
-                state.pop(delivery, None)
-        elif isinstance(event, DeliveryFailed | DeliveryParked):
-            kind = "parked" if isinstance(event, DeliveryParked) else "failed"
-            for delivery in event.deliveries:
-                state[delivery] = (kind, f"{short(event.block)} could not be updated: {event.error}", 0)
-    lines = []
-    for kind, what, messages in dict.fromkeys(state.values()):
-        if kind == "waiting":
-            lines.append(Line("schedule", f"{short(what)} is learning from {count(messages, 'message')}", "waiting"))
-        elif kind == "failed":
-            lines.append(Line("refresh", what, "waiting"))
-        else:
-            lines.append(Line("error", f"{what} It was given up after several tries", "loss"))
-    return lines
+            messages = count(len(expand(event.seqs)), "message")
+            queued[event.delivery] = Line("schedule", f"{short(event.block)} is learning from {messages}", "waiting")
+            said[event.delivery] = queued[event.delivery]
+        elif isinstance(event, DeliveryFailed):
+            what = f"{short(event.block)} could not be updated, and will be tried again: {event.error}"
+            said |= dict.fromkeys(event.deliveries, Line("refresh", what, "waiting"))
+        elif isinstance(event, DeliveryParked):
+            tries = count(event.attempts, "try")
+            what = f"{short(event.block)} could not be updated, given up after {tries}: {event.error}"
+            said |= dict.fromkeys(event.deliveries, Line("error", what, "loss"))
+        elif isinstance(event, DeliveryRetried):
+            said |= {delivery: queued[delivery] for delivery in event.deliveries if delivery in queued}
+    return list(dict.fromkeys(line for delivery, line in said.items() if delivery in words.due))
 
 
 def _recalled(recalled: Sequence[Retrieved], words: Words) -> list[Line]:

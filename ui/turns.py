@@ -19,10 +19,14 @@ TURN_SECONDS = 2.0
 """From one turn to the next while a recording plays at 1 ×."""
 
 
+ASKED = "-user"
+"""Ends the id of a message that was typed here and awaits a reply; what stands before it is the turn's id."""
+
+
 def send(job: Job, memory: Memory, model: ChatModel, turn_id: str, text: str) -> None:
     """Store a user message, then have it answered."""
     job.add_progress("Storing your message")
-    memory.put(ChatMessage(role="user", content=text), message_id=f"{turn_id}-user")
+    _put(memory, ChatMessage(role="user", content=text), turn_id + ASKED)
     answer(job, memory, model, turn_id)
 
 
@@ -46,7 +50,7 @@ def answer(job: Job, memory: Memory, model: ChatModel, turn_id: str) -> None:
         raise
     if reply.strip():
         job.add_progress("Storing the reply")
-        memory.put(ChatMessage(role="assistant", content=reply), message_id=f"{turn_id}-reply")
+        _put(memory, ChatMessage(role="assistant", content=reply), f"{turn_id}-reply")
     memory.record(ReplyEnded(reply=turn_id, outcome="stopped" if stopped else "done"))
 
 
@@ -76,6 +80,11 @@ def _stream(job: Job, memory: Memory, model: ChatModel, messages: tuple[ChatMess
     return "".join(pieces), job.cancel.is_set()
 
 
+def _put(memory: Memory, message: ChatMessage, message_id: str) -> None:
+    """Store a message. Rules learn from what it flushes at once; a model does so in the background, nobody waits."""
+    memory.put(message, message_id=message_id, wait=memory.services.extractor.offline)
+
+
 def play(job: Job, memory: Memory, *, turns: int | None, pace: float = 1.0) -> None:
     """Play a recording on, `turns` turns of it or (None) to its end, until asked to pause.
 
@@ -96,7 +105,7 @@ def play(job: Job, memory: Memory, *, turns: int | None, pace: float = 1.0) -> N
                     memory.build_context()
                     job.add_progress("The prompt was built")
                     _pause(job, STEP_SECONDS, pace)
-            memory.put(message, message_id=recording.message_id(recording.played + offset))
+            _put(memory, message, recording.message_id(recording.played + offset))
             job.add_progress("A message was stored")
         played += 1
         if turns is None or played < turns:
@@ -108,29 +117,32 @@ def _pause(job: Job, seconds: float, pace: float) -> None:
         job.cancel.wait(seconds / pace)
 
 
+INTERRUPTED = "interrupted"
+
+
 @dataclass(frozen=True, slots=True)
 class Unanswered:
     """A reply that was begun and not finished."""
 
     reply: str
     reason: str
-    """`interrupted` (the process ended), or the sentence of what failed."""
+    """`INTERRUPTED` (the process ended), or the sentence of what failed."""
 
 
 def unanswered(memory: Memory, *, running: bool) -> Unanswered | None:
     """The newest message's reply, if it was begun and there is none; None while one is being made."""
     if running:
         return None
-    events = memory.events(kinds=("reply_started", "reply_ended"), limit=2, newest_first=True)
-    if not events:
-        return None
-    newest = events[0].event
     last = memory.messages(last=1)
-    answered = bool(last) and last[-1].message.role is MessageRole.ASSISTANT
-    if answered:
+    if not last or not last[-1].id.endswith(ASKED):
         return None
+    events = memory.events(kinds=("reply_started", "reply_ended"), limit=1, newest_first=True)
+    newest = events[0].event if events else None
+    asked = last[-1].id.removesuffix(ASKED)
+    if not (isinstance(newest, ReplyStarted | ReplyEnded) and newest.reply.startswith(asked)):
+        return Unanswered(asked, INTERRUPTED)  # the process ended before the reply was begun
     if isinstance(newest, ReplyStarted):
-        return Unanswered(newest.reply, "interrupted")
+        return Unanswered(newest.reply, INTERRUPTED)
     if isinstance(newest, ReplyEnded) and newest.outcome == "failed":
         return Unanswered(newest.reply, newest.error or "The reply failed.")
     return None

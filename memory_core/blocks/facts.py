@@ -7,9 +7,10 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from memory_core.blocks.base import BaseMemoryBlock, Batch, Content, Item, Learned, Nothing, Reading, scope_of
+from memory_core.blocks.markup import fact_parts
 from memory_core.errors import ConfigError, ConflictError
 from memory_core.events import CondensingRefused, FactsCondensed, FactsExtracted, ranges
-from memory_core.messages import MessageRole, TextPart
+from memory_core.messages import MessageRole
 from memory_core.models.base import Condensation, ExtractedFact, FactExtractor, ModelCall
 from memory_core.planning.facts import (
     AdditionPlan,
@@ -36,7 +37,6 @@ from memory_core.store.log import read_events
 from memory_core.store.messages import StoredMessage
 from memory_core.store.writing import Writing
 from memory_core.text import stems
-
 
 CALL_TOKENS = 8_000
 """Tokens of messages that one extraction reads at most; a longer delivery is read in pieces."""
@@ -321,8 +321,7 @@ def read_facts_within(w: Writing, scope: str, block: str) -> list[Fact]:
 
 
 def _item(fact: Fact, reading: Reading) -> Item:
-    text = TextPart(text=f"<fact>{reading.safe(fact.text)}</fact>")
-    return Item(ref=f"f{fact.id}", words=fact.text, parts=(text,), tokens=fact.tokens)
+    return Item(ref=f"f{fact.id}", words=fact.text, parts=fact_parts(fact.text, reading.safe), tokens=fact.tokens)
 
 
 def _refused_lately(refused: Sequence[Any], total: int, max_facts: int) -> bool:

@@ -1,13 +1,13 @@
 """A block whose words a person wrote. It learns nothing and is cut whole."""
 
 import json
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from memory_core.blocks.base import BaseMemoryBlock, Batch, Content, Item, Learned, Nothing, Reading
-from memory_core.messages import Part, TextPart
+from memory_core.blocks.markup import static_parts
+from memory_core.messages import Part, TextPart, content_hash
 
 _PARTS: TypeAdapter[tuple[Part, ...]] = TypeAdapter(tuple[Part, ...])
 
@@ -44,12 +44,9 @@ class StaticMemoryBlock(BaseMemoryBlock[str]):
 
 def static_content(content: str | tuple[Part, ...], stored: str, reading: Reading) -> Content:
     """One item, named by the hash of its text."""
-    from memory_core.messages import content_hash
-
-    parts: Sequence[Any] = (TextPart(text=content),) if isinstance(content, str) else content
-    safe = tuple(TextPart(text=reading.safe(p.text)) if isinstance(p, TextPart) else p for p in parts)
-    words = "\n".join(part.text for part in parts if isinstance(part, TextPart))
-    return Content(items=(Item(ref=f"s{content_hash(stored)}", words=words, parts=safe),))
+    texts = [content] if isinstance(content, str) else [part.text for part in content if isinstance(part, TextPart)]
+    parts = static_parts(content, reading.safe)
+    return Content(items=(Item(ref=f"s{content_hash(stored)}", words="\n".join(texts), parts=parts),))
 
 
 def encode(content: str | tuple[Part, ...]) -> str:
@@ -60,5 +57,10 @@ def encode(content: str | tuple[Part, ...]) -> str:
 
 
 def decode(stored: str) -> str | tuple[Part, ...]:
-    """What `encode` wrote."""
-    return _PARTS.validate_json(stored[1:]) if stored.startswith("\x01") else stored
+    """What `encode` wrote; a text that begins with the mark and holds no parts is just a text."""
+    if not stored.startswith("\x01"):
+        return stored
+    try:
+        return _PARTS.validate_json(stored[1:])
+    except ValidationError:
+        return stored

@@ -7,9 +7,10 @@ import numpy as np
 from pydantic import Field
 
 from memory_core.blocks.base import BaseMemoryBlock, Batch, Content, Item, Learned, Nothing, Reading
+from memory_core.blocks.markup import turn_parts
 from memory_core.errors import ConfigError, EmbedderError, VectorIndexError
 from memory_core.events import Retrieved, VectorsStored, expand, ranges
-from memory_core.messages import MessageRole, TextPart, content_hash, message_text
+from memory_core.messages import MessageRole, content_hash, message_text
 from memory_core.models.base import Embedder, ModelCall
 from memory_core.planning.retrieval import RetrievalPlan, Signals, plan_retrieval
 from memory_core.services import Services
@@ -112,7 +113,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         index: VectorIndex = self.vector_store or reading.services.index
         embedder = self._embedder(reading.services)
         signals, degraded = self._signals(reading, index, embedder, nodes, question)
-        in_queue = {number for number, node in nodes.items() if node.covers(set(reading.queue_seqs))}
+        in_queue = {number for number, node in nodes.items() if node.covers(reading.queue_seqs)}
         plan = self._plan(signals, in_queue=in_queue)
         items = self._items(reading, [nodes[number] for number in plan.granted])
         retrieved = Retrieved(
@@ -202,13 +203,8 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
     def _items(self, reading: Reading, nodes: Sequence[Node]) -> tuple[Item, ...]:
         items = []
         for node, messages in zip(nodes, self._messages(reading, nodes), strict=True):
-            lines = [
-                f"<message role='{message.message.role}'>{reading.safe(message_text(message.message))}</message>"
-                for message in messages
-                if message_text(message.message)
-            ]
-            part = TextPart(text="\n".join(lines))
-            items.append(Item(f"v{node.number}", _words(messages), (part,), tokens=node.tokens))
+            parts = turn_parts([message.message for message in messages], reading.safe)
+            items.append(Item(f"v{node.number}", _words(messages), parts, tokens=node.tokens))
         return tuple(items)
 
     def _messages(self, reading: Reading, nodes: Sequence[Node]) -> list[list[StoredMessage]]:

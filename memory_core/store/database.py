@@ -23,11 +23,14 @@ from sqlalchemy.pool import SingletonThreadPool, StaticPool
 from sqlalchemy.schema import CreateSchema
 from sqlmodel import SQLModel
 
-from memory_core.errors import ConfigError, StoreError
+from memory_core.errors import ConfigError, MessageError, StoreError
 from memory_core.store.tables import SCHEMA_VERSION, TABLES, schema_table
 
 BUSY_TIMEOUT_SECONDS = 30
 """How long a write waits for another process's write on SQLite."""
+
+CONNECT_TIMEOUT_SECONDS = 10
+"""How long a PostgreSQL server may take to answer."""
 
 _SYNC_DRIVERS = {
     "sqlite+aiosqlite": "sqlite",
@@ -80,8 +83,19 @@ class Database:
         with _open_lock:
             database = _open.get(key)
             if database is None:
-                database = _open[key] = cls(_create(parsed), schema=schema)
+                database = _open[key] = cls._on(_create(parsed), schema)
             return database
+
+    @classmethod
+    def _on(cls, engine: Engine, schema: str | None) -> "Database":
+        """Behind an engine of ours: its connections are closed when nobody uses the database any more."""
+        try:
+            database = cls(engine, schema=schema)
+        except BaseException:
+            engine.dispose()
+            raise
+        weakref.finalize(database, engine.dispose).atexit = False
+        return database
 
     @classmethod
     def _behind(cls, engine: Engine, schema: str | None) -> "Database":
@@ -198,7 +212,8 @@ def _in_memory(url: str) -> bool:
 def _create(url: URL) -> Engine:
     try:
         if not url.drivername.startswith("sqlite"):
-            engine = create_engine(url, pool_pre_ping=True, pool_size=8, max_overflow=16)
+            arguments = {"connect_timeout": CONNECT_TIMEOUT_SECONDS}
+            engine = create_engine(url, connect_args=arguments, pool_pre_ping=True, pool_size=8, max_overflow=16)
         else:
             _private_file(Path(str(url.database)))
             arguments = {"check_same_thread": False, "timeout": BUSY_TIMEOUT_SECONDS}
@@ -244,6 +259,9 @@ def _our_errors(url: str) -> Iterator[None]:
     """The one place where database errors become ours."""
     try:
         yield
+    except UnicodeEncodeError as error:
+        half = error.object[error.start : error.end]
+        raise MessageError(f"a text holds half a character ({half!r}), which cannot be stored") from error
     except DBAPIError as error:
         reason = " ".join(str(error.orig).split())
         raise StoreError(f"The database at {url} did not do what was asked: {reason}.") from error

@@ -1,11 +1,13 @@
 """Forgetting: rows go, and with them their words, unless something that stays still needs them."""
 
+import json
 from collections.abc import Sequence
 
 from sqlalchemy import Connection, delete, func, select, update
 
 from memory_core.events import SessionReset
 from memory_core.messages import MessageStatus
+from memory_core.store.blocks import read_blocks
 from memory_core.store.deliveries import covers
 from memory_core.store.facts import Fact, drop_sources, erase_facts, read_by_ids
 from memory_core.store.tables import (
@@ -21,6 +23,9 @@ from memory_core.store.tables import (
 )
 from memory_core.store.vectors import remove_nodes
 from memory_core.store.writing import Writing, session_scope
+
+ERASED = "(erased)"
+"""Stands in the log for a sentence that may have quoted what was forgotten."""
 
 _m = message_table.c
 
@@ -56,7 +61,9 @@ def reset_messages(w: Writing, status: MessageStatus | None, *, with_user_memory
     ]
     if status is None:  # a condensed fact may name no message, and still comes from them
         lonely += [fact for fact in _own_facts(w) if fact.origin != "written" and not fact.sources]
-    erase_facts(w, list({fact.id: fact for fact in lonely}.values()))
+    lonely = list({fact.id: fact for fact in lonely}.values())
+    erase_facts(w, lonely)
+    _erase_sentences(w, {fact.id for fact in lonely})
     remove_messages(w, seqs)
     _remove_empty_deliveries(w)
     if status is None:
@@ -92,7 +99,11 @@ def sweep(w: Writing) -> None:
 
 
 def erase_session(w: Writing) -> None:
-    """Remove everything of a session but its id and when it was deleted."""
+    """Remove everything of a session but its id and when it was deleted.
+
+    What it told of facts that are the user's stays in the log, as they do.
+    """
+    users = [b.name for b in read_blocks(w.connection, w.session.id) if b.settings.get("scope") == "user"]
     erase_facts(w, _own_facts(w))
     drop_sources(w, None)
     remove_nodes(w)
@@ -100,7 +111,8 @@ def erase_session(w: Writing) -> None:
         w.connection.execute(delete(table).where(table.c.session_id == w.session.id))
     w.connection.execute(delete(content_table).where(content_table.c.scope == session_scope(w.session.id)))
     w.save()  # what was collected so far, so that it is erased with the rest
-    w.connection.execute(delete(event_table).where(event_table.c.session_id == w.session.id))
+    gone = event_table.c.block.is_(None) | event_table.c.block.not_in(users) | ~event_table.c.kind.like("fact%")
+    w.connection.execute(delete(event_table).where(event_table.c.session_id == w.session.id, gone))
     w.connection.execute(
         update(session_table)
         .where(session_table.c.id == w.session.id)
@@ -109,6 +121,20 @@ def erase_session(w: Writing) -> None:
     w.session.recording = None
     w.session.title, w.session.user_id, w.session.deleted_at = "", None, w.now
     w.session.config = w.session.constructor = "{}"
+
+
+def _erase_sentences(w: Writing, facts: set[int]) -> None:
+    """Blank what the log says in words that may quote what is forgotten: errors, and why these facts were retired."""
+    quoting = ("delivery_failed", "delivery_parked", "block_failed", "model_called", "fact_retired", "fact_rejected")
+    where = (event_table.c.session_id == w.session.id) & event_table.c.kind.in_(quoting)
+    for position, text in w.connection.execute(select(event_table.c.id, event_table.c.data).where(where)).all():
+        data = json.loads(text)
+        words = "error" if "error" in data else "reason"
+        if data[words] and (words == "error" or data["fact"] in facts):
+            blank = json.dumps({**data, words: ERASED}, ensure_ascii=False, separators=(",", ":"))
+            w.connection.execute(update(event_table).where(event_table.c.id == position).values(data=blank))
+    where = (delivery_table.c.session_id == w.session.id) & delivery_table.c.error.is_not(None)
+    w.connection.execute(update(delivery_table).where(where).values(error=ERASED))
 
 
 def _own_facts(w: Writing) -> list[Fact]:

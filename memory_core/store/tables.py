@@ -247,7 +247,14 @@ schema_table = _table(SchemaRow)
 
 Index("mi_message_status", message_table.c.session_id, message_table.c.status, message_table.c.seq)
 Index("mi_message_id", message_table.c.session_id, message_table.c.id, unique=True)
-Index("mi_message_flush", message_table.c.session_id, message_table.c.flush)
+_flushed = message_table.c.flush.is_not(None)  # a put has nothing to write in this index
+Index(
+    "mi_message_flush",
+    message_table.c.session_id,
+    message_table.c.flush,
+    sqlite_where=_flushed,
+    postgresql_where=_flushed,
+)
 Index("mi_event_session", event_table.c.session_id, event_table.c.id)
 Index("mi_event_kind", event_table.c.session_id, event_table.c.kind, event_table.c.id)
 Index("mi_delivery_due", delivery_table.c.session_id, delivery_table.c.state, delivery_table.c.block)

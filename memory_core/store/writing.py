@@ -127,7 +127,11 @@ class Writing:
 
     def flush_contents(self) -> None:
         """Write kept words now, for who reads them within the same transaction."""
-        rows = [{"scope": scope, "hash": key, "data": data} for (scope, key), data in sorted(self._contents.items())]
+        # PostgreSQL cannot store a NUL; nobody reads one either.
+        rows = [
+            {"scope": scope, "hash": key, "data": data.replace("\x00", "\ufffd")}
+            for (scope, key), data in sorted(self._contents.items())
+        ]
         self.database.insert_if_new(self.connection, content_table, rows)
         self._contents = {}
 

@@ -69,7 +69,11 @@ def test_priority_0_is_never_cut_and_the_plan_says_what_is_too_large():
 
 def test_what_is_never_cut_is_named_in_full():
     made = plan_context(
-        [part("a", 0, 60), part("b", 0, 60), part("empty", 0)], [], token_limit=100, pinned_tokens=50, when_over="return"
+        [part("a", 0, 60), part("b", 0, 60), part("empty", 0)],
+        [],
+        token_limit=100,
+        pinned_tokens=50,
+        when_over="return",
     )
     assert made.over_because == "a, b and pinned system messages"
 
@@ -78,6 +82,16 @@ def test_pieces_go_in_the_cut_order_and_no_more_than_needed():
     made = plan_context([part("f", 1, 10, 20, 30, order=(2, 0, 1))], turns(60), token_limit=85)
     assert cuts(made) == [("f", "trimmed", ("f1", "f3"), 40)]
     assert [piece.ref for piece in made.granted[0].pieces] == ["f2"]
+
+
+def test_a_piece_that_frees_exactly_enough_is_the_last_to_go():
+    made = plan_context([part("f", 1, 10, 20, order=(0, 1))], turns(80), token_limit=100)
+    assert cuts(made) == [("f", "trimmed", ("f1",), 10)]
+
+
+def test_a_turn_that_frees_exactly_enough_is_the_last_to_go():
+    made = plan_context([part("a", 0, 40)], turns(30, 30, 30), token_limit=100)
+    assert cuts(made) == [("queue", "oldest_turns", ("m1",), 30)]
 
 
 def test_a_part_that_drops_goes_whole_though_it_could_be_trimmed():
@@ -148,7 +162,12 @@ def test_the_outer_frame_counts_once_and_goes_with_the_last_part():
 
 
 def test_what_stands_before_the_first_user_message_is_a_turn_of_its_own():
-    queue = [SizedMessage(1, ASSISTANT, 1), SizedMessage(2, USER, 1), SizedMessage(3, TOOL, 1), SizedMessage(4, USER, 1)]
+    queue = [
+        SizedMessage(1, ASSISTANT, 1),
+        SizedMessage(2, USER, 1),
+        SizedMessage(3, TOOL, 1),
+        SizedMessage(4, USER, 1),
+    ]
     assert [[m.seq for m in turn] for turn in turns_of(queue)] == [[1], [2, 3], [4]]
 
 

@@ -52,7 +52,13 @@ def test_a_queue_at_the_budget_is_left_alone():
 
 def test_one_token_above_the_budget_flushes_the_oldest_turn():
     made = plan("u5 a5 u5 a6", budget=20)
-    assert (left(made), made.rules, made.tokens, made.tokens_left, made.over_by) == ([1, 2], ("whole_turns",), 10, 11, 0)
+    assert (left(made), made.rules, made.tokens, made.tokens_left, made.over_by) == (
+        [1, 2],
+        ("whole_turns",),
+        10,
+        11,
+        0,
+    )
 
 
 def test_the_budget_is_not_rounded():

@@ -1,0 +1,405 @@
+"""A session as it stood at a position of its log, from events and the content store alone.
+
+What the tables said then can be said again without them: queue, archive, facts, the latest context
+word for word, and what became of every message. Words that were erased since are missing, and said
+to be missing.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from memory_core.blocks.base import stored_item
+from memory_core.blocks.markup import fact_parts, static_parts, turn_parts
+from memory_core.blocks.static import decode
+from memory_core.events import (
+    BlockAdded,
+    BlockEdited,
+    BlockRemoved,
+    ContextBuilt,
+    DeliveryDone,
+    DeliveryFailed,
+    DeliveryParked,
+    DeliveryQueued,
+    DeliveryRetried,
+    DeliverySkipped,
+    Event,
+    EventRecord,
+    FactAdded,
+    FactChanged,
+    FactConfirmed,
+    FactErased,
+    FactPinned,
+    FactRejected,
+    FactRestored,
+    FactRetired,
+    FactSuperseded,
+    FlushPlanned,
+    MessageAdded,
+    QueueReplaced,
+    Ranges,
+    SessionReset,
+    VectorsStored,
+    expand,
+    spread,
+)
+from memory_core.messages import ChatMessage, Part
+from memory_core.planning.rendering import (
+    InsertMethod,
+    Section,
+    insert_memory,
+    neutralise,
+    neutralise_message,
+    render_memory,
+)
+
+Words = Callable[[str], str | None]
+"""The content store: words by hash, None where they were erased."""
+
+
+@dataclass(frozen=True, slots=True)
+class RebuiltMessage:
+    """A message with its place; `message` is None where its words were erased since."""
+
+    seq: int
+    role: str
+    pinned: bool
+    message: ChatMessage | None
+
+
+@dataclass(frozen=True, slots=True)
+class RebuiltFact:
+    """A fact as it stood; `text` is None where its words were erased since."""
+
+    id: int
+    block: str
+    text: str | None
+    category: str
+    state: str
+    pinned: bool
+    origin: str
+    sources: tuple[tuple[str, int], ...]
+    """Session and sequence number of each message it was learned from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """One delivery that a message was part of."""
+
+    delivery: int
+    block: str
+    trigger: str
+    state: Literal["pending", "done", "parked", "skipped"] = "pending"
+    attempts: int = 0
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """What became of one message."""
+
+    seq: int
+    place: Literal["queued", "archived", "replaced", "forgotten"]
+    """`replaced` by `set`, `forgotten` by a reset."""
+    flush: int | None
+    """Number of the flush in which it left the queue."""
+    handed: tuple[Handed, ...]
+    facts: tuple[int, ...]
+    """Facts learned from it, whatever became of them; erased ones are missing."""
+    vectors: tuple[int, ...]
+    """Stored turns that hold it."""
+    in_context: bool
+    """Was it one of the messages of the latest context?"""
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """A session at one position of its log."""
+
+    position: int
+    queue: tuple[RebuiltMessage, ...]
+    """Oldest first, pinned messages included."""
+    archived: tuple[RebuiltMessage, ...]
+    facts: tuple[RebuiltFact, ...]
+    """In every state but erased, oldest first."""
+    context: tuple[ChatMessage, ...] | None
+    """The messages of the latest context; None when none was built yet."""
+    fates: dict[int, Fate]
+    """By sequence number, of every message there ever was."""
+    missing: tuple[str, ...]
+    """Hashes of words that would be needed and were erased."""
+
+
+def rebuild(
+    events: Iterable[EventRecord], words: Words, upto: int | None = None, *, session_id: str | None = None
+) -> Rebuilt:
+    """The session at position `upto` of its log, that event included (None: at the end).
+
+    `session_id` is by default that of the first event. For facts that are the user's, give the
+    events of the user's other sessions as well.
+    """
+    log = sorted((record for record in events if upto is None or record.position <= upto), key=lambda r: r.position)
+    own = session_id if session_id is not None else log[0].session_id if log else ""
+    built = [r.position for r in log if r.session_id == own and isinstance(r.event, ContextBuilt)]
+    past = _Past(own, latest_context=built[-1] if built else None)
+    for record in log:
+        past.take(record)
+    return past.rebuilt(_Reader(words), log[-1].position if log else 0)
+
+
+# -- going through the log -----------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Message:
+    added: MessageAdded
+    place: Literal["queued", "archived", "replaced", "forgotten"] = "queued"
+    flush: int | None = None
+
+
+@dataclass(slots=True)
+class _Fact:
+    session_id: str
+    added: FactAdded
+    content: str
+    pinned: bool
+    state: str = "active"
+    sources: set[tuple[str, int]] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """The latest context, with what its refs stood for when it was built."""
+
+    event: ContextBuilt
+    names: tuple[str, ...]
+    facts: dict[int, str]
+
+
+class _Past:
+    """What the events said so far, words aside."""
+
+    def __init__(self, session_id: str, *, latest_context: int | None) -> None:
+        self._session_id = session_id
+        self._latest_context = latest_context
+        self._messages: dict[int, _Message] = {}
+        self._facts: dict[int, _Fact] = {}
+        self._nodes: dict[int, Ranges] = {}
+        self._stored_in: dict[int, str] = {}
+        """Block of each stored turn that is still there."""
+        self._handed: dict[int, tuple[Handed, frozenset[int]]] = {}
+        self._scopes: dict[str, str] = {}
+        """Scope of each block the session has."""
+        self._users: set[str] = set()
+        """Blocks that were the user's at any time."""
+        self._shown: _Shown | None = None
+
+    def take(self, record: EventRecord) -> None:
+        event = record.event
+        self._take_fact(record.session_id, event)
+        if record.session_id != self._session_id:
+            return
+        self._take_message(event)
+        self._take_delivery(event)
+        self._take_block(record, event)
+        if isinstance(event, ContextBuilt) and record.position == self._latest_context:
+            refs = [ref for part in event.parts for ref in spread(part["refs"]) if ref[0] == "f"]
+            facts = {int(ref[1:]): self._facts[int(ref[1:])].content for ref in refs if int(ref[1:]) in self._facts}
+            self._shown = _Shown(event, tuple(self._scopes), facts)
+
+    def _take_message(self, event: Event) -> None:
+        if isinstance(event, MessageAdded):
+            self._messages[event.seq] = _Message(event)
+        elif isinstance(event, FlushPlanned):
+            for seq in expand(event.seqs):
+                self._messages[seq].place, self._messages[seq].flush = "archived", event.flush
+        elif isinstance(event, QueueReplaced):
+            for seq in expand(event.removed):
+                self._messages[seq].place = "replaced"
+        elif isinstance(event, SessionReset):
+            places = {"active": ("queued",), "archived": ("archived",)}.get(event.status or "", ("queued", "archived"))
+            gone = {seq for seq, message in self._messages.items() if message.place in places}
+            for seq in gone:
+                self._messages[seq].place = "forgotten"
+            for fact in self._facts.values():
+                fact.sources -= {(self._session_id, seq) for seq in gone}
+            for number in [n for n in self._stored_in if gone.intersection(expand(self._nodes[n]))]:
+                del self._stored_in[number]
+        elif isinstance(event, VectorsStored):
+            for number, seqs, _ in event.nodes:
+                self._nodes[number], self._stored_in[number] = seqs, event.block
+
+    def _take_delivery(self, event: Event) -> None:
+        if isinstance(event, DeliveryQueued):
+            handed = Handed(event.delivery, event.block, event.trigger)
+            self._handed[event.delivery] = (handed, frozenset(expand(event.seqs)))
+        elif isinstance(event, DeliveryDone):
+            self._hand(event.deliveries, state="done", attempts=event.attempt, error=None)
+        elif isinstance(event, DeliveryFailed):
+            self._hand(event.deliveries, attempts=event.attempt, error=event.error)
+        elif isinstance(event, DeliveryParked):
+            self._hand(event.deliveries, state="parked")
+        elif isinstance(event, DeliveryRetried):
+            self._hand(event.deliveries, state="pending", attempts=0, error=None)
+        elif isinstance(event, DeliverySkipped):
+            self._hand(event.deliveries, state="skipped")
+
+    def _hand(self, deliveries: Sequence[int], **changes: object) -> None:
+        for delivery in deliveries:
+            handed, seqs = self._handed[delivery]
+            self._handed[delivery] = (replace(handed, **changes), seqs)  # type: ignore[arg-type]
+
+    def _take_block(self, record: EventRecord, event: Event) -> None:
+        if isinstance(event, BlockAdded):
+            self._scopes[event.block] = str(event.settings.get("scope", "session"))
+        elif isinstance(event, BlockEdited) and "scope" in event.settings:
+            self._scopes[event.block] = str(event.settings["scope"])
+        elif isinstance(event, BlockRemoved):
+            self._scopes.pop(event.block, None)
+            if record.actor != "engine":  # a person's removal takes the stored turns along
+                self._stored_in = {n: block for n, block in self._stored_in.items() if block != event.block}
+        self._users |= {block for block, scope in self._scopes.items() if scope == "user"}
+
+    def _take_fact(self, session_id: str, event: Event) -> None:
+        if isinstance(event, FactAdded):
+            fact = _Fact(session_id, event, event.content, event.pinned)
+            fact.sources = {(session_id, seq) for seq in expand(event.sources)}
+            self._facts[event.fact] = fact
+            return
+        known = self._facts.get(getattr(event, "fact", -1))
+        if known is None:
+            return
+        if isinstance(event, FactErased):
+            del self._facts[event.fact]
+        elif isinstance(event, FactConfirmed):
+            known.sources |= {(session_id, seq) for seq in expand(event.sources)}
+        elif isinstance(event, FactChanged):
+            known.content = event.after
+        elif isinstance(event, FactPinned):
+            known.pinned = event.pinned
+        elif isinstance(event, FactSuperseded):
+            known.state = "superseded"
+        elif isinstance(event, FactRetired):
+            known.state = "retired"
+        elif isinstance(event, FactRejected):
+            known.state = "rejected"
+        elif isinstance(event, FactRestored):
+            known.state = "active"
+
+    # -- putting it together ---------------------------------------------------------------------
+
+    def rebuilt(self, reader: "_Reader", position: int) -> Rebuilt:
+        queue = tuple(self._message(m, reader) for m in self._messages.values() if m.place == "queued")
+        archived = tuple(self._message(m, reader) for m in self._messages.values() if m.place == "archived")
+        own = {
+            id: fact
+            for id, fact in self._facts.items()
+            if fact.session_id == self._session_id or fact.added.block in self._users
+        }
+        facts = tuple(self._fact(id, fact, reader) for id, fact in sorted(own.items()))
+        context = None if self._shown is None else self._context(self._shown, reader)
+        return Rebuilt(position, queue, archived, facts, context, self._fates(own), tuple(reader.missing))
+
+    @staticmethod
+    def _message(message: _Message, reader: "_Reader") -> RebuiltMessage:
+        added = message.added
+        return RebuiltMessage(added.seq, added.role, added.pinned, reader.message(added.content))
+
+    @staticmethod
+    def _fact(id: int, fact: _Fact, reader: "_Reader") -> RebuiltFact:
+        return RebuiltFact(
+            id=id,
+            block=fact.added.block,
+            text=reader.text(fact.content),
+            category=fact.added.category,
+            state=fact.state,
+            pinned=fact.pinned,
+            origin=fact.added.origin,
+            sources=tuple(sorted(fact.sources)),
+        )
+
+    def _context(self, shown: _Shown, reader: "_Reader") -> tuple[ChatMessage, ...]:
+        """Laid out as `memory_core.context` does it, from the same pieces."""
+        event = shown.event
+
+        def safe(text: str) -> str:
+            return neutralise(text, shown.names)
+
+        sections: list[Section] = []
+        in_front: list[ChatMessage] = []
+        for part in event.parts:
+            parts: list[Part] = []
+            for ref in spread(part["refs"]):
+                if ref[0] == "c":
+                    stored = reader.text(ref[1:])
+                    item = None if stored is None else stored_item(ref, stored, safe)
+                    parts += item.parts if item else ()
+                    in_front += item.messages if item else ()
+                else:
+                    parts += self._parts(ref, shown, reader, safe)
+            if parts:
+                sections.append(Section(part["name"], tuple(parts)))
+        seqs = sorted([*expand(event.pinned), *expand(event.queue)])
+        history = [reader.message(self._messages[seq].added.content) for seq in seqs]
+        said = [*in_front, *(message for message in history if message is not None)]
+        harmless = [neutralise_message(message, shown.names) for message in said]
+        return tuple(insert_memory(harmless, render_memory(sections), InsertMethod(event.insert_method)))
+
+    def _parts(self, ref: str, shown: _Shown, reader: "_Reader", safe: Callable[[str], str]) -> tuple[Part, ...]:
+        if ref[0] == "s":
+            stored = reader.text(ref[1:])
+            return () if stored is None else static_parts(decode(stored), safe)
+        number = int(ref[1:])
+        if ref[0] == "f":
+            text = reader.text(shown.facts[number]) if number in shown.facts else None
+            return () if text is None else fact_parts(text, safe)
+        seqs = expand(self._nodes.get(number, ()))
+        messages = [reader.message(self._messages[seq].added.content) for seq in seqs]
+        heard = [message for message in messages if message is not None]
+        return turn_parts(heard, safe) if heard else ()
+
+    def _fates(self, facts: dict[int, _Fact]) -> dict[int, Fate]:
+        handed: dict[int, list[Handed]] = {}
+        for delivery, seqs in self._handed.values():
+            for seq in seqs:
+                handed.setdefault(seq, []).append(delivery)
+        learned: dict[int, list[int]] = {}
+        for id, fact in facts.items():
+            for session_id, seq in fact.sources:
+                if session_id == self._session_id:
+                    learned.setdefault(seq, []).append(id)
+        stored: dict[int, list[int]] = {}
+        for number in self._stored_in:
+            for seq in expand(self._nodes[number]):
+                stored.setdefault(seq, []).append(number)
+        shown = {*expand(self._shown.event.queue), *expand(self._shown.event.pinned)} if self._shown else set()
+        return {
+            seq: Fate(
+                seq=seq,
+                place=message.place,
+                flush=message.flush,
+                handed=tuple(handed.get(seq, ())),
+                facts=tuple(sorted(learned.get(seq, ()))),
+                vectors=tuple(sorted(stored.get(seq, ()))),
+                in_context=seq in shown,
+            )
+            for seq, message in self._messages.items()
+        }
+
+
+class _Reader:
+    """The content store, remembering what it no longer has."""
+
+    def __init__(self, words: Words) -> None:
+        self._words = words
+        self.missing: dict[str, None] = {}
+
+    def text(self, key: str) -> str | None:
+        found = self._words(key)
+        if found is None:
+            self.missing[key] = None
+        return found
+
+    def message(self, key: str) -> ChatMessage | None:
+        text = self.text(key)
+        return None if text is None else ChatMessage.from_json(text)

@@ -1,0 +1,65 @@
+"""The app in this process: a data folder of its own per test, models loaded once, the demo made once and copied."""
+
+import shutil
+
+import pytest
+import streamlit as st
+from pages_driver import opened
+
+from memory_core import Services
+from memory_core.models.embedding import MiniLMEmbedder
+from ui import services
+from ui.demo import ensure_demo
+
+MODEL_SETTINGS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL")
+
+
+@pytest.fixture(scope="session")
+def embedder():
+    """The app's own embedding model, loaded once for all tests."""
+    return MiniLMEmbedder()
+
+
+@pytest.fixture(scope="session")
+def made_demo(embedder, tmp_path_factory):
+    """A data folder with the demo as the app opens on it."""
+    home = tmp_path_factory.mktemp("demo")
+    with pytest.MonkeyPatch.context() as patch:
+        start_clean(patch, home, embedder)
+        shared = services.engine()
+        ensure_demo(shared)
+        assert shared.job("demo").wait(60)
+        assert shared.job("demo").error is None
+        st.cache_resource.clear()
+    return home
+
+
+@pytest.fixture
+def home(monkeypatch, tmp_path, embedder):
+    """An empty data folder."""
+    folder = tmp_path / "home"
+    start_clean(monkeypatch, folder, embedder)
+    yield folder
+    st.cache_resource.clear()
+
+
+@pytest.fixture
+def demo_home(home, made_demo):
+    """A data folder with the demo in it."""
+    shutil.copytree(made_demo, home)
+    return home
+
+
+@pytest.fixture
+def app(demo_home):
+    """The app as it opens on the demo."""
+    return opened()
+
+
+def start_clean(patch, folder, embedder):
+    """Point the app at `folder`, away from any model that this machine may be set up for."""
+    st.cache_resource.clear()
+    patch.setenv("MEMORY_INSPECTOR_HOME", str(folder))
+    for name in ("MEMORY_INSPECTOR_DATABASE_URL", "MEMORY_INSPECTOR_CHROMA_URL", *MODEL_SETTINGS):
+        patch.delenv(name, raising=False)
+    patch.setattr(services, "Services", lambda index=None: Services(index=index, embedder=embedder))

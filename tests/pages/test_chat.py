@@ -1,0 +1,585 @@
+"""The Chat page, drawn and clicked in this process."""
+
+import json
+import re
+import time
+
+import pytest
+from models.scripted_server import ScriptedServer, Step, refusal, streamed
+from pages_driver import button, dialog, field, joined, message_texts, notice, numbers, opened, press, story, table
+from shared_data import shared
+
+from memory_core import ChatMessage, StaticMemoryBlock, delete_session, sessions
+from memory_core.events import ContextBuilt, FactAdded, FlushPlanned, ReplyStarted, Retrieved
+from ui import services
+from ui.new_session import new_memory, recorded_session
+from ui.text import plain
+from ui.theme import DARK, LIGHT
+
+NASTY = "<img src=x onerror=alert(1)> ![x](http://evil.test/a.png) **bold** :red[r] $a$ <b>b</b> [l](http://evil.test)"
+"""Markup of every sort that must come out as it was typed."""
+
+NASTY_NAME = "![x](http://evil.test/a.png) **bold** :red[r]"
+"""The same for a block, whose name may hold no < and >."""
+
+
+def demo():
+    return services.engine().open("demo")
+
+
+def said(memory):
+    return [(str(message.role), message.content) for message in memory.get_all()]
+
+
+def a_session(*messages, title="Mine"):
+    memory = new_memory(services.engine(), title=title)
+    for message in messages:
+        memory.put(message)
+    return memory
+
+
+# -- the demo ------------------------------------------------------------------------------------
+
+
+def test_the_first_start_makes_the_demo_and_opens_it(home):
+    app = opened()
+    assert not app.exception
+    memory = demo()
+    assert memory.status().turns == 11
+    assert len(said(memory)) == 22
+    assert "22 of 36" in joined(app)
+
+
+def test_the_demo_opens_one_message_before_a_flush_and_its_numbers_add_up(app):
+    assert not app.exception
+    status = demo().status()
+    assert (status.turns, status.to_next_flush) == (11, 32)
+    assert "**32 to the next flush.**" in joined(app)
+    sent, limit = numbers(app.markdown[3].value)
+    assert limit == 1200
+    assert sum(row["tokens"] for row in table(app)) == sent
+    assert [row["name"] for row in table(app)] == ["Queue", "Instructions", "Facts", "Earlier turns"]
+    assert app.get("html")[0].proto.body.startswith(
+        f'<div role="img" aria-label="Sent {sent:,} of {limit:,} tokens: Queue'
+    )
+
+
+def test_the_next_message_plays_a_turn_and_the_story_tells_it_in_the_events_own_numbers(app):
+    press(app, "Next message")
+    assert not app.exception
+    memory = demo()
+    assert memory.status().turns == 12
+    events = [record.event for record in memory.events(turn=12)]
+    flush = next(event for event in events if isinstance(event, FlushPlanned))
+    built = next(event for event in events if isinstance(event, ContextBuilt))
+    recalled = [c for event in events if isinstance(event, Retrieved) for c in event.candidates if c[4] == "granted"]
+    learned = sum(isinstance(event, FactAdded) for event in events)
+    lines = story(app)
+    assert (
+        f"Flushed {flush.messages} messages, {flush.tokens} tokens: queue {flush.queue_before} was above 720"
+        in (lines[0])
+    )
+    assert f"Learned {learned} facts" in lines[1]
+    assert any(f"Recalled {len(recalled)} earlier turns" in line for line in lines)
+    assert f"Cut {built.cuts[0]['tokens']} tokens from Earlier turns" in lines[-1]
+    assert numbers(app.markdown[2].value) == [built.total, 1200]
+    assert sum(row["tokens"] for row in table(app)) == built.total
+    assert f"Turn 12 · flushed {flush.messages} · learned {learned} · cut {built.cuts[0]['tokens']}" in joined(app)
+    assert "24 of 36" in joined(app)
+
+
+def test_the_demo_plays_to_its_end_and_then_has_no_player(app):
+    app.selectbox(key="chat__speed").set_value("4 ×")
+    for _ in range(7):
+        press(app, "Next message")
+    assert not app.exception
+    assert demo().status().turns == 18
+    assert "Next message" not in [each.label for each in app.button]
+
+
+def test_an_earlier_turns_story_can_be_read(app):
+    press(app, "Turn 10 · flushed 6")
+    assert "**What memory did in turn 10**" in joined(app)
+    assert any("Flushed 6 messages" in line for line in story(app))
+    press(app, "Back to the latest turn")
+    assert "**What memory did in turn 11**" in joined(app)
+
+
+def test_after_a_reset_the_demo_can_be_played_again(app):
+    press(app, "Next message")
+    dialog("ui.sidebar", "_reset_dialog", "demo").button[0].click().run()
+    assert services.engine().job("demo").wait(60)
+    app.run()
+    assert demo().status().turns == 11
+    press(app, "Next message")
+    assert demo().status().turns == 12
+
+
+# -- writing -------------------------------------------------------------------------------------
+
+
+def test_a_message_gets_an_answer_and_both_are_stored_once(app):
+    app.chat_input[0].set_value("What is Ana allergic to?").run()
+    app.run()
+    assert not app.exception
+    assert said(demo())[22:] == [
+        ("user", "What is Ana allergic to?"),
+        ("assistant", "Earlier you said: “Careful with dessert, Ana is allergic to nuts and it is serious.”"),
+    ]
+    assert message_texts(app)[-2:] == [content for _, content in said(demo())[22:]]
+    assert "**What memory did in turn 12**" in joined(app)
+
+
+def test_an_empty_message_sends_nothing(app):
+    app.chat_input[0].set_value("   ").run()
+    assert len(said(demo())) == 22
+
+
+def test_an_empty_session_says_what_to_do(app):
+    press(app, "New")
+    assert not app.exception
+    assert "Nothing said yet." in joined(app)
+    assert "Nothing yet. Every turn is told here." in joined(app)
+    app.pills[0].set_value("Plan a trip").run()
+    press(app, "Next message")
+    memory = services.engine().open(app.session_state["session"])
+    assert [role for role, _ in said(memory)] == ["user", "assistant"]
+
+
+def test_markup_in_anyones_words_is_shown_as_it_was_typed(demo_home):
+    memory = a_session(ChatMessage(role="user", content=NASTY), title=NASTY)
+    memory.add_block(StaticMemoryBlock(name=NASTY_NAME, static_content=NASTY, priority=0))
+    memory.build_context()
+    app = opened(session=memory.session_id)
+    assert not app.exception
+    assert message_texts(app) == [NASTY]
+    everything = [element.value for kind in ("markdown", "caption", "warning", "error") for element in app.get(kind)]
+    everything += [each.label for kind in ("button", "menu_button") for each in app.get(kind)]
+    everything += [option for menu in app.menu_button for option in menu.options]
+    everything += [str(cell) for frame in app.table for row in frame.value.values.tolist() for cell in row]
+    for text in everything:
+        assert "![x](" not in text
+        assert "<img" not in text.replace("\\<img", "")
+        assert "**bold**" not in text
+    assert "<img" not in app.get("html")[0].proto.body.replace("&lt;img", "")
+
+
+def test_a_facts_markup_is_shown_as_it_was_typed(app):
+    from memory_core import FactExtractionMemoryBlock
+    from memory_core.models.base import ExtractedFact, Extraction
+
+    class Repeats:
+        name, offline = "repeats", True
+
+        def extract(self, messages, *, known):
+            return Extraction((ExtractedFact(NASTY, source=0),), ())
+
+    memory = a_session()
+    memory.remove_block("Facts")
+    memory.add_block(FactExtractionMemoryBlock(name="Facts", priority=1, llm=Repeats()))
+    memory.put(ChatMessage(role="user", content="hello"))
+    memory.flush(all=True)
+    app = opened(session=memory.session_id)
+    assert not app.exception
+    line = next(each.value for each in app.markdown if "Learned 1 fact" in each.value)
+    assert "![x](" not in line
+    assert plain(NASTY[:40]) in line
+
+
+def test_only_the_newest_messages_are_drawn_until_more_are_asked_for(demo_home):
+    memory = a_session(*(ChatMessage(role="user", content=f"message {n}") for n in range(100)))
+    app = opened(session=memory.session_id)
+    assert message_texts(app) == [f"message {n}" for n in range(60, 100)]
+    press(app, "Show earlier")
+    assert message_texts(app) == [f"message {n}" for n in range(20, 100)]
+
+
+def test_a_very_long_message_is_stored_whole_and_drawn_in_part(demo_home):
+    text = "word " * 200_000
+    memory = recorded_session(services.engine(), [ChatMessage(role="user", content=text)], title="Long")
+    app = opened(session=memory.session_id)
+    press(app, "Next message")
+    assert not app.exception
+    assert said(memory) == [("user", text)]
+    assert max(len(shown) for shown in message_texts(app)) == 4_000
+    assert "996,000 more characters are stored and not drawn" in joined(app)
+
+
+# -- sessions ------------------------------------------------------------------------------------
+
+
+def test_a_link_to_a_session_that_is_gone_says_so_and_shows_another(demo_home):
+    app = opened(session="gone")
+    assert not app.exception
+    assert [each.value for each in app.warning] == [
+        plain("This session was deleted elsewhere, or never existed. Showing another one.")
+    ]
+    assert app.session_state["session"] == "demo"
+
+
+def test_a_session_deleted_in_another_tab_leaves_this_one_usable(demo_home):
+    memory = a_session(ChatMessage(role="user", content="hello"))
+    app = opened(session=memory.session_id)
+    delete_session(services.engine().database, memory.session_id)
+    app.run()
+    assert not app.exception
+    assert len(app.warning) == 1
+    assert app.session_state["session"] == "demo"
+    assert len(app.table) == 1
+
+
+def test_a_dialog_of_a_session_deleted_meanwhile_says_so(demo_home):
+    memory = a_session()
+    delete_session(services.engine().database, memory.session_id)
+    for module, name in (
+        ("ui.settings", "settings_dialog"),
+        ("ui.block_editor", "add_dialog"),
+        ("ui.block_editor", "remove_dialog"),
+        ("ui.sidebar", "_rename_dialog"),
+        ("ui.sidebar", "_reset_dialog"),
+        ("ui.sidebar", "_delete_dialog"),
+    ):
+        drawn = dialog(module, name, memory.session_id)
+        assert not drawn.exception
+        assert len(drawn.error) == 1
+        assert drawn.error[0].value.endswith(plain("does not exist any more."))
+
+
+def test_a_session_is_renamed(demo_home):
+    memory = a_session()
+    drawn = dialog("ui.sidebar", "_rename_dialog", memory.session_id)
+    drawn.text_input[0].set_value("Trip").run()
+    button(drawn, "Save").click().run()
+    assert memory.status().title == "Trip"
+
+
+def test_a_session_is_reset_with_its_blocks_kept(demo_home):
+    memory = a_session(ChatMessage(role="user", content="hello"))
+    drawn = dialog("ui.sidebar", "_reset_dialog", memory.session_id)
+    assert "Removes 1 message of" in joined(drawn)
+    button(drawn, "Reset session").click().run()
+    memory.refresh()
+    assert said(memory) == []
+    assert [attached.name for attached in memory.blocks] == ["Instructions", "Facts", "Earlier turns"]
+
+
+def test_a_session_is_deleted_and_the_demo_shown(demo_home):
+    memory = a_session(ChatMessage(role="user", content="hello"))
+    drawn = dialog("ui.sidebar", "_delete_dialog", memory.session_id)
+    button(drawn, "Delete session").click().run()
+    assert drawn.session_state["session"] == "demo"
+    assert [status.session_id for status in sessions(services.engine().database)] == ["demo"]
+
+
+# -- dialogs: blocks and settings ----------------------------------------------------------------
+
+
+def test_a_static_block_is_edited_in_place(demo_home):
+    drawn = dialog("ui.block_editor", "edit_dialog", "demo", "Instructions")
+    drawn.text_area[0].set_value("Be brief.").run()
+    assert "→ **3 tokens**" in joined(drawn)
+    button(drawn, "Save").click().run()
+    assert [revision.text for revision in demo().block_revisions("Instructions")][-1] == "Be brief."
+
+
+def test_an_edit_from_another_tab_is_not_overwritten(demo_home):
+    drawn = dialog("ui.block_editor", "edit_dialog", "demo", "Instructions")
+    drawn.text_area[0].set_value("Mine.").run()
+    demo().edit_block("Instructions", "Theirs.")
+    drawn.run()
+    button(drawn, "Save").click().run()
+    assert notice(drawn) == (
+        "warning", "“Instructions” was changed in another tab since you opened it. Nothing was saved.",
+    )  # fmt: skip
+    assert demo().block_revisions("Instructions")[-1].text == "Theirs."
+
+
+def test_an_earlier_text_is_restored(demo_home):
+    before = demo().block_revisions("Instructions")[0].text
+    demo().edit_block("Instructions", "Other.")
+    drawn = dialog("ui.block_editor", "edit_dialog", "demo", "Instructions")
+    button(drawn, "Restore").click().run()
+    assert [revision.text for revision in demo().block_revisions("Instructions")] == [before, "Other.", before]
+
+
+def test_settings_say_their_effect_before_they_are_applied(demo_home):
+    drawn = dialog("ui.settings", "settings_dialog", "demo")
+    assert [field(drawn, name).value for name in ("Token limit", "History share, %", "Flush size")] == [1200, 60, 120]
+    field(drawn, "Token limit").set_value(1000).run()
+    assert "flushed above 720 → **600**" in joined(drawn)
+    assert demo().config.token_limit == 1200
+    button(drawn, "Apply from the next turn").click().run()
+    assert (demo().config.token_limit, demo().config.chat_history_token_ratio) == (1000, 0.6)
+
+
+def test_priorities_are_changed_with_the_settings(demo_home):
+    drawn = dialog("ui.settings", "settings_dialog", "demo")
+    drawn.number_input(key="settings__priority_Facts").set_value(5).run()
+    button(drawn, "Apply from the next turn").click().run()
+    assert {attached.name: attached.record.settings["priority"] for attached in demo().blocks} == {
+        "Instructions": 0,
+        "Facts": 5,
+        "Earlier turns": 2,
+    }
+
+
+def test_impossible_settings_are_refused_in_one_sentence_and_nothing_changes(demo_home):
+    from ui.settings import _apply
+
+    before = demo().config
+    drawn = dialog("ui.settings", "settings_dialog", "demo")
+    field(drawn, "Token limit").set_value(1).run()
+    assert not drawn.exception
+    assert len(drawn.error) + len(drawn.warning) >= 1
+    _apply("demo", {"token_limit": 0}, {"Facts": 7})
+    assert demo().config == before
+    assert [a.record.settings["priority"] for a in demo().blocks] == [0, 1, 2]
+
+
+def test_a_block_added_in_mid_session_is_filled_from_the_archive(demo_home):
+    drawn = dialog("ui.block_editor", "add_dialog", "demo")
+    drawn.segmented_control[0].set_value("facts").run()
+    assert drawn.checkbox[0].label == "Fill it from the 6 messages that left the queue before"
+    drawn.text_input[0].set_value("More facts").run()
+    button(drawn, "Add block").click().run()
+    memory = demo()
+    memory.deliver()
+    assert [fact.text for fact in memory.facts("More facts")] == [fact.text for fact in memory.facts("Facts")][:6]
+
+
+def test_a_block_name_that_is_taken_is_refused(demo_home):
+    drawn = dialog("ui.block_editor", "add_dialog", "demo")
+    drawn.text_input[0].set_value("Facts").run()
+    button(drawn, "Add block").click().run()
+    assert notice(drawn) == ("error", '"Facts" is taken. Choose another name.')
+    assert len(demo().blocks) == 3
+
+
+def test_a_block_is_removed(demo_home):
+    drawn = dialog("ui.block_editor", "remove_dialog", "demo")
+    drawn.selectbox[0].set_value("Earlier turns").run()
+    button(drawn, "Remove block").click().run()
+    assert [attached.name for attached in demo().blocks] == ["Instructions", "Facts"]
+
+
+def test_flush_now_moves_one_batch(app):
+    before = demo().status().queue_messages
+    press(app, "Flush now")
+    assert not app.exception
+    assert demo().status().queue_messages < before
+    assert any("you asked for it" in line for line in story(app))
+
+
+# -- importing -----------------------------------------------------------------------------------
+
+
+def imported(name, data):
+    drawn = dialog("ui.importing", "import_dialog")
+    drawn.file_uploader[0].set_value((name, data, "application/json")).run()
+    return drawn
+
+
+def test_a_real_conversation_is_imported_after_a_look_at_it(demo_home):
+    path = shared("tau-bench/one_conversation.jsonl")
+    drawn = imported(path.name, path.read_bytes())
+    assert not drawn.exception
+    assert "62 messages" in joined(drawn)
+    assert "No model is called: rules learn, and the recorded replies are used." in joined(drawn)
+    button(drawn, "Import").click().run()
+    memory = services.engine().open(drawn.session_state["session"])
+    assert len(memory.recording().messages) == 62
+    app = opened(session=memory.session_id)
+    press(app, "Next message")
+    assert not app.exception
+    assert len(said(memory)) >= 2
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "sentence"),
+    [
+        ("a.jsonl", b'{"role": "user", "content": "a"}\n{"role": "usr", "content": "b"}\n', "line 2"),
+        ("a.jsonl", b'{"role": "user", "content": "a"}\n{"role": "user", \n', "line 2"),
+        ("a.json", b'[{"role": "user", "content": "a"}', "a.json"),
+        ("a.json", b"\xff\xfe\x00", "a.json"),
+    ],
+    ids=["unknown role", "half a line", "half a list", "not text"],
+)
+def test_a_malformed_file_is_refused_with_its_place_and_stores_nothing(demo_home, name, data, sentence):
+    drawn = imported(name, data)
+    assert not drawn.exception
+    assert len(drawn.error) == 1
+    shown = drawn.error[0].value.replace("\\", "")
+    assert sentence in shown
+    assert "Nothing was imported" in shown
+    assert [each.label for each in drawn.button] == []
+    assert [status.session_id for status in sessions(services.engine().database)] == ["demo"]
+
+
+def locomo(least):
+    """A recorded conversation of at least `least` user turns, from the longest of shared data."""
+    for item in json.loads(shared("locomo/locomo5.json").read_text()):
+        talk = item["conversation"]
+        sessions = sorted((k for k in talk if re.fullmatch(r"session_\d+", k)), key=lambda k: int(k.split("_")[1]))
+        said = [turn for key in sessions for turn in talk[key]]
+        if len(said) >= least:
+            first = said[0]["speaker"]
+            return [
+                {"role": "user" if turn["speaker"] == first else "assistant", "content": turn["text"]} for turn in said
+            ]
+    raise AssertionError(f"no conversation of {least} turns")
+
+
+def test_a_600_turn_conversation_is_imported_and_played_and_the_page_stays_quick(demo_home):
+    from ui import turns
+    from ui.jobs import Job
+
+    messages = locomo(600)
+    drawn = imported("locomo.json", json.dumps(messages).encode())
+    assert not drawn.exception
+    assert f"{len(messages)} messages" in joined(drawn)
+    button(drawn, "Import").click().run()
+    memory = services.engine().open(drawn.session_state["session"])
+    turns.play(Job("all"), memory, turns=None, pace=0)
+    assert len(said(memory)) == len(messages)
+    started = time.monotonic()
+    app = opened(session=memory.session_id)
+    seconds = time.monotonic() - started
+    print(f"{len(messages)} messages, first drawing {seconds:.2f} s")
+    assert not app.exception
+    assert len(message_texts(app)) == 40
+
+
+# -- what goes wrong -----------------------------------------------------------------------------
+
+
+def test_an_interrupted_reply_can_be_tried_again(app):
+    memory = demo()
+    memory.put(ChatMessage(role="user", content="What is Ana allergic to?"), message_id="turn-1-user")
+    memory.record(ReplyStarted("turn-1", 23, "offline"))
+    app.run()
+    assert [each.value for each in app.warning] == ["The reply was interrupted. Your message is stored."]
+    press(app, "Try again")
+    assert not app.exception
+    assert [role for role, _ in said(memory)[22:]] == ["user", "assistant"]
+    assert not app.warning
+
+
+FAILURES = [
+    pytest.param(refusal(401, "Incorrect API key provided: sk-secret-123"), "key", id="wrong key"),
+    pytest.param(refusal(400, "This model does not exist"), "exist", id="refused"),
+    pytest.param(Step(500, {"error": {"message": "boom"}}), "", id="server error"),
+    pytest.param(Step(200, "<html>hello</html>", content_type="text/html"), "", id="a web page"),
+    pytest.param(streamed(""), "empty", id="nothing said"),
+    pytest.param(Step(stream=["not json at all"]), "", id="nonsense"),
+]
+
+
+@pytest.mark.parametrize(("step", "word"), FAILURES)
+def test_a_model_that_fails_is_one_sentence_and_the_app_stays_usable(app, step, word):
+    with ScriptedServer(*[step] * 4, streamed("Nuts, ", "you said.")) as server:
+        app.text_input(key="model__key").set_value("sk-secret-123")
+        app.text_input(key="model__address").set_value(server.url).run()
+        app.chat_input[0].set_value("What is Ana allergic to?").run()
+        assert not app.exception
+        assert len(app.error) == 1
+        shown = app.error[0].value.replace("\\", "")
+        assert shown.endswith("Your message is stored.")
+        assert word in shown
+        assert "sk-secret-123" not in shown
+        assert [content for _, content in said(demo())[22:]] == ["What is Ana allergic to?"]
+        while len(server.script) > 1:
+            server.script.popleft()
+        press(app, "Try again")
+        assert not app.exception
+        assert not app.error
+        assert said(demo())[23:] == [("assistant", "Nuts, you said.")]
+
+
+def test_nobody_listening_at_the_models_address_is_one_sentence(app):
+    app.text_input(key="model__address").set_value("http://127.0.0.1:9/v1").run()
+    app.chat_input[0].set_value("Hello").run()
+    assert not app.exception
+    assert len(app.error) == 1
+    assert "127.0.0.1" in app.error[0].value.replace("\\", "")
+
+
+def test_an_impossible_address_of_a_model_is_one_sentence(app):
+    app.text_input(key="model__address").set_value("not an address").run()
+    assert not app.exception
+    assert len(app.error) == 1
+    app.text_input(key="model__address").set_value("").run()
+    assert not app.error
+    assert len(app.table) == 1
+
+
+def test_a_pasted_key_is_nowhere_but_in_the_field(app, demo_home):
+    with ScriptedServer(streamed("Hello."), streamed("Hello.")) as server:
+        app.text_input(key="model__key").set_value("sk-secret-123")
+        app.text_input(key="model__address").set_value(server.url).run()
+        app.chat_input[0].set_value("Hello").run()
+        assert server.requests[0][1]["authorization"] == "Bearer sk-secret-123"
+    assert not app.exception
+    page = [str(element.value) for kind in ("markdown", "text", "error", "warning") for element in app.get(kind)]
+    assert not [text for text in page if "sk-secret" in text]
+    assert "sk-secret" not in str(app.query_params)
+    services.st.cache_resource.clear()
+    for path in demo_home.rglob("*"):
+        if path.is_file():
+            assert b"sk-secret" not in path.read_bytes(), path
+
+
+def test_a_database_that_cannot_be_reached_is_one_sentence(home, monkeypatch):
+    monkeypatch.setenv("MEMORY_INSPECTOR_DATABASE_URL", "postgresql+psycopg://u:secret-word@127.0.0.1:9/none")
+    app = opened()
+    assert not app.exception
+    assert [each.value for each in app.sidebar.error] == ["Database not reachable"]
+    assert len(app.main.error) == 1
+    assert "secret-word" not in app.main.error[0].value
+    assert "Messages you already sent are safe." in app.main.error[0].value
+
+
+def test_a_vector_server_that_cannot_be_reached_leaves_a_usable_page(demo_home, monkeypatch):
+    monkeypatch.setenv("MEMORY_INSPECTOR_CHROMA_URL", "http://127.0.0.1:9")
+    app = opened()
+    press(app, "Next message")
+    assert not app.exception
+    assert demo().status().turns == 12
+    assert any("vector" in line.lower() or "index" in line.lower() for line in story(app))
+
+
+def test_a_vector_address_of_another_kind_is_one_sentence(demo_home, monkeypatch):
+    monkeypatch.setenv("MEMORY_INSPECTOR_CHROMA_URL", "ftp://127.0.0.1")
+    app = opened()
+    press(app, "Next message")
+    assert not app.exception
+    assert "ftp" in joined(app) or any("ftp" in each.value for each in app.error)
+
+
+def test_deliveries_that_failed_come_first_in_the_status_line(demo_home):
+    from memory_core import FactExtractionMemoryBlock, ModelAnswerError
+
+    class Fails:
+        name, offline = "fails", True
+
+        def extract(self, messages, *, known):
+            raise ModelAnswerError("The model returned no list.")
+
+    memory = a_session()
+    memory.configure(delivery_attempts=1)
+    memory.remove_block("Facts")
+    memory.add_block(FactExtractionMemoryBlock(name="Facts", priority=1, llm=Fails()))
+    memory.put(ChatMessage(role="user", content="hello"))
+    memory.flush(all=True)
+    app = opened(session=memory.session_id)
+    assert not app.exception
+    assert [each.proto.popover.label for each in app.get("popover")] == ["1 delivery failed"]
+    assert any("given up after 1 try" in line for line in story(app))
+    assert button(app, "Try now")
+
+
+def test_the_dark_page_draws_in_dark_colours(demo_home):
+    app = opened(theme="dark")
+    assert not app.exception
+    body = app.get("html")[0].proto.body
+    assert DARK.queue in body
+    assert LIGHT.queue not in body

@@ -1,0 +1,233 @@
+"""The core scenarios on a real PostgreSQL, which the tests start on loopback and stop again."""
+
+import glob
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from itertools import count
+from pathlib import Path
+
+import pytest
+from engine_fakes import (
+    Counter,
+    HashEmbedder,
+    NoteExtractor,
+    assistant,
+    blocks,
+    check_whole,
+    fact_numbers,
+    note,
+    on_file,
+    open_memory,
+    put_by_processes,
+    putting,
+    together,
+    user,
+)
+from sqlalchemy import create_engine
+
+from memory_core.blocks.facts import FactExtractionMemoryBlock
+from memory_core.blocks.vector import VectorMemoryBlock
+from memory_core.errors import StoreError
+from memory_core.memory import Memory, delete_session, sessions
+from memory_core.store.database import Database, parse_url
+from memory_core.store.tables import TABLES
+
+pytestmark = pytest.mark.postgres
+
+PROGRAMS = max(glob.glob("/usr/lib/postgresql/*/bin"), key=lambda path: int(path.split("/")[-2]), default=None)
+
+
+@pytest.fixture(scope="module")
+def server():
+    """The URL of a server, without the database."""
+    if PROGRAMS is None:
+        assert "CI" not in os.environ, "PostgreSQL must be installed where CI runs"
+        pytest.skip("PostgreSQL is not installed")
+    psycopg = pytest.importorskip("psycopg")
+    folder = Path(tempfile.mkdtemp(prefix="mi-postgres-"))
+    # PostgreSQL refuses to run as root.
+    other = {"user": "postgres", "group": "postgres", "extra_groups": []} if os.geteuid() == 0 else {}
+    if other:
+        shutil.chown(folder, "postgres", "postgres")
+    data = str(folder / "data")
+    made = subprocess.run(
+        [f"{PROGRAMS}/initdb", "-D", data, "-A", "trust", "-U", "ana", "-E", "UTF8", "--locale=C", "--no-sync"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        **other,
+    )
+    assert made.returncode == 0, made.stderr
+    port = free_port()
+    command = [f"{PROGRAMS}/postgres", "-D", data, "-h", "127.0.0.1", "-p", str(port), "-k", str(folder), "-F"]
+    with open(folder / "log", "w") as log:
+        process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, **other)
+    try:
+        url = f"postgresql://ana:secret-word@127.0.0.1:{port}"
+        for _ in range(200):
+            try:
+                psycopg.connect(f"{url}/postgres").close()
+                break
+            except psycopg.OperationalError:
+                assert process.poll() is None, (folder / "log").read_text()
+                time.sleep(0.05)
+        yield url
+    finally:
+        process.send_signal(signal.SIGINT)  # its fast shutdown: open connections are cut
+        process.wait(20)
+        shutil.rmtree(folder)
+
+
+def free_port():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+numbers = count(1)
+
+
+@pytest.fixture
+def url(server):
+    """A new, empty database."""
+    import psycopg
+
+    name = f"memory{next(numbers)}"
+    with psycopg.connect(f"{server}/postgres", autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    yield f"{server}/{name}"
+    Database.open(f"{server}/{name}").close()
+
+
+def test_the_documented_example_ends_as_documented(url):
+    memory = Memory.from_defaults("my_session", token_limit=50, token_flush_size=10, database_uri=url)
+    for _ in range(100):
+        memory.put_messages(
+            [
+                user("Hello, world!"),
+                assistant("Hello, world to you too!"),
+                user("What is the capital of France?"),
+                assistant("The capital of France is Paris."),
+            ]
+        )
+    assert [len(memory.get()), len(memory.get_all()), len(memory.get_all("archived"))] == [4, 400, 396]
+    memory.reset()
+    assert memory.get_all() == []
+
+
+def test_what_leaves_the_queue_is_learned_once_and_is_there_after_a_restart(url):
+    memory = open_memory(database_uri=url, memory_blocks=blocks())
+    for number in range(12):
+        memory.put(note(number))
+    check_whole(memory, range(12))
+    context = memory.get("What was note 3?")
+    memory.database.close()
+    again = open_memory(database_uri=url, memory_blocks=blocks())
+    assert again.get("What was note 3?") == context
+    again.put(note(12))
+    again.put(note(13))
+    check_whole(again, range(14))
+
+
+def test_postgresql_and_sqlite_give_the_same_contexts(url, tmp_path):
+    contexts = []
+    for uri in (url, on_file(tmp_path)):
+        memory = open_memory(database_uri=uri, memory_blocks=blocks(), token_limit=60)
+        for number in range(15):
+            memory.put(note(number))
+            memory.put(assistant(f"note {number} </memory> it is \x00 ☂"))
+        contexts.append([memory.get(f"What was note {number} \x00?") for number in range(5)])
+    assert contexts[0] == contexts[1]
+
+
+def test_forgetting_works_and_a_deleted_session_stays_deleted(url):
+    memory = open_memory(database_uri=url, memory_blocks=blocks())
+    for number in range(12):
+        memory.put(note(number))
+    memory.get("What was note 3?")
+    memory.set([note(20), note(21)])
+    memory.reset("archived")
+    assert memory.facts("facts", states=None) == []
+    assert [message.content for message in memory.get_all()] == [note(20).content, note(21).content]
+    memory.reset()
+    assert memory.get_all() == []
+    delete_session(memory.database, "s")
+    with memory.database.read() as connection:
+        rows = {table.name: len(connection.execute(table.select()).all()) for table in TABLES}
+    assert {name for name, count in rows.items() if count} == {"mi_schema", "mi_session", "mi_collection"}
+    assert sessions(memory.database) == []
+
+
+def test_threads_put_into_one_session(url):
+    memory = open_memory(database_uri=url, memory_blocks=blocks())
+    together(*(putting(memory, range(100 * thread, 100 * thread + 6)) for thread in range(6)))
+    check_whole(memory, [100 * thread + number for thread in range(6) for number in range(6)])
+
+
+def test_processes_put_into_one_session(url):
+    put_by_processes(url, 2)
+    memory = open_memory(database_uri=url, memory_blocks=blocks())
+    check_whole(memory, [100 * process + number for process in range(2) for number in range(10)])
+
+
+def test_many_may_be_the_first_to_use_a_new_database(url):
+
+    def open_apart():
+        engine = create_engine(parse_url(url))  # as another process would: nothing is shared
+        Memory.from_defaults("s", engine=engine, memory_blocks=[Counter()])
+        engine.dispose()
+
+    together(*[open_apart] * 4)
+    memory = Memory.from_defaults("s", database_uri=url)
+    kinds = [record.kind for record in memory.events()]
+    assert (kinds.count("session_created"), kinds.count("block_added")) == (1, 1)
+
+
+def test_sessions_of_one_user_learn_in_turn(url):
+    def of_user(session_id):
+        block = FactExtractionMemoryBlock(name="facts", llm=NoteExtractor(), scope="user")
+        turns = VectorMemoryBlock(name="turns", embed_model=HashEmbedder())
+        return open_memory(session_id, user_id="ana", database_uri=url, memory_blocks=[block, turns])
+
+    first, second = of_user("a"), of_user("b")
+    together(putting(first, range(9)), putting(second, range(9)))
+    assert sorted(fact_numbers(first)) == list(range(6))
+    assert {len(fact.sources) for fact in first.facts("facts")} == {2}
+
+
+def test_tables_may_stand_in_a_schema_of_their_own(url):
+    one = open_memory(database_uri=url, db_schema="agents", memory_blocks=blocks())
+    two = open_memory(database_uri=url, db_schema="robots")
+    for number in range(6):
+        one.put(note(number))
+    check_whole(one, range(6))
+    assert two.get_all() == []
+    with one.database.read() as connection:
+        found = connection.exec_driver_sql(
+            "SELECT table_schema, count(*) FROM information_schema.tables WHERE table_name LIKE 'mi_%%' GROUP BY 1"
+        ).all()
+    assert dict(found) == {"agents": len(TABLES), "robots": len(TABLES)}
+    one.database.close()
+    two.database.close()
+
+
+def test_urls_and_engines_written_for_async_drivers_are_accepted(url):
+    memory = Memory.from_defaults("s", async_database_uri=url.replace("postgresql://", "postgresql+asyncpg://"))
+    memory.put(user("hello"))
+    assert [message.content for message in Memory.from_defaults("s", database_uri=url).get_all()] == ["hello"]
+    assert memory.database is Database.open(url)
+
+
+def test_a_server_that_does_not_answer_is_one_sentence_without_the_password():
+    with pytest.raises(StoreError) as told:
+        Memory.from_defaults("s", database_uri=f"postgresql://ana:secret-word@127.0.0.1:{free_port()}/memory")
+    sentence = str(told.value)
+    assert "secret-word" not in sentence
+    assert "ana:***@127.0.0.1" in sentence
+    assert "Connection refused" in sentence
+    assert "\n" not in sentence

@@ -1,0 +1,41 @@
+"""What `import memory_core` offers, and what it must not load."""
+
+import subprocess
+import sys
+
+import memory_core
+
+PUBLIC = [
+    "BaseMemoryBlock", "ChatMessage", "ConfigError", "ConflictError", "Context", "ContextOverflowError",
+    "Database", "EmbedderError", "Event", "EventRecord", "FactExtractionMemoryBlock", "FilePart", "FormatError",
+    "ImageBlock", "ImagePart", "InsertMethod", "Memory", "MemoryConfig", "MemoryInspectorError", "MessageError",
+    "MessageRole", "MessageStatus", "ModelAnswerError", "ModelError", "ModelKeyError", "ModelRateLimitError",
+    "ModelRequestError", "ModelTimeoutError", "ModelUnreachableError", "NotFoundError", "Receipt", "Services",
+    "Settings", "StaticMemoryBlock", "Status", "StoreError", "TextBlock", "TextPart", "ThinkingBlock",
+    "ThinkingPart", "ToolCallBlock", "ToolCallPart", "VectorIndexError", "VectorMemoryBlock", "delete_session",
+    "lint", "sessions",
+]  # fmt: skip
+
+SLOW = ("chromadb", "openai", "onnxruntime", "tokenizers", "tiktoken", "streamlit", "plotly", "snowballstemmer")
+
+
+def test_the_public_names_are_the_documented_ones():
+    assert sorted(memory_core.__all__) == sorted(PUBLIC)
+    assert len(memory_core.__all__) == len(set(memory_core.__all__))
+
+
+def test_every_public_name_is_there():
+    assert [name for name in memory_core.__all__ if not hasattr(memory_core, name)] == []
+
+
+def test_names_of_llamaindex_are_the_same_values():
+    assert memory_core.TextBlock is memory_core.TextPart
+    assert memory_core.ImageBlock is memory_core.ImagePart
+    assert memory_core.ThinkingBlock is memory_core.ThinkingPart
+    assert memory_core.ToolCallBlock is memory_core.ToolCallPart
+
+
+def test_importing_the_engine_loads_nothing_slow():
+    program = f"import sys, memory_core; print([name for name in {SLOW!r} if name in sys.modules])"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert ran.stdout.strip() == "[]"

@@ -1,0 +1,225 @@
+"""A chat turn as background work: stored once whatever happens, stopped, failed, interrupted, tried again."""
+
+import pytest
+from engine_fakes import HashEmbedder, NoteExtractor, assistant, note, on_file, open_memory, user
+
+from memory_core import Memory, ModelTimeoutError, Services
+from memory_core.events import ModelCalled, ReplyEnded, ReplyStarted
+from memory_core.models.base import ModelCall
+from memory_core.store.database import Database
+from ui import turns
+from ui.jobs import Job
+from ui.turns import Unanswered
+
+RECORDING = [note(1), assistant("noted the first"), note(2), assistant("noted the second")]
+
+
+class Stream:
+    """A reply that is said piece by piece; an exception among the pieces is raised."""
+
+    def __init__(self, pieces, on_piece):
+        self.pieces, self.on_piece, self.call, self.closed = pieces, on_piece, None, False
+
+    def __iter__(self):
+        for piece in self.pieces:
+            if isinstance(piece, Exception):
+                raise piece
+            yield piece
+            self.on_piece(piece)
+        self.call = ModelCall("reply", "parrot", 11, 7, 0.5, 0.25)
+
+    def close(self):
+        self.closed = True
+
+
+class Parrot:
+    name, offline = "parrot", True
+
+    def __init__(self, *pieces, on_piece=lambda piece: None):
+        self.pieces, self.on_piece, self.heard = pieces, on_piece, []
+
+    def stream(self, messages):
+        self.heard.append([message.content for message in messages])
+        return Stream(self.pieces, self.on_piece)
+
+
+@pytest.fixture
+def memory():
+    return open_memory()
+
+
+def said(memory):
+    return [(str(message.role), message.content) for message in memory.get_all()]
+
+
+def replies(memory):
+    return [record.event for record in memory.events(kinds=("reply_started", "reply_ended"))]
+
+
+def test_a_message_and_its_reply_are_stored_and_the_reply_is_followed(memory):
+    job, model = Job("j"), Parrot("Eight ", "people")
+    turns.send(job, memory, model, "turn-1", "How many")
+    assert said(memory) == [("user", "How many"), ("assistant", "Eight people")]
+    assert job.text == "Eight people"
+    assert job.progress == ("Storing your message", "Reading memory", "Waiting for the model", "Storing the reply")
+    assert model.heard == [["How many"]]
+    assert replies(memory) == [ReplyStarted("turn-1", 1, "parrot"), ReplyEnded("turn-1", "done")]
+    called = memory.events(kinds=("model_called",))[0].event
+    assert isinstance(called, ModelCalled)
+    assert (called.purpose, called.input_tokens, called.output_tokens, called.cost) == ("reply", 11, 7, 0.25)
+
+
+def test_a_turn_done_again_after_a_crash_adds_nothing(memory):
+    for words in ("Eight people", "something else"):
+        turns.send(Job("j"), memory, Parrot(words), "turn-1", "How many")
+    assert said(memory) == [("user", "How many"), ("assistant", "Eight people")]
+
+
+def test_stopping_keeps_what_was_said_so_far(memory):
+    job = Job("j")
+    turns.send(job, memory, Parrot("Eight ", "people", on_piece=lambda _: job.cancel.set()), "turn-1", "How many")
+    assert said(memory) == [("user", "How many"), ("assistant", "Eight ")]
+    assert replies(memory)[-1] == ReplyEnded("turn-1", "stopped")
+    assert turns.unanswered(memory, running=False) is None
+
+
+def test_stopping_before_the_first_word_leaves_the_message_alone(memory):
+    job = Job("j")
+    job.cancel.set()
+    turns.send(job, memory, Parrot("Eight"), "turn-1", "How many")
+    assert said(memory) == [("user", "How many")]
+    assert turns.unanswered(memory, running=False) is None
+
+
+def test_a_failed_reply_keeps_the_message_and_nothing_of_the_reply(memory):
+    failure = ModelTimeoutError("The model did not answer within 60 s.")
+    with pytest.raises(ModelTimeoutError):
+        turns.send(Job("j"), memory, Parrot("Eig", failure), "turn-1", "How many")
+    assert said(memory) == [("user", "How many")]
+    assert turns.unanswered(memory, running=False) == Unanswered("turn-1", "The model did not answer within 60 s.")
+
+
+def test_trying_again_answers_the_same_message_once(memory):
+    with pytest.raises(ModelTimeoutError):
+        turns.send(Job("j"), memory, Parrot(ModelTimeoutError("Nothing came.")), "turn-1", "How many")
+    turns.answer(Job("k"), memory, Parrot("Eight"), "turn-1+")
+    assert said(memory) == [("user", "How many"), ("assistant", "Eight")]
+    assert turns.unanswered(memory, running=False) is None
+
+
+def test_a_failed_second_try_can_be_tried_a_third_time(memory):
+    with pytest.raises(ModelTimeoutError):
+        turns.send(Job("j"), memory, Parrot(ModelTimeoutError("First.")), "turn-1", "How many")
+    with pytest.raises(ModelTimeoutError):
+        turns.answer(Job("k"), memory, Parrot(ModelTimeoutError("Second.")), "turn-1+")
+    assert turns.unanswered(memory, running=False) == Unanswered("turn-1+", "Second.")
+
+
+def test_a_reply_that_was_begun_and_not_ended_is_interrupted(memory):
+    memory.put(user("How many"), message_id="turn-1-user")
+    memory.record(ReplyStarted("turn-1", 1, "parrot"))
+    assert turns.unanswered(memory, running=False) == Unanswered("turn-1", "interrupted")
+    assert turns.unanswered(memory, running=True) is None
+
+
+def test_a_message_whose_reply_was_never_begun_is_interrupted_too(memory):
+    turns.send(Job("j"), memory, Parrot("Eight"), "turn-1", "How many")
+    memory.put(user("And when"), message_id="turn-2-user")
+    assert turns.unanswered(memory, running=False) == Unanswered("turn-2", "interrupted")
+
+
+def test_nobody_awaits_a_reply_to_a_message_that_was_not_typed_here(memory):
+    assert turns.unanswered(memory, running=False) is None
+    memory.put(user("put by a program"))
+    assert turns.unanswered(memory, running=False) is None
+
+
+def test_playing_puts_the_next_turn_and_builds_its_prompt_before_the_reply(memory):
+    memory.attach_recording(RECORDING, source="notes")
+    job = Job("j")
+    turns.play(job, memory, turns=1, pace=0)
+    assert said(memory) == [("user", RECORDING[0].content), ("assistant", "noted the first")]
+    assert [record.event.queue_tokens for record in memory.events(kinds=("context_built",))] == [7]
+    assert job.progress == (
+        "Playing message 1 of 4",
+        "A message was stored",
+        "The prompt was built",
+        "A message was stored",
+    )
+
+
+def test_playing_to_the_end_puts_every_message_once(memory):
+    memory.attach_recording(RECORDING, source="notes")
+    turns.play(Job("j"), memory, turns=1, pace=0)
+    turns.play(Job("k"), memory, turns=None, pace=0)
+    turns.play(Job("l"), memory, turns=None, pace=0)
+    assert [content for _, content in said(memory)] == [message.content for message in RECORDING]
+    assert memory.recording().next_turn == ()
+
+
+def test_two_players_of_one_recording_store_it_once(tmp_path):
+    one = open_memory(database_uri=on_file(tmp_path))
+    one.attach_recording(RECORDING, source="notes")
+    other = Memory.open(
+        "s",
+        Database.open(on_file(tmp_path)),
+        services=Services(embedder=HashEmbedder(), extractor=NoteExtractor()),
+        tokenizer_fn=str.split,
+    )
+    both = [one.recording(), other.recording()]
+    assert both[0] == both[1]
+    for memory, recording in zip((one, other), both, strict=True):
+        for index, message in enumerate(recording.next_turn):
+            memory.put(message, message_id=recording.message_id(index))
+    assert [content for _, content in said(one)] == [message.content for message in RECORDING[:2]]
+
+
+def test_a_paused_player_stops_after_the_turn_it_is_in(memory):
+    memory.attach_recording(RECORDING, source="notes")
+    job = Job("j")
+    job.cancel.set()
+    turns.play(job, memory, turns=None, pace=1)
+    assert said(memory) == []
+    assert memory.recording().played == 0
+
+
+def test_what_a_model_learns_is_not_waited_for(memory):
+    class Slow(NoteExtractor):
+        offline = False
+
+    waits = []
+    patient = open_memory("patient")
+    for session, extractor in ((memory, Slow()), (patient, NoteExtractor())):
+        session.services._extractor = extractor
+        put = session.put
+        session.put = lambda message, put=put, **options: (waits.append(options["wait"]), put(message, **options))[1]
+        turns.send(Job("j"), session, Parrot("Eight"), "turn-1", "How many")
+    assert waits == [False, False, True, True]
+
+
+def test_what_was_played_and_what_comes_next_show_in_the_session(memory):
+    memory.attach_recording([assistant("welcome"), *RECORDING, user("and last")], source="notes")
+    recording = memory.recording()
+    assert (recording.played, len(recording.messages)) == (0, 6)
+    assert [message.content for message in recording.next_turn] == [
+        "welcome",
+        RECORDING[0].content,
+        "noted the first",
+    ]
+    turns.play(Job("j"), memory, turns=2, pace=0)
+    assert memory.recording().played == 5
+    assert [message.content for message in memory.recording().next_turn] == ["and last"]
+
+
+def test_a_session_without_a_recording_plays_nothing(memory):
+    turns.play(Job("j"), memory, turns=None, pace=0)
+    assert (memory.recording(), said(memory)) == (None, [])
+
+
+def test_a_reset_session_can_be_played_again(memory):
+    memory.attach_recording(RECORDING, source="notes")
+    turns.play(Job("j"), memory, turns=None, pace=0)
+    memory.reset()
+    assert memory.recording().played == 0
+    turns.play(Job("k"), memory, turns=1, pace=0)
+    assert [content for _, content in said(memory)] == [message.content for message in RECORDING[:2]]

@@ -1,0 +1,24 @@
+"""What takes seconds to load, loaded while the first visitor is still opening the page."""
+
+import logging
+
+from memory_core import MemoryInspectorError
+
+_log = logging.getLogger(__name__)
+
+
+def warm_up() -> None:
+    """Load the engine, the local embedding model and the vector index, and have the demo made.
+
+    To be run in a thread of its own when the server starts. What is wrong is said by the page to
+    whoever comes; here it only goes to the log.
+    """
+    from ui import sidebar  # noqa: F401  (all that a page imports)
+    from ui.demo import ensure_demo
+    from ui.services import engine
+
+    try:
+        shared = engine()
+        ensure_demo(shared)
+    except MemoryInspectorError as error:
+        _log.warning("could not prepare for the first visitor: %s", error)
