@@ -42,7 +42,7 @@ from memory_core.errors import (
     VectorIndexError,
 )
 from memory_core.events import Event, EventRecord
-from memory_core.memory import Memory, Receipt, Status, delete_session, sessions
+from memory_core.memory import Memory, Receipt
 from memory_core.messages import (
     ChatMessage,
     FilePart,
@@ -55,6 +55,7 @@ from memory_core.messages import (
 )
 from memory_core.planning.rendering import InsertMethod
 from memory_core.services import Services
+from memory_core.status import Status, delete_session, sessions
 from memory_core.store.database import Database
 
 # LlamaIndex's names for the same values, so that code written for it only changes its imports.

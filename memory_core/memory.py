@@ -9,69 +9,54 @@ the others run the same code in a worker thread.
 """
 
 import asyncio
-import json
 import time
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection
-
-from memory_core import delivery, recording
-from memory_core.blocks import BUILT_IN
+from memory_core import delivery, editing, queueing, recording
 from memory_core.blocks.base import BaseMemoryBlock
-from memory_core.blocks.facts import FactExtractionMemoryBlock
 from memory_core.config import MemoryConfig, Settings
 from memory_core.context import Context, build_context
 from memory_core.delivery import Served
-from memory_core.errors import ConfigError, ConflictError, MessageError, NotFoundError
+from memory_core.errors import MessageError, NotFoundError
 from memory_core.events import (
     Actor,
-    BlockEdited,
-    BlockRemoved,
-    ConfigurationChanged,
     Event,
     EventRecord,
-    FlushPlanned,
     QueueReplaced,
     SessionClosed,
     SessionImported,
-    SessionRenamed,
     expand,
     ranges,
 )
 from memory_core.messages import ChatMessage, MessageStatus, independent
-from memory_core.planning.flush import FlushPlan, Trigger, complete_turns, plan_flush
-from memory_core.planning.rendering import neutralise_message, strip_memory
+from memory_core.planning.flush import FlushPlan
+from memory_core.planning.rendering import neutralise_message
 from memory_core.recording import Recording
 from memory_core.services import Services
 from memory_core.session import Attached, Session
-from memory_core.store.blocks import TextRevision, read_revisions, remove_block, update_block, write_text
+from memory_core.status import Status, status_of
+from memory_core.store.blocks import TextRevision, read_revisions
 from memory_core.store.database import Database
 from memory_core.store.deliveries import (
     Delivery,
-    forget_deliveries,
     given_seqs,
     in_transit,
-    queue_delivery,
     read_deliveries,
 )
-from memory_core.store.erasing import erase_session, message_seqs, remove_messages, reset_messages
+from memory_core.store.erasing import message_seqs, remove_messages, reset_messages
 from memory_core.store.facts import Fact, read_facts
-from memory_core.store.log import last_position, read_events, section_went_out
+from memory_core.store.log import last_position, read_events
 from memory_core.store.messages import (
-    NewMessage,
     StoredMessage,
     add_messages,
-    archive,
     known_ids,
-    oldest_queued,
     read_messages,
-    sizes_between,
 )
-from memory_core.store.vectors import read_nodes, remove_nodes
-from memory_core.store.writing import Clock, SessionState, Writing, list_sessions, read_session, writing
+from memory_core.store.vectors import read_nodes
+from memory_core.store.writing import Clock, SessionState, read_session
 from memory_core.tokens import Tokenizer
 
 
@@ -104,35 +89,6 @@ class StoredTurn:
     turn: int
     tokens: int
     messages: tuple[StoredMessage, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Status:
-    """A session at a glance, from its running totals: no message is read."""
-
-    session_id: str
-    title: str
-    user_id: str | None
-    created_at: float
-    updated_at: float
-    turns: int
-    queue_messages: int
-    queue_tokens: int
-    pinned_tokens: int
-    archived_messages: int
-    flushes: int
-    history_budget: float
-    token_limit: int
-    flush_size: int
-    in_transit_messages: int
-    in_transit_tokens: int
-    position: int
-    """Of the newest event: it changes whenever anything does."""
-
-    @property
-    def to_next_flush(self) -> int:
-        """Tokens that still fit into the queue before it is flushed."""
-        return max(0, int(self.history_budget) - self.queue_tokens)
 
 
 class Memory:
@@ -199,7 +155,7 @@ class Memory:
         )
         history = list(chat_history or ())
         for message in history:
-            _as_text(message)  # before anything is stored
+            queueing.as_text(message)  # before anything is stored
         session.create_or_join(
             title=title, user_id=user_id, config=given, blocks=memory_blocks, without_messages=bool(history)
         )
@@ -277,7 +233,7 @@ class Memory:
             state = self._existing(read_session(connection, self.session_id))
             moving = in_transit(connection, self.session_id)
             position = last_position(connection, self.session_id)
-        return _status(state, self.config, in_transit=moving, position=position)
+        return status_of(state, self.config, in_transit=moving, position=position)
 
     # -- putting ----------------------------------------------------------------------------------
 
@@ -302,13 +258,13 @@ class Memory:
         ids = list(message_ids) if message_ids is not None else [uuid.uuid4().hex for _ in messages]
         if len(ids) != len(messages) or len(set(ids)) != len(ids):
             raise MessageError("give each message an id of its own, as many ids as messages")
-        prepared = self._prepared(messages, ids)
+        prepared = queueing.prepare(self._session, messages, ids)
         with self._session.writing() as w:
             self._session.refresh(w)
             known = known_ids(w.connection, self.session_id, ids) if message_ids is not None else {}
-            seqs = self._append(w, prepared, known)
-            plan = self._flush(w, "over_budget")
-            self._queue_turns(w)
+            seqs = queueing.append(self._session, w, prepared, known)
+            plan = queueing.flush_queue(self._session, w, "over_budget")
+            queueing.queue_turns(self._session, w)
             queue_tokens = w.session.queue(self.config.accounting).tokens
         return Receipt(tuple(seqs), plan or None, self._serve(wait), queue_tokens)
 
@@ -319,10 +275,10 @@ class Memory:
         """
         with self._session.writing() as w:
             self._session.refresh(w)
-            plan = self._flush(w, "closed" if all else "asked")
+            plan = queueing.flush_queue(self._session, w, "closed" if all else "asked")
             if all:
-                self._queue_turns(w, closing=True)
-                self._queue_session_end(w)
+                queueing.queue_turns(self._session, w, closing=True)
+                queueing.queue_session_end(self._session, w)
                 w.record(SessionClosed())
             queue_tokens = w.session.queue(self.config.accounting).tokens
         return Receipt((), plan or None, self._serve(wait), queue_tokens)
@@ -333,10 +289,10 @@ class Memory:
         What the new list has in common with the queue from its beginning keeps its place, so
         handing back what `get` returned, with more at the end, is a put of what is new.
         """
-        prepared = self._prepared(messages, [uuid.uuid4().hex for _ in messages])
+        prepared = queueing.prepare(self._session, messages, [uuid.uuid4().hex for _ in messages])
         with self._session.writing() as w:
             self._session.refresh(w)
-            prepared = self._stripped(w.connection, prepared)
+            prepared = queueing.without_sections(self._session, w.connection, prepared)
             current = read_messages(w.connection, self.session_id, self.services.messages, status=MessageStatus.ACTIVE)
             names = [attached.name for attached in self.blocks]
             same = 0
@@ -353,8 +309,8 @@ class Memory:
             seqs = [message.seq for message in current[:same]]
             opening = all(message.pinned for message in current[:same])
             seqs += add_messages(w, prepared[same:], counter=self._session.counter.id, opening=opening)
-            plan = self._flush(w, "over_budget")
-            self._queue_turns(w)
+            plan = queueing.flush_queue(self._session, w, "over_budget")
+            queueing.queue_turns(self._session, w)
             queue_tokens = w.session.queue(self.config.accounting).tokens
         return Receipt(tuple(seqs), plan or None, self._serve(True), queue_tokens)
 
@@ -511,27 +467,12 @@ class Memory:
         Raises:
             ConfigError: a value is impossible; nothing was changed.
         """
-        with self._session.writing() as w:
-            self._session.refresh(w)
-            before, after = self.config, self.config.changed(**changes)
-            old, new = before.model_dump(mode="json"), after.model_dump(mode="json")
-            changed = {name: value for name, value in new.items() if old[name] != value}
-            if changed:
-                w.session.config = json.dumps({**json.loads(w.session.config), **changed})
-                w.session.revision += 1
-                w.record(
-                    ConfigurationChanged(before={name: old[name] for name in changed}, after=changed, source="app"),
-                    actor=actor,
-                )
-                self._session.load(w.connection, w.session)
-                self._session.recount(w)
+        editing.configure(self._session, changes, actor)
         return self.config
 
     def rename(self, title: str, *, actor: Actor = "curator") -> None:
         """Give the session another title."""
-        with self._session.writing() as w:
-            w.record(SessionRenamed(before=w.session.title, after=title), actor=actor)
-            w.session.title = title
+        editing.rename(self._session, title, actor)
 
     def add_block(self, block: BaseMemoryBlock[Any], *, actor: Actor = "curator") -> None:
         """Add a block in mid-session. `fill_block` gives it what left the queue before.
@@ -539,14 +480,7 @@ class Memory:
         Raises:
             ConfigError: the name is taken, or the block is the user's and there is no user.
         """
-        with self._session.writing() as w:
-            self._session.refresh(w)
-            if any(attached.name == block.name for attached in self.blocks):
-                raise ConfigError(f'"{block.name}" is taken. Choose another name.')
-            if isinstance(block, FactExtractionMemoryBlock) and block.scope == "user" and not self.user_id:
-                raise ConfigError(f'the block "{block.name}" belongs to the user: give the memory a user_id')
-            position = 1 + max((attached.record.position for attached in self.blocks), default=-1)
-            self._session.attach(w, block, position=position)
+        editing.add_block(self._session, block, actor)
 
     def fill_block(self, name: str, *, wait: bool = True) -> dict[str, Served]:
         """Deliver to a block that came later what is in the archive and was never due to it.
@@ -559,7 +493,7 @@ class Memory:
             archived = message_seqs(w.connection, self.session_id, MessageStatus.ARCHIVED)
             given = given_seqs(w.connection, self.session_id, name)
             for first, last in ranges(seq for seq in archived if seq not in given) if attached.kind != "static" else ():
-                self._queue(w, attached, "archive", range(first, last + 1))
+                queueing.queue_for(self._session, w, attached, "archive", range(first, last + 1))
         return self._serve(wait)
 
     def remove_block(self, name: str, *, actor: Actor = "curator") -> None:
@@ -568,14 +502,7 @@ class Memory:
         Raises:
             NotFoundError: there is no such block.
         """
-        self._session.block(name)
-        with self._session.writing() as w:
-            remove_block(w, name)
-            remove_nodes(w, block=name)
-            forget_deliveries(w, name)
-            w.session.revision += 1
-            w.record(BlockRemoved(block=name), actor=actor)
-            self._session.load(w.connection, w.session)
+        editing.remove_block(self._session, name, actor)
 
     def configure_block(self, name: str, *, actor: Actor = "curator", **settings: Any) -> None:
         """Change a block's settings (priority, truncation, enabled, top-k, ...).
@@ -584,26 +511,7 @@ class Memory:
             NotFoundError: there is no such block.
             ConfigError: a value is impossible; nothing was changed.
         """
-        with self._session.writing() as w:
-            self._session.refresh(w)
-            attached = self._session.block(name)
-            before = attached.record.settings
-            unknown = set(settings) - set(before)
-            if unknown:
-                raise ConfigError(f'the block "{name}" has no setting called {sorted(unknown)[0]!r}')
-            after = {**before, **settings}
-            _check_settings(attached, after)
-            if after.get("scope") == "user" and not self.user_id:
-                raise ConfigError(f'the block "{name}" would belong to the user: give the memory a user_id')
-            changed = {key: value for key, value in after.items() if before[key] != value}
-            if changed:
-                update_block(w, name, settings=after)
-                w.session.revision += 1
-                edited = BlockEdited(
-                    block=name, revision=attached.record.revision, before=None, after=None, settings=changed
-                )
-                w.record(edited, actor=actor)
-                self._session.load(w.connection, w.session)
+        editing.configure_block(self._session, name, settings, actor)
 
     def edit_block(self, name: str, text: str, *, revision: int | None = None, actor: Actor = "curator") -> int:
         """Give a static block other words; the new revision.
@@ -615,19 +523,7 @@ class Memory:
             ConfigError: the block is not static.
             ConflictError: it was changed elsewhere meanwhile.
         """
-        with self._session.writing() as w:
-            self._session.refresh(w)
-            attached = self._session.block(name)
-            if attached.kind != "static":
-                raise ConfigError(f'the text of "{name}" is learned, not written: only static blocks are edited')
-            if revision is not None and attached.record.revision != revision:
-                raise ConflictError(f'"{name}" was changed elsewhere since you opened it. Nothing was saved.')
-            saved = write_text(w, attached.record, text, actor=actor)
-            if saved != attached.record.revision:
-                w.session.revision += 1
-            w.flush_contents()
-            self._session.load(w.connection, w.session)
-        return saved
+        return editing.edit_block(self._session, name, text, revision, actor)
 
     def block_revisions(self, name: str) -> list[TextRevision]:
         """Every text a static block had, oldest first."""
@@ -684,98 +580,6 @@ class Memory:
 
     # -- inside -----------------------------------------------------------------------------------
 
-    def _prepared(self, messages: Sequence[ChatMessage], ids: Sequence[str]) -> list[NewMessage]:
-        counter = self._session.counter
-        return [
-            NewMessage(id, message, _as_text(message), counter.message(message))
-            for id, message in zip(ids, messages, strict=True)
-        ]
-
-    def _append(self, w: Writing, prepared: Sequence[NewMessage], known: dict[str, int]) -> list[int]:
-        fresh = self._stripped(w.connection, [new for new in prepared if new.id not in known])
-        added = add_messages(w, fresh, counter=self._session.counter.id)
-        places = known | {new.id: seq for new, seq in zip(fresh, added, strict=True)}
-        return [places[new.id] for new in prepared if new.id in places]
-
-    def _stripped(self, connection: Connection, messages: Sequence[NewMessage]) -> list[NewMessage]:
-        """Without memory sections that this engine had put there; a message that was nothing else is left out."""
-        left = []
-        for new in messages:
-            message = strip_memory(new.message, lambda key: section_went_out(connection, self.session_id, key))
-            if message is new.message:
-                left.append(new)
-            elif message.parts or message.additional_kwargs:
-                tokens = self._session.counter.message(message)
-                left.append(NewMessage(new.id, message, message.to_json(), tokens, stripped=True))
-        return left
-
-    def _flush(self, w: Writing, trigger: Trigger) -> FlushPlan:
-        config = self.config
-        queue = w.session.queue(config.accounting)
-        plan = plan_flush(
-            queue,
-            oldest_queued(w.connection, self.session_id, config.accounting),
-            history_budget=config.history_budget,
-            token_flush_size=config.flush_size,
-            split_long_turns=config.split_long_turns,
-            trigger=trigger,
-        )
-        if not plan:
-            return plan
-        w.session.flushes += 1
-        archive(w, plan.leave, flush=w.session.flushes)
-        seqs = [message.seq for message in plan.leave]
-        w.record(
-            FlushPlanned(
-                flush=w.session.flushes,
-                trigger=trigger,
-                rules=plan.rules,
-                seqs=ranges(seqs),
-                messages=len(seqs),
-                tokens=plan.tokens,
-                queue_before=queue.tokens,
-                queue_after=plan.tokens_left,
-                history_budget=config.history_budget,
-                flush_size=config.flush_size,
-                over_by=plan.over_by,
-            )
-        )
-        for attached in self.blocks:
-            if attached.learns and attached.deliver_on == "flush":
-                self._queue(w, attached, "flush", seqs, flush=w.session.flushes)
-        return plan
-
-    def _queue_turns(self, w: Writing, *, closing: bool = False) -> None:
-        """What completed turns owe to the blocks that learn each turn."""
-        learners = [a for a in self.blocks if a.learns and a.deliver_on == "turn"]
-        if not learners:
-            return
-        unheard = sizes_between(w.connection, self.session_id, after=w.session.turn_delivered)
-        complete = unheard if closing else complete_turns(unheard)
-        if complete:
-            for attached in learners:
-                self._queue(w, attached, "turn", [message.seq for message in complete])
-            w.session.turn_delivered = complete[-1].seq
-
-    def _queue_session_end(self, w: Writing) -> None:
-        for attached in self.blocks:
-            if attached.learns and attached.deliver_on == "session_end":
-                done = [d for d in read_deliveries(w.connection, self.session_id) if d.block == attached.name]
-                heard = max((d.last_seq for d in done if d.trigger == "session_end"), default=0)
-                seqs = [message.seq for message in sizes_between(w.connection, self.session_id, after=heard)]
-                if seqs:
-                    self._queue(w, attached, "session_end", seqs)
-
-    def _queue(
-        self, w: Writing, attached: Attached, trigger: str, seqs: Sequence[int], *, flush: int | None = None
-    ) -> None:
-        sizes = sizes_between(w.connection, self.session_id, after=min(seqs) - 1, upto=max(seqs))
-        wanted = frozenset(seqs)
-        tokens = sum(message.tokens for message in sizes if message.seq in wanted)
-        queue_delivery(
-            w, attached.name, trigger=trigger, seqs=ranges(seqs), messages=len(seqs), tokens=tokens, flush=flush
-        )
-
     def _serve(self, wait: bool) -> dict[str, Served]:
         if not any(attached.learns for attached in self.blocks):
             return {}
@@ -786,62 +590,3 @@ class Memory:
         if state is None or state.deleted_at is not None:
             raise NotFoundError("This session does not exist any more.")
         return state
-
-
-def _as_text(message: Any) -> str:
-    if not isinstance(message, ChatMessage):
-        raise MessageError(f"a message must be a ChatMessage, not {type(message).__name__}")
-    return message.to_json()
-
-
-def sessions(database: Database, *, user_id: str | None = None) -> list[Status]:
-    """All sessions of a database, the last used first, from their running totals."""
-    found = []
-    with database.read() as connection:
-        for state in list_sessions(connection, user_id=user_id):
-            config = MemoryConfig(**json.loads(state.config))
-            found.append(_status(state, config))
-    return found
-
-
-def delete_session(database: Database, session_id: str, *, clock: Clock = time.time) -> None:
-    """Erase a session and its words; a tombstone with its id stays. Facts of its user stay.
-
-    Raises:
-        NotFoundError: there is no such session.
-    """
-    with writing(database, session_id, clock=clock) as w:
-        erase_session(w)
-
-
-def _status(
-    state: SessionState, config: MemoryConfig, *, in_transit: tuple[int, int] = (0, 0), position: int = 0
-) -> Status:
-    return Status(
-        session_id=state.id,
-        title=state.title,
-        user_id=state.user_id,
-        created_at=state.created_at,
-        updated_at=state.updated_at,
-        turns=state.turns,
-        queue_messages=state.queue_messages,
-        queue_tokens=state.queue(config.accounting).tokens,
-        pinned_tokens=state.pinned_tokens(config.accounting),
-        archived_messages=state.archived_messages,
-        flushes=state.flushes,
-        history_budget=config.history_budget,
-        token_limit=config.limit,
-        flush_size=config.flush_size,
-        in_transit_messages=in_transit[0],
-        in_transit_tokens=in_transit[1],
-        position=position,
-    )
-
-
-def _check_settings(attached: Attached, settings: dict[str, Any]) -> None:
-    """Make a block with these settings once, to see that they are possible."""
-    if attached.kind in BUILT_IN:
-        extra = {"static_content": ""} if attached.kind == "static" else {}
-        BUILT_IN[attached.kind](**{**settings, **extra})
-    else:
-        BaseMemoryBlock[Any](**settings)

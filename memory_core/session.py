@@ -22,6 +22,7 @@ from memory_core.blocks.static import StaticMemoryBlock, decode, encode
 from memory_core.config import MemoryConfig
 from memory_core.errors import ConfigError, NotFoundError
 from memory_core.events import (
+    Actor,
     BlockAdded,
     BlockEdited,
     BlockRemoved,
@@ -314,16 +315,16 @@ class Session:
                 update_block(w, block.name, position=position)
                 w.session.revision += 1
 
-    def add(self, w: Writing, block: Block, *, position: int, by_constructor: bool = True) -> None:
-        """Store a block that the session does not have yet."""
-        constructor = constructor_values(block) if by_constructor else ""
+    def add(self, w: Writing, block: Block, *, position: int, actor: Actor | None = None) -> None:
+        """Store a block that the session does not have yet; without an actor, a constructor gave it."""
+        constructor = constructor_values(block) if actor is None else ""
         settings = block.settings()
         add_block(w, name=block.name, position=position, type=block.type, settings=settings, constructor=constructor)
-        w.record(BlockAdded(block=block.name, type=block.type, settings=settings))
+        w.record(BlockAdded(block=block.name, type=block.type, settings=settings), actor=actor or "engine")
         w.session.revision += 1
         if isinstance(block, StaticMemoryBlock):
             record = next(r for r in read_blocks(w.connection, self.id) if r.name == block.name)
-            write_text(w, record, encode(block.static_content), actor="engine" if by_constructor else "curator")
+            write_text(w, record, encode(block.static_content), actor=actor or "engine")
         elif isinstance(block, FactExtractionMemoryBlock):
             scope = _fact_scope(block, w.session)
             known = {fact.text for fact in read_facts(w.connection, scope, block.name, states=None)}
@@ -335,9 +336,9 @@ class Session:
         elif block.type not in BUILT_IN:
             update_block(w, block.name, state=w.keep(block.state_json()))
 
-    def attach(self, w: Writing, block: Block, *, position: int) -> None:
-        """Add a block that a person chose."""
-        self.add(w, block, position=position, by_constructor=False)
+    def attach(self, w: Writing, block: Block, *, position: int, actor: Actor) -> None:
+        """Add a block in mid-session."""
+        self.add(w, block, position=position, actor=actor)
         self._given[block.name] = block.model_copy()
         self._initial[block.name] = block.state_json()
         w.flush_contents()

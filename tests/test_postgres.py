@@ -33,7 +33,8 @@ from sqlalchemy import create_engine
 from memory_core.blocks.facts import FactExtractionMemoryBlock
 from memory_core.blocks.vector import VectorMemoryBlock
 from memory_core.errors import StoreError
-from memory_core.memory import Memory, delete_session, sessions
+from memory_core.memory import Memory
+from memory_core.status import delete_session, sessions
 from memory_core.store.database import Database, parse_url
 from memory_core.store.tables import TABLES
 

@@ -27,9 +27,10 @@ from memory_core.blocks.facts import FactExtractionMemoryBlock
 from memory_core.blocks.static import StaticMemoryBlock
 from memory_core.blocks.vector import VectorMemoryBlock
 from memory_core.errors import ConfigError, NotFoundError, StoreError
-from memory_core.memory import Memory, delete_session, sessions
+from memory_core.memory import Memory
 from memory_core.models.base import ExtractedFact, Extraction
 from memory_core.services import Services
+from memory_core.status import delete_session, sessions
 from memory_core.store.database import Database, parse_url
 from memory_core.store.facts import NewFact, add_fact, change_state
 from memory_core.store.tables import SCHEMA_VERSION, TABLES, fact_table, message_table, schema_table

@@ -7,9 +7,9 @@ from memory_core.blocks.base import BaseMemoryBlock
 from memory_core.blocks.facts import FactExtractionMemoryBlock
 from memory_core.blocks.static import StaticMemoryBlock
 from memory_core.blocks.vector import VectorMemoryBlock
-from memory_core.memory import delete_session, sessions
 from memory_core.messages import ChatMessage, ImagePart, TextPart, ToolCallPart
 from memory_core.models.base import Condensation, CondensedFact, ExtractedFact, Extraction
+from memory_core.status import delete_session, sessions
 from memory_core.store.database import Database
 from memory_core.store.facts import NewFact, add_fact, change_state, change_text, pin_fact
 from memory_core.store.log import read_events

@@ -1,0 +1,137 @@
+"""What happens to the queue inside one transaction: messages come, the oldest leave, and blocks are owed what left.
+
+The planner decides (`planning.flush`); here its decision is applied and recorded.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection
+
+from memory_core.errors import MessageError
+from memory_core.events import FlushPlanned, ranges
+from memory_core.messages import ChatMessage
+from memory_core.planning.flush import FlushPlan, Trigger, complete_turns, plan_flush
+from memory_core.planning.rendering import strip_memory
+from memory_core.session import Attached, Session
+from memory_core.store.deliveries import queue_delivery, read_deliveries
+from memory_core.store.log import section_went_out
+from memory_core.store.messages import NewMessage, add_messages, archive, oldest_queued, sizes_between
+from memory_core.store.writing import Writing
+
+
+def prepare(session: Session, messages: Sequence[ChatMessage], ids: Sequence[str]) -> list[NewMessage]:
+    """Messages checked and counted, nothing stored yet.
+
+    Raises:
+        MessageError: one of them is not a message, or cannot be stored.
+    """
+    counter = session.counter
+    return [
+        NewMessage(id, message, as_text(message), counter.message(message))
+        for id, message in zip(ids, messages, strict=True)
+    ]
+
+
+def append(session: Session, w: Writing, prepared: Sequence[NewMessage], known: dict[str, int]) -> list[int]:
+    """Store the messages whose ids are not known yet; the places of all of them."""
+    fresh = without_sections(session, w.connection, [new for new in prepared if new.id not in known])
+    added = add_messages(w, fresh, counter=session.counter.id)
+    places = known | {new.id: seq for new, seq in zip(fresh, added, strict=True)}
+    return [places[new.id] for new in prepared if new.id in places]
+
+
+def without_sections(session: Session, connection: Connection, messages: Sequence[NewMessage]) -> list[NewMessage]:
+    """Without memory sections that this engine had put there; a message that was nothing else is left out."""
+    left = []
+    for new in messages:
+        message = strip_memory(new.message, lambda key: section_went_out(connection, session.id, key))
+        if message is new.message:
+            left.append(new)
+        elif message.parts or message.additional_kwargs:
+            tokens = session.counter.message(message)
+            left.append(NewMessage(new.id, message, message.to_json(), tokens, stripped=True))
+    return left
+
+
+def flush_queue(session: Session, w: Writing, trigger: Trigger) -> FlushPlan:
+    """Plan a flush, and make it so: archive, record, and note what is due to which block."""
+    config = session.config
+    queue = w.session.queue(config.accounting)
+    plan = plan_flush(
+        queue,
+        oldest_queued(w.connection, session.id, config.accounting),
+        history_budget=config.history_budget,
+        token_flush_size=config.flush_size,
+        split_long_turns=config.split_long_turns,
+        trigger=trigger,
+    )
+    if not plan:
+        return plan
+    w.session.flushes += 1
+    archive(w, plan.leave, flush=w.session.flushes)
+    seqs = [message.seq for message in plan.leave]
+    w.record(
+        FlushPlanned(
+            flush=w.session.flushes,
+            trigger=trigger,
+            rules=plan.rules,
+            seqs=ranges(seqs),
+            messages=len(seqs),
+            tokens=plan.tokens,
+            queue_before=queue.tokens,
+            queue_after=plan.tokens_left,
+            history_budget=config.history_budget,
+            flush_size=config.flush_size,
+            over_by=plan.over_by,
+        )
+    )
+    for attached in session.blocks:
+        if attached.learns and attached.deliver_on == "flush":
+            queue_for(session, w, attached, "flush", seqs, flush=w.session.flushes)
+    return plan
+
+
+def queue_turns(session: Session, w: Writing, *, closing: bool = False) -> None:
+    """What completed turns owe to the blocks that learn each turn."""
+    learners = [a for a in session.blocks if a.learns and a.deliver_on == "turn"]
+    if not learners:
+        return
+    unheard = sizes_between(w.connection, session.id, after=w.session.turn_delivered)
+    complete = unheard if closing else complete_turns(unheard)
+    if complete:
+        for attached in learners:
+            queue_for(session, w, attached, "turn", [message.seq for message in complete])
+        w.session.turn_delivered = complete[-1].seq
+
+
+def queue_session_end(session: Session, w: Writing) -> None:
+    """What the session's end owes to the blocks that wait for it: all that they have not heard."""
+    for attached in session.blocks:
+        if attached.learns and attached.deliver_on == "session_end":
+            done = [d for d in read_deliveries(w.connection, session.id) if d.block == attached.name]
+            heard = max((d.last_seq for d in done if d.trigger == "session_end"), default=0)
+            seqs = [message.seq for message in sizes_between(w.connection, session.id, after=heard)]
+            if seqs:
+                queue_for(session, w, attached, "session_end", seqs)
+
+
+def queue_for(
+    session: Session, w: Writing, attached: Attached, trigger: str, seqs: Sequence[int], *, flush: int | None = None
+) -> None:
+    """Note that messages are due to a block."""
+    sizes = sizes_between(w.connection, session.id, after=min(seqs) - 1, upto=max(seqs))
+    wanted = frozenset(seqs)
+    tokens = sum(message.tokens for message in sizes if message.seq in wanted)
+    queue_delivery(w, attached.name, trigger=trigger, seqs=ranges(seqs), messages=len(seqs), tokens=tokens, flush=flush)
+
+
+def as_text(message: Any) -> str:
+    """A message in its canonical form.
+
+    Raises:
+        MessageError: this is not a message, or it cannot be stored.
+    """
+    if not isinstance(message, ChatMessage):
+        raise MessageError(f"a message must be a ChatMessage, not {type(message).__name__}")
+    return message.to_json()
