@@ -236,3 +236,10 @@ def test_async_code():
         return len(chat_history), len(archived), len(await memory.aget_all())
 
     assert asyncio.run(main()) == (3, 0, 0)
+
+
+def test_what_a_custom_block_learned_shows_on_the_memory_s_blocks():
+    memory = Memory.from_defaults(token_limit=40, token_flush_size=10, memory_blocks=[MentionCounter(name="mentions")])
+    for _ in range(6):
+        memory.put(ChatMessage(role="user", content="Logan said that Logan would be late again"))
+    assert memory.memory_blocks[0].mention_count == memory.status().archived_messages > 0

@@ -12,7 +12,8 @@ A custom block declares its state as fields and overrides the reference's hooks,
 
 (`_get`, `_put` and `truncate` are the same without `async`.) The engine loads those fields before
 each call and saves them in the transaction that acknowledges a delivery, so a failed or repeated
-call leaves no trace in them. A block with effects outside takes `delivery_id` as a second argument
+call leaves no trace in them. The object passed in stays as it was made, fit for another session;
+what was learned shows on `memory.memory_blocks`. A block with effects outside takes `delivery_id` as a second argument
 of its put hook, and makes those effects idempotent by it.
 """
 
