@@ -196,6 +196,18 @@ def test_what_was_parked_can_be_given_up():
     assert memory.retry_deliveries() == {}
 
 
+def test_what_is_given_up_while_a_block_learns_from_it_is_not_learned():
+    extractor = HeldExtractor()
+    memory = open_memory(memory_blocks=[facts_block(extractor)])
+    put_notes(memory, range(5), wait=False)
+    assert extractor.begun.wait(20)
+    memory.skip_deliveries([1])
+    extractor.let_go.set()
+    until(lambda: leases(memory) == [])
+    assert states(memory) == [("facts", "skipped", 0)]
+    assert memory.facts("facts", states=None) == []
+
+
 def test_with_a_model_that_fails_three_calls_in_ten_everything_arrives_once():
     clock = Clock()
     failing = {number for number in range(400) if number * 7919 % 10 < 3}

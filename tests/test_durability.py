@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from engine_fakes import blocks, fact_numbers, number_of, on_file, open_memory
 
-from memory_core.events import FactsExtracted, VectorsStored, expand
+from memory_core.events import DeliveryDone, FactsExtracted, VectorsStored, expand
 from memory_core.store.blocks import read_state
 from memory_core.store.deliveries import claim, new_owner
 from memory_core.store.tables import lease_table, session_table
@@ -104,11 +104,15 @@ def test_nothing_acknowledged_is_lost_and_nothing_learned_twice(victims, tmp_pat
 
     # So says the log.
     learned = {FactsExtracted: [], VectorsStored: []}
+    delivered = []
     for record in memory.events():
+        if isinstance(record.event, DeliveryDone):
+            delivered += record.event.deliveries
         if isinstance(record.event, FactsExtracted):
             learned[FactsExtracted] += expand(record.event.seqs)
         if isinstance(record.event, VectorsStored):
             learned[VectorsStored] += [seq for _, seqs, _ in record.event.nodes for seq in expand(seqs)]
+    assert sorted(delivered) == [delivery.id for delivery in memory.deliveries()]
     flushed = [number + 1 for number in archived]
     assert learned == {FactsExtracted: flushed, VectorsStored: flushed}
 
