@@ -8,18 +8,17 @@ from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from memory_core.models.base import Embedder, FactExtractor
 from memory_core.store.messages import MessageCache
 from memory_core.vectors.base import VectorIndex
 from memory_core.vectors.exact import ExactIndex
-from memory_core.vectors.keyword import KeywordIndex
 
 Made = TypeVar("Made")
 
-MOST_KEYWORD_INDEXES = 32
-"""Keyword indexes kept in a process, the last used ones."""
+MOST_REMEMBERED = 32
+"""Things that blocks keep in a process, the last used ones; a block can always make them again."""
 
 
 class Services:
@@ -36,7 +35,7 @@ class Services:
         self._embedder = embedder
         self._extractor = extractor
         self._lock = Lock()
-        self._keywords: OrderedDict[str, KeywordIndex] = OrderedDict()
+        self._remembered: OrderedDict[str, object] = OrderedDict()
         self.messages = MessageCache()
         self.exact = ExactIndex()
         """Searches the database's own vectors when the index does not answer."""
@@ -75,11 +74,11 @@ class Services:
                 self._extractor = RuleExtractor()
             return self._extractor
 
-    def keywords(self, collection: str, make: Callable[[], KeywordIndex]) -> KeywordIndex:
-        """The keyword index of a collection, made when it is first asked for."""
+    def remembered(self, key: str, make: Callable[[], Made]) -> Made:
+        """What this process remembers under a key, made when it is first asked for."""
         with self._lock:
-            index = self._keywords.pop(collection, None) or make()
-            self._keywords[collection] = index
-            while len(self._keywords) > MOST_KEYWORD_INDEXES:
-                self._keywords.popitem(last=False)
-            return index
+            value = self._remembered.pop(key, None) or make()
+            self._remembered[key] = value
+            while len(self._remembered) > MOST_REMEMBERED:
+                self._remembered.popitem(last=False)
+            return cast(Made, value)

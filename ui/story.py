@@ -218,10 +218,10 @@ def _recalled(recalled: Sequence[Retrieved], words: Words) -> list[Line]:
             turns = count(len(granted), "earlier turn")
             lines.append(Line("search", f"Recalled {turns}, best {best:.2f}", more=shown))
         elif event.candidates and event.threshold is not None:
-            best = event.candidates[0][3]
-            lines.append(
-                Line("search_off", f"Recalled nothing: best {best:.2f} is below the threshold {event.threshold:.2f}")
-            )
+            best, threshold = event.candidates[0][3], event.threshold
+            places = 2 if f"{best:.2f}" != f"{threshold:.2f}" else 4  # as many as show that it is less
+            below = f"best {best:.{places}f} is below the threshold {threshold:.2f}"
+            lines.append(Line("search_off", f"Recalled nothing: {below}"))
         if event.degraded:
             lines.append(Line("warning", event.degraded, "waiting"))
     return lines

@@ -5,9 +5,11 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
+from sqlalchemy import Connection
 
 from memory_core.blocks.base import BaseMemoryBlock, Batch, Content, Item, Learned, Nothing, Reading
 from memory_core.blocks.markup import turn_parts
+from memory_core.blocks.shelf import Shelf
 from memory_core.errors import ConfigError, EmbedderError, VectorIndexError
 from memory_core.events import Retrieved, VectorsStored, expand, ranges
 from memory_core.messages import MessageRole, content_hash, message_text
@@ -15,7 +17,7 @@ from memory_core.models.base import Embedder, ModelCall
 from memory_core.planning.retrieval import RetrievalPlan, Signals, plan_retrieval
 from memory_core.services import Services
 from memory_core.store.messages import StoredMessage, read_messages
-from memory_core.store.vectors import DatabaseVectors, NewNode, Node, add_nodes, collection_name, read_nodes
+from memory_core.store.vectors import DatabaseVectors, NewNode, Node, add_nodes, collection_name
 from memory_core.store.writing import Writing
 from memory_core.vectors.base import Vector, VectorIndex
 from memory_core.vectors.keyword import KeywordIndex
@@ -32,7 +34,7 @@ MOST_RECORDED = 50
 """Candidates kept in an event; the rest only as counts."""
 
 LEAST_CANDIDATES = 50
-"""Nearest vectors asked of the index, however few results are wanted."""
+"""Turns that each search proposes, however few results are wanted."""
 
 
 class VectorMemoryBlock(BaseMemoryBlock[str]):
@@ -106,13 +108,19 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
 
     def read(self, reading: Reading, state: str | None) -> Content:
         question = reading.question.strip()
+        shelf = reading.services.remembered(f"{reading.database.id}/{reading.session_id}/{self.name}", Shelf)
         with reading.database.read() as connection:
-            nodes = {node.number: node for node in read_nodes(connection, reading.session_id, self.name)}
+            nodes, keywords = shelf.catch_up(
+                connection,
+                reading.session_id,
+                self.name,
+                lambda connection, new: [_words(messages) for messages in self._messages(connection, reading, new)],
+            )
         if not question or not nodes:
             return Content()
         index: VectorIndex = self.vector_store or reading.services.index
         embedder = self._embedder(reading.services)
-        signals, degraded = self._signals(reading, index, embedder, nodes, question)
+        signals, degraded = self._signals(reading, index, embedder, keywords, question)
         in_queue = {number for number, node in nodes.items() if node.covers(reading.queue_seqs)}
         plan = self._plan(signals, in_queue=in_queue)
         items = self._items(reading, [nodes[number] for number in plan.granted])
@@ -139,34 +147,34 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         reading: Reading,
         index: VectorIndex,
         embedder: Embedder,
-        nodes: dict[int, Node],
+        keywords: KeywordIndex,
         question: str,
     ) -> tuple[list[Signals], str | None]:
-        """What each search says of each stored turn, and in words what could not be searched."""
+        """What each search says of the stored turns that either finds, and in words what could not be searched."""
         keyword: dict[int, float] = {}
         if self.keyword_weight > 0:
-            hits = self._keywords(reading, nodes).search(question, limit=len(nodes))
-            keyword = {hit.number: hit.score for hit in hits if hit.number in nodes}
+            keyword = {hit.number: hit.score for hit in keywords.search(question, limit=max(1, len(keywords)))}
+        best = list(keyword)[: self._candidates]
         vector: dict[int, float] = {}
         degraded = None
         if self.vector_weight > 0:
             try:
-                vector = self._by_meaning(reading, index, embedder, question, also=keyword)
+                vector = self._by_meaning(reading, index, embedder, question, also=best)
             except (EmbedderError, VectorIndexError) as error:
                 degraded = f"Keyword search only. {error}"
-        found = [number for number in nodes if number in vector or number in keyword]
+        found = dict.fromkeys([*vector, *best])
         on = self.keyword_weight > 0
         return [Signals(n, vector.get(n), keyword.get(n, 0.0) if on else None) for n in found], degraded
 
     def _by_meaning(
-        self, reading: Reading, index: VectorIndex, embedder: Embedder, question: str, *, also: dict[int, float]
+        self, reading: Reading, index: VectorIndex, embedder: Embedder, question: str, *, also: Sequence[int]
     ) -> dict[int, float]:
-        """Cosine by number: of the nearest stored turns, and of those that keyword search found."""
+        """Cosine by number: of the nearest stored turns, and of those that keyword search likes best."""
         source = DatabaseVectors(
             reading.database, collection_name(reading.database, reading.session_id, self.name, embedder.id)
         )
         query = self._query_vector(reading, embedder, question)
-        limit = max(LEAST_CANDIDATES, 4 * self.similarity_top_k)
+        limit = self._candidates
         try:
             hits = index.search(source, query, limit=limit)
         except VectorIndexError:
@@ -178,6 +186,11 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
             stored = source.some(sorted(missing))
             scores.update((vector.number, float(vector.vector @ query)) for vector in stored)
         return scores
+
+    @property
+    def _candidates(self) -> int:
+        """How many turns each search proposes at most."""
+        return max(LEAST_CANDIDATES, 4 * self.similarity_top_k)
 
     def _query_vector(self, reading: Reading, embedder: Embedder, question: str) -> Vector:
         before = [message_text(message) for message in reading.queue if message.role is not MessageRole.TOOL]
@@ -191,27 +204,19 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         length = float(np.linalg.norm(mixed))
         return np.asarray(mixed / length if length else asked, dtype=np.float32)
 
-    def _keywords(self, reading: Reading, nodes: dict[int, Node]) -> KeywordIndex:
-        index = reading.services.keywords(f"{reading.session_id}\x00{self.name}", KeywordIndex)
-        for number in set(index.numbers()) - set(nodes):
-            index.remove(number)
-        new = [node for number, node in nodes.items() if number not in index]
-        for node, messages in zip(new, self._messages(reading, new), strict=True):
-            index.add(node.number, _words(messages))
-        return index
-
     def _items(self, reading: Reading, nodes: Sequence[Node]) -> tuple[Item, ...]:
         items = []
-        for node, messages in zip(nodes, self._messages(reading, nodes), strict=True):
+        with reading.database.read() as connection:
+            stored = self._messages(connection, reading, nodes)
+        for node, messages in zip(nodes, stored, strict=True):
             parts = turn_parts([message.message for message in messages], reading.safe)
             items.append(Item(f"v{node.number}", _words(messages), parts, tokens=node.tokens))
         return tuple(items)
 
-    def _messages(self, reading: Reading, nodes: Sequence[Node]) -> list[list[StoredMessage]]:
+    def _messages(self, connection: Connection, reading: Reading, nodes: Sequence[Node]) -> list[list[StoredMessage]]:
         """The messages of each node, one read for all."""
         seqs = sorted({seq for node in nodes for seq in expand(node.seqs)})
-        with reading.database.read() as connection:
-            found = read_messages(connection, reading.session_id, reading.services.messages, seqs=seqs)
+        found = read_messages(connection, reading.session_id, reading.services.messages, seqs=seqs)
         by_seq = {message.seq: message for message in found}
         return [[by_seq[seq] for seq in expand(node.seqs) if seq in by_seq] for node in nodes]
 

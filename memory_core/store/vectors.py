@@ -66,12 +66,17 @@ def add_nodes(w: Writing, block: str, embedder: str, nodes: Sequence[NewNode]) -
     return numbers
 
 
-def read_nodes(connection: Connection, session_id: str, block: str, *, embedder: str | None = None) -> list[Node]:
-    """All stored turns of a block, oldest first."""
+def count_nodes(connection: Connection, session_id: str, block: str) -> tuple[int, int]:
+    """How many stored turns a block has, and the highest number: one look that tells whether any is new."""
+    query = select(func.count(), func.coalesce(func.max(_v.id), 0))
+    count, last = connection.execute(query.where(_v.session_id == session_id, _v.block == block)).one()
+    return int(count), int(last)
+
+
+def read_nodes(connection: Connection, session_id: str, block: str, *, after: int = 0) -> list[Node]:
+    """The stored turns of a block with a number above `after`, oldest first."""
     query = select(_v.id, _v.seqs, _v.tokens, _v.turn).where(_v.session_id == session_id, _v.block == block)
-    if embedder is not None:
-        query = query.where(_v.embedder == embedder)
-    rows = connection.execute(query.order_by(_v.id)).all()
+    rows = connection.execute(query.where(_v.id > after).order_by(_v.id)).all()
     spans = json.loads(f"[{','.join(row.seqs for row in rows)}]")  # one text for all: parsed four times as fast
     return [
         Node(row.id, tuple((first, last) for first, last in seqs), row.tokens, row.turn)
