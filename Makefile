@@ -24,7 +24,7 @@ check: $(VENV)/.dev      ## lint and types
 
 bench: $(VENV)/.dev      ## the tables of the README; takes some minutes
 	$(BIN)/python benchmarks/speed.py
-	$(BIN)/python benchmarks/growth.py
+	$(BIN)/python benchmarks/growth.py --turns 1000
 	$(BIN)/python benchmarks/facts.py
 
 clean:

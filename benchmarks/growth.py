@@ -24,6 +24,9 @@ from memory_core.memory import Memory
 from memory_core.messages import ChatMessage
 from memory_core.services import Services
 
+SESSION = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
+"""An id of the usual length: it stands in most rows and indexes."""
+
 QUEUES = (10, 100, 1_000, 3_000)
 MOST_CONTEXT_BYTES = 4_096
 MOST_FILE_BYTES = 60_000_000
@@ -108,7 +111,7 @@ def context_sizes(folder: Path) -> None:
 def session_size(folder: Path, count: int, every: int) -> None:
     """The file of one long session, and where its bytes are."""
     file = folder / "session.db"
-    memory = opened(file, "long")
+    memory = opened(file, SESSION)
     for number, (said, answer) in enumerate(turns(count)):
         put_turn(memory, said, answer, context=number % every == 0)
     memory.flush(all=True)
@@ -128,7 +131,7 @@ def session_size(folder: Path, count: int, every: int) -> None:
 
 def reference_size(folder: Path, count: int) -> None:
     with asyncio.Runner() as runner:
-        reference = Reference(folder, "long", runner=runner, token_limit=NEVER_FLUSHES)
+        reference = Reference(folder, SESSION, runner=runner, token_limit=NEVER_FLUSHES)
         reference.fill([text for turn in turns(count) for text in turn])
         reference.close()
     size = packed(reference.file)
