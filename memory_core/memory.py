@@ -322,6 +322,7 @@ class Memory:
         with self._session.writing() as w:
             reset_messages(w, MessageStatus(status) if status else None, with_user_memory=user_memory)
             self._session.load(w.connection, w.session)
+        self.database.forget_log()
 
     # -- reading ----------------------------------------------------------------------------------
 

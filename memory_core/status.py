@@ -82,3 +82,4 @@ def delete_session(database: Database, session_id: str, *, clock: Clock = time.t
     """
     with writing(database, session_id, clock=clock) as w:
         erase_session(w)
+    database.forget_log()

@@ -425,3 +425,12 @@ def test_services_are_made_when_first_needed():
     memory = open_memory(memory_blocks=[VectorMemoryBlock(name="turns")], services=Services(embedder=Late()))
     memory.put(note(1))
     assert made == []
+
+
+def test_erased_words_are_in_neither_the_file_nor_its_log(tmp_path):
+    memory = open_memory(database_uri=on_file(tmp_path))
+    memory.put(user("a zebrafinch nobody else mentions"))
+    memory.reset()
+    files = [path for path in tmp_path.iterdir() if path.is_file()]
+    assert any(path.suffix == ".db" for path in files)
+    assert not any(b"zebrafinch" in path.read_bytes() for path in files)

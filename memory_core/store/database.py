@@ -5,6 +5,7 @@ writing are one step for everybody; on PostgreSQL the session's row is locked in
 `memory_core.store.sessions.locked`). Databases are shared per URL within a process.
 """
 
+import logging
 import os
 import threading
 import uuid
@@ -42,6 +43,8 @@ _SYNC_DRIVERS = {
 
 _open: "weakref.WeakValueDictionary[tuple[str, str | None], Database]" = weakref.WeakValueDictionary()
 _open_lock = threading.Lock()
+
+_log = logging.getLogger(__name__)
 
 
 class Database:
@@ -149,6 +152,18 @@ class Database:
         """Raise `StoreError` unless the database answers."""
         with self.read() as connection:
             connection.execute(text("SELECT 1"))
+
+    def forget_log(self) -> None:
+        """After erasing on SQLite: bring the write-ahead log into the file and empty it, since it still holds
+        the erased words. While somebody reads, it is left to the next time. Never raises: what was
+        erased is erased, and SQLite empties the log sooner or later."""
+        if not self.is_sqlite:
+            return
+        try:
+            with self._taking_turns(), self.engine.connect() as connection:
+                connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+        except SQLAlchemyError as error:
+            _log.warning("the log of %s keeps erased words until SQLite empties it: %s", self.url, error)
 
     def close(self) -> None:
         """Give all connections back. The next use opens new ones; in memory, everything is gone."""
