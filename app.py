@@ -1,7 +1,6 @@
 """The app's frame: page set-up, navigation and sidebar around the page that was asked for. No logic."""
 
 import streamlit as st
-from ui.sidebar import draw_sidebar
 
 from ui import nav, theme
 
@@ -12,6 +11,9 @@ LOGOS = {"light": "logo.svg", "dark": "logo-dark.svg"}
 st.logo(str(nav.STATIC / LOGOS[theme.mode()]), icon_image=nav.ICON)
 
 page = st.navigation(nav.build_pages())
+
+from ui.sidebar import draw_sidebar  # noqa: E402  (takes a second the first time; the frame is drawn by then)
+
 with st.sidebar:
     draw_sidebar()
 page.run()

@@ -9,15 +9,10 @@ ROOT = Path(__file__).resolve().parent.parent
 SECONDS = 60
 
 
-def opened(*, theme="light", session=None, **query):
-    """The app, drawn once: with this session chosen, at an address with these parameters.
-
-    A widget bound to the address does not read it here; `tests/browser` shows that links work.
-    """
+def opened(*, theme="light", **query):
+    """The app, drawn once, at an address with these parameters."""
     test = AppTest.from_file(str(ROOT / "app.py"), default_timeout=SECONDS)
     test.context = {"theme": theme}
-    if session is not None:
-        test.session_state["session"] = session
     for name, value in query.items():
         test.query_params[name] = value
     return test.run()

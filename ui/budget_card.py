@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import streamlit as st
 
 from memory_core import Status
-from memory_core.events import ContextBuilt
+from memory_core.events import ContextBuilt, FlushPlanned
 from ui.budget import Lanes, Segment, lanes_html, legend_rows
 from ui.text import count, tokens
 from ui.theme import mode
@@ -48,13 +48,16 @@ def lanes_of(status: Status, built: ContextBuilt | None, kinds: Mapping[str, str
     )
 
 
-def draw_budget(lanes: Lanes, status: Status, *, turn: int | None) -> None:
-    """The card's content. Which turn the prompt is of stands in its title."""
+def draw_budget(lanes: Lanes, sentence: str, *, turn: int | None) -> None:
+    """The card's content: `sentence`, markdown without words of others, says how the queue stands.
+
+    Which turn the prompt is of stands in its title.
+    """
     with st.container(horizontal=True, horizontal_alignment="distribute"):
         st.markdown(f"**Token budget**{f' of turn {turn}' if turn else ''}")
         st.markdown(f"{tokens(lanes.total)} of {tokens(lanes.limit)}", width="content")
     st.html(lanes_html(lanes, mode()))
-    st.markdown(f":small[{queue_sentence(status)}]")
+    st.markdown(f":small[{sentence}]")
     st.table(legend_rows(lanes, mode()), border=False, hide_header=True, hide_index=True)
 
 
@@ -70,3 +73,9 @@ def queue_sentence(status: Status) -> str:
     if status.in_transit_messages:
         moving = f" {count(status.in_transit_messages, 'message')} in transit to the blocks."
     return f"Queue now {tokens(status.queue_tokens)}. {ending}{moving}"
+
+
+def overflow_sentence(flush: FlushPlanned) -> str:
+    """The queue at the moment it was flushed, in words; markdown without any words of others."""
+    over = flush.queue_before - int(flush.history_budget)
+    return f"Queue {tokens(flush.queue_before)}, **{tokens(over)} above the flush line.**"

@@ -8,7 +8,7 @@ import binascii
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NoReturn
 
 import streamlit as st
@@ -34,7 +34,7 @@ from memory_core.recording import Recording
 from memory_core.store.messages import StoredMessage
 from ui import state, turns
 from ui.block_editor import add_dialog, edit_dialog, remove_dialog
-from ui.budget_card import draw_budget, lanes_of
+from ui.budget_card import draw_budget, lanes_of, overflow_sentence, queue_sentence
 from ui.importing import import_dialog
 from ui.jobs import Job
 from ui.model import Chosen, chosen_model, services_for
@@ -134,21 +134,23 @@ def draw(session_id: str, header: DeltaGenerator) -> None:
         height = GUIDED_HEIGHT if guided else CHAT_HEIGHT
         box = st.container(height=height, border=True, autoscroll=True, gap="xsmall", key="chat__box")
         last_seq = _conversation(box, memory, status, running)
-        with box:
+        with box, st.empty().container(gap="xsmall"):  # in its place also when empty, so that it goes at once
             _unfinished(memory, chosen, running)
         _player(memory, status, recording, running)
         _input(memory, chosen, running)
     with right:
         with st.container(border=True, gap="xsmall"):
             budget = st.empty()
+            if running is None:
+                _budget(memory, status, budget)
             _actions(memory, status, running)
         with st.container(border=True, gap="small"):
             told = st.empty()
+            if running is None:
+                _told(memory, status, told)
             _story_actions(memory, running)
-    right_side = RightSide(memory, budget, told)
     if running is not None:
-        _follow(running, memory, box, right_side, last_seq)
-    right_side.draw(status)
+        _follow(running, memory, box, budget, told, last_seq)
     state.saw_flushes(session_id, status.flushes)
     if status.in_transit_messages:
         _watch(session_id, status.position)
@@ -376,52 +378,37 @@ def _cancel(session_id: str) -> None:
 # -- the right side ------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class RightSide:
-    """The budget and the story of a turn, in places that are drawn anew whenever something happens.
+def _budget(memory: Memory, status: Status, slot: DeltaGenerator, *, overflow: FlushPlanned | None = None) -> None:
+    """The budget, drawn into its place as often as anything happens; with `overflow`, as it was before that flush.
 
-    Neither holds a widget, so both can be drawn any number of times in one run.
+    What it shows is read before the place is emptied, so that it does not flicker.
     """
-
-    memory: Memory
-    budget: DeltaGenerator
-    told: DeltaGenerator
-
-    def draw(self, status: Status) -> None:
-        """Both, as things stand."""
-        self.draw_budget(status)
-        with self.told.container(gap="small"):
-            _story(self.memory, _shown_turn(self.memory, status))
-
-    def draw_budget(self, status: Status, *, queue_tokens: int | None = None) -> None:
-        """The budget card; `queue_tokens` is the queue at another moment than now."""
-        memory = self.memory
-        built = memory.events(kinds=("context_built",), limit=1, newest_first=True)
-        event = built[0].event if built else None
-        kinds = {attached.name: attached.kind for attached in memory.blocks}
-        then = status if queue_tokens is None else replace(status, queue_tokens=queue_tokens)
-        lanes = lanes_of(then, event if isinstance(event, ContextBuilt) else None, kinds)
-        with self.budget.container(gap="xsmall"):
-            draw_budget(lanes, then, turn=built[0].turn if built else None)
+    built = memory.events(kinds=("context_built",), limit=1, newest_first=True)
+    event = built[0].event if built else None
+    kinds = {attached.name: attached.kind for attached in memory.blocks}
+    then = status if overflow is None else replace(status, queue_tokens=overflow.queue_before)
+    lanes = lanes_of(then, event if isinstance(event, ContextBuilt) else None, kinds)
+    sentence = queue_sentence(status) if overflow is None else overflow_sentence(overflow)
+    with slot.container(gap="xsmall"):
+        draw_budget(lanes, sentence, turn=built[0].turn if built else None)
 
 
-def _shown_turn(memory: Memory, status: Status) -> int:
+def _told(memory: Memory, status: Status, slot: DeltaGenerator) -> None:
+    """The story of the chosen turn, drawn into its place in the same way."""
     chosen = state.story_turn(memory.session_id)
-    return status.turns if chosen is None else chosen
-
-
-def _story(memory: Memory, turn: int) -> None:
-    if not turn:
-        st.markdown("**What memory did**  \n:small[:gray[Nothing yet. Every turn is told here.]]")
-        return
-    st.markdown(f"**What memory did in turn {turn}**")
+    turn = status.turns if chosen is None else chosen
     events = memory.events(turn=turn, kinds=STORY_KINDS)
     lines = story(events, _words(memory, events))
-    with st.container(gap="xxsmall"):
-        if not lines:
-            st.markdown(":small[:gray[Nothing left the queue, and nothing had to be cut.]]")
-        for line in lines:
-            _line(line)
+    with slot.container(gap="small"):
+        if not turn:
+            st.markdown("**What memory did**  \n:small[:gray[Nothing yet. Every turn is told here.]]")
+            return
+        st.markdown(f"**What memory did in turn {turn}**")
+        with st.container(gap="xxsmall"):
+            if not lines:
+                st.markdown(":small[:gray[Nothing left the queue, and nothing had to be cut.]]")
+            for line in lines:
+                _line(line)
 
 
 def _line(line: Line) -> None:
@@ -527,7 +514,9 @@ def _preview(messages: Sequence[StoredMessage]) -> str:
 # -- following -----------------------------------------------------------------------------------
 
 
-def _follow(job: Job, memory: Memory, box: DeltaGenerator, right: RightSide, last_seq: int) -> NoReturn:
+def _follow(
+    job: Job, memory: Memory, box: DeltaGenerator, budget: DeltaGenerator, told: DeltaGenerator, last_seq: int
+) -> NoReturn:
     """Draw what the running job does, as it does it; then draw the page anew."""
     answering = job.id.startswith("turn-") or job.id.endswith("+")
     session_id = memory.session_id
@@ -546,10 +535,11 @@ def _follow(job: Job, memory: Memory, box: DeltaGenerator, right: RightSide, las
                     last_turn = stored.turn
                     if not (answering and stored.message.role is MessageRole.ASSISTANT):
                         draw_message(stored.message)
+            _told(memory, status, told)
             if status.flushes > state.seen_flushes(session_id, status.flushes):
-                _show_overflow(memory, status, right)
+                _show_overflow(memory, status, budget)
             state.saw_flushes(session_id, status.flushes)
-            right.draw(status)
+            _budget(memory, status, budget)
         words += piece
         if answering:
             if bubble is None:
@@ -570,12 +560,12 @@ def _told_turn(memory: Memory, turn: int) -> None:
     st.markdown(f":small[:gray[{told.get(turn, Summary()).in_short(turn)}]]")
 
 
-def _show_overflow(memory: Memory, status: Status, right: RightSide) -> None:
+def _show_overflow(memory: Memory, status: Status, slot: DeltaGenerator) -> None:
     """The queue as it was before the flush, for a moment: both happen in one step of the engine."""
     planned = memory.events(kinds=("flush_planned",), limit=1, newest_first=True)
     event = planned[0].event if planned else None
     if isinstance(event, FlushPlanned) and event.trigger == "over_budget":
-        right.draw_budget(status, queue_tokens=event.queue_before)
+        _budget(memory, status, slot, overflow=event)
         time.sleep(SEEN_SECONDS)
 
 

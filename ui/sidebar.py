@@ -29,29 +29,56 @@ def draw_sidebar() -> None:
         st.error("Database not reachable", icon=":material/database_off:")
         return
     ids = sorted(known, key=lambda id: (id != DEMO_SESSION, -known[id].updated_at))
-    _check_link(ids)
+    _choose(ids)
+    titles = _titles({id: known[id].title for id in ids})
     st.selectbox(
         "Session",
         ids,
         key=state.SESSION,
-        format_func=lambda id: _title(known[id].title, id),
-        bind="query-params",
+        format_func=lambda id: titles[id],
         placeholder="No session yet",
         on_change=lambda: state.show_earlier(0),
     )
-    with st.container(horizontal=True, gap="xsmall"):
+    _write_link()
+    with st.container(horizontal=True, gap="medium"):
         st.button("New", on_click=_new_session, help="Start an empty session", type="tertiary", icon=":material/add:")
         _session_menu(state.selected_session())
     _status_line()
 
 
-def _check_link(ids: list[str]) -> None:
-    """Say it when the address asks for a session that is not there; Streamlit would drop it silently."""
-    chosen = st.session_state.get(state.SESSION)
-    asked = st.query_params.get(state.SESSION) if chosen is None else chosen
+def _choose(ids: list[str]) -> None:
+    """The session that the address asks for, at first; another one, and a word about it, when it is not there.
+
+    A selectbox bound to the address would put titles there, and two sessions may have one title.
+    """
+    fresh = state.SESSION not in st.session_state
+    asked = st.query_params.get(state.SESSION) if fresh else state.selected_session()
     if asked is not None and asked not in ids:
         state.say("warning", "This session was deleted elsewhere, or never existed. Showing another one.")
-        st.session_state[state.SESSION] = ids[0] if ids else None
+    if fresh or asked not in ids:
+        st.session_state[state.SESSION] = asked if asked in ids else next(iter(ids), None)
+
+
+def _write_link() -> None:
+    """Put the session in the address, so that the page can be reloaded and linked to."""
+    session_id = state.selected_session()
+    if session_id is None:
+        st.query_params.pop(state.SESSION, None)
+    elif st.query_params.get(state.SESSION) != session_id:
+        st.query_params[state.SESSION] = session_id
+
+
+def _titles(titles: dict[str, str]) -> dict[str, str]:
+    """What each session is called in the picker: its title, numbered where another has the same."""
+    shown: dict[str, str] = {}
+    for session_id, title in titles.items():
+        name = wanted = _title(title, session_id)
+        again = 1
+        while name in shown.values():
+            again += 1
+            name = f"{wanted} ({again})"
+        shown[session_id] = name
+    return shown
 
 
 def _session_menu(session_id: str | None) -> None:

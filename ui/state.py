@@ -6,7 +6,7 @@ from typing import Literal
 import streamlit as st
 
 SESSION = "session"
-"""Widget and URL parameter of the selected session."""
+"""Widget of the selected session, and the parameter of the address that names it."""
 
 _NOTICE = "notice"
 _STORY = "story_turn"

@@ -5,7 +5,7 @@ again after a crash adds nothing that is there already.
 """
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from memory_core import ChatMessage, Memory, MessageRole, ModelError
 from memory_core.events import ModelCalled, ReplyEnded, ReplyStarted
@@ -90,25 +90,22 @@ def play(job: Job, memory: Memory, *, turns: int | None, pace: float = 1.0) -> N
 
     `pace` 1 is the speed for watching, 2 twice as fast, 0 no pauses at all.
     """
-    played = 0
-    while turns is None or played < turns:
-        recording = memory.recording()
-        if recording is None or not recording.next_turn or job.cancel.is_set():
+    played, recording = 0, memory.recording()
+    while recording is not None and recording.next_turn and (turns is None or played < turns):
+        if job.cancel.is_set():
             return
-        started = time.monotonic()
+        started, turn = time.monotonic(), recording.next_turn
         job.add_progress(f"Playing message {recording.played + 1} of {len(recording.messages)}")
-        for offset, message in enumerate(recording.next_turn):
-            if message.role is MessageRole.ASSISTANT and offset:
-                previous = recording.next_turn[offset - 1].role
-                if previous is MessageRole.USER:
-                    _pause(job, STEP_SECONDS, pace)
-                    memory.build_context()
-                    job.add_progress("The prompt was built")
-                    _pause(job, STEP_SECONDS, pace)
+        for offset, message in enumerate(turn):
+            if message.role is MessageRole.ASSISTANT and offset and turn[offset - 1].role is MessageRole.USER:
+                _pause(job, STEP_SECONDS, pace)
+                memory.build_context()
+                job.add_progress("The prompt was built")
+                _pause(job, STEP_SECONDS, pace)
             _put(memory, message, recording.message_id(recording.played + offset))
             job.add_progress("A message was stored")
-        played += 1
-        if turns is None or played < turns:
+        played, recording = played + 1, replace(recording, played=recording.played + len(turn))
+        if recording.next_turn and (turns is None or played < turns):
             _pause(job, max(0.0, TURN_SECONDS - pace * (time.monotonic() - started)), pace)
 
 

@@ -1,0 +1,92 @@
+"""Chromium, and pages that keep everything a user should never see."""
+
+import os
+import shutil
+
+import pytest
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+PATIENCE = 60_000
+"""Milliseconds that a test waits for something to appear; a busy machine needs many of them."""
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    """One browser for a module: Playwright keeps an event loop open, which tests of other modules must not meet.
+
+    Without Chromium the tests are skipped, except where CI must not skip them.
+    """
+    if CHROMIUM is None:
+        assert not os.environ.get("CI"), "CI must have Chromium: install it before the tests"
+        pytest.skip("Chromium is not installed")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+        yield browser
+        browser.close()
+
+
+class Visitor:
+    """A browser profile, and what its pages said and asked for."""
+
+    def __init__(self, browser, **options):
+        self.context = browser.new_context(**({"viewport": {"width": 1280, "height": 800}} | options))
+        self.context.set_default_timeout(PATIENCE)
+        self.faults, self.requests = [], []
+
+    def open(self, address):
+        """A new tab at this address."""
+        tab = self.context.new_page()
+        tab.on("pageerror", lambda error: self.faults.append(f"page error: {error}"))
+        tab.on("console", self._heard)
+        tab.on("request", lambda request: self.requests.append(request.url))
+        tab.goto(address)
+        return tab
+
+    def outside(self):
+        """Requests that left this machine."""
+        return [
+            url
+            for url in self.requests
+            if not url.startswith(("http://127.0.0.1:", "ws://127.0.0.1:", "data:", "blob:"))
+        ]
+
+    def _heard(self, message):
+        if message.type == "error" and "_stcore/" not in message.location.get("url", ""):
+            self.faults.append(f"console: {message.text}")
+
+
+@pytest.fixture
+def visitor(chromium):
+    """A fresh profile; the test fails at its end if a page complained or left the machine."""
+    made = Visitor(chromium)
+    yield made
+    made.context.close()
+    assert made.faults == []
+    assert made.outside() == []
+
+
+@pytest.fixture
+def visitor_with(chromium):
+    """Makes profiles of other sizes and appearances."""
+    made = []
+
+    def make(**options):
+        made.append(Visitor(chromium, **options))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.context.close()
+        assert each.faults == []
+        assert each.outside() == []

@@ -1,0 +1,309 @@
+"""The Chat page in Chromium: the first minute, turns that survive everything, and nothing from outside."""
+
+import json
+import re
+import time
+from types import SimpleNamespace
+
+import pytest
+from app_server import AppServer
+from engine_fakes import HashEmbedder
+from models.scripted_server import ScriptedServer, Step, chunk, streamed
+from playwright.sync_api import expect
+
+from memory_core import ChatMessage, Database, Memory, Services, StaticMemoryBlock
+from ui.demo_script import MESSAGES
+from ui.new_session import new_memory, recorded_session
+
+pytestmark = pytest.mark.browser
+
+expect.set_options(timeout=60_000)
+
+NASTY = (
+    "![x](http://evil.test/a.png) <img src=http://evil.test/b.png> <iframe src=http://evil.test/c></iframe> "
+    "<style>@import 'http://evil.test/d.css'</style> [link](http://evil.test/e) http://evil.test/f "
+    "![y](data:image/svg+xml,<svg/onload=alert(1)>)"
+)
+NASTY_NAME = "![x](http://evil.test/n.png) :material/bolt:"
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    """`streamlit run serve.py`, which is what `make run` starts, with no model."""
+    yield from running(AppServer("serve.py", tmp_path_factory.mktemp("served")))
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory):
+    """`streamlit run app.py`: no security headers."""
+    yield from running(AppServer("app.py", tmp_path_factory.mktemp("bare")))
+
+
+@pytest.fixture(scope="module")
+def model():
+    """An OpenAI-compatible endpoint that says what a test tells it to."""
+    with ScriptedServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def talking(tmp_path_factory, model):
+    """The app with that endpoint as its model."""
+    server = AppServer(
+        "serve.py", tmp_path_factory.mktemp("talking"), OPENAI_BASE_URL=model.url, OPENAI_API_KEY="sk-secret-123"
+    )
+    yield from running(server)
+    assert "sk-secret-123" not in server.log
+
+
+def running(server):
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+    assert "Traceback" not in server.log
+    assert "Exception" not in server.log
+
+
+def behind(server):
+    """What the session makers need, from this process: the server's database."""
+    return SimpleNamespace(database=Database.open(server.database_url), services=Services(embedder=HashEmbedder()))
+
+
+def opened(server, session_id):
+    shared = behind(server)
+    return Memory.open(session_id, shared.database, services=shared.services)
+
+
+def said(server, session_id):
+    return [(str(message.role), message.content) for message in opened(server, session_id).get_all()]
+
+
+def chat(server, session_id):
+    return f"{server.url}/chat?session={session_id}"
+
+
+def idle(tab):
+    """Wait until the page has been drawn to its end."""
+    expect(tab.locator('[data-testid="stApp"][data-test-script-state="notRunning"]')).to_be_visible()
+
+
+def healthy(tab):
+    assert tab.locator('[data-testid="stException"]').count() == 0
+
+
+def write(tab, words):
+    tab.get_by_placeholder("Write a message").fill(words)
+    tab.keyboard.press("Enter")
+
+
+def eventually(condition, seconds=60):
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, "it never came true"
+        time.sleep(0.05)
+
+
+def slow_reply(*words, pause=0.4):
+    """A reply that comes word by word."""
+    events = [chunk(role="assistant")]
+    for word in words:
+        events += [chunk(word), pause]
+    return Step(stream=[*events, chunk(finish="stop"), "[DONE]"])
+
+
+@pytest.mark.parametrize("how", ["served", "bare"])
+def test_a_fresh_servers_first_request_may_be_a_deep_link(how, request, visitor):
+    server = request.getfixturevalue(how)
+    tab = visitor.open(chat(server, "demo"))
+    expect(tab.get_by_role("button", name="Next message")).to_be_visible()
+    expect(tab.get_by_role("heading", name="Chat")).to_be_visible()
+    expect(tab.get_by_text("32 to the next flush.")).to_be_visible()
+    idle(tab)
+    healthy(tab)
+
+
+def test_the_first_minute(served, visitor):
+    tab = visitor.open(served.url)
+    expect(tab.get_by_text("32 to the next flush.")).to_be_visible()
+    tab.get_by_role("button", name="Next message").click()
+    expect(tab.get_by_text("Flushed 4 messages, 171 tokens: queue 732 was above 720")).to_be_visible()
+    expect(tab.get_by_text(re.compile("Cut 83 tokens from Earlier turns"))).to_be_visible()
+    expect(tab.get_by_text("24 of 36")).to_be_visible()
+    expect(tab.get_by_role("img", name=re.compile("Sent 1,128 of 1,200 tokens: Queue 561"))).to_be_visible()
+    idle(tab)
+    healthy(tab)
+    assert len(said(served, "demo")) == 24
+
+
+def test_two_clicks_on_next_message_play_one_turn(served, visitor):
+    memory = recorded_session(behind(served), MESSAGES, title="Twice")
+    tab = visitor.open(chat(served, memory.session_id))
+    button = tab.get_by_role("button", name="Next message")
+    expect(button).to_be_enabled()
+    idle(tab)
+    button.dblclick(delay=5)
+    expect(tab.get_by_text("2 of 36")).to_be_visible()
+    idle(tab)
+    healthy(tab)
+    assert len(said(served, memory.session_id)) == 2
+
+
+def test_a_recording_plays_on_until_it_is_paused(served, visitor):
+    memory = recorded_session(behind(served), MESSAGES, title="Play")
+    tab = visitor.open(chat(served, memory.session_id))
+    expect(tab.get_by_role("button", name="Play")).to_be_enabled()
+    idle(tab)
+    tab.get_by_role("button", name="Play").click()
+    expect(tab.get_by_text("Turn 1 ·").first).to_be_visible()
+    tab.get_by_role("button", name="Pause").click()
+    expect(tab.get_by_role("button", name="Play")).to_be_enabled()
+    idle(tab)
+    healthy(tab)
+    played = said(served, memory.session_id)
+    assert 2 <= len(played) < 36
+    assert [content for _, content in played] == [message.content for message in MESSAGES[: len(played)]]
+    expect(tab.get_by_text(f"{len(played)} of 36")).to_be_visible()
+
+
+def test_a_reply_is_seen_as_it_comes_and_stored_once(talking, model, visitor):
+    memory = new_memory(behind(talking), title="Stream")
+    tab = visitor.open(chat(talking, memory.session_id))
+    expect(tab.get_by_text("Nothing said yet.")).to_be_visible()
+    model.script.append(slow_reply("First ", "second ", "third."))
+    write(tab, "Count to three")
+    expect(tab.get_by_text(re.compile("^First( second)? ?$"))).to_be_visible()
+    expect(tab.get_by_text("First second third.")).to_be_visible()
+    expect(tab.get_by_text("Turn 1 ·").first).to_be_visible()
+    idle(tab)
+    healthy(tab)
+    assert said(talking, memory.session_id) == [("user", "Count to three"), ("assistant", "First second third.")]
+
+
+@pytest.mark.parametrize("leaving", ["close", "reload", "second tab"])
+def test_a_turn_that_nobody_waits_for_is_stored_once_and_can_be_followed(talking, model, visitor, leaving):
+    memory = new_memory(behind(talking), title=leaving)
+    address = chat(talking, memory.session_id)
+    tab = visitor.open(address)
+    expect(tab.get_by_text("Nothing said yet.")).to_be_visible()
+    model.script.append(slow_reply("One ", "two ", "three ", "four ", "five."))
+    write(tab, "Count to five")
+    expect(tab.get_by_text(re.compile("^One"))).to_be_visible()
+    if leaving == "reload":
+        tab.reload()
+        other = tab
+    else:
+        if leaving == "close":
+            tab.close()
+        other = visitor.open(address)
+    expect(other.get_by_text("One two three four five.")).to_be_visible()
+    expect(other.get_by_text("Turn 1 ·").first).to_be_visible()
+    idle(other)
+    healthy(other)
+    assert said(talking, memory.session_id) == [("user", "Count to five"), ("assistant", "One two three four five.")]
+
+
+def test_stop_keeps_what_was_said(talking, model, visitor):
+    memory = new_memory(behind(talking), title="Stop")
+    tab = visitor.open(chat(talking, memory.session_id))
+    expect(tab.get_by_text("Nothing said yet.")).to_be_visible()
+    model.script.append(slow_reply(*(f"w{number} " for number in range(60)), pause=0.2))
+    write(tab, "Talk on")
+    expect(tab.get_by_text(re.compile("^w0"))).to_be_visible()
+    tab.locator('[data-testid="stMain"]').get_by_role("button", name="Stop").click()
+    expect(tab.get_by_text("Turn 1 ·").first).to_be_visible()
+    expect(tab.get_by_placeholder("Write a message")).to_be_enabled()
+    healthy(tab)
+    (_, asked), (role, reply) = said(talking, memory.session_id)
+    assert (asked, role) == ("Talk on", "assistant")
+    assert reply.startswith("w0 ")
+    assert "w59" not in reply
+
+
+def test_a_reply_cut_off_by_a_crash_is_said_to_be_and_can_be_tried_again(talking, model, visitor):
+    memory = new_memory(behind(talking), title="Crash")
+    tab = visitor.open(chat(talking, memory.session_id))
+    expect(tab.get_by_text("Nothing said yet.")).to_be_visible()
+    model.script.append(slow_reply(*(f"w{number} " for number in range(30)), pause=0.2))
+    write(tab, "Do not crash")
+    expect(tab.get_by_text(re.compile("^w0"))).to_be_visible()
+    tab.close()
+    talking.kill()
+    assert said(talking, memory.session_id) == [("user", "Do not crash")]
+    visitor.faults.clear()  # the socket that broke
+    talking.start()
+    tab = visitor.open(chat(talking, memory.session_id))
+    expect(tab.get_by_text("The reply was interrupted. Your message is stored.")).to_be_visible()
+    eventually(lambda: not model.script)
+    model.script.append(streamed("Here ", "I am."))
+    tab.get_by_role("button", name="Try again").click()
+    expect(tab.get_by_text("Here I am.")).to_be_visible()
+    expect(tab.get_by_text("Turn 1 ·").first).to_be_visible()
+    idle(tab)
+    healthy(tab)
+    assert said(talking, memory.session_id) == [("user", "Do not crash"), ("assistant", "Here I am.")]
+
+
+def test_no_message_loads_anything_from_outside(bare, visitor, tmp_path):
+    """Without the security headers: `visitor` fails for any request that leaves this machine."""
+    memory = new_memory(behind(bare), title=NASTY[:79])
+    memory.add_block(StaticMemoryBlock(name=NASTY_NAME, static_content=NASTY))
+    for role in ("user", "assistant", "tool", "system"):
+        memory.put(ChatMessage(role=role, content=NASTY))
+    memory.build_context()
+    tab = visitor.open(chat(bare, memory.session_id))
+    expect(tab.get_by_text(NASTY).first).to_be_visible()
+    assert tab.get_by_text(NASTY).count() == 4
+    write(tab, NASTY)
+    expect(tab.get_by_text("Turn 2 ·").first).to_be_visible()
+    tab.get_by_role("button", name="Blocks").click()
+    expect(tab.get_by_role("menuitem", name="Edit ![x]")).to_be_visible()  # no image, no icon
+    tab.keyboard.press("Escape")
+    path = tmp_path / "poisoned.jsonl"
+    lines = [json.dumps({"role": role, "content": NASTY}) for role in ("user", "assistant")]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    tab.get_by_role("button", name="More").last.click()
+    tab.get_by_text("Import a conversation").click()
+    tab.locator('input[type="file"]').set_input_files(path)
+    expect(tab.get_by_text(re.compile("2 messages, 1 turn"))).to_be_visible()
+    tab.get_by_role("button", name="Import", exact=True).click()
+    tab.get_by_role("button", name="Next message").click()
+    expect(tab.get_by_text("Turn 1 ·").first).to_be_visible()
+    idle(tab)
+    healthy(tab)
+    assert tab.locator("[data-testid=stMain] img, iframe").count() == 0
+    assert not [url for url in visitor.requests if "evil" in url]
+
+
+@pytest.fixture(scope="module")
+def long_names(served):
+    """A session in which everything is as long as it can be, and over its limit."""
+    memory = new_memory(
+        behind(served), title="A conversation with a very long name that goes on and on and on", token_limit=300
+    )
+    for number in range(3):
+        memory.add_block(
+            StaticMemoryBlock(name=f"A block {number} with a very long name", static_content="word " * 150)
+        )
+    for number in range(60):
+        memory.put(ChatMessage(role="user" if number % 2 == 0 else "assistant", content=f"{number} " + "long" * 30))
+    memory.build_context()
+    return memory.session_id
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_no_width_scrolls_sideways(served, long_names, visitor_with, theme):
+    visitor = visitor_with(color_scheme=theme)
+    for session_id in ("demo", long_names):
+        tab = visitor.open(chat(served, session_id))
+        expect(tab.get_by_text("Token budget").first).to_be_visible()
+        idle(tab)
+        for width in (390, 1081, 1280, 1440):
+            tab.set_viewport_size({"width": width, "height": 800})
+            tab.wait_for_timeout(300)
+            main = tab.locator('[data-testid="stMain"]').first
+            assert tab.evaluate("document.documentElement.scrollWidth") <= width
+            assert main.evaluate("e => e.scrollWidth - e.clientWidth") <= 0, (session_id, width)
+        healthy(tab)
+        tab.close()
