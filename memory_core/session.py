@@ -225,7 +225,7 @@ class Session:
         """
         state = read_session(connection, self.id)
         if state is None or state.deleted_at is not None:
-            raise NotFoundError(f'Session "{self.id}" does not exist any more.')
+            raise NotFoundError("This session does not exist any more.")
         if self._imagined:
             return state
         learned = any(attached.record.type not in BUILT_IN for attached in self.blocks)

@@ -159,7 +159,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         degraded = None
         if self.vector_weight > 0:
             try:
-                vector = self._by_meaning(reading, index, embedder, question, also=best)
+                vector, degraded = self._by_meaning(reading, index, embedder, question, also=best)
             except (EmbedderError, VectorIndexError) as error:
                 degraded = f"Keyword search only. {error}"
         found = dict.fromkeys([*vector, *best])
@@ -168,24 +168,28 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
 
     def _by_meaning(
         self, reading: Reading, index: VectorIndex, embedder: Embedder, question: str, *, also: Sequence[int]
-    ) -> dict[int, float]:
-        """Cosine by number: of the nearest stored turns, and of those that keyword search likes best."""
+    ) -> tuple[dict[int, float], str | None]:
+        """Cosine by number: of the nearest stored turns, and of those that keyword search likes best.
+
+        And in words, if the index did not answer and the database's own vectors were searched instead.
+        """
         source = DatabaseVectors(
             reading.database, collection_name(reading.database, reading.session_id, self.name, embedder.id)
         )
         query = self._query_vector(reading, embedder, question)
         limit = self._candidates
+        degraded = None
         try:
             hits = index.search(source, query, limit=limit)
-        except VectorIndexError:
-            # The vectors themselves are in the database: slower, the same answers.
+        except VectorIndexError as error:
+            degraded = f"Searched the database copy instead (slower). {error}"
             hits = reading.services.exact.search(source, query, limit=limit)
         scores = {hit.number: hit.score for hit in hits}
         missing = set(also) - set(scores)
         if missing:
             stored = source.some(sorted(missing))
             scores.update((vector.number, float(vector.vector @ query)) for vector in stored)
-        return scores
+        return scores, degraded
 
     @property
     def _candidates(self) -> int:

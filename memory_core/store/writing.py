@@ -160,7 +160,7 @@ def writing(
             create_session(database, connection, create)
         session = locked(connection, session_id, sqlite=database.is_sqlite)
         if session is None or session.deleted_at is not None:
-            raise NotFoundError(f'Session "{session_id}" does not exist any more. Nothing was stored.')
+            raise NotFoundError("This session does not exist any more. Nothing was stored.")
         transaction = Writing(database, connection, session, clock())
         yield transaction
         transaction.save()
