@@ -219,6 +219,11 @@ class Memory:
         """Tokens of a text as this session counts them."""
         return self._session.counter.text(text)
 
+    @property
+    def counter_id(self) -> str:
+        """What tokens are counted with: a tiktoken encoding, or a tokenizer function's name."""
+        return self._session.counter.id
+
     def refresh(self) -> None:
         """Take over configuration and blocks that another process changed."""
         self._session.open()

@@ -176,6 +176,7 @@ def _delete(session_id: str) -> None:
 
 def _status_line() -> None:
     """What answers and learns here; what fails comes first."""
+    chosen: model.Chosen | None = None
     try:
         chosen = model.chosen_model()
         title, icon, source = chosen.model.name, "cloud_off" if chosen.offline else "cloud", chosen.source
@@ -197,6 +198,27 @@ def _status_line() -> None:
             ":small[:gray[Any OpenAI-compatible endpoint. The key is never stored, logged or exported. "
             "Without one, rules answer and learn: they are no language model.]]"
         )
+        _in_use(chosen)
+
+
+def _in_use(chosen: model.Chosen | None) -> None:
+    """Which parts this session works with, one a line."""
+    session_id = state.selected_session()
+    if session_id is None or chosen is None:
+        return
+    services = model.services_for(chosen)
+    try:
+        parts = {
+            "Facts learned by": services.extractor.name,
+            "Embeddings": services.embedder.id,
+            "Vectors": services.index.name,
+            "Database": engine().database.url,
+            "Tokens counted with": engine().open(session_id, services).counter_id,
+        }
+    except MemoryInspectorError:  # the page says what is wrong
+        return
+    lines = "  \n".join(f"{label}: {plain(value)}" for label, value in parts.items())
+    st.markdown(f":small[:gray[{lines}]]")
 
 
 def _failed_deliveries() -> list[Delivery]:
