@@ -751,7 +751,7 @@ def test_a_session_opened_without_its_custom_blocks_shows_what_they_last_held(ur
     assert [(a.name, a.block is None) for a in opened.blocks] == [("echo", True), ("core", False)]
     assert opened.get("what?") == sent
     assert opened.get("what?") == sent
-    with pytest.raises(NotFoundError, match="nowhere"):
+    with pytest.raises(NotFoundError, match="does not exist any more"):
         Memory.open("nowhere", Database.open(uri), services=memory.services)
 
 
@@ -809,7 +809,7 @@ def test_a_blocks_settings_are_changed_and_checked():
     ):
         with pytest.raises(ConfigError, match=problem):
             memory.configure_block("core", **settings)
-    with pytest.raises(NotFoundError, match="nowhere"):
+    with pytest.raises(NotFoundError, match="does not exist any more"):
         memory.configure_block("nowhere", priority=1)
     assert everything(memory) == before
 
