@@ -809,7 +809,7 @@ def test_a_blocks_settings_are_changed_and_checked():
     ):
         with pytest.raises(ConfigError, match=problem):
             memory.configure_block("core", **settings)
-    with pytest.raises(NotFoundError, match="does not exist any more"):
+    with pytest.raises(NotFoundError, match="nowhere"):
         memory.configure_block("nowhere", priority=1)
     assert everything(memory) == before
 
