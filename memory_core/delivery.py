@@ -76,6 +76,10 @@ class _LeaseLost(MemoryInspectorError):
     """Another process took over meanwhile: what was learned here is thrown away."""
 
 
+class _Gone(MemoryInspectorError):
+    """The deliveries were skipped or removed meanwhile: what was learned from them is thrown away."""
+
+
 def serve(session: Session, *, timeout: float | None, force: bool = False) -> dict[str, Served]:
     """Serve every block that something is due to, at most `timeout` seconds (None: as long as it takes).
 
@@ -138,14 +142,13 @@ def _serve_block(session: Session, attached: Attached, force: bool) -> Served:
             time.sleep(TURN_SECONDS)  # another session of the user has it, and knows nothing of this one
         while _due(waiting, session.clock(), force):
             calls = _one_call(waiting, session.config.delivery_attempts)
-            problem = _attempt(session, attached, calls, key, owner)
+            acknowledged, problem = _attempt(session, attached, calls, key, owner)
+            done += acknowledged
             if problem is not None:
                 return _failed(session, attached, calls, key, owner, problem, done)
-            done += len(calls)
             waiting = _released(session, name, key, owner, force)
         return Served(name, "waiting", done, waiting[0].error) if waiting else Served(name, "done", done)
     except _LeaseLost:
-        _give_back(session, key, owner)  # it may be ours still, and the deliveries gone
         return Served(name, "waiting", done)
     except (StoreError, NotFoundError) as error:  # the database, or the whole session, is gone
         _give_back(session, key, owner)
@@ -177,19 +180,23 @@ def _released(session: Session, block: str, key: str, owner: str, force: bool) -
         return waiting
 
 
-def _attempt(session: Session, attached: Attached, due: list[Delivery], key: str, owner: str) -> Exception | None:
-    """One attempt at some deliveries; what went wrong, if something did."""
+def _attempt(
+    session: Session, attached: Attached, due: list[Delivery], key: str, owner: str
+) -> tuple[int, Exception | None]:
+    """One attempt at some deliveries: how many were acknowledged, and what went wrong, if something did."""
     for _ in range(MOST_CONFLICTS):
         try:
             _deliver(session, attached, due, key, owner)
-            return None
+            return len(due), None
+        except _Gone:  # who put something meanwhile counts on this lease's holder: on with the rest
+            return 0, None
         except ConflictError as error:
             conflict = error
         except (_LeaseLost, StoreError, NotFoundError):
             raise
         except Exception as error:  # a block may raise anything; it is recorded, never passed on to `put`
-            return error
-    return conflict
+            return 0, error
+    return 0, conflict
 
 
 def _deliver(session: Session, attached: Attached, due: Sequence[Delivery], key: str, owner: str) -> None:
@@ -222,14 +229,14 @@ def _deliver(session: Session, attached: Attached, due: Sequence[Delivery], key:
             if not holds(w.connection, key, owner):
                 raise _LeaseLost
             if set_state(w, batch.deliveries, "done", attempts=attempt) != len(due):
-                raise _LeaseLost  # skipped or removed meanwhile
+                raise _Gone
             if not still_there(w.connection, session.id, [message.seq for message in messages]):
                 raise ConflictError("Messages were removed while a block learned from them. It is given the rest.")
             w.record(*calls)
             learned.save(w)
             seconds = round(time.monotonic() - started, 3)
             w.record(DeliveryDone(deliveries=batch.deliveries, block=attached.name, attempt=attempt, seconds=seconds))
-    except (_LeaseLost, ConflictError):
+    except (_LeaseLost, _Gone, ConflictError):
         if calls:  # what was learned is thrown away, what it cost is not
             with session.writing() as w:
                 w.record(*calls)

@@ -12,6 +12,7 @@ from engine_fakes import (
     blocks,
     fact_numbers,
     note,
+    number_of,
     on_file,
     open_memory,
     user,
@@ -680,3 +681,21 @@ def test_what_waits_for_a_block_that_is_removed_waits_no_longer():
     assert memory.status().in_transit_messages == 0
     assert memory.put(note(5)).waiting == ()
     assert told(memory, DeliverySkipped) == [DeliverySkipped(deliveries=(1,), block="picky")]
+
+
+def test_what_came_while_removed_messages_were_learned_from_is_served_by_the_same_worker(tmp_path):
+    extractor = HeldExtractor()
+    memory = open_memory(database_uri=on_file(tmp_path), memory_blocks=[facts_block(extractor)])
+    put_notes(memory, range(5), wait=False)
+    assert extractor.begun.wait(20)
+    memory.reset("archived")  # what is being learned from is gone, and its delivery with it
+    for number in range(5, 9):
+        memory.put(note(number), wait=False)
+    assert memory.deliver(timeout=5)["facts"].outcome == "waiting"  # the worker in the middle has the lease
+    extractor.let_go.set()
+    for _ in range(200):
+        if not memory.deliveries(states=("pending",)):
+            break
+        time.sleep(0.05)
+    assert [delivery.state for delivery in memory.deliveries()] == ["done"] * len(memory.deliveries())
+    assert fact_numbers(memory) == sorted(number_of(m.content) for m in memory.get_all("archived"))

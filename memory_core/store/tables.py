@@ -12,6 +12,10 @@ SCHEMA_VERSION = 1
 _BigKey = BigInteger().with_variant(Integer, "sqlite")  # SQLite counts only INTEGER keys up by itself
 
 
+_NEVER_REUSED = {"sqlite_autoincrement": True}
+"""Without this SQLite gives the id of a deleted newest row away again: another thing would be taken for it."""
+
+
 class SchemaRow(SQLModel, table=True):
     __tablename__ = "mi_schema"
     version: int = Field(primary_key=True)
@@ -100,6 +104,7 @@ class DeliveryRow(SQLModel, table=True):
     """A span of messages due to one block."""
 
     __tablename__ = "mi_delivery"
+    __table_args__ = _NEVER_REUSED
     id: int | None = Field(default=None, sa_column=Column(_BigKey, primary_key=True, autoincrement=True))
     session_id: str
     block: str
@@ -161,6 +166,7 @@ class BlockRevisionRow(SQLModel, table=True):
 
 class FactRow(SQLModel, table=True):
     __tablename__ = "mi_fact"
+    __table_args__ = _NEVER_REUSED
     id: int | None = Field(default=None, sa_column=Column(_BigKey, primary_key=True, autoincrement=True))
     scope: str
     block: str
@@ -210,6 +216,7 @@ class VectorRow(SQLModel, table=True):
     """One stored turn: its messages, and the vector of their words."""
 
     __tablename__ = "mi_vector"
+    __table_args__ = _NEVER_REUSED
     id: int | None = Field(default=None, sa_column=Column(_BigKey, primary_key=True, autoincrement=True))
     collection: str
     session_id: str
