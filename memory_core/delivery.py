@@ -137,9 +137,10 @@ def _serve_block(session: Session, attached: Attached, force: bool) -> Served:
     done = 0
     try:
         while (waiting := _claimed(session, name, key, owner, force)) is None:
-            if scope == session_scope(session.id):
+            if scope == session_scope(session.id) and not force:
                 return Served(name, "waiting", done)  # who has it serves what is due here too
-            time.sleep(TURN_SECONDS)  # another session of the user has it, and knows nothing of this one
+            # Who has it leaves alone what has its next attempt later, or is another session of the user.
+            time.sleep(TURN_SECONDS)
         while _due(waiting, session.clock(), force):
             calls = _one_call(waiting, session.config.delivery_attempts)
             acknowledged, problem = _attempt(session, attached, calls, key, owner)

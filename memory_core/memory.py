@@ -448,7 +448,10 @@ class Memory:
     # -- deliveries -------------------------------------------------------------------------------
 
     def deliver(self, *, timeout: float | None = None, force: bool = True) -> dict[str, Served]:
-        """Attempt what waits, now; `force=False` leaves alone what has its next attempt later."""
+        """Attempt what waits, now, after whoever is serving a block at the moment.
+
+        `force=False` leaves alone what has its next attempt later, and what somebody else is serving.
+        """
         return delivery.serve(self._session, timeout=timeout, force=force)
 
     def deliveries(self, *, states: Sequence[str] | None = None, last: int | None = None) -> list[Delivery]:
