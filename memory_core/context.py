@@ -11,9 +11,8 @@ from functools import cache
 from typing import Any
 
 from memory_core.blocks.base import BaseMemoryBlock, Content, Item, Reading, stored_item
-from memory_core.errors import ContextOverflowError, MemoryInspectorError
+from memory_core.errors import ContextOverflowError, sentence
 from memory_core.events import BlockFailed, ContextBuilt, Event, compact, ranges
-from memory_core.events import spread as spread
 from memory_core.messages import ChatMessage, MessageRole, TextPart, independent, message_text
 from memory_core.planning.context import ContextPlan, Part, Piece, Truncator, plan_context
 from memory_core.planning.rendering import (
@@ -178,7 +177,7 @@ class _Layout:
             try:
                 shorter = block.shorten(content, over, self.reading, state)
             except Exception as error:  # a custom block may raise anything; it is recorded and shown
-                self.failures[block.name] = _sentence(error)
+                self.failures[block.name] = sentence(error)
                 return None
             self.items.update((item.ref, item) for item in shorter.items)
             self.keep += shorter.keep
@@ -257,13 +256,7 @@ def _read(attached: Attached, reading: Reading) -> Content | str:
             return _last_recorded(attached, reading)
         return attached.block.read(reading, attached.state)
     except Exception as error:  # a custom block may raise anything; it is recorded and shown
-        return _sentence(error)
-
-
-def _sentence(error: Exception) -> str:
-    if isinstance(error, MemoryInspectorError):
-        return str(error)
-    return f"{type(error).__name__}: {error}"[:500]
+        return sentence(error)
 
 
 def _last_recorded(attached: Attached, reading: Reading) -> Content:

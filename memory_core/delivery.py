@@ -17,7 +17,7 @@ from itertools import takewhile
 from typing import Literal
 
 from memory_core.blocks.base import Batch, Learned, Nothing
-from memory_core.errors import ConflictError, MemoryInspectorError, NotFoundError, StoreError
+from memory_core.errors import ConflictError, MemoryInspectorError, NotFoundError, StoreError, sentence
 from memory_core.events import (
     DeliveryDone,
     DeliveryFailed,
@@ -53,7 +53,7 @@ CALL_TOKENS = 8_000
 LONGEST_BACKOFF_SECONDS = 300.0
 
 TURN_SECONDS = 0.05
-"""How often a session asks whether another one of the same user has finished with a shared block."""
+"""How often who waits for a block asks whether who serves it has finished."""
 
 MOST_CONFLICTS = 3
 """Times in a row that facts may change under an extraction before it counts as failed."""
@@ -256,7 +256,7 @@ def _failed(
 ) -> Served:
     attempts = due[0].attempts + 1
     ids = tuple(delivery.id for delivery in due)
-    sentence = _sentence(error)
+    problem = sentence(error)
     parked = attempts >= session.config.delivery_attempts
     pause = backoff_seconds(attempts)
     events: list[Event] = [
@@ -264,20 +264,20 @@ def _failed(
             deliveries=ids,
             block=attached.name,
             attempt=attempts,
-            error=sentence,
+            error=problem,
             retry_in_seconds=0.0 if parked else pause,
         )
     ]
     if parked:
-        events.append(DeliveryParked(deliveries=ids, block=attached.name, attempts=attempts, error=sentence))
+        events.append(DeliveryParked(deliveries=ids, block=attached.name, attempts=attempts, error=problem))
     with session.writing() as w:
         if not holds(w.connection, key, owner):
             raise _LeaseLost
         state = "parked" if parked else "pending"
-        set_state(w, ids, state, attempts=attempts, error=sentence, next_attempt_at=w.now + pause)
+        set_state(w, ids, state, attempts=attempts, error=problem, next_attempt_at=w.now + pause)
         w.record(*events)
         release(w.connection, key, owner)
-    return Served(attached.name, "parked" if parked else "failed", done, sentence)
+    return Served(attached.name, "parked" if parked else "failed", done, problem)
 
 
 def _one_call(due: Sequence[Delivery], attempts: int) -> list[Delivery]:
@@ -314,12 +314,6 @@ def _calls(calls: Sequence[ModelCall], block: str) -> list[Event]:
         ModelCalled(c.purpose, c.model, c.input_tokens, c.output_tokens, round(c.seconds, 3), c.cost, block)
         for c in calls
     ]
-
-
-def _sentence(error: Exception) -> str:
-    if isinstance(error, MemoryInspectorError):
-        return str(error)
-    return f"{type(error).__name__}: {error}"[:500]
 
 
 def _give_back(session: Session, key: str, owner: str) -> None:

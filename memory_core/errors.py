@@ -26,6 +26,11 @@ class MemoryInspectorError(Exception):
     """Base of every error raised on purpose by `memory_core`."""
 
 
+def sentence(error: Exception) -> str:
+    """What to tell of an error: our own words, or the kind and text of somebody else's, at most 500 characters."""
+    return str(error) if isinstance(error, MemoryInspectorError) else f"{type(error).__name__}: {error}"[:500]
+
+
 class ConfigError(MemoryInspectorError, ValueError):
     """A setting is impossible. The message shows the setting and its value."""
 

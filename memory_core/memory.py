@@ -47,7 +47,7 @@ from memory_core.store.deliveries import (
     read_deliveries,
 )
 from memory_core.store.erasing import message_seqs, remove_messages, reset_messages
-from memory_core.store.facts import Fact, read_facts
+from memory_core.store.facts import Fact, FactRevision, read_facts, read_history
 from memory_core.store.log import last_position, read_events
 from memory_core.store.messages import (
     StoredMessage,
@@ -549,6 +549,11 @@ class Memory:
         scope = delivery.scope_key(self._session, attached)
         with self.database.read() as connection:
             return read_facts(connection, scope, block, states=states)
+
+    def fact_history(self, fact: Fact) -> list[FactRevision]:
+        """Every state a fact ever had, oldest first, with who changed it and why."""
+        with self.database.read() as connection:
+            return read_history(connection, fact.scope, fact.id)
 
     def stored_turns(self, block: str, *, numbers: Collection[int] | None = None) -> list[StoredTurn]:
         """What a vector block holds, oldest first, or some of it by number."""

@@ -33,6 +33,7 @@ from memory_core import (
     sessions,
 )
 from memory_core.messages import content_hash
+from memory_core.store.facts import pin_fact
 from memory_core.store.writing import contents, session_scope
 
 
@@ -1240,3 +1241,14 @@ def test_unknown_statuses_are_refused():
     memory = make()
     with pytest.raises(ValueError, match="lost"):
         memory.get_all("lost")
+
+
+def test_a_facts_history_tells_every_state_and_who_changed_it():
+    memory = Memory.from_defaults(memory_blocks=[FactExtractionMemoryBlock(name="facts", facts=["likes tea"])])
+    (fact,) = memory.facts("facts")
+    with memory._session.writing() as w:
+        pin_fact(w, fact, True)
+    assert [(r.version, r.text, r.pinned, r.actor) for r in memory.fact_history(fact)] == [
+        (1, "likes tea", False, "curator"),
+        (2, "likes tea", True, "curator"),
+    ]

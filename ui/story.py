@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from memory_core.context import spread
 from memory_core.events import (
     BlockFailed,
     CondensingRefused,
@@ -26,6 +25,7 @@ from memory_core.events import (
     Retrieved,
     VectorsStored,
     expand,
+    spread,
 )
 from ui.text import count, short, tokens
 

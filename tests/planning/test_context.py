@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_core.context import compact, spread
+from memory_core.events import compact, spread
 from memory_core.messages import MessageRole
 from memory_core.planning.context import Cut, Part, Piece, cut_first, plan_context, turns_of
 from memory_core.planning.flush import SizedMessage
