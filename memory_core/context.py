@@ -102,7 +102,7 @@ def build_context(
     with session.database.read() as connection:
         rows = session.queue(connection)
     config, counter = session.config, session.counter
-    reading = _reading(session, rows, input, dict(arguments or {}))
+    reading = reading_for(session, rows, input, dict(arguments or {}))
     read, failures = _read_blocks(session, reading)
 
     layout = _Layout(session, read, reading)
@@ -196,7 +196,7 @@ def item_tokens(item: Item, counter: TokenCounter, accounting: Accounting) -> in
     return other + (counter.text(item.words) if item.tokens is None else item.tokens)
 
 
-def _reading(
+def reading_for(
     session: Session,
     rows: Sequence[QueueRow],
     input: str | ChatMessage | Sequence[ChatMessage] | None,

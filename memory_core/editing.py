@@ -1,22 +1,24 @@
 """Changes that a person, or an agent's tool, makes to a session: its settings, its blocks, its fixed texts.
 
-Each is one transaction with its event; what is impossible changes nothing.
+Each is one transaction with its event; what is impossible changes nothing. Whoever edits what was
+read a while ago says what was read (`opened`, `revision`): if it is no longer so, nothing is saved.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from memory_core.blocks import BUILT_IN
 from memory_core.blocks.base import BaseMemoryBlock
 from memory_core.blocks.facts import FactExtractionMemoryBlock
-from memory_core.errors import ConfigError, ConflictError
-from memory_core.events import Actor, BlockEdited, BlockRemoved, ConfigurationChanged, SessionRenamed
+from memory_core.errors import ConfigError, ConflictError, NotFoundError
+from memory_core.events import Actor, BlockEdited, BlockRemoved, BlocksOrdered, ConfigurationChanged, SessionRenamed
 from memory_core.session import Attached, Session
+from memory_core.store.blocks import read_revision, update_block, write_text
 from memory_core.store.blocks import remove_block as delete_block
-from memory_core.store.blocks import update_block, write_text
 from memory_core.store.deliveries import forget_deliveries
 from memory_core.store.vectors import remove_nodes
+from memory_core.store.writing import Writing
 
 
 def configure(session: Session, changes: Mapping[str, Any], actor: Actor) -> None:
@@ -68,45 +70,125 @@ def remove_block(session: Session, name: str, actor: Actor) -> None:
         session.load(w.connection, w.session)
 
 
-def configure_block(session: Session, name: str, settings: Mapping[str, Any], actor: Actor) -> None:
-    """See `Memory.configure_block`."""
+def order_blocks(session: Session, names: Sequence[str], opened: Sequence[str] | None, actor: Actor) -> None:
+    """See `Memory.order_blocks`."""
     with session.writing() as w:
         session.refresh(w)
-        attached = session.block(name)
-        before = attached.record.settings
-        unknown = set(settings) - set(before)
-        if unknown:
-            raise ConfigError(f'the block "{name}" has no setting called {sorted(unknown)[0]!r}')
-        after = {**before, **settings}
-        _check_settings(attached, after)
-        if after.get("scope") == "user" and not session.user_id:
-            raise ConfigError(f'the block "{name}" would belong to the user: give the memory a user_id')
-        changed = {key: value for key, value in after.items() if before[key] != value}
-        if changed:
-            update_block(w, name, settings=after)
-            w.session.revision += 1
-            edited = BlockEdited(
-                block=name, revision=attached.record.revision, before=None, after=None, settings=changed
-            )
-            w.record(edited, actor=actor)
-            session.load(w.connection, w.session)
+        current = [attached.name for attached in session.blocks]
+        if opened is not None and list(opened) != current:
+            raise ConflictError("The blocks were changed elsewhere since you opened this. Nothing was saved.")
+        if _order(session, w, names, actor):
+            _take_over(session, w)
+
+
+def configure_blocks(
+    session: Session,
+    changes: Mapping[str, Mapping[str, Any]],
+    order: Sequence[str] | None,
+    opened: Mapping[str, Mapping[str, Any]],
+    actor: Actor,
+) -> None:
+    """See `Memory.configure_blocks`."""
+    with session.writing() as w:
+        session.refresh(w)
+        _check_unchanged(session, opened)
+        changed = [_configure(session, w, name, settings, actor) for name, settings in changes.items()]
+        if order is not None:
+            changed.append(_order(session, w, order, actor))
+        if any(changed):
+            _take_over(session, w)
 
 
 def edit_block(session: Session, name: str, text: str, revision: int | None, actor: Actor) -> int:
     """See `Memory.edit_block`."""
     with session.writing() as w:
-        session.refresh(w)
-        attached = session.block(name)
-        if attached.kind != "static":
-            raise ConfigError(f'the text of "{name}" is learned, not written: only static blocks are edited')
-        if revision is not None and attached.record.revision != revision:
-            raise ConflictError(f'"{name}" was changed elsewhere since you opened it. Nothing was saved.')
-        saved = write_text(w, attached.record, text, actor=actor)
-        if saved != attached.record.revision:
-            w.session.revision += 1
-        w.flush_contents()
-        session.load(w.connection, w.session)
+        attached = _static(session, w, name, revision)
+        return _write(session, w, attached, text, actor)
+
+
+def restore_block(session: Session, name: str, earlier: int, revision: int | None, actor: Actor) -> int:
+    """See `Memory.restore_block`."""
+    with session.writing() as w:
+        attached = _static(session, w, name, revision)
+        text = read_revision(w.connection, session.id, name, earlier)
+        if text is None:
+            raise NotFoundError(f'"{name}" has no version {earlier}.')
+        return _write(session, w, attached, text, actor, restored=earlier)
+
+
+def settings_of(attached: Attached) -> dict[str, Any]:
+    """A block's settings as stored, with the defaults of those that came with a later version."""
+    defaults = attached.block.settings() if attached.block is not None else {}
+    return {**defaults, **attached.record.settings}
+
+
+def _static(session: Session, w: Writing, name: str, revision: int | None) -> Attached:
+    """The static block whose text is to be changed, if it still stands as it was opened."""
+    session.refresh(w)
+    attached = session.block(name)
+    if attached.kind != "static":
+        raise ConfigError(f'the text of "{name}" is learned, not written: only static blocks are edited')
+    if revision is not None and attached.record.revision != revision:
+        raise ConflictError(f'"{name}" was changed elsewhere since you opened it. Nothing was saved.')
+    return attached
+
+
+def _write(
+    session: Session, w: Writing, attached: Attached, text: str, actor: Actor, restored: int | None = None
+) -> int:
+    saved = write_text(w, attached.record, text, actor=actor, restored=restored)
+    if saved != attached.record.revision:
+        w.session.revision += 1
+    w.flush_contents()
+    session.load(w.connection, w.session)
     return saved
+
+
+def _take_over(session: Session, w: Writing) -> None:
+    """Other processes load the blocks again, and so does this one."""
+    w.session.revision += 1
+    session.load(w.connection, w.session)
+
+
+def _order(session: Session, w: Writing, names: Sequence[str], actor: Actor) -> bool:
+    """Store another order; is it another?"""
+    current = [attached.name for attached in session.blocks]
+    if sorted(names) != sorted(current):
+        raise ConfigError(f"name every block once to order them: {', '.join(current)}")
+    if list(names) == current:
+        return False
+    for position, name in enumerate(names):
+        update_block(w, name, position=position)
+    w.record(BlocksOrdered(names=tuple(names)), actor=actor)
+    return True
+
+
+def _check_unchanged(session: Session, opened: Mapping[str, Mapping[str, Any]]) -> None:
+    stored = {attached.name: settings_of(attached) for attached in session.blocks}
+    for name, settings in opened.items():
+        if name not in stored:
+            raise ConflictError(f'"{name}" was removed elsewhere since you opened it. Nothing was saved.')
+        if any(stored[name].get(key) != value for key, value in settings.items()):
+            raise ConflictError(f'"{name}" was changed elsewhere since you opened it. Nothing was saved.')
+
+
+def _configure(session: Session, w: Writing, name: str, settings: Mapping[str, Any], actor: Actor) -> bool:
+    """Store a block's other settings; are any other?"""
+    attached = session.block(name)
+    before = settings_of(attached)
+    unknown = set(settings) - set(before) | {"name"} & set(settings)
+    if unknown:
+        raise ConfigError(f'the block "{name}" has no setting called {sorted(unknown)[0]!r}')
+    after = {**before, **settings}
+    _check_settings(attached, after)
+    if after.get("scope") == "user" and not session.user_id:
+        raise ConfigError(f'the block "{name}" would belong to the user: give the memory a user_id')
+    changed = {key: value for key, value in after.items() if before[key] != value}
+    if changed:
+        update_block(w, name, settings=after)
+        edited = BlockEdited(block=name, revision=attached.record.revision, before=None, after=None, settings=changed)
+        w.record(edited, actor=actor)
+    return bool(changed)
 
 
 def _check_settings(attached: Attached, settings: dict[str, Any]) -> None:

@@ -166,6 +166,17 @@ class SessionImported(Event):
 
 
 @dataclass(frozen=True)
+class SessionBranched(Event):
+    """The session was made from another, as that stood at the end of a turn."""
+
+    source: str
+    """Id of the other session."""
+    turn: int
+    missing: int = 0
+    """Messages, facts and stored turns of then that were erased since."""
+
+
+@dataclass(frozen=True)
 class ConfigurationChanged(Event):
     before: dict[str, Any]
     after: dict[str, Any]
@@ -308,6 +319,38 @@ class FactAdded(Event):
     pinned: bool = False
     origin: str = "extracted"
     """`extracted`, `condensed` or `written` (by a person)."""
+    state: str = "active"
+    """`proposed` where a person's approval is waited for."""
+
+
+@dataclass(frozen=True)
+class FactHeldBack(Event):
+    """Something found that is like a fact a person rejected: it was not stored."""
+
+    block: str
+    content: str
+    near: int
+    """The rejected fact."""
+    similarity: float
+    sources: Ranges
+    category: str = "other"
+    slot: str | None = None
+
+
+@dataclass(frozen=True)
+class FactAccepted(Event):
+    """A person lets a proposed fact become active, or has looked at an active one and lets it stand."""
+
+    fact: int
+    block: str
+
+
+@dataclass(frozen=True)
+class FactProposed(Event):
+    """An active fact waits for approval again: its acceptance was undone."""
+
+    fact: int
+    block: str
 
 
 @dataclass(frozen=True)
@@ -369,6 +412,26 @@ class FactErased(Event):
 
     fact: int
     block: str
+    undone: bool = False
+    """It went because the change set that added it was undone."""
+
+
+@dataclass(frozen=True)
+class FactsCurated(Event):
+    """A change set: what a person did to facts at once. The single changes stand before it in the log."""
+
+    block: str
+    action: str
+    """See `memory_core.planning.curation.Action`."""
+    reason: str
+    facts: tuple[tuple[int, int, int], ...]
+    """Each fact with its version before and after; before is 0 for one that was added, after for one taken away."""
+    scope: str = "session"
+    """Whose facts they are: the session's or the user's."""
+    support: tuple[tuple[int, str, Ranges], ...] = ()
+    """Messages that a fact gained as sources, by session (empty: this one); taken away again where it undoes."""
+    undoes: tuple[int, int] | None = None
+    """The change set that this one undoes, by its first fact and the version it left it in."""
 
 
 @dataclass(frozen=True)
@@ -406,6 +469,14 @@ class VectorsStored(Event):
 
 
 @dataclass(frozen=True)
+class VectorsRemoved(Event):
+    """Stored turns were deleted; their messages stay where they are."""
+
+    block: str
+    numbers: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Retrieved(Event):
     block: str
     query: str
@@ -420,6 +491,8 @@ class Retrieved(Event):
     """How many candidates met each fate, the ones not listed included."""
     degraded: str | None = None
     """Why a search signal was missing, in words."""
+    weights: tuple[float, float] | None = None
+    """Of the vector and the keyword score, as they were used; None in events of older versions."""
 
 
 # -- contexts ------------------------------------------------------------------------------------
@@ -485,6 +558,13 @@ class BlockRemoved(Event):
 
 
 @dataclass(frozen=True)
+class BlocksOrdered(Event):
+    """The blocks stand in another order: of equal priority, the earlier is cut first."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class BlockEdited(Event):
     """A static block's text, or a block's settings."""
 
@@ -498,6 +578,8 @@ class BlockEdited(Event):
     """Hash of a text that lost against this one."""
     ignored_settings: dict[str, Any] = field(default_factory=dict)
     """Settings that lost: stored ones against `settings`, or a constructor's against what is stored."""
+    restored: int | None = None
+    """The earlier revision whose text this is again, where a person asked for it."""
 
 
 @dataclass(frozen=True)

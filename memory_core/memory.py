@@ -15,10 +15,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memory_core import delivery, editing, queueing, recording
+from memory_core import delivery, editing, queueing, recording, searching
+from memory_core.analysis.history import History
+from memory_core.analysis.prompt import Prompt
+from memory_core.analysis.usage import Tally, Usage, usage_of
 from memory_core.blocks.base import BaseMemoryBlock
+from memory_core.branching import branch_session
 from memory_core.config import MemoryConfig, Settings
 from memory_core.context import Context, build_context
+from memory_core.curation import Curation
 from memory_core.delivery import Served
 from memory_core.errors import MessageError, NotFoundError
 from memory_core.events import (
@@ -31,14 +36,18 @@ from memory_core.events import (
     expand,
     ranges,
 )
+from memory_core.log import Log
 from memory_core.messages import ChatMessage, MessageStatus, independent
+from memory_core.planning.facts import Fact
 from memory_core.planning.flush import FlushPlan
-from memory_core.planning.rendering import neutralise_message
+from memory_core.planning.rendering import InsertMethod, neutralise_message
+from memory_core.prompts import Prompts
 from memory_core.recording import Recording
+from memory_core.searching import Neighbour, Search, TurnMap
 from memory_core.services import Services
-from memory_core.session import Attached, Session
+from memory_core.session import Attached, ImaginedBlocks, Session
 from memory_core.status import Status, status_of
-from memory_core.store.blocks import TextRevision, read_revisions
+from memory_core.store.blocks import Holding, TextRevision, read_holding, read_revisions
 from memory_core.store.database import Database
 from memory_core.store.deliveries import (
     Delivery,
@@ -47,7 +56,7 @@ from memory_core.store.deliveries import (
     read_deliveries,
 )
 from memory_core.store.erasing import message_seqs, remove_messages, reset_messages
-from memory_core.store.facts import Fact, FactRevision, read_facts, read_history
+from memory_core.store.facts import FactRevision, read_facts, read_history
 from memory_core.store.log import last_position, read_events
 from memory_core.store.messages import (
     StoredMessage,
@@ -56,8 +65,9 @@ from memory_core.store.messages import (
     read_messages,
 )
 from memory_core.store.vectors import read_nodes
-from memory_core.store.writing import Clock, SessionState, read_session
+from memory_core.store.writing import Clock, SessionState, contents, read_session, session_scope, user_scope
 from memory_core.tokens import Tokenizer
+from memory_core.vectors.base import Vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,17 +376,24 @@ class Memory:
         changes: Mapping[str, Any] | None = None,
         *,
         blocks: Mapping[str, Mapping[str, Any]] | None = None,
+        texts: Mapping[str, str] | None = None,
+        facts: Mapping[str, Sequence[Fact]] | None = None,
+        without: Collection[str] = (),
+        added: Sequence[BaseMemoryBlock[Any]] = (),
         input: str | None = None,
     ) -> Context:
-        """The context as it would be under other settings, or with other settings of blocks. Changes nothing.
+        """The context as it would be under other settings, or with other blocks. Changes nothing.
+
+        `blocks` are changed settings by block, `texts` other words of static blocks, `facts` the active
+        facts of a block in place of those stored, `without` blocks left out, `added` blocks not there yet.
 
         Raises:
             ConfigError: a value is impossible.
         """
         self.refresh()
         config = self.config.changed(**(changes or {}))
-        imagined = self._session.imagined(config, {name: dict(values) for name, values in (blocks or {}).items()})
-        return build_context(imagined, input, record=False)
+        wanted = ImaginedBlocks(blocks or {}, texts or {}, facts or {}, without, added)
+        return build_context(self._session.imagined(config, wanted), input, record=False)
 
     def get_all(self, status: MessageStatus | str | None = None) -> list[ChatMessage]:
         """Every message of the session in order, or those in the queue or the archive only."""
@@ -427,10 +444,45 @@ class Memory:
                 newest_first=newest_first,
             )
 
+    def history(self) -> History:
+        """The whole log folded by turn, kept in this process: each call reads only what is new."""
+        key = f"history/{self.database.id}/{self.session_id}"
+        return self.services.remembered(key, Log).catch_up(self.database, self.session_id)
+
+    def words(self, hashes: Iterable[str]) -> dict[str, str]:
+        """Words by the hash that events know them by; those erased since are missing."""
+        scopes = [session_scope(self.session_id), *([user_scope(self.user_id)] if self.user_id else ())]
+        wanted = set(hashes)
+        with self.database.read() as connection:
+            return {key: text for scope in scopes for key, text in contents(connection, scope, wanted).items()}
+
+    def prompt(self, context: EventRecord) -> Prompt:
+        """A past prompt part by part, word for word; `context` is a recorded one, `history().turns[12].built`, say."""
+        return self._prompts().read(self._session, self.history(), context, self.words)
+
+    def same_start(self, before: EventRecord, after: EventRecord, *, insert_method: str | None = None) -> int:
+        """Billed tokens with which the prompts of two recorded contexts begin alike: what a prompt cache can reuse.
+
+        As they were sent, or as they would be with the memory section put in by `insert_method`.
+        """
+        method = None if insert_method is None else InsertMethod(insert_method)
+        return self._prompts().same_start(self._session, self.history(), before, after, self.words, method)
+
     def record(self, *events: Event, actor: Actor = "engine") -> None:
         """Add events of a caller's own to the log, an agent's model calls, say."""
         with self._session.writing() as w:
             w.record(*events, actor=actor)
+
+    def branch(self, turn: int, *, title: str | None = None) -> "Memory":
+        """Another session that stands as this one stood at the end of a turn; this one is not touched.
+
+        What was due then and not delivered is due there. What was erased since stays erased, and facts
+        of the user are shared, as they are now.
+
+        Raises:
+            NotFoundError: there is no such turn.
+        """
+        return Memory(branch_session(self._session, turn, title=title))
 
     # -- a recorded conversation, played into the session -----------------------------------------
 
@@ -513,14 +565,42 @@ class Memory:
         """
         editing.remove_block(self._session, name, actor)
 
-    def configure_block(self, name: str, *, actor: Actor = "curator", **settings: Any) -> None:
-        """Change a block's settings (priority, truncation, enabled, top-k, ...).
+    def configure_block(
+        self, name: str, *, opened: Mapping[str, Any] | None = None, actor: Actor = "curator", **settings: Any
+    ) -> None:
+        """Change a block's settings (priority, truncation, enabled, top-k, ...). See `configure_blocks`."""
+        editing.configure_blocks(self._session, {name: settings}, None, {name: opened} if opened else {}, actor)
+
+    def configure_blocks(
+        self,
+        changes: Mapping[str, Mapping[str, Any]],
+        *,
+        order: Sequence[str] | None = None,
+        opened: Mapping[str, Mapping[str, Any]] | None = None,
+        actor: Actor = "curator",
+    ) -> None:
+        """Change settings of several blocks, and their order (see `order_blocks`) with them: all or nothing.
+
+        `opened` are the settings that the change started from, by block: if any of them is another
+        meanwhile, nothing is saved.
 
         Raises:
             NotFoundError: there is no such block.
             ConfigError: a value is impossible; nothing was changed.
+            ConflictError: a block was changed or removed elsewhere meanwhile.
         """
-        editing.configure_block(self._session, name, settings, actor)
+        editing.configure_blocks(self._session, changes, order, opened or {}, actor)
+
+    def order_blocks(
+        self, names: Sequence[str], *, opened: Sequence[str] | None = None, actor: Actor = "curator"
+    ) -> None:
+        """Put the blocks into another order: that of the prompt, and of blocks with one priority, first cut first.
+
+        Raises:
+            ConfigError: not every block is named once.
+            ConflictError: they are no longer as `opened` has them.
+        """
+        editing.order_blocks(self._session, names, opened, actor)
 
     def edit_block(self, name: str, text: str, *, revision: int | None = None, actor: Actor = "curator") -> int:
         """Give a static block other words; the new revision.
@@ -533,6 +613,42 @@ class Memory:
             ConflictError: it was changed elsewhere meanwhile.
         """
         return editing.edit_block(self._session, name, text, revision, actor)
+
+    def restore_block(self, name: str, earlier: int, *, revision: int | None = None, actor: Actor = "curator") -> int:
+        """Give a static block the words of an earlier revision again; the new revision. See `edit_block`.
+
+        Raises:
+            NotFoundError: there is no such block, or it never had that revision.
+            ConflictError: it was changed elsewhere since `revision`.
+        """
+        return editing.restore_block(self._session, name, earlier, revision, actor)
+
+    def block_settings(self, name: str) -> dict[str, Any]:
+        """A block's settings as they apply.
+
+        Raises:
+            NotFoundError: there is no such block.
+        """
+        return editing.settings_of(self._session.block(name))
+
+    def holding(self, name: str) -> Holding:
+        """What a block has stored, counted.
+
+        Raises:
+            NotFoundError: there is no such block.
+        """
+        attached = self._session.block(name)
+        scope = delivery.scope_key(self._session, attached)
+        with self.database.read() as connection:
+            return read_holding(connection, self.session_id, scope, name, attached.kind)
+
+    def usage(self, upto: int | None = None) -> Usage:
+        """How often each block, fact and stored turn was in prompts and cut; up to a position of the log, or now."""
+        history = self.history()
+        if upto is None or upto >= history.position:
+            return self.services.remembered(f"usage/{self.database.id}/{self.session_id}", Tally).catch_up(history)
+        key = f"usage/{self.database.id}/{self.session_id}/{upto}/{history.position}"
+        return self.services.remembered(key, lambda: usage_of(history.upto(upto)))
 
     def block_revisions(self, name: str) -> list[TextRevision]:
         """Every text a static block had, oldest first."""
@@ -555,6 +671,15 @@ class Memory:
         with self.database.read() as connection:
             return read_history(connection, fact.scope, fact.id)
 
+    def curation(self, block: str) -> Curation:
+        """The curation desk of a facts block: change sets with undo, what waits for review, rewrites.
+
+        Raises:
+            NotFoundError: there is no such block.
+            ConfigError: it holds no facts.
+        """
+        return Curation(self._session, block)
+
     def stored_turns(self, block: str, *, numbers: Collection[int] | None = None) -> list[StoredTurn]:
         """What a vector block holds, oldest first, or some of it by number."""
         with self.database.read() as connection:
@@ -569,6 +694,50 @@ class Memory:
             if messages:
                 turns.append(StoredTurn(node.number, messages[0].turn, node.tokens, messages))
         return turns
+
+    # -- looking into what is stored ----------------------------------------------------------------
+
+    def search(self, query: str, *, block: str | None = None, settings: Mapping[str, Any] | None = None) -> Search:
+        """What a question would find in a vector block (None: the first), and what becomes of it. Records nothing.
+
+        `settings` of the block (`similarity_top_k`, `similarity_threshold`, ...) are tried, not stored.
+
+        Raises:
+            NotFoundError: there is no such block, or none that stores turns.
+            ConfigError: a setting is impossible, or the block stores no turns.
+        """
+        self.refresh()
+        return searching.search(self._session, query, block=block, settings=settings)
+
+    def recorded_searches(self, turn: int, block: str) -> list[Search]:
+        """The searches of a turn as they were recorded, in order; at most 50 candidates of each, the rest as counts."""
+        return searching.recorded_searches(self._session, turn, block)
+
+    def neighbours(self, block: str, number: int, *, limit: int = 5) -> tuple[Neighbour, ...]:
+        """The stored turns nearest to one of them by meaning, nearest first.
+
+        Raises:
+            NotFoundError: there is no such block or stored turn.
+        """
+        return searching.neighbours(self._session, block, number, limit=limit)
+
+    def turn_map(
+        self, block: str, *, query: Vector | None = None, keep: Collection[int] = (), most: int = searching.MOST_DRAWN
+    ) -> TurnMap:
+        """Stored turns on a plane, at most `most` of them, those in `keep` first; and where a query's vector lies.
+
+        Raises:
+            NotFoundError: there is no such block.
+        """
+        return searching.turn_map(self._session, block, query, keep, most)
+
+    def forget_turn(self, block: str, number: int, *, actor: Actor = "curator") -> None:
+        """Delete a stored turn from a vector block: it is found no more. Its messages stay in the archive.
+
+        Raises:
+            NotFoundError: there is no such block, or no such stored turn any more.
+        """
+        searching.forget_turn(self._session, block, number, actor)
 
     # -- the same for async code ------------------------------------------------------------------
 
@@ -593,6 +762,10 @@ class Memory:
         await asyncio.to_thread(self.reset, status)
 
     # -- inside -----------------------------------------------------------------------------------
+
+    def _prompts(self) -> Prompts:
+        key = f"prompts/{self.database.id}/{self.session_id}"
+        return self.services.remembered(key, lambda: Prompts(self.session_id))
 
     def _serve(self, wait: bool) -> dict[str, Served]:
         if not any(attached.learns for attached in self.blocks):

@@ -17,7 +17,7 @@ from memory_core.vectors.exact import ExactIndex
 
 Made = TypeVar("Made")
 
-MOST_REMEMBERED = 32
+MOST_REMEMBERED = 96
 """Things that blocks keep in a process, the last used ones; a block can always make them again."""
 
 

@@ -8,14 +8,14 @@ wins, an edit made in the app, say. Either way an event names the loser.
 import copy
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sqlalchemy import Connection
 
-from memory_core.blocks import BUILT_IN
+from memory_core.blocks import BUILT_IN, plugins
 from memory_core.blocks.base import BaseMemoryBlock, scope_of
 from memory_core.blocks.facts import FactExtractionMemoryBlock
 from memory_core.blocks.static import StaticMemoryBlock, decode, encode
@@ -26,11 +26,13 @@ from memory_core.events import (
     BlockAdded,
     BlockEdited,
     BlockRemoved,
+    BlocksOrdered,
     ConfigurationChanged,
     QueueRecounted,
     SessionCreated,
 )
 from memory_core.messages import content_hash
+from memory_core.planning.facts import Fact
 from memory_core.services import Services
 from memory_core.store.blocks import (
     BlockRecord,
@@ -88,6 +90,39 @@ class Attached:
         return str(self.record.settings.get("deliver_on", "flush"))
 
 
+@dataclass(frozen=True, slots=True)
+class ImaginedBlocks:
+    """How blocks would stand in a context that is only looked at."""
+
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Changed settings by block."""
+    texts: Mapping[str, str] = field(default_factory=dict)
+    """Another text by static block."""
+    facts: Mapping[str, Sequence[Fact]] = field(default_factory=dict)
+    """The active facts by block, in place of those that are stored."""
+    without: Collection[str] = ()
+    added: Sequence[Block] = ()
+
+    def of(self, attached: Attached) -> Attached:
+        """The block as it would stand.
+
+        Raises:
+            ConfigError: a setting is impossible, or the block has no text or no facts.
+        """
+        name = attached.name
+        attached = _with_settings(attached, self.settings.get(name, {}))
+        if name in self.texts:
+            if not isinstance(attached.block, StaticMemoryBlock):
+                raise ConfigError(f'the text of "{name}" is learned, not written: only static blocks are edited')
+            block = attached.block.model_copy(update={"static_content": self.texts[name]})
+            attached = replace(attached, block=block, state=encode(self.texts[name]))
+        if name in self.facts:
+            if not isinstance(attached.block, FactExtractionMemoryBlock):
+                raise ConfigError(f'the block "{name}" holds no facts')
+            attached = replace(attached, block=attached.block.imagining(self.facts[name]))
+        return attached
+
+
 class Session:
     """What the parts of the engine share about one session. Thread-safe as far as its users are."""
 
@@ -136,11 +171,12 @@ class Session:
                 return attached
         raise NotFoundError(f'This session has no block called "{name}".')
 
-    def imagined(self, config: MemoryConfig, settings: dict[str, dict[str, Any]]) -> "Session":
-        """The same session under another configuration or other block settings: for looking only."""
+    def imagined(self, config: MemoryConfig, blocks: "ImaginedBlocks") -> "Session":
+        """The same session under another configuration, or with other blocks: for looking only."""
         other = copy.copy(self)
         other.config = config
-        other.blocks = tuple(_with_settings(attached, settings.get(attached.name, {})) for attached in self.blocks)
+        stay = [attached for attached in self.blocks if attached.name not in blocks.without]
+        other.blocks = (*(blocks.of(attached) for attached in stay), *(_unstored(block) for block in blocks.added))
         other._imagined = True
         return other
 
@@ -272,6 +308,8 @@ class Session:
         if block is None and record.type in BUILT_IN:
             extra = {"static_content": decode(state or "")} if record.type == "static" else {}
             block = BUILT_IN[record.type](name=record.name, **extra)
+        if block is None:
+            block = plugins.made(record.type, record.name)
         if block is not None:
             block.apply(record.settings)
             if isinstance(block, StaticMemoryBlock) and state is not None:
@@ -303,6 +341,7 @@ class Session:
                 skip_deliveries(w, record.name)
                 w.record(BlockRemoved(block=record.name))
                 w.session.revision += 1
+        moved = self._settle_order(w, [block.name for block in given])
         for position, block in enumerate(given):
             if isinstance(block, FactExtractionMemoryBlock) and block.scope == "user" and not self.user_id:
                 raise ConfigError(f'the block "{block.name}" belongs to the user: give the memory a user_id')
@@ -311,9 +350,20 @@ class Session:
                 self.add(w, block, position=position)
                 continue
             self._settle_block(w, block, known)
-            if known.position != position:
+            if moved and known.position != position:
                 update_block(w, block.name, position=position)
                 w.session.revision += 1
+        names = [record.name for record in read_blocks(w.connection, self.id)]
+        if [name for name in names if name in stored] != [name for name in stored if name in names]:
+            w.record(BlocksOrdered(names=tuple(names)))
+
+    def _settle_order(self, w: Writing, names: list[str]) -> bool:
+        """Does the constructor's order of blocks apply? It does when it is not what it was the last time."""
+        constructor = json.loads(w.session.constructor)
+        if constructor.get(_ORDER) == names:
+            return False
+        w.session.constructor = json.dumps({**constructor, _ORDER: names})
+        return True
 
     def add(self, w: Writing, block: Block, *, position: int, actor: Actor | None = None) -> None:
         """Store a block that the session does not have yet; without an actor, a constructor gave it."""
@@ -352,8 +402,11 @@ class Session:
             )
         constructor = constructor_values(block)
         given, last = json.loads(constructor), json.loads(record.constructor or '{"settings": {}, "state": null}')
-        wins = {k: v for k, v in given["settings"].items() if last["settings"].get(k, _MISSING) != v}
-        changed = {k: v for k, v in wins.items() if record.settings.get(k, _MISSING) != v}
+        # A setting that came with a newer version had its default before.
+        later = {k: v for k, v in _defaults(block).items() if k not in record.settings}
+        had = {**later, **last["settings"]} if record.constructor else {}
+        wins = {k: v for k, v in given["settings"].items() if had.get(k, _MISSING) != v}
+        changed = {k: v for k, v in wins.items() if {**later, **record.settings}.get(k, _MISSING) != v}
         loses = {k: v for k, v in given["settings"].items() if k not in wins and record.settings.get(k, v) != v}
         if constructor != record.constructor:
             settings = {**record.settings, **wins}
@@ -383,12 +436,32 @@ class Session:
 
 _MISSING = object()
 
+_ORDER = "order of blocks"
+"""Among a constructor's values: which blocks it was given, in which order."""
+
+
+def _defaults(block: Block) -> dict[str, Any]:
+    """Settings of a built-in block that nobody set; of a custom one they are not known."""
+    if block.type not in BUILT_IN:
+        return {}
+    extra = {"static_content": ""} if isinstance(block, StaticMemoryBlock) else {}
+    return BUILT_IN[block.type](name=block.name, **extra).settings()
+
 
 def _settings_edited(record: BlockRecord, settings: dict[str, Any], ignored: dict[str, Any]) -> BlockEdited:
     return BlockEdited(record.name, record.revision, None, None, settings, ignored_settings=ignored)
 
 
-def _with_settings(attached: Attached, changes: dict[str, Any]) -> Attached:
+def _unstored(block: Block) -> Attached:
+    """A block that the session does not have, as it would be right after it was added."""
+    text = encode(block.static_content) if isinstance(block, StaticMemoryBlock) else None
+    record = BlockRecord(block.name, 0, block.type, block.settings(), "", None, 0, None)
+    if isinstance(block, FactExtractionMemoryBlock):
+        block = block.imagining(())
+    return Attached(record=record, block=block, state=text if text is not None else block.state_json())
+
+
+def _with_settings(attached: Attached, changes: Mapping[str, Any]) -> Attached:
     if not changes:
         return attached
     settings = {**attached.record.settings, **changes}

@@ -2,12 +2,21 @@
 
 import json
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from threading import Lock
+from typing import Any, Literal
+from weakref import WeakKeyDictionary
+
+from sqlalchemy import Connection
 
 from memory_core.config import MemoryConfig
 from memory_core.store.database import Database
 from memory_core.store.erasing import erase_session
-from memory_core.store.writing import Clock, SessionState, list_sessions, writing
+from memory_core.store.totals import MessageSums, count_facts, read_origins, sum_messages
+from memory_core.store.writing import Clock, SessionState, list_sessions, session_scope, user_scope, writing
+from memory_core.tokens import total_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +75,98 @@ def status_of(
 
 def sessions(database: Database, *, user_id: str | None = None) -> list[Status]:
     """All sessions of a database, the last used first, from their running totals."""
-    found = []
     with database.read() as connection:
-        for state in list_sessions(connection, user_id=user_id):
-            config = MemoryConfig(**json.loads(state.config))
-            found.append(status_of(state, config))
-    return found
+        return [status_of(state, _config(state.config)) for state in list_sessions(connection, user_id=user_id)]
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a session came from."""
+
+    kind: Literal["new", "import", "branch"]
+    source: str = ""
+    """Of an import what was imported; of a branch the id of the session that it left."""
+    turn: int | None = None
+    """Of a branch the turn at which it left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """A session in a list of all: its totals, and what they leave out."""
+
+    status: Status
+    messages: int
+    """All of them, those that left the queue too."""
+    tokens: int
+    """Of all messages, as the session counts."""
+    facts: int
+    """Active facts of the session itself: they go with it."""
+    user_facts: int
+    """Active facts of its user, which all sessions of that user share and none takes along."""
+    origin: Origin
+
+
+def overview(database: Database, *, user_id: str | None = None) -> list[Overview]:
+    """All sessions, or those of one user, the last used first.
+
+    A handful of queries however many sessions there are. The messages of a session are summed again only after some
+    were added or removed.
+    """
+    with database.read() as connection:
+        states = list_sessions(connection, user_id=user_id)
+        sums = _sums(database, connection, states)
+        facts = count_facts(connection)
+        origins = read_origins(connection)
+    return [
+        _overview(state, sums[state.id], facts, _origin(*origins[state.id]) if state.id in origins else Origin("new"))
+        for state in states
+    ]
+
+
+def _overview(state: SessionState, sums: MessageSums, facts: Mapping[str, int], origin: Origin) -> Overview:
+    config = _config(state.config)
+    return Overview(
+        status=status_of(state, config),
+        messages=sums.messages,
+        tokens=total_tokens(sums.content, sums.reference, sums.messages, config.accounting),
+        facts=facts.get(session_scope(state.id), 0),
+        user_facts=facts.get(user_scope(state.user_id), 0) if state.user_id else 0,
+        origin=origin,
+    )
+
+
+def _origin(kind: str, data: Mapping[str, Any]) -> Origin:
+    if kind == "session_branched":
+        return Origin("branch", str(data["source"]), int(data["turn"]))
+    return Origin("import", str(data["source"]))
+
+
+_Content = tuple[int, int, int, int, str]
+"""Changes whenever the messages of a session do, or what they are counted with."""
+_known_sums: "WeakKeyDictionary[Database, dict[str, tuple[_Content, MessageSums]]]" = WeakKeyDictionary()
+_known_lock = Lock()
+
+
+def _sums(database: Database, connection: Connection, states: list[SessionState]) -> dict[str, MessageSums]:
+    """The sums of each session: remembered in this process, and read where its messages have changed."""
+    with _known_lock:
+        known = _known_sums.setdefault(database, {})
+        contents = {
+            state.id: (state.next_seq, state.messages, state.archived_messages, state.revision, state.counter)
+            for state in states
+        }
+        changed = [id for id, content in contents.items() if id not in known or known[id][0] != content]
+        if changed:
+            every = len(changed) > len(states) // 2
+            read = sum_messages(connection, None if every else changed)
+            known.update((id, (contents[id], read.get(id, MessageSums()))) for id in changed)
+        return {id: known[id][1] for id in contents}
+
+
+@lru_cache(maxsize=256)
+def _config(stored: str) -> MemoryConfig:
+    """The configuration in a session's row; most sessions have one of a few."""
+    return MemoryConfig(**json.loads(stored))
 
 
 def delete_session(database: Database, session_id: str, *, clock: Clock = time.time) -> None:

@@ -109,7 +109,7 @@ def similarity(a: str, b: str) -> float:
 
     Weights and factors were chosen by hand so that 0.85 parts duplicates from the rest.
     """
-    first, second = _Statement(a), _Statement(b)
+    first, second = _statement(a), _statement(b)
     if first.bag == second.bag:
         return 1.0 if first.bag or first.bare == second.bare else 0.0
     shared = _weight(first.bag & second.bag)
@@ -155,6 +155,12 @@ class _Statement:
     def lacking(self, other: "_Statement") -> bool:
         """Whether the other has a content word that this one lacks."""
         return any(stem not in STOP_WORDS for stem in other.bag - self.bag)
+
+
+@lru_cache(maxsize=4096)
+def _statement(text: str) -> _Statement:
+    """A text taken apart; comparing each of a list with each asks for the same few again and again."""
+    return _Statement(text)
 
 
 def _weight(bag: Counter[str]) -> float:

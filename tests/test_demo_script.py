@@ -85,7 +85,7 @@ def test_the_prompt_of_turn_12_is_the_first_that_does_not_fit_when_all_is_recall
         (5, "Teresa is my aunt"),
         (5, "Ana works at the hospital until seven"),
         (5, "So the dinner is on the 14th of March"),
-        (6, "I live in Lisbon now"),
+        (5, "I live in Lisbon now"),
         (7, "Rui can bring the wine"),
         (11, "eight people"),
         (12, "keep it under 300 euros altogether"),

@@ -23,7 +23,8 @@ from memory_core.events import (
     Retrieved,
     VectorsStored,
 )
-from ui.story import Line, Summary, Words, story, summaries
+from ui.story import Summary, story, summaries
+from ui.telling import Line, Words
 
 WORDS = Words(
     facts={1: "Ana is allergic to nuts", 2: "Sam lives in Porto", 3: "Sam lives in Lisbon"},
@@ -112,6 +113,16 @@ def test_a_fact_that_was_erased_since_is_said_to_be():
     assert told(fact(99)) == [Line("lightbulb", "Learned 1 fact", details=("a fact that was erased since",))]
 
 
+def test_only_what_was_found_in_messages_and_is_in_use_counts_as_learned():
+    written, proposed = fact(1, origin="written"), fact(2, state="proposed")
+    rewritten = fact(3, origin="condensed")
+    assert told(written, proposed, rewritten) == [
+        Line("inbox", "Proposed 1 fact, to be reviewed", "waiting", ("Sam lives in Porto",)),
+        Line("edit", "Added 1 fact by hand", details=("Ana is allergic to nuts",)),
+    ]
+    assert summaries(records(written, proposed, rewritten)) == {12: Summary()}
+
+
 def test_condensing_names_what_vanished():
     condensed = FactsCondensed("Facts", "rules", 50, 40, (1,), (((4, 5), 1),), (2,), (3,))
     assert told(condensed) == [
@@ -155,14 +166,14 @@ LEARNING = Line("schedule", "Facts is learning from 4 messages", "waiting")
             [
                 Line(
                     "refresh",
-                    "Facts could not be updated, and will be tried again: The model returned no list.",
+                    "Facts could not be updated, and will be tried again: The model returned no list",
                     "waiting",
                 )
             ],
         ),
         (
             (QUEUED, FAILED, PARKED),
-            [Line("error", "Facts could not be updated, given up after 5 tries: The model returned no list.", "loss")],
+            [Line("error", "Facts could not be updated, given up after 5 tries: The model returned no list", "loss")],
         ),
         ((QUEUED, PARKED, DeliveryRetried((1,), "Facts")), [LEARNING]),
     ],
@@ -179,7 +190,9 @@ def test_a_delivery_that_was_done_shows_nothing_even_if_in_a_later_turn():
 
 
 def test_recalled_turns_are_counted_and_listed_with_their_scores():
-    event = retrieved((8, 0.5, 0.4, 0.62, "granted"), (7, 0.3, 0.2, 0.33, "granted"), (9, 0.1, 0.1, 0.12, "below"))
+    event = retrieved(
+        (8, 0.5, 0.4, 0.62, "granted"), (7, 0.3, 0.2, 0.33, "granted"), (9, 0.1, 0.1, 0.12, "below_threshold")
+    )
     assert told(event, built()) == [
         Line(
             "search",
@@ -190,7 +203,7 @@ def test_recalled_turns_are_counted_and_listed_with_their_scores():
 
 
 def test_nothing_recalled_says_how_near_the_best_was():
-    assert told(retrieved((8, 0.28, None, 0.28, "below")), built()) == [
+    assert told(retrieved((8, 0.28, None, 0.28, "below_threshold")), built()) == [
         Line("search_off", "Recalled nothing: best 0.28 is below the threshold 0.31")
     ]
 
@@ -200,8 +213,8 @@ def test_an_empty_store_is_not_worth_a_line():
 
 
 def test_a_missing_search_signal_is_said():
-    assert told(retrieved(degraded="No embedding model: keyword search only."), built()) == [
-        Line("warning", "No embedding model: keyword search only.", "waiting")
+    assert told(retrieved(degraded="Keyword search only."), built()) == [
+        Line("warning", "Recalled nothing from Earlier turns: no stored turn fits. Keyword search only", "waiting")
     ]
 
 
@@ -213,6 +226,12 @@ def test_a_cut_names_block_amount_cause_and_what_went():
         "Cut 56 tokens from Earlier turns: asked 34 over the limit. Lowest score first: turn 2 (0.33)",
         "loss",
     )
+
+
+def test_turns_that_were_cut_are_named_in_the_order_they_went():
+    event = retrieved((8, 0.5, 0.4, 0.62, "granted"), (7, 0.3, 0.2, 0.33, "granted"))
+    lines = told(event, built(cuts=(cut("Earlier turns", 116, refs=["v8", "v7"]),)))
+    assert lines[-1].text.endswith("Lowest score first: turn 2 (0.33), turn 4 (0.62)")
 
 
 def test_cut_facts_are_named():
@@ -251,7 +270,7 @@ def test_a_prompt_over_the_limit_says_why_it_could_not_be_cut():
 
 def test_a_block_that_could_not_be_read_is_said():
     assert told(BlockFailed("Notes", "It timed out.")) == [
-        Line("error", "Notes could not be read: It timed out.", "loss")
+        Line("error", "Notes could not be read: It timed out", "loss")
     ]
 
 

@@ -5,13 +5,11 @@ word for word, and what became of every message. Words that were erased since ar
 to be missing.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from memory_core.blocks.base import stored_item
-from memory_core.blocks.markup import fact_parts, static_parts, turn_parts
-from memory_core.blocks.static import decode
+from memory_core.analysis.pieces import PieceReader, Pieces, Words, lay_out
 from memory_core.events import (
     BlockAdded,
     BlockEdited,
@@ -25,36 +23,30 @@ from memory_core.events import (
     DeliverySkipped,
     Event,
     EventRecord,
+    FactAccepted,
     FactAdded,
     FactChanged,
     FactConfirmed,
     FactErased,
     FactPinned,
+    FactProposed,
     FactRejected,
     FactRestored,
     FactRetired,
+    FactsCondensed,
+    FactsCurated,
     FactSuperseded,
     FlushPlanned,
     MessageAdded,
     QueueReplaced,
     Ranges,
     SessionReset,
+    VectorsRemoved,
     VectorsStored,
     expand,
-    spread,
 )
-from memory_core.messages import ChatMessage, Part
-from memory_core.planning.rendering import (
-    InsertMethod,
-    Section,
-    insert_memory,
-    neutralise,
-    neutralise_message,
-    render_memory,
-)
-
-Words = Callable[[str], str | None]
-"""The content store: words by hash, None where they were erased."""
+from memory_core.messages import ChatMessage
+from memory_core.planning.rendering import InsertMethod
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +136,7 @@ def rebuild(
     past = _Past(own, latest_context=built[-1] if built else None)
     for record in log:
         past.take(record)
-    return past.rebuilt(_Reader(words), log[-1].position if log else 0)
+    return past.rebuilt(words, log[-1].position if log else 0)
 
 
 # -- going through the log -----------------------------------------------------------------------
@@ -169,11 +161,11 @@ class _Fact:
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """The latest context, with what its refs stood for when it was built."""
+    """The latest context, with the names of the blocks there were when it was built."""
 
+    position: int
     event: ContextBuilt
     names: tuple[str, ...]
-    facts: dict[int, str]
 
 
 class _Past:
@@ -182,6 +174,7 @@ class _Past:
     def __init__(self, session_id: str, *, latest_context: int | None) -> None:
         self._session_id = session_id
         self._latest_context = latest_context
+        self._pieces = Pieces(session_id)
         self._messages: dict[int, _Message] = {}
         self._facts: dict[int, _Fact] = {}
         self._nodes: dict[int, Ranges] = {}
@@ -196,6 +189,7 @@ class _Past:
 
     def take(self, record: EventRecord) -> None:
         event = record.event
+        self._pieces.take(record)
         self._take_fact(record.session_id, event)
         if record.session_id != self._session_id:
             return
@@ -203,9 +197,7 @@ class _Past:
         self._take_delivery(event)
         self._take_block(record, event)
         if isinstance(event, ContextBuilt) and record.position == self._latest_context:
-            refs = [ref for part in event.parts for ref in spread(part["refs"]) if ref[0] == "f"]
-            facts = {int(ref[1:]): self._facts[int(ref[1:])].content for ref in refs if int(ref[1:]) in self._facts}
-            self._shown = _Shown(event, tuple(self._scopes), facts)
+            self._shown = _Shown(record.position, event, tuple(self._scopes))
 
     def _take_message(self, event: Event) -> None:
         if isinstance(event, MessageAdded):
@@ -228,6 +220,9 @@ class _Past:
         elif isinstance(event, VectorsStored):
             for number, seqs, _ in event.nodes:
                 self._nodes[number], self._stored_in[number] = seqs, event.block
+        elif isinstance(event, VectorsRemoved):
+            for number in event.numbers:
+                self._stored_in.pop(number, None)
 
     def _take_delivery(self, event: Event) -> None:
         if isinstance(event, DeliveryQueued):
@@ -262,10 +257,14 @@ class _Past:
 
     def _take_fact(self, session_id: str, event: Event) -> None:
         if isinstance(event, FactAdded):
-            fact = _Fact(session_id, event, event.content, event.pinned)
+            fact = _Fact(session_id, event, event.content, event.pinned, event.state)
             fact.sources = {(session_id, seq) for seq in expand(event.sources)}
             self._facts[event.fact] = fact
             return
+        if isinstance(event, FactsCondensed):
+            self._hand_on(event)
+        elif isinstance(event, FactsCurated):
+            self._take_support(session_id, event)
         known = self._facts.get(getattr(event, "fact", -1))
         if known is None:
             return
@@ -283,12 +282,31 @@ class _Past:
             known.state = "retired"
         elif isinstance(event, FactRejected):
             known.state = "rejected"
-        elif isinstance(event, FactRestored):
+        elif isinstance(event, FactRestored | FactAccepted):
             known.state = "active"
+        elif isinstance(event, FactProposed):
+            known.state = "proposed"
+
+    def _hand_on(self, event: FactsCondensed) -> None:
+        """A fact that stands for others has their support; one that stands for none has that of the whole list."""
+        longer = {*event.kept, *event.vanished, *(id for sources, _ in event.merged for id in sources)}
+        for sources, into in [*event.merged, *((longer, id) for id in event.new)]:
+            if into in self._facts:
+                facts = [self._facts[id] for id in sources if id in self._facts]
+                self._facts[into].sources |= {source for fact in facts for source in fact.sources}
+
+    def _take_support(self, session_id: str, event: FactsCurated) -> None:
+        for id, session, seqs in event.support:
+            if id in self._facts:
+                places = {(session or session_id, seq) for seq in expand(seqs)}
+                sources = self._facts[id].sources
+                self._facts[id].sources = sources | places if event.undoes is None else sources - places
 
     # -- putting it together ---------------------------------------------------------------------
 
-    def rebuilt(self, reader: "_Reader", position: int) -> Rebuilt:
+    def rebuilt(self, words: Words, position: int) -> Rebuilt:
+        shown = self._shown
+        reader = PieceReader(self._pieces, shown.position if shown else position, shown.names if shown else (), words)
         queue = tuple(self._message(m, reader) for m in self._messages.values() if m.place == "queued")
         archived = tuple(self._message(m, reader) for m in self._messages.values() if m.place == "archived")
         own = {
@@ -297,16 +315,18 @@ class _Past:
             if fact.session_id == self._session_id or fact.added.block in self._users
         }
         facts = tuple(self._fact(id, fact, reader) for id, fact in sorted(own.items()))
-        context = None if self._shown is None else self._context(self._shown, reader)
+        context = None
+        if shown is not None:
+            context = lay_out(shown.event, reader).messages(InsertMethod(shown.event.insert_method))
         return Rebuilt(position, queue, archived, facts, context, self._fates(own), tuple(reader.missing))
 
     @staticmethod
-    def _message(message: _Message, reader: "_Reader") -> RebuiltMessage:
+    def _message(message: _Message, reader: PieceReader) -> RebuiltMessage:
         added = message.added
-        return RebuiltMessage(added.seq, added.role, added.pinned, reader.message(added.content))
+        return RebuiltMessage(added.seq, added.role, added.pinned, reader.message(added.seq))
 
     @staticmethod
-    def _fact(id: int, fact: _Fact, reader: "_Reader") -> RebuiltFact:
+    def _fact(id: int, fact: _Fact, reader: PieceReader) -> RebuiltFact:
         return RebuiltFact(
             id=id,
             block=fact.added.block,
@@ -317,46 +337,6 @@ class _Past:
             origin=fact.added.origin,
             sources=tuple(sorted(fact.sources)),
         )
-
-    def _context(self, shown: _Shown, reader: "_Reader") -> tuple[ChatMessage, ...]:
-        """Laid out as `memory_core.context` does it, from the same pieces."""
-        event = shown.event
-
-        def safe(text: str) -> str:
-            return neutralise(text, shown.names)
-
-        sections: list[Section] = []
-        in_front: list[ChatMessage] = []
-        for part in event.parts:
-            parts: list[Part] = []
-            for ref in spread(part["refs"]):
-                if ref[0] == "c":
-                    stored = reader.text(ref[1:])
-                    item = None if stored is None else stored_item(ref, stored, safe)
-                    parts += item.parts if item else ()
-                    in_front += item.messages if item else ()
-                else:
-                    parts += self._parts(ref, shown, reader, safe)
-            if parts:
-                sections.append(Section(part["name"], tuple(parts)))
-        seqs = sorted([*expand(event.pinned), *expand(event.queue)])
-        history = [reader.message(self._messages[seq].added.content) for seq in seqs]
-        said = [*in_front, *(message for message in history if message is not None)]
-        harmless = [neutralise_message(message, shown.names) for message in said]
-        return tuple(insert_memory(harmless, render_memory(sections), InsertMethod(event.insert_method)))
-
-    def _parts(self, ref: str, shown: _Shown, reader: "_Reader", safe: Callable[[str], str]) -> tuple[Part, ...]:
-        if ref[0] == "s":
-            stored = reader.text(ref[1:])
-            return () if stored is None else static_parts(decode(stored), safe)
-        number = int(ref[1:])
-        if ref[0] == "f":
-            text = reader.text(shown.facts[number]) if number in shown.facts else None
-            return () if text is None else fact_parts(text, safe)
-        seqs = expand(self._nodes.get(number, ()))
-        messages = [reader.message(self._messages[seq].added.content) for seq in seqs]
-        heard = [message for message in messages if message is not None]
-        return turn_parts(heard, safe) if heard else ()
 
     def _fates(self, facts: dict[int, _Fact]) -> dict[int, Fate]:
         handed: dict[int, list[Handed]] = {}
@@ -385,21 +365,3 @@ class _Past:
             )
             for seq, message in self._messages.items()
         }
-
-
-class _Reader:
-    """The content store, remembering what it no longer has."""
-
-    def __init__(self, words: Words) -> None:
-        self._words = words
-        self.missing: dict[str, None] = {}
-
-    def text(self, key: str) -> str | None:
-        found = self._words(key)
-        if found is None:
-            self.missing[key] = None
-        return found
-
-    def message(self, key: str) -> ChatMessage | None:
-        text = self.text(key)
-        return None if text is None else ChatMessage.from_json(text)

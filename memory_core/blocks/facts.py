@@ -4,17 +4,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
 from memory_core.blocks.base import BaseMemoryBlock, Batch, Content, Item, Learned, Nothing, Reading, scope_of
 from memory_core.blocks.markup import fact_parts
 from memory_core.errors import ConfigError, ConflictError
-from memory_core.events import CondensingRefused, FactsCondensed, FactsExtracted, ranges
+from memory_core.events import CondensingRefused, FactHeldBack, FactsCondensed, FactsExtracted, ranges
 from memory_core.messages import MessageRole
 from memory_core.models.base import Condensation, ExtractedFact, FactExtractor, ModelCall
 from memory_core.planning.facts import (
     AdditionPlan,
     CondensePlan,
+    Fact,
     FoundFact,
     KnownFact,
     ShorterFact,
@@ -23,8 +24,8 @@ from memory_core.planning.facts import (
     plan_condensing,
     relevance,
 )
+from memory_core.services import Services
 from memory_core.store.facts import (
-    Fact,
     NewFact,
     add_fact,
     change_state,
@@ -40,6 +41,9 @@ from memory_core.text import stems
 
 CALL_TOKENS = 8_000
 """Tokens of messages that one extraction reads at most; a longer delivery is read in pieces."""
+
+COMPARED = ("active", "proposed", "rejected")
+"""States of the facts that found ones are compared with: what is superseded or retired may be learned again."""
 
 
 class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
@@ -59,6 +63,12 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
     scope: Literal["session", "user"] = "session"
     """Whose facts they are. The user's are read in every session of theirs, and come from their own words only."""
 
+    approval: bool = False
+    """Do new facts wait as proposed, in no context, until a person accepts them?"""
+
+    _imagined: tuple[Fact, ...] | None = PrivateAttr(default=None)
+    """Facts to show in place of those stored, in a context that is only looked at."""
+
     def __init__(self, **values: Any) -> None:
         super().__init__(**values)
         if self.max_facts < 1:
@@ -69,12 +79,22 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         return self.kind
 
     def settings(self) -> dict[str, Any]:
-        return super().settings() | {"max_facts": self.max_facts, "scope": self.scope}
+        return super().settings() | {
+            "max_facts": self.max_facts,
+            "scope": self.scope,
+            "approval": self.approval,
+        }
 
-    def extractor(self, batch: Batch) -> FactExtractor:
-        """What finds the facts: the block's own, a model wrapped as one, or the offline rules."""
+    def imagining(self, facts: Sequence[Fact]) -> "FactExtractionMemoryBlock":
+        """A copy that shows these active facts in place of those stored: for looking only."""
+        other = self.model_copy()
+        other._imagined = tuple(facts)
+        return other
+
+    def extractor(self, services: Services) -> FactExtractor:
+        """What finds the facts: the block's own, a model wrapped as one, or the services' extractor."""
         if self.llm is None:
-            return batch.services.extractor
+            return services.extractor
         if isinstance(self.llm, FactExtractor):
             return self.llm
         from memory_core.models.extraction import ModelExtractor
@@ -82,9 +102,13 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         return ModelExtractor(self.llm)
 
     def read(self, reading: Reading, state: str | None) -> Content:
-        scope = scope_of(self.scope, reading.session_id, reading.user_id, self.name)
-        with reading.database.read() as connection:
-            facts = read_facts(connection, scope, self.name)
+        facts: Sequence[Fact]
+        if self._imagined is not None:
+            facts = self._imagined
+        else:
+            scope = scope_of(self.scope, reading.session_id, reading.user_id, self.name)
+            with reading.database.read() as connection:
+                facts = read_facts(connection, scope, self.name)
         items = tuple(_item(fact, reading) for fact in facts)
         return Content(items=items, cut_order=cut_order(facts, reading.question))
 
@@ -99,7 +123,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
             return Nothing()
         with batch.database.read() as connection:
             before = scope_revision(connection, scope, self.name)
-            known = read_facts(connection, scope, self.name, states=("active", "proposed", "rejected"))
+            known = read_facts(connection, scope, self.name, states=COMPARED)
             refused = read_events(
                 connection,
                 batch.session_id,
@@ -108,17 +132,14 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
                 limit=1,
                 newest_first=True,
             )
-        extractor = self.extractor(batch)
+        extractor = self.extractor(batch.services)
         active = [fact for fact in known if fact.state == "active"]
-        found, calls = _extract(extractor, heard, known=[fact.text for fact in active])
-        plan = plan_additions(
-            [KnownFact(f.id, f.text, f.slot, f.pinned, f.state == "rejected") for f in known],
-            [FoundFact(fact.text, fact.slot) for fact in found],
-        )
+        found, calls = _extract(extractor, heard, known=[fact.text for fact in known if fact.state != "rejected"])
+        plan = compare(known, found)
         learned = _LearnedFacts(self, scope, before, batch, extractor.name, known, found, plan)
         learned.seqs = tuple(message.seq for message in heard)
         learned.calls = calls
-        total = len(active) + len(plan.add)
+        total = len(active) + (0 if self.approval else len(plan.add))
         if total > self.max_facts and not _refused_lately(refused, total, self.max_facts):
             self._condense(learned, extractor, active)
         return learned
@@ -126,7 +147,8 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
     def _condense(self, learned: "_LearnedFacts", extractor: FactExtractor, active: list[Fact]) -> None:
         # Facts not stored yet have no id: they go by the negative of their place among the found.
         known = [KnownFact(fact.id, fact.text, pinned=fact.pinned) for fact in active]
-        known += [KnownFact(-1 - a.index, learned.found[a.index].text) for a in learned.plan.add]
+        if not self.approval:
+            known += [KnownFact(-1 - a.index, learned.found[a.index].text) for a in learned.plan.add]
         pinned = [index for index, fact in enumerate(known) if fact.pinned]
         target = condense_target(self.max_facts)
         shorter = extractor.condense([fact.text for fact in known], pinned=pinned, target=target)
@@ -182,6 +204,18 @@ class _LearnedFacts:
         for same in self.plan.confirm:
             sources = self._sources(self.found[same.index])
             confirm_fact(w, known[same.fact], similarity=same.similarity, sources=sources)
+        for alike in self.plan.held_back:
+            fact = self.found[alike.index]
+            held = FactHeldBack(
+                block=self.block.name,
+                content=w.keep(fact.text, scope=self.scope),
+                near=alike.fact,
+                similarity=round(alike.similarity, 3),
+                sources=ranges(self._sources(fact)),
+                category=fact.category,
+                slot=fact.slot,
+            )
+            w.record(held)
         ids = {}
         for addition in self.plan.add:
             fact = self.found[addition.index]
@@ -192,6 +226,7 @@ class _LearnedFacts:
                 slot=fact.slot,
                 sources=self._sources(fact),
                 conflicts_with=addition.conflicts_with,
+                state="proposed" if self.block.approval else "active",
             )
             ids[-1 - addition.index] = add_fact(w, self.scope, self.block.name, new)
         if self.condense is not None:
@@ -270,6 +305,14 @@ class _LearnedFacts:
         if fact.source is not None and 0 <= fact.source < len(self.seqs):
             return (self.seqs[fact.source],)
         return self.seqs
+
+
+def compare(known: Sequence[Fact], found: Sequence[ExtractedFact]) -> AdditionPlan:
+    """What becomes of found facts beside those that are active, proposed or rejected."""
+    return plan_additions(
+        [KnownFact(f.id, f.text, f.slot, f.pinned, f.state == "rejected") for f in known],
+        [FoundFact(fact.text, fact.slot) for fact in found],
+    )
 
 
 def _extract(

@@ -1,6 +1,7 @@
 """A block that stores turns with their vectors and brings back those that fit the question."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -35,6 +36,42 @@ MOST_RECORDED = 50
 
 LEAST_CANDIDATES = 50
 """Turns that each search proposes, however few results are wanted."""
+
+DATABASE_COPY = "Searched the database copy instead (slower)."
+KEYWORD_ONLY = "Keyword search only."
+NOTHING_SEARCHED = "Nothing could be searched."
+"""How the sentence begins that says what could not be searched."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """What one question finds, before the token limit has its say."""
+
+    question: str
+    nodes: Mapping[int, Node]
+    """Every stored turn by number."""
+    plan: RetrievalPlan
+    proposed: int
+    """How many turns each search proposes at most; the rest are no candidates."""
+    embedder: str
+    index: str
+    weights: tuple[float, float]
+    """Of the vector and the keyword score, as they were used."""
+    query: Vector | None
+    """None: nothing was embedded."""
+    keyword: Mapping[int, float]
+    """Of every stored turn that has a word of the question."""
+    degraded: str | None
+    """What could not be searched, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Searched:
+    signals: list[Signals]
+    keyword: dict[int, float]
+    weights: tuple[float, float]
+    query: Vector | None
+    degraded: str | None
 
 
 class VectorMemoryBlock(BaseMemoryBlock[str]):
@@ -84,7 +121,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
                 f"retrieval_context_window must be at least 1 message, not {self.retrieval_context_window}"
             )
         # Top-k, threshold and weights: the planner's own rules, asked before there is anything to plan.
-        self._plan((), in_queue=())
+        self._plan((), in_queue=(), weights=(self.vector_weight, self.keyword_weight))
 
     # -- storing ----------------------------------------------------------------------------------
 
@@ -107,82 +144,117 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
     # -- finding ----------------------------------------------------------------------------------
 
     def read(self, reading: Reading, state: str | None) -> Content:
+        recall = self.recall(reading)
+        if recall is None:
+            return Content()
+        items = self._items(reading, [recall.nodes[number] for number in recall.plan.granted])
+        retrieved = Retrieved(
+            block=self.name,
+            query=content_hash(recall.question),
+            embedder=recall.embedder,
+            index=recall.index,
+            top_k=self.similarity_top_k,
+            threshold=self.similarity_threshold,
+            candidates=tuple(
+                (c.number, _round(c.vector), _round(c.keyword), round(c.score, 4), c.fate)
+                for c in recall.plan.candidates[:MOST_RECORDED]
+            ),
+            gates={str(fate): count for fate, count in recall.plan.gates.items()},
+            degraded=recall.degraded,
+            weights=recall.weights,
+        )
+        # Granted turns are listed best first, so the worst is cut first.
+        cut_order = tuple(reversed(range(len(items))))
+        return Content(items=items, cut_order=cut_order, events=(retrieved,), keep=(recall.question,))
+
+    def recall(self, reading: Reading) -> "Recall | None":
+        """What the question finds among the stored turns, each candidate with its fate; None: nothing to search.
+
+        What asks for the prompt and what only looks (`memory_core.searching`) both find with this.
+        """
         question = reading.question.strip()
+        nodes, keywords = self.stored(reading)
+        if not question or not nodes:
+            return None
+        index: VectorIndex = self.vector_store or reading.services.index
+        embedder = self._embedder(reading.services)
+        searched = self._searched(reading, index, embedder, keywords, question)
+        # An index may know turns that were stored since the nodes were read, or deleted.
+        signals = [signal for signal in searched.signals if signal.number in nodes]
+        in_queue = {signal.number for signal in signals if nodes[signal.number].covers(reading.queue_seqs)}
+        return Recall(
+            question=question,
+            nodes=nodes,
+            plan=self._plan(signals, in_queue=in_queue, weights=searched.weights),
+            proposed=self._candidates,
+            embedder=embedder.id,
+            index=index.name,
+            weights=searched.weights,
+            query=searched.query,
+            keyword=searched.keyword,
+            degraded=searched.degraded,
+        )
+
+    def stored(self, reading: Reading) -> tuple[dict[int, Node], KeywordIndex]:
+        """All stored turns by number, and the index of their words."""
         shelf = reading.services.remembered(f"{reading.database.id}/{reading.session_id}/{self.name}", Shelf)
         with reading.database.read() as connection:
-            nodes, keywords = shelf.catch_up(
+            return shelf.catch_up(
                 connection,
                 reading.session_id,
                 self.name,
                 lambda connection, new: [_words(messages) for messages in self._messages(connection, reading, new)],
             )
-        if not question or not nodes:
-            return Content()
-        index: VectorIndex = self.vector_store or reading.services.index
-        embedder = self._embedder(reading.services)
-        signals, degraded = self._signals(reading, index, embedder, keywords, question)
-        in_queue = {number for number, node in nodes.items() if node.covers(reading.queue_seqs)}
-        plan = self._plan(signals, in_queue=in_queue)
-        items = self._items(reading, [nodes[number] for number in plan.granted])
-        retrieved = Retrieved(
-            block=self.name,
-            query=content_hash(question),
-            embedder=embedder.id,
-            index=index.name,
-            top_k=self.similarity_top_k,
-            threshold=self.similarity_threshold,
-            candidates=tuple(
-                (c.number, _round(c.vector), _round(c.keyword), round(c.score, 4), c.fate)
-                for c in plan.candidates[:MOST_RECORDED]
-            ),
-            gates={str(fate): count for fate, count in plan.gates.items()},
-            degraded=degraded,
-        )
-        # Granted turns are listed best first, so the worst is cut first.
-        cut_order = tuple(reversed(range(len(items))))
-        return Content(items=items, cut_order=cut_order, events=(retrieved,), keep=(question,))
 
-    def _signals(
+    def source(self, reading: Reading) -> DatabaseVectors:
+        """The vectors of the stored turns under the present embedder."""
+        embedder = self._embedder(reading.services)
+        collection = collection_name(reading.database, reading.session_id, self.name, embedder.id)
+        return DatabaseVectors(reading.database, collection)
+
+    def _searched(
         self,
         reading: Reading,
         index: VectorIndex,
         embedder: Embedder,
         keywords: KeywordIndex,
         question: str,
-    ) -> tuple[list[Signals], str | None]:
-        """What each search says of the stored turns that either finds, and in words what could not be searched."""
+    ) -> "_Searched":
+        """What each search says of the stored turns that either finds."""
         keyword: dict[int, float] = {}
         if self.keyword_weight > 0:
             keyword = {hit.number: hit.score for hit in keywords.search(question, limit=max(1, len(keywords)))}
         best = list(keyword)[: self._candidates]
+        weights = self.vector_weight, self.keyword_weight
         vector: dict[int, float] = {}
-        degraded = None
+        query = degraded = None
         if self.vector_weight > 0:
             try:
-                vector, degraded = self._by_meaning(reading, index, embedder, question, also=best)
+                query = self._query_vector(reading, embedder, question)
+                vector, degraded = self._by_meaning(reading, index, query, also=best)
             except (EmbedderError, VectorIndexError) as error:
-                degraded = f"Keyword search only. {error}"
-        found = dict.fromkeys([*vector, *best])
+                degraded = f"{KEYWORD_ONLY if self.keyword_weight > 0 else NOTHING_SEARCHED} {error}"
+                if self.keyword_weight > 0:
+                    weights = 0.0, self.keyword_weight  # what cannot be known must not hold the scores down
         on = self.keyword_weight > 0
-        return [Signals(n, vector.get(n), keyword.get(n, 0.0) if on else None) for n in found], degraded
+        found = dict.fromkeys([*vector, *best])
+        signals = [Signals(n, vector.get(n), keyword.get(n, 0.0) if on else None) for n in found]
+        return _Searched(signals, keyword, weights, query, degraded)
 
     def _by_meaning(
-        self, reading: Reading, index: VectorIndex, embedder: Embedder, question: str, *, also: Sequence[int]
+        self, reading: Reading, index: VectorIndex, query: Vector, *, also: Sequence[int]
     ) -> tuple[dict[int, float], str | None]:
         """Cosine by number: of the nearest stored turns, and of those that keyword search likes best.
 
         And in words, if the index did not answer and the database's own vectors were searched instead.
         """
-        source = DatabaseVectors(
-            reading.database, collection_name(reading.database, reading.session_id, self.name, embedder.id)
-        )
-        query = self._query_vector(reading, embedder, question)
+        source = self.source(reading)
         limit = self._candidates
         degraded = None
         try:
             hits = index.search(source, query, limit=limit)
         except VectorIndexError as error:
-            degraded = f"Searched the database copy instead (slower). {error}"
+            degraded = f"{DATABASE_COPY} {error}"
             hits = reading.services.exact.search(source, query, limit=limit)
         scores = {hit.number: hit.score for hit in hits}
         missing = set(also) - set(scores)
@@ -224,14 +296,16 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         by_seq = {message.seq: message for message in found}
         return [[by_seq[seq] for seq in expand(node.seqs) if seq in by_seq] for node in nodes]
 
-    def _plan(self, signals: Sequence[Signals], *, in_queue: set[int] | tuple[()]) -> RetrievalPlan:
+    def _plan(
+        self, signals: Sequence[Signals], *, in_queue: set[int] | tuple[()], weights: tuple[float, float]
+    ) -> RetrievalPlan:
         return plan_retrieval(
             signals,
             top_k=self.similarity_top_k,
             threshold=self.similarity_threshold,
             in_queue=in_queue,
-            vector_weight=self.vector_weight,
-            keyword_weight=self.keyword_weight,
+            vector_weight=weights[0],
+            keyword_weight=weights[1],
         )
 
     def _embedder(self, services: Services) -> Embedder:

@@ -64,15 +64,19 @@ def read_text(data: bytes | str, *, filename: str, max_bytes: int) -> str:
     Raises:
         FormatError: larger than `max_bytes`, binary, empty, or not in its encoding.
     """
-    size = len(data) if isinstance(data, bytes) else len(data.encode("utf-8", "surrogatepass"))
-    if size > max_bytes:
-        raise FormatError(
-            f"File is {_megabytes(size)} MB. The most is {_megabytes(max_bytes)} MB. Nothing was imported."
-        )
+    check_size(len(data) if isinstance(data, bytes) else len(data.encode("utf-8", "surrogatepass")), max_bytes)
     text = data.removeprefix("\ufeff") if isinstance(data, str) else _decoded(data, filename)
     if not text.strip():
         raise problem(filename, "is empty.")
     return text
+
+
+def check_size(size: int, max_bytes: int) -> None:
+    """Raise `FormatError`, with both sizes, if a file of `size` bytes is too large."""
+    if size > max_bytes:
+        raise FormatError(
+            f"File is {_megabytes(size)} MB. The most is {_megabytes(max_bytes)} MB. Nothing was imported."
+        )
 
 
 def _megabytes(size: int) -> str:

@@ -114,7 +114,7 @@ class _Source:
 
 def _sources(data: bytes | str, filename: str) -> list[_Source]:
     values = read_values(read_text(data, filename=filename, max_bytes=MAX_BYTES), filename=filename)
-    name = _one_line(PureWindowsPath(filename).stem) or "Conversation"
+    name = one_line(PureWindowsPath(filename).stem) or "Conversation"
     if len(values) == 1 and isinstance(values[0].value, list):
         values = list(values[0].elements())
     if not values:
@@ -152,10 +152,11 @@ def _messages_of(found: Located, filename: str) -> list[Located]:
 def _title(value: Any) -> str | None:
     """The title that an object gives its conversation."""
     given = value.get("title") if isinstance(value, dict) else None
-    return _one_line(given) if isinstance(given, str) else None
+    return one_line(given) if isinstance(given, str) else None
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
+    """A title from a file: on one line, not long, and storable."""
     line = " ".join(str(storable(text)[0]).split())
     return line if len(line) <= _TITLE_CHARACTERS else line[: _TITLE_CHARACTERS - 1] + "…"
 

@@ -30,6 +30,8 @@ _PART_TYPES = frozenset(
     {"text", "input_text", "output_text", "refusal", "thinking"}
     | {"image_url", "input_image", "input_audio", "file", "input_file"}
 )
+_KEPT = ("tool_call_id", "name")
+"""Entries of `additional_kwargs` that the format has a field for."""
 _UPLOADED = "openai-file:"
 """Prefix of the address of a file that is named only by its id at the endpoint."""
 
@@ -43,11 +45,55 @@ def message_from_openai(data: Mapping[str, Any]) -> ChatMessage:
     if not isinstance(data, dict):
         raise MessageError(f"this is {_kind(data)}, not a message.")
     role = _role(data)
-    kwargs = {key: text for key in ("tool_call_id", "name") if (text := _text(data, key))}
+    kwargs = {key: text for key in _KEPT if (text := _text(data, key))}
     parts = [*_said(data), *_calls(data)]
     if role is MessageRole.TOOL and kwargs and not parts:
         parts = [TextPart(text="")]
     return ChatMessage(parts=parts, role=role, additional_kwargs=kwargs)
+
+
+def message_to_openai(message: ChatMessage) -> dict[str, Any]:
+    """A message in OpenAI's chat format, for a file: read back by `message_from_openai`.
+
+    What that format has no place for is left out: other entries of `additional_kwargs`.
+    """
+    data: dict[str, Any] = {"role": str(message.role)}
+    parts = list(message.parts)
+    if parts and isinstance(first := parts[0], ThinkingPart):
+        data["reasoning_content"] = first.text
+        parts = parts[1:]
+    said = [_entry(part) for part in parts if not isinstance(part, ToolCallPart)]
+    texts = [part.text for part in parts if isinstance(part, TextPart)]
+    if len(said) == len(texts) <= 1:
+        data["content"] = texts[0] if texts else None
+    else:
+        data["content"] = said
+    if message.tool_calls:
+        data["tool_calls"] = [
+            {"id": call.tool_call_id, "type": "function"}
+            | {"function": {"name": call.tool_name, "arguments": call.arguments}}
+            for call in message.tool_calls
+        ]
+    return data | {key: message.additional_kwargs[key] for key in _KEPT if message.additional_kwargs.get(key)}
+
+
+def _entry(part: Part) -> dict[str, Any]:
+    if isinstance(part, ThinkingPart):
+        return {"type": "thinking", "thinking": part.text}
+    if isinstance(part, ImagePart):
+        return {"type": "image_url", "image_url": {"url": part.url} | ({"detail": part.detail} if part.detail else {})}
+    if isinstance(part, FilePart):
+        head, mark, audio = part.url.partition(";base64,")
+        if part.type == "audio" and mark and head.startswith("data:audio/"):
+            return {"type": "input_audio", "input_audio": {"data": audio, "format": head.removeprefix("data:audio/")}}
+        return {"type": "file", "file": _file(part) | ({"filename": part.title} if part.title else {})}
+    return {"type": "text", "text": part.text if isinstance(part, TextPart) else ""}
+
+
+def _file(part: FilePart) -> dict[str, str]:
+    if part.url.startswith(_UPLOADED):
+        return {"file_id": part.url.removeprefix(_UPLOADED)}
+    return {"file_data" if part.url.startswith("data:") else "file_url": part.url}
 
 
 def _role(data: Mapping[str, Any]) -> MessageRole:

@@ -1,7 +1,8 @@
-"""Decide what becomes of facts that were found, and what a shortened list of facts really did.
+"""What a fact is; what becomes of facts that were found; what a shortened list of facts really did.
 
 Pure. An extractor proposes; here it is compared with what is known, so that nothing is stored
-twice, nothing a person rejected comes back, and no rewriting of a list goes unseen.
+twice, nothing a person rejected comes back, and no rewriting of a list goes unseen. What a person
+does to facts is in `curation.py`.
 """
 
 import re
@@ -18,6 +19,33 @@ DUPLICATE_IN_SLOT = 0.8
 
 CONDENSED_SHARE = 0.8
 """Condensing must leave at most this share of `max_facts`, so that it is not due again at once."""
+
+STATES = ("proposed", "active", "superseded", "retired", "rejected")
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """Something a block believes, as it stood when it was read. Only `active` facts reach a context."""
+
+    id: int
+    scope: str
+    block: str
+    text: str
+    tokens: int
+    category: str
+    slot: str | None
+    state: str
+    pinned: bool
+    origin: str
+    """`extracted`, `condensed` or `written` (by a person)."""
+    turn: int
+    created_at: float
+    confirmed_at: float
+    updated_at: float
+    version: int
+    """Grows with every change: who changes a fact says which version was read."""
+    sources: tuple[tuple[str, int], ...]
+    """Session and sequence number of each message it was learned from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +157,8 @@ def plan_condensing(known: Sequence[KnownFact], shorter: Sequence[ShorterFact], 
     of them. A merge into a kept fact begins with that fact. Refused when the list is empty, is
     longer than `condense_target`, or loses a pinned fact.
     """
-    by_text = {_same(fact.text): fact.id for fact in known}
-    same = [by_text.get(_same(fact.text)) for fact in shorter]
+    by_text = {same_words(fact.text): fact.id for fact in known}
+    same = [by_text.get(same_words(fact.text)) for fact in shorter]
     kept = tuple(dict.fromkeys(id for id in same if id is not None))
     free = {fact.id for fact in known} - set(kept)
     merged: list[tuple[tuple[int, ...], int]] = []
@@ -166,5 +194,6 @@ def _refusal(
     return None
 
 
-def _same(text: str) -> str:
+def same_words(text: str) -> str:
+    """Texts that come out equal are the same word for word: letters' case and white space aside."""
     return re.sub(r"\s+", " ", text).strip().casefold()

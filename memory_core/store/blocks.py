@@ -2,13 +2,16 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, delete, func, insert, select, update
 
 from memory_core.events import Actor, BlockEdited
-from memory_core.store.tables import block_revision_table, block_table
+from memory_core.store.deliveries import read_deliveries
+from memory_core.store.log import read_events
+from memory_core.store.tables import block_revision_table, block_table, fact_table
+from memory_core.store.vectors import count_nodes
 from memory_core.store.writing import Writing, contents, session_scope
 
 _b = block_table.c
@@ -40,6 +43,24 @@ class TextRevision:
     at: float
 
 
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What a block has stored, counted."""
+
+    turns: int = 0
+    """Stored turns."""
+    facts: Mapping[str, int] = field(default_factory=dict)
+    """Facts by state; those of a user-scoped block are the user's."""
+    newest: str | None = None
+    """The newest active fact."""
+    texts: int = 0
+    """Versions of its text."""
+    waiting: int = 0
+    """Deliveries that are due to it and not done, parked ones included."""
+    flushes: int = 0
+    """Of these, messages that a flush moved."""
+
+
 def read_blocks(connection: Connection, session_id: str) -> list[BlockRecord]:
     """The session's blocks in their order."""
     columns = (_b.name, _b.position, _b.type, _b.settings, _b.constructor, _b.state, _b.revision, _b.text)
@@ -50,7 +71,11 @@ def read_blocks(connection: Connection, session_id: str) -> list[BlockRecord]:
 def add_block(
     w: Writing, *, name: str, position: int, type: str, settings: Mapping[str, Any], constructor: str
 ) -> None:
-    """Insert a block's row."""
+    """Insert a block's row.
+
+    Its text's revisions go on where those of a removed block of that name ended: whoever opened that
+    one must not save over this.
+    """
     values = {
         "session_id": w.session.id,
         "name": name,
@@ -58,7 +83,7 @@ def add_block(
         "type": type,
         "settings": json.dumps(settings),
         "constructor": constructor,
-        "revision": 0,
+        "revision": _last_revision(w, name),
     }
     w.connection.execute(insert(block_table).values(values))
 
@@ -78,7 +103,15 @@ def remove_block(w: Writing, name: str) -> None:
         w.connection.execute(delete(table).where(where))
 
 
-def write_text(w: Writing, block: BlockRecord, text: str, *, actor: Actor, ignored: str | None = None) -> int:
+def write_text(
+    w: Writing,
+    block: BlockRecord,
+    text: str,
+    *,
+    actor: Actor,
+    ignored: str | None = None,
+    restored: int | None = None,
+) -> int:
     """Give a static block another text; the new revision. The same text again changes nothing."""
     content = w.keep(text)
     if content == block.text:
@@ -95,9 +128,8 @@ def write_text(w: Writing, block: BlockRecord, text: str, *, actor: Actor, ignor
         "at": w.now,
     }
     w.connection.execute(insert(block_revision_table).values(values))
-    w.record(
-        BlockEdited(block=block.name, revision=revision, before=block.text, after=content, ignored=ignored), actor=actor
-    )
+    edited = BlockEdited(block.name, revision, block.text, content, ignored=ignored, restored=restored)
+    w.record(edited, actor=actor)
     return revision
 
 
@@ -110,8 +142,46 @@ def read_revisions(connection: Connection, session_id: str, block: str) -> list[
     return [TextRevision(r.revision, words.get(r.content, ""), r.actor, r.turn, r.at) for r in rows]
 
 
+def read_revision(connection: Connection, session_id: str, block: str, revision: int) -> str | None:
+    """The text that a static block had at a revision; None when it never had it, or its words were erased."""
+    table = block_revision_table.c
+    where = (table.session_id == session_id) & (table.block == block) & (table.revision == revision)
+    key = connection.execute(select(table.content).where(where)).scalar()
+    return contents(connection, session_scope(session_id), [key]).get(key) if key else None
+
+
+def read_holding(connection: Connection, session_id: str, scope: str, block: str, kind: str) -> Holding:
+    """What a block has stored. `scope` is where its facts are kept."""
+    due = [d for d in read_deliveries(connection, session_id, states=("pending", "parked")) if d.block == block]
+    waiting, flushes = len(due), sum(delivery.trigger == "flush" for delivery in due)
+    if kind == "static":
+        revision = block_revision_table.c
+        where = (revision.session_id == session_id) & (revision.block == block)
+        texts = connection.execute(select(func.count()).select_from(block_revision_table).where(where)).scalar_one()
+        return Holding(texts=texts, waiting=waiting, flushes=flushes)
+    if kind == "vector":
+        return Holding(turns=count_nodes(connection, session_id, block)[0], waiting=waiting, flushes=flushes)
+    if kind == "facts":
+        fact = fact_table.c
+        own = (fact.scope == scope) & (fact.block == block)
+        counts = connection.execute(select(fact.state, func.count()).where(own).group_by(fact.state)).all()
+        last = select(fact.content).where(own, fact.state == "active").order_by(fact.id.desc()).limit(1)
+        key = connection.execute(last).scalar()
+        newest = contents(connection, scope, [key]).get(key) if key else None
+        return Holding(
+            facts={str(state): int(number) for state, number in counts}, newest=newest, waiting=waiting, flushes=flushes
+        )
+    return Holding(waiting=waiting, flushes=flushes)
+
+
 def read_state(connection: Connection, session_id: str, block: str) -> str | None:
     """A custom block's fields as the last delivery left them, whichever process that was."""
     query = select(_b.state).where(_b.session_id == session_id, _b.name == block)
     key = connection.execute(query).scalar()
     return contents(connection, session_scope(session_id), [key]).get(key) if key else None
+
+
+def _last_revision(w: Writing, name: str) -> int:
+    """The highest revision that a block of this name ever had in the session."""
+    edits = read_events(w.connection, w.session.id, kinds=(BlockEdited.kind,), block=name, limit=1, newest_first=True)
+    return edits[0].event.revision if edits and isinstance(edits[0].event, BlockEdited) else 0

@@ -7,9 +7,10 @@ from sqlalchemy import Connection, delete, func, select, update
 
 from memory_core.events import SessionReset
 from memory_core.messages import MessageStatus
+from memory_core.planning.facts import Fact
 from memory_core.store.blocks import read_blocks
 from memory_core.store.deliveries import covers
-from memory_core.store.facts import Fact, drop_sources, erase_facts, read_by_ids
+from memory_core.store.facts import ERASED, drop_sources, erase_facts, read_by_ids
 from memory_core.store.tables import (
     block_revision_table,
     block_table,
@@ -23,9 +24,6 @@ from memory_core.store.tables import (
 )
 from memory_core.store.vectors import remove_nodes
 from memory_core.store.writing import Writing, session_scope
-
-ERASED = "(erased)"
-"""Stands in the log for a sentence that may have quoted what was forgotten."""
 
 _m = message_table.c
 
@@ -63,7 +61,7 @@ def reset_messages(w: Writing, status: MessageStatus | None, *, with_user_memory
         lonely += [fact for fact in _own_facts(w) if fact.origin != "written" and not fact.sources]
     lonely = list({fact.id: fact for fact in lonely}.values())
     erase_facts(w, lonely)
-    _erase_sentences(w, {fact.id for fact in lonely})
+    _erase_errors(w)
     remove_messages(w, seqs)
     _remove_empty_deliveries(w)
     if status is None:
@@ -123,15 +121,14 @@ def erase_session(w: Writing) -> None:
     w.session.config = w.session.constructor = "{}"
 
 
-def _erase_sentences(w: Writing, facts: set[int]) -> None:
-    """Blank what the log says in words that may quote what is forgotten: errors, and why these facts were retired."""
-    quoting = ("delivery_failed", "delivery_parked", "block_failed", "model_called", "fact_retired", "fact_rejected")
+def _erase_errors(w: Writing) -> None:
+    """Blank the errors of the log: they may quote what is forgotten. What it says of facts goes with the facts."""
+    quoting = ("delivery_failed", "delivery_parked", "block_failed", "model_called")
     where = (event_table.c.session_id == w.session.id) & event_table.c.kind.in_(quoting)
     for position, text in w.connection.execute(select(event_table.c.id, event_table.c.data).where(where)).all():
         data = json.loads(text)
-        words = "error" if "error" in data else "reason"
-        if data[words] and (words == "error" or data["fact"] in facts):
-            blank = json.dumps({**data, words: ERASED}, ensure_ascii=False, separators=(",", ":"))
+        if data["error"]:
+            blank = json.dumps({**data, "error": ERASED}, ensure_ascii=False, separators=(",", ":"))
             w.connection.execute(update(event_table).where(event_table.c.id == position).values(data=blank))
     where = (delivery_table.c.session_id == w.session.id) & delivery_table.c.error.is_not(None)
     w.connection.execute(update(delivery_table).where(where).values(error=ERASED))

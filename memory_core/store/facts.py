@@ -1,28 +1,45 @@
 """Facts in the database: each with its words, state, sources and history."""
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Row, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, delete, func, insert, select, update
 
-from memory_core.errors import ConflictError, NotFoundError
+from memory_core.errors import NotFoundError
 from memory_core.events import (
     Actor,
     Event,
+    EventRecord,
+    FactAccepted,
     FactAdded,
     FactChanged,
     FactConfirmed,
     FactErased,
+    FactHeldBack,
     FactPinned,
+    FactProposed,
     FactRejected,
     FactRestored,
     FactRetired,
     FactSuperseded,
+    decode,
     ranges,
 )
-from memory_core.store.tables import content_table, fact_revision_table, fact_source_table, fact_table
-from memory_core.store.writing import Writing, contents
+from memory_core.planning.curation import changed_elsewhere
+from memory_core.planning.facts import Fact
+from memory_core.store.tables import (
+    block_revision_table,
+    content_table,
+    delivery_table,
+    event_table,
+    fact_revision_table,
+    fact_source_table,
+    fact_table,
+    session_table,
+)
+from memory_core.store.writing import Writing, contents, session_scope
 
 Item = TypeVar("Item")
 
@@ -47,31 +64,12 @@ _COLUMNS = [
         "version",
     )
 ]
+ERASED = "(erased)"
+"""Stands in the log for a sentence that may have quoted what was erased."""
 
-STATES = ("proposed", "active", "superseded", "retired", "rejected")
-
-
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """Something a block believes. Only `active` facts reach a context."""
-
-    id: int
-    scope: str
-    block: str
-    text: str
-    tokens: int
-    category: str
-    slot: str | None
-    state: str
-    pinned: bool
-    origin: str
-    turn: int
-    created_at: float
-    confirmed_at: float
-    updated_at: float
-    version: int
-    sources: tuple[tuple[str, int], ...]
-    """Session and sequence number of each message it was learned from."""
+_OF_FACTS = ("fact_retired", "fact_rejected", "facts_curated")
+_ERRORS = ("delivery_failed", "delivery_parked", "block_failed", "model_called")
+"""Events with a sentence in them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +95,11 @@ class NewFact:
     category: str = "other"
     slot: str | None = None
     sources: tuple[int, ...] = ()
+    """Messages of this session; see `add_support` for those of others."""
     conflicts_with: tuple[int, ...] = ()
     pinned: bool = False
     origin: str = "extracted"
+    state: str = "active"
 
 
 def read_facts(
@@ -123,6 +123,14 @@ def read_history(connection: Connection, scope: str, fact_id: int) -> list[FactR
     ]
 
 
+def read_curated_versions(connection: Connection, scope: str, block: str) -> set[tuple[int, int]]:
+    """Each version of a block's facts that a person made."""
+    table = fact_revision_table.c
+    facts = select(_f.id).where(_f.scope == scope, _f.block == block)
+    query = select(table.fact_id, table.version).where(table.fact_id.in_(facts), table.actor == "curator")
+    return {(fact, version) for fact, version in connection.execute(query)}
+
+
 def add_fact(w: Writing, scope: str, block: str, new: NewFact, *, actor: Actor = "engine") -> int:
     """Store a fact and say so in the log; its id."""
     content = w.keep(new.text, scope=scope)
@@ -133,7 +141,7 @@ def add_fact(w: Writing, scope: str, block: str, new: NewFact, *, actor: Actor =
         "tokens": new.tokens,
         "category": new.category,
         "slot": new.slot,
-        "state": "active",
+        "state": new.state,
         "pinned": new.pinned,
         "origin": new.origin,
         "turn": w.session.turns,
@@ -144,7 +152,7 @@ def add_fact(w: Writing, scope: str, block: str, new: NewFact, *, actor: Actor =
     }
     id = int(w.connection.execute(insert(fact_table).values(values).returning(_f.id)).scalar_one())
     _add_sources(w, id, new.sources)
-    _add_revision(w, id, 1, content, "active", new.pinned, actor, None)
+    _add_revision(w, id, 1, content, new.state, new.pinned, actor, None)
     w.record(
         FactAdded(
             fact=id,
@@ -156,6 +164,7 @@ def add_fact(w: Writing, scope: str, block: str, new: NewFact, *, actor: Actor =
             conflicts_with=new.conflicts_with,
             pinned=new.pinned,
             origin=new.origin,
+            state=new.state,
         ),
         actor=actor,
     )
@@ -172,66 +181,152 @@ def confirm_fact(w: Writing, fact: Fact, *, similarity: float, sources: Sequence
 
 def hand_on_sources(w: Writing, facts: Sequence[Fact], into: int) -> None:
     """A fact that stands for others has their support too, that from other sessions included."""
-    sources = {source for fact in facts for source in fact.sources}
-    rows = [{"fact_id": into, "session_id": session, "seq": seq} for session, seq in sorted(sources)]
+    add_support(w, into, {source for fact in facts for source in fact.sources})
+
+
+def add_support(w: Writing, fact_id: int, sources: Iterable[tuple[str, int]]) -> None:
+    """Give a fact further sources: session and sequence number of each message."""
+    rows = [{"fact_id": fact_id, "session_id": session, "seq": seq} for session, seq in sorted(set(sources))]
     w.database.insert_if_new(w.connection, fact_source_table, rows)
 
 
-def change_text(w: Writing, fact: Fact, text: str, *, tokens: int, actor: Actor = "curator") -> None:
-    """Give a fact other words.
+def remove_support(w: Writing, fact_id: int, session_id: str, seqs: Sequence[int]) -> None:
+    """Take sources away from a fact again."""
+    table = fact_source_table
+    for chunk in _chunks(seqs):
+        own = (table.c.fact_id == fact_id) & (table.c.session_id == session_id)
+        w.connection.execute(delete(table).where(own, table.c.seq.in_(chunk)))
 
-    Raises:
-        ConflictError: it was changed elsewhere since `fact` was read.
-    """
-    content = w.keep(text, scope=fact.scope)
-    _change(w, fact, actor=actor, reason=None, content=content, tokens=tokens)
-    before = w.keep(fact.text, scope=fact.scope)
-    w.record(FactChanged(fact=fact.id, block=fact.block, before=before, after=content, tokens=tokens), actor=actor)
+
+def change_text(w: Writing, fact: Fact, text: str, *, tokens: int, actor: Actor = "curator") -> None:
+    """Give a fact other words. See `revise`."""
+    revise(w, fact, text=text, tokens=tokens, actor=actor)
 
 
 def change_state(w: Writing, fact: Fact, state: str, *, reason: str = "", by: int | None = None, actor: Actor) -> None:
-    """Supersede, retire, reject or restore a fact.
-
-    Raises:
-        ConflictError: it was changed elsewhere since `fact` was read.
-    """
-    _change(w, fact, actor=actor, reason=reason or None, state=state)
-    events: dict[str, Event] = {
-        "superseded": FactSuperseded(fact=fact.id, block=fact.block, by=by),
-        "retired": FactRetired(fact=fact.id, block=fact.block, reason=reason),
-        "rejected": FactRejected(fact=fact.id, block=fact.block, reason=reason),
-        "active": FactRestored(fact=fact.id, block=fact.block),
-    }
-    w.record(events[state], actor=actor)
+    """Supersede, retire, reject, accept or restore a fact. See `revise`."""
+    revise(w, fact, state=state, by=by, reason=reason, actor=actor)
 
 
 def pin_fact(w: Writing, fact: Fact, pinned: bool, *, actor: Actor = "curator") -> None:
-    """Pin a fact, or let it go: a pinned fact is cut last and survives condensing.
+    """Pin a fact, or let it go: a pinned fact is cut last and survives condensing. See `revise`."""
+    revise(w, fact, pinned=pinned, actor=actor)
+
+
+def revise(
+    w: Writing,
+    fact: Fact,
+    *,
+    actor: Actor,
+    text: str | None = None,
+    tokens: int | None = None,
+    state: str | None = None,
+    by: int | None = None,
+    pinned: bool | None = None,
+    reason: str = "",
+) -> int:
+    """Change a fact; what is None stays. Each thing that changes is a version and an event; the last version.
+
+    Nothing changed: somebody looked at it and lets it stand, which is on record too. `by` is what
+    supersedes it; `tokens` are those of `text`.
 
     Raises:
         ConflictError: it was changed elsewhere since `fact` was read.
     """
-    _change(w, fact, actor=actor, reason=None, pinned=pinned)
-    w.record(FactPinned(fact=fact.id, block=fact.block, pinned=pinned), actor=actor)
+    changes: list[tuple[dict[str, object], Event]] = []
+    if text is not None and text != fact.text:
+        before, content = w.keep(fact.text, scope=fact.scope), w.keep(text, scope=fact.scope)
+        tokens = fact.tokens if tokens is None else tokens
+        changed = FactChanged(fact=fact.id, block=fact.block, before=before, after=content, tokens=tokens)
+        changes.append(({"content": content, "tokens": tokens}, changed))
+    if pinned is not None and pinned != fact.pinned:
+        changes.append(({"pinned": pinned}, FactPinned(fact=fact.id, block=fact.block, pinned=pinned)))
+    if not changes or (state is not None and state != fact.state):
+        state = state or fact.state
+        changes.append(({"state": state}, _state_event(fact, state, by, reason)))
+    version = fact.version
+    for values, event in changes:
+        where = (_f.id == fact.id) & (_f.version == version)
+        version += 1
+        query = update(fact_table).where(where).values(**values, version=version, updated_at=w.now)
+        row = w.connection.execute(query.returning(_f.content, _f.state, _f.pinned)).one_or_none()
+        if row is None:
+            raise changed_elsewhere(fact)
+        _add_revision(w, fact.id, version, row.content, row.state, row.pinned, actor, reason or None)
+        w.record(event, actor=actor)
+    return version
 
 
-def erase_facts(w: Writing, facts: Sequence[Fact]) -> None:
-    """Remove facts and their words for good; a tombstone stays in the log."""
+def hold_fact(w: Writing, fact: Fact) -> None:
+    """Make sure that a fact is as it was read, and stays so until the transaction ends.
+
+    Raises:
+        ConflictError: it was changed elsewhere.
+    """
+    where = (_f.id == fact.id) & (_f.version == fact.version)
+    held = update(fact_table).where(where).values(version=fact.version).returning(_f.id)
+    if w.connection.execute(held).one_or_none() is None:
+        raise changed_elsewhere(fact)
+
+
+def _state_event(fact: Fact, state: str, by: int | None, reason: str) -> Event:
+    if state == "superseded":
+        return FactSuperseded(fact=fact.id, block=fact.block, by=by)
+    if state == "retired":
+        return FactRetired(fact=fact.id, block=fact.block, reason=reason)
+    if state == "rejected":
+        return FactRejected(fact=fact.id, block=fact.block, reason=reason)
+    if state == "proposed":
+        return FactProposed(fact=fact.id, block=fact.block)
+    if fact.state in ("proposed", "active"):
+        return FactAccepted(fact=fact.id, block=fact.block)
+    return FactRestored(fact=fact.id, block=fact.block)
+
+
+def erase_facts(w: Writing, facts: Sequence[Fact], *, undone: bool = False, actor: Actor = "engine") -> None:
+    """Remove facts and their words for good; a tombstone stays in the log.
+
+    What was held back because it is like one of them goes too, and sentences of the log that may quote them.
+    """
+    w.flush_contents()
+    ids = [fact.id for fact in facts]
     hashes: dict[str, set[str]] = {}
     for fact in facts:
         table = fact_revision_table
         found = w.connection.execute(select(table.c.content).where(table.c.fact_id == fact.id)).scalars()
         hashes.setdefault(fact.scope, set()).update(found)
-        w.record(FactErased(fact=fact.id, block=fact.block))
-    for ids in _chunks([fact.id for fact in facts]):
+    texts = {text for scope, keys in hashes.items() for text in contents(w.connection, scope, keys).values() if text}
+    for (scope, block), group in _by_block(facts).items():
+        held = _held_back(w, scope, block)
+        if undone:  # as if it had never been added: what was held back before is so again
+            hashes[scope] -= held.keys()
+            continue
+        here = {fact.id for fact in group}
+        hashes[scope] |= {content for content, near in held.items() if near & here}
+        _forget_sentences(w, scope, block, here, texts)
+    for chunk in _chunks(ids):
         for table, column in ((fact_revision_table, "fact_id"), (fact_source_table, "fact_id"), (fact_table, "id")):
-            w.connection.execute(delete(table).where(table.c[column].in_(ids)))
+            w.connection.execute(delete(table).where(table.c[column].in_(chunk)))
     for scope, gone in hashes.items():
-        for chunk in _chunks(sorted(gone)):
-            still = select(_f.content).where(_f.scope == scope, _f.content.in_(chunk))
-            unused = set(chunk) - set(w.connection.execute(still).scalars())
+        for keys in _chunks(sorted(gone)):
+            unused = set(keys) - _still_used(w, scope, keys)
             where = (content_table.c.scope == scope) & content_table.c.hash.in_(unused)
             w.connection.execute(delete(content_table).where(where))
+    w.record(*(FactErased(fact=fact.id, block=fact.block, undone=undone) for fact in facts), actor=actor)
+
+
+def read_scope_events(connection: Connection, scope: str, block: str, kinds: Sequence[str]) -> list[EventRecord]:
+    """What the log says of a block's facts, newest first; of the user's, in all their sessions that still exist."""
+    events = event_table.c
+    query = (
+        select(events.id, events.session_id, events.turn, events.at, events.actor, events.kind, events.data)
+        .where(_scope_sessions(scope), events.block == block, events.kind.in_(list(kinds)))
+        .order_by(events.id.desc())
+    )
+    return [
+        EventRecord(position, session, turn, at, actor, decode(kind, data))
+        for position, session, turn, at, actor, kind, data in connection.execute(query)
+    ]
 
 
 def drop_sources(w: Writing, seqs: Sequence[int] | None) -> list[int]:
@@ -273,16 +368,59 @@ def scope_revision(connection: Connection, scope: str, block: str) -> tuple[int,
     return int(row[0]), int(row[1]), int(row[2])
 
 
-def _change(w: Writing, fact: Fact, *, actor: Actor, reason: str | None, **values: object) -> None:
-    values |= {"version": fact.version + 1, "updated_at": w.now}
-    where = (_f.id == fact.id) & (_f.version == fact.version)
-    changed = w.connection.execute(
-        update(fact_table).where(where).values(values).returning(_f.content, _f.state, _f.pinned)
-    )
-    row = changed.one_or_none()
-    if row is None:
-        raise ConflictError(f'The fact "{fact.text}" was changed elsewhere. Nothing was overwritten.')
-    _add_revision(w, fact.id, fact.version + 1, row.content, row.state, row.pinned, actor, reason)
+def _scope_sessions(scope: str) -> ColumnElement[bool]:
+    """Events of the sessions that a scope belongs to."""
+    kind, _, id = scope.partition(":")
+    if kind == "session":
+        return event_table.c.session_id == id
+    return event_table.c.session_id.in_(select(session_table.c.id).where(session_table.c.user_id == id))
+
+
+def _by_block(facts: Sequence[Fact]) -> dict[tuple[str, str], list[Fact]]:
+    found: dict[tuple[str, str], list[Fact]] = {}
+    for fact in facts:
+        found.setdefault((fact.scope, fact.block), []).append(fact)
+    return found
+
+
+def _held_back(w: Writing, scope: str, block: str) -> dict[str, set[int]]:
+    """Hashes of what was held back, with the rejected facts that each is like."""
+    found: dict[str, set[int]] = {}
+    for record in read_scope_events(w.connection, scope, block, (FactHeldBack.kind,)):
+        if isinstance(record.event, FactHeldBack):
+            found.setdefault(record.event.content, set()).add(record.event.near)
+    return found
+
+
+def _forget_sentences(w: Writing, scope: str, block: str, ids: set[int], texts: set[str]) -> None:
+    """Blank what the log says in words about these facts, or quoting them."""
+    table = event_table
+    where = _scope_sessions(scope) & (table.c.block == block) & table.c.kind.in_((*_OF_FACTS, *_ERRORS))
+    for position, kind, text in w.connection.execute(select(table.c.id, table.c.kind, table.c.data).where(where)).all():
+        data = json.loads(text)
+        about = {data.get("fact"), *(fact for fact, *_ in data.get("facts", ()))} if kind in _OF_FACTS else set()
+        words = "reason" if kind in _OF_FACTS else "error"
+        if data.get(words) and (about & ids or any(quoted in data[words] for quoted in texts)):
+            blank = json.dumps({**data, words: ERASED}, ensure_ascii=False, separators=(",", ":"))
+            w.connection.execute(update(table).where(table.c.id == position).values(data=blank))
+    delivery = delivery_table.c
+    failed = select(delivery.id, delivery.error).where(delivery.session_id == w.session.id, delivery.error.is_not(None))
+    for id, error in w.connection.execute(failed).all():
+        if any(quoted in error for quoted in texts):
+            w.connection.execute(update(delivery_table).where(delivery.id == id).values(error=ERASED))
+
+
+def _still_used(w: Writing, scope: str, keys: Sequence[str]) -> set[str]:
+    """Words that a fact of this scope, its history or a block's fixed text still needs."""
+    revision, text = fact_revision_table.c, block_revision_table.c
+    facts = select(_f.id).where(_f.scope == scope)
+    queries = [
+        select(_f.content).where(_f.scope == scope, _f.content.in_(keys)),
+        select(revision.content).where(revision.content.in_(keys), revision.fact_id.in_(facts)),
+    ]
+    if scope == session_scope(w.session.id):
+        queries.append(select(text.content).where(text.session_id == w.session.id, text.content.in_(keys)))
+    return {key for query in queries for key in w.connection.execute(query).scalars()}
 
 
 def _add_revision(

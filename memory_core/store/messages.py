@@ -74,7 +74,7 @@ class QueueRow:
 class MessageCache:
     """Decoded messages by hash, the last used ones: words under a hash never change."""
 
-    def __init__(self, size: int = 4096) -> None:
+    def __init__(self, size: int = 16_384) -> None:
         self._size = size
         self._messages: OrderedDict[str, ChatMessage] = OrderedDict()
         self._lock = Lock()

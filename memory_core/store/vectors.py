@@ -1,7 +1,7 @@
 """Stored turns and their vectors: the truth that a vector index follows."""
 
 import json
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Collection, Iterator, Sequence, Set
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -84,24 +84,35 @@ def read_nodes(connection: Connection, session_id: str, block: str, *, after: in
     ]
 
 
-def remove_nodes(w: Writing, *, block: str | None = None, seqs: Sequence[int] | None = None) -> int:
-    """Remove stored turns of this session: of one block, or those that hold one of these messages; how many."""
+def remove_nodes(
+    w: Writing,
+    *,
+    block: str | None = None,
+    seqs: Sequence[int] | None = None,
+    numbers: Collection[int] | None = None,
+) -> int:
+    """Remove stored turns of this session: of one block, that hold one of these messages, of these numbers; how many.
+
+    What is left out does not narrow the choice.
+    """
     query = select(_v.id, _v.collection, _v.seqs).where(_v.session_id == w.session.id)
     if block is not None:
         query = query.where(_v.block == block)
+    if numbers is not None:
+        query = query.where(_v.id.in_(numbers))
     gone_seqs = None if seqs is None else set(seqs)
     gone: dict[str, list[int]] = {}
     for number, collection, spans in w.connection.execute(query):
         if gone_seqs is None or gone_seqs.intersection(expand(json.loads(spans))):
             gone.setdefault(collection, []).append(number)
-    for collection, numbers in gone.items():
-        for start in range(0, len(numbers), 500):
-            w.connection.execute(delete(vector_table).where(_v.id.in_(numbers[start : start + 500])))
+    for collection, gone_numbers in gone.items():
+        for start in range(0, len(gone_numbers), 500):
+            w.connection.execute(delete(vector_table).where(_v.id.in_(gone_numbers[start : start + 500])))
         w.database.insert_if_new(w.connection, collection_table, [{"name": collection, "deleted": 0}])
-        more = collection_table.c.deleted + len(numbers)
+        more = collection_table.c.deleted + len(gone_numbers)
         where = collection_table.c.name == collection
         w.connection.execute(update(collection_table).where(where).values(deleted=more))
-    return sum(len(numbers) for numbers in gone.values())
+    return sum(len(gone_numbers) for gone_numbers in gone.values())
 
 
 class DatabaseVectors:

@@ -1,0 +1,96 @@
+"""What a person should know of a prompt at once, in words. Pure.
+
+Every sentence says what happened and how much, and what can be done about it.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from memory_core.analysis.prompt import PINNED, Prompt, PromptCut
+
+Rule = Literal["over_limit", "dropped_whole", "unreadable", "degraded", "erased", "neutralised"]
+
+OUT_OF_PROPORTION = 2
+"""A block dropped whole is worth a word when this many times what was needed went."""
+
+TRIMMED = ("facts", "vector")
+"""Kinds of blocks that can give up single pieces; the others are cut whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """One sentence, with the block it is about."""
+
+    rule: Rule
+    text: str
+    """Plain text; it may hold the names of blocks and what a block's error said."""
+    block: str | None = None
+
+    @property
+    def loss(self) -> bool:
+        """Is something missing in the prompt, or too much in it?"""
+        return self.rule in ("over_limit", "dropped_whole", "unreadable")
+
+
+def remarks(prompt: Prompt, *, named: Callable[[str], str] = str) -> tuple[Remark, ...]:
+    """The heaviest first. `named` writes the name of a block."""
+    return (
+        *_over_limit(prompt, named),
+        *(remark for cut in prompt.cuts for remark in _dropped(cut, named)),
+        *_unreadable(prompt, named),
+        *_words(prompt),
+    )
+
+
+def _over_limit(prompt: Prompt, named: Callable[[str], str]) -> Iterator[Remark]:
+    built = prompt.built
+    if not built.over_by:
+        return
+    never = [part for part in prompt.parts if part.priority == 0 and part.granted]
+    names = ["System messages" if part.kind == PINNED else named(part.name) for part in never]
+    blocks = [named(part.name) for part in never if part.kind != PINNED]
+    needed = sum(part.granted for part in never)
+    if needed > built.token_limit:
+        verb = "exceeds" if len(never) == 1 else "exceed"
+        alone = f"{_listed(names)} (priority 0) alone {verb} the limit by {needed - built.token_limit:,}"
+    elif names:
+        alone = f"{_listed(names)} (priority 0) and the queue alone need it, and neither is ever cut"
+    else:
+        alone = "The newest turn alone needs it, and it is never cut"
+    sent = f"Sent {built.total:,} of {built.token_limit:,}: {built.over_by:,} over."
+    yield Remark("over_limit", f"{sent} {alone}. Raise the limit or shorten {_listed(blocks) or 'the messages'}.")
+
+
+def _dropped(cut: PromptCut, named: Callable[[str], str]) -> Iterator[Remark]:
+    if cut.rule != "dropped" or cut.tokens <= OUT_OF_PROPORTION * cut.over_before:
+        return
+    name = named(cut.part.name)
+    if cut.part.truncation == "drop" and cut.part.kind in TRIMMED:
+        end = f"{name} is dropped whole; trim instead?"
+    else:
+        end = f"{name} can only be cut whole. Shorten it, or give it a priority that is cut later."
+    yield Remark("dropped_whole", f"{cut.over_before:,} tokens over, {cut.tokens:,} removed: {end}", cut.part.name)
+
+
+def _unreadable(prompt: Prompt, named: Callable[[str], str]) -> Iterator[Remark]:
+    for part in prompt.parts:
+        if part.failure is not None:
+            what = f"{named(part.name)} could not be read, and the prompt went out without it: {part.failure}"
+            yield Remark("unreadable", what, part.name)
+    for part in prompt.parts:
+        if part.degraded is not None:
+            yield Remark("degraded", f"{named(part.name)}: {part.degraded}", part.name)
+
+
+def _words(prompt: Prompt) -> Iterator[Remark]:
+    if count := len(prompt.missing):
+        texts = "1 text of this prompt was" if count == 1 else f"{count:,} texts of this prompt were"
+        yield Remark("erased", f"{texts} erased since, and cannot be shown.")
+    if count := prompt.built.neutralised:
+        texts = "1 text" if count == 1 else f"{count:,} texts"
+        yield Remark("neutralised", f"In {texts}, words that posed as memory's own markup were made harmless.")
+
+
+def _listed(names: list[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

@@ -1,0 +1,320 @@
+"""What is suspicious about facts, which words of a message carry a fact, and what made it.
+
+Pure. It judges words and events, never by a model, so its flags are hints for a person and decide nothing.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain
+from typing import Literal
+
+from memory_core.events import Actor, EventRecord, FactAdded, FactsCondensed, FactsExtracted, ModelCalled
+from memory_core.planning.facts import Fact
+from memory_core.text import similarity, stems, words
+
+FlagKind = Literal["near_duplicate", "contradiction", "unsupported", "from_assistant", "from_memory"]
+
+NEAR_DUPLICATE = 0.65
+"""From this likeness on two facts are shown as nearly the same. Of the pairs among 1,137 facts of five LoCoMo
+conversations and 270 of MemoryBank, nearly all above it said the same, and few below it did."""
+
+LEAST_SUPPORT = 0.5
+"""At least this share of a fact's stems must be in its sources. Rules and models reword: "I live in" is "lives in"."""
+
+LEAST_NEAREST = 0.5
+"""Below this likeness a fact has no nearest one: what two facts share is then mostly their subject."""
+
+_GAP = 4
+"""Words between two words of a fact that one highlighted span may reach over."""
+
+_ABOUT_THE_USER = frozenset({"user", "name"})
+"""Stems that rules and models put into facts, and people do not say of themselves."""
+
+_NUMBERS = frozenset(["two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelv"])
+"""Stems of the words that `memory_core.text.similarity` takes for numbers."""
+_FIRST_PERSON = frozenset({"i", "i'm", "i've", "i'd", "my", "mine", "me", "myself", "we", "our"})
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+_SENTENCE_END = re.compile(r"[.!?…]+\s|\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """Something about a fact that a person should look at."""
+
+    kind: FlagKind
+    sentence: str
+    """Quotes facts: words of others."""
+    other: int | None = None
+    """The fact it is like, or contradicts."""
+    similarity: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A message as far as it can support a fact."""
+
+    role: str
+    text: str
+
+
+Place = tuple[str, int]
+"""Session and sequence number of a message."""
+
+
+def find_flags(
+    facts: Sequence[Fact],
+    *,
+    conflicts: Mapping[int, Iterable[int]],
+    said: Mapping[Place, Said],
+    looked_at: Collection[int] = (),
+) -> dict[int, tuple[Flag, ...]]:
+    """Flags by fact, of facts that are active or proposed; a fact without any is missing.
+
+    `conflicts` are facts that held another value in the slot of a new one when it was found. Messages
+    missing in `said` were forgotten, and prove nothing. What a person has dealt with (`looked_at`) is
+    not flagged again, nor is it when of two facts the newer one was.
+    """
+    by_id = {fact.id: fact for fact in facts}
+    found: dict[int, list[Flag]] = {}
+
+    def both(kind: FlagKind, a: Fact, b: Fact, score: float | None = None) -> None:
+        if max(a.id, b.id) in looked_at:
+            return
+        for fact, other in ((a, b), (b, a)):
+            if kind == "contradiction":
+                sentence = f'Contradicts "{other.text}".'
+            else:
+                sentence = f'Says nearly the same as "{other.text}" ({score:.2f}).'
+            found.setdefault(fact.id, []).append(Flag(kind, sentence, other.id, score))
+
+    for id, others in conflicts.items():
+        for other in others:
+            if id in by_id and other in by_id and id != other:
+                both("contradiction", by_id[id], by_id[other])
+    for first, second, score in near_duplicates([(fact.id, fact.text) for fact in facts]):
+        both("near_duplicate", by_id[first], by_id[second], score)
+    for fact in facts:
+        if fact.id not in looked_at and fact.origin != "written":
+            found.setdefault(fact.id, []).extend(_source_flags(fact, facts, said))
+    return {id: tuple(flags) for id, flags in sorted(found.items()) if flags}
+
+
+def _source_flags(fact: Fact, facts: Sequence[Fact], said: Mapping[Place, Said]) -> list[Flag]:
+    sources = [said[place] for place in fact.sources if place in said]
+    if not sources or len(sources) < len(fact.sources):
+        return []
+    flags = []
+    support, total = supported_stems(fact.text, [source.text for source in sources])
+    if support < total * LEAST_SUPPORT:
+        flags.append(Flag("unsupported", f"{support} of its {total} words are in the messages it was learned from."))
+    if all(source.role == "assistant" for source in sources):
+        older = [other for other in facts if other.id < fact.id]
+        if all(_repeats(source.text, older) for source in sources):
+            flags.append(Flag("from_memory", "Only the assistant said it, repeating what memory held."))
+        else:
+            flags.append(Flag("from_assistant", "Only the assistant said it."))
+    return flags
+
+
+def _repeats(text: str, facts: Iterable[Fact]) -> bool:
+    """Does a sentence of the text hold all that one of the facts says?"""
+    sentences = [_key_stems(sentence) for sentence in _SENTENCE_END.split(text)]
+    for fact in facts:
+        own = _key_stems(fact.text)
+        if len(own) > 1 and any(own <= sentence for sentence in sentences):
+            return True
+    return False
+
+
+# -- support -------------------------------------------------------------------------------------
+
+
+def supported_stems(fact: str, sources: Iterable[str]) -> tuple[int, int]:
+    """How many of a fact's stems stand in the texts, and how many it has."""
+    own = _key_stems(fact)
+    there = set(chain.from_iterable(_key_stems(text) for text in sources))
+    return len(own & there), len(own)
+
+
+def is_supported(fact: str, sources: Iterable[str]) -> bool:
+    """Do the texts say enough of what a fact says?"""
+    support, total = supported_stems(fact, sources)
+    return support >= total * LEAST_SUPPORT
+
+
+def _key_stems(text: str) -> set[str]:
+    return {_number(stem) for stem in stems(text)} - _ABOUT_THE_USER
+
+
+def _number(stem: str) -> str:
+    """`14th` as `14`: people and rules write it either way."""
+    match = re.fullmatch(r"(\d+)(?:st|nd|rd|th)", stem)
+    return match[1] if match else stem
+
+
+# -- likeness ------------------------------------------------------------------------------------
+
+
+class _Profile:
+    """What bounds the `similarity` of a text with others from above, fast."""
+
+    def __init__(self, text: str) -> None:
+        content = Counter("#" if self._is_number(stem) else stem for stem in stems(text))
+        self.marks = frozenset((stem, n) for stem, count in content.items() for n in range(count))
+        """Content stems, a repeated one several times; all numbers count as one, since they have spellings."""
+        self.stops = len(stems(text, stop=False)) - len(self.marks)
+
+    @staticmethod
+    def _is_number(stem: str) -> bool:
+        return stem in _NUMBERS or any(character.isdigit() for character in stem)
+
+    def bound(self, other: "_Profile", shared: int) -> float:
+        """As `memory_core.text.similarity` weighs: a stop word 0.25, and 0.8 where each has words of its own."""
+        weight = len(self.marks) + len(other.marks) + 0.25 * (self.stops + other.stops)
+        dice = 2 * (shared + 0.25 * min(self.stops, other.stops)) / weight if weight else 1.0
+        return dice * (0.8 if shared < len(self.marks) and shared < len(other.marks) else 1.0)
+
+
+_profile = lru_cache(maxsize=4_096)(_Profile)
+"""A list of facts is looked at again and again, and seldom changes."""
+
+
+def near_duplicates(texts: Sequence[tuple[int, str]], *, least: float = NEAR_DUPLICATE) -> list[tuple[int, int, float]]:
+    """Pairs of texts that are at least so much alike, by id, in the order given; `least` is above 0.
+
+    Only pairs that share enough stems, stop words aside, are compared word by word.
+    """
+    profiles = [_profile(text) for _, text in texts]
+    having: dict[tuple[str, int], list[int]] = {}
+    found: list[tuple[int, int, float]] = []
+    for index, profile in enumerate(profiles):
+        shared = Counter(chain.from_iterable(having.get(mark, ()) for mark in profile.marks))
+        for other in sorted(shared):
+            if profile.bound(profiles[other], shared[other]) >= least:
+                score = similarity(texts[other][1], texts[index][1])
+                if score >= least:
+                    found.append((texts[other][0], texts[index][0], score))
+        for mark in profile.marks:
+            having.setdefault(mark, []).append(index)
+    return found
+
+
+def nearest(text: str, facts: Iterable[Fact]) -> tuple[Fact, float] | None:
+    """The fact most like a text, and how much; None if none is like it."""
+    own = _profile(text)
+    best: tuple[Fact, float] | None = None
+    for fact in facts:
+        profile = _profile(fact.text)
+        least = best[1] if best else LEAST_NEAREST
+        if own.bound(profile, len(own.marks & profile.marks)) >= least:
+            score = similarity(fact.text, text)
+            if score >= LEAST_NEAREST and (best is None or score > best[1]):
+                best = fact, score
+    return best
+
+
+# -- provenance ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class MadeBy:
+    """The transaction that made a fact."""
+
+    position: int
+    """Of the fact's own event."""
+    turn: int
+    at: float
+    """Seconds since the epoch."""
+    actor: Actor
+    extracted: FactsExtracted | None
+    """The reading it came from; None for one that a person wrote."""
+    condensed: FactsCondensed | None
+    """The condensing that wrote it."""
+    calls: tuple[ModelCalled, ...]
+    """The model calls of that transaction; the offline rules make none."""
+
+
+def made_by(records: Sequence[EventRecord], fact: int) -> MadeBy | None:
+    """What made a fact, from the log of its session; None where it was made in another session."""
+    at = next((i for i, r in enumerate(records) if isinstance(r.event, FactAdded) and r.event.fact == fact), None)
+    if at is None:
+        return None
+    record = records[at]
+    added = record.event
+    assert isinstance(added, FactAdded)
+    extracted: FactsExtracted | None = None
+    condensed: FactsCondensed | None = None
+    calls: tuple[ModelCalled, ...] = ()
+    if added.origin != "written" and record.actor == "engine":
+        first = at
+        while first and not _begins(records[first], added.block):
+            first -= 1
+        start = records[first].event
+        if isinstance(start, FactsExtracted) and start.block == added.block:
+            extracted = start
+            before = first
+            while before and _is_call(records[before - 1], added.block):
+                before -= 1
+            calls = tuple(r.event for r in records[before:first] if isinstance(r.event, ModelCalled))
+    if added.origin == "condensed":
+        later = (r.event for r in records[at:] if isinstance(r.event, FactsCondensed) and r.event.block == added.block)
+        condensed = next(later, None)
+    return MadeBy(record.position, record.turn, record.at, record.actor, extracted, condensed, calls)
+
+
+def _begins(record: EventRecord, block: str) -> bool:
+    return isinstance(record.event, FactsExtracted) and record.event.block == block
+
+
+def _is_call(record: EventRecord, block: str) -> bool:
+    return isinstance(record.event, ModelCalled) and record.event.block == block
+
+
+def source_spans(fact: str, message: str) -> tuple[tuple[int, int], ...]:
+    """The places in a message that carry a fact, as start and end in characters, in order.
+
+    Words of the fact that stand close together in one sentence make a span, led by small words that
+    belong to it; the spans with most of the fact's words are taken until nothing is added.
+
+    >>> source_spans("The user lives in Porto", "Hello, my name is Sam and I live in Porto.")
+    ((26, 41),)
+    """
+    matches = list(_WORD.finditer(message))
+    wanted = {_number(stem) for stem in stems(fact)} - {"user"}
+    small = set(words(fact)) | (_FIRST_PERSON if "user" in stems(fact) else set())
+    strong = [index for index, match in enumerate(matches) if _stems_of(match) & wanted]
+    spans: list[tuple[set[str], int, int]] = []
+    for first, last in _runs(strong, matches, message):
+        found = set().union(*(_stems_of(match) & wanted for match in matches[first : last + 1]))
+        while first and _joins(message, matches[first - 1], matches[first]) and matches[first - 1][0].lower() in small:
+            first -= 1
+        spans.append((found, matches[first].start(), matches[last].end()))
+    taken = []
+    for found, start, end in sorted(spans, key=lambda span: (-len(span[0]), span[1])):
+        if found & wanted:
+            wanted -= found
+            taken.append((start, end))
+    return tuple(sorted(taken))
+
+
+def _stems_of(word: re.Match[str]) -> set[str]:
+    return {_number(stem) for stem in stems(word[0])}
+
+
+def _runs(strong: Sequence[int], matches: Sequence[re.Match[str]], message: str) -> list[tuple[int, int]]:
+    """First and last index of words that stand together."""
+    runs: list[tuple[int, int]] = []
+    for index in strong:
+        if runs and index - runs[-1][1] <= _GAP and _joins(message, matches[runs[-1][1]], matches[index]):
+            runs[-1] = (runs[-1][0], index)
+        else:
+            runs.append((index, index))
+    return runs
+
+
+def _joins(message: str, before: re.Match[str], after: re.Match[str]) -> bool:
+    """Are two words in one sentence?"""
+    return _SENTENCE_END.search(message, before.end(), after.start()) is None

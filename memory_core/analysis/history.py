@@ -1,0 +1,290 @@
+"""A session's log folded by turn: what every page of the past, and every figure over time, reads from.
+
+Pure: event records in, values out. `Folding` grows with the log; `History` is what it says at one
+moment and is never changed afterwards, so that any number of readers may share it.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from memory_core.blocks import BUILT_IN
+from memory_core.config import MemoryConfig
+from memory_core.events import (
+    BlockAdded,
+    BlockEdited,
+    BlockRemoved,
+    BlocksOrdered,
+    ConfigurationChanged,
+    ContextBuilt,
+    EventRecord,
+    FactAdded,
+    FactErased,
+    FlushPlanned,
+    MessageAdded,
+    QueueRecounted,
+    QueueReplaced,
+    Retrieved,
+    SessionReset,
+    expand,
+)
+from memory_core.tokens import total_tokens
+
+State = TypeVar("State")
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRecord:
+    """One turn as the log tells it. Sizes are tokens of the accounting that decided then."""
+
+    turn: int
+    first_position: int
+    last_position: int
+    at: float
+    """Seconds since the epoch, of its first event."""
+    queue_tokens: int = 0
+    """In the queue at its end."""
+    queue_messages: int = 0
+    archived_messages: int = 0
+    history_budget: float = 0
+    token_limit: int = 0
+    flushes: tuple[EventRecord, ...] = ()
+    contexts: tuple[EventRecord, ...] = ()
+    """Every context built in it."""
+    facts_added: int = 0
+    recalled: int = 0
+    """Stored turns that the last search of each block in this turn would bring back."""
+    edited: tuple[EventRecord, ...] = ()
+    """What a person did in it."""
+
+    @property
+    def built(self) -> EventRecord | None:
+        """Its last context."""
+        return self.contexts[-1] if self.contexts else None
+
+    @property
+    def cut_tokens(self) -> int:
+        """Tokens cut from its last context."""
+        built = self.built
+        if built is None or not isinstance(built.event, ContextBuilt):
+            return 0
+        return sum(int(cut["tokens"]) for cut in built.event.cuts)
+
+
+@dataclass(frozen=True, slots=True)
+class PastBlock:
+    """A block as it stood."""
+
+    name: str
+    type: str
+    settings: Mapping[str, Any]
+    text: str | None = None
+    """Hash of a static block's text in the content store."""
+    revision: int = 0
+
+    @property
+    def kind(self) -> str:
+        """`static`, `facts`, `vector`, ...; `custom` for a class of somebody's own."""
+        return self.type if self.type in BUILT_IN else "custom"
+
+    @property
+    def priority(self) -> int:
+        return int(self.settings.get("priority", 0))
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """A session's log at one moment, folded by turn."""
+
+    records: tuple[EventRecord, ...] = ()
+    """The whole log, oldest first."""
+    turns: Mapping[int, TurnRecord] = field(default_factory=dict)
+    """By number, from 1. When no message is left the numbers begin again: only the newest life is here."""
+    _configs: tuple[tuple[int, Mapping[str, Any]], ...] = ()
+    _blocks: tuple[tuple[int, tuple[PastBlock, ...]], ...] = ()
+
+    @property
+    def position(self) -> int:
+        """Of the newest event; 0 for an empty log."""
+        return self.records[-1].position if self.records else 0
+
+    @property
+    def latest_turn(self) -> int:
+        return max(self.turns, default=0)
+
+    def position_at(self, turn: int) -> int:
+        """Position of the last event of a turn, or of the nearest turn before it."""
+        known = [number for number in self.turns if number <= turn]
+        return self.turns[max(known)].last_position if known else 0
+
+    def upto(self, position: int) -> tuple[EventRecord, ...]:
+        """The log up to a position, that event included."""
+        return self.records[: bisect_right(self.records, position, key=lambda record: record.position)]
+
+    def after(self, position: int) -> tuple[EventRecord, ...]:
+        """The log from the event after a position on."""
+        return self.records[bisect_right(self.records, position, key=lambda record: record.position) :]
+
+    def config_at(self, position: int) -> MemoryConfig:
+        """The configuration that applied."""
+        return MemoryConfig(**_latest(self._configs, position, {}))
+
+    def blocks_at(self, position: int) -> tuple[PastBlock, ...]:
+        """The blocks there were, in their order."""
+        return _latest(self._blocks, position, ())
+
+
+class Folding:
+    """The fold behind `History`. Not thread-safe: whoever keeps it guards it."""
+
+    def __init__(self) -> None:
+        self._records: list[EventRecord] = []
+        self._turns: dict[int, TurnRecord] = {}
+        self._configs: list[tuple[int, dict[str, Any]]] = []
+        self._blocks: list[tuple[int, tuple[PastBlock, ...]]] = []
+        self._config = MemoryConfig()
+        self._queued: dict[int, tuple[int, int]] = {}
+        self._sums = (0, 0)
+        self._archived: set[int] = set()
+        self._correction = 0
+        """What the log says the queue holds, less what its messages were counted with when they were added."""
+        self._recalled: dict[str, int] = {}
+        self._view: History | None = History()
+
+    @property
+    def position(self) -> int:
+        return self._records[-1].position if self._records else 0
+
+    def take(self, records: Iterable[EventRecord]) -> "History":
+        """Add what is new; the history with it."""
+        new = list(records)
+        if any(isinstance(record.event, SessionReset | FactErased) for record in new) and self._records:
+            # Words were taken out of older events too: nothing that was read before may stay.
+            raise StaleLogError
+        for record in new:
+            self._take(record)
+        if new or self._view is None:
+            self._view = History(tuple(self._records), dict(self._turns), tuple(self._configs), tuple(self._blocks))
+        return self._view
+
+    def _take(self, record: EventRecord) -> None:
+        self._records.append(record)
+        event = record.event
+        if record.turn == 0:
+            self._turns.clear()
+        self._take_queue(event)
+        self._take_settings(record)
+        turn = record.turn
+        if turn < 1:
+            return
+        known = self._turns.get(turn)
+        if known is None:
+            self._recalled.clear()
+            known = TurnRecord(turn, record.position, record.position, record.at)
+        changes: dict[str, Any] = {
+            "last_position": record.position,
+            "queue_tokens": self._queue_tokens(),
+            "queue_messages": len(self._queued),
+            "archived_messages": len(self._archived),
+            "history_budget": self._config.history_budget,
+            "token_limit": self._config.limit,
+        }
+        if isinstance(event, FlushPlanned):
+            changes["flushes"] = (*known.flushes, record)
+        elif isinstance(event, ContextBuilt):
+            changes["contexts"] = (*known.contexts, record)
+        elif isinstance(event, FactAdded):
+            changes["facts_added"] = known.facts_added + 1
+        elif isinstance(event, Retrieved):
+            self._recalled[event.block] = int(event.gates.get("granted", 0))
+            changes["recalled"] = sum(self._recalled.values())
+        if record.actor == "curator":
+            changes["edited"] = (*known.edited, record)
+        self._turns[turn] = replace(known, **changes)
+
+    def _take_queue(self, event: object) -> None:
+        if isinstance(event, MessageAdded):
+            if not event.pinned:
+                self._enqueue(event.seq, (event.tokens, event.reference_tokens))
+        elif isinstance(event, FlushPlanned):
+            seqs = expand(event.seqs)
+            self._dequeue(seqs)
+            self._archived.update(seqs)
+            self._correct(event.queue_after)
+        elif isinstance(event, QueueReplaced):
+            self._dequeue(expand(event.removed))
+        elif isinstance(event, QueueRecounted):
+            self._correct(event.tokens_after)
+        elif isinstance(event, SessionReset):
+            if event.status in (None, "active"):
+                self._queued.clear()
+                self._sums, self._correction = (0, 0), 0
+            if event.status in (None, "archived"):
+                self._archived.clear()
+
+    def _enqueue(self, seq: int, sizes: tuple[int, int]) -> None:
+        self._queued[seq] = sizes
+        self._sums = (self._sums[0] + sizes[0], self._sums[1] + sizes[1])
+
+    def _dequeue(self, seqs: Sequence[int]) -> None:
+        for seq in seqs:
+            content, reference = self._queued.pop(seq, (0, 0))
+            self._sums = (self._sums[0] - content, self._sums[1] - reference)
+        if not self._queued:
+            self._correction = 0
+
+    def _queue_tokens(self) -> int:
+        content, reference = self._sums
+        return total_tokens(content, reference, len(self._queued), self._config.accounting) + self._correction
+
+    def _correct(self, tokens: int) -> None:
+        self._correction += tokens - self._queue_tokens()
+
+    def _take_settings(self, record: EventRecord) -> None:
+        event = record.event
+        if isinstance(event, ConfigurationChanged):
+            if event.after:
+                values = {**(self._configs[-1][1] if self._configs else {}), **event.after}
+                self._configs.append((record.position, values))
+                self._config = MemoryConfig(**values)
+            return
+        blocks = self._blocks[-1][1] if self._blocks else ()
+        after = _blocks_after(blocks, event)
+        if after is not None:
+            self._blocks.append((record.position, after))
+
+
+class StaleLogError(Exception):
+    """Events that were read before have been changed since: fold the log again from its beginning."""
+
+
+def history_of(records: Iterable[EventRecord]) -> History:
+    """The history of a whole log of one session."""
+    return Folding().take(sorted(records, key=lambda record: record.position))
+
+
+def _blocks_after(blocks: tuple[PastBlock, ...], event: object) -> tuple[PastBlock, ...] | None:
+    """The blocks after an event; None when it changes none."""
+    if isinstance(event, BlockAdded):
+        kept = tuple(block for block in blocks if block.name != event.block)
+        return (*kept, PastBlock(event.block, event.type, event.settings))
+    if isinstance(event, BlockRemoved):
+        return tuple(block for block in blocks if block.name != event.block)
+    if isinstance(event, BlocksOrdered):
+        places = {name: place for place, name in enumerate(event.names)}
+        return tuple(sorted(blocks, key=lambda block: places.get(block.name, len(places))))
+    if isinstance(event, BlockEdited):
+        return tuple(_edited(block, event) if block.name == event.block else block for block in blocks)
+    return None
+
+
+def _edited(block: PastBlock, event: BlockEdited) -> PastBlock:
+    settings = {**block.settings, **event.settings}
+    return replace(block, settings=settings, text=event.after or block.text, revision=event.revision)
+
+
+def _latest(states: Sequence[tuple[int, State]], position: int, otherwise: State) -> State:
+    """What stood at a position."""
+    place = bisect_right(states, position, key=lambda state: state[0])
+    return states[place - 1][1] if place else otherwise

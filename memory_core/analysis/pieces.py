@@ -1,0 +1,270 @@
+"""What the refs of a recorded context stand for, and the context laid out from them again.
+
+A `ContextBuilt` names its pieces: facts, stored turns, static texts, a custom block's content,
+messages. The log says which words each of them had at that position, by hash. Pure: events and
+the content store go in; words that were erased since are missing, and said to be missing.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from memory_core.blocks.base import Item, stored_item
+from memory_core.blocks.markup import fact_parts, static_parts, turn_parts
+from memory_core.blocks.static import decode
+from memory_core.events import (
+    ContextBuilt,
+    Event,
+    EventRecord,
+    FactAdded,
+    FactChanged,
+    FlushPlanned,
+    MessageAdded,
+    QueueRecounted,
+    QueueReplaced,
+    Ranges,
+    SessionReset,
+    VectorsStored,
+    expand,
+    spread,
+)
+from memory_core.messages import ChatMessage, Part, TextPart, message_text
+from memory_core.planning.rendering import (
+    InsertMethod,
+    Section,
+    insert_memory,
+    neutralise,
+    neutralise_message,
+    render_memory,
+)
+
+Words = Callable[[str], str | None]
+"""The content store: words by hash, None where they were erased."""
+
+
+@dataclass(frozen=True, slots=True)
+class FactWords:
+    """A fact's words at one position of the log."""
+
+    content: str
+    """Hash."""
+    tokens: int | None
+    """None: not known without counting."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredUnit:
+    """What a vector block stored as one."""
+
+    block: str
+    seqs: Ranges
+    tokens: int
+
+
+class Pieces:
+    """Where the words of every piece of one session are, at any position of its log. Holds no words.
+
+    It grows with the log; give it the records in their order.
+    """
+
+    def __init__(self, session_id: str) -> None:
+        self._session_id = session_id
+        self._messages: dict[int, EventRecord] = {}
+        self._left: dict[int, int] = {}
+        """Position at which a message left the queue."""
+        self._queued: set[int] = set()
+        self._units: dict[int, StoredUnit] = {}
+        self._facts: dict[int, list[tuple[int, FactWords]]] = {}
+        self._counters: list[tuple[int, str]] = []
+
+    def take(self, record: EventRecord) -> None:
+        """Add an event; of other sessions only what it says of facts counts."""
+        event = record.event
+        if isinstance(event, FactAdded):
+            self._facts.setdefault(event.fact, []).append((record.position, FactWords(event.content, event.tokens)))
+        elif isinstance(event, FactChanged):
+            self._facts.setdefault(event.fact, []).append((record.position, FactWords(event.after, event.tokens)))
+        elif record.session_id == self._session_id:
+            self._take_own(record, event)
+
+    def _take_own(self, record: EventRecord, event: Event) -> None:
+        if isinstance(event, MessageAdded):
+            self._messages[event.seq] = record
+            self._queued.add(event.seq)
+            self._count_with(event.counter, record.position)
+        elif isinstance(event, VectorsStored):
+            for number, seqs, tokens in event.nodes:
+                self._units[number] = StoredUnit(event.block, seqs, tokens)
+        elif isinstance(event, FlushPlanned):
+            self._leave(expand(event.seqs), record.position)
+        elif isinstance(event, QueueRecounted):
+            self._count_with(event.after, record.position)
+        elif isinstance(event, QueueReplaced):
+            self._leave(expand(event.removed), record.position)
+        elif isinstance(event, SessionReset) and event.status in (None, "active"):
+            self._leave(self._queued, record.position)
+
+    def _leave(self, seqs: Iterable[int], position: int) -> None:
+        gone = list(seqs)
+        self._left.update(dict.fromkeys(gone, position))
+        self._queued.difference_update(gone)
+
+    def _count_with(self, counter: str, position: int) -> None:
+        if not self._counters or self._counters[-1][1] != counter:
+            self._counters.append((position, counter))
+
+    def added(self, seq: int) -> MessageAdded | None:
+        """How a message was stored; None for one that the log does not know."""
+        record = self._messages.get(seq)
+        return record.event if record is not None and isinstance(record.event, MessageAdded) else None
+
+    def turn_of(self, seq: int) -> int | None:
+        """The turn of the conversation that a message belongs to."""
+        record = self._messages.get(seq)
+        return record.turn if record is not None else None
+
+    def in_queue(self, position: int, *, first: int, before: int) -> list[int]:
+        """Which of the messages `first` to `before` (without it) were in the queue then, pinned ones left out."""
+        return [
+            seq
+            for seq in range(first, before)
+            if (added := self.added(seq)) is not None
+            and not added.pinned
+            and self._messages[seq].position <= position < self._left.get(seq, position + 1)
+        ]
+
+    def unit(self, number: int) -> StoredUnit | None:
+        """A stored turn."""
+        return self._units.get(number)
+
+    def fact(self, id: int, position: int) -> FactWords | None:
+        """A fact's words as they were then."""
+        known = self._facts.get(id, [])
+        place = bisect_right(known, position, key=lambda state: state[0])
+        return known[place - 1][1] if place else None
+
+    def counter(self, position: int) -> str | None:
+        """What messages were counted with then."""
+        place = bisect_right(self._counters, position, key=lambda state: state[0])
+        return self._counters[place - 1][1] if place else None
+
+    def hashes(self, record: EventRecord, facts: Mapping[int, FactWords] | None = None) -> set[str]:
+        """The words that a context needs, cut ones and its input included. `facts`: see `PieceReader`."""
+        event = record.event
+        assert isinstance(event, ContextBuilt)
+        refs = [ref for part in event.parts for ref in spread(part["refs"])]
+        refs += [ref for cut in event.cuts for ref in spread(cut["refs"])]
+        seqs = [*expand(event.queue), *expand(event.pinned)]
+        found = {event.input} if event.input else set()
+        for ref in refs:
+            if ref[0] in "sc":
+                found.add(ref[1:])
+            elif ref[0] == "f":
+                words = (facts or {}).get(int(ref[1:])) or self.fact(int(ref[1:]), record.position)
+                found |= {words.content} if words else set()
+            elif ref[0] == "v":
+                unit = self.unit(int(ref[1:]))
+                seqs += expand(unit.seqs) if unit else []
+        seqs += self.left_out(record)
+        return found | {added.content for seq in seqs if (added := self.added(seq)) is not None}
+
+    def left_out(self, record: EventRecord) -> list[int]:
+        """Messages of the queue that this context did without, its oldest turns."""
+        event = record.event
+        assert isinstance(event, ContextBuilt)
+        heads = [int(ref[1:]) for cut in event.cuts for ref in spread(cut["refs"]) if ref[0] == "m"]
+        if not heads:
+            return []
+        kept = expand(event.queue)
+        before = kept[0] if kept else max(self._messages, default=0) + 1
+        return self.in_queue(record.position, first=min(heads), before=before)
+
+
+@dataclass(slots=True)
+class PieceReader:
+    """Reads the pieces of one context out of the content store, and remembers what it no longer has."""
+
+    pieces: Pieces
+    position: int
+    names: Sequence[str]
+    """Of all blocks there were: text could not pose as one of their elements."""
+    words: Words
+    facts: Mapping[int, FactWords] = field(default_factory=dict)
+    """Facts that another session's log tells of, as they stood then."""
+    missing: dict[str, None] = field(default_factory=dict)
+    """Hashes of words that were erased."""
+    _decoded: dict[int, ChatMessage | None] = field(default_factory=dict)
+
+    def text(self, key: str) -> str | None:
+        found = self.words(key)
+        if found is None:
+            self.missing[key] = None
+        return found
+
+    def message(self, seq: int) -> ChatMessage | None:
+        if seq not in self._decoded:
+            added = self.pieces.added(seq)
+            text = None if added is None else self.text(added.content)
+            self._decoded[seq] = None if text is None else ChatMessage.from_json(text)
+        return self._decoded[seq]
+
+    def messages(self, seqs: Iterable[int]) -> list[ChatMessage]:
+        """Those whose words are there."""
+        return [message for seq in seqs if (message := self.message(seq)) is not None]
+
+    def item(self, ref: str) -> Item | None:
+        """A piece of a block, in the form in which the block gave it; None where its words were erased."""
+        if ref[0] == "c":
+            stored = self.text(ref[1:])
+            return None if stored is None else stored_item(ref, stored, self._safe)
+        if ref[0] == "s":
+            stored = self.text(ref[1:])
+            return None if stored is None else self._static(ref, decode(stored))
+        number = int(ref[1:])
+        if ref[0] == "f":
+            fact = self.facts.get(number) or self.pieces.fact(number, self.position)
+            text = None if fact is None else self.text(fact.content)
+            if fact is None or text is None:
+                return None
+            return Item(ref, text, fact_parts(text, self._safe), tokens=fact.tokens)
+        unit = self.pieces.unit(number)
+        heard = self.messages(expand(unit.seqs)) if unit else []
+        if unit is None or not heard:
+            return None
+        words = "\n".join(text for message in heard if (text := message_text(message)))
+        return Item(ref, words, turn_parts(heard, self._safe), tokens=unit.tokens)
+
+    def _static(self, ref: str, content: str | tuple[Part, ...]) -> Item:
+        texts = [content] if isinstance(content, str) else [p.text for p in content if isinstance(p, TextPart)]
+        return Item(ref, "\n".join(texts), static_parts(content, self._safe))
+
+    def _safe(self, text: str) -> str:
+        return neutralise(text, self.names)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A context before the memory section is put into its place."""
+
+    said: tuple[ChatMessage, ...]
+    """What custom blocks put in front, then the queue with the pinned messages."""
+    memory: tuple[Part, ...]
+    """The memory section; empty when no block has anything in it."""
+
+    def messages(self, method: InsertMethod) -> tuple[ChatMessage, ...]:
+        """The messages with the section in the first system message, or in the latest user message."""
+        return tuple(insert_memory(self.said, self.memory, method))
+
+
+def lay_out(event: ContextBuilt, reader: PieceReader) -> Layout:
+    """The context as `memory_core.context` laid it out, from the same pieces."""
+    sections: list[Section] = []
+    in_front: list[ChatMessage] = []
+    for part in event.parts:
+        items = [item for ref in spread(part["refs"]) if (item := reader.item(ref)) is not None]
+        if parts := tuple(piece for item in items for piece in item.parts):
+            sections.append(Section(part["name"], parts))
+        in_front += [message for item in items for message in item.messages]
+    history = reader.messages(sorted([*expand(event.pinned), *expand(event.queue)]))
+    said = tuple(neutralise_message(message, reader.names) for message in [*in_front, *history])
+    return Layout(said, render_memory(sections))

@@ -1,0 +1,87 @@
+"""A flat map of vectors: the two directions in which they differ most (principal components).
+
+Pure numpy. Near on the map does not have to be near in truth: two numbers cannot hold what hundreds said, and
+`Projection.share` says how much of it they hold.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Rows = NDArray[np.float32]
+Points = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """From vectors of one dimension to the plane."""
+
+    centre: Points
+    """Mean of the vectors it was fitted to, `(dim,)`."""
+    axes: Points
+    """Two orthogonal unit rows, `(2, dim)`; a row of zeros where the vectors do not differ any further."""
+    share: float
+    """How much of the vectors' variance the plane keeps, 0 to 1."""
+
+    def points(self, rows: Rows) -> Points:
+        """Where vectors `(n, dim)` lie on the map, `(n, 2)`."""
+        placed: Points = (np.asarray(rows, dtype=np.float64) - self.centre) @ self.axes.T
+        return placed
+
+
+def fit(rows: Rows) -> Projection:
+    """The map of vectors `(n, dim)`, n at least 1. The same vectors give the same map.
+
+    An axis has no natural direction; here the component that weighs most in it is positive.
+
+    >>> line = fit(np.array([[0, 0], [3, 0], [6, 0]], dtype=np.float32))
+    >>> line.points(np.array([[6, 0]], dtype=np.float32)).round(6).tolist()
+    [[3.0, 0.0]]
+
+    Raises:
+        ValueError: there are no vectors.
+    """
+    if len(rows) == 0:
+        raise ValueError("a map needs at least one vector")
+    exact = np.asarray(rows, dtype=np.float64)
+    centre = exact.mean(axis=0)
+    centred = exact - centre
+    # The smaller of the two products has the same eigenvalues as the covariance: much faster than a full SVD.
+    wide = centred.shape[1] > centred.shape[0]
+    values, vectors = np.linalg.eigh(centred @ centred.T if wide else centred.T @ centred)
+    total = float(values.sum())
+    axes = np.zeros((2, exact.shape[1]))
+    kept = 0.0
+    for place in range(min(2, len(values))):
+        value, vector = float(values[-1 - place]), vectors[:, -1 - place]
+        if value <= 1e-9 * total or total <= 0:
+            break
+        axis = centred.T @ vector if wide else vector
+        axis = axis / np.linalg.norm(axis)
+        axes[place] = axis * np.sign(axis[np.argmax(np.abs(axis))])
+        kept += value
+    return Projection(centre, axes, kept / total if total > 0 else 1.0)
+
+
+def thin(numbers: Sequence[int], most: int, *, keep: Collection[int] = ()) -> list[int]:
+    """At most `most` of the numbers, evenly along their order; those in `keep` first of all.
+
+    >>> thin(range(10), 4, keep=[9])
+    [0, 3, 6, 9]
+
+    Raises:
+        ValueError: `most` is below 1.
+    """
+    if most < 1:
+        raise ValueError(f"must be at least 1: {most=}")
+    if len(numbers) <= most:
+        return list(numbers)
+    wanted = set(keep)
+    kept = [number for number in numbers if number in wanted][:most]
+    rest = [number for number in numbers if number not in wanted]
+    room = most - len(kept)
+    evenly = [rest[place * len(rest) // room] for place in range(room)]
+    chosen = {*kept, *evenly}
+    return [number for number in numbers if number in chosen]

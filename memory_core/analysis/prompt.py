@@ -1,0 +1,341 @@
+"""The exact prompt of a turn, part by part: what each part asked for, what it got, what was cut and why.
+
+Made from a recorded context, the log around it and the content store; no table of the present is
+read. Sizes are tokens of the accounting that decided then.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+from memory_core.analysis.history import History, PastBlock
+from memory_core.analysis.pieces import FactWords, Layout, PieceReader, Pieces, Words, lay_out
+from memory_core.blocks.base import Item
+from memory_core.context import item_tokens
+from memory_core.events import (
+    BlockFailed,
+    ContextBuilt,
+    EventRecord,
+    MessageAdded,
+    ModelCalled,
+    Retrieved,
+    expand,
+    spread,
+)
+from memory_core.messages import ChatMessage, TextPart, message_text
+from memory_core.planning.context import QUEUE, CutRule, Truncation
+from memory_core.planning.rendering import InsertMethod
+from memory_core.tokens import Accounting, MessageTokens, TokenCounter
+
+PINNED = "pinned"
+"""Kind of the part that holds the system messages in front of a conversation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing in a prompt that is kept or cut whole."""
+
+    ref: str
+    """As events name it; `m5` is message 5."""
+    words: str | None
+    """Without markup; None where they were erased since."""
+    tokens: int | None
+    """None where they cannot be known any more."""
+    cut: bool = False
+    turn: int | None = None
+    """The turn of the conversation that it is from: of messages and stored turns."""
+    role: str | None = None
+    """Of a message."""
+    score: float | None = None
+    """Of a stored turn, how well it fitted the question: 0 to 1."""
+    messages: tuple[ChatMessage, ...] = ()
+    """What it is made of, where that is messages."""
+    attached: tuple[str, ...] = ()
+    """Its parts that are no text: `image`, `audio`, ..."""
+
+
+@dataclass(frozen=True, slots=True)
+class PromptPart:
+    """The queue, the pinned system messages, or one block."""
+
+    name: str
+    kind: str
+    """`queue`, `pinned`, or the kind of the block."""
+    priority: int | None
+    """0 is never cut. None for the queue."""
+    asked: int
+    granted: int
+    entries: tuple[Entry, ...]
+    """What went in, as it was read; then what was cut."""
+    truncation: Truncation = "trim"
+    failure: str | None = None
+    """Why the block could not be read."""
+    degraded: str | None = None
+    """Why a search signal was missing."""
+
+    @property
+    def kept(self) -> tuple[Entry, ...]:
+        return tuple(entry for entry in self.entries if not entry.cut)
+
+    @property
+    def left_out(self) -> tuple[Entry, ...]:
+        return tuple(entry for entry in self.entries if entry.cut)
+
+
+@dataclass(frozen=True, slots=True)
+class PromptCut:
+    """One decision to leave something out."""
+
+    part: PromptPart
+    rule: CutRule
+    tokens: int
+    """Freed by it."""
+    over_before: int
+    """Above the limit when it was decided."""
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BillLine:
+    """Tokens of one sort: in the size that the limit is compared with, and in what an endpoint counts."""
+
+    what: Literal["content", "tool_calls", "markup", "overhead"]
+    counted: int
+    billed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """One prompt as it was sent, and how it came to be."""
+
+    record: EventRecord
+    built: ContextBuilt
+    parts: tuple[PromptPart, ...]
+    """The queue, pinned system messages, then the blocks from never cut to cut first."""
+    cuts: tuple[PromptCut, ...]
+    """In the order they were made."""
+    layout: Layout
+    tool_call_tokens: int
+    """Of tool calls in the messages as sent."""
+    call: ModelCalled | None
+    """The model call that it was sent in, where one was recorded."""
+    question: str | None
+    """The input it was built for, where one was given."""
+    missing: tuple[str, ...]
+    """Hashes of its words that were erased since."""
+
+    @property
+    def turn(self) -> int:
+        return self.record.turn
+
+    @property
+    def free(self) -> int:
+        return max(0, self.built.token_limit - self.built.total)
+
+    @property
+    def cut_tokens(self) -> int:
+        """Asked for and not granted."""
+        return self.built.asked - self.built.total
+
+    @property
+    def insert_method(self) -> InsertMethod:
+        return InsertMethod(self.built.insert_method)
+
+    @property
+    def messages(self) -> tuple[ChatMessage, ...]:
+        """Exactly as sent, but for words that were erased since."""
+        return self.layout.messages(self.insert_method)
+
+    @property
+    def around(self) -> int:
+        """Tokens of the total that belong to no part: the markup around all of them, where it counts."""
+        return self.built.total - sum(part.granted for part in self.parts)
+
+    @property
+    def bill(self) -> tuple[BillLine, ...]:
+        """Where the difference between counted and billed comes from; each column adds up."""
+        built, calls = self.built, self.tool_call_tokens
+        content = built.billed - built.markup_tokens - built.overhead_tokens - calls
+        overhead = built.overhead_tokens if built.accounting == "billed" else 0
+        counted_calls = 0 if built.accounting == "reference" else calls
+        # Counted content is what it is billed at, unless the reference's way of counting leaves something out.
+        counted = min(content, built.total - overhead - counted_calls)
+        return (
+            BillLine("content", counted, content),
+            BillLine("tool_calls", counted_calls, calls),
+            BillLine("markup", built.total - overhead - counted_calls - counted, built.markup_tokens),
+            BillLine("overhead", overhead, built.overhead_tokens),
+        )
+
+
+def read_prompt(
+    history: History,
+    record: EventRecord,
+    pieces: Pieces,
+    words: Words,
+    counter: TokenCounter,
+    *,
+    facts: Mapping[int, FactWords] | None = None,
+) -> Prompt:
+    """The prompt of a recorded context, one of `history`.
+
+    `pieces` has taken the log; `counter` counts what the log does not say. `facts`: the words, as
+    they were then, of facts that the user's other sessions learned or changed.
+    """
+    event = record.event
+    assert isinstance(event, ContextBuilt)
+    blocks = {block.name: block for block in history.blocks_at(record.position)}
+    reader = PieceReader(pieces, record.position, tuple(blocks), words, facts or {})
+    layout = lay_out(event, reader)
+    around = _Around.of(history, record)
+    reading = _Reading(event, reader, around, counter)
+    queue = reading.queue(pieces.left_out(record))
+    pinned = reading.pinned()
+    parts = [reading.block(part, blocks.get(part["name"])) for part in event.parts]
+    smallest = event.truncation_order == "smallest_first"
+    by_name = {part.name: part for part in [queue, *parts]}
+    sent = layout.messages(InsertMethod(event.insert_method))
+    return Prompt(
+        record=record,
+        built=event,
+        parts=(queue, *([pinned] if pinned.entries else []), *cut_last_first(parts, smallest_first=smallest)),
+        cuts=tuple(_cut(cut, by_name[cut["part"]]) for cut in event.cuts),
+        layout=layout,
+        tool_call_tokens=sum(counter.part(call) for message in sent for call in message.tool_calls),
+        call=around.call,
+        question=reader.text(event.input) if event.input else None,
+        missing=tuple(reader.missing),
+    )
+
+
+def cut_last_first(parts: Sequence[PromptPart], *, smallest_first: bool) -> list[PromptPart]:
+    """Blocks from never cut to cut first; of equal priority the first in the session's order goes first."""
+    sign = -1 if smallest_first else 1
+    never = [part for part in parts if not part.priority]
+    return never + sorted([part for part in reversed(parts) if part.priority], key=lambda p: sign * (p.priority or 0))
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """What was recorded with a context, and what followed it."""
+
+    retrieved: Mapping[str, Retrieved]
+    failed: Mapping[str, str]
+    call: ModelCalled | None
+
+    @classmethod
+    def of(cls, history: History, record: EventRecord) -> "_Around":
+        retrieved: dict[str, Retrieved] = {}
+        failed: dict[str, str] = {}
+        for earlier in reversed(history.upto(record.position - 1)):
+            if isinstance(earlier.event, Retrieved):
+                retrieved[earlier.event.block] = earlier.event
+            elif isinstance(earlier.event, BlockFailed):
+                failed[earlier.event.block] = earlier.event.error
+            else:
+                break
+        call = None
+        for later in history.after(record.position):
+            if isinstance(later.event, ContextBuilt) or later.turn != record.turn:
+                break
+            if isinstance(later.event, ModelCalled) and later.event.block is None:
+                call = later.event
+                break
+        return cls(retrieved, failed, call)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """Reads the parts of one prompt."""
+
+    event: ContextBuilt
+    reader: PieceReader
+    around: _Around
+    counter: TokenCounter
+
+    @property
+    def accounting(self) -> Accounting:
+        return cast(Accounting, self.event.accounting)
+
+    def queue(self, left_out: Sequence[int]) -> PromptPart:
+        event = self.event
+        kept = [self._message(seq, cut=False) for seq in expand(event.queue)]
+        cut = [self._message(seq, cut=True) for seq in left_out]
+        return PromptPart(QUEUE, QUEUE, None, event.queue_asked, event.queue_tokens, (*kept, *cut))
+
+    def pinned(self) -> PromptPart:
+        entries = tuple(self._message(seq, cut=False) for seq in expand(self.event.pinned))
+        return PromptPart(PINNED, PINNED, 0, self.event.pinned_tokens, self.event.pinned_tokens, entries)
+
+    def block(self, part: Mapping[str, Any], block: PastBlock | None) -> PromptPart:
+        name = str(part["name"])
+        retrieved = self.around.retrieved.get(name)
+        scores = {candidate[0]: candidate[3] for candidate in retrieved.candidates} if retrieved else {}
+        refs = [(ref, False) for ref in spread(part["refs"])]
+        refs += [(ref, True) for cut in self.event.cuts if cut["part"] == name for ref in spread(cut["refs"])]
+        return PromptPart(
+            name=name,
+            kind=block.kind if block else "custom",
+            priority=int(part["priority"]),
+            asked=int(part["asked"]),
+            granted=int(part["granted"]),
+            entries=tuple(self._piece(ref, cut, scores) for ref, cut in refs),
+            truncation=block.settings.get("truncation", "trim") if block else "trim",
+            failure=self.around.failed.get(name),
+            degraded=retrieved.degraded if retrieved else None,
+        )
+
+    def _piece(self, ref: str, cut: bool, scores: Mapping[int, float]) -> Entry:
+        item = self.reader.item(ref)
+        unit = self.reader.pieces.unit(int(ref[1:])) if ref[0] == "v" else None
+        seqs = expand(unit.seqs) if unit else []
+        return Entry(
+            ref=ref,
+            words=item.words if item else None,
+            tokens=item_tokens(item, self.counter, self.accounting) if item else unit.tokens if unit else None,
+            cut=cut,
+            turn=self.reader.pieces.turn_of(seqs[0]) if seqs else None,
+            score=scores.get(int(ref[1:])) if unit else None,
+            messages=tuple(self.reader.messages(seqs)) if seqs else item.messages if item else (),
+            attached=_attached(item) if item else (),
+        )
+
+    def _message(self, seq: int, *, cut: bool) -> Entry:
+        added, message = self.reader.pieces.added(seq), self.reader.message(seq)
+        return Entry(
+            ref=f"m{seq}",
+            words=None if message is None else message_text(message),
+            tokens=self._size(added, message),
+            cut=cut,
+            turn=self.reader.pieces.turn_of(seq),
+            role=added.role if added else None,
+            messages=() if message is None else (message,),
+            attached=() if message is None else _no_text(message),
+        )
+
+    def _size(self, added: MessageAdded | None, message: ChatMessage | None) -> int | None:
+        """As it was counted when it was stored, unless another tokenizer decided since."""
+        if added is not None and added.counter == self.reader.pieces.counter(self.reader.position):
+            return MessageTokens(added.tokens, added.reference_tokens).by(self.accounting)
+        return None if message is None else self.counter.message(message).by(self.accounting)
+
+
+def _cut(cut: Mapping[str, Any], part: PromptPart) -> PromptCut:
+    refs = set(spread(cut["refs"]))
+    left_out = part.left_out if part.kind == QUEUE else tuple(entry for entry in part.left_out if entry.ref in refs)
+    return PromptCut(
+        part=part,
+        rule=cut["rule"],
+        tokens=int(cut["tokens"]),
+        over_before=int(cut["over_before"]),
+        entries=left_out,
+    )
+
+
+def _attached(item: Item) -> tuple[str, ...]:
+    parts = tuple(part.type for part in item.parts if not isinstance(part, TextPart))
+    return parts + tuple(kind for message in item.messages for kind in _no_text(message))
+
+
+def _no_text(message: ChatMessage) -> tuple[str, ...]:
+    return tuple(part.type for part in message.parts if part.type in ("image", "audio", "video", "document"))

@@ -1,0 +1,134 @@
+"""What is different between two prompts, part by part, and how far they begin alike.
+
+Pure. What was cut from a prompt is not in it: it is removed like anything else that is not there.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from itertools import takewhile
+
+from memory_core.analysis.prompt import Entry, Prompt, PromptPart
+from memory_core.messages import ChatMessage, Part, TextPart, ThinkingPart
+from memory_core.tokens import MESSAGE_OVERHEAD, TokenCounter
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Something that is in only one of two prompts: a message, a fact, a stored turn, or a line of a text."""
+
+    words: str | None
+    """None where they were erased since."""
+    turn: int | None = None
+    role: str | None = None
+    cut: bool = False
+    """Of something removed: the later prompt asked for it, and it was cut."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartDiff:
+    """One part of the later prompt against the same part of the earlier one."""
+
+    part: PromptPart
+    """As it stands in the later prompt, or in the earlier one where the later has none."""
+    before: int
+    """Tokens granted."""
+    after: int
+    removed: tuple[Difference, ...]
+    added: tuple[Difference, ...]
+    reordered: bool
+    """What both have stands in another order."""
+
+    @property
+    def changed(self) -> bool:
+        return bool(self.removed or self.added or self.reordered)
+
+
+def diff_prompts(before: Prompt, after: Prompt) -> tuple[PartDiff, ...]:
+    """Every part of either prompt: those of the later in its order, then those that are gone."""
+    earlier = {(part.kind, part.name): part for part in before.parts}
+    pairs = [(earlier.pop((part.kind, part.name), None), part) for part in after.parts]
+    gone = [_diff(part, None) for part in earlier.values()]
+    return (*(_diff(old, new) for old, new in pairs), *gone)
+
+
+def _diff(before: PromptPart | None, after: PromptPart | None) -> PartDiff:
+    part = after or before
+    assert part is not None
+    old, new = before.kept if before else (), after.kept if after else ()
+    asked = {_identity(entry) for entry in after.left_out} if after else set()
+    if part.kind in ("static", "custom"):
+        removed, added = _lines(old, new)
+        reordered = False
+    else:
+        had, has = {_identity(entry) for entry in old}, {_identity(entry) for entry in new}
+        removed = tuple(_whole(e, cut=_identity(e) in asked) for e in old if _identity(e) not in has)
+        added = tuple(_whole(e) for e in new if _identity(e) not in had)
+        both = had & has
+        reordered = [_identity(e) for e in old if _identity(e) in both] != [
+            _identity(e) for e in new if _identity(e) in both
+        ]
+    return PartDiff(part, before.granted if before else 0, after.granted if after else 0, removed, added, reordered)
+
+
+def _identity(entry: Entry) -> tuple[str, str | None]:
+    return entry.ref, entry.words
+
+
+def _whole(entry: Entry, *, cut: bool = False) -> Difference:
+    return Difference(entry.words, entry.turn, entry.role, cut)
+
+
+def _lines(old: Sequence[Entry], new: Sequence[Entry]) -> tuple[tuple[Difference, ...], tuple[Difference, ...]]:
+    """Lines of a text that went and came."""
+    if [entry.ref for entry in old] == [entry.ref for entry in new]:
+        return (), ()
+    before, after = _text(old), _text(new)
+    removed: list[Difference] = []
+    added: list[Difference] = []
+    for tag, a, b, c, d in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        if tag != "equal":
+            removed += [Difference(line) for line in before[a:b]]
+            added += [Difference(line) for line in after[c:d]]
+    return tuple(removed), tuple(added)
+
+
+def _text(entries: Sequence[Entry]) -> list[str | None]:
+    lines: list[str | None] = []
+    for entry in entries:
+        lines += [None] if entry.words is None else entry.words.splitlines()
+    return lines
+
+
+def same_start(before: Sequence[ChatMessage], after: Sequence[ChatMessage], counter: TokenCounter) -> int:
+    """Billed tokens with which two lists of messages begin alike: what a prompt cache can reuse.
+
+    Whole messages, then the first parts of the first message that differs, then the first tokens of
+    the first part that differs. The role and the frame of a message count with its beginning.
+    """
+    tokens = 0
+    for old, new in zip(before, after, strict=False):
+        if old != new:
+            return tokens + _same_start_within(old, new, counter)
+        tokens += counter.message(new).billed
+    return tokens
+
+
+def _same_start_within(old: ChatMessage, new: ChatMessage, counter: TokenCounter) -> int:
+    if old.role is not new.role:
+        return 0
+    tokens = MESSAGE_OVERHEAD
+    for before, after in zip(old.parts, new.parts, strict=False):
+        if before != after:
+            return tokens + _same_tokens(before, after, counter)
+        tokens += counter.part(after)
+    return tokens
+
+
+def _same_tokens(old: Part, new: Part, counter: TokenCounter) -> int:
+    if not (isinstance(old, TextPart | ThinkingPart) and isinstance(new, TextPart | ThinkingPart)):
+        return 0
+    if old.type != new.type:
+        return 0
+    pairs = zip(counter.tokenizer(old.text), counter.tokenizer(new.text), strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

@@ -1,0 +1,112 @@
+"""Block classes that other packages offer by Python entry points.
+
+    [project.entry-points."memory_inspector.blocks"]
+    mentions = "my_package.blocks:MentionCounter"
+
+A class offered so can be added in the app, and is made again from its stored settings in any
+process that has the package. One that cannot be loaded is listed with the reason.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from memory_core.blocks.base import BaseMemoryBlock
+from memory_core.errors import ConfigError, sentence
+
+GROUP = "memory_inspector.blocks"
+
+Block = BaseMemoryBlock[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """One entry point of the group."""
+
+    name: str
+    """As its package calls it."""
+    package: str
+    """Name and version of the package that offers it; empty when unknown."""
+    target: str
+    """`module:class`."""
+    block: type[Block] | None
+    """None where it cannot be used; `error` says why."""
+    error: str | None = None
+
+    @property
+    def description(self) -> str:
+        """The first line of the class's docstring; empty without one of its own."""
+        written = (self.block.__dict__.get("__doc__") or "") if self.block else ""
+        return written.strip().partition("\n")[0]
+
+    def make(self, name: str, **settings: Any) -> Block:
+        """A block of this class.
+
+        Raises:
+            ConfigError: the class cannot be used, refuses a setting, or fails.
+        """
+        if self.block is None:
+            raise ConfigError(f'the plug-in "{self.name}" cannot be used: {self.error}')
+        try:
+            return self.block(name=name, **settings)
+        except ConfigError:
+            raise
+        except Exception as error:  # a foreign class may raise anything
+            raise ConfigError(f'the plug-in "{self.name}" could not make a block: {sentence(error)}') from error
+
+
+def load(points: Iterable[EntryPoint]) -> tuple[Plugin, ...]:
+    """What these entry points offer, broken ones included, by name."""
+    found = {(point.name, point.value): _loaded(point) for point in points}
+    return tuple(found[key] for key in sorted(found))
+
+
+@cache
+def plugins() -> tuple[Plugin, ...]:
+    """What the packages of this process offer, loaded once."""
+    return load(entry_points(group=GROUP))
+
+
+def offered(block_type: str) -> Plugin | None:
+    """The plug-in whose blocks are stored under this type; None when no package here has it."""
+    return next((p for p in plugins() if p.block is not None and _type(p.block) == block_type), None)
+
+
+def made(block_type: str, name: str) -> Block | None:
+    """A stored block of a plug-in's class, to be given its settings and state; None where no class here can make it."""
+    plugin = offered(block_type)
+    try:
+        return plugin.make(name) if plugin is not None else None
+    except ConfigError:  # it is shown as it last was
+        return None
+
+
+def _loaded(point: EntryPoint) -> Plugin:
+    package = f"{point.dist.name} {point.dist.version}" if point.dist is not None else ""
+    try:
+        found = point.load()
+    except (Exception, SystemExit) as error:  # importing a foreign module may raise anything; it is shown
+        reason = sentence(error) if isinstance(error, Exception) else "it ended the process when it was imported"
+        return Plugin(point.name, package, point.value, None, reason)
+    problem = _problem(found)
+    return Plugin(point.name, package, point.value, None if problem else found, problem)
+
+
+def _problem(found: object) -> str | None:
+    """Why this cannot be a plug-in, in words; None when it can."""
+    if not isinstance(found, type) or not issubclass(found, BaseMemoryBlock):
+        return "it is no subclass of BaseMemoryBlock"
+    if _type(found) != f"{found.__module__}.{found.__qualname__}" or found.kind != BaseMemoryBlock.kind:
+        return "it is a built-in kind of block under another name"
+    needed = [name for name, field in found.model_fields.items() if field.is_required() and name != "name"]
+    if needed:
+        return f"it cannot be made from a name alone: {needed[0]!r} has no default"
+    return None
+
+
+def _type(block: type[Block]) -> str:
+    """What `BaseMemoryBlock.type` says of its instances; a built-in kind's class overrides it."""
+    own = block.type is BaseMemoryBlock.type
+    return f"{block.__module__}.{block.__qualname__}" if own else block.kind

@@ -1,0 +1,317 @@
+"""The curation desk of a facts block: change sets and their undo, what waits for a person, what condensing did.
+
+It gathers. Deciding is in `memory_core.planning.curation`, judging in `memory_core.analysis`, storing in
+`memory_core.change_sets`.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+from sqlalchemy import Connection
+
+from memory_core.analysis.curated import Change
+from memory_core.analysis.facts import Flag, Said, find_flags, nearest, source_spans
+from memory_core.analysis.rewrites import KINDS as REWRITE_KINDS
+from memory_core.analysis.rewrites import Rewrite, find_rewrites
+from memory_core.blocks.facts import COMPARED, FactExtractionMemoryBlock, compare
+from memory_core.change_sets import Applied, Curating, read_change_log
+from memory_core.context import Context, build_context
+from memory_core.delivery import scope_key
+from memory_core.errors import ConfigError, MessageError
+from memory_core.events import Actor, EventRecord, FactAdded, FactChanged, FactHeldBack, FactsCondensed, expand
+from memory_core.messages import ChatMessage, MessageRole, message_text
+from memory_core.planning.curation import ChangeSet, HeldBack, active_after, restore, retire, together
+from memory_core.planning.facts import Confirmation, Fact, same_words
+from memory_core.services import Services
+from memory_core.session import ImaginedBlocks, Session
+from memory_core.store.facts import read_curated_versions, read_facts, read_scope_events
+from memory_core.store.messages import StoredMessage, read_messages
+from memory_core.store.writing import contents
+
+Outcome = Literal["added", "proposed", "confirmed", "held_back", "repeated"]
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """A fact found in a text that was only tried, with what would become of it."""
+
+    text: str
+    category: str
+    outcome: Outcome
+    """`held_back`: like a rejected fact; `repeated`: like another one found in the same text."""
+    fact: Fact | None = None
+    """The known fact most like it: the one it would confirm, or that holds it back."""
+    similarity: float | None = None
+    conflicts_with: tuple[Fact, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SourceMessage:
+    """A message that a fact was learned from."""
+
+    session_id: str
+    seq: int
+    turn: int
+    role: str
+    text: str
+    spans: tuple[tuple[int, int], ...]
+    """Start and end in `text` of the words that carry the fact."""
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """What waits for a person."""
+
+    facts: tuple[Fact, ...]
+    """Oldest first: proposed ones, and active ones with a flag that nobody has dealt with."""
+    flags: dict[int, tuple[Flag, ...]]
+    """Of all active and proposed facts, by id."""
+    among: tuple[Fact, ...]
+    """All active and proposed facts."""
+
+    def nearest(self, fact: Fact) -> tuple[Fact, float] | None:
+        """The other fact most like this one, and how much; None if none is like it."""
+        return nearest(fact.text, [other for other in self.among if other.id != fact.id])
+
+
+class Curation:
+    """One facts block under a person's hands. Facts that belong to the user are the same in all their sessions."""
+
+    def __init__(self, session: Session, block: str) -> None:
+        """See `Memory.curation`."""
+        if not isinstance(session.block(block).block, FactExtractionMemoryBlock):
+            raise ConfigError(f'the block "{block}" holds no facts')
+        self._session = session
+        self.block = block
+
+    @property
+    def scope(self) -> str:
+        """Whose facts they are, as the database names it."""
+        return scope_key(self._session, self._session.block(self.block))
+
+    def facts(self, states: Iterable[str] | None = None) -> list[Fact]:
+        """The block's facts, oldest first; None for those in every state."""
+        with self._session.database.read() as connection:
+            return read_facts(connection, self.scope, self.block, states=states)
+
+    # -- changing ---------------------------------------------------------------------------------
+
+    def preview(self, change: ChangeSet, input: str | None = None) -> Context:
+        """The next context as it would be after a change set. Changes nothing."""
+        self._session.open()
+        after = active_after(self.facts(("active",)), change, self._session.counter.text)
+        imagined = self._session.imagined(self._session.config, ImaginedBlocks(facts={self.block: after}))
+        return build_context(imagined, input, record=False)
+
+    def apply(self, change: ChangeSet, *, actor: Actor = "curator") -> Applied:
+        """Do all of a change set, in one transaction, or nothing of it.
+
+        Raises:
+            ConflictError: a fact was changed elsewhere since it was read.
+            MessageError: another active fact has one of the texts already, word for word.
+        """
+        with self._curating(actor) as curating:
+            return curating.apply(change, max_facts=self._facts_block.max_facts)
+
+    def undo(self, *, actor: Actor = "curator") -> Change | None:
+        """Take back the newest change set that was not undone yet, and say which; None: there is none.
+
+        Facts it added are taken away with their words; the others stand again as before it.
+
+        Raises:
+            ConflictError: one of its facts was changed since by somebody else; nothing was changed.
+        """
+        with self._curating(actor) as curating:
+            change = curating.undo()
+        self._session.database.forget_log()
+        return change
+
+    def erase(self, facts: Sequence[Fact], *, actor: Actor = "curator") -> None:
+        """Remove facts and their words for good. Their change sets can no longer be undone.
+
+        Raises:
+            ConflictError: one was changed elsewhere since it was read; nothing was erased.
+        """
+        with self._curating(actor) as curating:
+            curating.erase(facts)
+        self._session.database.forget_log()
+
+    def changes(self, limit: int = 20) -> list[Change]:
+        """Change sets, newest first, each with what it did and whether it was undone."""
+        with self._session.database.read() as connection:
+            facts = read_facts(connection, self.scope, self.block, states=None)
+            return read_change_log(connection, self.scope, self.block, facts).changes()[:limit]
+
+    @contextmanager
+    def _curating(self, actor: Actor) -> Iterator[Curating]:
+        with self._session.writing() as w:
+            self._session.refresh(w)
+            yield Curating(w, self.scope, self.block, self._session.counter.text, actor)
+
+    # -- looking ----------------------------------------------------------------------------------
+
+    def try_extraction(self, text: str, *, services: Services | None = None) -> tuple[Tried, ...]:
+        """What would be learned from a text, and what would become of it. Stores nothing; may call a model.
+
+        Raises:
+            MessageError: there is no text.
+            ModelError: the model failed.
+        """
+        if not text.strip():
+            raise MessageError("There is no text to extract facts from.")
+        block = self._facts_block
+        known = self.facts(COMPARED)
+        extractor = block.extractor(services or self._session.services)
+        message = ChatMessage(role=MessageRole.USER, content=text)
+        heard = [fact.text for fact in known if fact.state != "rejected"]
+        found = extractor.extract([message], known=heard).facts
+        plan = compare(known, found)
+        by_id = {fact.id: fact for fact in known}
+        tried: dict[int, Tried] = {}
+        for addition in plan.add:
+            near = nearest(found[addition.index].text, known)
+            tried[addition.index] = Tried(
+                text=found[addition.index].text,
+                category=found[addition.index].category,
+                outcome="proposed" if block.approval else "added",
+                fact=near[0] if near else None,
+                similarity=near[1] if near else None,
+                conflicts_with=tuple(by_id[id] for id in addition.conflicts_with),
+            )
+        outcomes: tuple[tuple[Sequence[Confirmation], Outcome], ...] = (
+            (plan.confirm, "confirmed"),
+            (plan.held_back, "held_back"),
+        )
+        for same, outcome in outcomes:
+            for c in same:
+                fact = found[c.index]
+                tried[c.index] = Tried(fact.text, fact.category, outcome, by_id[c.fact], c.similarity)
+        for index in plan.repeated:
+            tried[index] = Tried(found[index].text, found[index].category, "repeated")
+        return tuple(tried[index] for index in sorted(tried))
+
+    def held_back(self) -> list[HeldBack]:
+        """What was found and not stored because a person rejected a near copy, newest first; each text once.
+
+        What was allowed since is left out, and so is what is near a fact that is not rejected any more.
+        """
+        with self._session.database.read() as connection:
+            facts = {fact.id: fact for fact in read_facts(connection, self.scope, self.block, states=None)}
+            records = self._events(connection, FactHeldBack.kind)
+            hashes = [r.event.content for r in records if isinstance(r.event, FactHeldBack)]
+            texts = contents(connection, self.scope, hashes)
+        seen = {same_words(fact.text) for fact in facts.values() if fact.state != "rejected"}
+        found = []
+        for record in records:
+            event = record.event
+            if not isinstance(event, FactHeldBack):
+                continue  # written by a newer version
+            text, near = texts.get(event.content), facts.get(event.near)
+            if text is None or near is None or near.state != "rejected" or same_words(text) in seen:
+                continue
+            seen.add(same_words(text))
+            found.append(
+                HeldBack(
+                    text=text,
+                    near=near,
+                    similarity=event.similarity,
+                    turn=record.turn,
+                    at=record.at,
+                    sources=tuple((record.session_id, seq) for seq in expand(event.sources)),
+                    position=record.position,
+                    category=event.category,
+                    slot=event.slot,
+                )
+            )
+        return found
+
+    def rewrites(self) -> list[Rewrite]:
+        """Every condensing as a loss diff, newest first."""
+        with self._session.database.read() as connection:
+            if not self._events(connection, FactsCondensed.kind):
+                return []
+            facts = {fact.id: fact for fact in read_facts(connection, self.scope, self.block, states=None)}
+            records = self._events(connection, *REWRITE_KINDS)
+            hashes = [r.event.content for r in records if isinstance(r.event, FactAdded)]
+            hashes += [r.event.after for r in records if isinstance(r.event, FactChanged)]
+            texts = contents(connection, self.scope, hashes)
+        return find_rewrites(records, facts, texts.get)
+
+    def review(self) -> Review:
+        """What waits for a person, and what is suspicious."""
+        with self._session.database.read() as connection:
+            facts = read_facts(connection, self.scope, self.block, states=("active", "proposed"))
+            added = self._events(connection, FactAdded.kind)
+            log = read_change_log(connection, self.scope, self.block, facts)
+            looked_at = log.looked_at(read_curated_versions(connection, self.scope, self.block))
+        conflicts = {r.event.fact: r.event.conflicts_with for r in added if isinstance(r.event, FactAdded)}
+        flags = find_flags(facts, conflicts=conflicts, said=self._said(facts), looked_at=looked_at)
+        waiting = [
+            fact
+            for fact in facts
+            if fact.state == "proposed" or (fact.id not in looked_at and _to_review(fact, flags.get(fact.id, ())))
+        ]
+        return Review(tuple(waiting), flags, tuple(facts))
+
+    def sources(self, fact: Fact) -> tuple[SourceMessage, ...]:
+        """The messages a fact was learned from, with the words that carry it; forgotten ones are missing."""
+        found = []
+        for session, stored in self._messages([fact]):
+            text = message_text(stored.message)
+            spans = source_spans(fact.text, text)
+            found.append(SourceMessage(session, stored.seq, stored.turn, str(stored.message.role), text, spans))
+        return tuple(found)
+
+    def source_turns(self, facts: Sequence[Fact]) -> dict[tuple[str, int], int]:
+        """The turn of each message that facts were learned from, by session and sequence number."""
+        return {(session, m.seq): m.turn for session, m in self._messages(facts)}
+
+    def refuse(self, rewrite: Rewrite) -> ChangeSet:
+        """The change set that undoes a condensing: what it put away is back, what it made is retired.
+
+        Raises:
+            MessageError: nothing of it is in force any more.
+        """
+        facts = {fact.id: fact for fact in self.facts()}
+        back = [facts[line.id] for line in rewrite.put_away if line.id in facts]
+        back = [fact for fact in back if fact.state == "superseded"]  # what a person put away since stays so
+        gone = [facts[line.id] for line in rewrite.made if line.id in facts and facts[line.id].state == "active"]
+        changes = [*([restore(back)] if back else []), *([retire(gone)] if gone else [])]
+        return together("refuse", *changes, reason="the rewrite was refused")
+
+    # -- inside -----------------------------------------------------------------------------------
+
+    @property
+    def _facts_block(self) -> FactExtractionMemoryBlock:
+        block = self._session.block(self.block).block
+        assert isinstance(block, FactExtractionMemoryBlock)
+        return block
+
+    def _said(self, facts: Sequence[Fact]) -> dict[tuple[str, int], Said]:
+        return {
+            (session, m.seq): Said(str(m.message.role), message_text(m.message)) for session, m in self._messages(facts)
+        }
+
+    def _messages(self, facts: Sequence[Fact]) -> list[tuple[str, StoredMessage]]:
+        """The messages that facts were learned from, those of the user's other sessions included."""
+        seqs: dict[str, set[int]] = {}
+        for fact in facts:
+            for session, seq in fact.sources:
+                seqs.setdefault(session, set()).add(seq)
+        cache = self._session.services.messages
+        with self._session.database.read() as connection:
+            return [
+                (session, message)
+                for session, wanted in seqs.items()
+                for message in read_messages(connection, session, cache, seqs=sorted(wanted))
+            ]
+
+    def _events(self, connection: Connection, *kinds: str) -> list[EventRecord]:
+        return read_scope_events(connection, self.scope, self.block, kinds)
+
+
+def _to_review(fact: Fact, flags: Iterable[Flag]) -> bool:
+    """Of two facts that do not go together, the newer one is looked at."""
+    return any(flag.other is None or flag.other < fact.id for flag in flags)

@@ -1,0 +1,319 @@
+"""Does everything work that memory stands on? One real request to each part, how long it took, and what to do.
+
+    health = check_health(memory.database, memory.services, model)
+    for check in health.checks:
+        print(check.part, check.state, check.name, check.text)
+
+Nothing here raises for a part that is down, waits for ever, changes memory or shows a key.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from memory_core.errors import MemoryInspectorError, StoreError, VectorIndexError, sentence
+from memory_core.models.base import ChatModel, Embedder
+from memory_core.models.endpoint import Endpoint, model_error
+from memory_core.services import Services
+from memory_core.store.database import Database
+from memory_core.store.totals import (
+    count_sessions,
+    database_bytes,
+    emptied_collections,
+    newest_collection,
+    read_collections,
+)
+from memory_core.store.vectors import DatabaseVectors
+from memory_core.vectors.base import VectorIndex
+from memory_core.vectors.chroma_client import was_reached
+
+Part = Literal["database", "vectors", "embeddings", "chat"]
+State = Literal["ok", "offline", "unsure", "failed"]
+
+TIMEOUT_SECONDS = 10.0
+"""Longest wait for all checks together: loading the local models takes seconds on a busy machine."""
+
+REQUEST_SECONDS = 5.0
+"""Longest wait for one answer of a model's address."""
+
+SAME = 0.99
+"""Least score of a stored vector with itself."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """How one part answered."""
+
+    part: Part
+    state: State
+    """`offline`: there is no language model, on purpose. `unsure`: it answers, but not to what was asked."""
+    name: str
+    """What was checked: an address without password, a model. Empty if not even that is known."""
+    seconds: float | None
+    """Until the answer; None where nothing was asked or nothing came."""
+    text: str = ""
+    """What is wrong and what to do, or what is good to know. Empty when there is nothing to say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """All checks of one moment."""
+
+    checks: tuple[Check, ...]
+    at: float
+    """Seconds since the epoch."""
+
+    @property
+    def problems(self) -> tuple[Check, ...]:
+        """The parts that do not work."""
+        return tuple(check for check in self.checks if check.state == "failed")
+
+
+def check_health(
+    database: Database,
+    services: Services,
+    model: ChatModel | None = None,
+    *,
+    free: bool = False,
+    timeout: float = TIMEOUT_SECONDS,
+    clock: Callable[[], float] = time.time,
+) -> Health:
+    """Ask every part at once; None leaves the chat model out.
+
+    The database is read, the vector index searched, a word embedded, and the chat model's address asked for its list
+    of models, which spends no tokens. With `free`, an embedding model behind an address is asked for its list too
+    instead of for a vector. What has not answered after `timeout` seconds counts as failed.
+    """
+    asked: dict[Part, Callable[[], _Answer]] = {
+        "database": lambda: _database(database),
+        "vectors": lambda: _vectors(database, services),
+        "embeddings": lambda: _embeddings(services.embedder, free),
+    }
+    if model is not None:
+        asked["chat"] = lambda: _chat(model)
+    asking = [_Asking(part, ask) for part, ask in asked.items()]
+    deadline = time.monotonic() + timeout
+    for each in asking:
+        each.thread.join(max(0.0, deadline - time.monotonic()))
+    return Health(tuple(each.check(timeout) for each in asking), clock())
+
+
+def rebuild_index(
+    database: Database,
+    services: Services,
+    *,
+    progress: Callable[[int, int], None] = lambda done, of: None,
+    stop: Callable[[], bool] = lambda: False,
+) -> int:
+    """Throw the vector index's copies away and build them again from the database; how many stored turns it holds.
+
+    `progress` is told how many of how many stored turns are done. Stopped in between, the rest is built when it is
+    next searched: nothing is lost, since the database has every vector.
+
+    Raises:
+        StoreError: the database cannot be reached.
+        VectorIndexError: the index cannot be reached.
+    """
+    index = services.index
+    index.check()
+    with database.read() as connection:
+        collections, emptied = read_collections(connection), emptied_collections(connection)
+    for name in emptied:
+        index.forget(name)
+    done, all_of_them = 0, sum(collection.vectors for collection in collections)
+    for collection in collections:
+        if stop():
+            break
+        progress(done, all_of_them)
+        index.forget(collection.name)
+        _found(database, index, collection.name, collection.newest)
+        done += collection.vectors
+    return done
+
+
+def can_be_rebuilt(index: VectorIndex) -> bool:
+    """Whether the index is a copy at all: an exact scan reads the database itself."""
+    return not index.name.startswith("exact scan")
+
+
+def size_of(database: Database) -> int:
+    """Bytes of the database where it is kept.
+
+    Raises:
+        StoreError: it cannot be reached.
+    """
+    with database.read() as connection:
+        return database_bytes(connection)
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    name: str
+    seconds: float | None
+    state: State = "ok"
+    text: str = ""
+
+
+def _seconds(request: Callable[[], object]) -> float:
+    """How long one request takes, once what it needs is loaded."""
+    started = time.perf_counter()
+    request()
+    return time.perf_counter() - started
+
+
+class _Failed(Exception):
+    """A part that does not work, with the sentence that says so."""
+
+    def __init__(self, name: str, text: str) -> None:
+        super().__init__(text)
+        self.name = name
+
+
+class _Asking:
+    """One check in a thread of its own, which nobody waits for longer than the time limit."""
+
+    def __init__(self, part: Part, ask: Callable[[], _Answer]) -> None:
+        self._part = part
+        self._ask = ask
+        self._answer: Check | None = None
+        self.thread = threading.Thread(target=self._run, name=f"health-{part}", daemon=True)
+        self.thread.start()
+
+    def check(self, timeout: float) -> Check:
+        late = f"no answer within {timeout:g} s. {_WHAT_TO_DO[self._part]}"
+        return self._answer or Check(self._part, "failed", "", None, late)
+
+    def _run(self) -> None:
+        try:
+            answer = self._ask()
+        except _Failed as failure:
+            self._answer = Check(self._part, "failed", failure.name, None, str(failure))
+        except MemoryInspectorError as error:
+            self._answer = Check(self._part, "failed", "", None, sentence(error))
+        except Exception as error:
+            # Only its kind: the text of an exception that nobody expected may hold anything, a key too.
+            _log.warning("the health check of %s ended with %s", self._part, type(error).__name__)
+            text = f"the check ended with {type(error).__name__}. {_WHAT_TO_DO[self._part]}"
+            self._answer = Check(self._part, "failed", "", None, text)
+        else:
+            self._answer = Check(self._part, answer.state, answer.name, answer.seconds, answer.text)
+
+
+_WHAT_TO_DO: dict[Part, str] = {
+    "database": "Messages you already sent are safe. Check that it runs, then check again.",
+    "vectors": "Check that it runs. Messages are kept and will be indexed later.",
+    "embeddings": "Until it answers, earlier turns are found by their words alone.",
+    "chat": "Check the address and that the server runs.",
+}
+
+
+def _database(database: Database) -> _Answer:
+    url = database.engine.url
+    if database.is_sqlite and url.database and url.database != ":memory:" and not Path(url.database).exists():
+        raise _Failed(
+            database.url,
+            f"the file {url.database} is gone. Put it back and start the app again: what is written now is lost.",
+        )
+
+    def read() -> None:
+        with database.read() as connection:
+            count_sessions(connection)
+
+    try:
+        read()  # the first one may open a connection
+        return _Answer(database.url, _seconds(read))
+    except StoreError as error:
+        raise _Failed(database.url, f"{error} {_WHAT_TO_DO['database']}") from error
+
+
+def _vectors(database: Database, services: Services) -> _Answer:
+    index = services.index
+    try:
+        index.check()
+        newest = _newest(database)
+        if newest is None:
+            return _Answer(index.name, _seconds(index.check))
+        if not _found(database, index, *newest):  # and what is missing in the index was added by now
+            raise _Failed(index.name, "a stored turn is not found again. Messages are kept. Rebuild the index.")
+        return _Answer(index.name, _seconds(lambda: _found(database, index, *newest)))
+    except VectorIndexError as error:
+        raise _Failed(index.name, _index_sentence(index, error)) from error
+
+
+def _newest(database: Database) -> tuple[str, int] | None:
+    """The newest stored turn; None when there is none, or the database does not answer, as its own check says."""
+    try:
+        with database.read() as connection:
+            return newest_collection(connection)
+    except StoreError:
+        return None
+
+
+def _found(database: Database, index: VectorIndex, collection: str, newest: int) -> bool:
+    """Does a search with the newest vector of a collection find it? The index catches up before it answers."""
+    source = DatabaseVectors(database, collection)
+    stored = source.some([newest])
+    if not stored:  # deleted meanwhile
+        return True
+    hits = index.search(source, stored[0].vector, limit=1)
+    return bool(hits) and hits[0].score >= SAME
+
+
+def _index_sentence(index: VectorIndex, error: VectorIndexError) -> str:
+    if error.__cause__ is None or was_reached(error):
+        return str(error)
+    place = index.name.rpartition(" at ")[2]
+    return f"no answer at {place}. Start the server or unset the address. Messages are kept and will be indexed later."
+
+
+def _embeddings(embedder: Embedder, free: bool) -> _Answer:
+    endpoint = getattr(embedder, "endpoint", None)
+    if free and isinstance(endpoint, Endpoint):
+        return _Answer(endpoint.host, _seconds(lambda: _list_models(endpoint)))
+    word = ["memory", "memory"]  # a single text may be remembered, and is then not embedded
+    if embedder.offline:
+        embedder.embed(word)  # loads the model
+    seconds = _seconds(lambda: embedder.embed(word))
+    return _Answer(embedder.id, seconds, text="local" if embedder.offline else "")
+
+
+def _chat(model: ChatModel) -> _Answer:
+    if model.offline:
+        return _Answer("offline", None, "offline", "rules, not a language model")
+    endpoint = getattr(model, "endpoint", None)
+    if not isinstance(endpoint, Endpoint):
+        return _Answer(model.name, None, "unsure", "is asked only for replies. The next message will show.")
+    endpoint.client()  # loads the client
+    started = time.perf_counter()
+    models = _list_models(endpoint)
+    seconds = time.perf_counter() - started
+    if model.name in models:
+        return _Answer(model.name, seconds)
+    listed = f'does not list "{model.name}"' if models else "answers but lists no models"
+    return _Answer(model.name, seconds, "unsure", f"{endpoint.host} {listed}. The next message will show.")
+
+
+def _list_models(endpoint: Endpoint) -> frozenset[str]:
+    """Names of the models at an address; none where it answers but has no such list. Spends no tokens.
+
+    Raises:
+        ModelError: nothing answers, or the key is refused.
+    """
+    client: Any = endpoint.client().with_options(timeout=REQUEST_SECONDS, max_retries=0)
+    import openai
+
+    try:
+        return frozenset(str(each.id) for each in client.models.list().data or ())
+    except openai.NotFoundError:
+        return frozenset()
+    except openai.APITimeoutError as error:
+        text = f"no answer at {endpoint.host} within {REQUEST_SECONDS:g} s. Start the server or change the address."
+        raise _Failed(endpoint.host, text) from error
+    except (openai.OpenAIError, ValueError, AttributeError, TypeError) as error:
+        raise _Failed(endpoint.host, str(model_error(error, endpoint, model=endpoint.host))) from error

@@ -1,0 +1,328 @@
+"""A whole session as one file that opens again, here or in another database.
+
+A bundle is a zip: `manifest.json` (format, version, and for every other member its checksum and
+number of lines) and one JSON object a line for the session, its blocks with every text they had,
+messages, facts with their history, stored turns with their vectors, deliveries, words, and the log.
+It holds no key, no path and no address of a database: what errors in the log quote of these is
+blanked.
+
+Facts that belong to the user, not to the session, are in it where this session told or showed
+them, or would show them next. Importing adds those that the user does not have; one that the user
+has, in whatever state, is left as it is.
+"""
+
+import json
+import re
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from hashlib import sha256
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from memory_core.branching import read_session_rows, rows_at
+from memory_core.config import MemoryConfig
+from memory_core.errors import ConfigError, FormatError
+from memory_core.events import EventRecord, SessionImported, UnknownEvent
+from memory_core.interop.archive import read_members, write_members
+from memory_core.interop.bundle_checks import WrongRowsError, check, first_problem
+from memory_core.interop.located_json import problem
+from memory_core.store.copying import (
+    BlockCopy,
+    DeliveryCopy,
+    EventCopy,
+    FactCopy,
+    MessageCopy,
+    Rows,
+    SessionCopy,
+    VectorCopy,
+    WordsCopy,
+    event_copy,
+    insert_rows,
+)
+from memory_core.store.database import Database
+from memory_core.store.log import read_events
+from memory_core.tokens import total_tokens
+
+FORMAT = "memory-inspector-session"
+VERSION = 1
+
+MOST_LINES = 1_000_000
+"""Rows of all kinds that one bundle may hold: a session of 50,000 turns has fewer."""
+
+_MANIFEST = "manifest.json"
+_MEMBERS: dict[str, tuple[str, type[BaseModel]]] = {
+    "session": ("the session", SessionCopy),
+    "blocks": ("the blocks", BlockCopy),
+    "messages": ("the messages", MessageCopy),
+    "facts": ("the facts", FactCopy),
+    "vectors": ("the stored turns", VectorCopy),
+    "deliveries": ("the deliveries", DeliveryCopy),
+    "words": ("the words", WordsCopy),
+    "events": ("the events", EventCopy),
+}
+"""By field of `Rows`: what a member holds, in words, and what a line of it is."""
+_LABELS = {_MANIFEST: "the manifest"} | {f"{name}.jsonl": label for name, (label, _) in _MEMBERS.items()}
+
+_QUOTING = ("error", "degraded", "index")
+"""Fields of events in which the engine quotes errors and names of services."""
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://[^\s\"']*", re.IGNORECASE)
+_PATH = re.compile(r"(?<![\w.)/\\])(?:[a-z]:[\\/]|[\\/~])[^\s\"'/\\]+[/\\][^\s\"']*", re.IGNORECASE)
+
+
+class Keep(Enum):
+    """The user of an import who is the one that the bundle names."""
+
+    KEEP = "keep"
+
+
+KEEP: Final = Keep.KEEP
+
+
+class _Member(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    lines: Annotated[int, Field(ge=0)]
+
+
+class _Manifest(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    format: Literal["memory-inspector-session"]
+    version: Annotated[int, Field(ge=1)]
+    members: dict[str, _Member]
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """A bundle that was read and checked: what it holds, before it is imported."""
+
+    name: str
+    """The file's name."""
+    title: str
+    user_id: str | None
+    created_at: float
+    """Seconds since the epoch."""
+    turns: int
+    messages: int
+    """In the queue and the archive."""
+    queue_tokens: int
+    tokens: int
+    """Of all messages."""
+    facts: int
+    """The session's own, in every state."""
+    user_facts: int
+    """Facts of the user that the session told or showed."""
+    stored_turns: int
+    events: int
+    blocks: tuple[str, ...]
+    token_limit: int
+    warnings: tuple[str, ...]
+    """Whole sentences."""
+    rows: Rows = field(repr=False)
+
+
+def write_bundle(database: Database, session_id: str, *, upto: int | None = None) -> bytes:
+    """A session as a bundle, as it is now or as it stood at position `upto` of its log.
+
+    The same session gives the same bytes.
+
+    Raises:
+        NotFoundError: there is no such session.
+    """
+    with database.read() as connection:
+        rows = read_session_rows(connection, session_id)
+        records = read_events(connection, session_id) if upto is not None else []
+    if upto is not None:
+        rows = rows_at(rows, records, upto).rows
+    rows = _without_places(rows)
+    members = {f"{name}.jsonl": _lines(_listed(rows, name)) for name in _MEMBERS}
+    manifest = {
+        "format": FORMAT,
+        "version": VERSION,
+        "members": {
+            name: {"sha256": sha256(data).hexdigest(), "lines": data.count(b"\n")} for name, data in members.items()
+        },
+    }
+    return write_members({_MANIFEST: json.dumps(manifest, indent=1).encode(), **members})
+
+
+def read_bundle(data: bytes, name: str) -> Bundle:
+    """What a bundle holds, checked throughout. Nothing is stored.
+
+    Raises:
+        FormatError: it is not a bundle, or not a whole and sound one; the message is one sentence.
+    """
+    members = read_members(data, _LABELS, filename=name)
+    manifest = _manifest(members[_MANIFEST], name)
+    for member, label in _LABELS.items():
+        if member == _MANIFEST:
+            continue
+        told = manifest.members.get(member)
+        if told is None or told.sha256 != sha256(members[member]).hexdigest():
+            raise problem(name, f"is damaged: {label} were changed since it was written.")
+    lines = sum(data.count(b"\n") for data in members.values())
+    if lines > MOST_LINES:
+        raise problem(name, f"holds {lines:,} lines. The most is {MOST_LINES:,}.")
+    read = {
+        field_name: _read_lines(members[f"{field_name}.jsonl"], model, f"{field_name}.jsonl", name)
+        for field_name, (_, model) in _MEMBERS.items()
+    }
+    if len(read["session"]) != 1:
+        raise problem(name, f"holds {len(read['session'])} sessions. A bundle has one.")
+    rows = Rows(**{**read, "session": read["session"][0]})
+    try:
+        records = check(rows)
+    except WrongRowsError as error:
+        raise problem(name, f"cannot be opened: {error}.") from error
+    return _previewed(name, rows, records)
+
+
+def import_bundle(
+    database: Database,
+    bundle: Bundle,
+    *,
+    title: str | None = None,
+    user_id: str | Keep | None = KEEP,
+    user_facts: bool = True,
+    now: float | None = None,
+) -> str:
+    """Store a bundle as a session of its own; its id. All or nothing, in one transaction.
+
+    With `user_facts`, the user is given the facts of the bundle that are the user's and are not
+    here yet; without, they are left out.
+
+    Raises:
+        ConfigError: a block belongs to the user, and there is to be none.
+        StoreError: the database cannot be reached.
+    """
+    user = bundle.user_id if isinstance(user_id, Keep) else user_id
+    for block in bundle.rows.blocks:
+        if block.settings.get("scope") == "user" and user is None:
+            raise ConfigError(f'The block "{block.name}" belongs to the user: choose whose session this is to be.')
+    session_id, at = str(uuid.uuid4()), time.time() if now is None else now
+    imported = SessionImported(source=bundle.name, messages=bundle.messages, skipped=0)
+    rows = replace(bundle.rows, events=(*bundle.rows.events, event_copy(imported, bundle.turns, at, "curator")))
+    with database.write() as connection:
+        insert_rows(
+            database,
+            connection,
+            rows,
+            session_id,
+            title=bundle.title if title is None else title,
+            user_id=user,
+            now=at,
+            user_facts=user_facts,
+        )
+    return session_id
+
+
+def _previewed(name: str, rows: Rows, records: Sequence[EventRecord]) -> Bundle:
+    session = rows.session
+    config = MemoryConfig(**session.config)
+    queue = [message for message in rows.messages if message.status == "active" and not message.pinned]
+    sizes = sum(m.tokens for m in queue), sum(m.reference_tokens for m in queue)
+    unknown = sum(isinstance(record.event, UnknownEvent) for record in records)
+    warnings = []
+    if unknown:
+        are = "1 event is" if unknown == 1 else f"{unknown:,} events are"
+        warnings.append(f"{are} of a newer version and shown without details.")
+    return Bundle(
+        name=name,
+        title=session.title,
+        user_id=session.user_id,
+        created_at=session.created_at,
+        turns=session.turns,
+        messages=len(rows.messages),
+        queue_tokens=total_tokens(*sizes, len(queue), config.accounting),
+        tokens=sum(message.tokens for message in rows.messages),
+        facts=sum(fact.owner == "session" for fact in rows.facts),
+        user_facts=sum(fact.owner == "user" for fact in rows.facts),
+        stored_turns=len(rows.vectors),
+        events=len(rows.events),
+        blocks=tuple(block.name for block in rows.blocks),
+        token_limit=config.limit,
+        warnings=tuple(warnings),
+        rows=rows,
+    )
+
+
+# -- members -------------------------------------------------------------------------------------
+
+
+def _listed(rows: Rows, name: str) -> Sequence[BaseModel]:
+    value = getattr(rows, name)
+    return (value,) if isinstance(value, SessionCopy) else value
+
+
+def _lines(rows: Sequence[BaseModel]) -> bytes:
+    return b"".join(row.model_dump_json().encode() + b"\n" for row in rows)
+
+
+def _manifest(data: bytes, filename: str) -> _Manifest:
+    try:
+        told: Any = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise problem(filename, "is not a conversation: its manifest cannot be read.") from error
+    if not isinstance(told, dict) or told.get("format") != FORMAT:
+        raise problem(filename, "is not a conversation: it is a zip archive, but not a bundle of Memory Inspector.")
+    version = told.get("version")
+    if isinstance(version, int) and version > VERSION:
+        shown = version if version < 10_000 else "from far ahead"
+        raise problem(
+            filename,
+            f"was written by a newer Memory Inspector (bundle version {shown}; this one reads up to {VERSION}). "
+            "Update Memory Inspector.",
+        )
+    try:
+        return _Manifest.model_validate_json(data)
+    except ValidationError as error:
+        raise problem(filename, f"cannot be opened: its manifest is wrong ({first_problem(error)}).") from error
+
+
+def _read_lines(data: bytes, model: type[BaseModel], member: str, filename: str) -> tuple[Any, ...]:
+    rows = []
+    for number, line in enumerate(data.splitlines(), 1):
+        try:
+            rows.append(model.model_validate_json(line))
+        except ValidationError as error:
+            raise _wrong_line(filename, member, number, first_problem(error)) from error
+    return tuple(rows)
+
+
+def _wrong_line(filename: str, member: str, number: int, what: str) -> FormatError:
+    return problem(filename, f"cannot be opened: line {number} of {member} is wrong ({what}).")
+
+
+# -- nothing of this machine ---------------------------------------------------------------------
+
+
+def _without_places(rows: Rows) -> Rows:
+    """The rows without addresses and paths that errors and names of services quote."""
+    events = tuple(event.model_copy(update={"data": _blanked(event)}) for event in rows.events)
+    deliveries = tuple(
+        delivery.model_copy(update={"error": blank_places(delivery.error)}) if delivery.error else delivery
+        for delivery in rows.deliveries
+    )
+    return replace(rows, events=events, deliveries=deliveries)
+
+
+def _blanked(event: EventCopy) -> dict[str, Any]:
+    quoting = (*_QUOTING, "source") if event.kind == "session_imported" else _QUOTING
+    return {
+        name: blank_places(value) if name in quoting and isinstance(value, str) else value
+        for name, value in event.data.items()
+    }
+
+
+def blank_places(text: str) -> str:
+    """A sentence without addresses and paths.
+
+    >>> blank_places("The database at sqlite:////data/m.db is away. Chroma in /data/chroma")
+    'The database at (address) is away. Chroma in (path)'
+    """
+    return _PATH.sub("(path)", _ADDRESS.sub("(address)", text))

@@ -1,0 +1,401 @@
+"""Does what a bundle holds fit together? Everything that the engine later relies on is looked at once.
+
+A bundle comes from anywhere. Types are checked where rows are read (see `memory_core.store.copying`);
+here it is what they say of each other: words and their hashes, numbers and what they name, the log
+and the rows.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from functools import cache
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import AfterValidator, BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+from memory_core.analysis.history import history_of
+from memory_core.analysis.rebuild import rebuild
+from memory_core.blocks import BUILT_IN
+from memory_core.blocks.base import BaseMemoryBlock, stored_item
+from memory_core.config import MemoryConfig
+from memory_core.errors import ConfigError, MessageError
+from memory_core.events import (
+    KINDS,
+    BlockAdded,
+    BlockEdited,
+    ContextBuilt,
+    DeliveryDone,
+    DeliveryFailed,
+    DeliveryParked,
+    DeliveryQueued,
+    DeliveryRetried,
+    DeliverySkipped,
+    Event,
+    EventRecord,
+    FactAdded,
+    MessageAdded,
+    Ranges,
+    UnknownEvent,
+    VectorsStored,
+    decode,
+)
+from memory_core.interop.located_json import MAX_DEPTH
+from memory_core.messages import ChatMessage, MessageRole
+from memory_core.planning.facts import STATES
+from memory_core.store.copying import BlockCopy, EventCopy, FactCopy, Rows, VectorCopy, right_hash
+from memory_core.store.references import is_ref, ref_spans, referred, subjects
+
+MOST_NUMBERED = 1_000_000
+"""Facts that one log may name, and things that one context may hold."""
+MOST_NAMED = 20_000_000
+"""Messages, facts and stored turns that the events of one log may name together: what going through it costs."""
+_LARGEST_INTEGER = 2**53
+"""Beyond this, numbers are not the same in every program that reads JSON."""
+_LARGEST_DIMENSIONS = 16_384
+
+
+class WrongRowsError(Exception):
+    """The rows do not fit together; the message is the rest of a sentence about them."""
+
+
+def check(rows: Rows) -> list[EventRecord]:
+    """The log of a session whose rows fit together.
+
+    Raises:
+        WrongRowsError: they do not.
+    """
+    session = rows.session
+    given = {name: value for name, value in session.constructor.items() if name in MemoryConfig.model_fields}
+    _settings_possible("its settings", lambda: (MemoryConfig(**session.config), MemoryConfig(**given)))
+    words = _words(rows)
+    for block in rows.blocks:
+        _check_block(block, rows, words)
+    _require(_unique(block.name for block in rows.blocks), "two blocks have one name")
+    _check_messages(rows, words)
+    for fact in rows.facts:
+        _check_fact(fact, rows, words)
+    _require(_unique(fact.id for fact in rows.facts), "two facts have one number")
+    _check_vectors(rows)
+    _check_deliveries(rows)
+    if session.recording is not None:
+        _check_recording(words.get(("session", session.recording)))
+    records = _check_log(rows, words)
+    _check_past(records, rows, words)
+    return records
+
+
+_Hashed = Mapping[tuple[str, str], str]
+
+
+def _require(condition: bool, what: str) -> None:
+    if not condition:
+        raise WrongRowsError(what)
+
+
+def _unique(values: Iterable[object]) -> bool:
+    listed = list(values)
+    return len(set(listed)) == len(listed)
+
+
+def _settings_possible(what: str, make: Any) -> None:
+    try:
+        make()
+    except (ConfigError, TypeError) as error:
+        raise WrongRowsError(f"{what} are impossible ({error})") from error
+
+
+def _words(rows: Rows) -> _Hashed:
+    for word in rows.words:
+        _require(right_hash(word), "words do not belong to the mark they are kept under")
+    _require(_unique((word.owner, word.hash) for word in rows.words), "the same words are there twice")
+    return {(word.owner, word.hash): word.data for word in rows.words}
+
+
+# -- rows ----------------------------------------------------------------------------------------
+
+
+class _Constructor(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    settings: dict[str, Any]
+    state: str | None
+
+
+def _check_block(block: BlockCopy, rows: Rows, words: _Hashed) -> None:
+    _check_settings(block.name, block.type, block.settings)
+    if block.settings.get("scope") == "user":
+        _require(rows.session.user_id is not None, f'the block "{block.name}" is a user\'s, and there is no user')
+    for key in (block.state, block.text):
+        _require(key is None or ("session", key) in words, f'the words of the block "{block.name}" are missing')
+    _require(_unique(text.revision for text in block.texts), f'the block "{block.name}" has one revision twice')
+    try:
+        if block.constructor:
+            _Constructor.model_validate_json(block.constructor)
+        if block.state is not None and block.type not in BUILT_IN:
+            _require(isinstance(json.loads(words["session", block.state]), dict), f'"{block.name}" cannot be read')
+    except (ValueError, RecursionError) as error:
+        raise WrongRowsError(f'the block "{block.name}" cannot be read') from error
+
+
+def _check_settings(name: str, kind: str, settings: Mapping[str, Any]) -> None:
+    known = BUILT_IN.get(kind)
+    given = {**settings, "name": name}
+    if known is None:
+        given = {key: value for key, value in given.items() if key in BaseMemoryBlock.model_fields}
+        _settings_possible(f'the settings of "{name}"', lambda: BaseMemoryBlock[Any](**given))
+    else:
+        extra = {"static_content": ""} if kind == "static" else {}
+        _settings_possible(f'the settings of "{name}"', lambda: known(**{**given, **extra}))
+
+
+_CALLS = TypeAdapter(list[str])
+
+
+def _check_messages(rows: Rows, words: _Hashed) -> None:
+    last = 0
+    for message in rows.messages:
+        _require(last < message.seq < rows.session.next_seq, "its messages are not in order")
+        last = message.seq
+        _require(message.role in set(MessageRole), f"message {message.seq} has an unknown role")
+        _require((message.flush or 0) <= rows.session.flushes, f"message {message.seq} left in a flush there never was")
+        _require((message.flush is None) == (message.status == "active"), f"message {message.seq} is nowhere")
+        _require(("session", message.content) in words, f"the words of message {message.seq} are missing")
+        _check_message(words["session", message.content], f"message {message.seq}")
+        if message.calls is not None:
+            try:
+                _CALLS.validate_json(message.calls)
+            except ValidationError as error:
+                raise WrongRowsError(f"the calls of message {message.seq} cannot be read") from error
+    _require(_unique(message.id for message in rows.messages), "two messages have one id")
+
+
+def _check_message(text: str, what: str) -> None:
+    try:
+        ChatMessage.from_json(text)
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise WrongRowsError(f"{what} cannot be read") from error
+
+
+def _check_fact(fact: FactCopy, rows: Rows, words: _Hashed) -> None:
+    what = f"fact {fact.id}"
+    _require(fact.state in STATES, f"{what} is in an unknown state")
+    _require(fact.owner == "session" or rows.session.user_id is not None, f"{what} is a user's, and there is no user")
+    _require((fact.owner, fact.content) in words, f"the words of {what} are missing")
+    versions = [revision.version for revision in fact.revisions]
+    _require(versions == list(range(1, fact.version + 1)) and bool(versions), f"the history of {what} has gaps")
+    _require(all(revision.state in STATES for revision in fact.revisions), f"{what} was in an unknown state")
+    _require(_unique(fact.sources), f"{what} names a source twice")
+    _require(all(seq < rows.session.next_seq for seq in fact.sources), f"{what} is from a message there never was")
+
+
+def _check_vectors(rows: Rows) -> None:
+    _require(_unique(vector.id for vector in rows.vectors), "two stored turns have one number")
+    sizes: dict[tuple[str, str], int] = {}
+    for vector in rows.vectors:
+        what = f"stored turn {vector.id}"
+        _require(
+            bool(vector.seqs) and all(span[1] < rows.session.next_seq for span in vector.seqs),
+            f"{what} holds a message there never was",
+        )
+        _require(vector.first_seq == min(span[0] for span in vector.seqs), f"{what} does not begin where it says")
+        size = sizes.setdefault((vector.block, vector.embedder), len(vector.embedding))
+        _require(_is_unit(vector) and len(vector.embedding) == size, f"the vector of {what} is not one")
+
+
+def _is_unit(vector: VectorCopy) -> bool:
+    if not vector.embedding or len(vector.embedding) % 4 or len(vector.embedding) > 4 * _LARGEST_DIMENSIONS:
+        return False
+    values = np.frombuffer(vector.embedding, dtype="<f4").astype(np.float64)
+    return bool(np.isfinite(values).all()) and math.isclose(float(np.linalg.norm(values)), 1, abs_tol=0.01)
+
+
+def _check_deliveries(rows: Rows) -> None:
+    _require(_unique(delivery.id for delivery in rows.deliveries), "two deliveries have one number")
+    for delivery in rows.deliveries:
+        right = delivery.first_seq <= delivery.last_seq < rows.session.next_seq
+        _require(right, f"delivery {delivery.id} is of messages there never were")
+        _require((delivery.flush or 0) <= rows.session.flushes, f"delivery {delivery.id} is of a flush there never was")
+
+
+_RECORDING = TypeAdapter(list[str])
+
+
+def _check_recording(text: str | None) -> None:
+    _require(text is not None, "the recorded conversation is missing")
+    try:
+        for number, message in enumerate(_RECORDING.validate_json(text or ""), 1):
+            _check_message(message, f"message {number} of the recorded conversation")
+    except ValidationError as error:
+        raise WrongRowsError("the recorded conversation cannot be read") from error
+
+
+# -- the log -------------------------------------------------------------------------------------
+
+
+def _ref(text: str) -> str:
+    if not is_ref(text):
+        raise ValueError("is not a reference")
+    return text
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    name: str
+    priority: int
+    asked: int
+    granted: int
+    refs: tuple[Annotated[str, AfterValidator(_ref)], ...]
+
+
+class _Cut(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    part: str
+    rule: str
+    refs: tuple[Annotated[str, AfterValidator(_ref)], ...]
+    tokens: int
+    over_before: int
+
+
+class _Parts(BaseModel):
+    parts: tuple[_Part, ...]
+    cuts: tuple[_Cut, ...]
+
+
+@cache
+def _adapter(kind: str) -> TypeAdapter[Event]:
+    return TypeAdapter(KINDS[kind])
+
+
+@cache
+def _range_fields(kind: str) -> tuple[str, ...]:
+    return tuple(each.name for each in fields(KINDS[kind]) if each.type == Ranges)
+
+
+def _check_log(rows: Rows, words: _Hashed) -> list[EventRecord]:
+    records: list[EventRecord] = []
+    added, deliveries, stored, size = 0, set[int](), {vector.id for vector in rows.vectors}, 0
+    facts = {fact.id for fact in rows.facts}
+    strangers: set[int] = set()
+    for position, copy in enumerate(rows.events, 1):
+        event = _checked_event(copy, position)
+        records.append(EventRecord(position, "", copy.turn, copy.at, copy.actor, event))
+        what = f"event {position}"
+        if isinstance(event, UnknownEvent):
+            continue
+        if isinstance(event, MessageAdded):
+            added += 1
+            _require(event.seq == added, f"{what} adds message {event.seq} out of order")
+            if ("session", event.content) in words:
+                _check_message(words["session", event.content], f"the message of {what}")
+        spans = [span for name in _range_fields(copy.kind) for span in getattr(event, name)]
+        if isinstance(event, VectorsStored):
+            stored |= {number for number, _, _ in event.nodes}
+            spans += [span for _, seqs, _ in event.nodes for span in seqs]
+        elif isinstance(event, DeliveryQueued):
+            _require(bool(event.seqs), f"{what} queues no message")
+            deliveries.add(event.delivery)
+        elif isinstance(event, DeliveryDone | DeliveryFailed | DeliveryParked | DeliveryRetried | DeliverySkipped):
+            _require(deliveries.issuperset(event.deliveries), f"{what} is about a delivery there never was")
+        elif isinstance(event, FactAdded):
+            facts.add(event.fact)
+        _require(all(1 <= a <= b <= added for a, b in spans), f"{what} is about messages there never were")
+        size += sum(last - first + 1 for first, last in spans)
+        if isinstance(event, ContextBuilt):
+            size += _check_context(event, copy, words, what)
+        _require(size <= MOST_NAMED, "its log is too long")
+        named = referred(copy.kind, copy.data)
+        _require(all(0 < number <= 2**62 for _, number in named), f"{what} holds an impossible number")
+        _require(
+            all(number in stored for thing, number in named if thing == "vectors"),
+            f"{what} is about a stored turn there never was",
+        )
+        # Facts that other sessions of a user told, and that are not here, are only known by their numbers.
+        told = subjects(copy.kind, copy.data) <= facts or rows.session.user_id is not None
+        _require(told, f"{what} is about a fact there never was")
+        strangers |= {number for thing, number in named if thing == "facts" and number not in facts}
+        _require(len(strangers) <= MOST_NUMBERED, f"{what} names too many facts")
+    _require(added == rows.session.next_seq - 1, "messages and events do not tell the same")
+    return records
+
+
+def _checked_event(copy: EventCopy, position: int) -> Event:
+    what = f"event {position} ({copy.kind[:40]})"
+    try:
+        _check_values(copy.data, MAX_DEPTH)
+        text = json.dumps(copy.data, ensure_ascii=False)
+    except (ValueError, RecursionError) as error:
+        raise WrongRowsError(f"{what} holds a value that cannot be stored") from error
+    known = KINDS.get(copy.kind)
+    if known is None or not {each.name for each in fields(known)} >= set(copy.data):
+        return UnknownEvent(name=copy.kind, data=copy.data)
+    try:
+        _adapter(copy.kind).validate_json(text, strict=True)
+    except ValidationError as error:
+        raise WrongRowsError(f"{what} is not one ({first_problem(error)})") from error
+    return decode(copy.kind, text)
+
+
+def first_problem(error: ValidationError) -> str:
+    """Where the first problem is, and what."""
+    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    where = ".".join(str(step) for step in first["loc"])
+    what = first["msg"].removeprefix("Value error, ")
+    return f"{where}: {what}" if where else what
+
+
+def _check_values(value: Any, depth: int) -> None:
+    if depth == 0:
+        raise ValueError("too deep")
+    if isinstance(value, str):
+        if "\x00" in value:
+            raise ValueError("NUL")
+    elif isinstance(value, int | float):
+        if not math.isfinite(value) or abs(value) > _LARGEST_INTEGER:
+            raise ValueError("not a number that can be kept")
+    elif isinstance(value, list | tuple):
+        for item in value:
+            _check_values(item, depth - 1)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            _check_values(key, depth - 1)
+            _check_values(item, depth - 1)
+
+
+def _check_context(event: ContextBuilt, copy: EventCopy, words: _Hashed, what: str) -> int:
+    """How many things it held or cut."""
+    try:
+        _Parts.model_validate_json(json.dumps({"parts": copy.data["parts"], "cuts": copy.data["cuts"]}))
+    except ValidationError as error:
+        raise WrongRowsError(f"{what} is not one ({first_problem(error)})") from error
+    refs = [ref for group in (*event.parts, *event.cuts) for ref in group["refs"]]
+    held = sum(last - first + 1 for _, first, last in ref_spans(refs))
+    _require(held <= MOST_NUMBERED, f"{what} names too many things")
+    for ref in refs:
+        if ref[0] == "c" and ("session", ref[1:]) in words:
+            try:
+                stored_item(ref, words["session", ref[1:]], str)
+            except (ValueError, TypeError, KeyError, RecursionError) as error:
+                raise WrongRowsError(f"the words of {what} cannot be read") from error
+    return held
+
+
+def _check_past(records: Sequence[EventRecord], rows: Rows, words: _Hashed) -> None:
+    """Fold the log as the time machine does: what it says must be possible at every moment."""
+    try:
+        history = history_of(records)
+    except (ConfigError, TypeError) as error:
+        raise WrongRowsError(f"its log names impossible settings ({error})") from error
+    for record in records:
+        if isinstance(record.event, BlockAdded | BlockEdited):
+            for block in history.blocks_at(record.position):
+                if block.name == record.event.block:
+                    _check_settings(block.name, block.type, block.settings)
+    readable = {key: text for (_, key), text in words.items()}
+    try:
+        rebuild(records, readable.get, session_id="")
+    except (MessageError, ValueError, KeyError, TypeError, IndexError) as error:
+        raise WrongRowsError("its log does not fit together") from error

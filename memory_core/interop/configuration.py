@@ -1,0 +1,175 @@
+"""A memory's configuration as a file: settings and blocks, with fixed texts and nothing that was learned."""
+
+import json
+import textwrap
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from memory_core.blocks import BUILT_IN, BaseMemoryBlock, StaticMemoryBlock
+from memory_core.blocks.plugins import offered
+from memory_core.blocks.static import decode, encode
+from memory_core.config import MemoryConfig
+from memory_core.errors import ConfigError
+from memory_core.interop.bundle_checks import first_problem
+from memory_core.interop.located_json import problem, read_text, storable
+from memory_core.interop.openai_format import MAX_BYTES
+from memory_core.store.blocks import BlockRecord
+
+FORMAT = "memory-inspector-configuration"
+VERSION = 1
+
+Block = BaseMemoryBlock[Any]
+
+
+class _Block(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    name: str
+    type: str
+    settings: dict[str, Any]
+    text: str | None = None
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    format: Literal["memory-inspector-configuration"]
+    version: Annotated[int, Field(ge=1, le=VERSION)]
+    settings: dict[str, Any]
+    blocks: list[_Block]
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """Settings and blocks, ready for `Memory.from_defaults(memory_blocks=[*blocks], **settings)`."""
+
+    settings: dict[str, Any]
+    blocks: tuple[Block, ...]
+    skipped: tuple[str, ...] = ()
+    """Whole sentences: blocks of classes that this process does not have."""
+
+    @property
+    def of_user(self) -> tuple[str, ...]:
+        """Names of the blocks that belong to the user: such a memory needs a `user_id`."""
+        return tuple(block.name for block in self.blocks if block.settings().get("scope") == "user")
+
+
+def is_configuration(value: Any) -> bool:
+    """Is this JSON value a configuration?"""
+    return isinstance(value, dict) and value.get("format") == FORMAT
+
+
+def write_configuration(config: MemoryConfig, blocks: Iterable[tuple[BlockRecord, str | None]]) -> str:
+    """A configuration as JSON; `blocks` with the stored text of those that are static."""
+    told = [
+        {"name": record.name, "type": record.type, "settings": _settings(record)}
+        | ({"text": text or ""} if record.type == "static" else {})
+        for record, text in blocks
+    ]
+    file = {"format": FORMAT, "version": VERSION, "settings": config.model_dump(mode="json"), "blocks": told}
+    return json.dumps(file, ensure_ascii=False, indent=2) + "\n"
+
+
+def read_configuration(data: bytes | str, name: str) -> Configuration:
+    """What `write_configuration` wrote. No class is imported that this process does not offer itself.
+
+    Raises:
+        FormatError: it is not a configuration, or an impossible one.
+    """
+    text = read_text(data, filename=name, max_bytes=MAX_BYTES)
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise problem(name, "is not a configuration: it is not valid JSON.") from error
+    if not is_configuration(value):
+        raise problem(name, "is not a configuration of Memory Inspector.")
+    version = value.get("version")
+    if isinstance(version, int) and version > VERSION:
+        raise problem(name, "was written by a newer Memory Inspector. Update Memory Inspector.")
+    try:
+        file = _File.model_validate_json(text)
+    except ValidationError as error:
+        raise problem(name, f"is not a configuration ({first_problem(error)}).") from error
+    if storable(value)[1]:
+        raise problem(name, "holds characters that cannot be stored.")
+    blocks, skipped = [], []
+    try:
+        MemoryConfig(**file.settings)
+        for each in file.blocks:
+            block = _made(each)
+            if block is None:
+                skipped.append(f'The block "{each.name}" is left out: no package here offers {each.type}.')
+            else:
+                blocks.append(block)
+    except (ConfigError, TypeError) as error:
+        raise problem(name, f"is an impossible configuration: {error}.") from error
+    if len({block.name for block in blocks}) != len(blocks):
+        raise problem(name, "is an impossible configuration: two blocks have one name.")
+    return Configuration(file.settings, tuple(blocks), tuple(skipped))
+
+
+def write_python(
+    config: MemoryConfig, blocks: Iterable[tuple[BlockRecord, str | None]], *, user_id: str | None = None
+) -> str:
+    """The same as Python to paste; only what differs from the defaults is spelled out.
+
+    `user_id` is in it where a block belongs to the user.
+    """
+    listed = list(blocks)
+    imports, foreign, made = {"Memory"}, set[str](), []
+    for record, text in listed:
+        known = BUILT_IN.get(record.type)
+        if known is not None:
+            imports.add(known.__name__)
+        else:
+            module, _, class_name = record.type.rpartition(".")
+            if not all(part.isidentifier() for part in (*module.split("."), class_name)):
+                made.append(f"# The block {record.name!r} is left out: its class has no name to import.")
+                continue
+            foreign.add(f"from {module} import {class_name}")
+        made.append(_call(known.__name__ if known else class_name, _arguments(record, text, known)) + ",")
+    of_user = any(record.settings.get("scope") == "user" for record, _ in listed)
+    arguments = {"user_id": repr(user_id)} if of_user and user_id is not None else {}
+    different = config.model_dump(mode="json", exclude_defaults=True)
+    arguments |= {name: repr(value) for name, value in different.items()}
+    inside = textwrap.indent("\n".join(made), "    ")
+    arguments["memory_blocks"] = f"[\n{inside}\n]" if made else "[]"
+    head = [f"from memory_core import {', '.join(sorted(imports))}", *sorted(foreign)]
+    return "\n".join(head) + f"\n\nmemory = {_call('Memory.from_defaults', arguments)}\n"
+
+
+def _settings(record: BlockRecord) -> dict[str, Any]:
+    return {name: value for name, value in record.settings.items() if name != "name"}
+
+
+def _made(told: _Block) -> Block | None:
+    """The block, or None where this process has no such class."""
+    values = {**told.settings, "name": told.name}
+    if told.type == StaticMemoryBlock.kind:
+        return StaticMemoryBlock(**{**values, "static_content": decode(told.text or "")})
+    known = BUILT_IN.get(told.type)
+    if known is not None:
+        return known(**values)
+    plugin = offered(told.type)
+    return plugin.make(**values) if plugin is not None else None
+
+
+def _arguments(record: BlockRecord, text: str | None, known: type[Block] | None) -> dict[str, str]:
+    arguments = {"name": repr(record.name)}
+    if known is StaticMemoryBlock:
+        content = decode(text or "")
+        shown = content if isinstance(content, str) else encode(content)
+        arguments["static_content"] = repr(shown)
+    defaults = (known or BaseMemoryBlock).model_fields
+    for name, value in _settings(record).items():
+        if name in defaults and defaults[name].get_default(call_default_factory=True) != value:
+            arguments[name] = repr(value)
+    return arguments
+
+
+def _call(name: str, arguments: Mapping[str, str]) -> str:
+    inside = ",\n".join(f"{key}={value}" for key, value in arguments.items())
+    return f"{name}(\n{textwrap.indent(inside, '    ')},\n)"

@@ -1,0 +1,28 @@
+"""A session's messages and configuration as files for other programs; a whole session is a `bundle`."""
+
+import json
+
+from memory_core.interop.configuration import write_configuration, write_python
+from memory_core.interop.llamaindex import write_chat_store
+from memory_core.interop.openai_message import message_to_openai
+from memory_core.memory import Memory
+
+
+def export_messages(memory: Memory) -> str:
+    """Every message in order, archived ones too, in OpenAI's format, one a line."""
+    return "".join(json.dumps(message_to_openai(message), ensure_ascii=False) + "\n" for message in memory.get_all())
+
+
+def export_chat_store(memory: Memory) -> str:
+    """Every message in order as a `SimpleChatStore` of LlamaIndex, under the session's id."""
+    return write_chat_store({memory.session_id: memory.get_all()})
+
+
+def export_configuration(memory: Memory) -> str:
+    """Settings and blocks as JSON; see `configuration.read_configuration`."""
+    return write_configuration(memory.config, [(a.record, a.state) for a in memory.blocks])
+
+
+def export_python(memory: Memory) -> str:
+    """Settings and blocks as Python to paste."""
+    return write_python(memory.config, [(a.record, a.state) for a in memory.blocks], user_id=memory.user_id)

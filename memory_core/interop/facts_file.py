@@ -1,0 +1,272 @@
+"""Facts as a CSV or JSON file, out and in.
+
+A file says text, state, pinned and category of each fact; turns, date and tokens are for reading only
+and are not taken in again: they mean nothing in another session. Lines count from 1.
+"""
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import PureWindowsPath
+from typing import Any
+
+from memory_core.interop.located_json import Located, problem, read_text, read_values, storable
+from memory_core.planning.curation import ChangeSet, New
+from memory_core.planning.facts import STATES, Fact, same_words
+
+MAX_BYTES = 20 * 1024 * 1024
+MOST_FACTS = 5_000
+"""In one file: more than any list of facts that a model should be given, few enough for one transaction."""
+MOST_CHARACTERS = 2_000
+"""Of one fact. A longer text is a document."""
+
+COLUMNS = ("text", "state", "pinned", "category", "turns", "created", "tokens")
+
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")
+"""What a spreadsheet would run as a formula; one apostrophe more in front makes it text."""
+_SHIELDED = re.compile(r"'+[=+\-@\t\r]")
+_TRUE, _FALSE = ("true", "yes", "1", "x"), ("false", "no", "0", "")
+
+
+@dataclass(frozen=True, slots=True)
+class FileFact:
+    """A fact as a file has it."""
+
+    line: int
+    text: str
+    state: str = "active"
+    pinned: bool = False
+    category: str = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A fact of a file that cannot be taken in."""
+
+    line: int
+    what: str
+    """To follow "line 4:", without a full stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class FactsFile:
+    """What a file holds."""
+
+    filename: str
+    facts: tuple[FileFact, ...]
+    problems: tuple[Problem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicate:
+    """A fact of a file that is there already, word for word."""
+
+    line: int
+    text: str
+    fact: Fact | None
+    """The known fact, whatever its state."""
+    of_line: int | None
+    """Or the line of the file that says it first."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportPlan:
+    """What importing a file would do."""
+
+    change: ChangeSet | None
+    """To be applied; None: there is nothing to import."""
+    importable: int
+    total: int
+    duplicates: tuple[Duplicate, ...]
+    problems: tuple[Problem, ...]
+    sentence: str
+
+
+# -- out -----------------------------------------------------------------------------------------
+
+
+def facts_to_csv(facts: Sequence[Fact], turns: Mapping[tuple[str, int], int]) -> str:
+    """Facts as CSV. `turns` gives the turn of each source that is still there.
+
+    A text that a spreadsheet would run as a formula gets an apostrophe in front.
+    """
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow(COLUMNS)
+    for fact in facts:
+        row = _row(fact, turns)
+        cells = {**row, "pinned": "yes" if fact.pinned else "no", "turns": " ".join(map(str, row["turns"]))}
+        writer.writerow([_harmless(str(cells[column])) for column in COLUMNS])
+    return out.getvalue()
+
+
+def facts_to_json(facts: Sequence[Fact], turns: Mapping[tuple[str, int], int]) -> str:
+    """Facts as JSON: an object with a list under `facts`."""
+    return json.dumps({"facts": [_row(fact, turns) for fact in facts]}, ensure_ascii=False, indent=2) + "\n"
+
+
+def _row(fact: Fact, turns: Mapping[tuple[str, int], int]) -> dict[str, Any]:
+    return {
+        "text": fact.text,
+        "state": fact.state,
+        "pinned": fact.pinned,
+        "category": fact.category,
+        "turns": sorted({turns[source] for source in fact.sources if source in turns}),
+        "created": datetime.fromtimestamp(fact.created_at, UTC).isoformat(timespec="seconds"),
+        "tokens": fact.tokens,
+    }
+
+
+def _harmless(cell: str) -> str:
+    return f"'{cell}" if _FORMULA.match(cell) else cell
+
+
+# -- in ------------------------------------------------------------------------------------------
+
+
+def read_facts_file(data: bytes | str, *, filename: str) -> FactsFile:
+    """The facts of a CSV or JSON file; which of the two it is shows in the content.
+
+    CSV needs a column `text`; JSON is a list of facts, or an object with `facts`, and a fact is a text
+    or an object with `text`. A fact that cannot be read is a problem of its line, the others are read.
+
+    Raises:
+        FormatError: the file as a whole is not a list of facts.
+    """
+    if isinstance(data, bytes) and data.startswith(b"PK\x03\x04"):
+        raise problem(filename, "is not a list of facts: it is a zip archive or a spreadsheet. Save it as CSV.")
+    text = read_text(data, filename=filename, max_bytes=MAX_BYTES)
+    is_json = text.lstrip().startswith(("[", "{"))
+    if not is_json and filename.lower().endswith(".json"):
+        raise problem(filename, "is not a list of facts: it starts with neither [ nor {.")
+    rows = _json_rows(text, filename) if is_json else _csv_rows(text, filename)
+    facts: list[FileFact] = []
+    problems: list[Problem] = []
+    for line, row in rows:
+        if len(facts) + len(problems) == MOST_FACTS:
+            raise problem(filename, f"holds more than {MOST_FACTS:,} facts, the most that can be imported at once.")
+        read = row if isinstance(row, Problem) else _fact(line, row)
+        if isinstance(read, Problem):
+            problems.append(read)
+        else:
+            facts.append(read)
+    if not facts and not problems:
+        raise problem(filename, "holds no facts.")
+    return FactsFile(PureWindowsPath(filename).name, tuple(facts), tuple(problems))
+
+
+def _json_rows(text: str, filename: str) -> Iterable[tuple[int, Any]]:
+    values = read_values(text, filename=filename)
+    if len(values) > 1:  # one fact a line
+        return [(value.line, value.value) for value in values]
+    found: Located | None = values[0]
+    if isinstance(values[0].value, dict) and "text" not in values[0].value:
+        found = values[0].member("facts")
+        if found is None or not isinstance(found.value, list):
+            raise problem(filename, 'is not a list of facts: the object has no list called "facts".')
+    assert found is not None
+    if isinstance(found.value, dict):
+        return [(found.line, found.value)]
+    return ((element.line, element.value) for element in found.elements())
+
+
+def _csv_rows(text: str, filename: str) -> Iterable[tuple[int, dict[str, str] | Problem]]:
+    first = text.lstrip().partition("\n")[0]
+    delimiter = max(",;\t", key=first.count)
+    reader = csv.reader(io.StringIO(text), delimiter=delimiter, strict=True)
+    line, header = 1, None
+    while True:
+        try:
+            row = next(reader, None)
+        except csv.Error as error:
+            raise problem(filename, f"this is not valid CSV ({error}).", line=line) from error
+        if row is None:
+            break
+        if any(cell.strip() for cell in row):
+            if header is None:
+                header = _header(row, filename)
+            elif len(row) > len(header):
+                yield line, Problem(line, f"{len(row)} columns, the heading has {len(header)}")
+            else:
+                yield line, {name: _plain(cell) for name, cell in zip(header, row, strict=False)}
+        line = reader.line_num + 1
+
+
+def _header(row: Sequence[str], filename: str) -> list[str]:
+    names = [cell.strip().lower() for cell in row]
+    if "text" not in names:
+        raise problem(filename, 'is not a list of facts: no column of its first line is called "text".')
+    return names
+
+
+def _plain(cell: str) -> str:
+    return cell[1:] if _SHIELDED.match(cell) else cell
+
+
+def _fact(line: int, row: Any) -> FileFact | Problem:
+    if isinstance(row, str):
+        row = {"text": row}
+    if not isinstance(row, dict):
+        return Problem(line, "this is neither a text nor an object with a text")
+    text, state, category = row.get("text") or "", row.get("state") or "active", row.get("category") or "other"
+    if not all(isinstance(value, str) for value in (text, state, category)):
+        return Problem(line, "text, state and category must be texts")
+    text = " ".join(storable(text)[0].split())
+    state, pinned = state.strip().lower(), str(row.get("pinned") or "").strip().lower()
+    if not text:
+        return Problem(line, "no text")
+    if len(text) > MOST_CHARACTERS:
+        return Problem(line, f"{len(text):,} characters, and a fact has at most {MOST_CHARACTERS:,}")
+    if state not in STATES:
+        return Problem(line, f'state "{_short(state)}" is not known, use {", ".join(STATES[:-1])} or {STATES[-1]}')
+    if pinned not in (*_TRUE, *_FALSE):
+        return Problem(line, f'pinned is "{_short(pinned)}", use yes or no')
+    return FileFact(line, text, state, pinned in _TRUE, " ".join(storable(category)[0].split()) or "other")
+
+
+def plan_import(file: FactsFile, known: Sequence[Fact]) -> ImportPlan:
+    """What importing a file beside the `known` facts, of every state, would do. What is there already is left out."""
+    by_words = {same_words(fact.text): fact for fact in known}
+    lines: dict[str, int] = {}
+    new: list[New] = []
+    duplicates: list[Duplicate] = []
+    for fact in file.facts:
+        key = same_words(fact.text)
+        if key in by_words or key in lines:
+            duplicates.append(Duplicate(fact.line, fact.text, by_words.get(key), lines.get(key)))
+            continue
+        lines[key] = fact.line
+        new.append(New(fact.text, state=fact.state, pinned=fact.pinned, category=fact.category))
+    total = len(file.facts) + len(file.problems)
+    return ImportPlan(
+        change=ChangeSet("import", tuple(new)) if new else None,
+        importable=len(new),
+        total=total,
+        duplicates=tuple(duplicates),
+        problems=file.problems,
+        sentence=_sentence(file, len(new), total, len(duplicates)),
+    )
+
+
+def _sentence(file: FactsFile, importable: int, total: int, duplicates: int) -> str:
+    said = []
+    if file.problems:
+        first, more = file.problems[0], len(file.problems) - 1
+        said.append(f"{file.filename}, line {first.line}: {first.what}.")
+        if more:
+            said.append(f"{more:,} more {'line has' if more == 1 else 'lines have'} a problem.")
+    if duplicates:
+        said.append(f"{duplicates:,} {'is' if duplicates == 1 else 'are'} there already.")
+    if importable == total:
+        said.append(f"{total:,} facts can be imported." if total > 1 else "1 fact can be imported.")
+    else:
+        said.append(f"{importable:,} of {total:,} can be imported.")
+    return " ".join(said)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 24 else f"{text[:23]}…"

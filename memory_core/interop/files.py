@@ -1,0 +1,98 @@
+"""One way in for every file: what it is shows in its content, whatever it is called."""
+
+import json
+from dataclasses import dataclass
+from pathlib import PureWindowsPath
+from typing import Literal
+
+from memory_core.interop.bundle import Bundle, read_bundle
+from memory_core.interop.configuration import Configuration, is_configuration, read_configuration
+from memory_core.interop.llamaindex import (
+    SQLITE_MAGIC,
+    StoredConversation,
+    is_chat_store,
+    read_chat_store,
+    read_stored,
+    read_table,
+)
+from memory_core.interop.located_json import check_size, problem, read_text, read_values
+from memory_core.interop.openai_format import MAX_BYTES, Conversation, Listed, list_conversations, read_conversation
+
+Kind = Literal["openai", "chat_store", "chat_table", "bundle", "configuration"]
+
+_LABELS: dict[Kind, str] = {
+    "openai": "OpenAI-format messages",
+    "chat_store": "LlamaIndex chat store",
+    "chat_table": "LlamaIndex message table",
+    "bundle": "Memory Inspector bundle",
+    "configuration": "Memory Inspector configuration",
+}
+_ZIP_MAGICS = (b"PK\x03\x04", b"PK\x05\x06")
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a file holds. Nothing of it is stored yet."""
+
+    name: str
+    """The file's own name, without a path."""
+    kind: Kind
+    conversations: tuple[Listed, ...] = ()
+    """To choose from; none where it is a bundle or a configuration."""
+    bundle: Bundle | None = None
+    configuration: Configuration | None = None
+    _text: str = ""
+    _stored: tuple[StoredConversation, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """What it is, in words."""
+        return _LABELS[self.kind]
+
+    def conversation(self, pick: int = 0) -> Conversation:
+        """One of its conversations, read whole.
+
+        Raises:
+            FormatError: it cannot be read, or there is no such conversation.
+        """
+        if not 0 <= pick < len(self.conversations):
+            raise problem(self.name, f"has no conversation {pick + 1}: it holds {len(self.conversations)}.")
+        if self.kind == "openai":
+            return read_conversation(self._text, filename=self.name, pick=pick)
+        return read_stored(self._stored[pick], filename=self.name)
+
+
+def read_file(name: str, data: bytes) -> Preview:
+    """What a file is and holds: messages, a chat store, a bundle or a configuration.
+
+    Raises:
+        FormatError: it is none of these, is damaged, or is too large; one sentence says which.
+    """
+    check_size(len(data), MAX_BYTES)
+    name = PureWindowsPath(name).name or "The file"
+    if data.startswith(_ZIP_MAGICS):
+        return Preview(name, "bundle", bundle=read_bundle(data, name))
+    if data.startswith(SQLITE_MAGIC):
+        stored = read_table(data, filename=name)
+        return Preview(name, "chat_table", tuple(each.listed for each in stored), _stored=stored)
+    text = _unwrapped(read_text(data, filename=name, max_bytes=MAX_BYTES))
+    values = read_values(text, filename=name)
+    if len(values) == 1:
+        value = values[0].value
+        if is_configuration(value):
+            return Preview(name, "configuration", configuration=read_configuration(text, name))
+        if is_chat_store(value):
+            stored = read_chat_store(value, filename=name)
+            return Preview(name, "chat_store", tuple(each.listed for each in stored), _stored=stored)
+    return Preview(name, "openai", list_conversations(text, filename=name), _text=text)
+
+
+def _unwrapped(text: str) -> str:
+    """A chat store that was saved as JSON inside a JSON text, as older versions of LlamaIndex do."""
+    if not text.lstrip().startswith('"{'):
+        return text
+    try:
+        inner = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return inner if isinstance(inner, str) else text

@@ -1,0 +1,152 @@
+"""One message as LlamaIndex stores it, as a `ChatMessage`, and back.
+
+The form is that of `llama_index.core.llms.ChatMessage` as JSON: `role`, `blocks` by `block_type`,
+`additional_kwargs`; before version 0.12 a plain `content`. Files that are named only by a path of
+the machine that wrote them are not read and not kept.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from memory_core.errors import MessageError
+from memory_core.interop.located_json import storable
+from memory_core.messages import (
+    ChatMessage,
+    FilePart,
+    ImagePart,
+    MessageRole,
+    Part,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+)
+
+_FILES = {
+    "image": ("image", "image_mimetype", "image/png"),
+    "audio": ("audio", "format", "audio/wav"),
+    "video": ("video", "video_mimetype", "video/mp4"),
+    "document": ("data", "document_mimetype", "application/octet-stream"),
+}
+"""By block type: the field with the bytes as base64, the one with their kind, and what they are without it."""
+
+
+def message_from_llamaindex(data: Any) -> tuple[ChatMessage, tuple[str, ...]]:
+    """A stored message, and a note for each part of it that was left out.
+
+    Raises:
+        MessageError: it is no message; the sentence says why.
+    """
+    data, replaced = storable(data)
+    if not isinstance(data, dict):
+        raise MessageError("it is not an object")
+    role = data.get("role", "user")
+    kwargs = data.get("additional_kwargs") or {}
+    if not isinstance(kwargs, dict):
+        raise MessageError('"additional_kwargs" is not an object')
+    notes = [f"{replaced} unstorable characters became \ufffd"] if replaced else []
+    parts: list[Part] = []
+    for number, block in enumerate(_blocks(data), 1):
+        found = list(_parts(block, number))
+        parts += [part for part in found if not isinstance(part, str)]
+        notes += [note for note in found if isinstance(note, str)]
+    if not isinstance(role, str):
+        raise MessageError('"role" is not text')
+    return ChatMessage(role=role, parts=parts, additional_kwargs=kwargs), tuple(notes)
+
+
+def _blocks(data: Mapping[str, Any]) -> list[Any]:
+    blocks = data.get("blocks")
+    if isinstance(blocks, list):
+        return blocks
+    if blocks is not None:
+        raise MessageError('"blocks" is not a list')
+    content = data.get("content")
+    if content is None:
+        return []
+    if not isinstance(content, str):
+        raise MessageError('"content" is not text')
+    return [{"block_type": "text", "text": content}]
+
+
+def _parts(block: Any, number: int) -> Iterator[Part | str]:
+    """What a block becomes, or notes on what it cannot become."""
+    match block:
+        case {"block_type": "text", "text": str(text)}:
+            yield TextPart(text=text)
+        case {"block_type": "image" | "audio" | "video" | "document" as kind}:
+            yield _file(block, kind) or f"part {number} ({kind}) is named only by a path of another machine"
+        case {"block_type": "thinking"}:
+            if isinstance(text := block.get("content"), str) and text:
+                yield ThinkingPart(text=text)
+        case {"block_type": "tool_call", "tool_name": str(name)}:
+            arguments = block.get("tool_kwargs", {})
+            if not isinstance(arguments, dict | str):
+                raise MessageError(f"part {number} is a tool call without arguments that can be read")
+            call_id = block.get("tool_call_id")
+            call_id = call_id if call_id is None else str(call_id)
+            yield ToolCallPart(tool_call_id=call_id, tool_name=name, tool_kwargs=arguments)
+        case {"block_type": "cache"}:
+            yield f"part {number} is a mark for prompt caching"
+        case {"block_type": "citable", "content": list(content)}:
+            for inner in content:
+                yield from _parts(inner, number)
+        case {"block_type": "citation", "cited_content": dict(cited)}:
+            yield from _parts(cited, number)
+        case {"block_type": str(kind)}:
+            yield f"part {number} has the type “{kind[:40]}”, which is not known"
+        case _:
+            raise MessageError(f"part {number} has no type")
+
+
+def _file(block: Mapping[str, Any], kind: str) -> Part | None:
+    field, kind_field, otherwise = _FILES[kind]
+    data, told = block.get(field), block.get(kind_field)
+    url = block.get("url")
+    if isinstance(data, str) and data:
+        mime = told if isinstance(told, str) and told else otherwise
+        url = f"data:{mime if '/' in mime else f'{kind}/{mime}'};base64,{data}"
+    if not isinstance(url, str) or not url:
+        return None
+    title, detail = block.get("title"), block.get("detail")
+    if kind == "image":
+        return ImagePart(url=url, detail=detail if isinstance(detail, str) else None)
+    named = title if isinstance(title, str) else None
+    return FilePart.model_validate({"type": kind, "url": url, "title": named})
+
+
+def message_to_llamaindex(message: ChatMessage) -> dict[str, Any]:
+    """A message as LlamaIndex's stores keep it."""
+    return {
+        "role": str(message.role),
+        "additional_kwargs": dict(message.additional_kwargs),
+        "blocks": [_block(part) for part in message.parts],
+    }
+
+
+def _block(part: Part) -> dict[str, Any]:
+    if isinstance(part, TextPart):
+        return {"block_type": "text", "text": part.text}
+    if isinstance(part, ThinkingPart):
+        return {"block_type": "thinking", "content": part.text}
+    if isinstance(part, ToolCallPart):
+        call = {"tool_call_id": part.tool_call_id, "tool_name": part.tool_name, "tool_kwargs": part.tool_kwargs}
+        return {"block_type": "tool_call", **call}
+    kind = part.type
+    field, kind_field, _ = _FILES[kind]
+    head, mark, data = part.url.partition(";base64,")
+    block: dict[str, Any] = {"block_type": kind}
+    if mark and head.startswith("data:"):
+        mime = head.removeprefix("data:")
+        block |= {field: data, kind_field: mime.partition("/")[2] if kind == "audio" else mime}
+    else:
+        block["url"] = part.url
+    if isinstance(part, ImagePart):
+        return block | ({"detail": part.detail} if part.detail else {})
+    return block | ({"title": part.title} if part.title and kind == "document" else {})
+
+
+def says_nothing(message: ChatMessage) -> bool:
+    """No text, no other part, no call; a tool result still says that its call came back."""
+    if message.role is MessageRole.TOOL and message.tool_call_id:
+        return False
+    return not message.tool_calls and all(isinstance(p, TextPart) and not p.text.strip() for p in message.parts)

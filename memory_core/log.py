@@ -1,0 +1,38 @@
+"""A session's log, kept in this process and caught up before every reading."""
+
+from threading import Lock
+
+from memory_core.analysis.history import Folding, History, StaleLogError
+from memory_core.store import log as stored
+from memory_core.store.database import Database
+
+
+class Log:
+    """One session's `History`; each catching up reads only what is new. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._folding = Folding()
+        self._lock = Lock()
+
+    def catch_up(self, database: Database, session_id: str) -> History:
+        """The history as the log stands now."""
+        with self._lock:
+            try:
+                return self._read(database, session_id)
+            except StaleLogError:
+                self._folding = Folding()
+                return self._read(database, session_id)
+
+    def _read(self, database: Database, session_id: str) -> History:
+        with database.read() as connection:
+            new = stored.read_events(connection, session_id, after=self._folding.position)
+        return self._folding.take(new)
+
+
+def last_position(database: Database, session_id: str) -> int:
+    """Position of the newest event of a session, 0 when it has none: changes whenever anything does.
+
+    One look at an index, for whoever follows a session that others write to.
+    """
+    with database.read() as connection:
+        return stored.last_position(connection, session_id)

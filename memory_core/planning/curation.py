@@ -1,0 +1,464 @@
+"""What a person does to facts, as change sets: one wish, one undo.
+
+Pure. A change set is made of steps on facts as they were read; `settle` says how each fact stands
+after all of them. Who stores it compares versions (`memory_core.curation`).
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, get_args
+
+from memory_core.errors import ConflictError, MessageError
+from memory_core.planning.facts import Fact, same_words
+
+Action = Literal[
+    "add", "edit", "merge", "split", "pin", "unpin", "retire", "restore", "reject", "accept",
+    "supersede", "allow", "import", "refuse",
+]  # fmt: skip
+ACTIONS: tuple[Action, ...] = get_args(Action)
+
+EMPTY = "A fact cannot be empty. Retire it instead?"
+
+
+@dataclass(frozen=True, slots=True)
+class New:
+    """Another fact. In `State.by` it goes by the negative of its place: -1 is the first new one of the change set."""
+
+    text: str
+    state: str = "active"
+    pinned: bool = False
+    category: str = "other"
+    slot: str | None = None
+    origin: str = "written"
+    sources: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Other words."""
+
+    fact: Fact
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Another state; the same state again says that a person looked and let it stand."""
+
+    fact: Fact
+    state: str
+    by: int | None = None
+    """What supersedes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    fact: Fact
+    pinned: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """More messages that say it."""
+
+    fact: Fact
+    sources: tuple[tuple[str, int], ...]
+
+
+Step = New | Text | State | Pin | Support
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSet:
+    """What belongs together: done at once or not at all, and undone at once."""
+
+    action: Action
+    steps: tuple[Step, ...]
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBack:
+    """Something found that is like a fact a person rejected, and was not stored therefore."""
+
+    text: str
+    near: Fact
+    """The rejected fact."""
+    similarity: float
+    turn: int
+    at: float
+    sources: tuple[tuple[str, int], ...]
+    position: int
+    """Of its event."""
+    category: str = "other"
+    slot: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class After:
+    """One fact before and after a change set."""
+
+    before: Fact
+    text: str
+    state: str
+    pinned: bool
+    by: int | None = None
+    sources: tuple[tuple[str, int], ...] = ()
+    """Sources it gained."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What all steps of a change set come to."""
+
+    changed: tuple[After, ...]
+    added: tuple[New, ...]
+
+
+# -- what a person can wish ----------------------------------------------------------------------
+
+
+def add(text: str, pinned: bool = False, category: str = "other") -> ChangeSet:
+    """A fact in a person's own words.
+
+    Raises:
+        MessageError: there are no words.
+    """
+    return ChangeSet("add", (New(_words(text), pinned=pinned, category=category),))
+
+
+def edit(fact: Fact, text: str) -> ChangeSet:
+    """Other words for a fact.
+
+    Raises:
+        MessageError: there are no words, or they are the same.
+    """
+    text = _words(text)
+    return _some("edit", [Text(fact, text)] if text != fact.text else [])
+
+
+def merge(facts: Sequence[Fact], text: str) -> ChangeSet:
+    """One fact in place of several, with the support of all.
+
+    The one that has the text already stays, else a pinned one, else an active one, else the first; it
+    is active, and pinned if any was. The others are superseded by it.
+
+    Raises:
+        MessageError: fewer than two facts, one that is neither active nor proposed, or no words.
+    """
+    text = _words(text)
+    facts = _each_once(facts)
+    if len(facts) < 2:
+        raise MessageError("Choose at least two facts to merge.")
+    _of_states(facts, ("active", "proposed"), "merged")
+    stays = max(facts, key=lambda f: (same_words(f.text) == same_words(text), f.pinned, f.state == "active"))
+    others = [fact for fact in facts if fact.id != stays.id]
+    steps: list[Step] = []
+    if stays.text != text:
+        steps.append(Text(stays, text))
+    if stays.state != "active":
+        steps.append(State(stays, "active"))
+    if not stays.pinned and any(fact.pinned for fact in others):
+        steps.append(Pin(stays, True))
+    handed = _united(source for fact in others for source in fact.sources)
+    steps.append(Support(stays, tuple(source for source in handed if source not in stays.sources)))
+    steps += [State(fact, "superseded", by=stays.id) for fact in others]
+    return ChangeSet("merge", tuple(steps))
+
+
+def split(fact: Fact, texts: Sequence[str]) -> ChangeSet:
+    """Several facts in place of one, each with all its support; it is superseded by the first.
+
+    Raises:
+        MessageError: fewer than two texts, one without words, or two that are the same.
+    """
+    texts = [_words(text) for text in texts]
+    if len(texts) < 2:
+        raise MessageError("Give at least two texts to split a fact into.")
+    _of_states([fact], ("active", "proposed"), "split")
+    if len({same_words(text) for text in texts}) < len(texts):
+        raise MessageError("Two parts say the same, word for word. Change or leave out one of them.")
+    parts = [
+        New(text, pinned=fact.pinned, category=fact.category, origin=fact.origin, sources=fact.sources)
+        for text in texts
+    ]
+    return ChangeSet("split", (*parts, State(fact, "superseded", by=-1)))
+
+
+def pin(facts: Sequence[Fact], pinned: bool = True) -> ChangeSet:
+    """Pin facts, so that they are cut last and stay word for word when facts are condensed; or let them go.
+
+    Raises:
+        MessageError: it would change nothing.
+    """
+    steps = [Pin(fact, pinned) for fact in _each_once(facts) if fact.pinned != pinned]
+    return _some("pin" if pinned else "unpin", steps)
+
+
+def retire(facts: Sequence[Fact], reason: str = "") -> ChangeSet:
+    """Put facts away; they can be restored, and learned again.
+
+    Raises:
+        MessageError: none of them is active or proposed.
+    """
+    return _to_state("retire", "retired", facts, ("active", "proposed"), reason)
+
+
+def reject(facts: Sequence[Fact], reason: str = "") -> ChangeSet:
+    """Put facts away for good: neither they nor near copies of them are learned again.
+
+    Raises:
+        MessageError: all of them are rejected already.
+    """
+    return _to_state("reject", "rejected", facts, ("active", "proposed", "superseded", "retired"), reason)
+
+
+def restore(facts: Sequence[Fact]) -> ChangeSet:
+    """Take facts back that were superseded, retired or rejected.
+
+    Raises:
+        MessageError: none of them was.
+    """
+    return _to_state("restore", "active", facts, ("superseded", "retired", "rejected"))
+
+
+def restore_vanished(facts: Sequence[Fact], pinned: bool = True) -> ChangeSet:
+    """Take facts back that condensing lost; pinned, so that the next condensing keeps them.
+
+    Raises:
+        MessageError: none of them is put away.
+    """
+    change = restore(facts)
+    back = [step.fact for step in change.steps if isinstance(step, State)]
+    return replace(change, steps=(*change.steps, *(Pin(fact, True) for fact in back if pinned and not fact.pinned)))
+
+
+def accept(facts: Sequence[Fact]) -> ChangeSet:
+    """Let proposed facts become active, and active ones count as looked at.
+
+    Raises:
+        MessageError: none of them is proposed or active.
+    """
+    return _to_state("accept", "active", facts, ("proposed", "active"))
+
+
+def supersede(old: Fact, by: Fact) -> ChangeSet:
+    """Of two facts that contradict each other, the old one no longer holds and the other does.
+
+    Raises:
+        MessageError: they are the same fact, or one of them is put away already.
+    """
+    if old.id == by.id:
+        raise MessageError("A fact cannot replace itself.")
+    _of_states([old], ("active", "proposed"), "replaced")
+    _of_states([by], ("active", "proposed"), "used instead of another")
+    return ChangeSet("supersede", (State(old, "superseded", by=by.id), State(by, "active")))
+
+
+def allow(held: HeldBack) -> ChangeSet:
+    """Add what was held back because it is like a rejected fact; that one stays rejected."""
+    new = New(_words(held.text), category=held.category, slot=held.slot, origin="extracted", sources=held.sources)
+    return ChangeSet("allow", (new,))
+
+
+def together(action: Action, *changes: ChangeSet, reason: str = "") -> ChangeSet:
+    """Several change sets as one. New facts are counted on: -1 stays the first of all.
+
+    Raises:
+        MessageError: they would change nothing.
+    """
+    steps: list[Step] = []
+    for change in changes:
+        before = sum(isinstance(step, New) for step in steps)
+        steps += [
+            replace(step, by=step.by - before) if isinstance(step, State) and step.by is not None and step.by < 0
+            else step
+            for step in change.steps
+        ]  # fmt: skip
+    return _some(action, steps, reason or next((change.reason for change in changes if change.reason), ""))
+
+
+# -- what it comes to ----------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Standing:
+    before: Fact
+    text: str
+    state: str
+    pinned: bool
+    by: int | None = None
+    sources: list[tuple[str, int]] = field(default_factory=list)
+
+
+def settle(change: ChangeSet) -> Settled:
+    """How each fact stands after all steps, in order of first mention.
+
+    Raises:
+        ConflictError: two steps read the same fact in different versions.
+    """
+    standing: dict[int, _Standing] = {}
+    added: list[New] = []
+    for step in change.steps:
+        if isinstance(step, New):
+            added.append(step)
+            continue
+        fact = step.fact
+        now = standing.setdefault(fact.id, _Standing(fact, fact.text, fact.state, fact.pinned))
+        if now.before.version != fact.version:
+            raise changed_elsewhere(fact)
+        if isinstance(step, Text):
+            now.text = step.text
+        elif isinstance(step, State):
+            now.state, now.by = step.state, step.by
+        elif isinstance(step, Pin):
+            now.pinned = step.pinned
+        else:
+            now.sources += [source for source in step.sources if source not in (*fact.sources, *now.sources)]
+    changed = (After(n.before, n.text, n.state, n.pinned, n.by, tuple(n.sources)) for n in standing.values())
+    return Settled(tuple(changed), tuple(added))
+
+
+def find_clash(settled: Settled, known: Iterable[Fact]) -> str | None:
+    """A text that two active facts would have word for word, if the change set brings that about.
+
+    `known` are all facts as they stand before it; what was the same before is left alone.
+    """
+    after = {change.before.id: change for change in settled.changed}
+    texts: set[str] = set()
+    fresh: list[str] = [new.text for new in settled.added if new.state == "active"]
+    for fact in known:
+        change = after.get(fact.id)
+        text, state = (change.text, change.state) if change else (fact.text, fact.state)
+        if state != "active":
+            continue
+        if change and (change.text != fact.text or fact.state != "active"):
+            fresh.append(text)
+        else:
+            texts.add(same_words(text))
+    for text in fresh:
+        if same_words(text) in texts:
+            return text
+        texts.add(same_words(text))
+    return None
+
+
+def active_after(facts: Sequence[Fact], change: ChangeSet, count_tokens: Callable[[str], int]) -> list[Fact]:
+    """The active facts as they will be, oldest first; `facts` are those that are active now.
+
+    New ones have ids above all others, and dates like the newest.
+    """
+    settled = settle(change)
+    found = {fact.id: fact for fact in facts if fact.state == "active"}
+    for after in settled.changed:
+        fact = after.before
+        tokens = fact.tokens if after.text == fact.text else count_tokens(after.text)
+        sources = tuple(sorted({*fact.sources, *after.sources}))
+        found[fact.id] = replace(
+            fact, text=after.text, tokens=tokens, state=after.state, pinned=after.pinned, sources=sources
+        )
+    everything = [*facts, *(after.before for after in settled.changed)]
+    active = sorted((fact for fact in found.values() if fact.state == "active"), key=lambda fact: fact.id)
+    last = max((fact.id for fact in everything), default=0)
+    now = max((fact.confirmed_at for fact in everything), default=0.0)
+    scope, block = (everything[0].scope, everything[0].block) if everything else ("", "")
+    turn = max((fact.turn for fact in everything), default=0)
+    for place, new in enumerate(settled.added, start=1):
+        if new.state == "active":
+            active.append(
+                Fact(
+                    id=last + place,
+                    scope=scope,
+                    block=block,
+                    text=new.text,
+                    tokens=count_tokens(new.text),
+                    category=new.category,
+                    slot=new.slot,
+                    state=new.state,
+                    pinned=new.pinned,
+                    origin=new.origin,
+                    turn=turn,
+                    created_at=now,
+                    confirmed_at=now,
+                    updated_at=now,
+                    version=1,
+                    sources=tuple(sorted(set(new.sources))),
+                )
+            )
+    return active
+
+
+def changed_elsewhere(fact: Fact) -> ConflictError:
+    """What to say of a fact that is not any more as it was read."""
+    return ConflictError(f'The fact "{_short(fact.text)}" was changed elsewhere. Nothing was overwritten.')
+
+
+_SAID = {
+    "add": "added {}",
+    "edit": "edited {}",
+    "merge": "merged {} into one",
+    "split": "split a fact into {}",
+    "pin": "pinned {}",
+    "unpin": "unpinned {}",
+    "retire": "retired {}",
+    "restore": "restored {}",
+    "reject": "rejected {}",
+    "accept": "accepted {}",
+    "supersede": "replaced a fact by another",
+    "allow": "allowed {} that had been held back",
+    "import": "imported {}",
+    "refuse": "refused a rewrite",
+}
+
+
+def words_for(action: str, *, changed: int, added: int) -> str:
+    """What a change set did, to follow "Undo:". `changed` and `added` count facts.
+
+    >>> words_for("retire", changed=2, added=0), words_for("split", changed=1, added=2)
+    ('retired 2 facts', 'split a fact into 2')
+    """
+    if action == "split":
+        return _SAID["split"].format(added)
+    count = added if action in ("add", "allow", "import") else changed
+    facts = "a fact" if count == 1 else f"{count:,} facts"
+    return _SAID.get(action, "changed {}").format(facts)
+
+
+# -- inside --------------------------------------------------------------------------------------
+
+
+def _words(text: str) -> str:
+    text = " ".join(text.split())
+    if not text:
+        raise MessageError(EMPTY)
+    return text
+
+
+def _some(action: Action, steps: Sequence[Step], reason: str = "") -> ChangeSet:
+    if not steps:
+        raise MessageError("This would change nothing.")
+    return ChangeSet(action, tuple(steps), " ".join(reason.split()))
+
+
+def _to_state(
+    action: Action, state: str, facts: Sequence[Fact], come_from: tuple[str, ...], reason: str = ""
+) -> ChangeSet:
+    return _some(action, [State(fact, state) for fact in _each_once(facts) if fact.state in come_from], reason)
+
+
+def _of_states(facts: Sequence[Fact], states: tuple[str, ...], done: str) -> None:
+    for fact in facts:
+        if fact.state not in states:
+            raise MessageError(f'"{_short(fact.text)}" is {fact.state}. Restore it before it is {done}.')
+
+
+def _each_once(facts: Sequence[Fact]) -> list[Fact]:
+    return list({fact.id: fact for fact in facts}.values())
+
+
+def _united(sources: Iterable[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
+    return tuple(sorted(set(sources)))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 80 else f"{text[:79]}…"

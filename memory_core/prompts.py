@@ -1,0 +1,82 @@
+"""Past prompts of one session, read from its log and the content store."""
+
+from collections.abc import Callable, Iterable, Mapping
+from threading import Lock
+
+from memory_core.analysis.history import History
+from memory_core.analysis.pieces import FactWords, Pieces
+from memory_core.analysis.prompt import Prompt, read_prompt
+from memory_core.analysis.prompt_diff import same_start
+from memory_core.events import ContextBuilt, EventRecord, spread
+from memory_core.planning.rendering import InsertMethod
+from memory_core.session import Session
+from memory_core.store.past import fact_words_at
+
+MOST_REMEMBERED = 256
+"""Comparisons of two prompts whose result is kept: a few numbers each."""
+
+ReadWords = Callable[[Iterable[str]], Mapping[str, str]]
+"""Words by hash out of the content store; those that were erased are missing."""
+
+
+class Prompts:
+    """Where the words of a session's past prompts are; it keeps none of them. Thread-safe."""
+
+    def __init__(self, session_id: str) -> None:
+        self._pieces = Pieces(session_id)
+        self._position = 0
+        self._same: dict[tuple[int, int, InsertMethod | None], int] = {}
+        self._lock = Lock()
+
+    def read(self, session: Session, history: History, record: EventRecord, words: ReadWords) -> Prompt:
+        """The prompt of a recorded context, one of `history`."""
+        with self._lock:
+            for new in history.after(self._position):
+                self._pieces.take(new)
+            self._position = max(self._position, history.position)
+        facts = _facts_of_the_user(session, history, record)
+        found = words(self._pieces.hashes(record, facts))
+        return read_prompt(history, record, self._pieces, found.get, session.counter, facts=facts)
+
+    def same_start(
+        self,
+        session: Session,
+        history: History,
+        before: EventRecord,
+        after: EventRecord,
+        words: ReadWords,
+        method: InsertMethod | None,
+    ) -> int:
+        """See `Memory.same_start`. The number is remembered: reading two prompts and counting takes a while."""
+        key = (before.position, after.position, method)
+        if key not in self._same:
+            old, new = (self.read(session, history, record, words) for record in (before, after))
+            number = same_start(
+                old.layout.messages(method or old.insert_method),
+                new.layout.messages(method or new.insert_method),
+                session.counter,
+            )
+            with self._lock:
+                while len(self._same) >= MOST_REMEMBERED:
+                    self._same.pop(next(iter(self._same)))
+                self._same[key] = number
+            return number
+        return self._same[key]
+
+
+def _facts_of_the_user(session: Session, history: History, record: EventRecord) -> Mapping[int, FactWords]:
+    """Facts of blocks that are the user's: any session of the user may have learned or changed them."""
+    event = record.event
+    assert isinstance(event, ContextBuilt)
+    users = {b.name for b in history.blocks_at(record.position) if b.settings.get("scope") == "user"}
+    refs = [ref for part in (*event.parts, *_cut_parts(event)) if part["name"] in users for ref in spread(part["refs"])]
+    ids = {int(ref[1:]) for ref in refs if ref[0] == "f"}
+    if not ids:
+        return {}
+    with session.database.read() as connection:
+        found = fact_words_at(connection, ids, record.at)
+    return {id: FactWords(content, None) for id, content in found.items()}
+
+
+def _cut_parts(event: ContextBuilt) -> Iterable[Mapping[str, object]]:
+    return ({"name": cut["part"], "refs": cut["refs"]} for cut in event.cuts)

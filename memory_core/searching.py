@@ -1,0 +1,522 @@
+"""Looking into a vector block: what a question would find, under present or other settings, and why the rest is not.
+
+Searching goes the way that building a context goes (`VectorMemoryBlock.recall`, then the context planner) and records
+nothing. Deleting a stored turn is here too.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import floor
+from threading import Lock
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ValidationError
+from sqlalchemy import Connection
+
+from memory_core.analysis.projection import Projection, fit, thin
+from memory_core.blocks.base import Reading
+from memory_core.blocks.vector import Recall, VectorMemoryBlock
+from memory_core.context import Context, build_context, reading_for
+from memory_core.editing import settings_of
+from memory_core.errors import ConfigError, ContextOverflowError, NotFoundError
+from memory_core.events import (
+    Actor,
+    ContextBuilt,
+    EventRecord,
+    Retrieved,
+    VectorsRemoved,
+    VectorsStored,
+    expand,
+    spread,
+)
+from memory_core.messages import message_text
+from memory_core.planning.retrieval import Signals, plan_retrieval
+from memory_core.services import Services
+from memory_core.session import Attached, ImaginedBlocks, Session
+from memory_core.store.log import read_events
+from memory_core.store.messages import read_messages
+from memory_core.store.vectors import Node, remove_nodes
+from memory_core.store.writing import contents, session_scope
+from memory_core.vectors.base import Revision, Vector
+
+Fate = Literal["granted", "cut", "no_prompt", "beyond_top_k", "in_queue", "below_threshold", "not_proposed"]
+"""Where a stored turn ended, from the prompt backwards.
+
+`cut` by the token limit; `no_prompt`: asked for, and there is no prompt to stand in; `not_proposed`: neither search
+named it among its nearest."""
+
+ASKED: tuple[Fate, ...] = ("granted", "cut", "no_prompt")
+"""What the block wants in the prompt."""
+
+MOST_DRAWN = 2_000
+"""Points of a map: more cannot be told apart, and take seconds to draw."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchSettings:
+    """What decides a search. Names are those of `VectorMemoryBlock`."""
+
+    similarity_top_k: int
+    similarity_threshold: float | None
+    vector_weight: float
+    keyword_weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One stored turn under one question."""
+
+    number: int
+    rank: int
+    """1 is the best score."""
+    turn: int
+    """Of the conversation; 0 where its messages are gone."""
+    words: str
+    tokens: int
+    vector: float | None
+    """Cosine similarity, -1 to 1; None: not known, or the search is switched off."""
+    keyword: float | None
+    score: float
+    """Both by their weights, 0 to 1."""
+    fate: Fate
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What one question finds, and what becomes of it."""
+
+    block: str
+    query: str | None
+    """None where its words were erased since."""
+    settings: SearchSettings
+    weights: tuple[float, float] | None
+    """Of the vector and the keyword score, as they were used; None where a record does not say."""
+    found: tuple[Found, ...]
+    """Every stored turn, best first; of a recorded search, the candidates that were recorded."""
+    counts: Mapping[Fate, int]
+    """Stored turns by fate, those that are not in `found` included."""
+    stored: int | None
+    """Stored turns in all; None where a record does not say."""
+    proposed: int
+    """How many turns each of the two searches names at most."""
+    embedder: str | None
+    index: str
+    degraded: str | None = None
+    """What could not be searched, in words."""
+    no_prompt: str | None = None
+    """Why there is no prompt that what was asked for could stand in."""
+    other_embedder: int = 0
+    """Stored turns that only keyword search can find: another embedding model made their vectors."""
+    context: Context | None = None
+    """The prompt as this question would have it built."""
+    vector: Vector | None = None
+    """The question's vector."""
+
+    @property
+    def candidates(self) -> int:
+        return sum(count for fate, count in self.counts.items() if fate != "not_proposed")
+
+    @property
+    def asked(self) -> int:
+        return sum(self.counts[fate] for fate in ASKED)
+
+    def one(self, number: int) -> Found | None:
+        """A stored turn by its number."""
+        return next((found for found in self.found if found.number == number), None)
+
+    def settings_to_ask_for(self, number: int) -> dict[str, Any]:
+        """The smallest change of threshold and number of results under which a turn would be asked for.
+
+        Empty where it is asked for already, or no such change would help: it is no candidate, in the queue, or has
+        no score at all.
+        """
+        found = self.one(number)
+        if found is None or found.score <= 0 or found.fate not in ("below_threshold", "beyond_top_k"):
+            return {}
+        changes: dict[str, Any] = {}
+        if found.fate == "below_threshold":
+            changes["similarity_threshold"] = floor(round(found.score * 100, 6)) / 100
+        passed_by = ("in_queue", "not_proposed")
+        ahead = sum(other.rank < found.rank and other.fate not in passed_by for other in self.found)
+        if ahead >= self.settings.similarity_top_k:
+            changes["similarity_top_k"] = ahead + 1
+        return changes
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """A stored turn that lies near another."""
+
+    number: int
+    turn: int
+    words: str
+    similarity: float
+    """Cosine, -1 to 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnMap:
+    """Stored turns on a plane."""
+
+    numbers: tuple[int, ...]
+    """The turns drawn, oldest first."""
+    points: NDArray[np.float64]
+    """Where they lie, `(n, 2)`."""
+    stored: int
+    """How many there are; more than are drawn when the map is thinned."""
+    share: float
+    """How much of the differences between the turns the plane keeps, 0 to 1."""
+    query: tuple[float, float] | None
+    """Where the question lies."""
+
+
+# -- searching ------------------------------------------------------------------------------------
+
+
+def search(
+    session: Session, query: str, *, block: str | None = None, settings: Mapping[str, Any] | None = None
+) -> Search:
+    """See `Memory.search`."""
+    name = block if block is not None else _first(session)
+    imagined = session.imagined(session.config, ImaginedBlocks(settings=_checked(session, name, settings or {})))
+    attached, found_in = imagined.block(name), _vector_block(imagined, name)
+    with session.database.read() as connection:
+        rows = imagined.queue(connection)
+    reading = reading_for(imagined, rows, query, {})
+    nodes, _ = found_in.stored(reading)
+    recall = found_in.recall(reading)
+    used = SearchSettings(
+        similarity_top_k=found_in.similarity_top_k,
+        similarity_threshold=found_in.similarity_threshold,
+        vector_weight=found_in.vector_weight,
+        keyword_weight=found_in.keyword_weight,
+    )
+    if recall is None:
+        listed = _listed(_texts(reading, found_in, nodes), nodes)
+        fates = {**dict.fromkeys(get_args(Fate), 0), "not_proposed": len(nodes)}
+        return Search(name, query, used, None, listed, fates, len(nodes), 0, None, reading.services.index.name)
+    context, no_prompt = _context(imagined, query, attached)
+    found, unknown = _found(found_in, reading, recall, _asked_refs(context, name))
+    return Search(
+        block=name,
+        query=query,
+        settings=used,
+        weights=recall.weights,
+        found=found,
+        counts={**dict.fromkeys(get_args(Fate), 0), **Counter(one.fate for one in found)},
+        stored=len(recall.nodes),
+        proposed=recall.proposed,
+        embedder=recall.embedder,
+        index=recall.index,
+        degraded=recall.degraded,
+        no_prompt=no_prompt,
+        other_embedder=unknown,
+        context=context,
+        vector=recall.query,
+    )
+
+
+def _first(session: Session) -> str:
+    for attached in session.blocks:
+        if isinstance(attached.block, VectorMemoryBlock):
+            return attached.name
+    raise NotFoundError("No block stores earlier turns, so there is nothing to search.")
+
+
+def _vector_block(session: Session, name: str) -> VectorMemoryBlock:
+    block = session.block(name).block
+    if not isinstance(block, VectorMemoryBlock):
+        raise ConfigError(f'"{name}" stores no turns: only vector blocks are searched')
+    return block
+
+
+def _checked(session: Session, name: str, settings: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Changed settings by block, once they are known to be possible."""
+    before = settings_of(session.block(name))
+    unknown = set(settings) - set(before)
+    if unknown:
+        raise ConfigError(f'the block "{name}" has no setting called {sorted(unknown)[0]!r}')
+    try:
+        _vector_block(session, name).model_copy().apply({**before, **settings})
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise ConfigError(f"{first['loc'][0]} cannot be {first.get('input')!r}: {first['msg']}") from error
+    return {name: settings}
+
+
+def _context(imagined: Session, query: str, attached: Attached) -> tuple[Context | None, str | None]:
+    """The prompt for the question, or a sentence why there is none with this block in it."""
+    if not attached.record.settings.get("enabled", True):
+        return None, "The block is switched off: nothing of it is in the prompt."
+    try:
+        context = build_context(imagined, query, record=False)
+    except ContextOverflowError as error:
+        return None, str(error)
+    failure = context.failures.get(attached.name)
+    return (context, None) if failure is None else (None, failure)
+
+
+def _asked_refs(context: Context | None, name: str) -> dict[str, Fate] | None:
+    """What became of each piece that the block asked for; None without a prompt."""
+    if context is None:
+        return None
+    refs: dict[str, Fate] = {ref: "cut" for cut in context.plan.cuts if cut.part == name for ref in cut.refs}
+    refs |= {p.ref: "granted" for part in context.plan.granted if part.name == name for p in part.pieces}
+    return refs
+
+
+def _listed(texts: Mapping[int, tuple[int, str]], nodes: Mapping[int, Node]) -> tuple[Found, ...]:
+    """Stored turns that nothing was asked of, oldest first."""
+    return tuple(
+        Found(number, rank, *texts.get(number, (0, "")), node.tokens, None, None, 0.0, "not_proposed")
+        for rank, (number, node) in enumerate(sorted(nodes.items()), start=1)
+    )
+
+
+def _found(
+    block: VectorMemoryBlock, reading: Reading, recall: Recall, asked: Mapping[str, Fate] | None
+) -> tuple[tuple[Found, ...], int]:
+    """Every stored turn with its scores and fate, best first, and how many have no vector of this embedder."""
+    vectors: dict[int, float] = {}
+    if recall.query is not None and recall.weights[0] > 0:
+        hits = reading.services.exact.search(block.source(reading), recall.query, limit=len(recall.nodes))
+        vectors = {hit.number: hit.score for hit in hits}
+    candidates = {candidate.number: candidate for candidate in recall.plan.candidates}
+    by_word = recall.weights[1] > 0
+    signals = [
+        Signals(number, vectors.get(number), recall.keyword.get(number, 0.0) if by_word else None)
+        for number in recall.nodes
+        if number not in candidates
+    ]
+    signals += [Signals(each.number, each.vector, each.keyword) for each in candidates.values()]
+    ranked = plan_retrieval(
+        signals,
+        top_k=1,
+        threshold=None,
+        in_queue=(),
+        vector_weight=recall.weights[0],
+        keyword_weight=recall.weights[1],
+    )
+    texts = _texts(reading, block, recall.nodes)
+    found = []
+    for rank, each in enumerate(ranked.candidates, start=1):
+        turn, words = texts.get(each.number, (0, ""))
+        fate: Fate = "not_proposed"
+        if each.number in candidates:
+            fate = candidates[each.number].fate
+        if fate == "granted":
+            # A turn that a second look no longer asks for was deleted in between: it is in no prompt.
+            fate = "no_prompt" if asked is None else asked.get(f"v{each.number}", "no_prompt")
+        tokens = recall.nodes[each.number].tokens
+        found.append(Found(each.number, rank, turn, words, tokens, each.vector, each.keyword, each.score, fate))
+    unknown = len(recall.nodes) - len(vectors) if vectors else 0
+    return tuple(found), unknown
+
+
+# -- words of stored turns, and what lies near them --------------------------------------------------
+
+
+class _Texts:
+    """Turn and words of the stored turns of one block, kept in this process. Safe to share between threads."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._known: dict[int, tuple[int, str]] = {}
+
+    def of(self, connection: Connection, reading: Reading, nodes: Mapping[int, Node]) -> dict[int, tuple[int, str]]:
+        with self._lock:
+            known = {number: text for number, text in self._known.items() if number in nodes}
+            new = [node for number, node in nodes.items() if number not in known]
+            if new:
+                known |= texts_of(connection, reading.session_id, reading.services, new)
+            self._known = known
+            return known
+
+
+def texts_of(
+    connection: Connection, session_id: str, services: Services, nodes: Iterable[Node]
+) -> dict[int, tuple[int, str]]:
+    """Turn of the conversation and words of stored turns, by number; those whose messages are gone are missing."""
+    nodes = list(nodes)
+    seqs = sorted({seq for node in nodes for seq in expand(node.seqs)})
+    stored = read_messages(connection, session_id, services.messages, seqs=seqs)
+    by_seq = {message.seq: message for message in stored}
+    found = {}
+    for node in nodes:
+        messages = [by_seq[seq] for seq in expand(node.seqs) if seq in by_seq]
+        if messages:
+            words = "\n".join(text for message in messages if (text := message_text(message.message)))
+            found[node.number] = (messages[0].turn, words)
+    return found
+
+
+def _texts(reading: Reading, block: VectorMemoryBlock, nodes: Mapping[int, Node]) -> dict[int, tuple[int, str]]:
+    key = f"{reading.database.id}/{reading.session_id}/{block.name}/texts"
+    with reading.database.read() as connection:
+        return reading.services.remembered(key, _Texts).of(connection, reading, nodes)
+
+
+def _looking(session: Session, name: str) -> tuple[VectorMemoryBlock, Reading]:
+    """A block, and a reading that asks nothing."""
+    block = _vector_block(session, name)
+    with session.database.read() as connection:
+        rows = session.queue(connection)
+    return block, reading_for(session, rows, "", {})
+
+
+def neighbours(session: Session, name: str, number: int, *, limit: int) -> tuple[Neighbour, ...]:
+    """See `Memory.neighbours`."""
+    block, reading = _looking(session, name)
+    nodes, _ = block.stored(reading)
+    if number not in nodes:
+        raise NotFoundError(f'This stored turn is not in "{name}" any more.')
+    source = block.source(reading)
+    own = source.some([number])
+    if not own:  # another embedding model made its vector
+        return ()
+    hits = reading.services.exact.search(source, own[0].vector, limit=limit + 1)
+    near = [hit for hit in hits if hit.number != number and hit.number in nodes][:limit]
+    texts = _texts(reading, block, nodes)
+    return tuple(Neighbour(hit.number, *texts.get(hit.number, (0, "")), hit.score) for hit in near)
+
+
+class _Map:
+    """The map of one collection, fitted again when its vectors change. Safe to share between threads."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._revision: Revision | None = None
+        self._projection: Projection | None = None
+        self._points: dict[int, tuple[float, float]] = {}
+
+    def now(
+        self, block: VectorMemoryBlock, reading: Reading
+    ) -> tuple[Projection | None, dict[int, tuple[float, float]]]:
+        """The projection (None: there are no vectors), and where every stored turn lies."""
+        source = block.source(reading)
+        with self._lock:
+            revision = source.revision()
+            if revision != self._revision:
+                stored = list(source.vectors())
+                self._projection, self._points = None, {}
+                if stored:
+                    rows = np.stack([each.vector for each in stored])
+                    places = thin(range(len(rows)), MOST_DRAWN)
+                    self._projection = fit(rows[places])
+                    points = self._projection.points(rows).tolist()
+                    self._points = {each.number: (x, y) for each, (x, y) in zip(stored, points, strict=True)}
+                self._revision = revision
+            return self._projection, self._points
+
+
+def turn_map(session: Session, name: str, query: Vector | None, keep: Collection[int], most: int) -> TurnMap:
+    """See `Memory.turn_map`."""
+    block, reading = _looking(session, name)
+    key = f"{reading.database.id}/{reading.session_id}/{name}/map"
+    projection, points = reading.services.remembered(key, _Map).now(block, reading)
+    drawn = thin(list(points), most, keep=keep)
+    placed = np.array([points[number] for number in drawn]).reshape(-1, 2)
+    asked = None
+    if projection is not None and query is not None and query.shape == projection.centre.shape:
+        x, y = projection.points(query[None, :])[0]
+        asked = (float(x), float(y))
+    share = projection.share if projection is not None else 0.0
+    return TurnMap(tuple(drawn), placed, len(points), share, asked)
+
+
+# -- what was searched then --------------------------------------------------------------------------
+
+
+def recorded_searches(session: Session, turn: int, name: str) -> list[Search]:
+    """See `Memory.recorded_searches`."""
+    scope = session_scope(session.id)
+    with session.database.read() as connection:
+        records = read_events(connection, session.id, turn=turn, kinds=("retrieved", "context_built"))
+        pairs = [(one, _built_after(one, records)) for one in records if one.event.about == name]
+        searches = [(one.event, built) for one, built in pairs if isinstance(one.event, Retrieved)]
+        if not searches:
+            return []
+        queries = contents(connection, scope, {event.query for event, _ in searches})
+        nodes = _nodes_ever(connection, session.id, name, {c[0] for event, _ in searches for c in event.candidates})
+        texts = texts_of(connection, session.id, session.services, nodes.values())
+    return [_recorded(event, built, queries.get(event.query), nodes, texts) for event, built in searches]
+
+
+def _built_after(record: EventRecord, records: Sequence[EventRecord]) -> ContextBuilt | None:
+    """The context that a search was made for: the next one in the log."""
+    later = (r.event for r in records if r.position > record.position)
+    return next((event for event in later if isinstance(event, ContextBuilt)), None)
+
+
+def _nodes_ever(connection: Connection, session_id: str, name: str, numbers: Collection[int]) -> dict[int, Node]:
+    """Stored turns by number, those deleted since included."""
+    stored = read_events(connection, session_id, kinds=("vectors_stored",), block=name)
+    return {
+        number: Node(number, seqs, tokens, record.turn)
+        for record in stored
+        if isinstance(record.event, VectorsStored)
+        for number, seqs, tokens in record.event.nodes
+        if number in numbers
+    }
+
+
+def _recorded(
+    event: Retrieved,
+    built: ContextBuilt | None,
+    query: str | None,
+    nodes: Mapping[int, Node],
+    texts: Mapping[int, tuple[int, str]],
+) -> Search:
+    refs: dict[str, Fate] = {}
+    if built is not None:
+        cuts = [cut for cut in built.cuts if cut["part"] == event.block]
+        refs |= {ref: "cut" for cut in cuts for ref in spread(cut["refs"])}
+        parts = [part for part in built.parts if part["name"] == event.block]
+        refs |= {ref: "granted" for part in parts for ref in spread(part["refs"])}
+    found = []
+    for rank, (number, vector, keyword, score, recorded) in enumerate(event.candidates, start=1):
+        fate: Fate = next(each for each in get_args(Fate) if each == recorded)
+        if fate == "granted":
+            fate = refs.get(f"v{number}", "no_prompt")
+        turn, words = texts.get(number, (0, ""))
+        tokens = nodes[number].tokens if number in nodes else 0
+        found.append(Found(number, rank, turn, words, tokens, vector, keyword, score, fate))
+    counts: dict[Fate, int] = {fate: event.gates.get(fate, 0) for fate in get_args(Fate)}
+    # What passed the gates, the prompt tells apart. It is always recorded in full: the best come first.
+    counts |= {fate: sum(one.fate == fate for one in found) for fate in ASKED}
+    vector_weight, keyword_weight = event.weights or (0.0, 0.0)
+    return Search(
+        block=event.block,
+        query=query,
+        settings=SearchSettings(event.top_k, event.threshold, vector_weight, keyword_weight),
+        weights=event.weights,
+        found=tuple(found),
+        counts=counts,
+        stored=None,
+        proposed=0,
+        embedder=event.embedder,
+        index=event.index,
+        degraded=event.degraded,
+    )
+
+
+# -- forgetting ----------------------------------------------------------------------------------------
+
+
+def forget_turn(session: Session, name: str, number: int, actor: Actor) -> None:
+    """See `Memory.forget_turn`."""
+    _vector_block(session, name)
+    with session.writing() as w:
+        if not remove_nodes(w, block=name, numbers=[number]):
+            raise NotFoundError(f'This stored turn is not in "{name}" any more. Nothing was deleted.')
+        w.record(VectorsRemoved(block=name, numbers=(number,)), actor=actor)
+
+
+def compared(before: Search, after: Search) -> tuple[tuple[Found, Found], ...]:
+    """Stored turns with another fate, best first: as they were, as they would be."""
+    was = {found.number: found for found in before.found}
+    pairs = ((was[found.number], found) for found in after.found if found.number in was)
+    return tuple((one, other) for one, other in pairs if one.fate != other.fate)

@@ -1,0 +1,585 @@
+"""A session's rows out of a database and into one, as values that belong to none.
+
+Out: everything of one session, and of its user what it told or showed. In: as a session of its
+own, with numbers of this database for whatever a database numbers (facts, stored turns,
+deliveries), the same everywhere, in events too.
+"""
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from sqlalchemy import Connection, Table, delete, insert, select
+
+from memory_core.events import Actor, Event, FactHeldBack
+from memory_core.messages import content_hash
+from memory_core.store.database import Database
+from memory_core.store.references import Thing, referred, renumbered, subjects
+from memory_core.store.tables import (
+    DeliveryRow,
+    FactRow,
+    VectorRow,
+    block_revision_table,
+    block_table,
+    content_table,
+    delivery_table,
+    event_table,
+    fact_revision_table,
+    fact_source_table,
+    fact_table,
+    message_table,
+    vector_table,
+)
+from memory_core.store.vectors import collection_name
+from memory_core.store.writing import SessionState, create_session, session_scope, user_scope
+
+LARGEST = 2**31 - 1
+"""The largest count or size: what every database's whole numbers hold."""
+
+
+def _storable(text: str) -> str:
+    if "\x00" in text:
+        raise ValueError("holds a NUL character")
+    return text
+
+
+Count = Annotated[int, Field(ge=0, le=LARGEST)]
+Number = Annotated[int, Field(ge=1, le=2**62)]
+"""Of a fact, a stored turn or a delivery."""
+Seq = Annotated[int, Field(ge=1, le=LARGEST)]
+Seconds = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
+Words = Annotated[str, AfterValidator(_storable)]
+Hash = Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
+Span = Annotated[tuple[Seq, Seq], AfterValidator(lambda span: _ordered(span))]
+Owner = Literal["session", "user"]
+
+
+def _ordered(span: tuple[int, int]) -> tuple[int, int]:
+    if span[0] > span[1]:
+        raise ValueError("ends before it begins")
+    return span
+
+
+class _Copy(BaseModel):
+    model_config = ConfigDict(
+        strict=True, extra="forbid", frozen=True, ser_json_bytes="base64", val_json_bytes="base64"
+    )
+
+
+class SessionCopy(_Copy):
+    """A session's row, without what follows from its messages. See `SessionRow`."""
+
+    user_id: Words | None
+    title: Words
+    created_at: Seconds
+    updated_at: Seconds
+    next_seq: Seq
+    turns: Count
+    flushes: Count
+    turn_delivered: Count
+    counter: Words
+    config: dict[str, Any]
+    constructor: dict[str, Any]
+    recording: Hash | None
+
+
+class MessageCopy(_Copy):
+    """See `MessageRow`."""
+
+    seq: Seq
+    id: Words
+    role: Words
+    status: Literal["active", "archived"]
+    pinned: bool
+    turn: Count
+    tokens: Count
+    reference_tokens: Count
+    counter: Words
+    calls: Words | None
+    answers: Words | None
+    flush: Count | None
+    content: Hash
+    at: Seconds
+
+
+class TextCopy(_Copy):
+    """See `BlockRevisionRow`."""
+
+    revision: Count
+    content: Hash
+    actor: Actor
+    turn: Count
+    at: Seconds
+
+
+class BlockCopy(_Copy):
+    """See `BlockRow`."""
+
+    name: Words
+    position: Count
+    type: Words
+    settings: dict[str, Any]
+    constructor: Words
+    state: Hash | None
+    revision: Count
+    text: Hash | None
+    texts: tuple[TextCopy, ...] = ()
+
+
+class FactRevisionCopy(_Copy):
+    """See `FactRevisionRow`."""
+
+    version: Count
+    content: Hash
+    state: Words
+    pinned: bool
+    actor: Actor
+    reason: Words | None
+    turn: Count
+    at: Seconds
+
+
+class FactCopy(_Copy):
+    """See `FactRow`; `sources` are sequence numbers of this session's messages."""
+
+    id: Number
+    owner: Owner
+    block: Words
+    content: Hash
+    tokens: Count
+    category: Words
+    slot: Words | None
+    state: Words
+    pinned: bool
+    origin: Words
+    turn: Count
+    created_at: Seconds
+    confirmed_at: Seconds
+    updated_at: Seconds
+    version: Count
+    revisions: tuple[FactRevisionCopy, ...]
+    sources: tuple[Seq, ...]
+
+
+class VectorCopy(_Copy):
+    """See `VectorRow`."""
+
+    id: Number
+    block: Words
+    embedder: Words
+    seqs: tuple[Span, ...]
+    first_seq: Seq
+    tokens: Count
+    embedding: bytes
+    turn: Count
+    created_at: Seconds
+
+
+class DeliveryCopy(_Copy):
+    """See `DeliveryRow`; what was under way in the other place is due at once in this one."""
+
+    id: Number
+    block: Words
+    trigger: Words
+    flush: Count | None
+    first_seq: Seq
+    last_seq: Seq
+    messages: Count
+    tokens: Count
+    turn: Count
+    state: Literal["pending", "done", "parked", "skipped"]
+    attempts: Count
+    error: Words | None
+    created_at: Seconds
+    done_at: Seconds | None
+
+
+class EventCopy(_Copy):
+    """See `EventRow`; the order is that of the log."""
+
+    turn: Count
+    at: Seconds
+    actor: Actor
+    kind: Words
+    block: Words | None
+    data: dict[str, Any]
+
+
+def event_copy(event: Event, turn: int, at: float, actor: Actor) -> EventCopy:
+    """An event as a row."""
+    data = json.loads(event.to_json())
+    return EventCopy(turn=turn, at=at, actor=actor, kind=event.kind, block=event.about, data=data)
+
+
+class WordsCopy(_Copy):
+    """See `ContentRow`."""
+
+    owner: Owner
+    hash: Hash
+    data: Words
+
+
+@dataclass(frozen=True)
+class Rows:
+    """One session as rows that belong to no database. `facts` hold those of its user as well, by `owner`."""
+
+    session: SessionCopy
+    blocks: tuple[BlockCopy, ...] = ()
+    messages: tuple[MessageCopy, ...] = ()
+    facts: tuple[FactCopy, ...] = ()
+    vectors: tuple[VectorCopy, ...] = ()
+    deliveries: tuple[DeliveryCopy, ...] = ()
+    words: tuple[WordsCopy, ...] = ()
+    events: tuple[EventCopy, ...] = ()
+
+
+# -- out -----------------------------------------------------------------------------------------
+
+
+def read_rows(connection: Connection, state: SessionState) -> Rows:
+    """Everything of a session, and the facts of its user that it told or showed, or would show next.
+
+    Of those only this session's messages are named as sources, and no other session is.
+    """
+    kept = set(SessionCopy.model_fields) - {"config", "constructor"}
+    session = SessionCopy(
+        **{name: value for name, value in asdict(state).items() if name in kept},
+        config=json.loads(state.config),
+        constructor=json.loads(state.constructor),
+    )
+    blocks = _read_blocks(connection, state.id)
+    events = tuple(
+        EventCopy(turn=row.turn, at=row.at, actor=row.actor, kind=row.kind, block=row.block, data=json.loads(row.data))
+        for row in _of_session(connection, event_table, state.id, order="id")
+    )
+    facts = _read_facts(connection, state, blocks, events)
+    return Rows(
+        session=session,
+        blocks=blocks,
+        messages=tuple(_copy(MessageCopy, row) for row in _of_session(connection, message_table, state.id, "seq")),
+        facts=facts,
+        vectors=tuple(
+            _copy(VectorCopy, row, seqs=tuple(tuple(span) for span in json.loads(row.seqs)))
+            for row in _of_session(connection, vector_table, state.id, order="id")
+        ),
+        deliveries=tuple(_copy(DeliveryCopy, row) for row in _of_session(connection, delivery_table, state.id, "id")),
+        words=_read_words(connection, state, facts, events),
+        events=events,
+    )
+
+
+def _of_session(connection: Connection, table: Table, session_id: str, order: str) -> Sequence[Any]:
+    return connection.execute(select(table).where(table.c.session_id == session_id).order_by(table.c[order])).all()
+
+
+def _copy(kind: Any, row: Any, **values: Any) -> Any:
+    found = {name: value for name, value in row._mapping.items() if name in kind.model_fields}
+    return kind(**{**found, **values})
+
+
+def _read_blocks(connection: Connection, session_id: str) -> tuple[BlockCopy, ...]:
+    texts: dict[str, list[TextCopy]] = {}
+    for row in _of_session(connection, block_revision_table, session_id, order="revision"):
+        texts.setdefault(row.block, []).append(_copy(TextCopy, row))
+    return tuple(
+        _copy(BlockCopy, row, settings=json.loads(row.settings), texts=tuple(texts.get(row.name, ())))
+        for row in _of_session(connection, block_table, session_id, order="position")
+    )
+
+
+def _read_facts(
+    connection: Connection, state: SessionState, blocks: Sequence[BlockCopy], events: Iterable[EventCopy]
+) -> tuple[FactCopy, ...]:
+    f, s, r = fact_table.c, fact_source_table.c, fact_revision_table.c
+    rows = list(connection.execute(select(fact_table).where(f.scope == state.scope)))
+    if state.user_id is not None:
+        named = {number for event in events for thing, number in referred(event.kind, event.data) if thing == "facts"}
+        shown = {block.name for block in blocks if block.settings.get("scope") == "user"}
+        told = set(connection.execute(select(s.fact_id).where(s.session_id == state.id)).scalars())
+        of_user = connection.execute(select(fact_table).where(f.scope == user_scope(state.user_id)))
+        rows += [row for row in of_user if row.id in named | told or (row.block in shown and row.state == "active")]
+    rows.sort(key=lambda row: int(row.id))
+    sources: dict[int, list[int]] = {}
+    for fact_id, seq in connection.execute(select(s.fact_id, s.seq).where(s.session_id == state.id).order_by(s.seq)):
+        sources.setdefault(fact_id, []).append(seq)
+    revisions: dict[int, list[FactRevisionCopy]] = {}
+    for chunk in _chunks([row.id for row in rows]):
+        found = select(fact_revision_table).where(r.fact_id.in_(chunk)).order_by(r.fact_id, r.version)
+        for row in connection.execute(found):
+            revisions.setdefault(row.fact_id, []).append(_copy(FactRevisionCopy, row))
+    return tuple(
+        _copy(
+            FactCopy,
+            row,
+            owner="session" if row.scope == state.scope else "user",
+            revisions=tuple(revisions.get(row.id, ())),
+            sources=tuple(sources.get(row.id, ())),
+        )
+        for row in rows
+    )
+
+
+def _read_words(
+    connection: Connection, state: SessionState, facts: Iterable[FactCopy], events: Iterable[EventCopy]
+) -> tuple[WordsCopy, ...]:
+    c = content_table.c
+    own = select(c.hash, c.data).where(c.scope == state.scope).order_by(c.hash)
+    words = [WordsCopy(owner="session", hash=key, data=data) for key, data in connection.execute(own)]
+    theirs = {key for fact in facts if fact.owner == "user" for key in hashes_of(fact)}
+    if theirs:
+        theirs |= _held_back(events)
+    for chunk in _chunks(sorted(theirs)):
+        query = select(c.hash, c.data).where(c.scope == user_scope(str(state.user_id)), c.hash.in_(chunk))
+        found = connection.execute(query.order_by(c.hash))
+        words += [WordsCopy(owner="user", hash=key, data=data) for key, data in found]
+    return tuple(words)
+
+
+def _held_back(events: Iterable[EventCopy]) -> set[str]:
+    """Hashes of what was found and not stored: words that no fact has."""
+    return {event.data["content"] for event in events if event.kind == FactHeldBack.kind}
+
+
+def hashes_of(fact: FactCopy) -> set[str]:
+    """Hashes of every wording a fact had."""
+    return {fact.content, *(revision.content for revision in fact.revisions)}
+
+
+# -- in ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Numbers:
+    """This database's number of everything that the rows number."""
+
+    known: Mapping[int, int]
+    """Facts of the user that were here before; nothing of them is written."""
+    unwanted: Collection[int]
+    """Facts of the user that shall not be added: they have no rows and no events."""
+    given: dict[Thing, dict[int, int]] = field(default_factory=dict)
+
+    def new(self, thing: Thing, number: int) -> int:
+        if thing == "facts" and number in self.known:
+            return self.known[number]
+        return self.given[thing][number]
+
+
+def insert_rows(
+    database: Database,
+    connection: Connection,
+    rows: Rows,
+    session_id: str,
+    *,
+    title: str,
+    user_id: str | None,
+    now: float,
+    shared: Collection[int] | None = None,
+    user_facts: bool = True,
+) -> None:
+    """Store a session from its rows. Facts of its user that the user has are left as they are.
+
+    `shared`: the rows are of this database and the user is the same, so these facts of the user keep
+    their numbers. Otherwise the user is given the facts it has not got, if `user_facts`.
+    """
+    create_session(database, connection, _state(rows, session_id, title, user_id, now))
+    _insert(connection, message_table, [{**m.model_dump(), "session_id": session_id} for m in rows.messages])
+    _insert_blocks(connection, rows, session_id)
+    users = [fact for fact in rows.facts if fact.owner == "user"]
+    known = _known_facts(connection, users, user_id) if shared is None else {number: number for number in shared}
+    wanted = user_facts and user_id is not None
+    unwanted = {fact.id for fact in users if fact.id not in known and not wanted}
+    numbers = _Numbers(known, unwanted)
+    scopes = {"session": session_scope(session_id), "user": user_scope(user_id) if user_id is not None else ""}
+    facts = [fact for fact in rows.facts if fact.id not in known and fact.id not in unwanted]
+    _number_everything(database, connection, rows, numbers, session_id, scopes, facts)
+    _insert_facts(connection, facts, numbers, session_id)
+    told = {key for fact in facts if fact.owner == "user" for key in hashes_of(fact)}
+    told |= _held_back(_own_events(rows.events, numbers)) if told else set()
+    database.insert_if_new(
+        connection,
+        content_table,
+        [
+            {"scope": scopes[word.owner], "hash": word.hash, "data": word.data}
+            for word in rows.words
+            if word.owner == "session" or word.hash in told
+        ],
+    )
+    _insert_events(connection, rows.events, numbers, session_id)
+
+
+def _state(rows: Rows, session_id: str, title: str, user_id: str | None, now: float) -> SessionState:
+    session = rows.session
+    queue = [m for m in rows.messages if m.status == "active" and not m.pinned]
+    pinned = [m for m in rows.messages if m.status == "active" and m.pinned]
+    return SessionState(
+        id=session_id,
+        user_id=user_id,
+        title=title,
+        created_at=session.created_at,
+        updated_at=now,
+        deleted_at=None,
+        next_seq=session.next_seq,
+        turns=session.turns,
+        newest_turn=max((m.seq for m in queue if m.role == "user"), default=None),
+        queue_messages=len(queue),
+        queue_content=sum(m.tokens for m in queue),
+        queue_reference=sum(m.reference_tokens for m in queue),
+        pinned_messages=len(pinned),
+        pinned_content=sum(m.tokens for m in pinned),
+        pinned_reference=sum(m.reference_tokens for m in pinned),
+        archived_messages=sum(m.status == "archived" for m in rows.messages),
+        flushes=session.flushes,
+        turn_delivered=session.turn_delivered,
+        counter=session.counter,
+        config=json.dumps(session.config),
+        constructor=json.dumps(session.constructor),
+        recording=session.recording,
+        revision=1,
+    )
+
+
+def _insert(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+    if rows:
+        connection.execute(insert(table), rows)
+
+
+def _insert_blocks(connection: Connection, rows: Rows, session_id: str) -> None:
+    blocks = [
+        {**block.model_dump(exclude={"texts"}), "session_id": session_id, "settings": json.dumps(block.settings)}
+        for block in rows.blocks
+    ]
+    texts = [
+        {**text.model_dump(), "session_id": session_id, "block": block.name}
+        for block in rows.blocks
+        for text in block.texts
+    ]
+    _insert(connection, block_table, blocks)
+    _insert(connection, block_revision_table, texts)
+
+
+def _known_facts(connection: Connection, users: Sequence[FactCopy], user_id: str | None) -> dict[int, int]:
+    """Which of these facts the user has already: the same words in a block of that name, in whatever state."""
+    if user_id is None or not users:
+        return {}
+    f = fact_table.c
+    query = select(f.block, f.content, f.id).where(f.scope == user_scope(user_id))
+    found = connection.execute(query.order_by(f.state == "active", f.id))  # of several with these words, the active one
+    here = {(block, content): number for block, content, number in found}
+    return {fact.id: here[fact.block, fact.content] for fact in users if (fact.block, fact.content) in here}
+
+
+def _number_everything(
+    database: Database,
+    connection: Connection,
+    rows: Rows,
+    numbers: _Numbers,
+    session_id: str,
+    scopes: Mapping[str, str],
+    facts: Sequence[FactCopy],
+) -> None:
+    """Insert facts, stored turns and deliveries; what only events name is given a number that nothing has."""
+    named: dict[Thing, set[int]] = {"facts": set(), "vectors": set(), "deliveries": set()}
+    for event in rows.events:
+        for thing, number in referred(event.kind, event.data):
+            named[thing].add(number)
+    named["facts"] -= numbers.known.keys()
+    fact_values = {
+        fact.id: {**fact.model_dump(exclude={"id", "owner", "revisions", "sources"}), "scope": scopes[fact.owner]}
+        for fact in facts
+    }
+    numbers.given["facts"] = _insert_numbered(connection, fact_table, fact_values, named["facts"])
+    vector_values = {
+        vector.id: {
+            **vector.model_dump(exclude={"id"}),
+            "seqs": json.dumps(vector.seqs),
+            "session_id": session_id,
+            "collection": collection_name(database, session_id, vector.block, vector.embedder),
+        }
+        for vector in rows.vectors
+    }
+    numbers.given["vectors"] = _insert_numbered(connection, vector_table, vector_values, named["vectors"])
+    delivery_values = {
+        delivery.id: {**delivery.model_dump(exclude={"id"}), "session_id": session_id, "next_attempt_at": 0.0}
+        for delivery in rows.deliveries
+    }
+    numbers.given["deliveries"] = _insert_numbered(connection, delivery_table, delivery_values, named["deliveries"])
+
+
+_NO_FACT = FactRow(
+    scope="", block="", content="", tokens=0, category="", turn=0, created_at=0, confirmed_at=0, updated_at=0
+)
+_NO_VECTOR = VectorRow(
+    collection="", session_id="", block="", embedder="", seqs="[]", first_seq=0, tokens=0, embedding=b"", turn=0,
+    created_at=0,
+)  # fmt: skip
+_NO_DELIVERY = DeliveryRow(
+    session_id="", block="", trigger="", first_seq=0, last_seq=0, messages=0, tokens=0, turn=0, created_at=0
+)
+_BLANK = {
+    table.name: row.model_dump(exclude={"id"})
+    for table, row in ((fact_table, _NO_FACT), (vector_table, _NO_VECTOR), (delivery_table, _NO_DELIVERY))
+}
+"""Rows that are inserted for their number alone, and deleted at once."""
+
+
+def _insert_numbered(
+    connection: Connection,
+    table: Table,
+    values: Mapping[int, Mapping[str, Any]],
+    named: Collection[int],
+) -> dict[int, int]:
+    """Insert rows in order of their numbers; the new number of each, and of each that only has a name."""
+    ordered = sorted({*values, *named})
+    if not ordered:
+        return {}
+    statement = insert(table).returning(table.c.id, sort_by_parameter_order=True)
+    new = connection.execute(statement, [values.get(number, _BLANK[table.name]) for number in ordered]).scalars().all()
+    given = dict(zip(ordered, new, strict=True))
+    for chunk in _chunks([given[number] for number in ordered if number not in values]):
+        connection.execute(delete(table).where(table.c.id.in_(chunk)))
+    return given
+
+
+def _insert_facts(connection: Connection, facts: Sequence[FactCopy], numbers: _Numbers, session_id: str) -> None:
+    new = {fact.id: numbers.new("facts", fact.id) for fact in facts}
+    revisions = [{**r.model_dump(), "fact_id": new[fact.id]} for fact in facts for r in fact.revisions]
+    _insert(connection, fact_revision_table, revisions)
+    sources = [
+        {"fact_id": new[fact.id], "session_id": session_id, "seq": seq} for fact in facts for seq in fact.sources
+    ]
+    _insert(connection, fact_source_table, sources)
+
+
+def _insert_events(connection: Connection, events: Iterable[EventCopy], numbers: _Numbers, session_id: str) -> None:
+    rows = []
+    for event in _own_events(events, numbers):
+        data = renumbered(event.kind, event.data, numbers.new)
+        values = {name: getattr(event, name) for name in ("turn", "at", "actor", "kind", "block")}
+        text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+        rows.append({**values, "session_id": session_id, "data": text})
+    _insert(connection, event_table, rows)
+
+
+def _own_events(events: Iterable[EventCopy], numbers: _Numbers) -> Iterator[EventCopy]:
+    """The events without the story of facts that is told elsewhere: told twice, it would be another."""
+    elsewhere = {*numbers.known, *numbers.unwanted}
+    return (event for event in events if elsewhere.isdisjoint(subjects(event.kind, event.data)))
+
+
+def with_words(rows: Rows, needed: Collection[str]) -> Rows:
+    """The rows with only these of the session's words."""
+    kept = tuple(word for word in rows.words if word.owner == "user" or word.hash in needed)
+    return replace(rows, words=kept)
+
+
+def right_hash(word: WordsCopy) -> bool:
+    """Are these the words that the hash is of? A NUL was stored as U+FFFD, under the hash it had before."""
+    return word.hash in (content_hash(word.data), content_hash(word.data.replace("\ufffd", "\x00")))
+
+
+def _chunks(items: Sequence[Any]) -> Iterable[list[Any]]:
+    """Below the parameter limit of every database."""
+    for start in range(0, len(items), 500):
+        yield list(items[start : start + 500])

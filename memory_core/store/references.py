@@ -1,0 +1,135 @@
+"""What events refer to by number: facts, stored turns and deliveries, whose numbers every database counts for itself.
+
+A session that moves to another database is given other numbers, and its events with it. Where each
+kind of event names such things is declared in `REFERENCES`, on the values as they are stored.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from memory_core.events import compact, spread
+
+Thing = Literal["facts", "vectors", "deliveries"]
+"""What is numbered; messages are numbered within their session and keep their numbers."""
+
+Renumber = Callable[[Thing, int], int]
+"""The new number of a thing."""
+
+Walk = Callable[[Any, Renumber], Any]
+"""A stored value with new numbers."""
+
+_MARKS: dict[str, Thing] = {"f": "facts", "v": "vectors"}
+_REF = re.compile(r"([fvm])([0-9]{1,18})(?:-\1([0-9]{1,18}))?|[sc][0-9a-f]{32}")
+_HASH = re.compile(r"(?=([0-9a-f]{32}))")
+
+
+def is_ref(text: str) -> bool:
+    """Is this a ref, or a run of them, as `events.compact` writes them?"""
+    match = _REF.fullmatch(text)
+    return match is not None and (not match[3] or int(match[2]) < int(match[3]))
+
+
+def ref_spans(refs: Sequence[str]) -> Iterator[tuple[str, int, int]]:
+    """Mark, first and last number of each numbered ref: to look at runs without spreading them."""
+    for ref in refs:
+        if (match := _REF.fullmatch(ref)) and match[1]:
+            yield match[1], int(match[2]), int(match[3] or match[2])
+
+
+def hashes_in(data: str) -> set[str]:
+    """Everything in an event's text that may be the hash of words, also behind the mark of a ref."""
+    return set(_HASH.findall(data))
+
+
+def _one(thing: Thing) -> Walk:
+    return lambda value, to: None if value is None else to(thing, value)
+
+
+def _many(thing: Thing) -> Walk:
+    return lambda value, to: [to(thing, number) for number in value]
+
+
+def _first(thing: Thing) -> Walk:
+    """Rows that begin with a number."""
+    return lambda value, to: [[to(thing, row[0]), *row[1:]] for row in value]
+
+
+def _key(value: Any, to: Renumber) -> Any:
+    """A change set, named by its first fact and the version it left that in."""
+    return None if value is None else [to("facts", value[0]), *value[1:]]
+
+
+def _merged(value: Any, to: Renumber) -> Any:
+    return [[[to("facts", number) for number in several], to("facts", one)] for several, one in value]
+
+
+def _with_refs(value: Any, to: Renumber) -> Any:
+    return [{**part, "refs": list(_refs(part["refs"], to))} for part in value]
+
+
+def _refs(refs: Sequence[str], to: Renumber) -> tuple[str, ...]:
+    if not any(ref[0] in _MARKS for ref in refs):
+        return tuple(refs)
+    return compact(f"{ref[0]}{to(_MARKS[ref[0]], int(ref[1:]))}" if ref[0] in _MARKS else ref for ref in spread(refs))
+
+
+REFERENCES: dict[str, dict[str, Walk]] = {
+    "delivery_queued": {"delivery": _one("deliveries")},
+    "delivery_done": {"deliveries": _many("deliveries")},
+    "delivery_failed": {"deliveries": _many("deliveries")},
+    "delivery_parked": {"deliveries": _many("deliveries")},
+    "delivery_retried": {"deliveries": _many("deliveries")},
+    "delivery_skipped": {"deliveries": _many("deliveries")},
+    "fact_added": {"fact": _one("facts"), "conflicts_with": _many("facts")},
+    "fact_confirmed": {"fact": _one("facts")},
+    "fact_changed": {"fact": _one("facts")},
+    "fact_superseded": {"fact": _one("facts"), "by": _one("facts")},
+    "fact_retired": {"fact": _one("facts")},
+    "fact_restored": {"fact": _one("facts")},
+    "fact_pinned": {"fact": _one("facts")},
+    "fact_rejected": {"fact": _one("facts")},
+    "fact_accepted": {"fact": _one("facts")},
+    "fact_proposed": {"fact": _one("facts")},
+    "fact_held_back": {"near": _one("facts")},
+    "fact_erased": {"fact": _one("facts")},
+    "facts_curated": {"facts": _first("facts"), "support": _first("facts"), "undoes": _key},
+    "facts_condensed": {
+        "kept": _many("facts"),
+        "merged": _merged,
+        "vanished": _many("facts"),
+        "new": _many("facts"),
+    },
+    "vectors_stored": {"nodes": _first("vectors")},
+    "vectors_removed": {"numbers": _many("vectors")},
+    "retrieved": {"candidates": _first("vectors")},
+    "context_built": {"parts": _with_refs, "cuts": _with_refs},
+}
+"""By kind of event and field. What a newer version added is not known here and keeps its numbers."""
+
+
+def renumbered(kind: str, data: Mapping[str, Any], to: Renumber) -> dict[str, Any]:
+    """An event's stored values with new numbers."""
+    walks = REFERENCES.get(kind, {})
+    return {name: walks[name](value, to) if name in walks else value for name, value in data.items()}
+
+
+def referred(kind: str, data: Mapping[str, Any]) -> set[tuple[Thing, int]]:
+    """Everything an event refers to by number."""
+    found: set[tuple[Thing, int]] = set()
+
+    def note(thing: Thing, number: int) -> int:
+        found.add((thing, number))
+        return number
+
+    renumbered(kind, data, note)
+    return found
+
+
+def subjects(kind: str, data: Mapping[str, Any]) -> set[int]:
+    """The facts whose story an event tells, as opposed to those it only mentions."""
+    if kind == "facts_curated":
+        return {row[0] for row in data["facts"]}
+    if not kind.startswith("fact_"):
+        return set()
+    return {data[name] for name in ("fact", "near") if name in data}

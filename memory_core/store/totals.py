@@ -1,0 +1,121 @@
+"""What all sessions hold, in one look: one query for each kind of thing, however many sessions there are."""
+
+import json
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, func, select, text
+
+from memory_core.store.tables import (
+    collection_table,
+    event_table,
+    fact_table,
+    message_table,
+    session_table,
+    vector_table,
+)
+
+ORIGINS = ("session_imported", "session_branched")
+"""Kinds of events that say where a session came from; the newest one counts."""
+
+_m, _e, _v = message_table.c, event_table.c, vector_table.c
+
+
+@dataclass(frozen=True, slots=True)
+class MessageSums:
+    """All messages of a session, the archived ones too: how many, and their tokens by either way of counting."""
+
+    messages: int = 0
+    content: int = 0
+    reference: int = 0
+
+
+def sum_messages(connection: Connection, session_ids: Collection[str] | None = None) -> dict[str, MessageSums]:
+    """The sums of these sessions, or of all; a session without messages is missing."""
+    sums = select(_m.session_id, func.count(), func.sum(_m.tokens), func.sum(_m.reference_tokens)).group_by(
+        _m.session_id
+    )
+    if session_ids is not None:
+        sums = sums.where(_m.session_id.in_(bindparam("ids", expanding=True)))
+        rows = [row for ids in _chunks(session_ids) for row in connection.execute(sums, {"ids": ids})]
+    else:
+        rows = list(connection.execute(sums))
+    return {id: MessageSums(int(messages), int(content), int(reference)) for id, messages, content, reference in rows}
+
+
+def count_facts(connection: Connection) -> dict[str, int]:
+    """Active facts by scope (`session:<id>`, `user:<id>`)."""
+    counts = select(fact_table.c.scope, func.count()).where(fact_table.c.state == "active").group_by(fact_table.c.scope)
+    return {scope: int(count) for scope, count in connection.execute(counts)}
+
+
+def read_origins(connection: Connection) -> dict[str, tuple[str, dict[str, Any]]]:
+    """By session, kind and data of the newest event that says where it came from; one begun here has none."""
+    newest = (
+        select(func.max(_e.id))
+        .where(_e.session_id == session_table.c.id, _e.kind.in_(ORIGINS))
+        .correlate(session_table)
+        .scalar_subquery()
+    )
+    query = (
+        select(_e.session_id, _e.kind, _e.data)
+        .select_from(session_table.join(event_table, _e.id == newest))
+        .where(session_table.c.deleted_at.is_(None))
+    )
+    return {id: (kind, json.loads(data)) for id, kind, data in connection.execute(query)}
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCollection:
+    """The stored turns of one block of one session under one embedder: what a vector index has a copy of."""
+
+    name: str
+    session_id: str
+    block: str
+    vectors: int
+    newest: int
+    """Number of the newest of them."""
+
+
+def read_collections(connection: Connection) -> list[StoredCollection]:
+    """Every collection that holds vectors, the one written last first."""
+    newest = func.max(_v.id)
+    query = select(_v.collection, _v.session_id, _v.block, func.count(), newest).group_by(
+        _v.collection, _v.session_id, _v.block
+    )
+    rows = connection.execute(query.order_by(newest.desc()))
+    return [StoredCollection(*row) for row in rows]
+
+
+def newest_collection(connection: Connection) -> tuple[str, int] | None:
+    """The collection written last and the number of its newest vector: one look at an index; None without vectors."""
+    row = connection.execute(select(_v.collection, _v.id).order_by(_v.id.desc()).limit(1)).one_or_none()
+    return (row[0], int(row[1])) if row else None
+
+
+def emptied_collections(connection: Connection) -> list[str]:
+    """Collections all of whose vectors were deleted."""
+    filled = select(_v.collection)
+    query = select(collection_table.c.name).where(collection_table.c.name.not_in(filled))
+    return list(connection.execute(query).scalars())
+
+
+def database_bytes(connection: Connection) -> int:
+    """How large the database is where it is kept, its write-ahead log aside."""
+    if connection.dialect.name == "sqlite":
+        pages, size = (connection.execute(text(f"PRAGMA {name}")).scalar_one() for name in ("page_count", "page_size"))
+        return int(pages) * int(size)
+    return int(connection.execute(text("SELECT pg_database_size(current_database())")).scalar_one())
+
+
+def count_sessions(connection: Connection) -> int:
+    """Sessions that were not deleted."""
+    query = select(func.count()).select_from(session_table).where(session_table.c.deleted_at.is_(None))
+    return int(connection.execute(query).scalar_one())
+
+
+def _chunks(ids: Collection[str]) -> list[list[str]]:
+    """Below the parameter limit of every database."""
+    wanted = sorted(ids)
+    return [wanted[start : start + 500] for start in range(0, len(wanted), 500)]

@@ -1,0 +1,659 @@
+import io
+import json
+import zipfile
+from dataclasses import replace
+from hashlib import sha256
+
+import numpy as np
+import pytest
+from copied_rows import plain, rows_of, words_of
+from engine_fakes import HashEmbedder, NoteExtractor, ShakyExtractor, assistant, blocks, note, on_file, open_memory
+from hypothesis import HealthCheck, given, settings
+from session_script import ALL_STEPS, Script
+
+from memory_core import (
+    ConfigError,
+    Database,
+    FactExtractionMemoryBlock,
+    FormatError,
+    Memory,
+    NotFoundError,
+    Services,
+    StaticMemoryBlock,
+    sessions,
+)
+from memory_core.analysis.rebuild import rebuild
+from memory_core.events import ModelCalled, UnknownEvent
+from memory_core.interop import archive, bundle_checks
+from memory_core.interop.bundle import blank_places, import_bundle, read_bundle, write_bundle
+from memory_core.messages import content_hash
+from memory_core.planning import curation
+
+IMPORTED = ("session_imported",)
+
+
+def services():
+    return Services(embedder=HashEmbedder(), extractor=NoteExtractor())
+
+
+def played(turns=14, **options):
+    """A session with something of everything: facts that were edited, deliveries that failed, contexts, a recording."""
+    memory = open_memory(
+        memory_blocks=[StaticMemoryBlock(name="core", static_content="Be kind."), *blocks()],
+        token_limit=60,
+        title="Notes",
+        **options,
+    )
+    memory.attach_recording([note(n) for n in range(30)], source="file")
+    recording = memory.recording()
+    for number in range(turns):
+        memory.put(note(number), message_id=recording.message_id(number))
+        memory.build_context(f"note {number}")
+        memory.put(assistant(f"noted {number}"))
+    desk = memory.curation("facts")
+    desk.apply(curation.edit(desk.facts()[0], "note 0 was lost"))
+    desk.apply(curation.merge(desk.facts(("active",))[1:3], "notes 1 and 2 are one"))
+    memory.edit_block("core", "Be brief.")
+    return memory
+
+
+def opened(memory, database=None, **options):
+    """The same session from its bundle, in a database of its own."""
+    database = database or Database.open()
+    bundle = read_bundle(write_bundle(memory.database, memory.session_id), "notes.zip")
+    session_id = import_bundle(database, bundle, **options)
+    return Memory.open(session_id, database, services=services(), tokenizer_fn=str.split)
+
+
+def refused(data, name="notes.zip"):
+    with pytest.raises(FormatError) as error:
+        read_bundle(data, name)
+    return str(error.value)
+
+
+def members_of(data):
+    with zipfile.ZipFile(io.BytesIO(data)) as packed:
+        return {info.filename: packed.read(info) for info in packed.infolist()}
+
+
+def packed(members, *, sealed=True):
+    """A bundle of these members; `sealed` with the checksums that they have."""
+    members = dict(members)
+    if sealed:
+        manifest = json.loads(members["manifest.json"])
+        for name in manifest["members"]:
+            lines = members[name].count(b"\n")
+            manifest["members"][name] = {"sha256": sha256(members[name]).hexdigest(), "lines": lines}
+        members["manifest.json"] = json.dumps(manifest).encode()
+    return archive.write_members(members)
+
+
+def changed(data, member, change, *, line=0):
+    """A bundle in which one line of one member is another, with the right checksums."""
+    members = members_of(data)
+    lines = members[member].splitlines()
+    if isinstance(line, str):
+        line = next(i for i, text in enumerate(lines) if line.encode() in text)
+    value = json.loads(lines[line])
+    change(value)
+    lines[line] = json.dumps(value).encode()
+    members[member] = b"".join(text + b"\n" for text in lines)
+    return packed(members)
+
+
+@pytest.fixture(scope="module")
+def notes():
+    memory = played()
+    return write_bundle(memory.database, memory.session_id)
+
+
+# -- there and back ------------------------------------------------------------------------------
+
+
+def test_a_bundle_opens_again_as_the_same_session():
+    memory = played()
+    again = opened(memory)
+    assert plain(rows_of(again), events=IMPORTED) == plain(rows_of(memory))
+    assert words_of(rows_of(again)) == words_of(rows_of(memory))
+    assert again.get() == memory.get()
+    assert again.build_context("note 3").messages == memory.build_context("note 3").messages
+    assert [r.candidates for r in searches(again)] == [renumbered(r, again, memory) for r in searches(memory)]
+
+
+def searches(memory):
+    return [record.event for record in memory.events(kinds=["retrieved"])]
+
+
+def renumbered(event, again, memory):
+    numbers = {
+        old.number: new.number
+        for old, new in zip(memory.stored_turns("turns"), again.stored_turns("turns"), strict=True)
+    }
+    return tuple((numbers[row[0]], *row[1:]) for row in event.candidates)
+
+
+def test_a_bundle_opens_beside_sessions_whose_numbers_it_would_take():
+    database = Database.open()
+    other = Memory.from_defaults("other", engine=database.engine, memory_blocks=blocks(), tokenizer_fn=str.split)
+    for number in range(9):
+        other.put(note(number))
+    other.flush(all=True)
+    before = plain(rows_of(other))
+    memory = played()
+    again = opened(memory, database)
+    assert plain(rows_of(other)) == before
+    assert plain(rows_of(again), events=IMPORTED) == plain(rows_of(memory))
+    assert {fact.id for fact in again.facts("facts", states=None)}.isdisjoint(
+        fact.id for fact in other.facts("facts", states=None)
+    )
+
+
+def test_the_past_of_an_opened_bundle_can_be_seen_word_for_word():
+    memory = played()
+    again = opened(memory)
+    for turn in (3, 9, 14):
+        mine, theirs = memory.history().turns[turn], again.history().turns[turn]
+        assert again.prompt(theirs.built).messages == memory.prompt(mine.built).messages
+        assert (theirs.queue_tokens, theirs.facts_added, theirs.recalled) == (
+            mine.queue_tokens,
+            mine.facts_added,
+            mine.recalled,
+        )
+    told = rebuild(again.events(), lambda key: again.words([key]).get(key))
+    assert [fact.text for fact in told.facts] == [fact.text for fact in again.facts("facts", states=None)]
+    assert told.missing == ()
+    assert again.branch(9).get_all() == memory.branch(9).get_all()
+
+
+def test_an_opened_bundle_goes_on():
+    memory = played()
+    again = opened(memory)
+    assert again.recording().played == memory.recording().played == 14
+    for number in range(14, 22):
+        assert again.put(note(number)).flushed == memory.put(note(number)).flushed
+    assert again.get_all() == memory.get_all()
+    assert [f.text for f in again.facts("facts")] == [f.text for f in memory.facts("facts")]
+    assert len(again.stored_turns("turns")) == len(memory.stored_turns("turns"))
+    again.curation("facts").undo()
+    assert "note 0 was lost" in [fact.text for fact in again.facts("facts")]
+
+
+def test_what_is_due_is_due_there_too():
+    memory = open_memory(memory_blocks=[FactExtractionMemoryBlock(name="facts", llm=ShakyExtractor(lambda call: True))])
+    for number in range(6):
+        memory.put(note(number))
+    again = opened(memory)
+    assert [d.state for d in again.deliveries()] == ["pending"]
+    again.deliver()
+    assert [fact.text for fact in again.facts("facts")] == ["note 0 was taken", "note 1 was taken"]
+
+
+def test_a_bundle_of_an_earlier_turn_holds_nothing_that_came_later():
+    memory = played()
+    data = write_bundle(memory.database, memory.session_id, upto=memory.history().position_at(6))
+    bundle = read_bundle(data, "notes.zip")
+    assert (bundle.turns, bundle.messages) == (6, 12)
+    words = [json.loads(line)["data"] for line in members_of(data)["words.jsonl"].splitlines()]
+    assert any("noted 5" in text for text in words)
+    assert not any("noted 6" in text or "Be brief" in text for text in words)
+
+
+def test_the_same_session_gives_the_same_bytes():
+    memory = played()
+    assert write_bundle(memory.database, memory.session_id) == write_bundle(memory.database, memory.session_id)
+
+
+def test_a_preview_says_what_the_bundle_holds(notes):
+    bundle = read_bundle(notes, "folder/notes.zip")
+    assert (bundle.title, bundle.user_id, bundle.turns, bundle.messages) == ("Notes", None, 14, 28)
+    assert (bundle.blocks, bundle.token_limit) == (("core", "facts", "turns", "counter"), 60)
+    assert bundle.facts > 5
+    assert bundle.stored_turns > 5
+    assert bundle.tokens == 14 * 9
+    assert 0 < bundle.queue_tokens < bundle.tokens
+    assert bundle.warnings == ()
+
+
+def test_importing_twice_gives_two_sessions(notes):
+    database = Database.open()
+    bundle = read_bundle(notes, "notes.zip")
+    first, second = import_bundle(database, bundle), import_bundle(database, bundle, title="Again", user_id="ana")
+    assert first != second
+    assert {(s.title, s.user_id) for s in sessions(database)} == {("Notes", None), ("Again", "ana")}
+    copies = [Memory.open(each, database, services=services(), tokenizer_fn=str.split) for each in (first, second)]
+    assert plain(rows_of(copies[0]))["facts"] == plain(rows_of(copies[1]))["facts"]
+
+
+def test_an_import_is_on_record(notes):
+    database = Database.open()
+    memory = Memory.open(import_bundle(database, read_bundle(notes, "notes.zip")), database, services=services())
+    last = memory.events()[-1]
+    assert (last.kind, last.actor, last.event.source, last.event.messages) == (
+        "session_imported",
+        "curator",
+        "notes.zip",
+        28,
+    )
+
+
+def test_a_session_that_is_gone_has_no_bundle():
+    with pytest.raises(NotFoundError):
+        write_bundle(Database.open(), "nobody")
+
+
+def test_events_of_a_newer_version_travel_unchanged():
+    memory = played(8)
+    newer = {"kind": "dream_dreamt", "data": {"fact": 3, "of": ["f1", {"seq": 9}], "long": 0.1}}
+    with memory.database.write() as connection:
+        connection.exec_driver_sql(
+            "INSERT INTO mi_event (session_id, turn, at, actor, kind, data) VALUES (?, 8, 5.0, 'agent', ?, ?)",
+            (memory.session_id, newer["kind"], json.dumps(newer["data"])),
+        )
+    data = write_bundle(memory.database, memory.session_id)
+    assert read_bundle(data, "n.zip").warnings == ("1 event is of a newer version and shown without details.",)
+    again = opened(memory)
+    event = next(r.event for r in again.events() if isinstance(r.event, UnknownEvent))
+    assert event == UnknownEvent("dream_dreamt", {"fact": 3, "of": ("f1", {"seq": 9}), "long": 0.1})
+
+
+def test_a_bundle_opens_on_a_file_too(tmp_path):
+    memory = played(8)
+    again = opened(memory, Database.open(on_file(tmp_path)))
+    assert again.get() == memory.get()
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(steps=ALL_STEPS)
+def test_every_session_opens_again(steps):
+    script = Script()
+    for step in steps:
+        script.do(step)
+    memory = script.memory
+    again = opened(memory)
+    assert plain(rows_of(again), events=IMPORTED) == plain(rows_of(memory))
+    assert words_of(rows_of(again)) == words_of(rows_of(memory))
+    middle = memory.history().position_at(memory.history().latest_turn // 2)
+    assert read_bundle(write_bundle(memory.database, memory.session_id, upto=middle), "n.zip").events <= len(
+        memory.events()
+    )
+    again.put(note(1000))
+
+
+# -- the user's facts ----------------------------------------------------------------------------
+
+
+def of_sam(database=None, session_id="s", turns=8):
+    memory = Memory.from_defaults(
+        session_id,
+        user_id="sam",
+        engine=database.engine if database else None,
+        memory_blocks=[FactExtractionMemoryBlock(name="facts", scope="user")],
+        services=services(),
+        tokenizer_fn=str.split,
+        token_limit=40,
+        token_flush_size=14,
+    )
+    for number in range(turns):
+        memory.put(note(number))
+        memory.build_context("note")
+    return memory
+
+
+def test_facts_of_the_user_come_along_to_another_database():
+    memory = of_sam()
+    again = opened(memory)
+    assert [f.text for f in again.facts("facts")] == [f.text for f in memory.facts("facts")]
+    assert plain(rows_of(again), events=IMPORTED) == plain(rows_of(memory))
+    assert again.get() == memory.get()
+
+
+def test_facts_that_the_user_has_are_left_as_they_are():
+    memory = of_sam()
+    fact = memory.facts("facts")[0]
+    memory.curation("facts").apply(curation.reject([fact], "wrong"))
+    data = write_bundle(memory.database, memory.session_id)
+    before = memory.facts("facts", states=None)
+    memory.curation("facts").apply(curation.restore([memory.facts("facts", states=["rejected"])[0]]))
+    here = memory.facts("facts", states=None)
+    session_id = import_bundle(memory.database, read_bundle(data, "n.zip"))
+    again = Memory.open(session_id, memory.database, services=services(), tokenizer_fn=str.split)
+    assert memory.facts("facts", states=None) == again.facts("facts", states=None) == here != before
+    assert again.events(kinds=["fact_added", "fact_rejected", "facts_curated"]) == []
+    built = again.history().turns[8].built
+    assert again.prompt(built).messages == memory.prompt(memory.history().turns[8].built).messages
+
+
+def test_facts_of_the_user_learned_later_are_not_in_a_bundle_of_an_earlier_turn():
+    memory = of_sam()
+    data = write_bundle(memory.database, memory.session_id, upto=memory.history().position_at(5))
+    told = memory.history().upto(memory.history().position_at(5))
+    assert read_bundle(data, "n.zip").user_facts == sum(record.kind == "fact_added" for record in told)
+    assert len(memory.facts("facts")) > read_bundle(data, "n.zip").user_facts > 0
+
+
+def test_what_was_held_back_from_the_user_comes_along():
+    memory = of_sam()
+    desk = memory.curation("facts")
+    desk.apply(curation.reject([desk.facts()[0]], "wrong"))
+    for number in (0, 50, 51, 52, 53, 54):
+        memory.put(note(number))
+    assert [held.text for held in desk.held_back()] == ["note 0 was taken"]
+    assert [held.text for held in opened(memory).curation("facts").held_back()] == ["note 0 was taken"]
+    assert opened(memory, user_facts=False).curation("facts").held_back() == []
+
+
+def test_facts_of_the_user_can_be_left_out():
+    memory = of_sam()
+    again = opened(memory, user_facts=False)
+    assert again.facts("facts", states=None) == []
+    assert again.events(kinds=["fact_added"]) == []
+    with again.database.read() as connection:
+        scopes = connection.exec_driver_sql("SELECT DISTINCT scope FROM mi_content").scalars().all()
+    assert scopes == [f"session:{again.session_id}"]
+    again.put(note(50))
+
+
+def test_no_other_session_of_the_user_is_named():
+    first = of_sam(session_id="private-session")
+    second = of_sam(first.database, session_id="second", turns=0)
+    second.put(note(60))
+    data = write_bundle(second.database, "second")
+    assert read_bundle(data, "n.zip").user_facts == len(first.facts("facts"))
+    assert b"private-session" not in b"".join(members_of(data).values())
+
+
+def test_a_session_with_a_users_block_needs_a_user():
+    memory = of_sam()
+    bundle = read_bundle(write_bundle(memory.database, memory.session_id), "n.zip")
+    with pytest.raises(ConfigError, match="belongs to the user"):
+        import_bundle(Database.open(), bundle, user_id=None)
+    database = Database.open()
+    again = Memory.open(
+        import_bundle(database, bundle, user_id="ana"), database, services=services(), tokenizer_fn=str.split
+    )
+    assert [fact.scope for fact in again.facts("facts")][:1] == ["user:ana"]
+
+
+# -- nothing of this machine ---------------------------------------------------------------------
+
+
+def test_no_place_of_this_machine_is_in_a_bundle(tmp_path):
+    uri = on_file(tmp_path)
+    memory = open_memory(database_uri=uri, memory_blocks=blocks())
+    for number in range(6):
+        memory.put(note(number))
+    quoted = f"The database at {uri} is away, see {tmp_path}/trace.log or postgresql://sam:secret@db/x"
+    memory.record(ModelCalled("reply", "m", None, None, 0.1, None, error=quoted))
+    data = write_bundle(memory.database, memory.session_id)
+    everything = b"".join(members_of(data).values()).decode()
+    assert str(tmp_path) not in everything
+    assert "secret" not in everything
+    assert "sqlite:" not in everything
+    error = opened(memory).events(kinds=["model_called"])[-1].event.error
+    assert error == "The database at (address) is away, see (path) or (address)"
+
+
+@pytest.mark.parametrize(
+    ("sentence", "shown"),
+    [
+        ("Chroma in /var/lib/.memory-inspector/chroma", "Chroma in (path)"),
+        (r"cannot open D:\data\sam\memory.db now", "cannot open (path) now"),
+        ("nothing answers at http://localhost:8000/v1", "nothing answers at (address)"),
+        ("ValueError: 3/4 and/or 1/2 of 20 km/h", "ValueError: 3/4 and/or 1/2 of 20 km/h"),
+    ],
+)
+def test_places_are_blanked_in_what_errors_quote(sentence, shown):
+    assert blank_places(sentence) == shown
+
+
+# -- hostile files -------------------------------------------------------------------------------
+
+
+def test_a_bundle_that_is_cut_off_says_what_is_missing(notes):
+    start = notes.index(b"events.jsonl")
+    assert refused(notes[: start + 40]) == "notes.zip is cut off: the events are missing. Nothing was imported."
+    words = notes.index(b"words.jsonl")
+    assert refused(notes[: words + 40]) == (
+        "notes.zip is cut off: the words and the events are missing. Nothing was imported."
+    )
+    assert refused(notes[:-30]) == "notes.zip is cut off: its end is missing. Nothing was imported."
+    assert refused(notes[:60]) == "notes.zip is not a conversation: it is a damaged zip archive. Nothing was imported."
+
+
+def test_no_cut_and_no_flipped_byte_gets_through(notes):
+    whole = read_bundle(notes, "notes.zip").rows
+    for end in range(10, len(notes), 997):
+        assert refused(notes[:end]).endswith("Nothing was imported.")
+    for place in range(0, len(notes), 499):
+        damaged = bytearray(notes)
+        damaged[place] ^= 0x41
+        try:
+            rows = read_bundle(bytes(damaged), "notes.zip").rows
+        except FormatError:
+            continue
+        assert rows == whole  # a byte that says nothing of the content: a time, for example
+
+
+def test_a_missing_member_is_named(notes):
+    members = members_of(notes)
+    del members["vectors.jsonl"]
+    assert refused(archive.write_members(members)) == (
+        "notes.zip is not complete: the stored turns are missing. Nothing was imported."
+    )
+
+
+def test_a_changed_member_is_noticed(notes):
+    members = members_of(notes)
+    members["messages.jsonl"] = members["messages.jsonl"].replace(b'"turn":1', b'"turn":2', 1)
+    assert refused(packed(members, sealed=False)) == (
+        "notes.zip is damaged: the messages were changed since it was written. Nothing was imported."
+    )
+
+
+def test_a_zip_of_something_else_is_said_to_be_one():
+    assert refused(archive.write_members({"photo.png": b"..."})) == (
+        "notes.zip is not a conversation: it is a zip archive, but not a bundle of Memory Inspector. "
+        "Nothing was imported."
+    )
+    assert "but not a bundle" in refused(packed_manifest({"format": "chrome-extension"}))
+    assert "its manifest cannot be read" in refused(packed_manifest("{"))
+    assert "its manifest is wrong" in refused(packed_manifest({"format": "memory-inspector-session", "version": 1}))
+
+
+def packed_manifest(manifest):
+    memory = open_memory()
+    members = members_of(write_bundle(memory.database, memory.session_id))
+    members["manifest.json"] = (manifest if isinstance(manifest, str) else json.dumps(manifest)).encode()
+    return archive.write_members(members)
+
+
+def test_a_newer_bundle_asks_for_a_newer_program():
+    assert refused(packed_manifest({"format": "memory-inspector-session", "version": 3})) == (
+        "notes.zip was written by a newer Memory Inspector (bundle version 3; this one reads up to 1). "
+        "Update Memory Inspector. Nothing was imported."
+    )
+
+
+def test_jsonl_by_the_name_of_a_bundle_is_no_bundle():
+    assert "damaged zip archive" in refused(b'{"role": "user", "content": "Hello"}\n')
+
+
+def test_a_zip_bomb_is_not_unpacked(notes, monkeypatch):
+    members = members_of(notes)
+    members["words.jsonl"] = b" " * 3_000_000
+    bomb = packed(members)
+    assert len(bomb) < 200_000
+    monkeypatch.setattr(archive, "MAX_UNPACKED_BYTES", 2_000_000)
+    assert refused(bomb) == "notes.zip unpacks to more than 1 MB, which is the most. Nothing was imported."
+
+
+def test_an_archive_that_lies_about_its_size_is_stopped_while_it_is_read(notes, monkeypatch):
+    members = members_of(notes)
+    size = len(members["words.jsonl"]) + 3_000_000
+    members["words.jsonl"] += b" " * 3_000_000
+    data = packed(members)
+    lying = data.replace(size.to_bytes(4, "little"), (10).to_bytes(4, "little"))
+    monkeypatch.setattr(archive, "MAX_UNPACKED_BYTES", 2_000_000)
+    assert refused(lying).endswith("Nothing was imported.")
+
+
+def test_too_many_members_are_refused(notes):
+    members = members_of(notes) | {f"extra{n}": b"" for n in range(100)}
+    assert refused(packed(members)) == "notes.zip holds 109 files. A bundle has 9. Nothing was imported."
+
+
+def test_paths_of_members_do_not_matter(notes, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    members = members_of(notes) | {"../../evil.txt": b"evil", "/etc/evil": b"evil"}
+    assert read_bundle(packed(members), "notes.zip").messages == 28
+    assert list(tmp_path.iterdir()) == []
+    moved = {f"../{name}": data for name, data in members_of(notes).items()}
+    assert "not a bundle" in refused(archive.write_members(moved))
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name:UserWarning")
+def test_a_member_that_is_there_twice_is_refused(notes):
+    file = io.BytesIO(notes)
+    with zipfile.ZipFile(file, "a") as again:
+        again.writestr("events.jsonl", b"")
+    assert refused(file.getvalue()) == "notes.zip is damaged: it holds the same file twice. Nothing was imported."
+
+
+def set_to(**values):
+    return lambda row: row.update(values)
+
+
+def in_data(**values):
+    return lambda row: row["data"].update(values)
+
+
+def with_settings(row):
+    row["config"]["token_limit"] = -5
+
+
+WRONG = {
+    "text for a number": ("messages.jsonl", set_to(tokens="many"), 0),
+    "a giant number": ("messages.jsonl", set_to(tokens=10**30), 0),
+    "a negative number": ("messages.jsonl", set_to(turn=-1), 0),
+    "a field too many": ("messages.jsonl", set_to(extra=1), 0),
+    "no such status": ("messages.jsonl", set_to(status="lost"), 0),
+    "no such role": ("messages.jsonl", set_to(role="wizard"), 0),
+    "words that are missing": ("messages.jsonl", set_to(content="0" * 32), 0),
+    "a place there never was": ("messages.jsonl", set_to(seq=5000), 27),
+    "messages out of order": ("messages.jsonl", set_to(seq=9), 0),
+    "one id twice": ("messages.jsonl", lambda row: row.update(id=f"{row['id'][:16]}-0"), 2),
+    "a flush there never was": ("messages.jsonl", set_to(flush=900), 0),
+    "an archived message of no flush": ("messages.jsonl", set_to(flush=None), 0),
+    "calls that are none": ("messages.jsonl", set_to(calls="{"), 0),
+    "impossible settings": ("session.jsonl", with_settings, 0),
+    "settings of another kind": ("session.jsonl", set_to(config={"no_such": 1}), 0),
+    "no recording": ("session.jsonl", set_to(recording="0" * 32), 0),
+    "a longer log": ("session.jsonl", set_to(next_seq=100), 0),
+    "a block of impossible settings": ("blocks.jsonl", lambda row: row["settings"].update(priority=-1), 0),
+    "a block without its text": ("blocks.jsonl", set_to(text="0" * 32), 0),
+    "a block without its maker": ("blocks.jsonl", set_to(constructor='{"state": 3}'), 0),
+    "a user's block and no user": ("blocks.jsonl", lambda row: row["settings"].update(scope="user"), 1),
+    "two blocks of one name": ("blocks.jsonl", set_to(name="facts"), 2),
+    "a fact in no state": ("facts.jsonl", set_to(state="maybe"), 0),
+    "a fact without words": ("facts.jsonl", set_to(content="0" * 32), 0),
+    "a fact without history": ("facts.jsonl", set_to(revisions=[]), 0),
+    "a fact from nowhere": ("facts.jsonl", set_to(sources=[4000]), 0),
+    "a fact of nobody": ("facts.jsonl", set_to(owner="user"), 0),
+    "a number too large": ("facts.jsonl", set_to(id=2**63), 0),
+    "a vector of nothing": ("vectors.jsonl", set_to(embedding=""), 0),
+    "a vector that is none": ("vectors.jsonl", set_to(embedding="AAAAAAAA"), 0),
+    "a stored turn of nothing": ("vectors.jsonl", set_to(seqs=[]), 0),
+    "a stored turn backwards": ("vectors.jsonl", set_to(seqs=[[4, 2]]), 0),
+    "a stored turn of giant length": ("vectors.jsonl", set_to(seqs=[[1, 2**31]]), 0),
+    "a delivery of nothing": ("deliveries.jsonl", set_to(last_seq=4000), 0),
+    "words under another mark": ("words.jsonl", set_to(data="forged"), 0),
+    "words with NUL": ("words.jsonl", set_to(data="a\x00b"), 0),
+    "an event of another form": ("events.jsonl", in_data(seq="one"), "message_added"),
+    "an event without its fields": ("events.jsonl", set_to(data={"seq": 1}), "message_added"),
+    "an event out of order": ("events.jsonl", in_data(seq=7), "message_added"),
+    "an event of nobody": ("events.jsonl", set_to(actor="ghost"), "message_added"),
+    "a flush of messages to come": ("events.jsonl", in_data(seqs=[[1, 9999]]), "flush_planned"),
+    "a flush of endless messages": ("events.jsonl", in_data(seqs=[[1, 10**15]]), "flush_planned"),
+    "a flush of a list": ("events.jsonl", in_data(seqs="all"), "flush_planned"),
+    "a delivery there never was": ("events.jsonl", in_data(deliveries=[77777]), "delivery_done"),
+    "facts there never were": ("events.jsonl", in_data(fact=77777), "fact_changed"),
+    "stored turns there never were": ("events.jsonl", in_data(candidates=[[9999, 1.0, 1.0, 1.0, "x"]]), "retrieved"),
+    "a number that is none": ("events.jsonl", in_data(tokens=float("nan")), "message_added"),
+    "a number beyond all": ("events.jsonl", in_data(tokens=2**70), "message_added"),
+    "refs that are none": ("events.jsonl", in_data(parts=[{"refs": ["f-"]}]), "context_built"),
+    "endless refs": (
+        "events.jsonl",
+        in_data(parts=[{"name": "x", "priority": 0, "asked": 1, "granted": 1, "refs": ["f1-f99999999999"]}]),
+        "context_built",
+    ),
+    "settings in the log": ("events.jsonl", in_data(after={"token_limit": 0}), "configuration_changed"),
+    "a block in the log": ("events.jsonl", in_data(settings={"priority": "x"}), "block_added"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_rows_that_do_not_fit_are_refused_in_one_sentence(notes, what):
+    member, change, line = WRONG[what]
+    said = refused(changed(notes, member, change, line=line))
+    assert said.startswith("notes.zip cannot be opened: ")
+    assert said.endswith(" Nothing was imported.")
+    assert "\n" not in said
+    assert len(said) < 400
+
+
+def test_a_bundle_of_endless_lines_or_names_is_refused(notes, monkeypatch):
+    monkeypatch.setattr(bundle_checks, "MOST_NAMED", 100)
+    assert refused(notes) == "notes.zip cannot be opened: its log is too long. Nothing was imported."
+    members = members_of(notes)
+    members["events.jsonl"] += b"\n" * 1_000_000
+    assert refused(packed(members)).startswith("notes.zip holds 1,000,")
+
+
+def test_a_line_is_named_with_its_number(notes):
+    said = refused(changed(notes, "messages.jsonl", set_to(tokens="many"), line=4))
+    assert said == (
+        "notes.zip cannot be opened: line 5 of messages.jsonl is wrong (tokens: Input should be a valid integer). "
+        "Nothing was imported."
+    )
+
+
+def test_words_that_are_no_message_are_refused(notes):
+    members = members_of(notes)
+    rows = [json.loads(line) for line in members["messages.jsonl"].splitlines()]
+    text = '{"role": "user", "parts": "none"}'
+    word = {"owner": "session", "hash": content_hash(text), "data": text}
+    rows[3]["content"] = word["hash"]
+    members["words.jsonl"] += json.dumps(word).encode() + b"\n"
+    members["messages.jsonl"] = b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+    assert refused(packed(members)) == ("notes.zip cannot be opened: message 4 cannot be read. Nothing was imported.")
+
+
+def test_deep_nesting_is_refused(notes):
+    members = members_of(notes)
+    members["events.jsonl"] += b'{"data":' + b'{"a":' * 5000 + b"1" + b"}" * 5001 + b"\n"
+    assert refused(packed(members)).endswith("Nothing was imported.")
+
+
+def test_markup_in_a_bundle_is_only_text(notes):
+    data = changed(notes, "session.jsonl", set_to(title="<script>alert(1)</script>\u202e**bold**"))
+    assert read_bundle(data, "notes.zip").title == "<script>alert(1)</script>\u202e**bold**"
+
+
+def test_a_bundle_that_cannot_be_stored_leaves_nothing_behind(notes):
+    database = Database.open()
+    bundle = read_bundle(notes, "notes.zip")
+    twice = replace(bundle, rows=replace(bundle.rows, messages=bundle.rows.messages * 2))
+    with pytest.raises(Exception, match="UNIQUE"):
+        import_bundle(database, twice)
+    assert sessions(database) == []
+    for table in ("mi_fact", "mi_vector", "mi_delivery", "mi_event", "mi_content"):
+        with database.read() as connection:
+            assert connection.exec_driver_sql(f"SELECT count(*) FROM {table}").scalar() == 0
+
+
+def test_vectors_come_as_they_were():
+    memory = played()
+    mine, theirs = rows_of(memory).vectors, rows_of(opened(memory)).vectors
+    assert [np.frombuffer(v.embedding, "<f4").tolist() for v in mine] == [
+        np.frombuffer(v.embedding, "<f4").tolist() for v in theirs
+    ]

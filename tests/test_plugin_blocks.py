@@ -1,0 +1,42 @@
+"""A block of a plug-in's class, added once, works in every process that has the package."""
+
+from importlib.metadata import EntryPoint
+
+import pytest
+from engine_fakes import Counter, HashEmbedder, NoteExtractor, note, open_memory
+
+from memory_core import Memory, Services
+from memory_core.blocks import plugins
+from memory_core.blocks.plugins import GROUP, load
+
+
+@pytest.fixture
+def installed(monkeypatch):
+    found = load([EntryPoint("counter", "engine_fakes:Counter", GROUP)])
+    monkeypatch.setattr(plugins, "plugins", lambda: found)
+
+
+def reopened(memory):
+    """The session in another process, which was never given the block."""
+    services = Services(embedder=HashEmbedder(), extractor=NoteExtractor())
+    return Memory.open("s", memory.database, services=services, tokenizer_fn=str.split)
+
+
+def test_it_learns_wherever_the_session_is_opened_and_its_state_stays(installed):
+    first = open_memory()
+    first.add_block(Counter(name="heard", priority=3))
+    memory = reopened(first)
+    assert [(attached.name, type(attached.block)) for attached in memory.blocks] == [("heard", Counter)]
+    for number in range(6):
+        memory.put(note(number))
+    learned = memory.status().archived_messages
+    assert learned > 0
+    again = reopened(memory)
+    assert again.memory_blocks[0].priority == 3
+    assert f"{learned} messages" in again.get()[0].content
+
+
+def test_without_the_package_it_is_shown_as_it_last_was():
+    first = open_memory()
+    first.add_block(Counter(name="heard"))
+    assert [attached.block for attached in reopened(first).blocks] == [None]

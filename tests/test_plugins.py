@@ -1,0 +1,111 @@
+"""Block classes from entry points: what works is offered, what is broken is named with its reason."""
+
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from memory_core.blocks import StaticMemoryBlock, plugins
+from memory_core.blocks.base import BaseMemoryBlock
+from memory_core.blocks.plugins import GROUP, Plugin, load
+from memory_core.errors import ConfigError
+
+
+class Mentions(BaseMemoryBlock[str]):
+    """Counts how often somebody is mentioned.
+
+    More of it below.
+    """
+
+    count: int = 0
+
+    def _get(self, messages=None, **kwargs):
+        return f"{self.count} mentions"
+
+    def _put(self, messages):
+        self.count += len(messages)
+
+
+class Quiet(Mentions):
+    pass
+
+
+class Needy(BaseMemoryBlock[str]):
+    address: str
+
+
+class Failing(BaseMemoryBlock[str]):
+    def __init__(self, **values):
+        raise RuntimeError("no network")
+
+
+class Renamed(StaticMemoryBlock):
+    pass
+
+
+def point(target, name="mentions"):
+    return EntryPoint(name, f"{__name__}:{target}", GROUP)
+
+
+def only(target):
+    (found,) = load([point(target)])
+    return found
+
+
+def test_a_class_is_offered_under_its_name_with_what_it_says_of_itself():
+    assert only("Mentions") == Plugin("mentions", "", f"{__name__}:Mentions", Mentions)
+    assert only("Mentions").description == "Counts how often somebody is mentioned."
+    assert only("Quiet").description == ""
+    made = only("Mentions").make("People", priority=3)
+    assert (type(made), made.name, made.priority) == (Mentions, "People", 3)
+
+
+@pytest.mark.parametrize(
+    ("target", "reason"),
+    [
+        ("Nothing", f"AttributeError: module '{__name__}' has no attribute 'Nothing'"),
+        ("point", "it is no subclass of BaseMemoryBlock"),
+        ("Needy", "it cannot be made from a name alone: 'address' has no default"),
+        ("Renamed", "it is a built-in kind of block under another name"),
+    ],
+)
+def test_one_that_cannot_be_used_says_why(target, reason):
+    found = only(target)
+    assert (found.block, found.error) == (None, reason)
+    with pytest.raises(ConfigError, match='the plug-in "mentions" cannot be used'):
+        found.make("People")
+
+
+def test_a_module_that_is_missing_or_ends_the_process_does_no_harm(tmp_path, monkeypatch):
+    (tmp_path / "ending_blocks.py").write_text("raise SystemExit(3)")
+    monkeypatch.syspath_prepend(tmp_path)
+    points = [EntryPoint("a", "missing_blocks:Block", GROUP), EntryPoint("b", "ending_blocks:Block", GROUP)]
+    assert [found.error for found in load(points)] == [
+        "ModuleNotFoundError: No module named 'missing_blocks'",
+        "it ended the process when it was imported",
+    ]
+
+
+def test_the_same_entry_point_twice_is_one():
+    assert len(load([point("Mentions"), point("Mentions"), point("Quiet", "b")])) == 2
+
+
+def test_a_class_that_fails_while_a_block_is_made_says_so():
+    with pytest.raises(ConfigError, match='"mentions" could not make a block: RuntimeError: no network'):
+        only("Failing").make("People")
+    with pytest.raises(ConfigError, match="priority must be 0"):
+        only("Mentions").make("People", priority=-1)
+
+
+def test_a_stored_type_finds_its_plug_in(monkeypatch):
+    points = [point("Mentions"), point("Needy", "needy"), point("Failing", "failing")]
+    monkeypatch.setattr(plugins, "plugins", lambda: load(points))
+    assert plugins.made(Mentions(name="x").type, "People") == Mentions(name="People")
+    assert plugins.made(f"{__name__}.Failing", "People") is None
+    assert plugins.made("their.package.Echo", "People") is None
+    assert plugins.offered(Mentions(name="x").type) == only("Mentions")
+    assert plugins.offered(Needy(name="x", address="y").type) is None
+    assert plugins.offered("static") is None
+
+
+def test_the_packages_of_this_process_are_looked_through_once():
+    assert plugins.plugins() is plugins.plugins()

@@ -1,0 +1,61 @@
+"""What all figures share: fonts, colours and quiet. Pure: the figures themselves are built beside their pages."""
+
+from typing import Any
+
+import plotly.graph_objects as go
+
+from ui.theme import PALETTES, Mode, colour
+
+CONFIG: dict[str, Any] = {"displayModeBar": False, "scrollZoom": False, "doubleClick": False, "showTips": False}
+"""For `st.plotly_chart(config=)`: no buttons over the figure."""
+
+FONT = "Inter, sans-serif"
+
+
+def blank(mode: Mode, height: int) -> go.Figure:
+    """An empty figure in the theme's fonts and colours: transparent, without legend, zoom or grid.
+
+    `height` in pixels. Titles, axes and legends use text colours; block colours belong to data.
+    """
+    palette = PALETTES[mode]
+    axis = {
+        "fixedrange": True,
+        "showgrid": False,
+        "zeroline": False,
+        "color": palette.unknown,
+        "linecolor": palette.free,
+        "ticks": "",
+    }
+    return go.Figure(
+        layout={
+            "height": height,
+            "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
+            "font": {"family": FONT, "size": 12, "color": palette.text},
+            "paper_bgcolor": "rgba(0,0,0,0)",
+            "plot_bgcolor": "rgba(0,0,0,0)",
+            "showlegend": False,
+            "dragmode": False,
+            "hovermode": "closest",
+            "hoverlabel": {
+                "bgcolor": palette.page,
+                "bordercolor": palette.unknown,
+                "font": {"family": FONT, "color": palette.text},
+            },
+            "separators": ".,",
+            "xaxis": axis,
+            "yaxis": axis,
+            "template": None,
+        }
+    )
+
+
+def hatch(mode: Mode, meaning: str = "cut") -> dict[str, Any]:
+    """`marker.pattern` of what was lost (or, with `"unknown"`, cannot be known): never told by colour alone."""
+    return {"shape": "/", "size": 5, "solidity": 0.35, "fgcolor": colour(meaning, mode), "bgcolor": "rgba(0,0,0,0)"}
+
+
+def shown(words: str, most: int = 60) -> str:
+    """Somebody's words for a figure's label or hover text: what would be read as markup there is shown as it is."""
+    line = " ".join(words.split())
+    line = line if len(line) <= most else line[: most - 1].rstrip() + "…"
+    return line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("$", "&#36;")

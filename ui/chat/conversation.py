@@ -1,0 +1,142 @@
+"""The conversation as it is drawn: messages as plain text, and one line under every turn.
+
+Nothing in a message is fetched or run.
+"""
+
+import base64
+import binascii
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from memory_core import (
+    ChatMessage,
+    FilePart,
+    ImagePart,
+    Memory,
+    MessageRole,
+    Status,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+)
+from ui import state
+from ui.importing import import_dialog
+from ui.jobs import Job
+from ui.new_session import TRIP
+from ui.story import Summary, summaries
+from ui.text import plain, short, tokens
+
+SHOWN_MESSAGES = 40
+"""Messages drawn at first; a thousand would take seconds."""
+
+LONGEST_SHOWN = 4_000
+LONGEST_ASIDE = 600
+"""Characters of one message that are drawn; the second for system messages and tool results."""
+
+AVATARS = {
+    MessageRole.USER: ":material/person:",
+    MessageRole.ASSISTANT: ":material/neurology:",
+    MessageRole.SYSTEM: ":material/settings:",
+    MessageRole.TOOL: ":material/build:",
+}
+
+SUMMARY_KINDS = ("flush_planned", "fact_added", "context_built")
+
+
+def draw_conversation(
+    box: DeltaGenerator, memory: Memory, status: Status, running: Job | None, *, upto: int | None = None
+) -> int:
+    """The newest messages, or those up to a sequence number; the number of the last one drawn."""
+    wanted = SHOWN_MESSAGES + state.earlier_messages()
+    messages = memory.messages(last=wanted, upto=upto)
+    first_turn = messages[0].turn if messages else 0
+    told = summaries(memory.events(kinds=SUMMARY_KINDS, from_turn=first_turn))
+    with box:
+        if not messages:
+            _nothing_said(memory)
+            return 0
+        total = status.queue_messages + status.archived_messages if upto is None else upto
+        if total > len(messages) and messages[0].seq > 1:
+            st.button(
+                f"Show earlier ({tokens(total - len(messages))} more)",
+                type="tertiary",
+                icon=":material/expand_less:",
+                on_click=lambda: state.show_earlier(state.earlier_messages() + SHOWN_MESSAGES),
+            )
+        for index, stored in enumerate(messages):
+            draw_message(stored.message)
+            last = index + 1 == len(messages)
+            ends = running is None if last else messages[index + 1].turn != stored.turn
+            if ends and stored.turn:
+                _turn_line(memory.session_id, stored.turn, told.get(stored.turn, Summary()))
+    return messages[-1].seq
+
+
+def _turn_line(session_id: str, turn: int, summary: Summary) -> None:
+    st.button(
+        f":small[:gray[{summary.in_short(turn)}]]",
+        type="tertiary",
+        key=f"chat__turn_{turn}",
+        on_click=lambda: state.show_story(session_id, turn),
+        help="Show what memory did in this turn",
+    )
+
+
+def draw_message(message: ChatMessage) -> None:
+    """One message: its words as plain text, its other parts named. Nothing in it is fetched or run."""
+    with st.chat_message(str(message.role), avatar=AVATARS[message.role]):
+        for part in message.parts:
+            if isinstance(part, TextPart):
+                spoken = message.role in (MessageRole.USER, MessageRole.ASSISTANT)
+                _body(part.text, LONGEST_SHOWN if spoken else LONGEST_ASIDE)
+            elif isinstance(part, ThinkingPart):
+                st.markdown(":small[:gray[Thought]]")
+                _body(part.text)
+            elif isinstance(part, ToolCallPart):
+                st.markdown(f":material/build: {plain(short(part.tool_name, 60))}")
+                _body(part.arguments)
+            elif isinstance(part, ImagePart):
+                _image(part)
+            elif isinstance(part, FilePart):
+                st.markdown(f":material/attach_file: {plain(part.type)}")
+                _body(part.title or part.url[:80])
+        if not message.parts:
+            st.markdown(":small[:gray[No text]]")
+
+
+def _body(text: str, longest: int = LONGEST_SHOWN) -> None:
+    st.text(text[:longest])
+    if len(text) > longest:
+        st.markdown(f":small[:gray[{tokens(len(text) - longest)} more characters are stored and not drawn.]]")
+
+
+def _image(part: ImagePart) -> None:
+    """An image that came with the message is drawn; one by address is only named."""
+    head, _, data = part.url.partition(";base64,")
+    if head in ("data:image/png", "data:image/jpeg", "data:image/gif", "data:image/webp"):
+        try:
+            st.image(base64.b64decode(data, validate=True), width=220)
+            return
+        except (binascii.Error, ValueError, OSError):
+            st.markdown(":material/broken_image: An image that cannot be read")
+            return
+    st.markdown(":material/image: Image, not loaded")
+    st.text(part.url[:200])
+
+
+def _nothing_said(memory: Memory) -> None:
+    st.markdown("**Nothing said yet.**")
+    st.markdown("Write a message, or play a conversation. The budget fills as you go.")
+    if memory.recording() is not None:
+        return
+    chosen = st.pills("Start with", ["Plan a trip", "Import a conversation"], label_visibility="collapsed")
+    if chosen == "Plan a trip":
+        _attach_trip(memory)
+        st.rerun()
+    elif chosen == "Import a conversation":
+        import_dialog()
+
+
+def _attach_trip(memory: Memory) -> None:
+    memory.attach_recording(TRIP, source="Plan a trip")
