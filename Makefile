@@ -26,6 +26,7 @@ bench: $(VENV)/.dev      ## the tables of the README; takes some minutes
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/growth.py --turns 1000
 	$(BIN)/python benchmarks/facts.py
+	$(BIN)/python benchmarks/pages.py
 
 clean:
 	rm -rf $(VENV)

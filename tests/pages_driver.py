@@ -9,10 +9,16 @@ ROOT = Path(__file__).resolve().parent.parent
 SECONDS = 60
 
 
-def opened(*, theme="light", **query):
-    """The app, drawn once, at an address with these parameters."""
+def opened(*, page=None, theme="light", **query):
+    """The app, drawn once, at an address with these parameters; `page` by the name of its file, Chat without one."""
     test = AppTest.from_file(str(ROOT / "app.py"), default_timeout=SECONDS)
     test.context = {"theme": theme}
+    for name, value in query.items():
+        test.query_params[name] = value
+    test.run()
+    if page is None:
+        return test
+    test.switch_page(f"pages/{page}.py")  # only once the app has told which pages there are
     for name, value in query.items():
         test.query_params[name] = value
     return test.run()
@@ -80,6 +86,12 @@ def table(app):
         }
         for row in rows
     ]
+
+
+def budget_title(app):
+    """What stands beside the title of the budget: tokens sent, and the limit."""
+    values = [each.value for each in app.markdown]
+    return values[1 + next(place for place, value in enumerate(values) if value.startswith("**Token budget"))]
 
 
 def notice(app):

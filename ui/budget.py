@@ -62,6 +62,8 @@ class Lanes:
     """Asked for in this prompt and left out of it."""
     cut_first: Literal["largest", "smallest"] = "largest"
     """Which priority number loses first (`truncation_order`)."""
+    queue_name: str = "Queue now"
+    """What the second lane is called; of an earlier turn, `Queue then`."""
 
     def __post_init__(self) -> None:
         if self.limit < 1:
@@ -108,7 +110,7 @@ def lanes_html(lanes: Lanes, mode: Mode) -> str:
     )
     queue = _lane(
         _queue_boxes(lanes, mode),
-        name=f"Queue now {tokens(lanes.queue_now)}",
+        name=f"{lanes.queue_name} {tokens(lanes.queue_now)}",
         mark=f"flush above {tokens(lanes.flush_line)}",
         at=Fraction(lanes.flush_line, lanes.scale),
         line="dashed",
@@ -131,7 +133,7 @@ def describe(lanes: Lanes) -> str:
         ends.append(f"{tokens(lanes.cut)} cut")
     return (
         f"{sent}: {parts}; {', '.join(ends)}. "
-        f"Queue now {tokens(lanes.queue_now)}, flushed above {tokens(lanes.flush_line)}."
+        f"{lanes.queue_name} {tokens(lanes.queue_now)}, flushed above {tokens(lanes.flush_line)}."
     )
 
 
@@ -197,7 +199,7 @@ def _gaps(drawn: Sequence[Segment]) -> list[int]:
 def _queue_boxes(lanes: Lanes, mode: Mode) -> str:
     palette = PALETTES[mode]
     track = _box(0, lanes.flush_line, lanes.scale, f"background:{palette.free}")
-    title = f"Queue now: {count(lanes.queue_now, 'token')}"
+    title = f"{lanes.queue_name}: {count(lanes.queue_now, 'token')}"
     return track + _box(0, lanes.queue_now, lanes.scale, f"background:{palette.queue}", title=title)
 
 

@@ -61,7 +61,7 @@ def draw_budget(lanes: Lanes, sentence: str, *, turn: int | None) -> None:
     st.table(legend_rows(lanes, mode()), border=False, hide_header=True, hide_index=True)
 
 
-def queue_sentence(status: Status) -> str:
+def queue_sentence(status: Status, *, name: str = "Queue now") -> str:
     """How far the next flush is, in words; markdown without any words of others."""
     line = int(status.history_budget)
     over = status.queue_tokens - line
@@ -72,7 +72,7 @@ def queue_sentence(status: Status) -> str:
     moving = ""
     if status.in_transit_messages:
         moving = f" {count(status.in_transit_messages, 'message')} in transit to the blocks."
-    return f"Queue now {tokens(status.queue_tokens)}. {ending}{moving}"
+    return f"{name} {tokens(status.queue_tokens)}. {ending}{moving}"
 
 
 def overflow_sentence(flush: FlushPlanned) -> str:

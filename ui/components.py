@@ -1,12 +1,13 @@
 """Small pieces of screen that several places use."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, ParamSpec
 
 import streamlit as st
 
 from memory_core import MemoryInspectorError
+from ui import state
 from ui.text import plain
 
 Given = ParamSpec("Given")
@@ -30,6 +31,31 @@ def closing_button(
         st.rerun()
 
 
+def empty(title: str, text: str, *, icon: str | None = None) -> None:
+    """What stands where there is nothing yet: one bold line, and one that says what will be here."""
+    with st.container(border=True, horizontal_alignment="center", gap="xsmall"):
+        st.space("small")
+        if icon:
+            st.markdown(f"## :gray[:material/{icon}:]", text_alignment="center")
+        st.markdown(f"**{plain(title)}**", text_alignment="center")
+        st.markdown(f":gray[{plain(text)}]", text_alignment="center")
+        st.space("small")
+
+
+def numbers_table(rows: Callable[[], Sequence[Mapping[str, Any]]], key: str) -> None:
+    """A figure's numbers as a table, made only when it is opened."""
+    opened = st.expander("Numbers as a table", key=key, on_change="rerun", type="compact")
+    if opened.open:
+        table = list(rows())
+        numbers = {name for row in table for name, value in row.items() if isinstance(value, int)}
+        opened.dataframe(
+            table,
+            hide_index=True,
+            key=f"{key}_rows",
+            column_config={name: st.column_config.NumberColumn(format="localized") for name in numbers},
+        )
+
+
 def error_inside(draw: Callable[Given, None]) -> Callable[Given, None]:
     """A dialog's body that says what is wrong in one sentence, where it would end in an exception.
 
@@ -38,6 +64,7 @@ def error_inside(draw: Callable[Given, None]) -> Callable[Given, None]:
 
     @functools.wraps(draw)
     def guarded(*args: Given.args, **kwargs: Given.kwargs) -> None:
+        state.open_dialog()
         try:
             draw(*args, **kwargs)
         except MemoryInspectorError as error:

@@ -5,6 +5,7 @@ import threading
 from memory_core import (
     FactExtractionMemoryBlock,
     Memory,
+    NotFoundError,
     Services,
     StaticMemoryBlock,
     VectorMemoryBlock,
@@ -30,12 +31,17 @@ _making = threading.Lock()
 def ensure_demo(shared: Engine) -> None:
     """Make the demo if it is missing; the job `PREPARING` then plays it to its beginning.
 
+    Once it was deleted on purpose, by another program say, it is not made again.
+
     Raises:
         StoreError: the database cannot be reached.
     """
     with _making:
         if not has_demo(shared.database) and shared.job(DEMO_SESSION) is None:
-            demo_memory(shared.database, shared.services)  # quick: it can be selected from the first drawing on
+            try:
+                demo_memory(shared.database, shared.services)  # quick: it can be selected from the first drawing on
+            except NotFoundError:
+                return
             shared.start(DEMO_SESSION, PREPARING, lambda job: prepare_demo(job, shared.database, shared.services))
 
 

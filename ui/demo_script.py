@@ -10,7 +10,7 @@ What the words are made for:
 - turns 1 to 5 say most of what can be learned, in short direct sentences;
 - turn 4 says "Rui stays off meat these days" in passing; turn 16 asks for it in other words, and the
   recorded answer does not know it;
-- turn 5 repeats the date of turn 3 (a near duplicate), turn 6 contradicts turn 1 (where Sam lives);
+- turn 5 repeats the date of turn 3 (heard again, stored once) and contradicts turn 1 (where Sam lives);
 - turn 12 asks for many things at once, so that more is recalled than fits.
 """
 
@@ -20,6 +20,9 @@ TITLE = "Birthday dinner"
 
 RECORDED_TURNS = 11
 """Turns that are already played when the app first opens."""
+
+FORGOTTEN_QUESTION = "Does Rui eat meat?"
+"""Asks for what turn 4 said in passing; no fact holds it, and the stored turn misses the threshold."""
 
 INSTRUCTIONS = """\
 You help Sam plan Ana's birthday dinner.
@@ -66,14 +69,14 @@ _TURNS = (
         "quietly, well away from the table. What time would suit everyone?",
     ),
     (
-        "Teresa is my aunt. Ana works at the hospital until seven, so she comes straight from there. "
-        "So the dinner is on the 14th of March. Let us say 8 pm, if they still have room.",
+        "Teresa is my aunt. I live in Lisbon now. Ana works at the hospital until seven, so she comes straight from "
+        "there. So the dinner is on the 14th of March. Let us say 8 pm, if they still have room.",
         "The 14th of March at 8 pm, which leaves Ana an hour after work. Send me the names of places you like, "
         "and I will compare them with what you have told me so far.",
     ),
     (
-        "Sorry for the silence, the move took all week. I live in Lisbon now, so I will come up by train that "
-        "afternoon and go straight to the restaurant. Nothing else about the evening has changed, though.",
+        "Sorry for the silence, the move took all week. I will come up by train that afternoon and go straight on to "
+        "the restaurant. Nothing else about the evening has changed, though.",
         "Good that the move is behind you. You come by train that afternoon, then, and the evening itself stays "
         "exactly as planned. Did you find a place you like in between all the boxes?",
     ),

@@ -24,14 +24,6 @@ def effect_sentence(before: Context, after: Context) -> str:
     return f"Next prompt: {size} tokens, {room}.{' ' + more if more else ''}"
 
 
-def difference(before: Context, after: Context) -> str:
-    """The change in tokens alone: `+14 tokens, 13 still free`."""
-    change = after.plan.total - before.plan.total
-    sign = "+" if change >= 0 else "−"
-    still = f"{tokens(after.plan.over_by)} over the limit" if after.plan.over_by else f"{tokens(after.plan.free)} free"
-    return f"{sign}{tokens(abs(change))} tokens, {still}"
-
-
 def _other_cuts(before: Context, after: Context) -> str:
     """What parts lose more or less of what they ask for."""
     lost, again = [], []

@@ -17,6 +17,7 @@ from ui.demo import DEMO_SESSION, being_made
 from ui.jobs import Job
 from ui.model import chosen_model, services_for
 from ui.services import engine
+from ui.sessions.dialogs import branch_dialog
 from ui.settings import settings_dialog
 from ui.text import plain, tokens
 
@@ -29,6 +30,9 @@ _WITHOUT_CLOCK = ("sessions",)
 """Pages that show no single session at a single turn."""
 
 _WRITTEN = "_written_turn"
+_UNKNOWN = "_unknown_turn"
+_LONGEST_NUMBER = 10
+"""Digits of a turn's number in an address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +72,7 @@ def draw_header(page: "Page") -> None:
     state.visit(page.url_path)
     clock = page.url_path not in _WITHOUT_CLOCK
     latest = _latest_turn(session_id) if clock and session_id else 0
-    _take_link(latest)
+    _check_turn(latest)
     with st.container(
         horizontal=True, horizontal_alignment="distribute", vertical_alignment="center", key="frame__header"
     ):
@@ -87,7 +91,8 @@ def draw_header(page: "Page") -> None:
 def page(draw: Callable[[View], None], *, follows: bool = False) -> None:
     """Open the selected session and draw its page; what is wrong is said in one sentence.
 
-    With `follows`, the page is drawn anew when another process writes to the session.
+    With `follows`, the page is drawn anew when another process writes to the session; not while a dialog is open,
+    which that would close, with the words typed in it.
     """
     try:
         session_id = state.selected_session()
@@ -99,7 +104,7 @@ def page(draw: Callable[[View], None], *, follows: bool = False) -> None:
         else:
             view = opened(session_id)
             draw(view)
-            if follows and not view.past:
+            if follows and not view.past and not state.dialog_open():
                 live.follow(session_id, view.status.position)
     except NotFoundError:
         st.warning("This session was deleted elsewhere.")
@@ -169,7 +174,7 @@ def _controls(session_id: str, latest: int) -> None:
                 placeholder=f"Latest turn: {tokens(latest)}",
                 format_func=lambda number: f"Turn {tokens(number)}",
                 label_visibility="collapsed",
-                width=150,
+                width=176,
             )
             st.button(
                 ":material/chevron_right:",
@@ -204,28 +209,33 @@ def _banner(session_id: str, turn: int, latest: int) -> None:
         with st.container(horizontal=True, width="content", gap="small"):
             st.button("Back to latest", key="frame__latest", on_click=state.show_turn, args=(None,))
             if st.button("Branch from here", icon=":material/call_split:", key="frame__branch"):
-                from ui.sessions.dialogs import branch_dialog
-
                 branch_dialog(session_id, turn)
 
 
-def _take_link(latest: int) -> None:
-    """The turn that the address asks for, when it was not this app that wrote it there.
+def take_link() -> None:
+    """Take over the turn that the address asks for, when it was not this app that wrote it there.
 
-    The menu drops what an address carries; the pages' own links name the session, and then the turn with it.
+    Comes before anything else writes to the address. The menu drops what an address carries; the pages' own
+    links name the session, and then the turn with it.
     """
+    state.begin_run()
     asked = st.query_params.get(state.TURN)
-    linked = state.SESSION in st.query_params and asked != st.session_state.get(_WRITTEN)
-    if linked:
-        state.show_turn(int(asked) if asked and asked.isdecimal() and len(asked) < 10 else None)
-    turn = state.selected_turn()
-    if (turn is not None and not 1 <= turn <= latest) or (linked and asked and turn is None):
-        if latest:
-            wanted = asked if linked and asked else str(turn)
-            state.say(
-                "warning", f"Turn {wanted[:12]} is not in this session. Showing the latest, turn {tokens(latest)}."
-            )
+    if state.SESSION not in st.query_params or asked == st.session_state.get(_WRITTEN):
+        return
+    known = asked is not None and asked.isdecimal() and len(asked) < _LONGEST_NUMBER
+    state.show_turn(int(asked) if asked and known else None)
+    st.session_state[_UNKNOWN] = None if known else asked
+
+
+def _check_turn(latest: int) -> None:
+    """Show the latest turn, and say so, where the one that was asked for is not in the session."""
+    turn, missing = state.selected_turn(), st.session_state.pop(_UNKNOWN, None)
+    if turn is not None and not 1 <= turn <= latest:
+        missing = str(turn)
         state.show_turn(None)
+    if missing and latest:
+        shown = tokens(latest)
+        state.say("warning", f"Turn {missing[:12]} is not in this session. Showing the latest, turn {shown}.")
 
 
 def _write_link() -> None:

@@ -7,9 +7,12 @@ notices and starts the run again inside the app.
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import EllipsisType
+from typing import TYPE_CHECKING, Literal, NoReturn
 
 import streamlit as st
+
+from ui import state
 
 if TYPE_CHECKING:
     from streamlit.navigation.page import Page
@@ -31,7 +34,49 @@ def configure_page() -> None:
 def build_pages() -> Mapping[str, Sequence["Page"]]:
     """The menu, by group, and the pages without a menu line."""
     chat = _page("chat", "Chat", "forum", url_path="home", default=True)
-    return {"Watch": [chat, _alias("chat", chat)]}
+    return {
+        "Watch": [
+            chat,
+            _alias("chat", chat),
+            _page("context", "Context", "stacks"),
+            _page("timeline", "Timeline", "timeline"),
+        ],
+        "Memory": [
+            _page("blocks", "Blocks", "view_agenda"),
+            _page("facts", "Facts", "fact_check"),
+        ],
+        "Find out": [
+            _page("retrieval", "Retrieval", "manage_search"),
+            _page("sessions", "Sessions", "folder_open", visibility="hidden"),
+        ],
+    }
+
+
+def link(
+    page: str, label: str, *, icon: str | None = None, turn: int | EllipsisType | None = ..., **query: str
+) -> None:
+    """A link to a page, named as its file, that keeps the session and, unless another is given, the turn.
+
+    `turn=None` is the latest. `label` is markdown: others' words in it go through `plain`.
+    """
+    parameters = _parameters(turn, query)
+    st.page_link(_file(page), label=label, icon=icon, query_params=parameters)
+
+
+def go(page: str, *, turn: int | EllipsisType | None = ..., **query: str) -> NoReturn:
+    """Go to a page, with what `link` keeps."""
+    st.switch_page(_file(page), query_params=_parameters(turn, query))
+
+
+def _parameters(turn: int | EllipsisType | None, query: Mapping[str, str]) -> dict[str, str]:
+    shown = state.selected_turn() if turn is ... else turn
+    session_id = state.selected_session()
+    kept = {state.SESSION: session_id, state.TURN: None if shown is None else str(shown)}
+    return {name: value for name, value in {**kept, **query}.items() if value is not None}
+
+
+def _file(stem: str) -> str:
+    return str(ROOT / "pages" / f"{stem}.py")
 
 
 def mark_shell_ready() -> None:
@@ -47,13 +92,22 @@ def require_shell() -> None:
         st.rerun()
 
 
-def _page(stem: str, title: str, icon: str, *, url_path: str | None = None, default: bool = False) -> "Page":
+def _page(
+    stem: str,
+    title: str,
+    icon: str,
+    *,
+    url_path: str | None = None,
+    default: bool = False,
+    visibility: Literal["visible", "hidden"] = "visible",
+) -> "Page":
     return st.Page(
-        ROOT / "pages" / f"{stem}.py",
+        _file(stem),
         title=title,
         icon=f":material/{icon}:",
         url_path=url_path or stem,
         default=default,
+        visibility=visibility,
     )
 
 

@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Sequence
+from typing import Literal
 
 from memory_core import (
     ChatMessage,
@@ -29,15 +30,22 @@ TRIP = (
 """A short start for the empty chat's suggestion; our own writing."""
 
 
-def new_memory(engine: Engine, *, title: str, token_limit: int = TOKEN_LIMIT) -> Memory:
-    """A new session with instructions, facts and earlier turns."""
+def new_memory(
+    engine: Engine,
+    *,
+    title: str,
+    token_limit: int = TOKEN_LIMIT,
+    user_id: str | None = None,
+    facts_of: Literal["session", "user"] = "session",
+) -> Memory:
+    """A new session with instructions, facts and earlier turns; `facts_of` says whose the facts are."""
     session = Session(engine.database, uuid.uuid4().hex[:12], services=engine.services)
     blocks = [
         StaticMemoryBlock(name="Instructions", static_content=INSTRUCTIONS, priority=0),
-        FactExtractionMemoryBlock(name="Facts", priority=1),
+        FactExtractionMemoryBlock(name="Facts", priority=1, scope=facts_of),
         VectorMemoryBlock(name="Earlier turns", priority=2, similarity_top_k=5, retrieval_context_window=3),
     ]
-    session.create_or_join(title=title, user_id=None, config={"token_limit": token_limit}, blocks=blocks)
+    session.create_or_join(title=title, user_id=user_id, config={"token_limit": token_limit}, blocks=blocks)
     return Memory(session)
 
 

@@ -15,10 +15,10 @@ _COUNTING = {"content": "Content", "billed": "Billed", "reference": "As LlamaInd
 _INSERT = {"system": "System message", "user": "User message"}
 
 
-@st.dialog("Settings", width=440, position="right", icon=":material/tune:")
+@st.dialog("Settings", width=440, position="right", icon=":material/tune:", on_dismiss="rerun")
 @error_inside
 def settings_dialog(session_id: str) -> None:
-    """Change limits, counting and priorities of a session; applied from the next turn."""
+    """Change limits and counting of a session, applied from the next turn. Priorities are the Blocks page's."""
     memory = engine().open(session_id)
     config = memory.config
     left, right = st.columns(2)
@@ -66,7 +66,6 @@ def settings_dialog(session_id: str) -> None:
         required=True,
         help="`accounting`: billed adds markup and what an endpoint adds per message.",
     )
-    priorities = _priorities(memory)
     changes = {
         "token_limit": int(limit),
         "chat_history_token_ratio": share / 100,
@@ -79,42 +78,23 @@ def settings_dialog(session_id: str) -> None:
         del changes["token_flush_size"]  # untouched: it goes on following the limit
     if share == round(config.chat_history_token_ratio * 100):
         changes["chat_history_token_ratio"] = config.chat_history_token_ratio
-    possible = _effect(memory, changes, priorities)
+    possible = _effect(memory, changes)
     closing_button(
         "Apply from the next turn",
         _apply,
-        (session_id, changes, priorities),
+        (session_id, changes),
         width="stretch",
         kind="primary",
         disabled=not possible,
     )
 
 
-def _priorities(memory: Memory) -> dict[str, int]:
-    """One number a block, two in a row."""
-    chosen = {}
-    if memory.blocks:
-        st.markdown("**Priorities** :small[:gray[0 is never cut]]")
-    columns = st.columns(2)
-    for index, attached in enumerate(memory.blocks):
-        chosen[attached.name] = int(
-            columns[index % 2].number_input(
-                plain(attached.name),
-                min_value=0,
-                value=int(attached.record.settings["priority"]),
-                key=f"settings__priority_{attached.name}",
-            )
-        )
-    return chosen
-
-
-def _effect(memory: Memory, changes: dict[str, Any], priorities: dict[str, int]) -> bool:
+def _effect(memory: Memory, changes: dict[str, Any]) -> bool:
     """The next prompt now and with the changes, in one line; whether the changes are possible."""
     st.markdown("**Effect on the next prompt**")
     try:
         before = memory.build_context(record=False)
-        blocks = {name: {"priority": priority} for name, priority in priorities.items()}
-        after = memory.preview(changes, blocks=blocks)
+        after = memory.preview(changes)
         config = memory.config.changed(**changes)
     except MemoryInspectorError as error:
         st.error(plain(str(error)))
@@ -134,13 +114,9 @@ def _effect(memory: Memory, changes: dict[str, Any], priorities: dict[str, int])
     return True
 
 
-def _apply(session_id: str, changes: dict[str, Any], priorities: dict[str, int]) -> None:
+def _apply(session_id: str, changes: dict[str, Any]) -> None:
     try:
-        memory = engine().open(session_id)
-        memory.preview(changes, blocks={name: {"priority": priority} for name, priority in priorities.items()})
-        memory.configure(**changes)
-        for name, priority in priorities.items():
-            memory.configure_block(name, priority=priority)
+        engine().open(session_id).configure(**changes)
     except MemoryInspectorError as error:
         state.say("error", str(error))
 

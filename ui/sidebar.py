@@ -1,18 +1,19 @@
 """The sidebar: which session, what to do with it, and which model answers."""
 
-import uuid
+from collections import Counter
+from collections.abc import Callable
 
 import streamlit as st
 
-from memory_core import ConfigError, MemoryInspectorError, StoreError, delete_session, sessions
+from memory_core import ConfigError, MemoryInspectorError, StoreError, sessions
 from memory_core.models.openai_client import DEFAULT_MODEL
 from memory_core.store.deliveries import Delivery
-from ui import model, state
-from ui.components import closing_button, error_inside
-from ui.demo import DEMO_SESSION, RESETTING, ensure_demo, reset_demo
-from ui.importing import import_dialog
-from ui.new_session import new_memory
+from ui import model, nav, state
+from ui.demo import DEMO_SESSION, ensure_demo
 from ui.services import engine
+from ui.sessions.dialogs import delete_dialog, export_dialog, new_session, rename_dialog, reset_dialog
+from ui.sessions.health import at_a_glance
+from ui.sessions.importing import import_dialog
 from ui.text import count, plain, short
 
 STATUS_CHARACTERS = 40
@@ -40,8 +41,9 @@ def draw_sidebar() -> None:
         on_change=lambda: state.show_earlier(0),
     )
     _write_link()
+    nav.link("sessions", "All sessions", icon=":material/folder_open:")
     with st.container(horizontal=True, gap="medium"):
-        st.button("New", on_click=_new_session, help="Start an empty session", type="tertiary", icon=":material/add:")
+        st.button("New", on_click=new_session, help="Start an empty session", type="tertiary", icon=":material/add:")
         _session_menu(state.selected_session())
     _status_line()
 
@@ -71,107 +73,27 @@ def _write_link() -> None:
 def _titles(titles: dict[str, str]) -> dict[str, str]:
     """What each session is called in the picker: its title, numbered where another has the same."""
     shown: dict[str, str] = {}
+    given: Counter[str] = Counter()
     for session_id, title in titles.items():
-        name = wanted = _title(title, session_id)
-        again = 1
-        while name in shown.values():
-            again += 1
-            name = f"{wanted} ({again})"
-        shown[session_id] = name
+        name = title or f"Session {session_id[:8]}"
+        given[name] += 1
+        shown[session_id] = name if given[name] == 1 else f"{name} ({given[name]})"
     return shown
 
 
 def _session_menu(session_id: str | None) -> None:
-    if session_id is None:
-        return
-    actions = {
-        "Import a conversation": lambda: import_dialog(),
-        "Rename": lambda: _rename_dialog(session_id),
-        "Reset": lambda: _reset_dialog(session_id),
-        "Delete": lambda: _delete_dialog(session_id),
-    }
-    if session_id == DEMO_SESSION:
-        del actions["Delete"]
+    actions: dict[str, Callable[[], None]] = {"Import a conversation": import_dialog}
+    if session_id is not None:
+        actions |= {
+            "Rename": lambda: rename_dialog(session_id),
+            "Export": lambda: export_dialog(session_id),
+            "Reset": lambda: reset_dialog(session_id),
+        }
+        if session_id != DEMO_SESSION:
+            actions["Delete"] = lambda: delete_dialog(session_id)
     chosen = st.menu_button("More", list(actions), key="session__menu", type="tertiary")
     if chosen:
         actions[chosen]()
-
-
-def _new_session() -> None:
-    try:
-        memory = new_memory(engine(), title="New session")
-    except MemoryInspectorError as error:
-        state.say("error", str(error))
-        return
-    state.select_session(memory.session_id)
-
-
-@st.dialog("Rename the session", icon=":material/edit:")
-@error_inside
-def _rename_dialog(session_id: str) -> None:
-    memory = engine().open(session_id)
-    title = st.text_input("Title", value=memory.status().title, max_chars=80)
-    closing_button("Save", _rename, (session_id, title.strip()), disabled=not title.strip(), kind="primary")
-
-
-def _rename(session_id: str, title: str) -> None:
-    try:
-        engine().open(session_id).rename(title)
-    except MemoryInspectorError as error:
-        state.say("error", str(error))
-
-
-@st.dialog("Reset the session", icon=":material/restart_alt:")
-@error_inside
-def _reset_dialog(session_id: str) -> None:
-    status = engine().open(session_id).status()
-    messages = status.queue_messages + status.archived_messages
-    st.markdown(
-        f"Removes {count(messages, 'message')} of **{plain(_title(status.title, session_id))}**, and what was learned "
-        "from them alone. Blocks, their texts and the settings stay."
-    )
-    if session_id == DEMO_SESSION:
-        st.markdown("The demo is then played anew to turn 11.")
-    with st.container(horizontal=True):
-        closing_button("Reset session", _reset, (session_id,), kind="primary")
-        if st.button("Keep"):
-            st.rerun()
-
-
-def _reset(session_id: str) -> None:
-    shared = engine()
-    try:
-        if session_id == DEMO_SESSION:
-            job = f"{RESETTING}-{uuid.uuid4().hex}"
-            shared.start(DEMO_SESSION, job, lambda job: reset_demo(job, shared.database, shared.services))
-        else:
-            shared.open(session_id).reset()
-    except MemoryInspectorError as error:
-        state.say("error", str(error))
-    state.show_story("", None)
-
-
-@st.dialog("Delete the session", icon=":material/delete:")
-@error_inside
-def _delete_dialog(session_id: str) -> None:
-    status = engine().open(session_id).status()
-    messages = status.queue_messages + status.archived_messages
-    st.markdown(
-        f"Delete **{plain(_title(status.title, session_id))}** with {count(messages, 'message')} and what was learned "
-        "from them? Facts that belong to a user stay."
-    )
-    with st.container(horizontal=True):
-        closing_button("Delete session", _delete, (session_id,), kind="primary")
-        if st.button("Keep"):
-            st.rerun()
-
-
-def _delete(session_id: str) -> None:
-    try:
-        delete_session(engine().database, session_id)
-    except MemoryInspectorError as error:
-        state.say("error", str(error))
-    state.select_session(DEMO_SESSION)
 
 
 def _status_line() -> None:
@@ -182,15 +104,18 @@ def _status_line() -> None:
         title, icon, source = chosen.model.name, "cloud_off" if chosen.offline else "cloud", chosen.source
     except ConfigError as error:
         title, icon, source = "The model's address is wrong", "error", str(error)
-    failed = _failed_deliveries()
+    failed, problem = _failed_deliveries(), at_a_glance()
     if failed:
         shown, icon = f"{count(len(failed), 'delivery')} failed", "error"
+    elif problem:
+        icon, shown = problem
     else:
         shown = short(title, STATUS_CHARACTERS)
     with st.popover(plain(shown), icon=f":material/{icon}:", width="stretch", help="Which model answers and learns"):
         for block, why in dict.fromkeys((delivery.block, delivery.error or "") for delivery in failed):
             st.error(f"{plain(short(block))} could not be updated: {plain(why)}")
         st.markdown(f"**{plain(title)}**  \n:gray[{plain(source)}]")
+        nav.link("sessions", "Health: is everything working?", icon=":material/monitor_heart:")
         st.text_input("API key", type="password", key=model.KEY, help="Kept in this browser session only")
         st.text_input("Base URL", key=model.ADDRESS, placeholder="the endpoint's own address")
         st.text_input("Model", key=model.NAME, placeholder=DEFAULT_MODEL)
@@ -231,7 +156,3 @@ def _failed_deliveries() -> list[Delivery]:
     except MemoryInspectorError:  # the page says what is wrong with the session
         return []
     return [delivery for delivery in waiting if delivery.error]
-
-
-def _title(title: str, session_id: str) -> str:
-    return title or f"Session {session_id[:8]}"

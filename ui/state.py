@@ -8,10 +8,15 @@ import streamlit as st
 SESSION = "session"
 """Widget of the selected session, and the parameter of the address that names it."""
 
+TURN = "turn"
+"""Widget of the turn that is looked at, and the parameter of the address that names it; empty for the latest."""
+
 _NOTICE = "notice"
 _STORY = "story_turn"
 _EARLIER = "chat_earlier"
 _FLUSHES = "seen_flushes"
+_VISITED = "visited_pages"
+_DIALOG = "dialog_open"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +59,31 @@ def saw_flushes(session_id: str, flushes: int) -> None:
     st.session_state[_FLUSHES] = (session_id, flushes)
 
 
+def open_dialog() -> None:
+    """Remember that this run draws a dialog."""
+    st.session_state[_DIALOG] = True
+
+
+def dialog_open() -> bool:
+    """Has this run drawn a dialog?"""
+    return bool(st.session_state.get(_DIALOG))
+
+
+def begin_run() -> None:
+    """Nothing is open yet. Said by app.py on every run."""
+    st.session_state[_DIALOG] = False
+
+
+def visit(page: str) -> None:
+    """Remember that this tab has shown a page, by its address."""
+    st.session_state[_VISITED] = st.session_state.get(_VISITED, frozenset()) | {page}
+
+
+def visited(page: str) -> bool:
+    """Has this tab shown that page?"""
+    return page in st.session_state.get(_VISITED, ())
+
+
 def earlier_messages() -> int:
     """How many more messages than usual are drawn."""
     return int(st.session_state.get(_EARLIER, 0))
@@ -69,8 +99,20 @@ def selected_session() -> str | None:
     return value
 
 
+def selected_turn() -> int | None:
+    """The turn in the header's picker; None for the latest."""
+    value: int | None = st.session_state.get(TURN)
+    return value
+
+
+def show_turn(turn: int | None) -> None:
+    """Look at one turn on every page, or at the latest again. For callbacks, before the picker is drawn."""
+    st.session_state[TURN] = turn
+
+
 def select_session(session_id: str | None) -> None:
     """Choose another session. For callbacks, before the picker is drawn."""
     st.session_state[SESSION] = session_id
+    show_turn(None)
     show_story("", None)
     show_earlier(0)

@@ -8,6 +8,12 @@ import sys
 import time
 import urllib.request
 from pathlib import Path
+from types import SimpleNamespace
+
+from engine_fakes import HashEmbedder
+from playwright.sync_api import expect
+
+from memory_core import Database, Memory, Services
 
 ROOT = Path(__file__).resolve().parents[2]
 HEALTHY_SECONDS = 60
@@ -68,3 +74,36 @@ class AppServer:
         if self.process.poll() is None:
             self.process.terminate()
             self.process.wait(STOP_SECONDS)
+
+
+def running(server):
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+    assert "Traceback" not in server.log
+    assert "Exception" not in server.log
+
+
+def behind(server):
+    """What the session makers need, from this process: the server's database."""
+    return SimpleNamespace(database=Database.open(server.database_url), services=Services(embedder=HashEmbedder()))
+
+
+def opened(server, session_id):
+    shared = behind(server)
+    return Memory.open(session_id, shared.database, services=shared.services)
+
+
+def said(server, session_id):
+    return [(str(message.role), message.content) for message in opened(server, session_id).get_all()]
+
+
+def idle(tab):
+    """Wait until the page has been drawn to its end."""
+    expect(tab.locator('[data-testid="stApp"][data-test-script-state="notRunning"]')).to_be_visible()
+
+
+def healthy(tab):
+    assert tab.locator('[data-testid="stException"]').count() == 0

@@ -3,15 +3,13 @@
 import json
 import re
 import time
-from types import SimpleNamespace
 
 import pytest
-from app_server import AppServer
-from engine_fakes import HashEmbedder
+from app_server import AppServer, behind, healthy, idle, running, said
 from models.scripted_server import ScriptedServer, Step, chunk, streamed
 from playwright.sync_api import expect
 
-from memory_core import ChatMessage, Database, Memory, Services, StaticMemoryBlock
+from memory_core import ChatMessage, StaticMemoryBlock
 from ui.demo_script import MESSAGES
 from ui.new_session import new_memory, recorded_session
 
@@ -56,41 +54,8 @@ def talking(tmp_path_factory, model):
     assert "sk-secret-123" not in server.log
 
 
-def running(server):
-    server.start()
-    try:
-        yield server
-    finally:
-        server.stop()
-    assert "Traceback" not in server.log
-    assert "Exception" not in server.log
-
-
-def behind(server):
-    """What the session makers need, from this process: the server's database."""
-    return SimpleNamespace(database=Database.open(server.database_url), services=Services(embedder=HashEmbedder()))
-
-
-def opened(server, session_id):
-    shared = behind(server)
-    return Memory.open(session_id, shared.database, services=shared.services)
-
-
-def said(server, session_id):
-    return [(str(message.role), message.content) for message in opened(server, session_id).get_all()]
-
-
 def chat(server, session_id):
     return f"{server.url}/chat?session={session_id}"
-
-
-def idle(tab):
-    """Wait until the page has been drawn to its end."""
-    expect(tab.locator('[data-testid="stApp"][data-test-script-state="notRunning"]')).to_be_visible()
-
-
-def healthy(tab):
-    assert tab.locator('[data-testid="stException"]').count() == 0
 
 
 def write(tab, words):
@@ -128,10 +93,10 @@ def test_the_first_minute(served, visitor):
     tab = visitor.open(served.url)
     expect(tab.get_by_text("32 to the next flush.")).to_be_visible()
     tab.get_by_role("button", name="Next message").click()
-    expect(tab.get_by_text("Flushed 4 messages, 171 tokens: queue 732 was above 720")).to_be_visible()
+    expect(tab.get_by_text("Flushed 4 messages, 177 tokens: queue 732 was above 720")).to_be_visible()
     expect(tab.get_by_text(re.compile("Cut 83 tokens from Earlier turns"))).to_be_visible()
     expect(tab.get_by_text("24 of 36")).to_be_visible()
-    expect(tab.get_by_role("img", name=re.compile("Sent 1,128 of 1,200 tokens: Queue 561"))).to_be_visible()
+    expect(tab.get_by_role("img", name=re.compile("Sent 1,133 of 1,200 tokens: Queue 555"))).to_be_visible()
     idle(tab)
     healthy(tab)
     assert len(said(served, "demo")) == 24
@@ -257,8 +222,8 @@ def test_no_message_loads_anything_from_outside(bare, visitor, tmp_path):
     assert tab.get_by_text(NASTY).count() == 4
     write(tab, NASTY)
     expect(tab.get_by_text("Turn 2 ·").first).to_be_visible()
-    tab.get_by_role("button", name="Blocks").click()
-    expect(tab.get_by_role("menuitem", name="Edit ![x]")).to_be_visible()  # no image, no icon
+    tab.get_by_role("button", name="Edit blocks").click()
+    expect(tab.get_by_role("menuitem", name="![x]")).to_be_visible()  # no image, no icon
     tab.keyboard.press("Escape")
     path = tmp_path / "poisoned.jsonl"
     lines = [json.dumps({"role": role, "content": NASTY}) for role in ("user", "assistant")]

@@ -5,6 +5,7 @@ import shutil
 import pytest
 import streamlit as st
 from pages_driver import opened
+from streamlit.runtime.pages_manager import PagesManager
 
 from memory_core import Services
 from memory_core.models.embedding import MiniLMEmbedder
@@ -12,6 +13,18 @@ from ui import services
 from ui.demo import ensure_demo
 
 MODEL_SETTINGS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL")
+
+
+@pytest.fixture(autouse=True)
+def a_server_that_has_drawn_before(monkeypatch):
+    """In a running server every page is drawn inside app.py; AppTest begins each run as the very first request."""
+    begin = PagesManager.__init__
+
+    def begin_again(self, *given, **named):
+        PagesManager.uses_pages_directory = False
+        begin(self, *given, **named)
+
+    monkeypatch.setattr(PagesManager, "__init__", begin_again)
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,19 @@ import time
 import pytest
 from engine_fakes import HashEmbedder, NoteExtractor
 from models.scripted_server import ScriptedServer, Step, refusal, streamed
-from pages_driver import button, dialog, field, joined, message_texts, notice, numbers, opened, press, story, table
+from pages_driver import (
+    budget_title,
+    button,
+    dialog,
+    field,
+    joined,
+    message_texts,
+    numbers,
+    opened,
+    press,
+    story,
+    table,
+)
 from shared_data import shared
 
 from memory_core import ChatMessage, Services, StaticMemoryBlock, delete_session, sessions
@@ -56,7 +68,7 @@ def test_the_demo_opens_one_message_before_a_flush_and_its_numbers_add_up(app):
     status = demo().status()
     assert (status.turns, status.to_next_flush) == (11, 32)
     assert "**32 to the next flush.**" in joined(app)
-    sent, limit = numbers(app.markdown[3].value)
+    sent, limit = numbers(budget_title(app))
     assert limit == 1200
     assert sum(row["tokens"] for row in table(app)) == sent
     assert [row["name"] for row in table(app)] == ["Queue", "Instructions", "Facts", "Earlier turns"]
@@ -83,7 +95,7 @@ def test_the_next_message_plays_a_turn_and_the_story_tells_it_in_the_events_own_
     assert f"Learned {learned} facts" in lines[1]
     assert any(f"Recalled {len(recalled)} earlier turns" in line for line in lines)
     assert f"Cut {built.cuts[0]['tokens']} tokens from Earlier turns" in lines[-1]
-    assert numbers(app.markdown[2].value) == [built.total, 1200]
+    assert numbers(budget_title(app)) == [built.total, 1200]
     assert sum(row["tokens"] for row in table(app)) == built.total
     assert f"Turn 12 · flushed {flush.messages} · learned {learned} · cut {built.cuts[0]['tokens']}" in joined(app)
     assert "24 of 36" in joined(app)
@@ -108,7 +120,7 @@ def test_an_earlier_turns_story_can_be_read(app):
 
 def test_after_a_reset_the_demo_can_be_played_again(app):
     press(app, "Next message")
-    dialog("ui.sidebar", "_reset_dialog", "demo").button[0].click().run()
+    dialog("ui.sessions.dialogs", "reset_dialog", "demo").button[0].click().run()
     assert services.engine().job("demo").wait(60)
     app.run()
     assert demo().status().turns == 11
@@ -242,21 +254,21 @@ def test_a_dialog_of_a_session_deleted_meanwhile_says_so(demo_home):
     delete_session(services.engine().database, memory.session_id)
     for module, name in (
         ("ui.settings", "settings_dialog"),
-        ("ui.block_editor", "add_dialog"),
-        ("ui.block_editor", "remove_dialog"),
-        ("ui.sidebar", "_rename_dialog"),
-        ("ui.sidebar", "_reset_dialog"),
-        ("ui.sidebar", "_delete_dialog"),
+        ("ui.blocks.editor", "add_dialog"),
+        ("ui.blocks.editor", "remove_dialog"),
+        ("ui.sessions.dialogs", "rename_dialog"),
+        ("ui.sessions.dialogs", "reset_dialog"),
+        ("ui.sessions.dialogs", "delete_dialog"),
     ):
         drawn = dialog(module, name, memory.session_id)
         assert not drawn.exception
         assert len(drawn.error) == 1
-        assert drawn.error[0].value.endswith(plain("does not exist any more."))
+        assert drawn.error[0].value.endswith((plain("does not exist any more."), plain("deleted elsewhere.")))
 
 
 def test_a_session_is_renamed(demo_home):
     memory = a_session()
-    drawn = dialog("ui.sidebar", "_rename_dialog", memory.session_id)
+    drawn = dialog("ui.sessions.dialogs", "rename_dialog", memory.session_id)
     drawn.text_input[0].set_value("Trip").run()
     button(drawn, "Save").click().run()
     assert memory.status().title == "Trip"
@@ -264,8 +276,8 @@ def test_a_session_is_renamed(demo_home):
 
 def test_a_session_is_reset_with_its_blocks_kept(demo_home):
     memory = a_session(ChatMessage(role="user", content="hello"))
-    drawn = dialog("ui.sidebar", "_reset_dialog", memory.session_id)
-    assert "Removes 1 message of" in joined(drawn)
+    drawn = dialog("ui.sessions.dialogs", "reset_dialog", memory.session_id)
+    assert "Removes 1 message and" in joined(drawn)
     button(drawn, "Reset session").click().run()
     memory.refresh()
     assert said(memory) == []
@@ -274,9 +286,8 @@ def test_a_session_is_reset_with_its_blocks_kept(demo_home):
 
 def test_a_session_is_deleted_and_the_demo_shown(demo_home):
     memory = a_session(ChatMessage(role="user", content="hello"))
-    drawn = dialog("ui.sidebar", "_delete_dialog", memory.session_id)
+    drawn = dialog("ui.sessions.dialogs", "delete_dialog", memory.session_id)
     button(drawn, "Delete session").click().run()
-    assert drawn.session_state["session"] == "demo"
     assert [status.session_id for status in sessions(services.engine().database)] == ["demo"]
 
 
@@ -284,7 +295,7 @@ def test_a_session_is_deleted_and_the_demo_shown(demo_home):
 
 
 def test_a_static_block_is_edited_in_place(demo_home):
-    drawn = dialog("ui.block_editor", "edit_dialog", "demo", "Instructions")
+    drawn = dialog("ui.blocks.editor", "edit_dialog", "demo", "Instructions")
     drawn.text_area[0].set_value("Be brief.").run()
     assert "→ **3 tokens**" in joined(drawn)
     button(drawn, "Save").click().run()
@@ -292,21 +303,20 @@ def test_a_static_block_is_edited_in_place(demo_home):
 
 
 def test_an_edit_from_another_tab_is_not_overwritten(demo_home):
-    drawn = dialog("ui.block_editor", "edit_dialog", "demo", "Instructions")
+    drawn = dialog("ui.blocks.editor", "edit_dialog", "demo", "Instructions")
     drawn.text_area[0].set_value("Mine.").run()
     demo().edit_block("Instructions", "Theirs.")
     drawn.run()
     button(drawn, "Save").click().run()
-    assert notice(drawn) == (
-        "warning", "“Instructions” was changed in another tab since you opened it. Nothing was saved.",
-    )  # fmt: skip
+    assert [each.value for each in drawn.warning] == ["Changed in another tab since you opened it. Nothing was saved."]
     assert demo().block_revisions("Instructions")[-1].text == "Theirs."
 
 
 def test_an_earlier_text_is_restored(demo_home):
     before = demo().block_revisions("Instructions")[0].text
     demo().edit_block("Instructions", "Other.")
-    drawn = dialog("ui.block_editor", "edit_dialog", "demo", "Instructions")
+    drawn = dialog("ui.blocks.versions", "history_dialog", "demo", "Instructions")
+    drawn.selectbox[0].set_value(1).run()
     button(drawn, "Restore").click().run()
     assert [revision.text for revision in demo().block_revisions("Instructions")] == [before, "Other.", before]
 
@@ -321,17 +331,6 @@ def test_settings_say_their_effect_before_they_are_applied(demo_home):
     assert (demo().config.token_limit, demo().config.chat_history_token_ratio) == (1000, 0.6)
 
 
-def test_priorities_are_changed_with_the_settings(demo_home):
-    drawn = dialog("ui.settings", "settings_dialog", "demo")
-    drawn.number_input(key="settings__priority_Facts").set_value(5).run()
-    button(drawn, "Apply from the next turn").click().run()
-    assert {attached.name: attached.record.settings["priority"] for attached in demo().blocks} == {
-        "Instructions": 0,
-        "Facts": 5,
-        "Earlier turns": 2,
-    }
-
-
 def test_impossible_settings_are_refused_in_one_sentence_and_nothing_changes(demo_home):
     from ui.settings import _apply
 
@@ -340,13 +339,12 @@ def test_impossible_settings_are_refused_in_one_sentence_and_nothing_changes(dem
     field(drawn, "Token limit").set_value(1).run()
     assert not drawn.exception
     assert len(drawn.error) + len(drawn.warning) >= 1
-    _apply("demo", {"token_limit": 0}, {"Facts": 7})
+    _apply("demo", {"token_limit": 0})
     assert demo().config == before
-    assert [a.record.settings["priority"] for a in demo().blocks] == [0, 1, 2]
 
 
 def test_a_block_added_in_mid_session_is_filled_from_the_archive(demo_home):
-    drawn = dialog("ui.block_editor", "add_dialog", "demo")
+    drawn = dialog("ui.blocks.editor", "add_dialog", "demo")
     drawn.segmented_control[0].set_value("facts").run()
     assert drawn.checkbox[0].label == "Fill it from the 6 messages that left the queue before"
     drawn.text_input[0].set_value("More facts").run()
@@ -359,15 +357,14 @@ def test_a_block_added_in_mid_session_is_filled_from_the_archive(demo_home):
 
 
 def test_a_block_name_that_is_taken_is_refused(demo_home):
-    drawn = dialog("ui.block_editor", "add_dialog", "demo")
+    drawn = dialog("ui.blocks.editor", "add_dialog", "demo")
     drawn.text_input[0].set_value("Facts").run()
-    button(drawn, "Add block").click().run()
-    assert notice(drawn) == ("error", '"Facts" is taken. Choose another name.')
-    assert len(demo().blocks) == 3
+    assert [each.value for each in drawn.error] == ["“Facts” is taken. Choose another name."]
+    assert button(drawn, "Add block").disabled
 
 
 def test_a_block_is_removed(demo_home):
-    drawn = dialog("ui.block_editor", "remove_dialog", "demo")
+    drawn = dialog("ui.blocks.editor", "remove_dialog", "demo")
     drawn.selectbox[0].set_value("Earlier turns").run()
     button(drawn, "Remove block").click().run()
     assert [attached.name for attached in demo().blocks] == ["Instructions", "Facts"]
@@ -385,7 +382,7 @@ def test_flush_now_moves_one_batch(app):
 
 
 def imported(name, data):
-    drawn = dialog("ui.importing", "import_dialog")
+    drawn = dialog("ui.sessions.importing", "import_dialog")
     drawn.file_uploader[0].set_value((name, data, "application/json")).run()
     return drawn
 

@@ -21,9 +21,9 @@ from memory_core import (
     ToolCallPart,
 )
 from ui import state
-from ui.importing import import_dialog
 from ui.jobs import Job
 from ui.new_session import TRIP
+from ui.sessions.importing import import_dialog
 from ui.story import Summary, summaries
 from ui.text import plain, short, tokens
 

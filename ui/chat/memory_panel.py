@@ -11,8 +11,8 @@ from memory_core import Memory, Status
 from memory_core.events import ContextBuilt, EventRecord, FlushPlanned, Retrieved
 from memory_core.messages import message_text
 from memory_core.store.messages import StoredMessage
-from ui import state
-from ui.block_editor import add_dialog, edit_dialog, remove_dialog
+from ui import nav, state
+from ui.blocks.editor import edit_dialog
 from ui.budget_card import draw_budget, lanes_of, overflow_sentence, queue_sentence
 from ui.chat.player import start
 from ui.frame import View
@@ -99,6 +99,9 @@ def draw_story(memory: Memory, status: Status, slot: DeltaGenerator, *, otherwis
                 st.markdown(":small[:gray[Nothing left the queue, and nothing had to be cut.]]")
             for line in lines:
                 _line(line)
+        nav.link(
+            "context", f":small[See the prompt of turn {turn}]", icon="", turn=None if turn == status.turns else turn
+        )
 
 
 def _line(line: Line) -> None:
@@ -133,7 +136,7 @@ def draw_story_actions(memory: Memory, running: Job | None) -> None:
 
 
 def draw_actions(memory: Memory, status: Status, running: Job | None) -> None:
-    """What can be done to the queue and the blocks."""
+    """What can be done to the queue and the fixed texts; everything else stands on the Blocks page."""
     session_id, busy = memory.session_id, running is not None
     static = [attached.name for attached in memory.blocks if attached.kind == "static"]
     with st.container(horizontal=True, gap="small"):
@@ -150,21 +153,12 @@ def draw_actions(memory: Memory, status: Status, running: Job | None) -> None:
             f"Edit {plain(short(static[0]))}", type="tertiary", icon=":material/edit:", disabled=busy
         ):
             edit_dialog(session_id, static[0])
-        options = [f"Edit {name}" for name in static] if len(static) > 1 else []
-        chosen = st.menu_button(
-            "Blocks",
-            [*options, "Add a block", "Remove a block"],
-            key="chat__blocks",
-            type="tertiary",
-            format_func=plain,
-            disabled=busy,
-        )
-    if chosen == "Add a block":
-        add_dialog(session_id)
-    elif chosen == "Remove a block":
-        remove_dialog(session_id)
-    elif chosen:
-        edit_dialog(session_id, chosen.removeprefix("Edit "))
+        if len(static) > 1:
+            chosen = st.menu_button(
+                "Edit blocks", static, key="chat__blocks", type="tertiary", format_func=plain, disabled=busy
+            )
+            if chosen:
+                edit_dialog(session_id, chosen)
 
 
 def _flush(memory: Memory, job_id: str) -> None:

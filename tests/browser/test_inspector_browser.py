@@ -1,0 +1,279 @@
+"""What a new user came for, in Chromium and from an empty folder, without reading anything first."""
+
+import re
+import time
+import urllib.request
+
+import pytest
+from app_server import AppServer, behind, healthy, idle, opened, running, said
+from playwright.sync_api import expect
+
+from memory_core import (
+    ChatMessage,
+    Database,
+    Memory,
+    NotFoundError,
+    Services,
+    StaticMemoryBlock,
+    VectorMemoryBlock,
+)
+from memory_core.planning import curation as wish
+from ui.jobs import Job
+from ui.new_session import new_memory
+from ui.turns import play
+
+pytestmark = pytest.mark.browser
+
+expect.set_options(timeout=60_000)
+
+NASTY = "<img src=http://evil.test/b.png> ![x](http://evil.test/a.png) **bold** $x$ :material/home: http://evil.test/f"
+HEADER_PIXELS, ROW_PIXELS = 35, 33
+"""Of a table: it is drawn on a canvas, so rows are clicked by place."""
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    """`streamlit run serve.py`, which is what `make run` starts, on an empty folder."""
+    yield from running(AppServer("serve.py", tmp_path_factory.mktemp("served")))
+
+
+@pytest.fixture(scope="module")
+def demo(served):
+    """The server's demo, played at least to turn 12 with the app's own embedding model."""
+    wait_for_demo(served)
+    memory = Memory.open("demo", Database.open(served.database_url), services=Services())
+    if memory.status().turns < 12:
+        play(Job("on"), memory, turns=1, pace=0)
+    return memory
+
+
+@pytest.fixture
+def branch(demo):
+    """The demo as it stood after turn 12, in a session of the test's own."""
+    return demo.branch(12, title="Mine")
+
+
+def wait_for_demo(server):
+    """Until the server has played the demo to where the app opens."""
+    with urllib.request.urlopen(server.url, timeout=30):
+        pass
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        try:
+            if opened(server, "demo").status().turns >= 11:
+                return
+        except NotFoundError:
+            pass  # not begun yet
+        time.sleep(0.2)
+    raise AssertionError("the demo was not made")
+
+
+def go(tab, name):
+    """Follow a line of the menu."""
+    tab.get_by_role("link", name=name, exact=True).first.click()
+    expect(tab.get_by_role("heading", name=name, level=1)).to_be_visible()
+    idle(tab)
+
+
+def click_row(tab, number, *, table=0):
+    """Click the words of a table's row, the first being 0."""
+    drawn = tab.locator('[data-testid="stDataFrame"]').nth(table)
+    expect(drawn).to_be_visible()
+    drawn.click(position={"x": 110, "y": HEADER_PIXELS + ROW_PIXELS * number + ROW_PIXELS // 2})
+    idle(tab)
+
+
+def test_one_finds_out_why_a_block_was_cut_at_turn_12(served, visitor):
+    tab = visitor.open(served.url)
+    tab.get_by_role("button", name="Next message").click()
+    expect(tab.get_by_text("24 of 36")).to_be_visible()
+    idle(tab)
+    tab.get_by_role("link", name="See what was cut").click()
+    expect(
+        tab.get_by_text("Parts asked for 1,216, 16 over the limit, so 83 were cut from Earlier turns.")
+    ).to_be_visible()
+    expect(tab.get_by_text("asked 379, granted 296")).to_be_visible()
+    expect(tab.get_by_text(re.compile(r"lowest score first: turn 4 \(0\.3\d\), 83 tokens"))).to_be_visible()
+    idle(tab)
+    tab.locator('[data-testid="stExpander"]').filter(has_text="Earlier turns").first.click()
+    struck = tab.locator("del").filter(has_text="Rui stays off meat these days")
+    expect(struck.first).to_be_visible()
+    idle(tab)
+    healthy(tab)
+
+
+def test_a_wrong_fact_is_corrected_the_next_prompt_changes_and_it_can_be_undone(served, branch, visitor):
+    tab = visitor.open(f"{served.url}/facts?session={branch.session_id}")
+    before = branch.preview().plan.total
+    wrong = next(fact for fact in branch.facts("Facts") if "Porto" in fact.text)
+    expect(tab.get_by_text("9 active facts", exact=False).first).to_be_visible()
+    idle(tab)
+    tab.get_by_placeholder("Search facts").fill("Porto")
+    tab.keyboard.press("Enter")
+    idle(tab)
+    click_row(tab, 0)
+    expect(tab.get_by_text("Said by the user in turn 1").first).to_be_visible()
+    words = tab.locator(".st-key-facts__panel textarea")
+    words.fill("The user lived in Porto until this week, and lives in Lisbon now")
+    words.press("Control+Enter")
+    expect(tab.get_by_text(re.compile("Next prompt [+−]")).first).to_be_visible()
+    idle(tab)
+    tab.locator(".st-key-facts__save button").click()
+    expect(tab.get_by_text(re.compile(r"Saved\. The next prompt will hold it")).first).to_be_visible()
+    idle(tab)
+    assert [fact.text for fact in branch.facts("Facts") if fact.id == wrong.id] == [
+        "The user lived in Porto until this week, and lives in Lisbon now"
+    ]
+    assert branch.preview().plan.total > before
+    tab.locator(".st-key-facts__undo_button button").click()
+    expect(tab.locator(".st-key-facts__undo_button")).to_have_count(0)
+    idle(tab)
+    assert [fact.text for fact in branch.facts("Facts") if fact.id == wrong.id] == [wrong.text]
+    assert branch.preview().plan.total == before
+    healthy(tab)
+
+
+def test_one_finds_what_the_retriever_missed_and_why(served, branch, visitor):
+    tab = visitor.open(f"{served.url}/retrieval?session={branch.session_id}&query=Does+Rui+eat+meat%3F")
+    expect(tab.get_by_text("None is asked for: 5 below the threshold.")).to_be_visible()
+    idle(tab)
+    tab.get_by_placeholder(re.compile("Did it miss something")).fill("stays off meat")
+    tab.keyboard.press("Enter")
+    expect(tab.get_by_text(re.compile(r"0\.2\d.*0\.31")).first).to_be_visible()
+    idle(tab)
+    tab.locator(".st-key-retrieval__fix").get_by_role("button", name=re.compile("Lower the threshold")).click()
+    idle(tab)
+    expect(tab.get_by_text(re.compile("turn 4 is")).first).to_be_visible()
+    tab.locator(".st-key-retrieval__apply").get_by_role("button").first.click()
+    expect(tab.get_by_text("These are the stored settings.").first).to_be_visible()
+    idle(tab)
+    branch.refresh()
+    settings = {attached.name: attached.record.settings for attached in branch.blocks}["Earlier turns"]
+    assert settings["similarity_threshold"] < 0.31
+    healthy(tab)
+
+
+def test_a_session_is_replayed_to_turn_8_and_goes_on_from_there(served, visitor):
+    tab = visitor.open(f"{served.url}/timeline?session=demo")
+    expect(tab.get_by_text("Tokens by turn")).to_be_visible()
+    idle(tab)
+    tab.locator(".st-key-turn input").fill("Turn 8")
+    tab.keyboard.press("Enter")
+    expect(tab.get_by_text("You are looking at")).to_be_visible()
+    for page in ("Context", "Blocks", "Facts", "Retrieval", "Chat"):
+        go(tab, page)
+        expect(tab.get_by_text("Nothing can be changed here.")).to_be_visible()
+        healthy(tab)
+    expect(tab.get_by_text("Queue then 630.")).to_be_visible()
+    assert tab.get_by_role("button", name="Next message").count() == 0
+    untouched = said(served, "demo")
+    tab.get_by_role("button", name="Branch from here").click()
+    tab.locator(".st-key-branch__go button").click()
+    expect(tab.get_by_text("16 of 36")).to_be_visible()
+    idle(tab)
+    tab.get_by_role("button", name="Next message").click()
+    expect(tab.get_by_text("18 of 36")).to_be_visible()
+    idle(tab)
+    healthy(tab)
+    assert said(served, "demo") == untouched
+
+
+def test_a_session_is_exported_and_opened_again(served, branch, visitor, tmp_path):
+    tab = visitor.open(f"{served.url}/sessions?session={branch.session_id}")
+    expect(tab.get_by_role("heading", name="Sessions", level=1)).to_be_visible()
+    idle(tab)
+    tab.locator(".stMain").get_by_role("button", name="Export").click()
+    with tab.expect_download() as coming:
+        tab.get_by_role("dialog").get_by_role("button", name="Download").first.click()
+    file = tmp_path / "mine.zip"
+    coming.value.save_as(file)
+    tab.get_by_role("dialog").get_by_role("button", name="Close").click()
+    expect(tab.get_by_role("dialog")).to_have_count(0)
+    idle(tab)
+    tab.get_by_role("button", name="Import a conversation").first.click()
+    tab.locator('input[type="file"]').set_input_files(file)
+    expect(tab.get_by_text(re.compile("24 messages")).first).to_be_visible()
+    tab.get_by_role("dialog").get_by_role("button", name="Import", exact=True).click()
+    expect(tab.get_by_role("heading", name="Chat", level=1)).to_be_visible()
+    expect(tab.get_by_text("24 of 36")).to_be_visible()
+    idle(tab)
+    healthy(tab)
+    session_id = re.search("session=([^&]+)", tab.url).group(1)
+    assert session_id != branch.session_id
+    again = Memory.open(session_id, branch.database, services=branch.services)
+    assert said(served, session_id) == said(served, branch.session_id)
+    assert [fact.text for fact in again.facts("Facts")] == [fact.text for fact in branch.facts("Facts")]
+    assert again.build_context(record=False).messages == branch.build_context(record=False).messages
+
+
+def test_the_second_of_two_tabs_is_told_and_loses_nothing(served, branch, visitor):
+    fact = branch.facts("Facts")[0]
+    address = f"{served.url}/facts?session={branch.session_id}&fact={fact.id}"
+    first, second = visitor.open(address), visitor.open(address)
+    for tab in (first, second):
+        expect(tab.locator(".st-key-facts__panel textarea")).to_have_value(fact.text)
+        idle(tab)
+    for tab, words in ((first, "Written first"), (second, "Written second")):
+        box = tab.locator(".st-key-facts__panel textarea")
+        box.fill(words)
+        box.press("Control+Enter")
+        idle(tab)
+        tab.locator(".st-key-facts__save button").click()
+        idle(tab)
+    expect(second.get_by_text(re.compile("was changed elsewhere")).first).to_be_visible()
+    expect(second.locator(".st-key-facts__panel textarea")).to_have_value("Written second")
+    assert branch.facts("Facts")[0].text == "Written first"
+    healthy(first)
+    healthy(second)
+
+
+PAGES = ("chat", "context", "timeline", "blocks", "facts", "retrieval", "sessions")
+
+
+@pytest.fixture(scope="module")
+def hostile(served):
+    """A session in which every name and every text is markup."""
+    memory = new_memory(behind(served), title=NASTY[:79], token_limit=400)
+    memory.add_block(StaticMemoryBlock(name="![x](http://evil.test/n.png) $x$", static_content=NASTY, priority=3))
+    memory.add_block(VectorMemoryBlock(name=":material/home: **b**", priority=4))
+    desk = memory.curation("Facts")
+    desk.apply(wish.add(NASTY))
+    for number in range(12):
+        memory.put(ChatMessage(role="user" if number % 2 == 0 else "assistant", content=f"{number} {NASTY} " * 2))
+        if number % 2 == 0:
+            memory.build_context()
+    return memory.session_id
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_every_page_shows_markup_as_text_and_no_width_scrolls_sideways(served, hostile, visitor_with, theme):
+    visitor = visitor_with(color_scheme=theme)
+    for page in PAGES:
+        for turn in ("", "&turn=3"):
+            tab = visitor.open(f"{served.url}/{page}?session={hostile}{turn}")
+            expect(tab.get_by_role("heading", level=1).first).to_be_visible()
+            idle(tab)
+            for width in (390, 1081, 1280):
+                tab.set_viewport_size({"width": width, "height": 800})
+                tab.wait_for_timeout(200)
+                main = tab.locator('[data-testid="stMain"]').first
+                assert tab.evaluate("document.documentElement.scrollWidth") <= width, (page, turn, width)
+                assert main.evaluate("e => e.scrollWidth - e.clientWidth") <= 0, (page, turn, width)
+            assert tab.locator("[data-testid=stMain] img, iframe").count() == 0
+            healthy(tab)
+            tab.close()
+    assert not [url for url in visitor.requests if "evil" in url]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_page_may_be_the_first_request_to_a_new_server(chromium, visitor, tmp_path, page):
+    server = AppServer("app.py", tmp_path / page)
+    with_server = running(server)
+    next(with_server)
+    tab = visitor.open(f"{server.url}/{page}?session=demo")
+    title = {"chat": "Chat"}.get(page, page.capitalize())
+    expect(tab.get_by_role("heading", name=title, level=1)).to_be_visible()
+    idle(tab)
+    healthy(tab)
+    with pytest.raises(StopIteration):
+        next(with_server)

@@ -1,0 +1,508 @@
+"""The Blocks page, drawn and clicked in this process."""
+
+import pytest
+from engine_fakes import Counter
+from pages_driver import button, dialog, field, joined, notice, opened, press
+
+from memory_core import ChatMessage, FactExtractionMemoryBlock, Memory, StaticMemoryBlock
+from memory_core.blocks import plugins
+from memory_core.blocks.plugins import Plugin
+from ui import services
+from ui.demo import demo_memory
+from ui.jobs import Job
+from ui.new_session import new_memory
+from ui.text import plain
+from ui.theme import DARK, LIGHT
+from ui.turns import play
+
+CONFLICT = "Changed in another tab since you opened it. Nothing was saved."
+
+NASTY = "<img src=x onerror=alert(1)> ![x](http://evil.test/a.png) **bold** :red[r] $a$ [l](http://evil.test)"
+NASTY_NAME = "![x](http://evil.test/a.png) **bold** :red[r]"
+
+
+def demo():
+    return services.engine().open("demo")
+
+
+def play_demo(turns):
+    """Play the demo on; it opens after turn 11, and the first cut falls in turn 12."""
+    shared = services.engine()
+    play(Job("test"), demo_memory(shared.database, shared.services), turns=turns, pace=0)
+
+
+def a_session(*blocks, title="Mine"):
+    shared = services.engine()
+    memory = new_memory(shared, title=title)
+    for name in [attached.name for attached in memory.blocks]:
+        memory.remove_block(name)
+    for block in blocks:
+        memory.add_block(block)
+    return memory
+
+
+def edit(name="Instructions", session="demo"):
+    return dialog("ui.blocks.editor", "edit_dialog", session, name)
+
+
+def order(session="demo"):
+    return dialog("ui.blocks.order", "order_dialog", session)
+
+
+def settings_of(name, session="demo"):
+    return dialog("ui.blocks.settings", "settings_of_dialog", session, name)
+
+
+def texts(name="Instructions"):
+    return [revision.text for revision in demo().block_revisions(name)]
+
+
+def priorities(memory=None):
+    return {attached.name: attached.record.settings["priority"] for attached in (memory or demo()).blocks}
+
+
+def click(drawn, key):
+    return drawn.button(key=key).click().run()
+
+
+def labels(app):
+    return [each.label for each in app.button]
+
+
+# -- the page --------------------------------------------------------------------------------------
+
+
+def test_it_shows_a_card_per_block_from_never_cut_to_cut_first(demo_home):
+    app = opened(page="blocks")
+    assert not app.exception
+    said = joined(app)
+    places = [said.index(f"**{name}**") for name in ("Instructions", "Facts", "Earlier turns")]
+    assert places == sorted(places)
+    memory = demo()
+    assert app.text[0].value.startswith("You help Sam plan Ana's birthday dinner.")
+    assert app.text[1].value == f"6 facts. Newest: {memory.facts('Facts')[-1].text}"
+    assert (
+        app.text[2].value
+        == f"{len(memory.stored_turns('Earlier turns'))} stored turns, whole turns cut, lowest score first."
+    )
+    assert [menu.options for menu in app.menu_button][1] == [
+        "Settings",
+        "Turn off",
+        "Cut it whole",
+        "Stop giving it messages",
+        "Remove",
+    ]
+
+
+def test_its_numbers_are_those_of_the_shown_prompt_and_of_the_log(demo_home):
+    play_demo(1)
+    app = opened(page="blocks")
+    built = demo().events(kinds=("context_built",), limit=1, newest_first=True)[0].event
+    parts = {part["name"]: part for part in built.parts}
+    said = joined(app)
+    assert f"**{parts['Instructions']['granted']}** tokens" in said
+    turns = parts["Earlier turns"]
+    assert turns["granted"] < turns["asked"]
+    assert f"**{turns['granted']}** of {turns['asked']} tokens" in said
+    use = demo().usage().of("Earlier turns")
+    assert f":red[cut in {use.cut_in} of {use.prompts} prompts, last turn\N{NO-BREAK SPACE}12]" in said
+    assert f"{round(100 * parts['Facts']['granted'] / 1200)}\N{NO-BREAK SPACE}% of the limit" in said
+
+
+@pytest.mark.parametrize(("theme", "palette"), [("light", LIGHT), ("dark", DARK)])
+def test_the_strip_wears_the_colours_of_the_theme(demo_home, theme, palette):
+    app = opened(page="blocks", theme=theme)
+    strip = next(each.value for each in app.markdown if "cut first" in each.value)
+    assert [strip.index(colour) for colour in (palette.vector, palette.facts, palette.static)] == sorted(
+        strip.index(colour) for colour in (palette.vector, palette.facts, palette.static)
+    )
+
+
+def test_looking_at_it_changes_nothing(demo_home):
+    before = demo().status().position
+    opened(page="blocks")
+    edit()
+    order()
+    settings_of("Facts")
+    dialog("ui.blocks.editor", "remove_dialog", "demo", "Facts")
+    assert demo().status().position == before
+
+
+def test_it_follows_what_is_written_elsewhere_but_not_over_an_open_drawer(demo_home, monkeypatch):
+    followed = []
+    monkeypatch.setattr("ui.live.follow", lambda session_id, position: followed.append((session_id, position)))
+    app = opened(page="blocks")
+    assert followed[-1] == ("demo", demo().status().position)
+    followed.clear()
+    for key in ("blocks__edit_Instructions", "blocks__order", "blocks__add"):
+        app.button(key=key).click().run()
+        assert not app.exception
+        assert followed == []
+        app.run()
+        assert len(followed) == 1
+        followed.clear()
+    past = opened(page="blocks", turn="3")
+    followed.clear()
+    past.run()
+    assert followed == []
+
+
+def test_a_session_without_blocks_says_what_that_means_and_offers_three(demo_home):
+    memory = a_session()
+    app = opened(page="blocks", session=memory.session_id)
+    assert not app.exception
+    said = joined(app)
+    assert "**No blocks yet.**" in said
+    assert "Messages that leave the queue are kept, but never reach the prompt again." in said
+    assert [label for label in labels(app) if label.startswith("Add ")] == [
+        "Add instructions",
+        "Add facts",
+        "Add earlier turns",
+    ]
+
+
+def test_names_and_texts_are_shown_as_they_were_typed(demo_home):
+    memory = a_session(StaticMemoryBlock(name=NASTY_NAME, static_content=NASTY))
+    app = opened(page="blocks", session=memory.session_id)
+    assert not app.exception
+    assert app.text[0].value == NASTY
+    drawn = [each.value for each in app.markdown]
+    assert all("![x](" not in value and ":red[r]" not in value and "**bold**" not in value for value in drawn)
+    assert any(plain(NASTY_NAME[:20]) in value for value in drawn)
+    for opened_dialog in (edit(NASTY_NAME, memory.session_id), order(memory.session_id)):
+        assert not opened_dialog.exception
+        assert all("![x](" not in each.value for each in opened_dialog.markdown)
+
+
+def test_blocks_of_one_place_stand_side_by_side(demo_home):
+    demo().configure_block("Facts", priority=2)
+    strip = next(each.value for each in opened(page="blocks").markdown if "cut first" in each.value)
+    first = strip.split("→")[0]
+    assert first.index("Facts") < first.index("Earlier turns")
+
+
+def test_a_block_that_this_process_cannot_make_says_so_and_shows_what_it_last_held(demo_home):
+    shared = services.engine()
+    agent = Memory.from_defaults("agents", database_uri=shared.settings.database, memory_blocks=[Counter(count=3)])
+    agent.put(ChatMessage(role="user", content="note 1"))
+    agent.build_context()
+    app = opened(page="blocks", session="agents")
+    assert not app.exception
+    assert app.text[0].value == "3 messages"
+    assert "Could not be made here: this app has no working engine_fakes.Counter." in joined(app)
+
+
+# -- the past --------------------------------------------------------------------------------------
+
+
+def test_a_past_turn_shows_the_blocks_as_they_stood_and_changes_nothing(demo_home):
+    before = texts()[0]
+    held = len(demo().facts("Facts"))
+    demo().edit_block("Instructions", "Be brief.")
+    play_demo(2)
+    demo().configure_block("Facts", priority=7)
+    app = opened(page="blocks", turn="11")
+    assert not app.exception
+    assert app.text[0].value.startswith("Be brief.")  # edited in turn 11
+    past = opened(page="blocks", turn="10")
+    assert past.text[0].value.startswith(before[:20])
+    assert past.text[1].value.startswith(f"{held} facts.")
+    assert ":gray[1]" in next(each.value for each in past.markdown if "cut first" in each.value)
+    assert [menu.key for menu in past.menu_button if menu.key.startswith("blocks__")] == []
+    assert not {"Edit", "Change order", "Add block", "Try now"} & set(labels(past))
+
+
+def test_before_the_first_block_a_past_turn_has_none(demo_home):
+    memory = a_session()
+    for turn in range(3):
+        memory.put(ChatMessage(role="user", content=f"turn {turn}"))
+    memory.add_block(StaticMemoryBlock(name="late", static_content="text"))
+    app = opened(page="blocks", session=memory.session_id, turn="1")
+    assert not app.exception
+    assert "**No blocks at this turn.**" in joined(app)
+
+
+# -- editing ---------------------------------------------------------------------------------------
+
+
+def test_an_edit_says_its_size_and_its_effect_before_it_is_saved(demo_home):
+    drawn = edit()
+    assert drawn.button(key="blocks__edit_demo_Instructions_save").disabled
+    drawn.text_area[0].set_value("Be brief.").run()
+    assert "→ **3 tokens**" in joined(drawn)
+    before, after = demo().preview(), demo().preview(texts={"Instructions": "Be brief."})
+    assert f"Next prompt: {before.plan.total:,} → **{after.plan.total:,}** tokens" in joined(drawn)
+    assert len(texts()) == 1
+    press(drawn, "Save")
+    assert texts()[-1] == "Be brief."
+
+
+def test_an_edit_that_is_too_long_says_what_would_be_lost(demo_home):
+    drawn = edit()
+    drawn.text_area[0].set_value(texts()[0] + " word" * 200).run()
+    assert "would lose" in joined(drawn)
+
+
+def test_an_edit_is_possible_in_a_session_that_refuses_prompts_over_the_limit(demo_home):
+    demo().configure(when_over="raise")
+    demo().edit_block("Instructions", "word " * 2_000)
+    drawn = edit()
+    drawn.text_area[0].set_value("word " * 1_900).run()
+    assert not drawn.error
+    assert "over the limit" in joined(drawn)
+
+
+def test_a_text_changed_in_another_tab_is_not_overwritten_and_can_be_taken(demo_home):
+    drawn = edit()
+    drawn.text_area[0].set_value("Mine.").run()
+    demo().edit_block("Instructions", "Theirs.")
+    press(drawn, "Save")
+    assert [each.value for each in drawn.warning] == [CONFLICT]
+    assert (texts()[-1], drawn.text_area[0].value) == ("Theirs.", "Mine.")
+    press(drawn, "Show theirs")
+    assert not drawn.warning
+    assert drawn.text_area[0].value == "Theirs."
+    assert drawn.text[0].value == "Mine."
+    press(drawn, "Edit yours")
+    assert drawn.text_area[0].value == "Mine."
+    press(drawn, "Save")
+    assert texts()[-2:] == ["Theirs.", "Mine."]
+
+
+def test_a_text_changed_in_another_tab_can_be_replaced_knowingly(demo_home):
+    drawn = edit()
+    drawn.text_area[0].set_value("Mine.").run()
+    demo().edit_block("Instructions", "Theirs.")
+    press(drawn, "Save")
+    press(drawn, "Keep editing")
+    assert drawn.text_area[0].value == "Mine."
+    assert drawn.code[0].value == "-Theirs.\n+Mine."
+    demo().edit_block("Instructions", "Theirs again.")
+    press(drawn, "Save")
+    assert [each.value for each in drawn.warning] == [CONFLICT]
+    assert texts()[-1] == "Theirs again."
+
+
+def test_an_editor_of_a_block_that_was_removed_says_so(demo_home):
+    drawn = edit()
+    demo().remove_block("Instructions")
+    drawn.run()
+    assert [each.value for each in drawn.warning] == ["This block was removed elsewhere."]
+
+
+def test_the_history_shows_what_changed_and_restores_a_version_with_its_effect(demo_home):
+    first = texts()[0]
+    demo().edit_block("Instructions", first.replace("Be brief.", "Be long."))
+    drawn = dialog("ui.blocks.versions", "history_dialog", "demo", "Instructions")
+    assert "-Be brief. Ask before you book anything.\n+Be long." in drawn.code[0].value
+    drawn.selectbox[0].set_value(1).run()
+    assert "Next prompt:" in joined(drawn)
+    press(drawn, "Restore version 1")
+    assert texts()[-1] == first
+
+
+def test_a_version_is_not_restored_over_what_another_tab_wrote(demo_home):
+    from ui.blocks.versions import _restore
+
+    demo().edit_block("Instructions", "Second.")
+    demo().edit_block("Instructions", "Third.")
+    _restore("demo", "Instructions", 1, 2)
+    assert texts()[-1] == "Third."
+
+
+# -- the order -------------------------------------------------------------------------------------
+
+
+def test_the_order_is_changed_step_by_step_with_its_effect_before_it_is_applied(demo_home):
+    drawn = order()
+    assert drawn.button(key="blocks__order_apply").disabled
+    click(drawn, "blocks__order_▲_Facts")
+    assert "Next prompt:" in joined(drawn)
+    click(drawn, "blocks__order_▲_Facts")
+    assert priorities() == {"Instructions": 0, "Facts": 1, "Earlier turns": 2}
+    click(drawn, "blocks__order_apply")
+    assert priorities() == {"Instructions": 0, "Facts": 2, "Earlier turns": 1}
+
+
+def test_a_block_is_never_cut_and_may_be_cut_again(demo_home):
+    drawn = order()
+    drawn.checkbox(key="blocks__order_never_Facts").check().run()
+    drawn.checkbox(key="blocks__order_never_Instructions").uncheck().run()
+    click(drawn, "blocks__order_apply")
+    assert priorities() == {"Instructions": 1, "Facts": 0, "Earlier turns": 2}
+
+
+def test_the_place_in_the_prompt_is_changed(demo_home):
+    drawn = order()
+    drawn.segmented_control[0].set_value("prompt").run()
+    click(drawn, "blocks__order_prompt_▲_Earlier turns")
+    click(drawn, "blocks__order_apply")
+    assert [attached.name for attached in demo().blocks] == ["Instructions", "Earlier turns", "Facts"]
+
+
+def test_an_order_made_from_what_another_tab_changed_is_not_saved(demo_home):
+    drawn = order()
+    click(drawn, "blocks__order_▲_Facts")
+    demo().configure_block("Facts", priority=9)
+    click(drawn, "blocks__order_apply")
+    assert [each.value for each in drawn.warning] == [CONFLICT]
+    assert priorities()["Facts"] == 9
+    press(drawn, "Show theirs")
+    assert not drawn.warning
+    assert drawn.button(key="blocks__order_apply").disabled
+
+
+def test_an_order_is_kept_over_a_block_that_was_removed_and_one_that_came(demo_home):
+    drawn = order()
+    click(drawn, "blocks__order_▼_Earlier turns")
+    click(drawn, "blocks__order_▼_Earlier turns")
+    demo().remove_block("Instructions")
+    demo().add_block(StaticMemoryBlock(name="Rules", static_content="text", priority=5))
+    click(drawn, "blocks__order_apply")
+    assert [each.value for each in drawn.warning] == [CONFLICT]
+    press(drawn, "Keep editing")
+    click(drawn, "blocks__order_apply")
+    assert not drawn.exception
+    found = priorities()
+    assert found["Facts"] > found["Earlier turns"] > found["Rules"] > 0
+
+
+# -- settings and switches -------------------------------------------------------------------------
+
+
+def test_settings_of_a_kind_say_their_effect_before_they_are_applied(demo_home):
+    demo().configure_block("Earlier turns", similarity_threshold=None)
+    drawn = settings_of("Earlier turns")
+    assert field(drawn, "Threshold").value is None
+    field(drawn, "Results").set_value(1).run()
+    assert "Next prompt:" in joined(drawn)
+    field(drawn, "Threshold").set_value(0.2).run()
+    press(drawn, "Apply from the next turn")
+    settings = demo().block_settings("Earlier turns")
+    assert (settings["similarity_top_k"], settings["similarity_threshold"]) == (1, 0.2)
+    assert settings["retrieval_context_window"] == 1
+
+
+def test_facts_wait_for_approval_once_that_is_set(demo_home):
+    drawn = settings_of("Facts")
+    drawn.toggle[0].set_value(True).run()
+    press(drawn, "Apply from the next turn")
+    assert demo().block_settings("Facts")["approval"] is True
+
+
+def test_settings_changed_in_another_tab_are_not_overwritten(demo_home):
+    drawn = settings_of("Earlier turns")
+    field(drawn, "Results").set_value(1).run()
+    demo().configure_block("Earlier turns", similarity_top_k=9)
+    press(drawn, "Apply from the next turn")
+    assert [each.value for each in drawn.warning] == [CONFLICT]
+    press(drawn, "Keep editing")
+    press(drawn, "Apply from the next turn")
+    assert demo().block_settings("Earlier turns")["similarity_top_k"] == 1
+    demo().configure_block("Earlier turns", similarity_top_k=9)
+    field(drawn, "Results").set_value(2).run()
+    press(drawn, "Apply from the next turn")
+    press(drawn, "Show theirs")
+    assert field(drawn, "Results").value == 9
+
+
+def test_a_block_is_turned_off_and_on_with_its_effect_before(demo_home):
+    from ui.blocks.settings import TURN_OFF, TURN_ON
+
+    drawn = dialog("ui.blocks.settings", "change_dialog", "demo", "Instructions", TURN_OFF)
+    assert "Next prompt:" in joined(drawn)
+    press(drawn, "Turn off")
+    app = opened(page="blocks")
+    assert "Off. It receives nothing and is not in the prompt." in joined(app)
+    assert app.menu_button[0].options == ["History", "Turn on", "Remove"]
+    press(dialog("ui.blocks.settings", "change_dialog", "demo", "Instructions", TURN_ON), "Turn on")
+    assert demo().block_settings("Instructions")["enabled"] is True
+
+
+# -- adding and removing ---------------------------------------------------------------------------
+
+
+def test_a_block_is_added_with_its_effect_before(demo_home):
+    drawn = dialog("ui.blocks.editor", "add_dialog", "demo")
+    drawn.text_area[0].set_value("Speak Portuguese.").run()
+    before = demo().preview().plan.total
+    assert f"Next prompt: {before:,} → **{before + demo().count_tokens('Speak Portuguese.'):,}**" in joined(drawn)
+    press(drawn, "Add block")
+    assert [attached.name for attached in demo().blocks][-1] == "Instructions 2"
+    assert texts("Instructions 2") == ["Speak Portuguese."]
+
+
+def test_a_name_that_is_taken_is_said_before_and_refused_after(demo_home):
+    drawn = dialog("ui.blocks.editor", "add_dialog", "demo")
+    drawn.text_input[0].set_value("Facts").run()
+    assert [each.value for each in drawn.error] == ["“Facts” is taken. Choose another name."]
+    assert button(drawn, "Add block").disabled
+
+
+def test_a_name_that_cannot_be_a_blocks_is_refused(demo_home):
+    drawn = dialog("ui.blocks.editor", "add_dialog", "demo")
+    drawn.text_input[0].set_value("<b>").run()
+    assert "choose a name without" in drawn.error[0].value.replace("\\", "")
+
+
+def test_a_name_taken_meanwhile_is_said_on_the_page(demo_home):
+    drawn = dialog("ui.blocks.editor", "add_dialog", "demo")
+    drawn.text_input[0].set_value("Extra").run()
+    demo().add_block(FactExtractionMemoryBlock(name="Extra"))
+    press(drawn, "Add block")
+    assert notice(drawn) == ("error", '"Extra" is taken. Choose another name.')
+
+
+def test_blocks_of_other_packages_are_offered_and_broken_ones_named(demo_home, monkeypatch):
+    offered = (
+        Plugin("counter", "their-package 1.0", "engine_fakes:Counter", Counter),
+        Plugin("broken", "other 2.0", "other:Block", None, "ImportError: no *torch*"),
+    )
+    monkeypatch.setattr(plugins, "plugins", lambda: offered)
+    monkeypatch.setattr("ui.blocks.editor.plugins", lambda: offered)
+    drawn = dialog("ui.blocks.editor", "add_dialog", "demo")
+    assert drawn.warning[0].value.replace("\\", "") == "“broken” of other 2.0 cannot be used: ImportError: no *torch*"
+    drawn.segmented_control[0].set_value("engine_fakes:Counter").run()
+    assert not drawn.exception
+    press(drawn, "Add block")
+    assert demo().blocks[-1].record.type == "engine_fakes.Counter"
+
+
+def test_removing_says_what_goes_and_what_stays(demo_home):
+    said = {
+        name: joined(dialog("ui.blocks.editor", "remove_dialog", "demo", name))
+        for name in ("Instructions", "Facts", "Earlier turns")
+    }
+    stored = len(demo().stored_turns("Earlier turns"))
+    assert "Goes: its settings, its text with 1 version." in said["Instructions"]
+    assert f"Goes: its settings, {stored} stored turns." in said["Earlier turns"]
+    assert (
+        "Stays: 6 facts, which return with a block of this name, the 6 messages that left the queue." in said["Facts"]
+    )
+    assert all("Next prompt:" in words for words in said.values())
+
+
+def test_a_block_is_removed(demo_home):
+    press(dialog("ui.blocks.editor", "remove_dialog", "demo", "Earlier turns"), "Remove block")
+    assert [attached.name for attached in demo().blocks] == ["Instructions", "Facts"]
+
+
+# -- deliveries ------------------------------------------------------------------------------------
+
+
+def test_what_waits_for_a_block_can_be_tried_again(demo_home, monkeypatch):
+    from memory_core.errors import EmbedderError
+    from memory_core.models.embedding import MiniLMEmbedder
+
+    def fail(self, texts):
+        raise EmbedderError("The embedding model did not answer.")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(MiniLMEmbedder, "embed", fail)
+        demo().flush()
+        app = opened(page="blocks")
+    assert "Waiting: 1 flush not delivered. The embedding model did not answer." in joined(app)
+    press(app, "Try now")
+    assert services.engine().job("demo").wait(30)
+    app.run()
+    assert "Waiting" not in joined(app)

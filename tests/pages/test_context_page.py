@@ -1,0 +1,318 @@
+"""The Context page: what exactly the model got, and what was left out of it."""
+
+import pytest
+from pages_driver import button, joined, message_texts, opened, press
+from shared_data import shared
+
+from memory_core import (
+    ChatMessage,
+    FactExtractionMemoryBlock,
+    Memory,
+    StaticMemoryBlock,
+    VectorMemoryBlock,
+)
+from memory_core.interop.openai_format import read_conversation
+from ui import services
+from ui.demo import demo_memory
+from ui.jobs import Job
+from ui.turns import play
+
+
+def page(**query):
+    app = opened(page="context", **query)
+    assert not app.exception, app.exception
+    return app
+
+
+def session(session_id, *blocks, **settings):
+    engine = services.engine()
+    return Memory.from_defaults(
+        session_id,
+        database_uri=engine.settings.database,
+        services=engine.services,
+        memory_blocks=list(blocks),
+        **settings,
+    )
+
+
+def say(memory, *texts):
+    """Each text a message of the user's, a prompt made for it, and a reply."""
+    for text in texts:
+        memory.put(ChatMessage(role="user", content=text))
+        memory.build_context()
+        memory.put(ChatMessage(role="assistant", content="I see."))
+
+
+def labels(app):
+    """The lines that open the parts, escapes and squares taken out."""
+    shown = [each.label.replace("\\", "") for each in app.expander]
+    return [label.partition("]{")[2].partition("} ")[2] for label in shown if label.startswith(":color")]
+
+
+def opener(app, words):
+    """The state of the expander with these words on it."""
+    return next(each for each in app.expander if words in each.label.replace("\\", ""))
+
+
+def show(app, what):
+    app.segmented_control(key="context__show").set_value(what).run()
+    assert not app.exception, app.exception
+    return app
+
+
+@pytest.fixture
+def played(demo_home):
+    """The demo, played to turn 12: the first cut."""
+    engine = services.engine()
+    memory = demo_memory(engine.database, engine.services)
+    play(Job("on"), memory, turns=1, pace=0)
+    return memory
+
+
+# -- why was something cut --------------------------------------------------------------------------
+
+
+def test_a_prompt_that_fitted_says_so_first_and_how_much_was_free(demo_home):
+    app = page(session="demo")
+    first = app.markdown[0].value
+    assert "of 1,200 tokens sent.** Everything fitted." in first
+    assert first.endswith(" tokens were free.")
+    text = joined(app)
+    assert "Nothing was cut." in text
+    assert "Never cut: Instructions." in text
+    assert [label.partition(" **")[0] for label in labels(app)] == ["Queue", "Instructions", "Facts", "Earlier turns"]
+
+
+def test_at_turn_12_the_page_says_which_block_lost_what_and_by_which_rule(played):
+    built = played.history().turns[12].built
+    prompt = played.prompt(built)
+    (cut,) = prompt.cuts
+    (gone,) = cut.entries
+    app = page(session="demo")
+    assert app.markdown[0].value == (
+        f"**{prompt.built.total:,} of 1,200 tokens sent.** Parts asked for {prompt.built.asked:,}, "
+        f"{prompt.built.asked - 1200} over the limit, so {cut.tokens} were cut from Earlier turns."
+    )
+    text = joined(app)
+    assert "**1 Earlier turns** · priority 2" in text
+    assert f"lowest score first: turn {gone.turn} ({gone.score:.2f}), {cut.tokens} tokens" in text
+    assert f"Needed {cut.over_before}, removed {cut.tokens}: turns go whole." in text
+    # Open without a click, its words struck through.
+    for message in gone.messages:
+        assert f"~~{message.role}: {message.content}~~" in text
+    assert labels(app)[-1].endswith(f":red[cut {cut.tokens}]]")
+    assert button(app, "Change the limit")
+
+
+def test_a_past_turn_reads_the_same_and_offers_no_change(played):
+    later = page(session="demo").markdown[0].value
+    play(Job("more"), played, turns=2, pace=0)
+    app = page(session="demo", turn="12")
+    sentence = next(each.value for each in app.markdown if "tokens sent." in each.value)
+    assert sentence == later
+    assert not [each for each in app.button if "Change the limit" in each.label]
+    assert "Edit" not in " ".join(each.label for each in app.get("page_link"))
+
+
+def test_a_prompt_over_the_limit_is_an_error_that_says_what_to_do(home):
+    rules = StaticMemoryBlock(name="Rules", static_content="Be careful. " * 60, priority=0)
+    memory = session("over", rules, token_limit=100)
+    say(memory, "Hello")
+    app = page(session="over")
+    (error,) = (each.value.replace("\\", "") for each in app.error)
+    over = memory.history().turns[1].built.event.over_by
+    assert f": {over} over. Rules (priority 0) alone exceeds the limit by" in error
+    assert error.endswith("Raise the limit or shorten Rules.")
+    assert "Nothing could be cut." in joined(app)
+
+
+def test_a_block_dropped_whole_for_a_little_is_worth_a_word(home):
+    notes = StaticMemoryBlock(name="Notes", static_content="A long note. " * 30, priority=1)
+    memory = session("drop", notes, token_limit=125)
+    say(memory, "Hello there, how are you")
+    text = joined(page(session="drop"))
+    assert "removed: Notes can only be cut whole. Shorten it, or give it a priority that is cut later." in text
+
+
+# -- part by part -----------------------------------------------------------------------------------
+
+
+def test_a_part_shows_its_words_once_it_is_opened(demo_home):
+    app = page(session="demo")
+    assert message_texts(app) == []
+    app.session_state[next(e.key for e in app.expander if "Queue" in e.label)] = True
+    app.run()
+    memory = services.engine().open("demo")
+    prompt = memory.prompt(memory.history().turns[11].built)
+    assert message_texts(app) == [entry.words for entry in prompt.parts[0].kept][: len(message_texts(app))]
+    assert len(message_texts(app)) == min(20, len(prompt.parts[0].kept))
+
+
+def test_every_kind_of_part_can_be_opened(played):
+    app = page(session="demo")
+    for expander in app.expander:
+        app.session_state[expander.key] = True
+    app.run()
+    assert not app.exception, app.exception
+    text = joined(app)
+    facts = played.prompt(played.history().turns[12].built).parts[2].kept
+    assert all(fact.words in text for fact in facts)
+    (whole,) = [code.value for code in app.code]
+    assert whole.startswith("[system]\n<memory>\n<Instructions>\n")
+
+
+def test_a_long_part_is_paged(home):
+    memory = session("long", token_limit=30_000)
+    for number in range(25):
+        memory.put(ChatMessage(role="user", content=f"Message number {number}"))
+    memory.build_context()
+    app = page(session="long")
+    app.session_state[next(e.key for e in app.expander if "Queue" in e.label)] = True
+    app.run()
+    assert message_texts(app) == [f"Message number {number}" for number in range(20)]
+    assert "1 to 20 of 25" in joined(app)
+
+
+def test_a_fact_that_was_cut_is_struck_through_and_leads_to_its_place(home):
+    memory = session("facts", FactExtractionMemoryBlock(name="Facts", priority=1), token_limit=120, token_flush_size=20)
+    say(memory, "Hello, my name is Sam and I live in Porto.", "Ana is allergic to nuts and it is serious.")
+    say(memory, *(f"Let us talk about number {n} and see what that does to the queue" for n in range(10)))
+    memory.configure(token_limit=memory.build_context().plan.total - 5)
+    memory.build_context()
+    prompt = memory.prompt(memory.history().turns[12].built)
+    gone = next(cut for cut in prompt.cuts if cut.part.kind == "facts").entries
+    app = page(session="facts")
+    text = joined(app)
+    assert all(f"~~{fact.words}~~" in text for fact in gone)
+    assert "least relevant first: " in text
+    assert [link.label for link in app.get("page_link")].count(":small[Edit]") == len(prompt.parts[-1].entries)
+
+
+def test_nobodys_words_become_markup(home):
+    rules = StaticMemoryBlock(name="**R** :red[x]", static_content="<script>alert(1)</script> ![a](http://evil/x.png)")
+    facts = StaticMemoryBlock(name="# Cut", static_content="~~x~~ **bold** </memory> " * 40, priority=1)
+    memory = session("hostile", rules, facts, token_limit=150)
+    say(memory, "<b>Hello</b> ![](http://evil/y.png) $x$ :material/delete:")
+    app = page(session="hostile")
+    for expander in app.expander:
+        app.session_state[expander.key] = True
+    app.run()
+    assert not app.exception
+    assert "<b>Hello</b> ![](http://evil/y.png) $x$ :material/delete:" in message_texts(app)
+    drawn = [each.value for each in app.markdown] + [each.label for each in app.expander]
+    for markup in ("**R**", ":red[x]", " # Cut", "**bold**", "![", "</memory>"):
+        assert [text for text in drawn if markup in text] == []
+
+
+# -- two prompts ------------------------------------------------------------------------------------
+
+
+def test_changes_since_another_turn_are_told_part_by_part(played):
+    app = show(page(session="demo"), "Changes")
+    history = played.history()
+    before, after = (played.prompt(history.turns[turn].built) for turn in (11, 12))
+    text = joined(app)
+    left = {entry.ref for entry in before.parts[0].kept} - {entry.ref for entry in after.parts[0].kept}
+    gone = [entry for entry in before.parts[0].kept if entry.ref in left]
+    for entry in gone:
+        assert f":orange[−] :small[:gray[{entry.role} · turn {entry.turn}]] {entry.words}" in text
+    newest = after.parts[0].kept[-1]
+    assert f":blue[+] :small[:gray[user · turn 12]] {newest.words}" in text
+    picker = app.selectbox(key="context__since_12")
+    assert picker.value == 11
+    picker.set_value(3).run()
+    assert not app.exception
+    assert "Same as turn 3 for the first" in joined(app)
+
+
+def test_what_a_prompt_cache_can_reuse_is_one_line_with_the_other_insert_method(played):
+    history = played.history()
+    built = [history.turns[turn].built for turn in (11, 12)]
+    same, other = played.same_start(*built), played.same_start(*built, insert_method="user")
+    billed = built[1].event.billed
+    assert (
+        f"Same as turn 11 for the first **{same}** of {billed:,} billed tokens ({round(100 * same / billed)} %): "
+        f"what a prompt cache can reuse. With memory in the latest user message: {other} "
+    ) in joined(page(session="demo"))
+
+
+def test_counted_and_billed_are_a_table_that_adds_up(played):
+    app = show(page(session="demo"), "Counted, billed")
+    built = played.history().turns[12].built.event
+    rows = {row[""]: (row["Counted"], row["Billed"]) for row in app.table[0].value.to_dict("records")}
+    assert rows["**Total**"] == (f"**{built.total:,}**", f"**{built.billed:,}**")
+    assert rows["Message overhead"] == ("–", str(built.overhead_tokens))
+    assert rows["Reported by provider"] == ("", "–")
+
+
+def test_a_first_prompt_has_nothing_to_be_compared_with(home):
+    memory = session("first")
+    say(memory, "Hello")
+    app = page(session="first")
+    assert app.segmented_control(key="context__show").options == ["Prompt", "Counted, billed"]
+    assert "Same as" not in joined(app)
+
+
+# -- sessions of other kinds ------------------------------------------------------------------------
+
+
+def test_a_session_without_a_prompt_says_what_will_be_here(home):
+    session("empty")
+    app = page(session="empty")
+    text = joined(app)
+    assert "**No prompt yet.**" in text
+    assert "everything the model gets is kept here" in text
+    assert [link.label for link in app.get("page_link") if "Chat" in link.label] == ["Go to Chat"]
+
+
+def test_a_turn_without_a_prompt_shows_the_one_before_and_says_so(home):
+    memory = session("quiet")
+    say(memory, "Hello")
+    memory.put(ChatMessage(role="user", content="Nobody answers"))
+    assert "No prompt was built in turn 2. This is the one of turn 1." in joined(page(session="quiet"))
+
+
+def test_an_agents_turn_with_several_prompts_shows_the_last_and_lets_one_pick(home):
+    file = shared("tau-bench/one_conversation.json")
+    conversation = read_conversation(file.read_bytes(), filename=file.name)
+    memory = session("agent", VectorMemoryBlock(name="Earlier", priority=1), token_limit=3000, token_flush_size=300)
+    for message in conversation.messages:
+        if message.role == "assistant":
+            memory.build_context()
+        memory.put(message)
+    turn, several = next((n, t.contexts) for n, t in memory.history().turns.items() if len(t.contexts) > 2)
+    app = page(session="agent", turn=str(turn))
+    picker = next(each for each in app.selectbox if each.key.startswith("context__which"))
+    assert picker.value == len(several)
+    last, first = (memory.prompt(context).built.total for context in (several[-1], several[0]))
+    assert f"**{last:,} of 3,000 tokens sent.**" in joined(app)
+    picker.set_value(1).run()
+    assert not app.exception
+    assert f"**{first:,} of 3,000 tokens sent.**" in joined(app)
+    for expander in app.expander:
+        app.session_state[expander.key] = True
+    app.run()
+    assert not app.exception
+
+
+def test_words_erased_since_are_said_to_be_missing(home):
+    facts = FactExtractionMemoryBlock(name="Facts", priority=1)
+    memory = session("gone", facts, token_limit=200, token_flush_size=20)
+    say(memory, *(f"My cat number {n} is called Tom {n} and is {n} years old" for n in range(12)))
+    memory.reset("archived")
+    app = page(session="gone", turn="6")
+    (warning,) = (each.value.replace("\\", "") for each in app.warning)
+    assert warning.endswith("of this prompt were erased since, and cannot be shown.")
+    for expander in app.expander:
+        app.session_state[expander.key] = True
+    app.run()
+    assert "(These words were erased since.)" in message_texts(app)
+
+
+def test_looking_writes_nothing(played):
+    before = played.status().position
+    app = page(session="demo", theme="dark")
+    for what in ("Changes", "Counted, billed", "Prompt"):
+        show(app, what)
+    press(app, "Change the limit")
+    assert played.status().position == before

@@ -1,0 +1,587 @@
+"""The Facts page: every flow once, in the real app."""
+
+import zlib
+
+import pytest
+from pages_driver import dialog, joined, opened, press
+from streamlit.testing.v1 import AppTest
+
+from memory_core import ChatMessage, FactExtractionMemoryBlock, Memory, Services
+from memory_core.models.base import Condensation, CondensedFact, ExtractedFact, Extraction
+from memory_core.planning import curation as plans
+from ui import services
+from ui.demo import demo_memory
+from ui.facts.reading import Desk
+from ui.jobs import Job
+from ui.new_session import new_memory
+from ui.turns import play
+
+HOSTILE = "![x](http://evil.test/x.png) <b>hi</b> $x$ :material/home:"
+
+
+class Said:
+    """Finds what stands after `FACT:` in a message; condenses to what it is told."""
+
+    name = "said"
+
+    def __init__(self, shorter=()):
+        self.shorter = shorter
+
+    def extract(self, messages, *, known):
+        texts = [(place, message.content.partition("FACT:")[2].strip()) for place, message in enumerate(messages)]
+        return Extraction(tuple(ExtractedFact(text, "other", source=place) for place, text in texts if text), ())
+
+    def condense(self, facts, *, pinned, target):
+        return Condensation(tuple(CondensedFact(text, "other", stands) for text, stands in self.shorter), ())
+
+
+def demo(turns=0):
+    memory = demo_memory(services.engine().database, services.engine().services)
+    if turns:
+        play(Job("test"), memory, turns=turns, pace=0)
+    return memory
+
+
+def desk(memory=None, block="Facts"):
+    return (memory or services.engine().open("demo")).curation(block)
+
+
+def fact(text, curation=None):
+    return next(each for each in (curation or desk()).facts() if each.text == text)
+
+
+def learned(*texts, extractor=None, **settings):
+    """A session of its own whose block has learned these facts."""
+    memory = Memory.from_defaults(
+        "mine",
+        "sam",
+        database_uri=services.engine().settings.database,
+        title="Mine",
+        services=Services(extractor=extractor or Said()),
+        memory_blocks=[FactExtractionMemoryBlock(name="Facts", **settings)],
+    )
+    for text in texts:
+        memory.put(ChatMessage(role="user", content=f"By the way. FACT: {text}"))
+        memory.put(ChatMessage(role="assistant", content="I see."))
+    memory.flush(all=True)
+    return memory
+
+
+def facts_page(**query):
+    app = opened(page="facts", **query)
+    assert not app.exception, app.exception
+    return app
+
+
+def show(app, view):
+    app.segmented_control[0].set_value(view).run()
+    assert not app.exception, app.exception
+
+
+def shown(app):
+    """The words in the list, in order."""
+    return list(app.dataframe[0].value["Fact"])
+
+
+def words(app):
+    return joined(app)
+
+
+def notice(app):
+    return "\n".join(each.value for each in [*app.info, *app.warning, *app.error]).replace("\\", "")
+
+
+def select(app, rows=(), cell=None):
+    """What the browser reports when the list is clicked."""
+    cells = [] if cell is None else [(cell, "Fact")]
+    key = app.dataframe[0].proto.id.rpartition("-")[2]
+    app.session_state[key] = {"selection": {"rows": list(rows), "columns": [], "cells": cells}}
+    app.run()
+    return app
+
+
+# -- the list and the panel ------------------------------------------------------------------------
+
+
+def test_the_page_opens_with_its_numbers_and_the_newest_fact(demo_home):
+    app = facts_page()
+    facts = desk().facts(("active",))
+    total = sum(each.tokens for each in facts)
+    assert f"{len(facts)} active facts, {total} tokens. Nothing waits for you." in words(app)
+    assert shown(app) == [each.text for each in reversed(facts)]
+    assert f"**{facts[-1].text}**" in words(app)
+    assert "Said by the user in turn" in words(app)
+
+
+def test_a_link_opens_the_fact_it_names_in_its_view(demo_home):
+    allergy = fact("Ana is allergic to nuts")
+    app = facts_page(fact=str(allergy.id))
+    assert "**Ana is allergic to nuts**" in words(app)
+    assert "Careful with dessert, :blue-background[Ana is allergic to nuts] and it is serious" in words(app)
+    desk().apply(plans.retire([allergy], "private"))
+    app = facts_page(fact=str(allergy.id))
+    assert shown(app) == ["Ana is allergic to nuts"]
+    assert "Restore" in [each.label for each in app.button]
+
+
+def test_a_link_finds_the_fact_in_whichever_block_holds_it(demo_home):
+    services.engine().open("demo").add_block(FactExtractionMemoryBlock(name="About Sam", scope="user"))
+    desk(block="About Sam").apply(plans.add("Sam sails"))
+    app = facts_page(fact=str(fact("Sam sails", desk(block="About Sam")).id))
+    assert shown(app) == ["Sam sails"]
+    assert app.selectbox(key="facts__block_demo").value == "About Sam"
+
+
+def test_a_link_to_a_fact_that_waits_shows_it_first(demo_home):
+    memory = proposing("Ana likes jazz", "Rui bakes bread", "Teresa sails boats")
+    app = facts_page(session="mine", fact=str(fact("Rui bakes bread", desk(memory)).id))
+    assert "**Rui bakes bread**" in words(app)
+    press(app, "Accept")
+    assert "**Ana likes jazz**" in words(app)
+
+
+def test_a_link_to_a_fact_that_is_gone_opens_the_list(demo_home):
+    app = facts_page(fact="99999")
+    assert len(shown(app)) == 6
+
+
+def test_a_search_without_a_hit_says_so_and_can_be_cleared(demo_home):
+    app = facts_page()
+    app.text_input[0].set_value("boat").run()
+    assert 'No fact contains "boat".' in words(app)
+    press(app, "Clear")
+    assert len(shown(app)) == 6
+
+
+# -- editing ---------------------------------------------------------------------------------------
+
+
+def test_saved_words_are_in_the_next_prompt_and_the_page_says_what_they_take(demo_home):
+    jazz = fact("Ana likes jazz")
+    app = facts_page(fact=str(jazz.id))
+    app.text_area[0].set_value("Ana likes jazz and old films").run()
+    assert "nothing more cut" in words(app)
+    assert fact("Ana likes jazz").version == jazz.version
+    press(app, "Save")
+    assert "Saved. The next prompt will hold it: +3 tokens" in notice(app)
+    context = services.engine().open("demo").build_context(record=False)
+    assert "Ana likes jazz and old films" in context.messages[0].content
+    press(app, "Undo last change: edited a fact")
+    assert "Undone: edited a fact." in notice(app)
+    assert "Ana likes jazz" in shown(app)
+
+
+def test_a_fact_cannot_be_edited_to_nothing(demo_home):
+    app = facts_page()
+    app.text_area[0].set_value("  ").run()
+    press(app, "Save")
+    assert "A fact cannot be empty. Retire it instead?" in notice(app)
+
+
+def test_who_is_second_is_told_and_keeps_the_words(demo_home):
+    jazz = fact("Ana likes jazz")
+    app = facts_page(fact=str(jazz.id))
+    app.text_area[0].set_value("Ana loves jazz").run()
+    desk().apply(plans.edit(jazz, "Ana hates jazz"))
+    press(app, "Save")
+    assert "was changed elsewhere. Nothing was overwritten." in notice(app)
+    assert "This fact was changed elsewhere. Yours is kept below, nothing was overwritten." in notice(app)
+    assert "Theirs: Ana hates jazz" in words(app)
+    assert app.text_area[0].value == "Ana loves jazz"
+    assert fact("Ana hates jazz").id == jazz.id
+    press(app, "Keep editing")
+    press(app, "Save")
+    assert fact("Ana loves jazz").id == jazz.id
+
+
+def test_showing_theirs_lets_the_own_words_go(demo_home):
+    jazz = fact("Ana likes jazz")
+    app = facts_page(fact=str(jazz.id))
+    app.text_area[0].set_value("Ana loves jazz").run()
+    desk().apply(plans.edit(jazz, "Ana hates jazz"))
+    app.run()
+    press(app, "Show theirs")
+    assert app.text_area[0].value == "Ana hates jazz"
+
+
+def test_pinning_keeps_what_is_half_written(demo_home):
+    jazz = fact("Ana likes jazz")
+    app = facts_page(fact=str(jazz.id))
+    app.text_area[0].set_value("Ana loves jazz").run()
+    press(app, "Pin")
+    assert fact("Ana likes jazz").pinned
+    assert app.text_area[0].value == "Ana loves jazz"
+    press(app, "Save")
+    assert fact("Ana loves jazz").pinned
+
+
+def test_a_fact_is_retired_with_a_reason_restored_and_its_history_tells_it(demo_home):
+    jazz = fact("Ana likes jazz")
+    app = facts_page(fact=str(jazz.id))
+    app.pills[0].set_value("Outdated").run()
+    assert "Retired. The next prompt will go without it: −" in notice(app)
+    assert "Ana likes jazz" not in shown(app)
+    show(app, "retired")
+    press(app, "Restore")
+    assert fact("Ana likes jazz").state == "active"
+    app = facts_page(fact=str(jazz.id))
+    app.session_state[f"facts__history_{jazz.id}"] = True
+    app.session_state[f"facts__made_{jazz.id}"] = True
+    app.run()
+    assert "**Retired: outdated** · :gray[a person, turn 11" in words(app)
+    assert "Learned in turn 10 by offline rules: 6 facts found in 6 messages." in words(app)
+    assert "No model was called." in words(app)
+
+
+def test_several_are_changed_at_once_and_undone_at_once(demo_home):
+    app = facts_page()
+    names = shown(app)
+    select(app, rows=[0, 1])
+    assert "**2 facts selected," in words(app)
+    app.pills[0].set_value("Wrong").run()
+    assert desk().changes()[0].words == "retired 2 facts"
+    assert len(shown(app)) == len(names) - 2
+    press(app, "Undo last change: retired 2 facts")
+    assert shown(app) == names
+
+
+def test_ticked_facts_are_merged_into_the_words_in_the_field(demo_home):
+    app = facts_page()
+    select(app, rows=[0, 1])
+    app.text_area[0].set_value("One fact of two").run()
+    press(app, "Merge")
+    assert "Merged. The next prompt will hold it" in notice(app)
+    assert "One fact of two" in shown(app)
+
+
+def test_clicking_the_words_opens_that_fact(demo_home):
+    app = facts_page()
+    select(app, cell=3)
+    assert f"**{shown(app)[3]}**" in words(app)
+
+
+# -- review ----------------------------------------------------------------------------------------
+
+
+def test_a_contradiction_waits_and_the_newer_fact_can_be_let_hold(demo_home):
+    demo(turns=3)
+    app = facts_page()
+    assert "1 waits for you." in words(app)
+    show(app, "review")
+    assert "**The user lives in Lisbon**" in words(app)
+    assert 'Contradicts "The user lives in Porto".' in words(app)
+    assert "Nearest] The user lives in Porto" in words(app)
+    press(app, "The newer one holds")
+    assert fact("The user lives in Porto").state == "superseded"
+    assert "**All reviewed.**" in words(app)
+
+
+def proposing(*texts):
+    return learned(*texts, approval=True)
+
+
+def test_proposed_facts_are_accepted_edited_skipped_and_rejected(demo_home):
+    proposing("Ana likes jazz", "Rui bakes bread", "Teresa sails boats")
+    app = facts_page(session="mine")
+    assert "3 wait for you." in words(app)
+    show(app, "review")
+    press(app, "Skip")
+    assert "**Rui bakes bread**" in words(app)
+    press(app, "Accept")
+    assert "**Teresa sails boats**" in words(app)
+    press(app, "Edit")
+    app.text_area[0].set_value("Teresa sails").run()
+    press(app, "Save and accept")
+    assert "**Ana likes jazz**" in words(app)
+    press(app, "Reject")
+    press(app, "Not about the user")
+    assert "**All reviewed.**" in words(app)
+    states = {each.text: each.state for each in desk(services.engine().open("mine")).facts()}
+    assert states == {"Ana likes jazz": "rejected", "Rui bakes bread": "active", "Teresa sails": "active"}
+
+
+def test_a_held_back_fact_names_the_rejection_and_can_be_allowed(demo_home):
+    memory = learned("Ana likes jazz")
+    curation = desk(memory)
+    curation.apply(plans.reject(curation.facts(), "wrong"))
+    memory.put(ChatMessage(role="user", content="FACT: Ana likes jazz."))
+    memory.flush(all=True)
+    app = facts_page(session="mine")
+    show(app, "review")
+    assert "Held back: you rejected a near copy just now (1.00)" in words(app)
+    press(app, "Allow")
+    assert [each.state for each in curation.facts()] == ["rejected", "active"]
+
+
+# -- rewrites --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def rewritten(demo_home):
+    shorter = [("Ana likes jazz and films", (0, 1)), ("Rui bakes bread", (2,))]
+    return learned(
+        "Ana likes jazz", "Ana likes films", "Rui bakes bread", "Sam parks behind the church", extractor=Said(shorter),
+        max_facts=3,
+    )  # fmt: skip
+
+
+def test_a_rewrite_shows_what_was_lost_and_gives_it_back_pinned(rewritten):
+    app = facts_page(session="mine")
+    show(app, "rewrites")
+    assert "4 facts became 2" in words(app)
+    assert "kept 1 · merged 2 → 1 · vanished 1 · unsupported 0" in words(app)
+    assert "~~Sam parks behind the church~~" in words(app)
+    press(app, "Restore it, pinned")
+    church = fact("Sam parks behind the church", desk(rewritten))
+    assert (church.state, church.pinned) == ("active", True)
+    assert "Restored" in words(app)
+
+
+def test_a_whole_rewrite_can_be_refused(rewritten):
+    app = facts_page(session="mine")
+    show(app, "rewrites")
+    press(app, "Refuse the rewrite")
+    texts = {each.text for each in desk(rewritten).facts(("active",))}
+    assert texts == {"Ana likes jazz", "Ana likes films", "Rui bakes bread", "Sam parks behind the church"}
+
+
+# -- empty, past, errors -----------------------------------------------------------------------------
+
+
+def test_a_new_session_says_when_facts_come(demo_home):
+    memory = new_memory(services.engine(), title="New")
+    app = facts_page(session=memory.session_id)
+    assert "**No facts yet.**" in words(app)
+    assert "Facts are learned when messages leave the queue." in words(app)
+    show(app, "review")
+    assert "**All reviewed.**" in words(app)
+    show(app, "rewrites")
+    assert "**No rewrites yet.**" in words(app)
+
+
+def test_flushing_learns_from_what_leaves_the_queue(demo_home):
+    memory = new_memory(services.engine(), title="New")
+    for text in ("Ana likes jazz.", "Fine.", "Rui is my brother.", "Good."):
+        memory.put(ChatMessage(role="assistant" if text in ("Fine.", "Good.") else "user", content=text))
+    app = facts_page(session=memory.session_id)
+    press(app, "Flush now")
+    assert services.engine().job(memory.session_id).wait(30)
+    app.run()
+    assert "Ana likes jazz" in shown(app)
+
+
+def test_a_session_without_a_fact_block_says_where_to_get_one(demo_home):
+    services.engine().open("demo").remove_block("Facts")
+    app = facts_page()
+    assert "**No facts block in this session.**" in words(app)
+
+
+def test_a_past_turn_shows_the_facts_of_then_and_nothing_to_press(demo_home):
+    jazz = fact("Ana likes jazz")
+    desk().apply(plans.edit(jazz, "Ana hates jazz"))
+    demo(turns=1)
+    app = facts_page(turn="10")
+    assert "After turn 10: 6 active facts" in words(app)
+    assert "Ana likes jazz" in shown(app)
+    said = {each.label for each in app.button}
+    assert not said & {"Add", "Save", "Pin", "Accept", "Clear selection"}
+    assert not app.text_area
+    app = facts_page(turn="9")
+    assert "**No facts yet.**" in words(app)
+
+
+def test_the_users_facts_of_another_session_are_there_in_the_past_too(demo_home):
+    engine = services.engine()
+    for session_id, text in (("first", "Ana likes jazz"), ("second", "Rui bakes bread")):
+        memory = Memory.from_defaults(
+            session_id,
+            "sam",
+            database_uri=engine.settings.database,
+            services=Services(extractor=Said()),
+            memory_blocks=[FactExtractionMemoryBlock(name="About Sam", scope="user")],
+        )
+        for said in (f"FACT: {text}", "And more.", "And even more."):
+            memory.put(ChatMessage(role="user", content=said))
+            memory.put(ChatMessage(role="assistant", content="I see."))
+        memory.flush(all=True)
+    app = facts_page(session="second")
+    assert shown(app) == ["Rui bakes bread", "Ana likes jazz"]
+    app = facts_page(session="second", turn="1")
+    assert shown(app) == ["Ana likes jazz"]
+    assert "Learned in another session." in words(app)
+
+
+def test_a_fact_of_markup_is_text_wherever_it_stands(demo_home):
+    curation = desk()
+    curation.apply(plans.add(HOSTILE))
+    app = facts_page()
+    assert shown(app)[0] == HOSTILE
+    drawn = "\n".join(each.value for each in app.markdown)
+    assert f"**{HOSTILE}**" in drawn.replace("\\", "").replace("\u2060", "")
+    for part in ("![x](", "<b>", "$x$", ":material/home:"):
+        assert part not in drawn
+    curation.apply(plans.retire([fact(HOSTILE)], HOSTILE))
+    app = facts_page(fact=str(fact(HOSTILE).id))
+    assert not app.exception
+    assert "![x](" not in "\n".join(each.value for each in app.markdown)
+
+
+def test_the_page_draws_in_the_dark(demo_home):
+    app = facts_page(theme="dark")
+    assert len(shown(app)) == 6
+
+
+def test_looking_at_every_view_writes_nothing(demo_home):
+    demo(turns=3)
+    before = services.engine().open("demo").status().position
+    app = facts_page()
+    for view in ("review", "retired", "rewrites", "active"):
+        show(app, view)
+    assert services.engine().open("demo").status().position == before
+
+
+# -- dialogs ---------------------------------------------------------------------------------------
+
+
+def opened_dialog(module, name, *args, session="demo"):
+    """One dialog by itself, on the desk of a session."""
+    memory = services.engine().open(session)
+    return dialog(f"ui.facts.{module}", name, Desk(memory=memory, block="Facts", rows=()), *args)
+
+
+def test_a_fact_is_added_with_its_effect_shown_first(demo_home):
+    app = opened_dialog("dialogs", "add_dialog")
+    app.text_area[0].set_value("Rui sails").run()
+    assert "Next prompt +" in words(app)
+    assert len(desk().facts()) == 6
+    press(app, "Add fact")
+    assert fact("Rui sails").origin == "written"
+
+
+def test_a_fact_is_split_one_a_line(demo_home):
+    app = opened_dialog("dialogs", "split_dialog", fact("Ana likes jazz").id)
+    app.text_area[0].set_value("Ana likes jazz music\n\nAna likes jazz bars").run()
+    press(app, "Split")
+    active = [each.text for each in desk().facts(("active",))]
+    assert {"Ana likes jazz music", "Ana likes jazz bars"} < set(active)
+    assert fact("Ana likes jazz").state == "superseded"
+
+
+def test_merging_offers_the_most_alike_first(demo_home):
+    desk().apply(plans.add("Ana likes jazz a lot"))
+    app = opened_dialog("dialogs", "merge_dialog", fact("Ana likes jazz").id)
+    assert app.selectbox[0].value == fact("Ana likes jazz a lot").id
+    press(app, "Merge")
+    assert fact("Ana likes jazz").state == "superseded"
+
+
+def test_rejecting_asks_for_the_reason(demo_home):
+    app = opened_dialog("dialogs", "reject_dialog", fact("Ana likes jazz").id)
+    press(app, "Private")
+    assert desk().changes()[0].reason == "private"
+    assert fact("Ana likes jazz").state == "rejected"
+
+
+def test_deleting_for_good_names_the_fact_and_waits_for_a_yes(demo_home):
+    jazz = fact("Ana likes jazz")
+    app = opened_dialog("dialogs", "delete_dialog", [jazz.id])
+    assert "Delete **Ana likes jazz** with its history?" in words(app)
+    assert fact("Ana likes jazz") == jazz
+    press(app, "Delete for good")
+    assert "Ana likes jazz" not in [each.text for each in desk().facts()]
+
+
+def test_a_fact_is_copied_to_the_users_block(demo_home):
+    memory = services.engine().open("demo")
+    memory.add_block(FactExtractionMemoryBlock(name="About Sam", scope="user"))
+    app = opened_dialog("dialogs", "copy_dialog", fact("Ana likes jazz").id, "About Sam")
+    press(app, "Copy")
+    assert [each.text for each in desk(block="About Sam").facts()] == ["Ana likes jazz"]
+    app = facts_page()
+    app.selectbox(key="facts__block_demo").set_value("About Sam").run()
+    assert shown(app) == ["Ana likes jazz"]
+
+
+def test_extraction_is_tried_without_storing_and_ticked_facts_are_taken(demo_home):
+    desk().apply(plans.reject([fact("Ana likes jazz")], "wrong"))
+    app = opened_dialog("trying", "try_dialog")
+    app.text_area[0].set_value("I live in Faro. Ana likes jazz.").run()
+    press(app, "Try")
+    found = app.dataframe[0].value if app.dataframe else app.get("arrow_data_frame")[0].value
+    assert list(found["Fact"]) == ["The user lives in Faro", "Ana likes jazz"]
+    assert list(found["Take"]) == [True, False]
+    assert list(found["What would become of it"]) == [
+        "New, contradicts: The user lives in Porto",
+        "Held back: rejected before (1.00): Ana likes jazz",
+    ]
+    assert len(desk().facts()) == 6
+    press(app, "Add 1 fact")
+    assert "The user lives in Faro" in [each.text for each in desk().facts()]
+
+
+def test_a_file_is_shown_before_it_is_imported_as_one_change(demo_home):
+    app = opened_dialog("files", "import_dialog")
+    data = b"text,pinned\nBob sails,true\nAna likes jazz,false\n,false\n"
+    app.file_uploader[0].upload("facts.csv", data, "text/csv").run()
+    assert "facts.csv, line 4: no text. 1 is there already. 1 of 3 can be imported." in words(app)
+    assert len(desk().facts()) == 6
+    press(app, "Import 1")
+    assert fact("Bob sails").pinned
+    assert desk().changes()[0].words == "imported a fact"
+
+
+def test_a_file_that_is_not_what_its_name_says_is_refused(demo_home):
+    app = opened_dialog("files", "import_dialog")
+    app.file_uploader[0].upload("facts.json", b"\x00\xff not json", "application/json").run()
+    assert len(app.error) == 1
+    assert not [each for each in app.button if each.label.startswith("Import")]
+
+
+def table():
+    """Edit as table on the demo."""
+
+    def script():
+        from ui.facts import grid, tab
+        from ui.facts.reading import Desk
+        from ui.services import engine
+
+        desk = Desk(memory=engine().open("demo"), block="Facts", rows=())
+        if tab.kept(desk.place, "table") is None:
+            grid.open_table(desk)
+        else:
+            grid.table_dialog(desk)
+
+    return AppTest.from_function(script, default_timeout=60).run()
+
+
+def grid_key():
+    return f"facts__table_1_{zlib.crc32(repr(('demo', 'Facts')).encode())}_0"
+
+
+def test_the_table_stores_all_its_edits_as_one_change(demo_home):
+    edits = {"edited_rows": {4: {"Fact": "Ana loves jazz"}}, "added_rows": [{"Fact": "Bob sails"}], "deleted_rows": [0]}
+    app = table()
+    app.session_state[grid_key()] = edits
+    app.run()
+    assert "3 unsaved changes" in words(app)
+    press(app, "Save")
+    states = {each.text: each.state for each in desk().facts()}
+    assert (states["Ana loves jazz"], states["Bob sails"], states["The user's name is Sam"]) == (
+        "active", "active", "retired",
+    )  # fmt: skip
+    assert len(desk().changes()) == 1
+
+
+def test_the_table_names_what_others_changed_and_keeps_its_edits(demo_home):
+    app = table()
+    app.session_state[grid_key()] = {
+        "edited_rows": {4: {"Fact": "Ana loves jazz"}}, "added_rows": [], "deleted_rows": [],
+    }  # fmt: skip
+    app.run()
+    desk().apply(plans.edit(fact("Ana likes jazz"), "Ana hates jazz"))
+    press(app, "Save")
+    assert "Fact 5 was changed elsewhere. Yours is kept below, nothing was overwritten." in notice(app)
+    assert "Fact 5 now says: Ana hates jazz" in words(app)
+    assert fact("Ana hates jazz").state == "active"
+    press(app, "Write over theirs")
+    assert fact("Ana loves jazz").state == "active"

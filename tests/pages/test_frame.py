@@ -1,0 +1,146 @@
+"""The frame around every page: the header's turn picker is the one clock, and the address says where one is."""
+
+import pytest
+from pages_driver import button, joined, opened, press
+
+from memory_core import delete_session
+from ui import services
+from ui.demo_script import MESSAGES
+from ui.jobs import Job
+from ui.new_session import new_memory, recorded_session
+from ui.turns import play
+
+
+def keyed(app, key):
+    return next(each for each in app.button if each.key == key)
+
+
+def banner(app):
+    return next((each.value for each in app.markdown if "You are looking at" in each.value), None)
+
+
+def warnings(app):
+    return [each.value.replace("\\", "") for each in app.warning]
+
+
+def titles(app):
+    return [each.value for each in app.title]
+
+
+def test_the_latest_turn_is_shown_without_one_in_the_address(app):
+    assert titles(app) == ["Chat"]
+    assert app.selectbox(key="turn").value is None
+    assert "turn" not in app.query_params
+    assert banner(app) is None
+
+
+def test_a_turn_in_the_address_is_shown_and_nothing_on_it_can_be_changed(demo_home):
+    app = opened(session="demo", turn="8")
+    assert not app.exception
+    assert "**turn 8** of 11" in banner(app)
+    assert app.selectbox(key="turn").value == 8
+    assert "**Token budget** of turn 8" in joined(app)
+    assert "Queue then 630. **90 to the next flush.**" in joined(app)
+    assert list(app.chat_input) == []
+    assert not any(each.label in ("Next message", "Play", "Flush now") for each in app.button)
+    assert keyed(app, "frame__settings").disabled
+
+
+def test_what_turn_5_shows_is_what_the_page_showed_then(demo_home):
+    """The budget's rows of a turn, live when it was the newest and looked back at later."""
+    memory = recorded_session(services.engine(), MESSAGES, title="Twice")
+    memory.configure(token_limit=500)
+    play(Job("first"), memory, turns=5, pace=0)
+    live = opened(session=memory.session_id).table[0].value.to_dict("records")
+    play(Job("then"), memory, turns=3, pace=0)
+    later = opened(session=memory.session_id, turn="5")
+    assert "**turn 5** of 8" in banner(later)
+    assert later.table[0].value.to_dict("records") == live
+
+
+@pytest.mark.parametrize("asked", ["99", "0", "-1", "eight", "9" * 30])
+def test_a_turn_that_is_not_there_is_said_and_the_latest_shown(demo_home, asked):
+    app = opened(session="demo", turn=asked)
+    assert not app.exception
+    said = f"Turn {asked[:12]} is not in this session. Showing the latest, turn 11."
+    assert said in warnings(app)
+    assert banner(app) is None
+    assert "turn" not in app.query_params
+
+
+def test_one_steps_back_and_on_and_returns_to_the_latest(app):
+    app = keyed(app, "frame__before").click().run()
+    assert app.query_params["turn"] == "10"
+    app = keyed(app, "frame__before").click().run()
+    assert "**turn 9** of 11" in banner(app)
+    app = keyed(app, "frame__after").click().run()
+    app = keyed(app, "frame__after").click().run()
+    assert banner(app) is None
+    assert "turn" not in app.query_params
+    app = keyed(app, "frame__before").click().run()
+    app = press(app, "Back to latest")
+    assert banner(app) is None
+    assert app.chat_input
+
+
+def test_the_turn_stays_on_the_way_to_another_page(app):
+    app = keyed(app, "frame__before").click().run()
+    app.switch_page("pages/timeline.py")
+    for name in ("session", "turn"):  # the menu drops what the address carries
+        app.query_params.pop(name, None)
+    app.run()
+    assert titles(app) == ["Timeline"]
+    assert "**turn 10** of 11" in banner(app)
+    assert (app.query_params["turn"], app.query_params["session"]) == ("10", "demo")
+
+
+def test_a_link_sets_the_turn_also_back_to_the_latest(app):
+    app.query_params["turn"] = "3"
+    app.run()
+    assert "**turn 3** of 11" in banner(app)
+    app.query_params.pop("turn")
+    app.run()
+    assert banner(app) is None
+
+
+def test_another_session_begins_at_its_latest_turn(app):
+    other = new_memory(services.engine(), title="Other")
+    app = keyed(app, "frame__before").click().run()
+    app.run()
+    app.selectbox(key="session").select(other.session_id)
+    app.run()
+    assert banner(app) is None
+    assert "turn" not in app.query_params
+
+
+def test_a_session_deleted_elsewhere_is_said_with_a_way_on(app):
+    other = new_memory(services.engine(), title="Other")
+    app.run()
+    app.selectbox(key="session").select(other.session_id).run()
+    delete_session(services.engine().database, other.session_id)
+    app.run()
+    assert not app.exception
+    assert any("deleted elsewhere" in each for each in warnings(app))
+
+
+def test_the_sessions_page_has_no_clock(demo_home):
+    app = opened(page="sessions", session="demo", turn="8")
+    assert titles(app) == ["Sessions"]
+    assert banner(app) is None
+    assert not [each for each in app.button if each.key == "frame__before"]
+
+
+def test_the_guide_goes_for_good_when_it_is_closed(app, demo_home):
+    assert "Send the next message" in joined(app)
+    app = keyed(app, "chat__guide_close").click().run()
+    assert "Send the next message" not in joined(app)
+    assert "Send the next message" not in joined(opened())
+
+
+def test_the_guides_first_step_is_ticked_once_a_message_was_sent(app):
+    assert ":material/check: Send the next message" not in joined(app)
+    app = press(app, "Next message")
+    services.engine().job("demo").wait(60)
+    app = app.run()
+    assert ":material/check: Send the next message" in joined(app)
+    assert button(app, "Next message")

@@ -1,0 +1,503 @@
+"""The Sessions page and its dialogs, drawn and clicked in this process."""
+
+import json
+
+import pytest
+from pages_driver import button, dialog, joined, opened, press
+from streamlit.testing.v1 import AppTest
+
+from memory_core import ChatMessage, StoreError, delete_session
+from memory_core.interop.bundle import write_bundle
+from memory_core.interop.exporting import export_chat_store, export_configuration
+from memory_core.status import overview
+from ui import services
+from ui.new_session import new_memory
+from ui.sessions import health
+from ui.sessions.dialogs import exports
+
+NASTY = "<img src=x onerror=alert(1)> ![x](http://evil.test/a.png) **bold** :red[r] $a$ [l](http://evil.test)"
+
+
+def page(**query):
+    """The page once health is known."""
+    app = opened(page="sessions", **query)
+    assert not app.exception
+    health.watch().wait("offline", 30)
+    app.run()
+    assert not app.exception
+    return app
+
+
+def database():
+    return services.engine().database
+
+
+def sessions():
+    return {found.status.title: found for found in overview(database())}
+
+
+def a_session(*messages, title="Mine", user=None):
+    memory = new_memory(services.engine(), title=title, user_id=user)
+    for message in messages:
+        memory.put(ChatMessage(role="user", content=message))
+    return memory
+
+
+def listed(app):
+    return app.dataframe[0].value.to_dict("records")
+
+
+def select(app, session_id):
+    """What selecting a row leaves behind; the table itself cannot be clicked here."""
+    app.session_state["sessions__picked"] = (app.session_state["session"], session_id)
+    return app.run()
+
+
+def labels(app):
+    return [each.label for each in app.button]
+
+
+def told(app):
+    """What is said when the rebuilding has ended: at once, or on the drawing after it."""
+    for _ in range(2):
+        if app.info or any("rebuilt" in each.value for each in app.error):
+            break
+        assert services.engine().job(health.INDEX).wait(30)
+        app.run()
+    assert not app.exception
+    return [each.value.replace("\\", "") for each in [*app.info, *app.error]]
+
+
+def said(app):
+    return [each.value for each in app.error] + [each.value for each in app.warning]
+
+
+def uploaded(name, data):
+    drawn = dialog("ui.sessions.importing", "import_dialog")
+    drawn.file_uploader[0].set_value((name, data, "application/octet-stream")).run()
+    assert not drawn.exception
+    return drawn
+
+
+# -- the list ------------------------------------------------------------------------------------
+
+
+def test_the_demo_is_listed_with_its_numbers_and_what_can_be_done(demo_home):
+    app = page()
+    found = sessions()["Birthday dinner"]
+    (row,) = listed(app)
+    assert row.pop("Last activity").endswith(("ago", "now"))
+    assert row == {
+        "Session": "Birthday dinner",
+        "User": "sam",
+        "Turns": 11,
+        "Tokens": found.tokens,
+        "Flushes": found.status.flushes,
+        "Facts": found.facts,
+        "From": "demo",
+    }
+    shown = joined(app)
+    assert "1 session with 11 turns. Everything they need is working." in shown
+    assert f"11 turns, 22 messages, {found.tokens} tokens, {found.facts} facts. The demo." in shown
+    for says in ("Import a conversation", "New", "Open", "Rename", "Branch…", "Export", "Reset demo", "Check again"):
+        assert says in labels(app)
+    assert "Delete" not in labels(app)
+
+
+def test_the_page_has_one_primary_button_and_no_turn_picker(demo_home):
+    app = page()
+    assert [each.label for each in app.button if each.proto.type == "primary"] == ["Import a conversation"]
+    assert "Turn before" not in labels(app)
+
+
+def test_it_draws_in_the_dark_and_with_a_turn_in_the_address(demo_home):
+    assert "1 session with 11 turns" in joined(page(theme="dark", session="demo", turn="3"))
+
+
+def test_another_session_can_be_selected_and_opened(demo_home):
+    mine = a_session("Hello there", title="Mine")
+    app = page(session="demo")
+    assert [row["Session"] for row in listed(app)] == ["Mine", "Birthday dinner"]
+    select(app, mine.session_id)
+    assert "1 turn, 1 message" in joined(app)
+    assert "Delete" in labels(app)
+    press(app, "Open")
+    assert not app.exception
+    assert app.session_state["session"] == mine.session_id
+
+
+def test_hostile_titles_and_users_are_shown_as_they_were_typed(demo_home):
+    mine = a_session(title=NASTY, user="**sam** ![x](http://evil.test/b.png)")
+    app = page(session=mine.session_id)
+    assert listed(app)[0]["Session"] == NASTY
+    values = [each.value for each in app.markdown]
+    assert not [value for value in values if "![x](http" in value or "**bold**" in value]
+    drawn = dialog("ui.sessions.dialogs", "delete_dialog", mine.session_id)
+    assert 'Delete "<img src=x onerror=alert(1)> ' in joined(drawn).replace("\N{WORD JOINER}", "")
+
+
+def test_the_filter_shows_one_users_sessions(demo_home):
+    a_session(title="Ana's", user="ana")
+    a_session(title="Nobody's")
+    app = page()
+    assert app.selectbox(key="sessions__user").options == ["everyone", "ana", "sam", "nobody"]
+    shown = {}
+    for choice in ("ana", "sam", "\x00"):
+        app.selectbox(key="sessions__user").set_value(choice).run()
+        shown[choice] = [row["Session"] for row in listed(app)]
+    assert shown == {"ana": ["Ana's"], "sam": ["Birthday dinner"], "\x00": ["Nobody's"]}
+
+
+def test_a_selected_session_that_was_deleted_elsewhere_is_told_and_another_shown(demo_home):
+    mine = a_session(title="Mine")
+    app = select(page(session="demo"), mine.session_id)
+    delete_session(database(), mine.session_id)
+    app.run()
+    assert not app.exception
+    assert said(app) == ["This session was deleted elsewhere."]
+    assert "**Birthday dinner**" in joined(app)
+
+
+def test_with_no_row_selected_the_page_says_what_a_selection_is_for(demo_home):
+    app = select(page(), None)
+    assert "Select a session to open, rename, branch, export or delete it." in joined(app)
+    assert "Rename" not in labels(app)
+
+
+def test_a_stale_link_shows_the_list(demo_home):
+    app = page(session="gone")
+    assert not app.exception
+    assert [row["Session"] for row in listed(app)] == ["Birthday dinner"]
+
+
+def test_a_database_that_is_away_is_said_in_one_sentence(demo_home, monkeypatch):
+    app = page()
+
+    def refuse():
+        raise StoreError("The database at sqlite:///x did not do what was asked: disk I/O error.")
+
+    monkeypatch.setattr(database(), "read", refuse)
+    app.run()
+    assert not app.exception
+    assert any("disk I/O error" in each.value.replace("\\", "") for each in app.error)
+    app.button(key="sessions__check").click().run()
+    health.watch().wait("offline", 30)
+    app.run()
+    assert not app.exception
+    assert any(each.value.startswith("Database: The database at sqlite") for each in app.error)
+    assert glance() == "('database_off', 'Database not reachable')"
+
+
+def test_an_empty_session_cannot_be_branched(demo_home):
+    mine = a_session(title="Empty")
+    app = page(session=mine.session_id)
+    assert button(app, "Branch…").disabled
+
+
+# -- making, renaming, deleting ------------------------------------------------------------------
+
+
+def test_a_new_session_may_belong_to_a_user(demo_home):
+    drawn = dialog("ui.sessions.dialogs", "new_dialog")
+    drawn.text_input(key="new__title").set_value("Trip to Lisbon").run()
+    drawn.selectbox(key="new__user").set_value("sam").run()
+    button(drawn, "Start session").click().run()
+    assert sessions()["Trip to Lisbon"].status.user_id == "sam"
+    assert drawn.session_state["session"] == sessions()["Trip to Lisbon"].status.session_id
+
+
+@pytest.mark.parametrize(("shared", "own", "of_user"), [(True, 0, 1), (False, 1, 0)])
+def test_facts_of_a_new_session_are_its_users_or_its_own(demo_home, shared, own, of_user):
+    drawn = dialog("ui.sessions.dialogs", "new_dialog")
+    drawn.selectbox(key="new__user").set_value("sam").run()
+    drawn.checkbox(key="new__shared").set_value(shared).run()
+    button(drawn, "Start session").click().run()
+    memory = services.engine().open(drawn.session_state["session"])
+    memory.put(ChatMessage(role="user", content="I am allergic to nuts."))
+    memory.flush(all=True)
+    found = sessions()["New session"]
+    assert (found.facts, found.user_facts) == (own, of_user)
+    other = next(found for title, found in sessions().items() if title == "Birthday dinner")
+    assert other.user_facts == of_user  # the demo is sam's too
+
+
+def test_two_clicks_start_one_session(demo_home, monkeypatch):
+    from ui.sessions import making
+
+    begin = making.begin
+    monkeypatch.setattr(making, "begin", lambda work: (begin(work), begin(work)))
+    drawn = dialog("ui.sessions.dialogs", "new_dialog")
+    button(drawn, "Start session").click().run()
+    assert [found.status.title for found in overview(database())] == ["New session", "Birthday dinner"]
+
+
+def test_what_cannot_be_made_is_said_and_can_be_tried_again(demo_home, monkeypatch):
+    from ui.sessions import dialogs
+
+    real = dialogs.new_memory
+
+    def refuse(*given, **named):
+        raise StoreError("The disk is full.")
+
+    monkeypatch.setattr(dialogs, "new_memory", refuse)
+    drawn = dialog("ui.sessions.dialogs", "new_dialog")
+    button(drawn, "Start session").click().run()
+    assert said(drawn) == ["The disk is full\\."]
+    monkeypatch.setattr(dialogs, "new_memory", real)
+    button(drawn, "Start session").click().run()
+    assert "New session" in sessions()
+
+
+def test_a_session_needs_a_title(demo_home):
+    drawn = dialog("ui.sessions.dialogs", "new_dialog")
+    drawn.text_input(key="new__title").set_value("   ").run()
+    assert button(drawn, "Start session").disabled
+
+
+def test_a_session_is_renamed_to_anything(demo_home):
+    drawn = dialog("ui.sessions.dialogs", "rename_dialog", "demo")
+    drawn.text_input[0].set_value("**Party** <b>").run()
+    button(drawn, "Save").click().run()
+    assert "**Party** <b>" in sessions()
+
+
+def test_deleting_asks_with_numbers_and_keeps_what_is_the_users(demo_home):
+    mine = a_session("I like tea", "I like bread", title="Mine", user="Sam")
+    drawn = dialog("ui.sessions.dialogs", "delete_dialog", mine.session_id)
+    assert 'Delete "Mine" with 2 messages and 0 facts? Facts that belong to Sam stay.' in joined(drawn)
+    drawn.session_state["session"] = mine.session_id
+    button(drawn, "Delete session").click().run()
+    assert not drawn.exception
+    assert list(sessions()) == ["Birthday dinner"]
+    assert drawn.session_state["session"] == "demo"
+
+
+def test_keeping_deletes_nothing(demo_home):
+    mine = a_session(title="Mine")
+    drawn = dialog("ui.sessions.dialogs", "delete_dialog", mine.session_id)
+    button(drawn, "Keep").click().run()
+    assert "Mine" in sessions()
+
+
+@pytest.mark.parametrize("name", ["rename_dialog", "delete_dialog", "reset_dialog", "branch_dialog", "export_dialog"])
+def test_a_dialog_of_a_session_deleted_elsewhere_says_so(demo_home, name):
+    mine = a_session("Hello", title="Mine")
+    delete_session(database(), mine.session_id)
+    drawn = dialog("ui.sessions.dialogs", name, mine.session_id)
+    assert not drawn.exception
+    assert said(drawn) == ["This session was deleted elsewhere\\."]
+
+
+def test_the_demo_is_reset_to_where_the_app_opens(demo_home):
+    drawn = dialog("ui.sessions.dialogs", "reset_dialog", "demo")
+    assert 'Reset "Birthday dinner"? Removes 22 messages' in joined(drawn)
+    button(drawn, "Reset demo").click().run()
+    assert services.engine().job("demo").wait(60)
+    assert sessions()["Birthday dinner"].status.turns == 11
+
+
+# -- branching -----------------------------------------------------------------------------------
+
+
+def test_a_branch_is_described_made_and_opened_and_the_original_stays(demo_home):
+    before = sessions()["Birthday dinner"]
+    drawn = dialog("ui.sessions.dialogs", "branch_dialog", "demo", 5)
+    assert drawn.text_input[0].value == "Birthday dinner B"
+    assert (
+        "The branch begins with 5 turns: 10 messages, with the facts, stored turns and settings of that moment; "
+        "12 messages said later are not in it."
+    ) in joined(drawn)
+    button(drawn, "Branch").click().run()
+    made = sessions()["Birthday dinner B"]
+    assert (made.status.turns, made.messages, made.origin.turn) == (5, 10, 5)
+    assert drawn.session_state["session"] == made.status.session_id
+    assert sessions()["Birthday dinner"] == before
+    app = page(session=made.status.session_id)
+    assert listed(app)[0]["From"] == "branch at turn 5"
+    assert "Branched from “Birthday dinner” at turn 5." in joined(app)
+
+
+# -- exporting and importing ---------------------------------------------------------------------
+
+
+def test_every_export_is_made_under_a_name_that_any_system_takes(demo_home):
+    files = {export.file_name: export.make() for export in exports("demo", 'a/b: "c"')}
+    assert list(files) == [
+        "a b c.zip",
+        "a b c.messages.jsonl",
+        "a b c.chat_store.json",
+        "a b c.configuration.json",
+        "a b c.py",
+    ]
+    assert files["a b c.zip"].startswith(b"PK")
+    assert len(files["a b c.messages.jsonl"].splitlines()) == 22
+    assert json.loads(files["a b c.configuration.json"])
+    compile(files["a b c.py"], "export.py", "exec")
+
+
+def test_the_export_dialog_offers_them_all(demo_home):
+    drawn = dialog("ui.sessions.dialogs", "export_dialog", "demo")
+    assert not drawn.exception
+    assert len(drawn.get("download_button")) == 5
+
+
+def test_a_bundle_opens_as_a_session_with_everything(demo_home):
+    before = sessions()["Birthday dinner"]
+    drawn = uploaded("party.zip", write_bundle(database(), "demo"))
+    assert f"11 turns, 22 messages, about {before.tokens} tokens, {before.facts} facts, 3 stored turns," in joined(
+        drawn
+    )
+    drawn.text_input(key="import__title").set_value("The same party").run()
+    button(drawn, "Import").click().run()
+    found = sessions()["The same party"]
+    assert (found.status.turns, found.messages, found.tokens, found.facts, found.status.flushes) == (
+        before.status.turns,
+        before.messages,
+        before.tokens,
+        before.facts,
+        before.status.flushes,
+    )
+    assert drawn.session_state["session"] == found.status.session_id
+    assert found.origin.kind == "import"
+
+
+def test_a_bundle_that_is_cut_off_imports_nothing(demo_home):
+    drawn = uploaded("bundle.zip", write_bundle(database(), "demo")[:3_000])
+    (sentence,) = said(drawn)
+    assert "bundle" in sentence
+    assert "Nothing was imported" in sentence
+    assert len(sessions()) == 1
+
+
+def test_a_file_above_the_limit_is_named_with_both_sizes(demo_home):
+    drawn = uploaded("big.json", b"[" + b" " * (62 * 1024 * 1024 - 2) + b"]")
+    assert said(drawn)[0].replace("\\", "").startswith("File is 62 MB. The most is 20 MB.")
+
+
+def test_of_a_chat_store_with_several_keys_one_is_chosen(demo_home):
+    a = json.loads(export_chat_store(services.engine().open("demo")))
+    a["store"]["other"] = [{"role": "user", "content": "Only this"}]
+    drawn = uploaded("whatever.json", json.dumps(a).encode())
+    assert "LlamaIndex chat store" in joined(drawn)
+    (choice,) = drawn.selectbox
+    assert len(choice.options) == 2
+    choice.set_value(1).run()
+    assert "1 message, 1 turn, about 2 tokens." in joined(drawn)
+    button(drawn, "Import").click().run()
+    memory = services.engine().open(drawn.session_state["session"])
+    assert [message.content for message in memory.recording().messages] == ["Only this"]
+
+
+def test_what_will_be_skipped_is_said_before_it_is_imported(demo_home):
+    lines = [{"role": "user", "content": "" if number in (1, 4) else f"word {number}"} for number in range(6)]
+    drawn = uploaded("talk.jsonl", "\n".join(json.dumps(line) for line in lines).encode())
+    assert "4 messages, 4 turns, about 12 tokens. 2 will be skipped: lines 2, 5 have no text." in joined(drawn)
+
+
+def test_a_configuration_starts_an_empty_session_with_its_settings(demo_home):
+    drawn = uploaded("settings.json", export_configuration(services.engine().open("demo")).encode())
+    assert "3 blocks. Token limit 1,200." in joined(drawn)
+    drawn.text_input(key="import__title").set_value("Same settings").run()
+    button(drawn, "Start a session with it").click().run()
+    found = sessions()["Same settings"]
+    memory = services.engine().open(found.status.session_id)
+    assert (found.messages, found.facts, memory.config.token_limit) == (0, 0, 1200)
+    assert [attached.name for attached in memory.blocks] == ["Instructions", "Facts", "Earlier turns"]
+
+
+def test_nothing_is_read_twice_however_often_the_dialog_is_drawn(demo_home, monkeypatch):
+    from ui.sessions import importing
+
+    read, real = [], importing.read_file
+    monkeypatch.setattr(importing, "read_file", lambda name, data: read.append(name) or real(name, data))
+    drawn = uploaded("party.zip", write_bundle(database(), "demo"))
+    drawn.text_input(key="import__title").set_value("Another title").run()
+    assert read == ["party.zip"]
+
+
+# -- health --------------------------------------------------------------------------------------
+
+
+def badges(app):
+    return [each.value for each in app.markdown if "-badge[" in each.value]
+
+
+def glance():
+    def script():
+        import streamlit as st
+
+        from ui.sessions.health import at_a_glance
+
+        st.text(repr(at_a_glance()))
+
+    return AppTest.from_function(script, default_timeout=60).run().text[0].value
+
+
+def test_every_part_shows_how_it_is_and_how_fast(demo_home):
+    app = page()
+    shown = "\n".join(badges(app)).replace("\\", "")
+    for words in ("Database ", "Vectors ", "Embeddings local, ", "Chat model: offline rules"):
+        assert words in shown
+    assert shown.count(":material/check:") == 3
+    assert glance() == "None"
+
+
+def test_before_the_first_look_the_line_says_that_it_is_being_checked(demo_home, monkeypatch):
+    monkeypatch.setattr(health.Watch, "look", lambda self, key, check, older_than=0.0: None)
+    monkeypatch.setattr(health.Watch, "looking", lambda self, key: True)
+    app = opened(page="sessions")
+    assert ":small[:shimmer[Checking]]" in [each.value for each in app.markdown]
+    assert "1 session with 11 turns." in joined(app)
+    assert "working" not in joined(app)
+
+
+def test_a_vector_server_that_is_down_is_said_with_what_to_do(demo_home, monkeypatch):
+    monkeypatch.setenv("MEMORY_INSPECTOR_CHROMA_URL", "http://127.0.0.1:9")
+    app = page()
+    assert any(
+        "Vectors: no answer at 127.0.0.1:9. Start the server or unset the address. "
+        "Messages are kept and will be indexed later." in each.value.replace("\\", "").replace("\N{WORD JOINER}", "")
+        for each in app.error
+    )
+    assert "Not working: vectors." in joined(app)
+    assert glance() == "('error', 'Vector index not reachable')"
+    app.button(key="sessions__rebuild_failed").click().run()
+    assert told(app)[0].startswith("The index was not rebuilt: Nothing answers at 127.0.0.1:9.")
+
+
+def test_an_impossible_model_address_is_a_failed_part_and_never_shows_the_key(demo_home, monkeypatch):
+    monkeypatch.setenv("OPENAI_BASE_URL", "ftp://models")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-123")
+    app = opened(page="sessions")
+    health.watch().wait("wrong address", 30)
+    app.run()
+    shown = "\n".join([*joined(app).splitlines(), *(each.value for each in app.error)]).replace("\\", "")
+    assert "Chat model: the address of the model must start with http" in shown.replace("\N{WORD JOINER}", "")
+    assert "sk-secret-123" not in shown
+
+
+def test_checking_again_asks_every_part_anew(demo_home, embedder, monkeypatch):
+    app = page()
+    before = health.watch().latest("offline")
+    app.button(key="sessions__check").click().run()
+    health.watch().wait("offline", 30)
+    app.run()
+    assert not app.exception
+    assert health.watch().latest("offline").at > before.at
+
+
+def test_the_index_is_rebuilt_and_that_is_told(demo_home):
+    app = page()
+    app.session_state["sessions__maintenance"] = True
+    app.run()
+    shown = joined(app)
+    assert "Database: " in shown
+    assert "Vectors: Chroma in " in shown
+    app.button(key="sessions__rebuild_index").click().run()
+    assert told(app) == ["The index was rebuilt: 3 stored turns."]
+
+
+def test_a_database_that_cannot_be_opened_is_seen_at_a_glance(home):
+    home.mkdir()
+    (home / "memory.db").mkdir()
+    assert glance() == "('database_off', 'Database not reachable')"

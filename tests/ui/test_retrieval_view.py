@@ -1,0 +1,290 @@
+"""A search in words, rows and marks."""
+
+import numpy as np
+import pytest
+
+from memory_core.events import EventRecord, Retrieved
+from memory_core.searching import Found, Search, SearchSettings, TurnMap
+from ui.retrieval.figure import legend, map_figure, map_note, map_rows
+from ui.retrieval.reading import (
+    apart,
+    change_label,
+    changed_sentence,
+    degraded,
+    earlier,
+    earlier_line,
+    fate,
+    headline,
+    holding,
+    missed,
+    place,
+    rows,
+    stages,
+    terms,
+    why,
+    within,
+)
+
+ZERO = {
+    "granted": 0,
+    "cut": 0,
+    "no_prompt": 0,
+    "beyond_top_k": 0,
+    "in_queue": 0,
+    "below_threshold": 0,
+    "not_proposed": 0,
+}
+
+
+def found(number, fate="granted", score=0.5, words="Rui can bring the wine", rank=None):
+    return Found(number, rank or number, number, words, 67, score, 0.4, score, fate)
+
+
+def search(*turns, threshold=0.31, top_k=5, stored=..., **more):
+    counts = {**ZERO}
+    for one in turns:
+        counts[one.fate] += 1
+    values = {
+        "block": "Earlier turns",
+        "query": "What can Rui eat?",
+        "settings": SearchSettings(top_k, threshold, 0.85, 0.15),
+        "weights": (0.85, 0.15),
+        "found": turns,
+        "counts": counts,
+        "stored": len(turns) if stored is ... else stored,
+        "proposed": 50,
+        "embedder": "e",
+        "index": "exact scan",
+    }
+    return Search(**{**values, **more})
+
+
+NINE = search(
+    *(found(number) for number in (1, 2, 3, 4)),
+    found(5, "cut"),
+    *(found(number, "below_threshold", 0.2) for number in (6, 7, 8, 9)),
+)
+
+
+def test_the_funnel_has_its_counts_and_they_add_up():
+    assert list(stages(NINE).values()) == [
+        "Stored 9",
+        "Candidates 9",
+        "Below 0.31: 4",
+        "In the queue: 0",
+        "Asked 5",
+        "Granted 4",
+    ]
+    crowded = search(found(1), found(2, "beyond_top_k"), found(3, "not_proposed"), threshold=None, top_k=1)
+    assert list(stages(crowded).values()) == [
+        "Stored 3",
+        "Candidates 2",
+        "In the queue: 0",
+        "Beyond 1 result: 1",
+        "Asked 1",
+        "Granted 1",
+    ]
+
+
+def test_a_record_does_not_say_how_many_were_stored():
+    assert "stored" not in stages(search(found(1), stored=None))
+
+
+@pytest.mark.parametrize("stage", ["stored", "candidates", "below", "queued", "asked", "granted"])
+def test_a_stage_holds_as_many_turns_as_it_says(stage):
+    said = int(stages(NINE)[stage].replace(":", "").split()[-1])
+    assert len(within(NINE, stage)) == said
+
+
+def test_the_page_s_question_is_answered_in_numbers():
+    assert headline(NINE) == (
+        "This question finds **9 of 9 stored turns**. 5 are asked for and **4 are in the prompt**; "
+        "1 turn with 67 tokens is cut."
+    )
+    assert headline(search(found(1)), past=True) == (
+        "This question found **1 of 1 stored turn**. 1 was asked for and **1 was in the prompt**."
+    )
+    nothing = search(found(1, "below_threshold"), found(2, "in_queue"))
+    assert headline(nothing).endswith("None is asked for: 1 below the threshold and 1 still in the queue.")
+    assert headline(search(found(1, "not_proposed"))).endswith(
+        "no stored turn has a word or a meaning in common with it."
+    )
+    assert headline(search(found(1, "no_prompt"))).endswith("1 is asked for, for no prompt.")
+
+
+def test_each_fate_has_its_words_and_its_rule():
+    said = {each: fate(found(1, each, 0.28), NINE) for each in ZERO}
+    assert said == {
+        "granted": "Granted, 67 tokens",
+        "cut": "Cut, 67 tokens",
+        "no_prompt": "Asked, in no prompt",
+        "beyond_top_k": "Beyond the best 5",
+        "in_queue": "In the queue",
+        "below_threshold": "Below 0.31",
+        "not_proposed": "Not among the nearest 50",
+    }
+    reasons = {why(found(1, each, 0.28), NINE) for each in ZERO}
+    assert len(reasons) == len(ZERO)
+    assert why(found(1, "below_threshold", 0.28), NINE) == "It was found, but **0.28 is below the threshold 0.31**."
+    assert "67 tokens" in why(found(1, "cut"), NINE)
+    assert "**bold**" not in why(found(1, "no_prompt"), search(found(1, "no_prompt"), no_prompt="Over **bold**."))
+
+
+def test_a_score_just_below_the_threshold_is_told_apart_from_it():
+    assert apart(0.28, 0.31) == ("0.28", "0.31")
+    assert apart(0.3091, 0.31) == ("0.309", "0.310")
+    assert apart(0.30999, 0.31) == ("0.30999", "0.31000")
+
+
+@pytest.mark.parametrize(
+    ("rank", "words"), [(1, "1st"), (2, "2nd"), (3, "3rd"), (4, "4th"), (11, "11th"), (22, "22nd")]
+)
+def test_places_are_counted_as_people_count(rank, words):
+    assert place(found(1, rank=rank)) == words
+
+
+def test_the_score_is_shown_as_its_sum():
+    one = Found(1, 1, 7, "x", 9, 0.58, 0.4, 0.553, "granted")
+    assert terms(one, NINE) == "0.85 × 0.58 vector + 0.15 × 0.40 keyword = **0.55**"
+    alone = search(one, weights=(0.0, 0.15))
+    assert terms(Found(1, 1, 7, "x", 9, None, 0.4, 0.4, "granted"), alone) == "1.00 × 0.40 keyword = **0.40**"
+    assert terms(one, search(one, weights=None)) is None
+
+
+def test_rows_hold_one_line_of_words_and_nothing_where_they_are_gone():
+    (row,) = rows([found(7, words="Rui can\n\nbring  the wine")], NINE)
+    assert row == {
+        "Turn": 7,
+        "Text": "Rui can bring the wine",
+        "Vector": 0.5,
+        "Keyword": 0.4,
+        "Score": 0.5,
+        "Fate": "Granted, 67 tokens",
+    }
+    assert rows([found(1, words="")], NINE)[0]["Text"] == "(erased)"
+    assert len(rows([found(1, words="word " * 400)], NINE)[0]["Text"]) == 300
+
+
+def test_what_was_missed_is_found_by_its_words_and_the_gate_is_named():
+    low = found(4, "below_threshold", 0.28, "Rui stays off MEAT these days", rank=2)
+    both = search(found(1), low)
+    assert holding(both, "meat off") == [low]
+    assert missed([low], "meat", both) == (
+        "1 of 2 stored turns says “meat”. Turn 4 is 2nd with 0.28: **0.28 < 0.31**, below the threshold."
+    )
+    assert missed([], "fish", both) == "No stored turn says “fish”."
+    assert "**bold**" not in missed([], "**bold**", both)
+    for each in ZERO:
+        assert missed([found(1, each)], "x", both).endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "sentence"),
+    [
+        (
+            "Searched the database copy instead (slower). Nothing answers at x.",
+            "error",
+            "The vector store did not answer. Searched the database copy instead (slower).",
+        ),
+        (
+            "Keyword search only. The model is missing.",
+            "warning",
+            "No embedding model: keyword search only. Questions in other words will miss.",
+        ),
+        ("Nothing could be searched. The model is missing.", "error", "Nothing could be searched"),
+    ],
+)
+def test_what_could_not_be_searched_is_said_with_its_cause(said, kind, sentence):
+    shown = degraded(search(degraded=said))
+    assert shown[0] == kind
+    assert shown[1].replace("\\", "").startswith(sentence)
+    assert said.split(". ")[1].rstrip(".") in shown[1].replace("\\", "")
+    assert degraded(search()) is None
+
+
+def test_a_change_of_settings_is_told_by_what_it_does_to_turns():
+    before = search(found(9), found(4, "below_threshold"), found(5, "below_threshold"))
+    after = search(found(9, "cut"), found(4), found(5, "beyond_top_k"))
+    assert changed_sentence(before, after) == "turn 9 is cut, turn 4 is granted"
+    assert changed_sentence(before, after, first=4) == "turn 4 is granted, turn 9 is cut"
+    assert changed_sentence(before, before) == "nothing changes for this question"
+    many = search(*(found(number, "below_threshold") for number in range(1, 7)))
+    all_in = search(*(found(number) for number in range(1, 7)))
+    assert changed_sentence(many, all_in).endswith("turn 3 is granted, 3 more change")
+
+
+def test_a_button_says_the_change_it_makes():
+    assert change_label({"similarity_threshold": 0.27}) == "Lower the threshold to 0.27"
+    assert change_label({"similarity_top_k": 7}) == "Raise the results to 7"
+    both = change_label({"similarity_threshold": 0.27, "similarity_top_k": 7})
+    assert both == "Lower the threshold to 0.27 and raise the results to 7"
+
+
+def test_earlier_searches_name_their_question_and_how_it_ended():
+    def record(turn, block, *candidates):
+        event = Retrieved(block, f"q{turn}", "e", "i", 5, 0.31, candidates, {})
+        return EventRecord(turn, "s", turn, 0.0, "engine", event)
+
+    records = [
+        record(1, "Earlier turns", (7, 0.5, 0.1, 0.44, "granted")),
+        record(2, "Other", (7, 0.5, 0.1, 0.44, "granted")),
+        record(3, "Earlier turns", (8, 0.5, 0.1, 0.44, "granted"), (7, 0.2, 0.0, 0.17, "below_threshold")),
+    ]
+    lines = earlier(records, "Earlier turns", 7)
+    assert [(one.turn, one.fate) for one in lines] == [(1, "granted"), (3, "below_threshold")]
+    assert earlier_line(lines[0], "Wine?").replace("\\", "") == "Turn 1: asked for with 0.44 by “Wine?”"
+    assert earlier_line(lines[1], None) == "Turn 3: below the threshold with 0.17 by a question that was erased"
+
+
+def drawn(numbers, *, stored=None, query=(0.5, 0.5)):
+    points = np.array([[number, number % 3] for number in numbers], dtype=float).reshape(-1, 2)
+    return TurnMap(tuple(numbers), points, stored or len(numbers), 0.41, query)
+
+
+@pytest.mark.parametrize("mode", ["light", "dark"])
+def test_each_mark_carries_its_number_and_each_fate_its_own_shape(mode):
+    every = search(*(found(number, each) for number, each in enumerate(ZERO, start=1)))
+    figure = map_figure(drawn(range(1, 8)), every, mode, picked=3).to_dict()
+    marks = [trace for trace in figure["data"] if "customdata" in trace]
+    assert sorted(trace["customdata"][0][0] for trace in marks) == list(range(1, 8))
+    looks = [(trace["marker"]["symbol"], trace["marker"]["color"], trace["marker"]["size"]) for trace in marks]
+    assert len(set(looks)) == len(ZERO)
+    names = [trace["name"] for trace in figure["data"]]
+    assert names[-2:] == ["question", "picked"]
+    said = legend(every, mode, "fate")
+    assert all(name in said for name in names[:-2])
+
+
+def test_words_on_the_map_cannot_be_markup():
+    hostile = search(found(1, words="<b>bold</b> $x$"))
+    text = map_figure(drawn([1]), hostile, "light").to_dict()["data"][0]["text"][0]
+    assert "<b>bold" not in text
+    assert "&lt;b&gt;bold" in text
+
+
+def test_time_colours_by_turn():
+    figure = map_figure(drawn([1, 2]), search(found(1), found(2)), "light", by="time").to_dict()
+    assert list(figure["data"][0]["marker"]["color"]) == [1, 2]
+    assert "earlier" in legend(search(found(1)), "light", "time")
+
+
+def test_a_thinned_map_says_so_and_how_much_it_keeps():
+    assert map_note(drawn([1, 2])).startswith("This map keeps 41%")
+    assert map_note(drawn([1, 2], stored=5000)).startswith("Showing 2 of 5,000 stored turns, evenly by age")
+
+
+def test_the_figure_s_numbers_are_a_table():
+    assert map_rows(drawn([2, 99]), search(found(2))) == [
+        {
+            "Turn": 2,
+            "Across": 2.0,
+            "Up": 2.0,
+            "Score": 0.5,
+            "Fate": "Granted, 67 tokens",
+            "Text": "Rui can bring the wine",
+        }
+    ]
+
+
+def test_an_empty_map_is_no_error():
+    assert len(map_figure(drawn([], query=None), search(), "dark").data) == 0

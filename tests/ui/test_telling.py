@@ -1,0 +1,326 @@
+"""Every event becomes a sentence, in numbers that the event holds."""
+
+import dataclasses
+import typing
+
+import pytest
+
+from memory_core import events
+from memory_core.events import (
+    KINDS,
+    BlockAdded,
+    BlockEdited,
+    BlockFailed,
+    BlockRemoved,
+    BlocksOrdered,
+    BlockStateSaved,
+    ConfigurationChanged,
+    ContextBuilt,
+    DeliveryDone,
+    DeliveryFailed,
+    DeliveryParked,
+    DeliveryQueued,
+    DeliveryRetried,
+    DeliverySkipped,
+    Event,
+    FactAccepted,
+    FactAdded,
+    FactChanged,
+    FactConfirmed,
+    FactErased,
+    FactHeldBack,
+    FactPinned,
+    FactProposed,
+    FactRejected,
+    FactRestored,
+    FactRetired,
+    FactsCurated,
+    FactsExtracted,
+    FactSuperseded,
+    MessageAdded,
+    ModelCalled,
+    QueueReplaced,
+    ReplyEnded,
+    ReplyStarted,
+    Retrieved,
+    SessionBranched,
+    SessionClosed,
+    SessionCreated,
+    SessionImported,
+    SessionRenamed,
+    SessionReset,
+    UnknownEvent,
+    VectorsRemoved,
+    VectorsStored,
+)
+from ui.telling import Line, Words, seconds, tell, value_words
+
+NUTS, PORTO, LISBON = "Ana is allergic to nuts", "Sam lives in Porto", "Sam lives in Lisbon"
+WORDS = Words(
+    facts={1: NUTS, 2: PORTO, 3: LISBON},
+    turns={7: 2},
+    previews={7: "Careful with dessert"},
+    said={"m": "Careful with dessert, Ana is allergic to nuts", "old": PORTO, "new": LISBON, "tool": ""},
+)
+NEWER = tell(UnknownEvent("dreamed", {}), WORDS)
+
+
+def blank(cls):
+    """An event of a kind with a value of the right type in every field."""
+    hints = typing.get_type_hints(cls, vars(events))
+    return cls(**{given.name: value_of(hints[given.name]) for given in dataclasses.fields(cls)})
+
+
+def value_of(hint):
+    origin = typing.get_origin(hint)
+    if origin is typing.Literal:
+        return typing.get_args(hint)[0]
+    if origin is tuple:
+        return ()
+    if origin is dict:
+        return {}
+    if hint in (int, float, bool, str):
+        return "x" if hint is str else hint()
+    if type(None) in typing.get_args(hint):
+        return None
+    raise AssertionError(f"no example of {hint}")
+
+
+@pytest.mark.parametrize("kind", sorted(set(KINDS) - {"unknown_event"}))
+def test_every_kind_of_event_has_a_sentence_of_its_own(kind):
+    line = tell(blank(KINDS[kind]), WORDS)
+    assert tell.dispatch(KINDS[kind]) is not tell.dispatch(Event), f"write a sentence for {kind} in ui/telling.py"
+    assert line.text
+    assert line != NEWER
+    assert "None" not in line.text
+    assert not line.text.endswith(".")
+
+
+def test_a_kind_without_a_sentence_is_told_as_unknown():
+    assert tell(UnknownEvent("dreamed", {"a": 1}), WORDS) == Line(
+        "help", "Something that only a newer version knows: shown without details"
+    )
+
+
+BUILT = ContextBuilt(
+    pinned=(), queue=((1, 5),), queue_asked=561, queue_tokens=561, pinned_tokens=0,
+    parts=(
+        {"name": "Facts", "priority": 1, "asked": 126, "granted": 126, "refs": ["f1"]},
+        {"name": "Earlier turns", "priority": 2, "asked": 335, "granted": 279, "refs": ["v7"]},
+    ),
+    cuts=(), asked=1234, total=1106, token_limit=1200, over_by=0, over_because=None, markup_tokens=0,
+    overhead_tokens=0, billed=840, insert_method="system", truncation_order="largest_first",
+    accounting="content", section=None, input=None,
+)  # fmt: skip
+
+
+def cut(part, tokens, refs=()):
+    return {"part": part, "rule": "trimmed", "refs": list(refs), "tokens": tokens, "over_before": 34}
+
+
+TURNS, FACTS, QUEUE = cut("Earlier turns", 56, ["v7"]), cut("Facts", 14, ["f1"]), cut("queue", 120, ["m3", "m5"])
+
+
+def built(**changes):
+    return dataclasses.replace(BUILT, **changes)
+
+
+def retrieved(*candidates, threshold=0.31, degraded=None):
+    return Retrieved("Earlier turns", "q", "minilm", "exact", 5, threshold, candidates, {}, degraded)
+
+
+def added(**changes):
+    return FactAdded(fact=1, block="Facts", content="c", tokens=7, category="person", sources=((1, 1),), **changes)
+
+
+SENTENCES = [
+    (SessionCreated("Dinner", "sam"), "Started the session “Dinner”"),
+    (SessionCreated("", None), "Started the session"),
+    (SessionRenamed("Dinner", "Lunch"), "Renamed the session from “Dinner” to “Lunch”"),
+    (SessionClosed(), "Closed the session: everything left the queue"),
+    (SessionReset(None, 22, 6, 1), "Forgot everything: 22 messages, 6 facts, 1 stored turn"),
+    (SessionReset("active", 2, 0, 0), "Forgot the queue: 2 messages, 0 facts, 0 stored turns"),
+    (SessionImported("chat.jsonl", 1_400, 3), "Imported 1,400 messages from chat.jsonl, 3 skipped"),
+    (SessionBranched("s1", 8), "Branched from another session at the end of turn 8"),
+    (
+        SessionBranched("s1", 8, missing=3),
+        "Branched from another session at the end of turn 8, 3 things of then erased since",
+    ),
+    (
+        ConfigurationChanged({"token_limit": 1200}, {"token_limit": 1240}, "app"),
+        "Changed the token limit from 1,200 to 1,240",
+    ),
+    (
+        ConfigurationChanged({}, {"chat_history_token_ratio": 0.6, "token_flush_size": 120}, "constructor"),
+        "Set the history share to 60 % and the flush size to 120",
+    ),
+    (
+        ConfigurationChanged({}, {}, "app", {"token_limit": 900}),
+        "Kept the stored settings against the code's: the token limit to 900",
+    ),
+    (
+        MessageAdded(3, "id", "user", 44, 44, "o200k", "m"),
+        "The user said “Careful with dessert, Ana is allergic t…”, 44 tokens",
+    ),
+    (
+        MessageAdded(3, "id", "assistant", 1, 1, "o200k", "gone"),
+        "The assistant said something that was erased since, 1 token",
+    ),
+    (MessageAdded(3, "id", "assistant", 9, 9, "o200k", "tool"), "The assistant said something without text, 9 tokens"),
+    (
+        MessageAdded(1, "id", "system", 9, 9, "o200k", "old", pinned=True),
+        "The system message is “Sam lives in Porto”, 9 tokens, pinned: it never leaves the queue",
+    ),
+    (QueueReplaced(((1, 3),), 90), "Replaced the queue: 3 messages, 90 tokens, left it for good"),
+    (
+        DeliveryQueued(1, "Facts", "flush", ((7, 10),), 171),
+        "Handed 4 messages, 171 tokens, to Facts: they left the queue",
+    ),
+    (DeliveryDone((1,), "Facts", 1, 0.042), "Brought Facts up to date: 1 delivery in 0.04 s"),
+    (DeliveryDone((1, 2), "Facts", 3, 21.4), "Brought Facts up to date at try 3: 2 deliveries in 21 s"),
+    (
+        DeliveryFailed((1,), "Facts", 1, "The model returned no list.", 8.0),
+        "Facts could not be updated, and will be tried again: The model returned no list",
+    ),
+    (DeliveryFailed((1,), "Facts", 5, "No list.", 0.0), "Facts could not be updated: No list"),
+    (DeliveryParked((1,), "Facts", 5, "No list."), "Facts could not be updated, given up after 5 tries: No list"),
+    (DeliveryRetried((1, 2), "Facts"), "Asked Facts to try 2 deliveries again"),
+    (DeliverySkipped((1,), "Facts"), "Gave up 1 delivery to Facts: the messages stay in the archive"),
+    (
+        FactsExtracted("Facts", "rules", ((1, 4),), 5, 3, 2, held_back=1),
+        "Facts read 4 messages and found 5 facts, 3 new, 2 known, 1 held back as rejected before",
+    ),
+    (added(), f"Learned “{NUTS}”"),
+    (added(origin="written"), f"Added “{NUTS}”"),
+    (added(origin="condensed"), f"Condensed facts to “{NUTS}”"),
+    (added(conflicts_with=(2,)), f"Learned “{NUTS}”. It contradicts “{PORTO}”"),
+    (FactConfirmed(1, "Facts", 0.94, ((3, 3),)), f"Heard “{NUTS}” again (0.94 alike), stored once"),
+    (FactChanged(2, "Facts", "old", "new", 7), f"Changed “{PORTO}” to “{LISBON}”"),
+    (FactChanged(2, "Facts", "gone", "new", 7), f"Changed “an erased fact” to “{LISBON}”"),
+    (FactSuperseded(2, "Facts", 3), f"Replaced “{PORTO}” by “{LISBON}”"),
+    (FactSuperseded(2, "Facts", None), f"Put “{PORTO}” aside: nothing replaced it"),
+    (FactRetired(2, "Facts", "outdated"), f"Retired “{PORTO}”: outdated"),
+    (FactRetired(2, "Facts", ""), f"Retired “{PORTO}”"),
+    (FactRestored(2, "Facts"), f"Restored “{PORTO}”"),
+    (FactPinned(1, "Facts", True), f"Pinned “{NUTS}”"),
+    (FactPinned(1, "Facts", False), f"Unpinned “{NUTS}”"),
+    (FactRejected(2, "Facts", "wrong"), f"Rejected “{PORTO}”: wrong"),
+    (added(state="proposed"), f"Proposed “{NUTS}”, to be reviewed"),
+    (FactAccepted(2, "Facts"), f"Accepted “{PORTO}”"),
+    (FactProposed(2, "Facts"), f"Put “{PORTO}” back to be reviewed"),
+    (
+        FactHeldBack("Facts", "new", 2, 0.95, ((3, 3),)),
+        f"Held back “{LISBON}”: 0.95 like “{PORTO}”, which was rejected",
+    ),
+    (FactsCurated("Facts", "retire", "outdated", ((1, 1, 2), (2, 1, 2))), "Retired 2 facts of Facts: outdated"),
+    (FactsCurated("Facts", "retire", "", ((1, 2, 3),), undoes=9), "Undid a change of 1 fact of Facts"),
+    (FactErased(2, "Facts", undone=True), "Took back a fact that had been added to Facts"),
+    (
+        VectorsRemoved("Earlier turns", (7, 9)),
+        "Deleted 2 stored turns of Earlier turns: the messages stay",
+    ),
+    (FactErased(2, "Facts"), "Deleted a fact of Facts for good"),
+    (VectorsStored("Earlier turns", "minilm", ((7, ((1, 2),), 40),)), "Stored 1 turn in Earlier turns"),
+    (retrieved((7, 0.5, 0.4, 0.62, "granted")), "Recalled 1 earlier turn, best 0.62"),
+    (
+        retrieved((7, 0.3, None, 0.28, "below_threshold")),
+        "Recalled nothing: best 0.28 is below the threshold 0.31",
+    ),
+    (
+        retrieved((7, 0.3, None, 0.3099, "below_threshold")),
+        "Recalled nothing: best 0.3099 is below the threshold 0.31",
+    ),
+    (retrieved((7, 0.9, None, 0.9, "in_queue")), "Recalled nothing: what fits best (0.90) is still in the queue"),
+    (retrieved(), "Recalled nothing from Earlier turns: no stored turn fits"),
+    (built(), "Built the prompt: 1,106 of 1,200 tokens, 94 free"),
+    (built(cuts=(TURNS,)), "Cut 56 of 335 tokens from Earlier turns: priority 2 goes first"),
+    (
+        built(cuts=(TURNS, FACTS)),
+        "Cut 56 of 335 tokens from Earlier turns and 14 of 126 from Facts: the largest priority number goes first",
+    ),
+    (
+        built(cuts=(QUEUE,)),
+        "Left 2 oldest turns, 120 tokens, out of the prompt: what is never cut is over the limit",
+    ),
+    (
+        built(cuts=(TURNS, QUEUE)),
+        "Cut 56 of 335 tokens from Earlier turns: priority 2 goes first. "
+        "Left 2 oldest turns, 120 tokens, out as well",
+    ),
+    (
+        built(total=1312, over_by=112, over_because="Instructions and the queue"),
+        "Built the prompt: 1,312 of 1,200 tokens, 0 free. "
+        "Sent 1,312 of 1,200: 112 over. Instructions and the queue cannot be cut",
+    ),
+    (
+        ModelCalled("extract", "gpt-4o-mini", 1204, 88, 0.84, 0.0002, "Facts"),
+        "Asked gpt-4o-mini to find facts: 1,204 tokens in, 88 tokens out, 0.8 s",
+    ),
+    (ModelCalled("reply", "offline", None, None, 0.01, None), "Asked offline to reply: 0.01 s"),
+    (
+        ModelCalled("reply", "gpt-4o-mini", None, None, 60.0, None, error="It did not answer within 60 s."),
+        "Asked gpt-4o-mini to reply, and it failed: It did not answer within 60 s",
+    ),
+    (BlockAdded("Facts", "facts", {"priority": 1}), "Added the block Facts, priority 1"),
+    (BlockAdded("Instructions", "static", {"priority": 0}), "Added the block Instructions, never cut"),
+    (BlockRemoved("Facts"), "Removed the block Facts"),
+    (BlocksOrdered(("Facts", "Notes", "Earlier turns")), "Ordered the blocks: Facts, Notes and Earlier turns"),
+    (BlockEdited("Facts", 1, None, None, {"priority": 2, "enabled": False}),
+     "Changed Facts: the priority to 2 and use in prompts to off"),
+    (BlockEdited("Instructions", 1, None, "h"), "Wrote the text of Instructions, version 1"),
+    (BlockEdited("Instructions", 2, "g", "h"), "Edited the text of Instructions, version 2"),
+    (
+        BlockEdited("Instructions", 4, "g", "h", restored=2),
+        "Brought back version 2 of the text of Instructions, as version 4",
+    ),
+    (
+        BlockEdited("Instructions", 2, "h", "h", ignored="x"),
+        "Kept the stored text of Instructions against the code's",
+    ),
+    (BlockStateSaved("Notes", "h"), "Saved what Notes learned"),
+    (BlockStateSaved("Notes", "h", ("client",)), "Saved what Notes learned, but it cannot keep client"),
+    (BlockFailed("Notes", "It timed out."), "Notes could not be read: It timed out"),
+    (ReplyStarted("r", 3, "gpt-4o-mini"), "Began a reply with gpt-4o-mini"),
+    (ReplyEnded("r", "done"), "The reply is complete"),
+    (ReplyEnded("r", "stopped"), "The reply was stopped"),
+    (ReplyEnded("r", "failed", "The key was refused."), "The reply failed: The key was refused"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("event", "text"), SENTENCES, ids=[text[:40] for _, text in SENTENCES])
+def test_an_event_says_what_happened_how_much_and_by_which_rule(event, text):
+    assert tell(event, WORDS).text == text
+
+
+def test_losses_are_told_in_the_colour_of_a_loss():
+    assert tell(built(cuts=(FACTS,)), WORDS) == Line(
+        "content_cut", "Cut 14 of 126 tokens from Facts: priority 1 goes first", "loss"
+    )
+
+
+def test_a_triggers_or_a_purposes_new_word_is_shown_as_it_is():
+    assert tell(ModelCalled("dream", "m", None, None, 1.0, None), WORDS).text == "Asked m to dream: 1.0 s"
+    assert tell(DeliveryQueued(1, "Facts", "hourly", ((1, 1),), 9), WORDS).text.endswith("to Facts: hourly")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("chat_history_token_ratio", 0.58, "58 %"),
+        ("similarity_threshold", 0.31, "0.31"),
+        ("enabled", True, "on"),
+        ("context_window", None, "the default"),
+        ("token_limit", 30_000, "30,000"),
+        ("truncation_order", "smallest_first", "the smallest priority number"),
+        ("scope", "user", "the user"),
+        ("insert_method", "user", "the user message"),
+        ("greeting", "hello", "hello"),
+    ],
+)
+def test_a_settings_value_is_written_for_people(name, value, words):
+    assert value_words(name, value) == words
+
+
+@pytest.mark.parametrize(("duration", "words"), [(0.0421, "0.04 s"), (0.84, "0.8 s"), (21.4, "21 s")])
+def test_a_duration_has_as_many_places_as_tell_anything(duration, words):
+    assert seconds(duration) == words

@@ -1,0 +1,250 @@
+"""What each block's card says, and the strip above them. Pure: values in, words out; no Streamlit.
+
+Markdown fields hold no words of others but through `plain`; `Card.holds` is text as it is, for `st.text`.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from memory_core.analysis.usage import BlockUse
+from memory_core.planning.priorities import CutOrder
+from memory_core.store.blocks import Holding
+from ui.text import count, plain, short, tokens
+from ui.theme import Mode, block_colour
+
+HELD_CHARACTERS = 180
+"""Of a text, on a card; the drawer shows all of it."""
+
+HELD_LINES = 3
+
+ERROR_CHARACTERS = 160
+
+Tone = Literal["plain", "waiting", "loss"]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A block as it stands, or stood, at the shown turn."""
+
+    name: str
+    kind: str
+    """`static`, `facts`, `vector` or `custom`."""
+    type: str
+    settings: Mapping[str, Any]
+    text: str | None = None
+    """Of a static block; of a custom one, what it last put into a prompt."""
+    text_ref: str | None = None
+    """As prompts name the text of a static block."""
+    text_tokens: int | None = None
+    made_here: bool = True
+    """Can this process run it?"""
+
+    @property
+    def enabled(self) -> bool:
+        return bool(self.settings.get("enabled", True))
+
+    @property
+    def priority(self) -> int:
+        return int(self.settings.get("priority", 0))
+
+
+@dataclass(frozen=True, slots=True)
+class InPrompt:
+    """A block's part of the shown prompt. Tokens."""
+
+    asked: int
+    granted: int
+    limit: int
+    refs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """One line that a card carries only when it is not as usual."""
+
+    icon: str
+    says: str
+    """Markdown."""
+    tone: Tone = "plain"
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One block's card."""
+
+    name: str
+    kind: str
+    size: str
+    """Markdown: tokens in the shown prompt."""
+    holds: str
+    lines: str
+    """Markdown: its share, its last write, how often it was cut."""
+    states: tuple[State, ...]
+    waiting: bool
+    """Is something due to it that could be tried now?"""
+
+
+def card(standing: Standing, part: InPrompt | None, use: BlockUse, holding: Holding) -> Card:
+    """What the card of a block says."""
+    return Card(
+        name=standing.name,
+        kind=standing.kind,
+        size=_size(standing, part, use),
+        holds=_holds(standing, holding),
+        lines=" · ".join(_lines(standing, part, use, holding)),
+        states=tuple(_states(standing, part, use, holding)),
+        waiting=bool(holding.waiting),
+    )
+
+
+def square(kind: str, mode: Mode) -> str:
+    """The coloured square that stands for a kind of block on every page, as markdown."""
+    return f':color[■]{{foreground="{block_colour(kind, mode)}"}}'
+
+
+def labelled(name: str, kind: str, mode: Mode) -> str:
+    """A block's square and name, as markdown that does not break between them."""
+    return f"{square(kind, mode)}\N{NO-BREAK SPACE}{plain(short(name))}"
+
+
+def strip(
+    order: CutOrder, priorities: Mapping[str, int], kinds: Mapping[str, str], mode: Mode, off: Iterable[str] = ()
+) -> str:
+    """The order in which blocks are cut, as one line of markdown; those of one place stand side by side."""
+    left_out = set(off)
+
+    def place(names: Sequence[str]) -> str:
+        number = f" :gray[{priorities[names[0]]}]"
+        return " ".join(labelled(name, kinds.get(name, "custom"), mode) for name in names) + number
+
+    groups = [[name for name in group if name not in left_out] for group in order.groups]
+    steps = [place(group) for group in groups if group]
+    never = [name for name in order.never if name not in left_out]
+    said = []
+    if steps:
+        said.append(":material/content_cut: cut first: " + " → ".join(steps))
+    if never:
+        said.append(("never: " if steps else "never cut: ") + place(never))
+    line = " → ".join(said)
+    if left_out:
+        gone = " ".join(labelled(name, kinds.get(name, "custom"), mode) for name in priorities if name in left_out)
+        line = f"{line} · off: {gone}" if line else f"off: {gone}"
+    return line
+
+
+def card_order(order: CutOrder) -> tuple[str, ...]:
+    """Blocks from "never cut" to "cut first", as everywhere in the app."""
+    return (*order.never, *(name for group in reversed(order.groups) for name in reversed(group)))
+
+
+def clipped(text: str) -> str:
+    """The beginning of a text: at most three lines that say something."""
+    lines = [line.rstrip() for line in text.strip().splitlines() if line.strip()]
+    shown = "\n".join(lines[:HELD_LINES])
+    cut_short = len(lines) > HELD_LINES or len(shown) > HELD_CHARACTERS
+    return shown[:HELD_CHARACTERS].rstrip() + (" …" if cut_short else "")
+
+
+# -- what it holds ---------------------------------------------------------------------------------
+
+
+def _size(standing: Standing, part: InPrompt | None, use: BlockUse) -> str:
+    if not standing.enabled:
+        return ":gray[off]"
+    if part is None:
+        return ":gray[not in this prompt]" if use.prompts else ":gray[in no prompt yet]"
+    if part.granted < part.asked:
+        return f"**{tokens(part.granted)}** of {tokens(part.asked)} tokens"
+    return f"**{tokens(part.granted)}** {'token' if part.granted == 1 else 'tokens'}"
+
+
+def _holds(standing: Standing, holding: Holding) -> str:
+    if standing.kind == "facts":
+        return _facts(holding)
+    if standing.kind == "vector":
+        return _turns(standing, holding)
+    text = standing.text or ""
+    if text.startswith("\x01"):
+        return "Images or files, given from Python."
+    if text.strip():
+        return clipped(text)
+    return "No text." if standing.kind == "static" else "It put nothing into the prompt."
+
+
+def _facts(holding: Holding) -> str:
+    active, proposed = holding.facts.get("active", 0), holding.facts.get("proposed", 0)
+    waits = f" {count(proposed, 'fact')} {'waits' if proposed == 1 else 'wait'} for approval." if proposed else ""
+    if not active:
+        return f"No facts yet.{waits or ' They are learned when messages leave the queue.'}"
+    newest = f" Newest: {clipped(' '.join(holding.newest.split()))}" if holding.newest else ""
+    return f"{count(active, 'fact')}.{waits}{newest}"
+
+
+def _turns(standing: Standing, holding: Holding) -> str:
+    if not holding.turns:
+        return "No stored turns yet. Turns are stored when they leave the queue."
+    whole = standing.settings.get("truncation") == "drop"
+    how = "all or none in a prompt" if whole else "whole turns cut, lowest score first"
+    return f"{count(holding.turns, 'stored turn')}, {how}."
+
+
+# -- its numbers -----------------------------------------------------------------------------------
+
+
+def _lines(standing: Standing, part: InPrompt | None, use: BlockUse, holding: Holding) -> Iterable[str]:
+    if part is not None and standing.enabled:
+        yield f"{_share(part.granted, part.limit)} of the limit"
+    written = use.last_write
+    if standing.kind == "static":
+        how = "written" if holding.texts == 1 else "edited"
+        yield f"{how} in turn {tokens(written.turn)}" if written and written.turn else "unchanged since the start"
+    elif written is None:
+        yield "nothing written yet"
+    else:
+        yield f"last write turn {tokens(written.turn)}" if written.turn else "written at the start"
+    if use.cut_in:
+        last = f", last turn\N{NO-BREAK SPACE}{tokens(use.last_cut_turn)}" if use.last_cut_turn else ""
+        yield f":red[cut in {tokens(use.cut_in)} of {count(use.prompts, 'prompt')}{last}]"
+    elif not standing.priority:
+        yield "never cut"
+    elif use.prompts:
+        yield f"cut in none of {count(use.prompts, 'prompt')}"
+
+
+def _share(granted: int, limit: int) -> str:
+    percent = round(100 * granted / limit) if limit else 0
+    return "under 1\N{NO-BREAK SPACE}%" if granted and not percent else f"{percent}\N{NO-BREAK SPACE}%"
+
+
+def _states(standing: Standing, part: InPrompt | None, use: BlockUse, holding: Holding) -> Iterable[State]:
+    settings = standing.settings
+    if not standing.enabled:
+        yield State("toggle_off", "Off. It receives nothing and is not in the prompt.")
+    if holding.waiting:
+        given_up = f" {count(len(use.parked), 'delivery')} given up for now." if use.parked else ""
+        reason = f" {plain(short(use.delivery_error, ERROR_CHARACTERS))}" if use.delivery_error else ""
+        flushes = holding.flushes == holding.waiting
+        what = (
+            f"{count(holding.waiting, 'flush')} not delivered" if flushes else f"{count(holding.waiting, 'delivery')}"
+        )
+        yield State("hourglass_top", f"Waiting: {what}.{given_up}{reason}", "waiting")
+    if not standing.made_here:
+        where = plain(short(standing.type, 60))
+        yield State("extension_off", f"Could not be made here: this app has no working {where}. Shown as it last was.")
+    if use.read_error:
+        reason = plain(short(use.read_error, ERROR_CHARACTERS))
+        yield State("error", f"Could not be read for the last prompt: {reason}", "loss")
+    if standing.text_ref and part is not None and standing.text_ref not in part.refs and standing.enabled:
+        size = f"{tokens(standing.text_tokens)} tokens" if standing.text_tokens is not None else "another size"
+        yield State("update", f"Edited since: {size} from the next prompt on.")
+    if standing.kind == "static":
+        return
+    if not settings.get("accept_short_term_memory", True):
+        yield State("input_circle", "Receives no flushed messages: it learns nothing more.")
+    if settings.get("truncation") == "drop" and standing.kind != "vector":
+        yield State("content_cut", "Dropped whole when it must be cut.")
+    if settings.get("deliver_on") == "turn":
+        yield State("speed", "Learns after every turn.")
+    elif settings.get("deliver_on") == "session_end":
+        yield State("event", "Learns when the session ends.")

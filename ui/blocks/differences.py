@@ -1,0 +1,21 @@
+"""What differs between two texts, as a unified diff. Pure; no Streamlit."""
+
+from difflib import unified_diff
+
+MOST_LINES = 2_000
+"""A longer text is not compared: finding what two long texts share takes seconds."""
+
+CONTEXT_LINES = 2
+
+
+def difference(before: str, after: str) -> str | None:
+    """Removed lines with −, added ones with +, a few around them; empty where nothing differs.
+
+    None: too long to be compared.
+    """
+    old, new = before.splitlines(), after.splitlines()
+    if max(len(old), len(new)) > MOST_LINES:
+        return None
+    lines = list(unified_diff(old, new, lineterm="", n=CONTEXT_LINES))[2:]  # without the names of the two
+    shown = [" …" if line.startswith("@@") else line for line in lines]  # where lines were left out
+    return "\n".join(shown[1:] if lines and lines[0].startswith("@@ -1") else shown)

@@ -1,0 +1,147 @@
+"""The kinds of block there are, in words, and the settings of each that a person may change. Pure; no Streamlit."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from memory_core import BaseMemoryBlock, FactExtractionMemoryBlock, StaticMemoryBlock, VectorMemoryBlock
+from memory_core.blocks.plugins import Plugin
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of block that can be added."""
+
+    key: str
+    """A built-in kind, or `module:class` of a plug-in."""
+    label: str
+    help: str
+    """What such a block does, in one sentence."""
+    name: str
+    """What a new one is called unless it is given a name."""
+    priority: int
+    plugin: Plugin | None = None
+
+    @property
+    def learns(self) -> bool:
+        """Is it given messages?"""
+        return self.key != "static"
+
+
+BUILT_IN = (
+    Kind("static", "Fixed text", "Text that stands in every prompt.", "Instructions", 0),
+    Kind("facts", "Facts", "Learned from messages when they leave the queue.", "Facts", 1),
+    Kind("vector", "Earlier turns", "Turns that left the queue, found again by the question.", "Earlier turns", 2),
+)
+
+_CLASSES: dict[str, type[BaseMemoryBlock[Any]]] = {
+    "static": StaticMemoryBlock,
+    "facts": FactExtractionMemoryBlock,
+    "vector": VectorMemoryBlock,
+}
+
+
+def kinds(plugins: Iterable[Plugin]) -> dict[str, Kind]:
+    """Every kind that can be added, by key: built in, then offered by packages. Broken plug-ins are not among them."""
+    offered = [
+        Kind(plugin.target, plugin.name, _described(plugin), plugin.name, 1, plugin)
+        for plugin in plugins
+        if plugin.block is not None
+    ]
+    return {kind.key: kind for kind in (*BUILT_IN, *offered)}
+
+
+def make(kind: Kind, name: str, priority: int, text: str = "") -> BaseMemoryBlock[Any]:
+    """A block of this kind, not stored yet.
+
+    Raises:
+        ConfigError: the name or the priority is impossible, or a plug-in's class fails.
+    """
+    if kind.plugin is not None:
+        return kind.plugin.make(name, priority=priority)
+    extra = {"static_content": text} if kind.key == "static" else {}
+    return _CLASSES[kind.key](name=name, priority=priority, **extra)
+
+
+def free_name(wanted: str, taken: Iterable[str]) -> str:
+    """The name itself, or with the first number that makes it free: `Facts 2`."""
+    used = set(taken)
+    if wanted not in used:
+        return wanted
+    return next(name for number in range(2, len(used) + 3) if (name := f"{wanted} {number}") not in used)
+
+
+def _described(plugin: Plugin) -> str:
+    offered = f"Offered by {plugin.package}." if plugin.package else "Offered by a package of this machine."
+    return f"{plugin.description} {offered}".strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One setting of a kind, as a widget."""
+
+    setting: str
+    """The engine's name of it."""
+    title: str
+    help: str
+    sort: Literal["whole", "share", "toggle", "choice"]
+    least: float = 0
+    most: float | None = None
+    optional: bool = False
+    """May it be None?"""
+    choices: Mapping[str, str] | None = None
+    """Words by value, for a choice."""
+
+
+_DELIVER_ON = Field(
+    "deliver_on",
+    "Learns",
+    "`deliver_on`: when messages are given to the block.",
+    "choice",
+    choices={
+        "flush": "When messages leave the queue",
+        "turn": "After every turn",
+        "session_end": "When the session ends",
+    },
+)
+
+_FIELDS: Mapping[str, tuple[Field, ...]] = {
+    "static": (),
+    "facts": (
+        Field("max_facts", "Most facts", "`max_facts`: above this many, the list is condensed.", "whole", least=1),
+        Field("approval", "New facts wait for approval", "`approval`: they reach no prompt before.", "toggle"),
+        Field(
+            "scope",
+            "Whose facts",
+            "`scope`: the user's facts are read in all sessions of that user.",
+            "choice",
+            choices={"session": "This session's", "user": "The user's, in all sessions"},
+        ),
+        _DELIVER_ON,
+    ),
+    "vector": (
+        Field("similarity_top_k", "Results", "`similarity_top_k`: most turns brought back.", "whole", least=1),
+        Field(
+            "similarity_threshold",
+            "Threshold",
+            "`similarity_threshold`: least score of a turn that is brought back.",
+            "share",
+            most=1,
+            optional=True,
+        ),
+        Field(
+            "retrieval_context_window",
+            "Messages in the question",
+            "`retrieval_context_window`: how many of the latest messages make up the search.",
+            "whole",
+            least=1,
+        ),
+        _DELIVER_ON,
+    ),
+}
+
+
+def fields_of(kind: str, *, has_user: bool) -> tuple[Field, ...]:
+    """The settings of a block of this kind that can be changed on screen."""
+    found = _FIELDS.get(kind, (_DELIVER_ON,))
+    return tuple(field for field in found if has_user or field.setting != "scope")

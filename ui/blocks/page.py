@@ -1,0 +1,263 @@
+"""The Blocks page of one session: a card per block, the order in which they are cut above them."""
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Literal
+
+import streamlit as st
+
+from memory_core import MemoryInspectorError
+from memory_core.analysis.usage import BlockUse
+from memory_core.blocks.base import stored_item
+from memory_core.events import ContextBuilt
+from memory_core.planning.priorities import CutOrder, cut_order
+from memory_core.store.blocks import Holding
+from ui import nav, state
+from ui.blocks.cards import Card, InPrompt, Standing, card, card_order, square, strip
+from ui.blocks.editor import add_dialog, edit_dialog, remove_dialog
+from ui.blocks.kinds import fields_of
+from ui.blocks.order import leave_order, order_dialog
+from ui.blocks.settings import change_dialog, changes_for, settings_of_dialog
+from ui.blocks.versions import history_dialog
+from ui.components import empty
+from ui.frame import View
+from ui.jobs import Job
+from ui.model import chosen_model, services_for
+from ui.services import engine
+from ui.text import plain, short
+from ui.theme import mode
+
+Drawer = Callable[[], None]
+
+_TONES = {"plain": ":gray[{}]", "waiting": ":orange[{}]", "loss": ":red[{}]"}
+
+_OPENS = {"facts": "facts", "vector": "retrieval"}
+"""Which page shows what a block of this kind holds."""
+
+
+def draw(view: View) -> None:
+    """The page of one session, at its latest turn or at an earlier one."""
+    drawer = _draw(view)
+    if drawer is not None:
+        drawer()
+
+
+def _draw(view: View) -> Drawer | None:
+    """Draw the page; the drawer that was asked for."""
+    built = _shown_prompt(view)
+    standings = _then(view, built) if view.past else _now(view, built)
+    if not standings:
+        return _empty(view)
+    config = view.history.config_at(view.position) if view.past else view.memory.config
+    priorities = {standing.name: standing.priority for standing in standings}
+    order = cut_order(priorities, config.truncation_order)
+    drawer = _head(view, standings, order, priorities)
+    usage = view.memory.usage(view.position if view.past else None)
+    by_name = {standing.name: standing for standing in standings}
+    cards = [
+        card(
+            by_name[name],
+            _part(built, name),
+            usage.of(name),
+            _held_then(usage.of(name), view) if view.past else view.memory.holding(name),
+        )
+        for name in card_order(order)
+    ]
+    for start in range(0, len(cards), 2):
+        for column, each in zip(st.columns(2, gap="medium"), cards[start : start + 2], strict=False):
+            with column:
+                drawer = _card(view, each, by_name[each.name]) or drawer
+    return drawer
+
+
+# -- what there is ---------------------------------------------------------------------------------
+
+
+def _now(view: View, built: ContextBuilt | None) -> list[Standing]:
+    memory = view.memory
+    return [
+        Standing(
+            name=attached.name,
+            kind=attached.kind,
+            type=attached.record.type,
+            settings=memory.block_settings(attached.name),
+            text=attached.state or "" if attached.kind == "static" else _custom_words(view, built, attached.name),
+            text_ref=f"s{attached.record.text}" if attached.kind == "static" else None,
+            text_tokens=memory.count_tokens(attached.state or "") if attached.kind == "static" else None,
+            made_here=attached.block is not None,
+        )
+        for attached in memory.blocks
+    ]
+
+
+def _then(view: View, built: ContextBuilt | None) -> list[Standing]:
+    past = view.history.blocks_at(view.position)
+    texts = view.memory.words(block.text for block in past if block.text)
+    return [
+        Standing(
+            name=block.name,
+            kind=block.kind,
+            type=block.type,
+            settings=block.settings,
+            text=texts.get(block.text or "") if block.kind == "static" else _custom_words(view, built, block.name),
+            text_ref=f"s{block.text}" if block.kind == "static" else None,
+            text_tokens=view.memory.count_tokens(texts.get(block.text or "", "")) if block.kind == "static" else None,
+        )
+        for block in past
+    ]
+
+
+def _shown_prompt(view: View) -> ContextBuilt | None:
+    """The last prompt of the shown turn, or before it."""
+    for turn in range(view.shown_turn, 0, -1):
+        known = view.history.turns.get(turn)
+        if known is not None and known.built is not None and isinstance(known.built.event, ContextBuilt):
+            return known.built.event
+    return None
+
+
+def _part(built: ContextBuilt | None, name: str) -> InPrompt | None:
+    for part in built.parts if built is not None else ():
+        if built is not None and part["name"] == name:
+            return InPrompt(int(part["asked"]), int(part["granted"]), built.token_limit, tuple(part["refs"]))
+    return None
+
+
+def _custom_words(view: View, built: ContextBuilt | None, name: str) -> str:
+    """What a custom block put into the shown prompt; empty for other kinds."""
+    part = _part(built, name)
+    refs = [ref for ref in part.refs if ref.startswith("c")] if part is not None else []
+    stored = view.memory.words(ref[1:] for ref in refs)
+    items = [stored_item(ref, stored[ref[1:]], str) for ref in refs if ref[1:] in stored]
+    return "\n".join(item.words for item in items)
+
+
+def _held_then(use: BlockUse, view: View) -> Holding:
+    """What a block held at the shown turn, from the log alone."""
+    newest = view.memory.words([use.newest_fact]).get(use.newest_fact) if use.newest_fact else None
+    return Holding(turns=use.stored_turns, facts={"active": use.facts}, newest=newest, waiting=len(use.waiting))
+
+
+# -- drawing ---------------------------------------------------------------------------------------
+
+
+def _empty(view: View) -> Drawer | None:
+    if view.past:
+        empty("No blocks at this turn.", "They were added later.", icon="view_agenda")
+        return None
+    empty(
+        "No blocks yet.",
+        "Messages that leave the queue are kept, but never reach the prompt again.",
+        icon="view_agenda",
+    )
+    chosen = None
+    with st.container(horizontal=True, horizontal_alignment="center"):
+        for kind, says in (("static", "instructions"), ("facts", "facts"), ("vector", "earlier turns")):
+            look: Literal["primary", "secondary"] = "primary" if kind == "static" else "secondary"
+            if st.button(f"Add {says}", key=f"blocks__empty_{kind}", type=look):
+                chosen = kind
+    return partial(add_dialog, view.memory.session_id, chosen) if chosen is not None else None
+
+
+def _head(view: View, standings: Sequence[Standing], order: CutOrder, priorities: Mapping[str, int]) -> Drawer | None:
+    """The order in which blocks are cut, and what can be done to it."""
+    session_id = view.memory.session_id
+    kinds = {standing.name: standing.kind for standing in standings}
+    off = [standing.name for standing in standings if not standing.enabled]
+    with st.container(
+        horizontal=True, horizontal_alignment="distribute", vertical_alignment="center", key="blocks__head"
+    ):
+        st.markdown(
+            strip(order, priorities, kinds, mode(), off),
+            width="stretch",
+            help="The numbers are priorities (`priority`): 0 is never cut. Which end goes first is set in "
+            "Settings (`truncation_order`).",
+        )
+        if view.past:
+            return None
+        with st.container(horizontal=True, width="content", gap="small"):
+            ordering = st.button("Change order", key="blocks__order", icon=":material/swap_vert:", on_click=leave_order)
+            adding = st.button("Add block", key="blocks__add", icon=":material/add:", type="primary")
+    if ordering:
+        return partial(order_dialog, session_id)
+    return partial(add_dialog, session_id) if adding else None
+
+
+def _card(view: View, each: Card, standing: Standing) -> Drawer | None:
+    with st.container(border=True, height="stretch", gap="small", key=f"blocks__card_{each.name}"):
+        with st.container(horizontal=True, horizontal_alignment="distribute", gap="small"):
+            title = f"{square(each.kind, mode())}\N{NO-BREAK SPACE}**{plain(short(each.name))}**"
+            st.markdown(f"{title}  :small[:gray[{plain(each.kind)}]]", width="stretch")
+            st.markdown(each.size, width="content")
+        st.text(each.holds)
+        with st.container(gap="xxsmall"):
+            st.markdown(f":small[:gray[{each.lines}]]")
+            for line in each.states:
+                st.markdown(f":small[{_TONES[line.tone].format(f':material/{line.icon}: {line.says}')}]")
+        if view.past and each.kind not in _OPENS:
+            return None
+        with st.container(horizontal=True, gap="small"):
+            return _actions(view, each, standing)
+
+
+def _actions(view: View, each: Card, standing: Standing) -> Drawer | None:
+    session_id, name = view.memory.session_id, each.name
+    page = _OPENS.get(each.kind)
+    if page is not None and st.button("Open", key=f"blocks__open_{name}"):
+        nav.go(page)
+    if view.past:
+        return None
+    editing = each.kind == "static" and st.button("Edit", key=f"blocks__edit_{name}")
+    if each.waiting:
+        st.button(
+            "Try now",
+            key=f"blocks__try_{name}",
+            icon=":material/refresh:",
+            disabled=view.running is not None,
+            on_click=_deliver,
+            args=(session_id, name),
+        )
+    chosen = _menu(view, standing)
+    return partial(edit_dialog, session_id, name) if editing else chosen
+
+
+def _menu(view: View, standing: Standing) -> Drawer | None:
+    """Everything else that can be done to a block."""
+    session_id, name = view.memory.session_id, standing.name
+    changes = {change.says: change for change in changes_for(standing.kind, standing.settings)}
+    first = ["History"] if standing.kind == "static" else []
+    if fields_of(standing.kind, has_user=view.memory.user_id is not None):
+        first.append("Settings")
+    chosen = st.menu_button(
+        ":material/more_horiz:",
+        [*first, *changes, "Remove"],
+        key=f"blocks__menu_{name}",
+        type="tertiary",
+        help=f"More for {plain(name)}",
+    )
+    drawers: dict[str, Drawer] = {
+        "History": partial(history_dialog, session_id, name),
+        "Settings": partial(settings_of_dialog, session_id, name),
+        "Remove": partial(remove_dialog, session_id, name),
+        **{says: partial(change_dialog, session_id, name, change) for says, change in changes.items()},
+    }
+    return drawers[chosen] if chosen is not None else None
+
+
+def _deliver(session_id: str, name: str) -> None:
+    """Attempt what is due to a block at once, what was given up for now included."""
+    try:
+        chosen = chosen_model()
+        memory = engine().open(session_id, services_for(chosen))
+    except MemoryInspectorError as error:
+        state.say("error", str(error))
+        return
+
+    def work(job: Job) -> None:
+        parked = [delivery.id for delivery in memory.deliveries(states=("parked",)) if delivery.block == name]
+        if parked:
+            memory.retry_deliveries(parked)
+        memory.deliver()
+
+    engine().start(session_id, f"retry-{uuid.uuid4().hex}", work, browser_model=chosen.pasted)

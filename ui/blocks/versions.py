@@ -1,0 +1,112 @@
+"""The versions of a static block's text: what each changed, and the way back to it."""
+
+import time
+from collections.abc import Sequence
+
+import streamlit as st
+
+from memory_core import Memory, MemoryInspectorError
+from memory_core.session import Attached
+from memory_core.store.blocks import TextRevision
+from ui import state
+from ui.blocks.differences import MOST_LINES, difference
+from ui.blocks.effects import draw_effect
+from ui.components import closing_button, error_inside
+from ui.services import engine
+from ui.text import ago, count, plain, tokens
+
+_ACTORS = {"engine": "from Python", "curator": "by a person", "agent": "by the agent"}
+
+_COMPARED = {"now": "Changed since", "before": "What it changed", "text": "Its text"}
+
+
+@st.dialog("History", width=440, position="right", icon=":material/history:", on_dismiss="rerun")
+@error_inside
+def history_dialog(session_id: str, name: str) -> None:
+    """Every text a static block had, what each changed, and the way back to it."""
+    memory = engine().open(session_id)
+    attached = static_block(memory, name)
+    if attached is None:
+        return
+    revisions = memory.block_revisions(name)
+    st.markdown(f"**{plain(name)}** :gray[{count(len(revisions), 'version')}]")
+    draw_versions(memory, attached, revisions, f"history_{session_id}_{name}")
+
+
+def draw_versions(memory: Memory, attached: Attached, revisions: Sequence[TextRevision], key: str) -> None:
+    """One version at a time: it, what it changed, what has changed since, and the effect of restoring it."""
+    by_number = {revision.revision: revision for revision in revisions}
+    latest = attached.record.revision
+    numbers = sorted(by_number, reverse=True)
+    number = st.selectbox(
+        "Version", numbers, key=f"blocks__{key}_version", format_func=lambda n: _version(by_number[n], latest)
+    )
+    if number is None:
+        return
+    chosen, current = by_number[number], attached.state or ""
+    if chosen.text != current:
+        closing_button(
+            f"Restore version {number}",
+            _restore,
+            (memory.session_id, attached.name, number, latest),
+            key=f"blocks__{key}_restore",
+        )
+        if not chosen.text.startswith("\x01"):
+            draw_effect(memory, texts={attached.name: chosen.text})
+    compared = st.segmented_control(
+        "Compared",
+        [way for way in _COMPARED if number != latest or way != "now"],
+        default="before" if number == latest else "now",
+        key=f"blocks__{key}_compared_{number}",
+        format_func=lambda value: _COMPARED[value],
+        required=True,
+        label_visibility="collapsed",
+    )
+    older = [other for other in numbers if other < number]
+    if compared == "text":
+        st.text(_shown(chosen.text))
+    elif compared == "before":
+        draw_difference(None, by_number[older[0]].text if older else "", chosen.text)
+    else:
+        draw_difference(None, chosen.text, current)
+
+
+def _version(revision: TextRevision, latest: int) -> str:
+    when = f"turn {tokens(revision.turn)}" if revision.turn else "at the start"
+    now = ", now" if revision.revision == latest else ""
+    who = _ACTORS.get(revision.actor, revision.actor)
+    return f"{revision.revision}{now} · {when} · {who} · {ago(revision.at, time.time())}"
+
+
+def draw_difference(title: str | None, before: str, after: str) -> None:
+    if title:
+        st.markdown(f":small[**{title}**]")
+    found = difference(_shown(before), _shown(after))
+    if found is None:
+        st.markdown(f":small[:gray[Texts of more than {tokens(MOST_LINES)} lines are not compared.]]")
+    elif found:
+        st.code(found, language="diff", wrap_lines=True)
+    else:
+        st.markdown(":small[:gray[No difference.]]")
+
+
+def _shown(text: str) -> str:
+    return "(images or files)" if text.startswith("\x01") else text
+
+
+def _restore(session_id: str, name: str, earlier: int, revision: int) -> None:
+    try:
+        engine().open(session_id).restore_block(name, earlier, revision=revision)
+    except MemoryInspectorError as error:
+        state.say("error", str(error))
+
+
+def static_block(memory: Memory, name: str) -> Attached | None:
+    """The block, if it is still there and has a text of its own."""
+    attached = next((each for each in memory.blocks if each.name == name), None)
+    if attached is None:
+        st.warning("This block was removed elsewhere.")
+    elif attached.kind != "static":
+        st.info("What this block holds is learned, not written.")
+        return None
+    return attached

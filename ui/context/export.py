@@ -1,0 +1,60 @@
+"""A whole prompt to take along: as text for reading, as JSON for sending it again. Pure."""
+
+import json
+from typing import Any
+
+from memory_core.analysis.prompt import Prompt
+from memory_core.messages import ChatMessage
+from memory_core.models.openai_client import to_openai
+
+
+def as_text(prompt: Prompt) -> str:
+    """The messages one after the other, each under its role."""
+    return "\n\n".join(f"[{message.role}]\n{_said(message)}" for message in prompt.messages) + "\n"
+
+
+def _said(message: ChatMessage) -> str:
+    lines = [message.content or ""]
+    lines += [f"[{part.type}: {part.url}]" for part in message.parts if part.type in _FILES]
+    lines += [f"[tool call] {call.tool_name}({call.arguments})" for call in message.tool_calls]
+    return "\n".join(line for line in lines if line)
+
+
+_FILES = ("image", "audio", "video", "document")
+
+
+def as_json(prompt: Prompt) -> str:
+    """The messages as a chat endpoint takes them, with the numbers of the plan that made them."""
+    built = prompt.built
+    data: dict[str, Any] = {
+        "session": prompt.record.session_id,
+        "turn": prompt.turn,
+        "built_at": prompt.record.at,
+        "tokens": {
+            "limit": built.token_limit,
+            "asked": built.asked,
+            "sent": built.total,
+            "billed": built.billed,
+            "markup": built.markup_tokens,
+            "message_overhead": built.overhead_tokens,
+            "over_limit_by": built.over_by,
+            "counted_by": built.accounting,
+        },
+        "insert_method": built.insert_method,
+        "parts": [
+            {"name": p.name, "kind": p.kind, "priority": p.priority, "asked": p.asked, "granted": p.granted}
+            for p in prompt.parts
+        ],
+        "cuts": [
+            {
+                "part": cut.part.name,
+                "rule": cut.rule,
+                "over_before": cut.over_before,
+                "tokens": cut.tokens,
+                "words": [entry.words for entry in cut.entries],
+            }
+            for cut in prompt.cuts
+        ],
+        "messages": to_openai(prompt.messages),
+    }
+    return json.dumps(data, ensure_ascii=False, indent=2) + "\n"

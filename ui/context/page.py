@@ -1,0 +1,207 @@
+"""The Context page: the exact prompt of a turn, what was left out of it, and why. It only looks."""
+
+import streamlit as st
+
+from memory_core import Memory
+from memory_core.analysis.advice import Remark, remarks
+from memory_core.analysis.prompt import Prompt
+from memory_core.analysis.prompt_diff import diff_prompts
+from memory_core.events import EventRecord
+from memory_core.planning.rendering import InsertMethod
+from ui import nav
+from ui.charts import CONFIG
+from ui.components import empty, numbers_table
+from ui.context import words
+from ui.context.export import as_json, as_text
+from ui.context.figure import describe, waterfall
+from ui.context.parts import draw_changes, draw_parts
+from ui.frame import View
+from ui.settings import settings_dialog
+from ui.text import plain, short, tokens
+from ui.theme import mode
+
+PROMPT, CHANGES, BILL = "Prompt", "Changes", "Counted, billed"
+
+CODE_PIXELS = 360
+
+
+def draw(view: View) -> None:
+    """The page of one session at one turn."""
+    found = _contexts(view)
+    if not found:
+        empty(
+            "No prompt yet.",
+            "Send a message: everything the model gets is kept here, turn by turn.",
+            icon="stacks",
+        )
+        nav.link("chat", "Go to Chat", icon=":material/forum:")
+        return
+    sentence = st.container(gap="xsmall")
+    left, right = st.columns([0.58, 0.42], gap="medium")
+    with left.container(border=True, gap="xsmall"):
+        sent = view.memory.prompt(_chosen(found))
+        _draw_figure(sent)
+    said = remarks(sent, named=short)
+    with sentence:
+        _draw_sentence(view, sent, said)
+    with right.container(border=True, gap="xsmall", height="stretch"):
+        _draw_cuts(view, sent, said)
+    _draw_detail(view, sent)
+
+
+def _contexts(view: View) -> tuple[EventRecord, ...]:
+    """The contexts of the shown turn, or of the last turn before it that has any."""
+    turns = (view.history.turns.get(turn) for turn in range(view.shown_turn, 0, -1))
+    return next((turn.contexts for turn in turns if turn is not None and turn.contexts), ())
+
+
+def _chosen(found: tuple[EventRecord, ...]) -> EventRecord:
+    """The last context of the turn, unless another one is picked beside the figure's title."""
+    with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
+        st.markdown("**From asked to sent**", width="content")
+        if len(found) == 1:
+            return found[0]
+        number = st.selectbox(
+            "Prompts of this turn",
+            range(1, len(found) + 1),
+            index=len(found) - 1,
+            format_func=lambda number: f"Prompt {tokens(number)} of {tokens(len(found))}",
+            key=f"context__which_{found[0].turn}_{len(found)}",
+            label_visibility="collapsed",
+            width=170,
+        )
+        return found[number - 1]
+
+
+def _draw_sentence(view: View, sent: Prompt, said: tuple[Remark, ...]) -> None:
+    over = [remark for remark in said if remark.rule == "over_limit"]
+    for remark in over:
+        st.error(plain(remark.text))
+    if not over or sent.cuts:
+        st.markdown(words.headline(sent))
+    if sent.turn != view.shown_turn:
+        shown, has = tokens(view.shown_turn), tokens(sent.turn)
+        st.markdown(f":small[:gray[No prompt was built in turn {shown}. This is the one of turn {has}.]]")
+    for remark in said:
+        if remark.rule in ("unreadable", "degraded", "erased"):
+            st.warning(plain(remark.text))
+        elif remark.rule == "neutralised":
+            st.markdown(f":small[:gray[{plain(remark.text)}]]")
+
+
+def _draw_figure(sent: Prompt) -> None:
+    st.plotly_chart(waterfall(sent, mode()), key="context__waterfall", alt=describe(sent), config=CONFIG, theme=None)
+    numbers_table(lambda: words.number_rows(sent), key="context__numbers")
+
+
+def _draw_cuts(view: View, sent: Prompt, said: tuple[Remark, ...]) -> None:
+    st.markdown("**Cuts, in order** :small[:gray[truncation]]" if sent.cuts else "**Cuts**")
+    if not sent.cuts:
+        st.markdown("Nothing could be cut." if sent.built.over_by else "Nothing was cut.")
+        if (later := words.cut_next(sent)) and not sent.built.over_by:
+            st.markdown(f":small[:gray[{later}]]")
+    for number, cut in enumerate(sent.cuts, start=1):
+        asked, went, proportion = words.cut_lines(cut)
+        st.markdown(f"{words.cut_title(number, cut)}  \n:small[{asked}  \n{went}  \n{proportion}]")
+        for remark in said:
+            if remark.rule == "dropped_whole" and remark.block == cut.part.name:
+                st.markdown(f":small[:orange[:material/lightbulb: {plain(remark.text)}]]")
+    if never := words.never_cut(sent):
+        st.markdown(f":small[:gray[{never}]]")
+    _draw_next_steps(view, sent)
+
+
+def _draw_next_steps(view: View, sent: Prompt) -> None:
+    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+        nav.link("blocks", ":small[Blocks]", icon=":material/view_agenda:")
+        if any(part.kind == "vector" for part in sent.parts):
+            nav.link("retrieval", ":small[Retrieval]", icon=":material/manage_search:", query=words.asked(sent))
+        short_of_room = bool(sent.cuts or sent.built.over_by)
+        if (
+            short_of_room
+            and not view.past
+            and st.button(":small[Change the limit]", icon=":material/tune:", type="tertiary", key="context__limit")
+        ):
+            settings_dialog(view.memory.session_id)
+
+
+def _draw_detail(view: View, sent: Prompt) -> None:
+    earlier = _earlier(view, sent)
+    options = [PROMPT, CHANGES, BILL] if earlier else [PROMPT, BILL]
+    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+        shown = st.segmented_control(
+            "What to show", options, default=PROMPT, required=True, key="context__show", label_visibility="collapsed"
+        )
+        since = earlier[0] if earlier else None
+        if shown == CHANGES:
+            since = st.selectbox(
+                "Changes since",
+                earlier,
+                format_func=lambda turn: f"since turn {tokens(turn)}",
+                key=f"context__since_{sent.turn}",
+                label_visibility="collapsed",
+                width=180,
+            )
+    before = None if since is None else view.history.turns[since].built
+    if shown == CHANGES and before is not None:
+        draw_changes(diff_prompts(view.memory.prompt(before), sent), before.turn, mode())
+    elif shown == BILL:
+        _draw_bill(sent)
+    else:
+        with st.container(gap="xsmall"):
+            draw_parts(sent, mode(), past=view.past)
+    if before is not None:
+        st.markdown(f":small[{_same_start(view.memory, before, sent)}]")
+    _draw_take_along(sent)
+
+
+def _earlier(view: View, sent: Prompt) -> list[int]:
+    """Earlier turns that have a prompt, the nearest first."""
+    return [
+        turn for turn in range(sent.turn - 1, 0, -1) if turn in view.history.turns and view.history.turns[turn].built
+    ]
+
+
+def _draw_bill(sent: Prompt) -> None:
+    st.table(words.bill_rows(sent), border="horizontal", hide_index=True, width=460)
+    st.markdown(f":small[:gray[{words.bill_sentence(sent)}]]")
+
+
+def _same_start(memory: Memory, before: EventRecord, sent: Prompt) -> str:
+    """How far two prompts begin alike, as sent and with memory in the other place."""
+    other = InsertMethod.USER if sent.insert_method is InsertMethod.SYSTEM else InsertMethod.SYSTEM
+    as_sent = memory.same_start(before, sent.record)
+    elsewhere = memory.same_start(before, sent.record, insert_method=other) if sent.layout.memory else None
+    in_user = sent.insert_method is InsertMethod.USER
+    return words.same_start_sentence(before.turn, as_sent, sent.built.billed, elsewhere, in_user=in_user)
+
+
+def _draw_take_along(sent: Prompt) -> None:
+    name = f"prompt-turn-{sent.turn}"
+    with st.container(horizontal=True, gap="small"):
+        st.download_button(
+            "Download as text",
+            lambda: as_text(sent),
+            file_name=f"{name}.txt",
+            mime="text/plain",
+            icon=":material/download:",
+            on_click="ignore",
+            key="context__text",
+        )
+        st.download_button(
+            "As JSON",
+            lambda: as_json(sent),
+            file_name=f"{name}.json",
+            mime="application/json",
+            icon=":material/download:",
+            on_click="ignore",
+            key="context__json",
+        )
+    opened = st.expander(
+        "Copy the whole prompt, as the model gets it",
+        key="context__copy",
+        icon=":material/content_copy:",
+        on_change="rerun",
+    )
+    if opened.open:
+        opened.code(as_text(sent), language=None, wrap_lines=True, height=CODE_PIXELS)

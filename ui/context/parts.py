@@ -1,0 +1,145 @@
+"""The parts of a prompt, each behind a line that opens it; what is in a part is drawn only while it is open."""
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from memory_core.analysis.prompt import PINNED, Entry, Prompt, PromptPart
+from memory_core.analysis.prompt_diff import Difference, PartDiff
+from memory_core.messages import content_hash
+from memory_core.planning.context import QUEUE
+from ui import nav
+from ui.context.words import asked, cut_note, entry_note, entry_words, part_label, part_name, square
+from ui.text import count, plain, tokens
+from ui.theme import Mode
+
+PAGE = 20
+"""Entries of a part that are drawn at a time."""
+
+PAGER_PIXELS = 300
+
+ENTRY_CHARACTERS = 6_000
+"""Of one text that are drawn here; the whole of it is in the copy and in the downloads."""
+
+
+def draw_parts(sent: Prompt, mode: Mode, *, past: bool) -> None:
+    """All parts, the queue first. Those that lost something are open."""
+    for part in sent.parts:
+        lost = bool(part.left_out) or part.failure is not None
+        opened = st.expander(part_label(part, mode), expanded=lost, key=_key(part, lost), on_change="rerun")
+        if opened.open:
+            with opened:
+                _draw_part(sent, part, past=past)
+
+
+def _key(part: PromptPart, lost: bool) -> str:
+    """The same from turn to turn, but for parts that lost something: those begin open."""
+    return f"context__part_{_short_hash(part)}{'_cut' * lost}"
+
+
+def _short_hash(part: PromptPart) -> str:
+    return content_hash(f"{part.kind}/{part.name}")[:10]
+
+
+def _draw_part(sent: Prompt, part: PromptPart, *, past: bool) -> None:
+    if part.failure is not None:
+        st.error(plain(part.failure))
+    if not part.entries:
+        st.markdown(f":gray[{_why_empty(part)}]")
+        return
+    entries = _page_of(part)
+    with st.container(gap="xsmall"):
+        for entry in entries:
+            if part.kind == "facts":
+                _draw_fact(entry, past=past)
+            elif entry.cut:
+                st.markdown(_struck(entry))
+            else:
+                _draw_entry(part, entry)
+    if part.kind == "vector":
+        nav.link("retrieval", ":small[See what was searched]", icon=":material/manage_search:", query=asked(sent))
+    elif part.kind == "static":
+        nav.link("blocks", f":small[{'Open' if past else 'Edit'} in Blocks]", icon=":material/view_agenda:")
+
+
+def _why_empty(part: PromptPart) -> str:
+    if part.kind == "vector":
+        return "No stored turn fitted the question well enough, or nothing is stored yet."
+    if part.kind == "facts":
+        return "No facts yet: they are learned from messages that leave the queue."
+    return "Nothing in it for this prompt."
+
+
+def _page_of(part: PromptPart) -> Sequence[Entry]:
+    """The entries to draw: what was cut is on the first page, before what went in."""
+    entries = [*part.left_out, *part.kept]
+    if len(entries) <= PAGE:
+        return entries
+    pages = -(-len(entries) // PAGE)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        slot = st.container(width="content")
+        key = f"context__pages_{_short_hash(part)}_{pages}"
+        number = st.pagination(pages, key=key, max_visible_pages=5, width=PAGER_PIXELS)
+        first = (number - 1) * PAGE
+        slot.markdown(
+            f":small[:gray[{tokens(first + 1)} to {tokens(min(first + PAGE, len(entries)))} of {tokens(len(entries))}]]"
+        )
+    return entries[first : first + PAGE]
+
+
+def _draw_entry(part: PromptPart, entry: Entry) -> None:
+    if part.kind in (QUEUE, PINNED, "vector"):
+        st.markdown(f":small[:gray[{entry_note(entry)}]]")
+    words = entry_words(entry)
+    st.text(words[:ENTRY_CHARACTERS])
+    if len(words) > ENTRY_CHARACTERS:
+        st.markdown(f":small[:gray[… and {count(len(words) - ENTRY_CHARACTERS, 'character')} more]]")
+
+
+def _draw_fact(entry: Entry, *, past: bool) -> None:
+    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+        size = "" if entry.tokens is None else f" :small[:gray[{count(entry.tokens, 'token')}]]"
+        st.markdown(_struck(entry) if entry.cut else f"{plain(entry_words(entry))}{size}")
+        nav.link("facts", f":small[{'Open' if past else 'Edit'}]", fact=entry.ref[1:])
+
+
+def _struck(entry: Entry) -> str:
+    """What did not fit, as markdown: a line that says so, and its words struck through."""
+    words = entry_words(entry)
+    more = len(words) - ENTRY_CHARACTERS
+    lines = [line for line in words[:ENTRY_CHARACTERS].splitlines() if line.strip()]
+    struck = "  \n".join(f":red[~~{plain(line)}~~]" for line in lines)
+    rest = f" :small[:red[… and {count(more, 'character')} more]]" if more > 0 else ""
+    return f":small[:red[:material/content_cut: {cut_note(entry)}]]  \n{struck}{rest}"
+
+
+def draw_changes(diff: Sequence[PartDiff], since: int, mode: Mode) -> None:
+    """What came and went since another prompt, part by part; removed first."""
+    for change in (change for change in diff if change.changed or change.before != change.after):
+        with st.container(border=True, gap="xsmall"):
+            size = f"{tokens(change.before)} → {tokens(change.after)}"
+            size = tokens(change.after) if change.before == change.after else size
+            st.markdown(f"{square(change.part, mode)} **{plain(part_name(change.part))}** :small[:gray[{size} tokens]]")
+            _draw_differences("−", "orange", change.removed)
+            _draw_differences("\\+", "blue", change.added)
+            if change.reordered:
+                st.markdown(":small[:gray[What both have stands in another order.]]")
+    if not any(change.changed for change in diff):
+        st.markdown(f":gray[The prompt says the same as in turn {tokens(since)}, word for word.]")
+
+
+def _draw_differences(sign: str, colour: str, differences: Sequence[Difference]) -> None:
+    lines = [f":{colour}[{sign}] {_difference(each)}" for each in differences[:PAGE]]
+    if lines:
+        st.markdown("  \n".join(lines))
+    if len(differences) > PAGE:
+        st.markdown(f":small[:gray[and {tokens(len(differences) - PAGE)} more]]")
+
+
+def _difference(each: Difference) -> str:
+    words = "(erased since)" if each.words is None else each.words
+    shown = "  \n".join(plain(line) for line in words[:ENTRY_CHARACTERS].splitlines() if line.strip())
+    shown += "…" if len(words) > ENTRY_CHARACTERS else ""
+    notes = [note for note in (each.role, f"turn {each.turn}" if each.turn is not None else None) if note]
+    note = f":small[:gray[{' · '.join(notes)}]] " if notes else ""
+    return f"{note}{shown}{' :small[:red[cut]]' * each.cut}"

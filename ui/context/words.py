@@ -1,0 +1,320 @@
+"""What the Context page says: sentences and rows made of a prompt. Pure; no Streamlit.
+
+Everything returned is markdown in which others' words are escaped, unless its docstring says that it is plain text.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from memory_core.analysis.prompt import PINNED, Entry, Prompt, PromptCut, PromptPart
+from memory_core.planning.context import QUEUE
+from ui.text import count, plain, short, tokens
+from ui.theme import Mode, block_colour
+
+NAMED_TURNS = 6
+"""Turns listed by number in one line; more are counted."""
+
+NAMED_FACTS = 3
+FACT_CHARACTERS = 44
+
+QUESTION_CHARACTERS = 300
+
+BILL_LABELS = {
+    "content": "Content",
+    "tool_calls": "Tool calls",
+    "markup": "Markup of the memory section",
+    "overhead": "Message overhead",
+}
+
+
+def part_name(part: PromptPart) -> str:
+    """The name a part goes by on screen. Plain text."""
+    return {QUEUE: "Queue", PINNED: "System messages"}.get(part.kind, short(part.name))
+
+
+def inline_name(part: PromptPart) -> str:
+    """The same within a sentence."""
+    return "the queue" if part.kind == QUEUE else plain(part_name(part))
+
+
+def colour_kind(part: PromptPart) -> str:
+    """The meaning whose colour it has; system messages have no colour of their own."""
+    return "custom" if part.kind == PINNED else part.kind
+
+
+def square(part: PromptPart, mode: Mode) -> str:
+    return f':color[■]{{foreground="{block_colour(colour_kind(part), mode)}"}}'
+
+
+def headline(prompt: Prompt) -> str:
+    """The prompt in one sentence: what was sent, what was asked for, what was cut."""
+    built = prompt.built
+    sent = f"**{tokens(built.total)} of {tokens(built.token_limit)} tokens sent.**"
+    if not prompt.cuts:
+        over = built.over_by
+        fitted = f"Everything fitted. {tokens(prompt.free)} {'token was' if prompt.free == 1 else 'tokens were'} free."
+        return f"{sent} {'Nothing could be cut.' if over else fitted}"
+    (first, cut), *rest = _lost(prompt)
+    lost = [f"{tokens(cut)} {'was' if cut == 1 else 'were'} cut from {inline_name(first)}"]
+    lost += [f"{tokens(more)} from {inline_name(part)}" for part, more in rest]
+    asked = f"Parts asked for {tokens(built.asked)}, {tokens(built.asked - built.token_limit)} over the limit"
+    return f"{sent} {asked}, so {_listed(lost)}."
+
+
+def _lost(prompt: Prompt) -> list[tuple[PromptPart, int]]:
+    """Parts that lost something, with how much, in the order of the cuts."""
+    found: dict[str, tuple[PromptPart, int]] = {}
+    for cut in prompt.cuts:
+        found[cut.part.name] = (cut.part, found.get(cut.part.name, (cut.part, 0))[1] + cut.tokens)
+    return list(found.values())
+
+
+def cut_title(number: int, cut: PromptCut) -> str:
+    rank = f" · priority {cut.part.priority}" if cut.part.priority else ""
+    return f"**{number} {plain(part_name(cut.part))}**{rank}"
+
+
+def cut_lines(cut: PromptCut) -> list[str]:
+    """A cut in words: what was asked for, what went by which rule, and how much more than needed."""
+    part = cut.part
+    return [
+        f"asked {tokens(part.asked)}, granted {tokens(part.granted)}",
+        f"{_what_went(cut)}, {count(cut.tokens, 'token')}",
+        _proportion(cut),
+    ]
+
+
+def _what_went(cut: PromptCut) -> str:
+    if cut.rule == "oldest_turns":
+        turns = len({entry.turn for entry in cut.entries})
+        return f"oldest turns first: {count(turns, 'turn')}, {count(len(cut.entries), 'message')}"
+    if cut.rule == "own_truncation":
+        return "the block shortened itself"
+    if cut.rule == "dropped":
+        return "the whole block"
+    if cut.part.kind == "vector":
+        return f"lowest score first: {_turns(cut.entries)}"
+    if cut.part.kind == "facts":
+        return f"least relevant first: {_facts(cut.entries)}"
+    return count(len(cut.entries), "piece")
+
+
+def _turns(entries: Sequence[Entry]) -> str:
+    worst = sorted(entries, key=lambda entry: entry.score or 0.0)
+    if len(worst) > NAMED_TURNS:
+        return count(len(worst), "turn")
+    return ", ".join(
+        f"turn {turn_number(entry)}{f' ({entry.score:.2f})' * (entry.score is not None)}" for entry in worst
+    )
+
+
+def turn_number(entry: Entry) -> str:
+    """The turn of the conversation that an entry is from."""
+    return "?" if entry.turn is None else tokens(entry.turn)
+
+
+def _facts(entries: Sequence[Entry]) -> str:
+    named = [f"“{plain(short(entry.words, FACT_CHARACTERS))}”" for entry in entries if entry.words][:NAMED_FACTS]
+    if len(entries) > len(named):
+        return count(len(entries), "fact") + (f", {', '.join(named)} among them" if named else "")
+    return ", ".join(named)
+
+
+def _proportion(cut: PromptCut) -> str:
+    needed = f"Needed {tokens(cut.over_before)}, removed {tokens(cut.tokens)}"
+    if cut.tokens < cut.over_before:
+        return f"{needed}: the rest had to come from elsewhere."
+    if cut.tokens == cut.over_before:
+        return f"{needed}."
+    whole = {"oldest_turns": "turns go whole", "dropped": "this block goes whole", "own_truncation": "its own choice"}
+    kinds = {"vector": "turns go whole", "facts": "facts go whole"}
+    return f"{needed}: {whole.get(cut.rule) or kinds.get(cut.part.kind, 'pieces go whole')}."
+
+
+def never_cut(prompt: Prompt) -> str | None:
+    """Which blocks cannot lose anything."""
+    names = [plain(part_name(part)) for part in prompt.parts if part.priority == 0]
+    return f"Never cut: {_listed(names)}." if names else None
+
+
+def cut_next(prompt: Prompt) -> str | None:
+    """Where it would be cut if more were asked for: the blocks in that order."""
+    names = [f"{plain(part_name(part))} (priority {part.priority})" for part in reversed(prompt.parts) if part.priority]
+    return f"If it did not fit: {', then '.join(names)} would be cut." if names else None
+
+
+def amount(part: PromptPart) -> str:
+    """`279 of 335`, or `212` where nothing was cut."""
+    return tokens(part.granted) + (f" of {tokens(part.asked)}" if part.asked > part.granted else "")
+
+
+def part_label(part: PromptPart, mode: Mode) -> str:
+    """The line a part is opened with: its square and name, its tokens, what it holds."""
+    lost = part.asked - part.granted
+    notes = [held(part)]
+    if part.priority:
+        notes.append(f"priority {part.priority}")
+    elif part.kind != QUEUE:
+        notes.append("never cut")
+    cut = f" · :red[cut {tokens(lost)}]" if lost > 0 else ""
+    return f"{square(part, mode)} {plain(part_name(part))} **{amount(part)}** :small[:gray[{' · '.join(notes)}]{cut}]"
+
+
+def held(part: PromptPart) -> str:
+    """How many of what a part put in: `13 messages`."""
+    nouns = {QUEUE: "message", PINNED: "message", "facts": "fact", "vector": "turn"}
+    if part.failure is not None:
+        return "could not be read"
+    if not part.entries:
+        return "empty"
+    noun = nouns.get(part.kind)
+    return count(len(part.kept), noun) if noun else "text"
+
+
+def number_rows(prompt: Prompt) -> list[dict[str, Any]]:
+    """The figure as a table, its last row the sum of the others. Plain text; names as they were typed."""
+    built = prompt.built
+    rows = [
+        _number_row(
+            part.name if part.kind not in (QUEUE, PINNED) else part_name(part),
+            "–" if part.priority is None else str(part.priority),
+            part.asked,
+            part.granted,
+            built.token_limit,
+        )
+        for part in prompt.parts
+    ]
+    if prompt.around:
+        rows.append(_number_row("Markup", "–", prompt.around, prompt.around, built.token_limit))
+    return [*rows, _number_row("Sent", "", built.asked, built.total, built.token_limit)]
+
+
+def _number_row(name: str, priority: str, asked: int, granted: int, limit: int) -> dict[str, Any]:
+    share = _percent(granted, limit)
+    return {
+        "Part": name,
+        "Priority": priority,
+        "Asked": asked,
+        "Granted": granted,
+        "Cut": asked - granted,
+        "Of the limit": share,
+    }
+
+
+def bill_rows(prompt: Prompt) -> list[dict[str, str]]:
+    """Counted and billed tokens, line by line, each column adding up to its last but one."""
+    rows = [
+        {
+            "": BILL_LABELS[line.what],
+            "Counted": tokens(line.counted) if line.counted or not line.billed else "–",
+            "Billed": tokens(line.billed),
+        }
+        for line in prompt.bill
+    ]
+    rows.append(
+        {
+            "": "**Total**",
+            "Counted": f"**{tokens(prompt.built.total)}**",
+            "Billed": f"**{tokens(prompt.built.billed)}**",
+        }
+    )
+    reported = prompt.call.input_tokens if prompt.call else None
+    rows.append({"": "Reported by provider", "Counted": "", "Billed": "–" if reported is None else tokens(reported)})
+    return rows
+
+
+def bill_sentence(prompt: Prompt) -> str:
+    """Where the difference between the two comes from."""
+    built = prompt.built
+    more = built.billed - built.total
+    if built.accounting == "billed":
+        return (
+            "The limit is compared with what a provider bills, so the two are the same but for how markup meets text."
+        )
+    kinds = "Markup and message overhead"
+    if built.accounting == "reference" and prompt.tool_call_tokens:
+        kinds = "Tool calls, markup and message overhead"
+    calls = "" if built.accounting == "reference" else ", tool calls included"
+    return (
+        f"The limit is compared with the content alone{calls}. {kinds} come on top: "
+        f"{tokens(more)} more, {_percent(more, built.total)} of what was counted."
+    )
+
+
+def same_start_sentence(turn: int, same: int, billed: int, other: int | None, *, in_user: bool) -> str:
+    """How much of the prompt a prompt cache can reuse, and how much it would be with memory in the other place.
+
+    `in_user`: where the memory section is now. `other` is None where there is no memory section to move.
+    """
+    first = (
+        f"Same as turn {tokens(turn)} for the first **{tokens(same)}** of {tokens(billed)} billed tokens "
+        f"({_percent(same, billed)}): what a prompt cache can reuse."
+    )
+    if other is None:
+        return first
+    place = "system message" if in_user else "latest user message"
+    return f"{first} With memory in the {place}: {tokens(other)} ({_percent(other, billed)})."
+
+
+def asked(prompt: Prompt) -> str:
+    """What stored turns were searched with, as much of it as an address holds. Plain text."""
+    users = [entry.words for entry in prompt.parts[0].entries if entry.role == "user" and entry.words]
+    question = prompt.question or (users[-1] if users else "")
+    return " ".join(question.split())[:QUESTION_CHARACTERS]
+
+
+def entry_words(entry: Entry) -> str:
+    """What one message or stored turn says, as it is read by the model. Plain text."""
+    if entry.words is None:
+        return "(These words were erased since.)"
+    if len(entry.messages) > 1:
+        lines = [f"{message.role}: {words}" for message in entry.messages if (words := _said(message.content, message))]
+        return "\n".join(lines)
+    return entry.words or "(no words)"
+
+
+def _said(content: str | None, message: Any) -> str:
+    calls = [f"{call.tool_name}({call.arguments})" for call in message.tool_calls]
+    return "\n".join(part for part in [content or "", *calls] if part)
+
+
+def entry_note(entry: Entry) -> str:
+    """A message or a stored turn in a few words: who, which turn, how large, how well it fitted."""
+    notes = [part for part in (_message_number(entry), entry.role) if part]
+    if entry.turn is not None:
+        notes.append(f"turn {tokens(entry.turn)}")
+    if entry.score is not None:
+        notes.append(f"score {entry.score:.2f}")
+    if entry.tokens is not None:
+        notes.append(count(entry.tokens, "token"))
+    notes += [f"with {kind}" for kind in dict.fromkeys(entry.attached)]
+    return plain(" · ".join(notes))
+
+
+def cut_note(entry: Entry) -> str:
+    """The same of something that was cut."""
+    notes = [] if entry.turn is None else [f"turn {turn_number(entry)}"]
+    notes += [plain(entry.role)] if entry.role else []
+    return " · ".join([*notes, _cut_size(entry)])
+
+
+def _cut_size(entry: Entry) -> str:
+    notes = ["cut"]
+    if entry.tokens is not None:
+        notes.append(count(entry.tokens, "token"))
+    if entry.score is not None:
+        notes.append(f"score {entry.score:.2f}")
+    return ", ".join(notes)
+
+
+def _message_number(entry: Entry) -> str:
+    return f"message {entry.ref[1:]}" if entry.ref[0] == "m" else ""
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{round(100 * part / whole) if whole else 0} %"
+
+
+def _listed(words: Iterable[str]) -> str:
+    found = list(words)
+    return " and ".join([", ".join(found[:-1]), found[-1]] if len(found) > 1 else found)

@@ -1,0 +1,1 @@
+"""The Facts page: the curation desk."""

@@ -1,0 +1,85 @@
+"""What a change to facts does to the next prompt, in the words of this page. Pure: two contexts in, a sentence out.
+
+`ui.effect` says the same for any change; here it is about single facts. None of it holds anybody's words but the names
+of blocks, and nothing is escaped: notices and captions escape it.
+"""
+
+from collections.abc import Collection
+
+from memory_core.context import Context
+from ui.text import short, tokens
+
+
+def told(done: str, before: Context, after: Context, facts: Collection[int]) -> str:
+    """What to say when a change is stored: `Saved. The next prompt will hold it: +14 tokens, 13 still free.`
+
+    `facts` are those that were touched.
+    """
+    inside, asked = _inside(after) & set(facts), _asked(after) & set(facts)
+    them = "it" if len(facts) == 1 else "them"
+    if asked and inside == asked:
+        holds = f"The next prompt will hold {'it' if len(asked) == 1 else 'them'}"
+    elif inside:
+        holds = f"The next prompt will hold {len(inside)} of {len(asked)}, the rest is cut"
+    elif asked:
+        holds = f"There is no room for {them} in the next prompt"
+    else:
+        holds = f"The next prompt will go without {them}"
+    return f"{done} {holds}: {_numbers(before, after)}.{_others(before, after)}"
+
+
+def foreseen(before: Context, after: Context) -> str:
+    """What a change would do: `Next prompt +11 tokens, nothing more cut.`"""
+    change = after.plan.total - before.plan.total
+    size = f"{_signed(change)} tokens" if change else "stays the same size"
+    lost = _lost(before, after)
+    if after.plan.over_by > before.plan.over_by:
+        return f"Next prompt {size}, {tokens(after.plan.over_by)} over the limit."
+    return f"Next prompt {size}, {'; '.join(lost) if lost else 'nothing more cut'}."
+
+
+def _numbers(before: Context, after: Context) -> str:
+    if after.plan.over_by:
+        room = f"{tokens(after.plan.over_by)} over the limit"
+    elif after.plan.total > before.plan.total:
+        room = f"{tokens(after.plan.free)} still free"
+    else:
+        room = f"{tokens(after.plan.free)} free"
+    return f"{_signed(after.plan.total - before.plan.total)} tokens, {room}"
+
+
+def _others(before: Context, after: Context) -> str:
+    lost = _lost(before, after)
+    return f" {'; '.join(lost)}." if lost else ""
+
+
+def _lost(before: Context, after: Context) -> list[str]:
+    """Parts that lose more than before, the queue included."""
+    old, new = _cut(before), _cut(after)
+    more = {name: size - old.get(name, 0) for name, size in new.items()}
+    return [
+        f"{'the queue' if name == 'queue' else short(name)} would lose {tokens(size)} more"
+        for name, size in more.items()
+        if size > 0
+    ]
+
+
+def _cut(context: Context) -> dict[str, int]:
+    cut: dict[str, int] = {}
+    for each in context.plan.cuts:
+        cut[each.part] = cut.get(each.part, 0) + each.tokens
+    return cut
+
+
+def _inside(context: Context) -> set[int]:
+    """Facts that stand in a prompt."""
+    return {int(piece.ref[1:]) for part in context.plan.granted for piece in part.pieces if piece.ref[0] == "f"}
+
+
+def _asked(context: Context) -> set[int]:
+    """Facts that a prompt was asked to hold, those that were cut included."""
+    return {int(ref[1:]) for ref in context.words if ref[0] == "f"}
+
+
+def _signed(change: int) -> str:
+    return f"{'+' if change >= 0 else '−'}{tokens(abs(change))}"

@@ -1,0 +1,109 @@
+"""Facts as files: export, and import with a preview of what will come in."""
+
+import pandas as pd
+import streamlit as st
+
+from memory_core import MemoryInspectorError
+from memory_core.interop.facts_file import ImportPlan, facts_to_csv, facts_to_json, plan_import, read_facts_file
+from ui.components import closing_button, error_inside
+from ui.facts import changes, tab
+from ui.facts.pieces import close_if_finished, finish
+from ui.facts.reading import Desk
+from ui.text import count, plain, short, tokens
+
+MOST_MEGABYTES = 20
+SHOWN = 200
+LONGEST_PROBLEMS = 6
+
+
+@st.dialog("Export facts", width=440, position="right", icon=":material/download:", on_dismiss="rerun")
+@error_inside
+def export_dialog(desk: Desk) -> None:
+    """All facts in every state, or the active ones, as CSV or JSON."""
+    every = st.toggle("With those put away", key="facts__export_all")
+    facts = [fact for fact in desk.curation.facts() if every or fact.state == "active"]
+    turns = desk.curation.source_turns(facts)
+    st.markdown(f"{count(len(facts), 'fact')}, each with its state and where it was said.")
+    name = f"{_file_name(desk.block)}-facts"
+    with st.container(horizontal=True):
+        st.download_button(
+            "CSV",
+            lambda: facts_to_csv(facts, turns),
+            f"{name}.csv",
+            "text/csv",
+            key="facts__csv",
+            icon=":material/table:",
+            on_click="ignore",
+        )
+        st.download_button(
+            "JSON",
+            lambda: facts_to_json(facts, turns),
+            f"{name}.json",
+            "application/json",
+            key="facts__json",
+            icon=":material/data_object:",
+            on_click="ignore",
+        )
+
+
+@st.dialog("Import facts", width=720, icon=":material/upload:", on_dismiss="rerun")
+@error_inside
+def import_dialog(desk: Desk) -> None:
+    """Choose a file, see what is in it and what is wrong with it, and take it over as one change."""
+    close_if_finished(desk)
+    uploaded = st.file_uploader(
+        "A CSV or JSON file of facts",
+        key=tab.key(desk.place, "import"),
+        max_upload_size=MOST_MEGABYTES,
+        help='CSV with a column "text", or JSON: a list of texts or of objects with "text".',
+    )
+    if uploaded is None:
+        closing_button("Cancel", lambda: None)
+        return
+    try:
+        plan = plan_import(read_facts_file(uploaded.getvalue(), filename=uploaded.name), desk.curation.facts())
+    except MemoryInspectorError as error:
+        st.error(plain(str(error)))
+        closing_button("Cancel", finish, (desk, tab.redraw, desk.place))
+        return
+    _preview(plan)
+    with st.container(horizontal=True):
+        if plan.change is not None:
+            closing_button(f"Import {tokens(plan.importable)}", finish, (desk, _import, desk, plan), kind="primary")
+        closing_button("Cancel", finish, (desk, tab.redraw, desk.place))
+
+
+def _preview(plan: ImportPlan) -> None:
+    st.markdown(f"**{plain(plan.sentence)}**")
+    told = plan.problems[:LONGEST_PROBLEMS] if len(plan.problems) > 1 else ()  # the sentence names a single one
+    for problem in told:
+        st.markdown(f":small[Line {tokens(problem.line)}: {plain(problem.what)}]")
+    for duplicate in plan.duplicates[:LONGEST_PROBLEMS]:
+        st.markdown(f":small[Line {tokens(duplicate.line)} is known already: {plain(short(duplicate.text, 90))}]")
+    hidden = max(0, len(plan.problems) - LONGEST_PROBLEMS) + max(0, len(plan.duplicates) - LONGEST_PROBLEMS)
+    if hidden:
+        st.markdown(f":small[:gray[and {tokens(hidden)} more lines]]")
+    if plan.change is not None:
+        texts = [step.text for step in plan.change.steps]
+        st.dataframe(
+            pd.DataFrame({"Fact": texts[:SHOWN]}), hide_index=True, key="facts__import_rows", alt="Facts to import"
+        )
+        if len(texts) > SHOWN:
+            st.markdown(f":small[:gray[and {tokens(len(texts) - SHOWN)} more]]")
+
+
+def _import(desk: Desk, plan: ImportPlan) -> None:
+    change = plan.change
+    if change is not None and changes.apply(desk, lambda: change):
+        tab.show(desk.place, "active")
+    tab.redraw(desk.place)
+
+
+def _file_name(block: str) -> str:
+    """A block's name as the beginning of a file's.
+
+    >>> _file_name("Sam's facts / 2")
+    'sam-s-facts-2'
+    """
+    letters = "".join(letter if letter.isalnum() else " " for letter in block.lower())
+    return "-".join(letters.split()) or "block"

@@ -1,0 +1,101 @@
+"""The drawer of Edit as table: a grid on a snapshot, stored as one change."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+import streamlit as st
+
+from memory_core import MemoryInspectorError
+from memory_core.planning.facts import Fact
+from ui.components import error_inside
+from ui.facts import changes, tab
+from ui.facts.desk import PUT_AWAY
+from ui.facts.pieces import close_if_finished, finish
+from ui.facts.reading import Desk
+from ui.facts.table import PINNED, TEXT, Conflict, Edits, conflicts, over_theirs, plan_table
+from ui.text import count, plain, short, tokens
+
+ROW_PIXELS = 33
+SHOWN_ROWS = 12
+
+
+def open_table(desk: Desk) -> None:
+    """Begin with the facts as they are now."""
+    facts = [fact for fact in desk.curation.facts() if fact.state not in PUT_AWAY]
+    tab.keep(desk.place, "table", tuple(facts))  # as shown: a grid whose data changes forgets its edits
+    tab.keep(desk.place, "table_base", tuple(facts))
+    tab.keep(desk.place, "table_number", (tab.kept(desk.place, "table_number") or 0) + 1)
+    tab.keep(desk.place, "table_said", None)
+    table_dialog(desk)
+
+
+@st.dialog("Edit as table", width=760, icon=":material/table_edit:", on_dismiss="rerun")
+@error_inside
+def table_dialog(desk: Desk) -> None:
+    """Words and pins in a grid. What others change meanwhile does not touch it; saving compares."""
+    close_if_finished(desk)
+    snapshot: Sequence[Fact] = tab.kept(desk.place, "table") or ()
+    key = tab.key(desk.place, f"table_{tab.kept(desk.place, 'table_number')}")
+    said = tab.kept(desk.place, "table_said")
+    if isinstance(said, str):
+        st.error(plain(said))
+    elif said:
+        _told(said)
+    st.data_editor(
+        pd.DataFrame(
+            {
+                TEXT: pd.Series([fact.text for fact in snapshot], dtype="string"),
+                PINNED: pd.Series([fact.pinned for fact in snapshot], dtype="boolean"),
+            }
+        ),
+        key=key,
+        num_rows="dynamic",
+        hide_index=True,
+        height=ROW_PIXELS * (min(len(snapshot), SHOWN_ROWS) + 2) + 3,
+        column_config={
+            TEXT: st.column_config.TextColumn(TEXT, required=True, max_chars=4_000),
+            PINNED: st.column_config.CheckboxColumn(PINNED, width=70, default=False),
+        },
+        alt="Facts to edit",
+    )
+    edits = Edits.of(st.session_state.get(key, {}))
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.button("Save", key="facts__table_save", type="primary", on_click=_save, args=(desk, key))
+        if said and not isinstance(said, str):
+            st.button("Write over theirs", key="facts__table_over", on_click=_write_over, args=(desk, key))
+        if st.button("Discard", key="facts__table_discard"):
+            st.rerun()
+        unsaved = count(len(edits), "unsaved change") if len(edits) else "No unsaved changes"
+        st.markdown(f":small[:gray[{unsaved}. A row that is deleted is retired.]]", width="content")
+
+
+def _told(found: Sequence[Conflict]) -> None:
+    rows = ", ".join(tokens(conflict.row) for conflict in found)
+    were = "Fact {} was" if len(found) == 1 else "Facts {} were"
+    st.warning(f"{were.format(rows)} changed elsewhere. Yours is kept below, nothing was overwritten.")
+    for conflict in found:
+        now = f"now says: {plain(short(conflict.theirs.text, 200))}" if conflict.theirs else "is gone"
+        st.markdown(f":small[Fact {tokens(conflict.row)} {now}]")
+
+
+def _save(desk: Desk, key: str) -> None:
+    """Store all edits, or none of them and the reason why; the grid keeps them."""
+    base: Sequence[Fact] = tab.kept(desk.place, "table_base") or ()
+    edits = Edits.of(st.session_state.get(key, {}))
+    try:
+        found = conflicts(base, desk.curation.facts(), edits)
+        if found:
+            tab.keep(desk.place, "table_said", tuple(found))
+            return
+        if len(edits):
+            changes.store(desk, plan_table(base, edits))
+    except MemoryInspectorError as error:
+        tab.keep(desk.place, "table_said", str(error))
+        return
+    finish(desk, tab.keep, desk.place, "table_said", None)
+
+
+def _write_over(desk: Desk, key: str) -> None:
+    base: Sequence[Fact] = tab.kept(desk.place, "table_base") or ()
+    tab.keep(desk.place, "table_base", over_theirs(base, desk.curation.facts()))
+    _save(desk, key)

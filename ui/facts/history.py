@@ -1,0 +1,83 @@
+"""The history of a fact, in words: what was done to it, by whom, and what its words were. Pure; no Streamlit."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from memory_core.analysis.facts import MadeBy
+from memory_core.events import ModelCalled, expand
+from memory_core.store.facts import FactRevision
+from ui.facts.desk import STATES
+from ui.facts.marks import Piece, diff_pieces
+from ui.text import count, tokens
+
+ACTORS = {"engine": "the engine", "curator": "a person", "agent": "the agent"}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One version of a fact."""
+
+    what: str
+    """`Edited`, `Retired: outdated`"""
+    who: str
+    at: float
+    pieces: tuple[Piece, ...] = ()
+    """Its words, with what changed marked; none where they stayed."""
+
+
+def steps(revisions: Sequence[FactRevision]) -> list[Step]:
+    """What was done to a fact, oldest first."""
+    found: list[Step] = []
+    before: FactRevision | None = None
+    for revision in revisions:
+        pieces: tuple[Piece, ...] = ()
+        if before is None:
+            pieces = (Piece(revision.text),)
+        elif before.text != revision.text:
+            pieces = tuple(diff_pieces(before.text, revision.text))
+        who = f"{ACTORS.get(revision.actor, revision.actor)}, turn {tokens(revision.turn)}"
+        found.append(Step(_done(before, revision), who, revision.at, pieces))
+        before = revision
+    return found
+
+
+def who_wrote(made: MadeBy | None) -> list[str]:
+    """The decision and the model calls that a fact came from. Not escaped: models have names of their own."""
+    if made is None:
+        return ["It was made in another session, or before this log begins."]
+    if made.condensed is not None:
+        event = made.condensed
+        first = f"Written in turn {tokens(made.turn)}, when {event.before} facts were condensed to {event.after}."
+    elif made.extracted is not None:
+        read = count(len(expand(made.extracted.seqs)), "message")
+        found = count(made.extracted.found, "fact")
+        first = f"Learned in turn {tokens(made.turn)} by {made.extracted.extractor}: {found} found in {read}."
+    else:
+        return [f"Written by {ACTORS.get(made.actor, made.actor)} in turn {tokens(made.turn)}."]
+    return [first, *(_call(call) for call in made.calls)] if made.calls else [first, "No model was called."]
+
+
+def _call(call: ModelCalled) -> str:
+    parts = [f"{call.model} was called"]
+    if call.input_tokens is not None:
+        parts.append(f"{tokens(call.input_tokens)} tokens in")
+    if call.output_tokens is not None:
+        parts.append(f"{tokens(call.output_tokens)} out")
+    parts.append(f"{call.seconds:.1f} s")
+    return ", ".join(parts) + "."
+
+
+def _done(before: FactRevision | None, now: FactRevision) -> str:
+    why = f": {now.reason}" if now.reason else ""
+    if before is None:
+        return "Proposed" if now.state == "proposed" else "Added"
+    done: list[str] = []
+    if before.text != now.text:
+        done.append("Edited")
+    if before.state != now.state:
+        back = now.state == "active" and before.state != "proposed"
+        done.append("Restored" if back else "Accepted" if now.state == "active" else STATES[now.state])
+    if before.pinned != now.pinned:
+        done.append("Pinned" if now.pinned else "Unpinned")
+    said = ", ".join([*done[:1], *(word.lower() for word in done[1:])]) or "Looked at"
+    return said + why

@@ -1,0 +1,208 @@
+"""The left side of Facts: search, filter, the list with its ticks, and the undo line under it."""
+
+import time
+import zlib
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from ui import theme
+from ui.facts import tab
+from ui.facts.desk import (
+    AGES,
+    CHIPS,
+    SORTS,
+    SOURCES,
+    STATES,
+    Picked,
+    Row,
+    View,
+    Wanted,
+    chips,
+    found,
+    in_view,
+    nothing_found,
+    picked_now,
+    sorted_rows,
+    states_count,
+    still_there,
+)
+from ui.text import plain, tokens
+
+ROW_PIXELS = 33
+SHOWN_ROWS = 13
+"""Rows of the list before it scrolls in itself: with the header, what stands above the fold of a laptop."""
+
+STATE_PIXELS = 150
+
+
+def draw_search(place: tab.Place, rows: Sequence[Row], view: View, *, elsewhere: bool) -> None:
+    """The search field and the filter. `elsewhere`: some facts come from other sessions."""
+    wanted = tab.wanted(place)
+    key = tab.key(place, "search")
+    st.text_input(
+        "Search facts",
+        value=wanted.words,
+        key=key,
+        placeholder="Search facts",
+        icon=":material/search:",
+        label_visibility="collapsed",
+        width="stretch",
+        on_change=_search,
+        args=(place, key),
+    )
+    says = "Filter" if not wanted.filters else f"Filter: {tokens(wanted.filters)}"
+    opened = st.popover(says, icon=":material/filter_list:", key="facts__filter", on_change="rerun")
+    if opened.open:
+        with opened:
+            _filter(place, rows, view, wanted, elsewhere=elsewhere)
+
+
+def draw_list(place: tab.Place, rows: Sequence[Row], view: View, *, several: bool) -> list[Row]:
+    """The list of a view; what is picked is remembered by id. Gives the rows that are drawn.
+
+    `several`: rows can be ticked, to change them at once.
+    """
+    wanted = tab.wanted(place)
+    listed = in_view(rows, view)
+    shown = sorted_rows(found(listed, wanted, now=time.time()), tab.order(place))
+    ids = tuple(row.id for row in shown)
+    picked = still_there(tab.picked(place), {row.id for row in listed})
+    if picked.open not in ids and ids:
+        picked = Picked(ids[0], picked.ticked)
+    tab.pick(place, picked)
+    if not shown:
+        with st.container(border=True, horizontal_alignment="center", gap="xsmall"):
+            st.space("small")
+            st.markdown(f":gray[{plain(nothing_found(wanted, view))}]", text_alignment="center")
+            st.button("Clear", key="facts__clear", type="tertiary", on_click=_clear, args=(place,))
+            st.space("small")
+        return shown
+    tick = " Tick to change several." if several else ""
+    st.markdown(f":small[:gray[{SORTS[tab.order(place)]}.{tick}]]")
+    # Selections are places in the list as it was drawn: another list is another widget, told what is picked.
+    key = tab.key(place, f"list_{zlib.crc32(repr((view, ids, several)).encode())}")
+    drawn: Any = st.dataframe(
+        pd.DataFrame({"Fact": [row.text for row in shown], "State": [chips(row) for row in shown]}),
+        key=key,
+        hide_index=True,
+        height="content" if len(shown) <= SHOWN_ROWS else ROW_PIXELS * (SHOWN_ROWS + 1) + 3,
+        column_config={
+            "Fact": st.column_config.TextColumn(
+                "Fact", help="Click the words to open a fact, tick it to change several"
+            ),
+            "State": st.column_config.MultiselectColumn(
+                "State", options=list(CHIPS), color=[_chip_colour(name) for name in CHIPS.values()], width=STATE_PIXELS
+            ),
+        },
+        on_select="rerun",
+        selection_mode=["multi-row", "single-cell"] if several else ["single-cell"],
+        selection_default=_selection(picked if several else Picked(picked.open), ids),
+        alt=f"{tokens(len(shown))} facts with their states",
+    )
+    tab.pick(place, _clicked(place, key, ids, picked, drawn["selection"]))
+    return shown
+
+
+def _clicked(place: tab.Place, key: str, ids: Sequence[int], picked: Picked, selection: Any) -> Picked:
+    """What is picked after this drawing: only a click that was not seen yet changes it."""
+    seen = (key, tuple(selection["rows"]), tuple(cell[0] for cell in selection["cells"]))
+    before = tab.kept(place, "clicked")
+    tab.keep(place, "clicked", seen)
+    if before is None or before[0] != key or before == seen:
+        return picked
+    return picked_now(picked, ids, seen[1], seen[2][0] if seen[2] else None)
+
+
+def _selection(picked: Picked, ids: Sequence[int]) -> Any:
+    rows = [ids.index(id) for id in picked.ticked if id in ids]
+    cells = [(ids.index(picked.open), "Fact")] if picked.open in ids else []
+    return {"selection": {"rows": rows, "columns": [], "cells": cells}}
+
+
+def _filter(place: tab.Place, rows: Sequence[Row], view: View, wanted: Wanted, *, elsewhere: bool) -> None:
+    sizes = states_count(in_view(rows, view))
+    names = {**STATES, "pinned": "Pinned"}
+
+    def key(name: str) -> str:
+        return tab.key(place, f"filter_{name}")
+
+    def changed() -> None:
+        got = st.session_state
+        tab.want(
+            place,
+            replace(
+                tab.wanted(place),
+                states=tuple(got.get(key("states")) or ()),
+                sources=tuple(got.get(key("sources")) or ()),
+                age=got.get(key("age")) or "Any age",
+                where=got.get(key("where")) or "any",
+                suspicious=bool(got.get(key("suspicious"))),
+            ),
+        )
+        tab.sort_by(place, got.get(key("sort")) or "newest")
+
+    st.selectbox(
+        "Sort",
+        list(SORTS),
+        index=list(SORTS).index(tab.order(place)),
+        key=key("sort"),
+        format_func=lambda order: SORTS[order],
+        on_change=changed,
+    )
+    offered = [state for state in names if sizes[state] or state in wanted.states]
+    st.pills(
+        "State",
+        offered,
+        selection_mode="multi",
+        default=[state for state in wanted.states if state in offered],
+        key=key("states"),
+        format_func=lambda state: f"{names[state]} {tokens(sizes[state])}",
+        on_change=changed,
+    )
+    st.pills(
+        "Source",
+        [source for source in SOURCES if any(row.source == source for row in rows)],
+        selection_mode="multi",
+        default=[source for source in wanted.sources if any(row.source == source for row in rows)],
+        key=key("sources"),
+        format_func=lambda source: SOURCES[source],
+        on_change=changed,
+    )
+    if elsewhere:
+        st.segmented_control(
+            "Learned in",
+            ["any", "here", "elsewhere"],
+            default=wanted.where,
+            required=True,
+            key=key("where"),
+            format_func={"any": "Any session", "here": "This session", "elsewhere": "Other sessions"}.__getitem__,
+            on_change=changed,
+        )
+    st.segmented_control("Age", list(AGES), default=wanted.age, required=True, key=key("age"), on_change=changed)
+    st.toggle("Suspicious only", value=wanted.suspicious, key=key("suspicious"), on_change=changed)
+    if wanted.filters:
+        st.button("Clear filters", key="facts__clear_filters", type="tertiary", on_click=_clear, args=(place,))
+
+
+def _search(place: tab.Place, key: str) -> None:
+    tab.want(place, replace(tab.wanted(place), words=st.session_state[key]))
+
+
+def _clear(place: tab.Place) -> None:
+    tab.want(place, Wanted())
+    tab.redraw(place)
+
+
+def _chip_colour(name: str) -> str:
+    return CHIP_COLOURS[theme.mode()][name]
+
+
+CHIP_COLOURS = {
+    "light": {"blue": "#DCE6FD", "green": "#D5F2E3", "violet": "#E9E2FC", "orange": "#FCE6CC", "gray": "#E6E8EC"},
+    "dark": {"blue": "#1E3A70", "green": "#12482F", "violet": "#3B2A6B", "orange": "#5C3A0E", "gray": "#343A46"},
+}
+"""Backgrounds of the chips; the table picks black or white words by itself."""

@@ -1,0 +1,229 @@
+"""The Facts page: the curation desk. What does it believe, and is it true?"""
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from memory_core.analysis.curated import next_undo
+from ui import nav, state
+from ui.components import empty
+from ui.facts import changes, dialogs, files, grid, tab, trying
+from ui.facts.desk import VIEWS, Picked, Row, View, in_view, opening, view_labels
+from ui.facts.listing import draw_list, draw_search
+from ui.facts.panel import draw_panel, draw_selection
+from ui.facts.pieces import forget_finished
+from ui.facts.reading import Desk, fact_blocks, read_desk, read_past
+from ui.facts.review import draw_review
+from ui.facts.rewrites import draw_rewrites
+from ui.frame import View as Shown
+from ui.model import chosen_model
+from ui.services import engine
+from ui.text import count, plain, short
+
+PAST_VIEWS: tuple[View, ...] = ("active", "retired")
+
+
+def draw(view: Shown) -> None:
+    """The facts of one block of the session, now or at a past turn."""
+    blocks = fact_blocks(view)
+    if not blocks:
+        when = "yet" if view.past else "in this session"
+        empty(f"No facts block {when}.", "It learns facts from messages when they leave the queue.", icon="fact_check")
+        with st.container(horizontal_alignment="center"):
+            nav.link("blocks", "Add facts", icon=":material/add:")
+        return
+    desk = _desk(view, _block(view, blocks))
+    forget_finished(desk.place)
+    _take_link(desk)
+    past_turn = view.turn if view.past else None
+    st.markdown(plain(opening(desk.rows, past_turn=past_turn)))
+    shown = _head(view, desk, blocks)
+    if in_view(desk.rows, shown) and shown in PAST_VIEWS:
+        _list_and_panel(view, desk, shown)
+        return
+    tab.write_link(desk.place, None)
+    if shown == "review":
+        draw_review(desk)
+    elif shown == "rewrites":
+        draw_rewrites(desk)
+    else:
+        _nothing(view, shown)
+    _undo_line(desk)
+
+
+def _desk(view: Shown, block: str) -> Desk:
+    return read_past(view, block) if view.past else read_desk(view, block)
+
+
+def _block(view: Shown, blocks: Sequence[str]) -> str:
+    """The block to show; with several, the one that holds the fact of a link, or the one chosen last."""
+    session_id = view.memory.session_id
+    asked = tab.asked_fact() if len(blocks) > 1 else None
+    if asked is not None:
+        for name in blocks:
+            if tab.is_new(asked, (session_id, name)) and asked in _ids(view, name):
+                tab.choose_block(session_id, name)
+    chosen = tab.chosen_block(session_id)
+    return chosen if chosen in blocks else blocks[0]
+
+
+def _ids(view: Shown, block: str) -> set[int]:
+    if view.past:
+        return set(read_past(view, block).then)
+    return {fact.id for fact in view.memory.facts(block, states=None)}
+
+
+def _take_link(desk: Desk) -> None:
+    """Open the fact that the address names, in the view that lists it."""
+    asked = tab.take_link(desk.place)
+    row = desk.row(asked)
+    if row is None:
+        return
+    view: View = "active" if row.state == "active" else "review" if row.waits else "retired"
+    tab.show(desk.place, view)
+    tab.keep(desk.place, "asked_for", row.id)
+    tab.pick(desk.place, Picked(row.id))
+    tab.redraw(desk.place)
+
+
+def _head(view: Shown, desk: Desk, blocks: Sequence[str]) -> View:
+    """The views, the search and what can be added, in one row."""
+    place = desk.place
+    labels = view_labels(desk.rows, len(desk.rewrites))
+    offered = [each for each in VIEWS if not view.past or each in PAST_VIEWS]
+    shown = tab.view(place) if tab.view(place) in offered else "active"
+    key = tab.key(place, "past_view" if view.past else "view")
+    with st.container(horizontal=True, gap="small", vertical_alignment="center", key="facts__head"):
+        st.segmented_control(
+            "View",
+            offered,
+            default=shown,
+            required=True,
+            key=key,
+            format_func=lambda each: labels[each],
+            label_visibility="collapsed",
+            on_change=_show,
+            args=(place, key),
+            width="content",
+        )
+        if len(blocks) > 1:
+            _picker(view, desk, blocks)
+        if in_view(desk.rows, shown) and shown in PAST_VIEWS:
+            draw_search(place, desk.rows, shown, elsewhere=desk.elsewhere)
+        else:
+            st.space("stretch")
+        if not view.past:
+            _add(desk, primary=shown != "review")
+    return shown
+
+
+def _show(place: tab.Place, key: str) -> None:
+    tab.show(place, st.session_state[key])
+
+
+def _picker(view: Shown, desk: Desk, blocks: Sequence[str]) -> None:
+    key = f"facts__block_{view.memory.session_id}"
+    st.selectbox(
+        "Block",
+        blocks,
+        index=list(blocks).index(desk.block),
+        key=key,
+        format_func=short,
+        label_visibility="collapsed",
+        on_change=lambda: tab.choose_block(view.memory.session_id, st.session_state[key]),
+        width=150,
+    )
+
+
+def _add(desk: Desk, *, primary: bool) -> None:
+    kind = "primary" if primary else "secondary"
+    if st.button("Add", key="facts__add", type=kind, icon=":material/add:"):
+        dialogs.add_dialog(desk)
+    chosen = st.menu_button(
+        ":material/more_horiz:",
+        ["Try extraction", "Edit as table", "Import", "Export"],
+        key="facts__more",
+        type="tertiary",
+        help="More for these facts",
+    )
+    if chosen == "Try extraction":
+        trying.try_dialog(desk)
+    elif chosen == "Edit as table":
+        grid.open_table(desk)
+    elif chosen == "Import":
+        files.import_dialog(desk)
+    elif chosen == "Export":
+        files.export_dialog(desk)
+
+
+def _list_and_panel(view: Shown, desk: Desk, shown: View) -> None:
+    left, right = st.columns([0.58, 0.42], gap="medium")
+    with left:
+        rows = draw_list(desk.place, desk.rows, shown, several=not desk.past)
+        _undo_line(desk)
+    picked = tab.picked(desk.place)
+    ticked = [row for row in rows if row.id in picked.ticked]
+    tab.write_link(desk.place, picked.open)
+    with right:
+        if len(ticked) > 1 and not desk.past:
+            draw_selection(desk, ticked)
+        elif (row := _open_row(rows, ticked, picked)) is not None:
+            draw_panel(view, desk, row)
+
+
+def _open_row(rows: Sequence[Row], ticked: Sequence[Row], picked: Picked) -> Row | None:
+    opened = next((row for row in rows if row.id == picked.open), None)
+    return opened or next(iter(ticked), None)
+
+
+def _nothing(view: Shown, shown: View) -> None:
+    """There is no fact to list."""
+    if shown == "retired":
+        empty("Nothing retired.", "Facts that are retired, rejected or replaced are kept here, and can be restored.")
+        return
+    if view.past:
+        empty("No facts yet.", "Nothing had been learned by then.")
+        return
+    status = view.status
+    room = f"{count(status.to_next_flush, 'token')} to the next flush."
+    empty("No facts yet.", f"Facts are learned when messages leave the queue. {room}", icon="fact_check")
+    if status.queue_messages:
+        with st.container(horizontal_alignment="center"):
+            _flush_button(view)
+    if view.running is not None:
+        st.markdown(":shimmer[Learning from what leaves the queue]")
+        for _ in view.running.follow():
+            st.session_state.get(state.SESSION)  # a place where this run can be stopped
+        st.rerun()
+
+
+def _flush_button(view: Shown) -> None:
+    memory, position = view.memory, view.status.position
+    st.button(
+        "Flush now",
+        key="facts__flush",
+        icon=":material/keyboard_tab:",
+        disabled=view.running is not None,
+        on_click=lambda: engine().start(
+            memory.session_id,
+            f"flush-{memory.session_id}-{position}",
+            lambda job: memory.flush(),
+            browser_model=chosen_model().pasted,
+        ),
+        help="Move one batch out of the queue by the usual rules",
+    )
+
+
+def _undo_line(desk: Desk) -> None:
+    """What can be taken back, and again for the one before it."""
+    newest = next_undo(desk.changes)
+    with st.container(key="facts__undo"):
+        if newest is not None:
+            st.button(
+                f"Undo last change: {plain(newest.words)}",
+                key="facts__undo_button",
+                type="tertiary",
+                icon=":material/undo:",
+                on_click=changes.undo,
+                args=(desk,),
+            )

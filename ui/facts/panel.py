@@ -1,0 +1,236 @@
+"""The right side of Facts: one fact with its words, source, use and history, or several that are ticked."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+import streamlit as st
+
+from memory_core.analysis.facts import made_by
+from memory_core.planning import curation as plans
+from memory_core.planning.facts import Fact
+from ui.facts import changes, dialogs, tab
+from ui.facts.desk import BADGES, PUT_AWAY, REASONS, SOURCES, Row, selected, states_of, used
+from ui.facts.history import Step, steps, who_wrote
+from ui.facts.marks import markdown
+from ui.facts.pieces import draw_source, foreseen_line
+from ui.facts.reading import Desk, sources_of
+from ui.facts.tab import Draft
+from ui.frame import View
+from ui.text import ago, count, plain, short, tokens
+
+LONGEST_TITLE = 160
+SHOWN_SOURCES = 2
+SHOWN_SELECTED = 8
+FIELD_PIXELS = 80
+
+
+def draw_panel(view: View, desk: Desk, row: Row) -> None:
+    """Everything about one fact, and what can be done to it."""
+    fact = desk.facts.get(row.id)
+    with st.container(border=True, gap="xsmall", key="facts__panel"):
+        st.markdown(f"**{plain(short(row.text, LONGEST_TITLE))}**")
+        _states(row)
+        for flag in desk.review.flags.get(row.id, ()) if desk.review else ():
+            st.markdown(f":small[:orange[:material/warning:] {plain(flag.sentence)}]")
+        _sources(desk, row)
+        st.markdown(f":small[:gray[{plain(used(row.carried, row.cut))}]]")
+        if fact is not None and not desk.past:
+            _edit(desk, fact)
+            _past_of(view, desk, fact)
+
+
+def draw_selection(desk: Desk, rows: Sequence[Row]) -> None:
+    """What can be done to several facts at once."""
+    facts = desk.picked(row.id for row in rows)
+    with st.container(border=True, gap="xsmall", key="facts__panel"):
+        st.markdown(f"**{plain(selected(rows))}**")
+        for row in rows[:SHOWN_SELECTED]:
+            st.markdown(f":small[{plain(short(row.text, 80))}]")
+        if len(rows) > SHOWN_SELECTED:
+            st.markdown(f":small[:gray[and {tokens(len(rows) - SHOWN_SELECTED)} more]]")
+        if all(row.state in PUT_AWAY for row in rows):
+            _put_away_actions(desk, facts)
+        else:
+            _bulk_actions(desk, facts)
+        st.button("Clear selection", key="facts__unselect", type="tertiary", on_click=_unselect, args=(desk.place,))
+
+
+def _bulk_actions(desk: Desk, facts: Sequence[Fact]) -> None:
+    mark = f"{tab.generation(desk.place)}_{'_'.join(str(fact.id) for fact in facts[:20])}"
+    key = f"facts__merged_{mark}"
+    longest = max((fact.text for fact in facts), key=len)
+    text = st.text_area("Merge into", value=longest, height=FIELD_PIXELS, key=key, max_chars=4_000)
+    with st.container(horizontal=True, gap="small"):
+        st.button("Merge", key="facts__merge", icon=":material/merge:", on_click=_merge, args=(desk, facts, key))
+        pinned = all(fact.pinned for fact in facts)
+        st.button(
+            "Unpin" if pinned else "Pin",
+            key="facts__pin",
+            icon=":material/keep:",
+            on_click=changes.pin,
+            args=(desk, facts, not pinned),
+        )
+        retire_popover(desk, facts, mark)
+    foreseen_line(desk, lambda: plans.merge(facts, text), before="Merging them: ")
+
+
+def _put_away_actions(desk: Desk, facts: Sequence[Fact]) -> None:
+    with st.container(horizontal=True, gap="small"):
+        st.button("Restore", key="facts__restore", icon=":material/undo:", on_click=changes.restore, args=(desk, facts))
+        if st.button("Delete for good", key="facts__delete", icon=":material/delete:"):
+            dialogs.delete_dialog(desk, [fact.id for fact in facts])
+
+
+def _merge(desk: Desk, facts: Sequence[Fact], key: str) -> None:
+    if changes.apply(desk, lambda: plans.merge(facts, str(st.session_state.get(key, "")))):
+        tab.redraw(desk.place)
+
+
+def _unselect(place: tab.Place) -> None:
+    tab.unselect(place)
+
+
+def _states(row: Row) -> None:
+    with st.container(horizontal=True, gap="xsmall", vertical_alignment="center"):
+        for name in states_of(row):
+            colour, icon = BADGES[name]
+            st.badge(plain(name), color=colour, icon=f":material/{icon}:")
+        st.markdown(f":small[:gray[{count(row.tokens, 'token')}]]", width="content")
+
+
+def _sources(desk: Desk, row: Row) -> None:
+    """Where it was said, its words lit in the message."""
+    found = sources_of(desk, row.id)
+    for source in found[:SHOWN_SOURCES]:
+        draw_source(source, elsewhere=source.session_id != desk.memory.session_id)
+    if len(found) > SHOWN_SOURCES:
+        st.markdown(f":small[:gray[and in {count(len(found) - SHOWN_SOURCES, 'more message')}]]")
+    if not found and not row.here:
+        st.markdown(":small[:gray[Learned in another session.]]")
+    elif not found:
+        learned = {"person": "Written by a person", "condensed": "Written when facts were condensed"}.get(row.source)
+        said = f"{learned} in turn {row.turn}." if learned and row.turn else f"{learned or SOURCES['unknown']}."
+        st.markdown(f":small[:gray[{plain(said)}]]")
+
+
+def _edit(desk: Desk, fact: Fact) -> None:
+    """The words in a field, and the buttons under it."""
+    place = desk.place
+    if fact.state in PUT_AWAY:
+        with st.container(horizontal=True, gap="small"):
+            st.button(
+                "Restore",
+                key="facts__restore",
+                icon=":material/undo:",
+                on_click=changes.restore,
+                args=(desk, [fact]),
+            )
+            _menu(desk, fact)
+        return
+    draft = tab.draft(place, fact.id)
+    if draft is not None and not draft.changed:
+        tab.keep_draft(place, fact.id, None)
+        draft = None
+    if draft is not None and draft.version != fact.version:
+        _changed_elsewhere(desk, fact, draft)
+    opened = replace(fact, version=draft.version, text=draft.opened) if draft else fact
+    key = f"facts__words_{fact.id}_{opened.version}_{tab.generation(place)}"
+    text = st.text_area(
+        "Words",
+        value=draft.text if draft else fact.text,
+        height=FIELD_PIXELS,
+        key=key,
+        max_chars=4_000,
+        label_visibility="collapsed",
+        on_change=_keep_words,
+        args=(place, opened, key),
+    )
+    with st.container(horizontal=True, gap="small"):
+        st.button("Save", key="facts__save", on_click=changes.save_words, args=(desk, opened, key))
+        pins = "Unpin" if fact.pinned else "Pin"
+        st.button(
+            pins,
+            key="facts__pin",
+            help="A pinned fact is cut last, and stays word for word when facts are condensed.",
+            on_click=changes.pin,
+            args=(desk, [fact], not fact.pinned),
+        )
+        retire_popover(desk, [fact], f"{fact.id}_{tab.generation(place)}")
+        _menu(desk, fact)
+    if text.strip() == opened.text:
+        st.markdown(":small[:gray[Ctrl+Enter shows what other words would do to the next prompt.]]")
+    else:
+        size = f"{tokens(fact.tokens)} → {count(desk.memory.count_tokens(text.strip()), 'token')}. "
+        foreseen_line(desk, lambda: plans.edit(fact, text), before=size)
+
+
+def _changed_elsewhere(desk: Desk, fact: Fact, draft: Draft) -> None:
+    st.warning("This fact was changed elsewhere. Yours is kept below, nothing was overwritten.")
+    st.markdown(f":small[Theirs: {plain(short(fact.text, LONGEST_TITLE))}]")
+    with st.container(horizontal=True, gap="small"):
+        st.button("Show theirs", key="facts__theirs", on_click=tab.keep_draft, args=(desk.place, fact.id, None))
+        st.button(
+            "Keep editing",
+            key="facts__mine",
+            on_click=tab.keep_draft,
+            args=(desk.place, fact.id, Draft(fact.version, fact.text, draft.text)),
+        )
+
+
+def _keep_words(place: tab.Place, opened: Fact, key: str) -> None:
+    tab.keep_draft(place, opened.id, Draft(opened.version, opened.text, str(st.session_state.get(key, ""))))
+
+
+def retire_popover(desk: Desk, facts: Sequence[Fact], mark: str) -> None:
+    """Retire, for a reason that is picked."""
+    key = f"facts__retire_{mark}"
+    with st.popover("Retire", icon=":material/archive:"):
+        st.pills("Why?", REASONS, key=key, on_change=changes.put_away, args=(desk, list(facts), key))
+        st.markdown(":small[:gray[It leaves the prompt and can be restored.]]")
+
+
+def _menu(desk: Desk, fact: Fact) -> None:
+    """What is done more rarely, each behind a dialog of its own."""
+    blocks = [a.name for a in desk.memory.blocks if a.kind == "facts" and a.name != desk.block]
+    options = ["Split", "Merge with…"] if fact.state not in PUT_AWAY else []
+    options += ["Reject"] if fact.state != "rejected" else []
+    options += [f"Copy to {short(name)}" for name in blocks]
+    chosen = st.menu_button(
+        ":material/more_horiz:",
+        [*options, "Delete for good"],
+        key=f"facts__menu_{fact.id}",
+        type="tertiary",
+        format_func=plain,
+        help="More for this fact",
+    )
+    if chosen == "Split":
+        dialogs.split_dialog(desk, fact.id)
+    elif chosen == "Merge with…":
+        dialogs.merge_dialog(desk, fact.id)
+    elif chosen == "Reject":
+        dialogs.reject_dialog(desk, fact.id)
+    elif chosen == "Delete for good":
+        dialogs.delete_dialog(desk, [fact.id])
+    elif chosen:
+        dialogs.copy_dialog(desk, fact.id, next(name for name in blocks if chosen == f"Copy to {short(name)}"))
+
+
+def _past_of(view: View, desk: Desk, fact: Fact) -> None:
+    """History and origin, each read only when it is opened."""
+    told = st.expander("History", key=f"facts__history_{fact.id}", on_change="rerun", type="compact")
+    if told.open:
+        with told:
+            for step in reversed(steps(desk.memory.fact_history(fact))):
+                _step(step)
+    made = st.expander("Who wrote it", key=f"facts__made_{fact.id}", on_change="rerun", type="compact")
+    if made.open:
+        with made:
+            for line in who_wrote(made_by(view.history.records, fact.id)):
+                st.markdown(f":small[{plain(line)}]")
+
+
+def _step(step: Step) -> None:
+    st.markdown(f":small[**{plain(step.what)}** · :gray[{plain(step.who)} · {ago(step.at, time.time())}]]")
+    if step.pieces:
+        st.markdown(f":small[{markdown(step.pieces)}]")

@@ -1,0 +1,261 @@
+"""What the Facts page shows, read from the engine: the facts of one block now, or as they stood at a past turn.
+
+No Streamlit. Nothing here writes, and nothing calls a model.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any
+
+from memory_core import Memory, sessions
+from memory_core.analysis.curated import Change
+from memory_core.analysis.facts import source_spans
+from memory_core.analysis.rebuild import RebuiltFact, rebuild
+from memory_core.analysis.rewrites import Rewrite
+from memory_core.analysis.usage import Tally, Use, usage_of
+from memory_core.curation import Curation, Review, SourceMessage
+from memory_core.events import EventRecord, FactAdded, FactChanged, MessageAdded
+from memory_core.messages import message_text
+from memory_core.planning.curation import HeldBack
+from memory_core.planning.facts import Fact
+from ui.facts.desk import Row, Source
+from ui.frame import View
+
+FACT_KINDS = frozenset(
+    (
+        "fact_added",
+        "fact_confirmed",
+        "fact_changed",
+        "fact_superseded",
+        "fact_retired",
+        "fact_restored",
+        "fact_pinned",
+        "fact_rejected",
+        "fact_accepted",
+        "fact_proposed",
+        "fact_erased",
+        "facts_curated",
+        "block_added",
+        "block_edited",
+        "block_removed",
+        "session_reset",
+    )
+)
+"""Events that say how facts stand."""
+
+CHANGES = 200
+"""Change sets that are read for the undo line: as deep as the line can see."""
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """The facts of one block, as the page shows them."""
+
+    memory: Memory
+    block: str
+    rows: tuple[Row, ...]
+    past: bool = False
+    facts: Mapping[int, Fact] = field(default_factory=dict)
+    then: Mapping[int, RebuiltFact] = field(default_factory=dict)
+    """The same for a past turn."""
+    review: Review | None = None
+    rewrites: tuple[Rewrite, ...] = ()
+    held: tuple[HeldBack, ...] = ()
+    changes: tuple[Change, ...] = ()
+    elsewhere: bool = False
+    """Some facts were learned in other sessions."""
+
+    @property
+    def place(self) -> tuple[str, str]:
+        return self.memory.session_id, self.block
+
+    @property
+    def approval(self) -> bool:
+        """Do new facts wait until a person accepts them?"""
+        attached = next((attached for attached in self.memory.blocks if attached.name == self.block), None)
+        return bool(attached and attached.record.settings.get("approval"))
+
+    @property
+    def curation(self) -> Curation:
+        """What changes the facts. Raises `NotFoundError` when the block is gone."""
+        return self.memory.curation(self.block)
+
+    def row(self, fact: int | None) -> Row | None:
+        return next((row for row in self.rows if row.id == fact), None)
+
+    def picked(self, ids: Iterable[int]) -> list[Fact]:
+        """Facts by id, those that are gone left out."""
+        return [self.facts[id] for id in ids if id in self.facts]
+
+
+def fact_blocks(view: View) -> list[str]:
+    """The fact blocks of the session as it stood, in their order."""
+    if view.past:
+        return [block.name for block in view.history.blocks_at(view.position) if block.kind == "facts"]
+    return [attached.name for attached in view.memory.blocks if attached.kind == "facts"]
+
+
+def read_desk(view: View, block: str) -> Desk:
+    """The facts of a block now.
+
+    Raises:
+        NotFoundError: the block was removed.
+    """
+    memory, session_id = view.memory, view.memory.session_id
+    curation = memory.curation(block)
+    facts = curation.facts()
+    standing = tuple((fact.id, fact.version, fact.confirmed_at) for fact in facts)
+    kept = _kept(memory, block)
+    position = view.history.position
+    review = kept.value("review", (standing, position), curation.review)
+    roles = kept.value("roles", position, lambda: roles_of(view.history.records))
+    uses = kept.tally.catch_up(view.history).facts
+    waiting = {fact.id for fact in review.facts}
+    rows = tuple(
+        Row(
+            id=fact.id,
+            text=fact.text,
+            state=fact.state,
+            pinned=fact.pinned,
+            tokens=fact.tokens,
+            source=source_of(fact.origin, fact.sources, session_id, roles),
+            turn=fact.turn,
+            learned_at=fact.created_at,
+            changed_at=fact.updated_at,
+            here=_here(fact.sources, session_id),
+            flags=tuple(dict.fromkeys(flag.kind for flag in review.flags.get(fact.id, ()))),
+            waits=fact.id in waiting,
+            carried=uses.get(fact.id, Use()).carried,
+            cut=uses.get(fact.id, Use()).cut,
+        )
+        for fact in facts
+    )
+    return Desk(
+        memory=memory,
+        block=block,
+        rows=rows,
+        facts={fact.id: fact for fact in facts},
+        review=review,
+        rewrites=kept.value("rewrites", (standing, position), lambda: tuple(curation.rewrites())),
+        held=kept.value("held", (standing, position), lambda: tuple(curation.held_back())),
+        changes=tuple(curation.changes(limit=CHANGES)),
+        elsewhere=any(not row.here for row in rows),
+    )
+
+
+def read_past(view: View, block: str) -> Desk:
+    """The facts of a block as they stood at the end of the shown turn."""
+    memory, session_id = view.memory, view.memory.session_id
+    kept = _kept(memory, block)
+    # As long as nothing happens: words of the past can be erased now.
+    facts = kept.value("past", (view.position, view.history.position), lambda: _facts_at(view, block))
+    uses = kept.value("past_uses", view.position, lambda: usage_of(view.history.upto(view.position)).facts)
+    roles = kept.value("roles", view.history.position, lambda: roles_of(view.history.records))
+    turns = {record.event.fact: record.turn for record in view.history.records if isinstance(record.event, FactAdded)}
+    rows = tuple(
+        Row(
+            id=fact.id,
+            text=fact.text or "",
+            state=fact.state,
+            pinned=fact.pinned,
+            tokens=memory.count_tokens(fact.text or ""),
+            source=source_of(fact.origin, fact.sources, session_id, roles),
+            turn=turns.get(fact.id, 0),
+            here=_here(fact.sources, session_id),
+            carried=uses.get(fact.id, Use()).carried,
+            cut=uses.get(fact.id, Use()).cut,
+        )
+        for fact in facts
+    )
+    return Desk(
+        memory=memory,
+        block=block,
+        rows=rows,
+        past=True,
+        then={fact.id: fact for fact in facts},
+        elsewhere=any(not row.here for row in rows),
+    )
+
+
+def sources_of(desk: Desk, fact: int) -> Sequence[SourceMessage]:
+    """The messages a fact was learned from, as far as they are not forgotten."""
+    if not desk.past:
+        return desk.curation.sources(desk.facts[fact])
+    memory, then = desk.memory, desk.then[fact]
+    found: list[SourceMessage] = []
+    for session_id, seq in then.sources:
+        if session_id != memory.session_id:
+            continue
+        for stored in memory.messages(after=seq - 1, upto=seq):
+            text = message_text(stored.message)
+            spans = source_spans(then.text or "", text)
+            found.append(SourceMessage(session_id, seq, stored.turn, str(stored.message.role), text, spans))
+    return found
+
+
+def source_of(origin: str, sources: Sequence[tuple[str, int]], session_id: str, roles: Mapping[int, str]) -> Source:
+    """Where a fact comes from, in one word. `roles` are those of this session's messages."""
+    if origin == "written":
+        return "person"
+    if origin == "condensed":
+        return "condensed"
+    said = {roles.get(seq) for session, seq in sources if session == session_id}
+    if "user" in said or any(session != session_id for session, _ in sources):
+        return "user"  # of what other sessions hold, only the user's own words become facts
+    return "assistant" if said - {None} else "unknown"
+
+
+def roles_of(records: Iterable[EventRecord]) -> dict[int, str]:
+    """The role of every message of a session."""
+    return {record.event.seq: record.event.role for record in records if isinstance(record.event, MessageAdded)}
+
+
+def _here(sources: Sequence[tuple[str, int]], session_id: str) -> bool:
+    return not sources or any(session == session_id for session, _ in sources)
+
+
+def _facts_at(view: View, block: str) -> tuple[RebuiltFact, ...]:
+    memory, position = view.memory, view.position
+    records = [record for record in view.history.upto(position) if record.kind in FACT_KINDS]
+    blocks = {past.name: past for past in view.history.blocks_at(position)}
+    if block in blocks and blocks[block].settings.get("scope") == "user":
+        records += _of_the_user(memory, position)
+    hashes = {record.event.content for record in records if isinstance(record.event, FactAdded)}
+    hashes |= {record.event.after for record in records if isinstance(record.event, FactChanged)}
+    words = memory.words(hashes)
+    past = rebuild(records, words.get, position, session_id=memory.session_id)
+    return tuple(fact for fact in past.facts if fact.block == block and fact.text is not None)
+
+
+def _of_the_user(memory: Memory, position: int) -> list[EventRecord]:
+    """What other sessions of the same user said about facts up to a position: one count goes through all logs."""
+    found: list[EventRecord] = []
+    for other in sessions(memory.database):
+        if other.session_id != memory.session_id and other.user_id == memory.user_id:
+            log = Memory.open(other.session_id, memory.database, services=memory.services).events(kinds=FACT_KINDS)
+            found += [record for record in log if record.position <= position]
+    return found
+
+
+class _Kept:
+    """What was worked out for one block, each as long as what it was worked out from stays the same."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, tuple[Any, Any]] = {}
+        self._lock = Lock()
+        self.tally = Tally()
+
+    def value(self, name: str, version: Any, make: Callable[[], Any]) -> Any:
+        with self._lock:
+            known = self._values.get(name)
+        if known is not None and known[0] == version:
+            return known[1]
+        made = make()
+        with self._lock:
+            self._values[name] = (version, made)
+        return made
+
+
+def _kept(memory: Memory, block: str) -> _Kept:
+    return memory.services.remembered(f"facts/{memory.database.id}/{memory.session_id}/{block}", _Kept)

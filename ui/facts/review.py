@@ -1,0 +1,213 @@
+"""Review: what waits for a person, one at a time, with the keys A, M, E, X and S."""
+
+import time
+from collections.abc import Sequence
+
+import streamlit as st
+
+from memory_core.analysis.facts import Flag
+from memory_core.planning import curation as plans
+from memory_core.planning.curation import HeldBack
+from memory_core.planning.facts import Fact
+from memory_core.text import similarity
+from ui.components import empty
+from ui.facts import changes, tab
+from ui.facts.desk import REASONS, SIMILAR_AS_SAME
+from ui.facts.pieces import draw_source, foreseen_line
+from ui.facts.reading import Desk, sources_of
+from ui.text import ago, plain, short, tokens
+
+LONGEST = 300
+FIELD_PIXELS = 92
+HELD_SHOWN = 5
+
+
+def in_turn(waiting: Sequence[Fact], skipped: Sequence[int], first: int | None = None) -> list[Fact]:
+    """The queue: `first` is what a link asked for; what was skipped is last, in the order it was skipped."""
+    places = {first: -1} | {fact: place for place, fact in enumerate(skipped, start=1)}
+    return sorted(waiting, key=lambda fact: places.get(fact.id, 0))
+
+
+def draw_review(desk: Desk) -> None:
+    """The first that waits, and below it what a rejection held back."""
+    waiting = in_turn(
+        desk.review.facts if desk.review else (), tab.skipped(desk.place), tab.kept(desk.place, "asked_for")
+    )
+    if waiting:
+        _card(desk, waiting[0], len(waiting))
+    elif desk.held:
+        st.markdown("All reviewed.")
+    else:
+        empty("All reviewed.", "New facts that contradict, repeat or lack a source wait here.", icon="done_all")
+    if desk.held:
+        _held_back(desk)
+    if desk.approval:
+        st.markdown(":small[:gray[Approval is on: new facts wait here and are in no prompt before you accept them.]]")
+
+
+def nearest_of(desk: Desk, fact: Fact, flags: Sequence[Flag]) -> tuple[Fact, float] | None:
+    """The fact to compare with: the most alike, else the one that a flag names."""
+    found = desk.review.nearest(fact) if desk.review else None
+    if found is not None:
+        return found
+    named = next((desk.facts[flag.other] for flag in flags if flag.other in desk.facts), None)
+    return None if named is None else (named, similarity(named.text, fact.text))
+
+
+def _card(desk: Desk, fact: Fact, waiting: int) -> None:
+    asked = tab.asks(desk.place)
+    asks = asked[0] if asked and asked[1] == fact.id else None
+    with st.container(border=True, gap="small", key="facts__review"):
+        with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
+            new = "Proposed" if fact.state == "proposed" else "Learned"
+            st.markdown(f":small[:gray[1 of {tokens(waiting)}]]", width="content")
+            st.markdown(f":small[:gray[{new} in turn {tokens(fact.turn)}]]", width="content")
+        st.markdown(f"**{plain(short(fact.text, LONGEST))}**")
+        flags = desk.review.flags.get(fact.id, ()) if desk.review else ()
+        for flag in flags:
+            st.markdown(f":small[:orange[:material/warning:] {plain(flag.sentence)}]")
+        for source in sources_of(desk, fact.id)[:1]:
+            draw_source(source, elsewhere=source.session_id != desk.memory.session_id)
+        nearest = nearest_of(desk, fact, flags)
+        if nearest is not None:
+            _nearest(desk, fact, *nearest, contradicts=any(flag.kind == "contradiction" for flag in flags))
+        if asks == "edit":
+            _write(desk, fact, fact.text, None)
+        elif asks == "merge" and nearest is not None:
+            _write(desk, fact, nearest[0].text, nearest[0])
+        elif asks == "reject":
+            _why(desk, fact)
+        else:
+            _actions(desk, fact, mergeable=nearest is not None)
+        _effect(desk, fact)
+
+
+def _nearest(desk: Desk, fact: Fact, other: Fact, alike: float, *, contradicts: bool) -> None:
+    same = " same" if alike >= SIMILAR_AS_SAME else ""
+    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+        st.markdown(f":small[:gray[Nearest] {plain(short(other.text, 120))} :gray[{alike:.2f}{same}]]", width="content")
+        if contradicts and other.state == "active":
+            older, newer = sorted((fact, other), key=lambda each: each.id)
+            st.button(
+                "The newer one holds",
+                key="facts__replace",
+                type="tertiary",
+                icon=":material/history:",
+                help=plain(f'Puts "{short(older.text, 80)}" away as replaced.'),
+                on_click=_replace,
+                args=(desk, older, newer),
+            )
+
+
+def _actions(desk: Desk, fact: Fact, *, mergeable: bool) -> None:
+    place, id = desk.place, fact.id
+    with st.container(horizontal=True, gap="small"):
+        st.button("Accept", key="facts__accept", type="primary", shortcut="A", on_click=_accept, args=(desk, fact))
+        st.button(
+            "Merge",
+            key="facts__merge",
+            shortcut="M",
+            disabled=not mergeable,
+            on_click=tab.ask,
+            args=(place, "merge", id),
+            help="Into the nearest fact" if mergeable else "No fact is like it",
+        )
+        st.button("Edit", key="facts__edit", shortcut="E", on_click=tab.ask, args=(place, "edit", id))
+        st.button("Reject", key="facts__reject", shortcut="X", on_click=tab.ask, args=(place, "reject", id))
+        st.button("Skip", key="facts__skip", shortcut="S", on_click=tab.skip, args=(place, id))
+
+
+def _write(desk: Desk, fact: Fact, words: str, other: Fact | None) -> None:
+    """A field for other words; with `other`, those of both facts merged."""
+    key = f"facts__review_words_{fact.id}_{fact.version}_{other.id if other else 0}"
+    st.text_area("Words of both" if other else "Words", value=words, key=key, height=FIELD_PIXELS, max_chars=4_000)
+    with st.container(horizontal=True, gap="small"):
+        done = "Merge" if other else "Save and accept"
+        st.button(
+            done,
+            key="facts__write",
+            type="primary",
+            shortcut="Enter",
+            on_click=_written,
+            args=(desk, fact, other, key),
+        )
+        st.button("Cancel", key="facts__cancel", shortcut="Esc", on_click=tab.ask, args=(desk.place, None))
+
+
+def _why(desk: Desk, fact: Fact) -> None:
+    """The reasons, each with a number to press."""
+    st.markdown(":small[Reject it, and hold back near copies. Why?]")
+    with st.container(horizontal=True, gap="small"):
+        for number, reason in enumerate(REASONS, start=1):
+            st.button(
+                reason,
+                key=f"facts__why_{number}",
+                shortcut=str(number),
+                on_click=_reject,
+                args=(desk, fact, reason),
+            )
+        st.button(
+            "Cancel", key="facts__cancel", type="tertiary", shortcut="Esc", on_click=tab.ask, args=(desk.place, None)
+        )
+
+
+def _effect(desk: Desk, fact: Fact) -> None:
+    """What a decision does to the next prompt: a proposed fact comes into it, a doubtful one would leave it."""
+    if fact.state == "proposed":
+        foreseen_line(desk, lambda: plans.accept([fact]), before="Accepting it: ")
+    else:
+        foreseen_line(desk, lambda: plans.reject([fact]), before="It is in the prompt already. Rejecting it: ")
+
+
+def _accept(desk: Desk, fact: Fact) -> None:
+    changes.apply(desk, lambda: plans.accept([fact]), quiet=True)
+
+
+def _replace(desk: Desk, older: Fact, newer: Fact) -> None:
+    changes.apply(desk, lambda: plans.together("supersede", plans.supersede(older, newer), plans.accept([newer])))
+
+
+def _reject(desk: Desk, fact: Fact, reason: str) -> None:
+    changes.apply(desk, lambda: plans.reject([fact], reason.lower()), quiet=True)
+    tab.ask(desk.place, None)
+
+
+def _written(desk: Desk, fact: Fact, other: Fact | None, key: str) -> None:
+    text = str(st.session_state.get(key, "")).strip()
+
+    def plan() -> plans.ChangeSet:
+        if other is not None:
+            return plans.merge([fact, other], text)
+        if text == fact.text:
+            return plans.accept([fact])
+        return plans.together("accept", plans.edit(fact, text), plans.accept([fact]))
+
+    if changes.apply(desk, plan):
+        tab.ask(desk.place, None)
+
+
+def _held_back(desk: Desk) -> None:
+    """What was found and not stored, with the rejection that held it back."""
+    st.markdown("**Held back**")
+    for held in desk.held[:HELD_SHOWN]:
+        with (
+            st.container(border=True),
+            st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"),
+        ):
+            st.markdown(f"{plain(short(held.text, LONGEST))}  \n:small[:gray[{plain(why_held(held, time.time()))}]]")
+            st.button(
+                "Allow", key=f"facts__allow_{held.position}", on_click=changes.apply, args=(desk, _allowing(held))
+            )
+    if len(desk.held) > HELD_SHOWN:
+        st.markdown(f":small[:gray[and {tokens(len(desk.held) - HELD_SHOWN)} more]]")
+
+
+def why_held(held: HeldBack, now: float) -> str:
+    """`Held back: you rejected a near copy on 12 May (0.95).`"""
+    when = ago(held.near.updated_at, now)
+    when = f"on {when}" if when[0].isdigit() and not when.endswith("ago") else when
+    return f'Held back: you rejected a near copy {when} ({held.similarity:.2f}): "{short(held.near.text, 80)}".'
+
+
+def _allowing(held: HeldBack) -> changes.Plan:
+    return lambda: plans.allow(held)

@@ -1,0 +1,145 @@
+"""Rewrites: what condensing did to the list, and how to take it back."""
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from memory_core.analysis.rewrites import Line, Merged, Rewrite
+from memory_core.planning import curation as plans
+from memory_core.planning.facts import Fact
+from ui.components import empty
+from ui.facts import changes
+from ui.facts.reading import Desk
+from ui.text import plain, short, tokens
+
+SHOWN = 10
+"""Rewrites drawn at first."""
+
+LINES = 30
+"""Facts of one kind drawn of one rewrite."""
+
+LONGEST = 160
+
+
+def headline(rewrite: Rewrite) -> str:
+    """`31 facts became 24 in turn 28`"""
+    return f"{tokens(rewrite.before)} facts became {tokens(rewrite.after)} in turn {tokens(rewrite.turn)}"
+
+
+def sums(rewrite: Rewrite) -> str:
+    """`kept 20 · merged 9 → 4 · vanished 2 · unsupported 0`"""
+    into = len(rewrite.merged)
+    merged = sum(len(merge.sources) for merge in rewrite.merged)
+    unsupported = sum(line.unsupported for line in _written(rewrite))
+    parts = [f"kept {tokens(len(rewrite.kept))}", f"merged {tokens(merged)} → {tokens(into)}"]
+    parts.append(f"vanished {tokens(len(rewrite.vanished))}")
+    parts += [f"new {tokens(len(rewrite.new))}"] if rewrite.new else []
+    parts.append(f"unsupported {tokens(unsupported)}")
+    return " · ".join(parts)
+
+
+def lost(rewrite: Rewrite) -> list[Fact]:
+    """Facts that vanished and can be taken back."""
+    return [line.fact for line in rewrite.vanished if line.fact is not None and line.replaced]
+
+
+def draw_rewrites(desk: Desk) -> None:
+    """Every condensing, newest first, as a loss diff."""
+    if not desk.rewrites:
+        block = next((a for a in desk.memory.blocks if a.name == desk.block), None)
+        most = block.record.settings.get("max_facts", 50) if block is not None else 50
+        empty(
+            "No rewrites yet.",
+            f"Above {tokens(int(most))} active facts the list is condensed. What is kept, merged or lost is told here.",
+            icon="compress",
+        )
+        return
+    for rewrite in desk.rewrites[:SHOWN]:
+        with st.container(border=True, gap="small", key=f"facts__rewrite_{rewrite.position}"):
+            _draw(desk, rewrite)
+
+
+def _draw(desk: Desk, rewrite: Rewrite) -> None:
+    st.markdown(f"**{headline(rewrite)}**  \n:small[{sums(rewrite)}]")
+    if rewrite.refused:
+        st.markdown(":small[:gray[Refused: the list stands as it was before.]]")
+    left, right = st.columns(2, gap="medium")
+    with left, st.container(gap="xxsmall"):
+        for line in rewrite.vanished[:LINES]:
+            _vanished(desk, rewrite, line)
+        if not rewrite.vanished:
+            st.markdown(":small[:gray[Nothing vanished.]]")
+        _more(len(rewrite.vanished))
+    with right, st.container(gap="xsmall"):
+        for merge in rewrite.merged[:LINES]:
+            _merged(merge)
+        for line in rewrite.new[:LINES]:
+            st.markdown(f":small[:blue[**+**] {_words(line)}{_doubt(line)}]")
+        _more(len(rewrite.merged), len(rewrite.new))
+    gone = lost(rewrite)
+    with st.container(horizontal=True, gap="small"):
+        if gone and not rewrite.refused:
+            st.button(
+                "Restore it, pinned" if len(gone) == 1 else f"Restore all {tokens(len(gone))}, pinned",
+                key=f"facts__restore_all_{rewrite.position}",
+                icon=":material/keep:",
+                on_click=_restore,
+                args=(desk, gone, True),
+            )
+        if not rewrite.refused:
+            st.button(
+                "Refuse the rewrite",
+                key=f"facts__refuse_{rewrite.position}",
+                icon=":material/undo:",
+                help="Brings the longer list back; what was changed since stays.",
+                on_click=_refuse,
+                args=(desk, rewrite),
+            )
+
+
+def _vanished(desk: Desk, rewrite: Rewrite, line: Line) -> None:
+    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+        struck = _words(line) if line.restored or not line.text else f":red[~~{_words(line)}~~]"
+        st.markdown(f":small[:red[:material/content_cut:] {struck}]", width="content")
+        if line.restored:
+            st.markdown(":small[:gray[Restored]]", width="content")
+        elif line.fact is not None and line.replaced and not rewrite.refused:
+            st.button(
+                "Restore",
+                key=f"facts__restore_{rewrite.position}_{line.id}",
+                type="tertiary",
+                on_click=_restore,
+                args=(desk, [line.fact], False),
+            )
+
+
+def _merged(merge: Merged) -> None:
+    sources = "  \n".join(f":gray[−] {_words(line)}" for line in merge.sources if line.id != merge.into.id)
+    st.markdown(f":small[{sources}  \n:blue[**→**] {_words(merge.into)}{_doubt(merge.into)}]")
+
+
+def _doubt(line: Line) -> str:
+    return " :orange[:material/warning: unsupported]" if line.unsupported else ""
+
+
+def _more(*sizes: int) -> None:
+    hidden = sum(max(0, size - LINES) for size in sizes)
+    if hidden:
+        st.markdown(f":small[:gray[and {tokens(hidden)} more]]")
+
+
+def _words(line: Line) -> str:
+    return plain(short(line.text, LONGEST)) if line.text else ":gray[words erased]"
+
+
+def _written(rewrite: Rewrite) -> list[Line]:
+    """What the rewrite put into words itself."""
+    return [*(merge.into for merge in rewrite.merged), *rewrite.new]
+
+
+def _restore(desk: Desk, facts: Sequence[Fact], pinned: bool) -> None:
+    changes.apply(desk, lambda: plans.restore_vanished(facts, pinned))
+
+
+def _refuse(desk: Desk, rewrite: Rewrite) -> None:
+    changes.apply(desk, lambda: desk.curation.refuse(rewrite))

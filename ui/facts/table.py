@@ -1,0 +1,93 @@
+"""Edit as table: what the edits of a grid mean as one change set, and which of its facts others changed. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from memory_core.errors import MessageError
+from memory_core.planning import curation as plans
+from memory_core.planning.curation import ChangeSet
+from memory_core.planning.facts import Fact
+
+TEXT, PINNED = "Fact", "Pinned"
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """A row whose fact is not any more as the table was opened with."""
+
+    row: int
+    """From 1, as the table counts."""
+    theirs: Fact | None
+    """The fact as it is now; None when it is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edits:
+    """What was done in the grid, by place in the snapshot."""
+
+    edited: Mapping[int, Mapping[str, Any]]
+    added: Sequence[Mapping[str, Any]]
+    deleted: Sequence[int]
+
+    @classmethod
+    def of(cls, state: Mapping[str, Any]) -> "Edits":
+        """From what Streamlit keeps of a data editor; rows that were added and left empty are none."""
+        added = [row for row in state.get("added_rows", ()) if str(row.get(TEXT) or "").strip()]
+        return cls(state.get("edited_rows", {}), added, state.get("deleted_rows", ()))
+
+    @property
+    def touched(self) -> set[int]:
+        return {int(place) for place in self.edited} | set(self.deleted)
+
+    def __len__(self) -> int:
+        return len(self.touched) + len(self.added)
+
+
+def plan_table(snapshot: Sequence[Fact], edits: Edits) -> ChangeSet:
+    """All edits as one change set: other words, pins, rows removed (retired) and rows added.
+
+    Raises:
+        MessageError: a fact was left without words, or nothing would change.
+    """
+    wished: list[ChangeSet] = []
+    for place, values in sorted(edits.edited.items()):
+        fact = snapshot[int(place)]
+        if int(place) in edits.deleted:
+            continue
+        text = " ".join(str(values.get(TEXT, fact.text) or "").split())
+        if text != fact.text:
+            wished.append(_named(int(place), lambda fact=fact, text=text: plans.edit(fact, text)))  # type: ignore[misc]
+        pinned = bool(values.get(PINNED, fact.pinned))
+        if pinned != fact.pinned:
+            wished.append(plans.pin([fact], pinned))
+    gone = [snapshot[place] for place in sorted(edits.deleted)]
+    wished += [plans.retire(gone)] if gone else []
+    wished += [plans.add(str(row[TEXT]), bool(row.get(PINNED))) for row in edits.added]
+    return plans.together("edit", *wished)
+
+
+def conflicts(snapshot: Sequence[Fact], now: Sequence[Fact], edits: Edits) -> list[Conflict]:
+    """The edited rows whose facts were changed elsewhere since the table was opened."""
+    current = {fact.id: fact for fact in now}
+    found = []
+    for place in sorted(edits.touched):
+        theirs = current.get(snapshot[place].id)
+        if theirs is None or theirs.version != snapshot[place].version:
+            found.append(Conflict(place + 1, theirs))
+    return found
+
+
+def over_theirs(snapshot: Sequence[Fact], now: Sequence[Fact]) -> tuple[Fact, ...]:
+    """The same rows, each with its fact as it is now, so that a person may write over it knowingly."""
+    current = {fact.id: fact for fact in now}
+    return tuple(current.get(fact.id, fact) for fact in snapshot)
+
+
+def _named(place: int, plan: Any) -> ChangeSet:
+    """A plan, its error naming the row."""
+    try:
+        made: ChangeSet = plan()
+    except MessageError as error:
+        raise MessageError(f"Row {place + 1}: {error}") from error
+    return made

@@ -1,0 +1,126 @@
+"""Try extraction: what a text would teach this block. Nothing is stored unless it is ticked and accepted."""
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+import streamlit as st
+
+from memory_core import MemoryInspectorError
+from memory_core.curation import Tried
+from memory_core.planning import curation as plans
+from ui.components import closing_button, error_inside
+from ui.facts import changes, tab
+from ui.facts.pieces import close_if_finished, finish
+from ui.facts.reading import Desk
+from ui.text import count, plain, short
+
+FIELD_PIXELS = 140
+LONGEST = 20_000
+
+_OUTCOMES = {
+    "added": "New",
+    "proposed": "New",
+    "confirmed": "Known already",
+    "held_back": "Held back: rejected before",
+    "repeated": "Found twice",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Tries:
+    """What was found in which text."""
+
+    text: str
+    found: tuple[Tried, ...]
+
+
+def outcome(tried: Tried) -> str:
+    """What would become of it: `Known already (0.94): Ana likes jazz`."""
+    said = _OUTCOMES[tried.outcome]
+    if tried.conflicts_with and tried.outcome in ("added", "proposed"):
+        return f"{said}, contradicts: {short(tried.conflicts_with[0].text, 80)}"
+    if tried.fact is not None and tried.outcome in ("confirmed", "held_back"):
+        alike = f" ({tried.similarity:.2f})" if tried.similarity is not None else ""
+        return f"{said}{alike}: {short(tried.fact.text, 80)}"
+    return said
+
+
+@st.dialog("Try extraction", width=720, icon=":material/science:", on_dismiss="rerun")
+@error_inside
+def try_dialog(desk: Desk) -> None:
+    """Paste a text, see what would be learned from it, and take what is good."""
+    close_if_finished(desk)
+    key = tab.key(desk.place, "try_words")
+    st.text_area("Text, as if the user had said it", key=key, height=FIELD_PIXELS, max_chars=LONGEST)
+    extractor = desk.memory.services.extractor.name
+    with st.container(horizontal=True, vertical_alignment="center"):
+        # Not a closing button: what was found is shown in the same dialog.
+        st.button("Try", key="facts__try", on_click=_try, args=(desk, key))
+        st.markdown(f":small[:gray[Read by {plain(extractor)}. Nothing is stored.]]", width="content")
+    tries = _tries(desk)
+    if tries is None:
+        return
+    if not tries.found:
+        st.markdown("No fact was found in it.")
+        return
+    rows = pd.DataFrame(
+        {
+            "Take": [tried.outcome in ("added", "proposed") for tried in tries.found],
+            "Fact": [tried.text for tried in tries.found],
+            "What would become of it": [outcome(tried) for tried in tries.found],
+        }
+    )
+    ticks = tab.key(desk.place, f"try_rows_{zlib.crc32(tries.text.encode())}")
+    taken = st.data_editor(
+        rows,
+        key=ticks,
+        hide_index=True,
+        disabled=["Fact", "What would become of it"],
+        column_config={"Take": st.column_config.CheckboxColumn("Take", width=60)},
+        height="content",
+        alt="Facts found in the text",
+    )
+    chosen = [tried for tried, take in zip(tries.found, taken["Take"], strict=True) if take]
+    with st.container(horizontal=True):
+        closing_button(
+            f"Add {count(len(chosen), 'fact')}",
+            finish,
+            (desk, _take, desk, [(tried.text, tried.category) for tried in chosen]),
+            kind="primary",
+            disabled=not chosen,
+        )
+        closing_button("Store nothing", finish, (desk, forget, desk.place))
+
+
+def forget(place: tab.Place) -> None:
+    """Leave nothing of a trial behind."""
+    tab.keep(place, "tries", None)
+    tab.redraw(place)
+
+
+def _tries(desk: Desk) -> Tries | None:
+    failed = tab.kept(desk.place, "try_failed")
+    if failed:
+        st.error(plain(failed))
+    found: Tries | None = tab.kept(desk.place, "tries")
+    return found
+
+
+def _try(desk: Desk, key: str) -> None:
+    text = str(st.session_state.get(key, "")).strip()
+    if not text:
+        return
+    tab.keep(desk.place, "try_failed", None)
+    try:
+        found = desk.curation.try_extraction(text, services=desk.memory.services)
+        tab.keep(desk.place, "tries", Tries(text, tuple(found)))
+    except MemoryInspectorError as error:
+        tab.keep(desk.place, "try_failed", f"{error} Nothing was stored.")
+
+
+def _take(desk: Desk, facts: Sequence[tuple[str, str]]) -> None:
+    made = [plans.add(text, category=category) for text, category in facts]
+    changes.apply(desk, lambda: plans.together("add", *made))
+    forget(desk.place)

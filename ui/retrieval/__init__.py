@@ -1,0 +1,1 @@
+"""The Retrieval page: what would this question find?"""

@@ -1,0 +1,119 @@
+"""What this tab asks of a session's stored turns: the question, the settings that are tried, the row that is picked."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import streamlit as st
+
+from memory_core import Memory, MessageRole
+from memory_core.messages import message_text
+from memory_core.searching import Search
+from memory_core.store.messages import StoredMessage
+
+BOX = "retrieval__query"
+"""Widget of the question."""
+
+QUERY = "query"
+"""Parameter of the address that asks a question."""
+
+LONGEST_ADDRESS = 300
+"""Characters of a question that are put in the address; a longer one stays in the tab."""
+
+_ASKED = "retrieval_asked"
+_BOXED = "retrieval_boxed"
+_LINKED = "retrieval_linked"
+_RESULTS = "retrieval_results"
+_ELSEWHERE = "retrieval_elsewhere"
+MOST_RESULTS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Per session, kept when the page is left."""
+
+    query: str | None = None
+    """As it was searched; None: the latest user message counts."""
+    sent: bool = False
+    """Was the button pressed for it? Where that costs a call, nothing is searched before."""
+    block: str | None = None
+    number: int | None = None
+    """Of the stored turn whose row or mark is picked."""
+    tried: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Settings that differ from the stored ones, by block."""
+
+
+def asked(session_id: str) -> Asked:
+    """What is asked of a session."""
+    known: dict[str, Asked] = st.session_state.get(_ASKED, {})
+    return known.get(session_id, Asked())
+
+
+def ask(session_id: str, **changes: Any) -> None:
+    """Change what is asked."""
+    known: dict[str, Asked] = st.session_state.get(_ASKED, {})
+    st.session_state[_ASKED] = {**known, session_id: replace(asked(session_id), **changes)}
+
+
+def try_settings(session_id: str, block: str, changes: Mapping[str, Any]) -> None:
+    """Try settings of a block in place of those tried before."""
+    ask(session_id, tried={**asked(session_id).tried, block: dict(changes)})
+
+
+def take_link(session_id: str) -> None:
+    """Ask what the address asks, when it was not this page that wrote it there."""
+    linked = st.query_params.get(QUERY)
+    if linked is not None and linked != st.session_state.get(_LINKED):
+        ask(session_id, query=linked.strip() or None, sent=False, number=None)
+        st.session_state[_LINKED] = linked
+
+
+def write_link(session_id: str) -> None:
+    """Put the question in the address, so that the page can be reloaded and linked to."""
+    query = asked(session_id).query
+    if query is None or len(query) > LONGEST_ADDRESS:
+        st.query_params.pop(QUERY, None)
+        st.session_state.pop(_LINKED, None)
+    elif st.query_params.get(QUERY) != query:
+        st.query_params[QUERY] = query
+        st.session_state[_LINKED] = query
+
+
+def fill_box(session_id: str, query: str) -> None:
+    """Let the box hold the question, unless it holds what was typed since."""
+    if BOX not in st.session_state or st.session_state.get(_BOXED) != (session_id, query):
+        st.session_state[BOX] = query
+        st.session_state[_BOXED] = (session_id, query)
+
+
+def search_now(session_id: str) -> None:
+    """Search for what stands in the box. For callbacks."""
+    ask(session_id, query=str(st.session_state.get(BOX, "")).strip() or None, sent=True, number=None)
+
+
+def searched(memory: Memory, position: int, block: str, query: str, settings: Mapping[str, Any]) -> Search:
+    """The search, kept while nothing happens in the session."""
+    key = (memory.session_id, position, block, query, tuple(sorted(settings.items())))
+    known: dict[tuple[Any, ...], Search] = st.session_state.setdefault(_RESULTS, {})
+    if key not in known:
+        found = memory.search(query, block=block, settings=settings)
+        while len(known) >= MOST_RESULTS:
+            del known[next(iter(known))]
+        known[key] = found
+    return known[key]
+
+
+def said_elsewhere(memory: Memory, position: int, words: str) -> StoredMessage | None:
+    """The newest message that holds each of these words, kept while nothing happens in the session."""
+    key = (memory.session_id, position, words)
+    known: tuple[Any, StoredMessage | None] = st.session_state.get(_ELSEWHERE, (None, None))
+    if known[0] != key:
+        wanted = words.casefold().split()
+        holding = (
+            stored
+            for stored in reversed(memory.messages())
+            if stored.message.role is not MessageRole.SYSTEM
+            and all(word in message_text(stored.message).casefold() for word in wanted)
+        )
+        known = st.session_state[_ELSEWHERE] = (key, next(holding, None))
+    return known[1]

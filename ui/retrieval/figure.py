@@ -1,0 +1,179 @@
+"""The map of stored turns as a figure. Pure; no Streamlit.
+
+A turn's fate is told by shape and colour together; the question is a star in the text colour. Drawn as SVG: the map
+is thinned to what SVG draws at once, and WebGL is not there in every browser.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import plotly.graph_objects as go
+
+from memory_core.searching import Fate, Found, Search, TurnMap
+from ui.charts import blank, shown
+from ui.retrieval.reading import fate as fate_words
+from ui.text import tokens
+from ui.theme import PALETTES, Mode, Palette
+
+HEIGHT = 320
+"""Pixels: the map and the list it takes turns with are about as high."""
+
+ColourBy = Literal["fate", "time"]
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How turns of one fate are drawn, and what the legend calls them."""
+
+    label: str
+    symbol: str
+    glyph: str
+    """The symbol's like in text."""
+    meaning: str
+    """The colour's name in `ui.theme`."""
+    size: int
+    opacity: float = 1.0
+
+
+MARKS: dict[Fate, Mark] = {
+    "not_proposed": Mark("no candidate", "circle", "●", "unknown", 6, 0.45),
+    "below_threshold": Mark("below the threshold", "circle-open", "○", "unknown", 9),
+    "in_queue": Mark("in the queue", "square", "■", "queue", 9),
+    "beyond_top_k": Mark("beyond the results", "diamond-open", "◇", "unknown", 10),
+    "no_prompt": Mark("asked, in no prompt", "triangle-up", "▲", "vector", 10),
+    "cut": Mark("cut", "x", "✕", "cut", 10),
+    "granted": Mark("granted", "circle", "●", "vector", 12),
+}
+"""In the order they are drawn: what matters most lies on top."""
+
+
+def map_figure(
+    drawn: TurnMap, search: Search, mode: Mode, *, by: ColourBy = "fate", picked: int | None = None
+) -> go.Figure:
+    """Every drawn turn as a mark that carries its number; the question and the picked turn above them."""
+    palette = PALETTES[mode]
+    figure = blank(mode, HEIGHT)
+    figure.update_layout(xaxis_visible=False, yaxis_visible=False, hoverlabel_align="left")
+    found = {one.number: one for one in search.found}
+    places = {number: (float(x), float(y)) for number, (x, y) in zip(drawn.numbers, drawn.points, strict=True)}
+    turns = [one.turn for one in search.found]
+    scale = (min(turns, default=0), max(turns, default=1))
+    for fate, mark in MARKS.items():
+        numbers = [number for number in drawn.numbers if number in found and found[number].fate == fate]
+        if numbers:
+            colouring = _by_time([found[n].turn for n in numbers], scale, palette) if by == "time" else {}
+            figure.add_trace(_trace(numbers, places, found, search, mark, palette, colouring))
+    if drawn.query is not None:
+        figure.add_trace(_question(drawn.query, palette))
+    if picked in places:
+        figure.add_trace(_ring(places[picked], palette))
+    return figure
+
+
+def _trace(
+    numbers: list[int],
+    places: Mapping[int, tuple[float, float]],
+    found: Mapping[int, Found],
+    search: Search,
+    mark: Mark,
+    palette: Palette,
+    colouring: dict[str, Any],
+) -> go.Scatter:
+    outline = {"width": 2} if mark.symbol.endswith("-open") else {"width": 1, "color": palette.page}
+    look = {"symbol": mark.symbol, "size": mark.size, "opacity": mark.opacity, "line": outline}
+    return go.Scatter(
+        x=[places[number][0] for number in numbers],
+        y=[places[number][1] for number in numbers],
+        mode="markers",
+        name=mark.label,
+        customdata=[[number] for number in numbers],
+        text=[_hover(found[number], search) for number in numbers],
+        hovertemplate="%{text}<extra></extra>",
+        marker={**look, "color": getattr(palette, mark.meaning), **colouring},
+        # The picked turn has a ring of its own; the others must not fade.
+        selected={"marker": {"opacity": mark.opacity}},
+        unselected={"marker": {"opacity": mark.opacity}},
+    )
+
+
+def _by_time(turns: list[int], scale: tuple[int, int], palette: Palette) -> dict[str, Any]:
+    return {
+        "color": turns,
+        "cmin": scale[0],
+        "cmax": max(scale[1], scale[0] + 1),
+        "colorscale": [[0, palette.unknown], [1, palette.vector]],
+        "showscale": False,
+    }
+
+
+def _hover(one: Found, search: Search) -> str:
+    numbers = f"{one.score:.2f}, " if search.weights is not None else ""
+    return f"<b>Turn {tokens(one.turn)}</b>  {numbers}{fate_words(one, search)}<br>{shown(one.words)}"
+
+
+def _question(place: tuple[float, float], palette: Palette) -> go.Scatter:
+    return go.Scatter(
+        x=[place[0]],
+        y=[place[1]],
+        mode="markers",
+        name="question",
+        text=["The question"],
+        hovertemplate="%{text}<extra></extra>",
+        marker={"symbol": "star", "size": 17, "color": palette.line, "line": {"width": 1, "color": palette.page}},
+    )
+
+
+def _ring(place: tuple[float, float], palette: Palette) -> go.Scatter:
+    return go.Scatter(
+        x=[place[0]],
+        y=[place[1]],
+        mode="markers",
+        name="picked",
+        hoverinfo="skip",
+        marker={"symbol": "circle-open", "size": 22, "color": palette.accent, "line": {"width": 2}},
+    )
+
+
+def legend(search: Search, mode: Mode, by: ColourBy) -> str:
+    """What the marks stand for, as markdown: only those that are on the figure."""
+    palette = PALETTES[mode]
+    if by == "time":
+        ends = ((palette.unknown, "earlier"), (palette.vector, "later"))
+        parts = [f':color[●]{{foreground="{colour}"}} {label}' for colour, label in ends]
+    else:
+        drawn = {one.fate for one in search.found}
+        parts = [
+            f':color[{mark.glyph}]{{foreground="{getattr(palette, mark.meaning)}"}} {mark.label}'
+            for fate, mark in reversed(MARKS.items())
+            if fate in drawn
+        ]
+    return "  ".join(["★ the question", *parts]).replace("  ", "\N{EM SPACE}")
+
+
+def map_rows(drawn: TurnMap, search: Search) -> list[dict[str, Any]]:
+    """The figure's numbers: where each turn lies, with its score and fate."""
+    found = {one.number: one for one in search.found}
+    return [
+        {
+            "Turn": found[number].turn,
+            "Across": round(float(x), 3),
+            "Up": round(float(y), 3),
+            "Score": round(found[number].score, 2),
+            "Fate": fate_words(found[number], search),
+            "Text": " ".join(found[number].words.split())[:120],
+        }
+        for number, (x, y) in zip(drawn.numbers, drawn.points, strict=True)
+        if number in found
+    ]
+
+
+def map_note(drawn: TurnMap) -> str:
+    """What the map can and cannot show."""
+    kept = f"This map keeps {drawn.share:.0%} of what sets the turns apart, so near here is not always near in meaning."
+    if len(drawn.numbers) < drawn.stored:
+        return (
+            f"Showing {tokens(len(drawn.numbers))} of {tokens(drawn.stored)} stored turns, evenly by age, "
+            f"and every candidate. {kept}"
+        )
+    return kept

@@ -1,0 +1,135 @@
+"""The settings that are tried on a question, what they change, and the button that stores them."""
+
+from typing import Any
+
+import streamlit as st
+
+from memory_core import ConflictError, MemoryInspectorError
+from memory_core.blocks.vector import KEYWORD_WEIGHT
+from memory_core.editing import settings_of
+from memory_core.searching import Search
+from memory_core.session import Attached
+from ui import state
+from ui.effect import effect_sentence
+from ui.frame import View
+from ui.retrieval import asking
+from ui.retrieval.reading import changed_sentence
+from ui.services import engine
+from ui.text import short
+
+TOP_K, THRESHOLD, KEYWORD = "similarity_top_k", "similarity_threshold", "keyword_weight"
+MOST_RESULTS = 100
+"""Results that can be tried; more than any prompt holds."""
+
+
+def tried(session_id: str, block: Attached) -> dict[str, Any]:
+    """The settings that this tab tries, as far as they differ from the stored ones."""
+    stored = settings_of(block)
+    wanted = asking.asked(session_id).tried.get(block.name, {})
+    return {name: value for name, value in wanted.items() if stored.get(name) != value}
+
+
+def set_tried(session_id: str, block: str, **changes: Any) -> None:
+    """Try further settings. For callbacks."""
+    known = asking.asked(session_id).tried.get(block, {})
+    asking.try_settings(session_id, block, {**known, **changes})
+
+
+def draw(view: View, block: Attached, before: Search, after: Search) -> None:
+    """The row of knobs: what they are set to, what that changes, and applying it."""
+    session_id, name = view.memory.session_id, block.name
+    stored = settings_of(block)
+    now = {**stored, **tried(session_id, block)}
+    changes = tried(session_id, block)
+    _fill(now)
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="retrieval__knobs"):
+        st.number_input(
+            "Results",
+            min_value=1,
+            max_value=max(MOST_RESULTS, int(now[TOP_K])),
+            key=_key("top_k"),
+            width=120,
+            help="Most stored turns asked for in one prompt (top-k).",
+            on_change=_moved,
+            args=(session_id, name, TOP_K, "top_k"),
+        )
+        st.number_input(
+            "Threshold",
+            value=None,
+            min_value=0.0,
+            max_value=1.0,
+            step=0.01,
+            format="%.2f",
+            key=_key("threshold"),
+            placeholder="none",
+            width=130,
+            help="Least score a stored turn needs to be used. Empty: no threshold.",
+            on_change=_moved,
+            args=(session_id, name, THRESHOLD, "threshold"),
+        )
+        st.toggle(
+            "Keyword search",
+            key=_key("keyword"),
+            disabled=not stored["vector_weight"],
+            help="Exact names and numbers count beside the meaning. Off: the meaning alone.",
+            on_change=_switched,
+            args=(session_id, name, float(stored[KEYWORD]) or KEYWORD_WEIGHT),
+        )
+        opened = {key: stored[key] for key in (TOP_K, THRESHOLD, KEYWORD)}
+        st.button(
+            "Apply from the next turn",
+            key="retrieval__apply",
+            disabled=not changes,
+            on_click=_apply,
+            args=(session_id, name, changes, opened),
+        )
+        if changes:
+            st.button(
+                "Back to the stored", key="retrieval__back", type="tertiary", on_click=_back, args=(session_id, name)
+            )
+    if not changes:
+        st.markdown(
+            ":small[:gray[These are the stored settings. Change them to see what this question would find then.]]"
+        )
+        return
+    picked = asking.asked(session_id).number
+    sentence = f"With these: **{changed_sentence(before, after, first=picked)}**."
+    if before.context is not None and after.context is not None:
+        sentence += f" {effect_sentence(before.context, after.context)}"
+    st.markdown(f":small[{sentence}]")
+
+
+def _key(knob: str) -> str:
+    return f"retrieval__{knob}"
+
+
+def _fill(now: dict[str, Any]) -> None:
+    """Let the knobs show what is tried, whoever set it."""
+    st.session_state[_key("top_k")] = int(now[TOP_K])
+    threshold = now[THRESHOLD]
+    st.session_state[_key("threshold")] = None if threshold is None else float(threshold)
+    st.session_state[_key("keyword")] = bool(now[KEYWORD])
+
+
+def _moved(session_id: str, name: str, setting: str, knob: str) -> None:
+    set_tried(session_id, name, **{setting: st.session_state[_key(knob)]})
+
+
+def _switched(session_id: str, name: str, weight: float) -> None:
+    set_tried(session_id, name, **{KEYWORD: weight if st.session_state[_key("keyword")] else 0.0})
+
+
+def _back(session_id: str, name: str) -> None:
+    asking.try_settings(session_id, name, {})
+
+
+def _apply(session_id: str, name: str, changes: dict[str, Any], opened: dict[str, Any]) -> None:
+    try:
+        engine().open(session_id).configure_block(name, opened=opened, **changes)
+    except ConflictError:
+        state.say("warning", f"“{short(name)}” was changed in another tab since you opened it. Nothing was saved.")
+    except MemoryInspectorError as error:
+        state.say("error", str(error))
+    else:
+        state.say("info", f"Saved. “{short(name)}” searches with these settings from the next turn on.")
+        asking.try_settings(session_id, name, {})

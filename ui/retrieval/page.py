@@ -1,0 +1,337 @@
+"""The Retrieval page: a question is tried on the stored turns of one block, and shown from stored to granted."""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import streamlit as st
+
+from memory_core import Memory, MessageStatus
+from memory_core.messages import MessageRole, message_text
+from memory_core.searching import Found, Search
+from ui import nav
+from ui.charts import CONFIG
+from ui.components import empty, numbers_table
+from ui.frame import View
+from ui.retrieval import asking, knobs
+from ui.retrieval.detail import draw_detail
+from ui.retrieval.figure import ColourBy, legend, map_figure, map_note, map_rows
+from ui.retrieval.reading import ROWS, Stage, degraded, headline, holding, missed, rows, stages, within
+from ui.text import count, plain, short, tokens
+from ui.theme import mode
+
+COLUMNS = {
+    "Turn": st.column_config.NumberColumn(width=52, help="Turn of the conversation it is from."),
+    "Text": st.column_config.TextColumn(width="large"),
+    "Vector": st.column_config.NumberColumn(format="%.2f", width=70, help="Nearness in meaning (cosine similarity)."),
+    "Keyword": st.column_config.NumberColumn(format="%.2f", width=80, help="Shared words, rare ones most (BM25)."),
+    "Score": st.column_config.NumberColumn(
+        format="%.2f", width=66, help="How well it fits the question (similarity): both by their weights."
+    ),
+    "Fate": st.column_config.TextColumn(width=170),
+}
+STAGE = "retrieval__stage"
+"""Widget of the stage that the list is narrowed to."""
+
+MOST_LINES = 9
+"""Rows of the table that are seen at once."""
+LINE_PIXELS = 33
+
+
+def draw(view: View) -> None:
+    """The page, live or as it was."""
+    names = _blocks(view)
+    if not names:
+        empty(
+            "No block stores earlier turns.",
+            "Turns that leave the queue can be stored and found again by the question. Add a block for them.",
+            icon="manage_search",
+        )
+        nav.link("blocks", "Add a block", icon=":material/view_agenda:")
+        return
+    name = _picked(view, names)
+    if view.past:
+        _draw_past(view, name)
+    else:
+        _draw_live(view, name)
+
+
+def _blocks(view: View) -> list[str]:
+    if view.past:
+        return [block.name for block in view.history.blocks_at(view.position) if block.kind == "vector"]
+    return [attached.name for attached in view.memory.blocks if attached.kind == "vector"]
+
+
+def _picked(view: View, names: list[str]) -> str:
+    """The block that is searched; there is a picker only where there is a choice."""
+    session_id = view.memory.session_id
+    known = asking.asked(session_id).block
+    name = known if known in names else names[0]
+    if len(names) > 1:
+        chosen = st.segmented_control(
+            "Block", names, default=name, format_func=lambda each: plain(short(each)), required=True
+        )
+        name = chosen if chosen is not None else name
+        if name != known:
+            asking.ask(session_id, block=name, number=None)
+    return name
+
+
+# -- now -------------------------------------------------------------------------------------------
+
+
+def _draw_live(view: View, name: str) -> None:
+    memory, session_id = view.memory, view.memory.session_id
+    asking.take_link(session_id)
+    top = st.container()
+    offline = memory.services.embedder.offline
+    query = _search_box(view, offline)
+    asking.write_link(session_id)
+    if not offline and not asking.asked(session_id).sent:
+        top.markdown("What would this question find? **Search** makes one embedding call to answer.")
+        return
+    block = next(attached for attached in memory.blocks if attached.name == name)
+    tried = knobs.tried(session_id, block)
+    line = top.empty()
+    line.markdown(":shimmer[Searching the stored turns]")
+    search = asking.searched(memory, view.status.position, name, query, tried)
+    if not search.stored:
+        line.empty()
+        _nothing_stored(view)
+        return
+    line.markdown(
+        headline(search) if query else f"**{count(search.stored, 'stored turn')}.** Ask what they would answer."
+    )
+    _warn(search)
+    number = _draw_found(view, search)
+    before = asking.searched(memory, view.status.position, name, query, {}) if tried else search
+    knobs.draw(view, block, before, search)
+    if number is not None:
+        draw_detail(view, search, number)
+    else:
+        st.markdown(
+            ":small[:gray[Pick a row to read the whole turn, see why it ended there, and what would change that.]]"
+        )
+
+
+def _search_box(view: View, offline: bool) -> str:
+    session_id = view.memory.session_id
+    query = asking.asked(session_id).query or _latest_question(view.memory)
+    asking.fill_box(session_id, query)
+    with (
+        st.form("retrieval__form", border=False, enter_to_submit=True),
+        st.container(horizontal=True, vertical_alignment="center", gap="small"),
+    ):
+        st.text_input(
+            "Question",
+            key=asking.BOX,
+            placeholder="What would the agent be asked?",
+            label_visibility="collapsed",
+            width="stretch",
+        )
+        st.form_submit_button("Search", type="primary", on_click=asking.search_now, args=(session_id,))
+        costs = "Uses no model call, changes nothing" if offline else "Makes one embedding call, changes nothing"
+        st.markdown(f":small[:gray[{costs}]]", width="content")
+    return query
+
+
+def _latest_question(memory: Memory) -> str:
+    """What the agent was asked last: the page is of use at first sight."""
+    said = [stored.message for stored in memory.messages(last=12) if stored.message.role is MessageRole.USER]
+    return message_text(said[-1]).strip() if said else ""
+
+
+def _nothing_stored(view: View) -> None:
+    status = view.status
+    if status.in_transit_messages:
+        more = f"{count(status.in_transit_messages, 'message')} left the queue and will be stored soon."
+    else:
+        more = f"The queue has room for {count(status.to_next_flush, 'token')} before the oldest leave."
+    empty("Nothing is stored yet.", f"Turns are stored when they leave the queue. {more}", icon="manage_search")
+
+
+def _warn(search: Search) -> None:
+    said = degraded(search)
+    if said is not None:
+        kind, sentence = said
+        {"warning": st.warning, "error": st.error}[kind](sentence)
+    if search.other_embedder:
+        st.warning(
+            f"{count(search.other_embedder, 'stored turn')} can be found by keyword only: another embedding model "
+            "stored them. Add the block anew and fill it from the archive to mend that."
+        )
+
+
+# -- then ------------------------------------------------------------------------------------------
+
+
+def _draw_past(view: View, name: str) -> None:
+    turn = view.shown_turn
+    searches = view.memory.recorded_searches(turn, name)
+    if not searches:
+        empty(
+            f"Nothing was searched in turn {tokens(turn)}.",
+            "A search is recorded when a prompt is built and something is stored. "
+            "Questions can be tried on the latest turn.",
+            icon="manage_search",
+        )
+        return
+    search = searches[-1]
+    st.markdown(headline(search, past=True))
+    st.text(search.query if search.query is not None else "(The question was erased.)")
+    notes = ["As it was recorded. Questions can be tried on the latest turn."]
+    if len(searches) > 1:
+        notes.append(f"{count(len(searches), 'prompt')} were built in this turn; this is the search for the last.")
+    if search.candidates > len(search.found):
+        notes.append(f"The best {tokens(len(search.found))} are listed; of the rest only the counts were recorded.")
+    st.markdown(f":small[:gray[{' '.join(notes)}]]")
+    _warn(search)
+    number = _draw_found(view, search)
+    if number is not None and search.one(number) is not None:
+        draw_detail(view, search, number)
+
+
+# -- the funnel, the list and the map ----------------------------------------------------------------
+
+
+def _draw_found(view: View, search: Search) -> int | None:
+    """Draws them; the number of the stored turn that is picked."""
+    labels = stages(search)
+    if st.session_state.get(STAGE) not in labels:  # a stage that this search does not have
+        st.session_state[STAGE] = "candidates"
+    session_id = view.memory.session_id
+    with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center", gap="small"):
+        stage = st.segmented_control(
+            "Stage",
+            list(labels),
+            key=STAGE,
+            format_func=lambda each: labels.get(each, each),
+            required=True,
+            label_visibility="collapsed",
+            width="content",
+        )
+        shown = "List"
+        if not view.past:
+            shown = (
+                st.segmented_control(
+                    "View",
+                    ["List", "Map"],
+                    default="List",
+                    key="retrieval__view",
+                    required=True,
+                    label_visibility="collapsed",
+                    width="content",
+                )
+                or "List"
+            )
+    words = ""
+    if not view.past:
+        words = st.text_input(
+            "Did it miss something?",
+            key="retrieval__missed",
+            placeholder="Did it miss something? Type words that should have been found",
+            icon=":material/search:",
+            label_visibility="collapsed",
+        ).strip()
+    found = within(search, cast(Stage, stage or "candidates"))
+    if words:
+        found = holding(search, words)
+        st.markdown(f":small[{missed(found, words, search)}]")
+        if not found:
+            _elsewhere(view, words)
+    picked = asking.asked(session_id).number
+    if words and found and picked not in {one.number for one in found}:
+        picked = found[0].number  # what was missed is what is asked about
+    if shown == "Map":
+        _draw_map(view, search, picked)
+    else:
+        _draw_list(session_id, search, found, picked, filtered=bool(words))
+    return picked
+
+
+def _elsewhere(view: View, words: str) -> None:
+    """Where the words stand, when no stored turn says them."""
+    stored = asking.said_elsewhere(view.memory, view.status.position, words)
+    if stored is None:
+        st.markdown(":small[:gray[Nobody said it in this session.]]")
+    elif stored.status is MessageStatus.ACTIVE:
+        where = "says it and is still in the queue, so the prompt has it"
+        st.markdown(f":small[Turn {tokens(stored.turn)} {where}.]")
+    else:
+        st.markdown(f":small[Turn {tokens(stored.turn)} says it and left the queue, but is not stored here.]")
+
+
+def _draw_list(session_id: str, search: Search, found: list[Found], picked: int | None, *, filtered: bool) -> None:
+    if not found:
+        if not filtered:
+            st.markdown(":small[:gray[No stored turn is at this stage.]]")
+        return
+    page = 0
+    if len(found) > ROWS:
+        pages = -(-len(found) // ROWS)
+        page = (st.pagination(pages, key="retrieval__pages") or 1) - 1
+        st.markdown(
+            f":small[:gray[{tokens(page * ROWS + 1)} to {tokens(min(len(found), (page + 1) * ROWS))} "
+            f"of {tokens(len(found))}, best first]]"
+        )
+    part = found[page * ROWS : (page + 1) * ROWS]
+    numbers = [one.number for one in part]
+    key = table_key(numbers)
+    st.dataframe(
+        rows(part, search),
+        hide_index=True,
+        column_config=COLUMNS,
+        height="content" if len(part) <= MOST_LINES else LINE_PIXELS * (MOST_LINES + 1) + 2,
+        key=key,
+        on_select=lambda: _pick_row(session_id, key, numbers),
+        selection_mode="single-row",
+        selection_default={"selection": {"rows": [numbers.index(picked)] if picked in numbers else []}},
+        alt="Stored turns, best first, with their scores and what became of them",
+    )
+
+
+def table_key(numbers: list[int]) -> str:
+    """Another table for other rows: a selection is by place, and must not stay on a place that holds another turn."""
+    return f"retrieval__rows_{hash(tuple(numbers))}"
+
+
+def _pick_row(session_id: str, key: str, numbers: list[int]) -> None:
+    chosen = st.session_state[key]["selection"]["rows"]
+    asking.ask(session_id, number=numbers[chosen[0]] if chosen else None)
+
+
+def _draw_map(view: View, search: Search, picked: int | None) -> None:
+    session_id = view.memory.session_id
+    candidates = [one.number for one in search.found if one.fate != "not_proposed"]
+    drawn = view.memory.turn_map(search.block, query=search.vector, keep=candidates)
+    if not drawn.numbers:
+        empty("No map.", "No stored turn has a vector of the present embedding model.")
+        return
+    by = st.segmented_control(
+        "Colour by",
+        ["fate", "time"],
+        default="fate",
+        key="retrieval__colour",
+        format_func=lambda each: f"Colour by {each}",
+        required=True,
+        label_visibility="collapsed",
+    )
+    by = cast(ColourBy, by or "fate")
+    st.plotly_chart(
+        map_figure(drawn, search, mode(), by=by, picked=picked),
+        key="retrieval__map",
+        on_select=lambda: _pick_mark(session_id),
+        selection_mode="points",
+        config=CONFIG,
+        theme=None,
+        alt=f"Map of {count(len(drawn.numbers), 'stored turn')} with the question among them",
+    )
+    st.markdown(f":small[{legend(search, mode(), by)}]")
+    st.markdown(f":small[:gray[{map_note(drawn)}]]")
+    numbers_table(lambda: map_rows(drawn, search), "retrieval__map_numbers")
+
+
+def _pick_mark(session_id: str) -> None:
+    points: list[Mapping[str, Any]] = st.session_state["retrieval__map"]["selection"]["points"]
+    marked = [point["customdata"][0] for point in points if point.get("customdata")]
+    if marked:
+        asking.ask(session_id, number=int(marked[0]))

@@ -1,0 +1,323 @@
+"""A search in words and rows: the funnel's stages, the table, what a turn's fate means. Pure; no Streamlit.
+
+Sentences are markdown; a user's own words in them are escaped.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from memory_core.blocks.vector import DATABASE_COPY, KEYWORD_ONLY
+from memory_core.events import EventRecord, Retrieved
+from memory_core.searching import ASKED, Found, Search, compared
+from ui.text import count, plain, short, tokens
+
+Stage = Literal["stored", "candidates", "below", "queued", "beyond", "asked", "granted"]
+"""What the table is narrowed to."""
+
+CELL_CHARACTERS = 300
+"""Of a turn's words in a row of the table; the whole text stands beneath it once the row is picked."""
+
+ROWS = 200
+"""Rows drawn at a time."""
+
+NAMED = 3
+"""Turns named in one sentence; the rest are counted."""
+
+_STAGES: dict[Stage, tuple[str, ...] | None] = {
+    "stored": None,
+    "candidates": (*ASKED, "beyond_top_k", "in_queue", "below_threshold"),
+    "below": ("below_threshold",),
+    "queued": ("in_queue",),
+    "beyond": ("beyond_top_k",),
+    "asked": ASKED,
+    "granted": ("granted",),
+}
+
+
+def stages(search: Search) -> dict[Stage, str]:
+    """The funnel: each stage with its count. A record does not say how many were stored."""
+    counts = search.counts
+    found: dict[Stage, str] = {}
+    if search.stored is not None:
+        found["stored"] = f"Stored {tokens(search.stored)}"
+    found["candidates"] = f"Candidates {tokens(search.candidates)}"
+    threshold = search.settings.similarity_threshold
+    if threshold is not None:
+        found["below"] = f"Below {score(threshold)}: {tokens(counts['below_threshold'])}"
+    found["queued"] = f"In the queue: {tokens(counts['in_queue'])}"
+    if counts["beyond_top_k"]:
+        found["beyond"] = (
+            f"Beyond {count(search.settings.similarity_top_k, 'result')}: {tokens(counts['beyond_top_k'])}"
+        )
+    found["asked"] = f"Asked {tokens(search.asked)}"
+    found["granted"] = f"Granted {tokens(counts['granted'])}"
+    return found
+
+
+def within(search: Search, stage: Stage) -> list[Found]:
+    """The turns of a stage, best first."""
+    fates = _STAGES[stage]
+    return [found for found in search.found if fates is None or found.fate in fates]
+
+
+def holding(search: Search, words: str) -> list[Found]:
+    """The turns whose text holds each of these words, or the beginning of one, best first."""
+    wanted = words.casefold().split()
+    return [found for found in search.found if all(word in found.words.casefold() for word in wanted)]
+
+
+def score(value: float) -> str:
+    """A score with two places; more where two would hide what it is: 0.309 is not 0.31."""
+    return f"{value:.2f}"
+
+
+def apart(value: float, threshold: float) -> tuple[str, str]:
+    """A score and the threshold above it, with as many places as it takes to tell them apart."""
+    for places in range(2, 7):
+        one, other = f"{value:.{places}f}", f"{threshold:.{places}f}"
+        if one != other:
+            break
+    return one, other
+
+
+def fate(found: Found, search: Search) -> str:
+    """What became of a turn, in a few words."""
+    settings = search.settings
+    words = {
+        "granted": f"Granted, {count(found.tokens, 'token')}",
+        "cut": f"Cut, {count(found.tokens, 'token')}",
+        "no_prompt": "Asked, in no prompt",
+        "beyond_top_k": f"Beyond the best {tokens(settings.similarity_top_k)}",
+        "in_queue": "In the queue",
+        "below_threshold": f"Below {score(settings.similarity_threshold or 0)}",
+        "not_proposed": f"Not among the nearest {tokens(search.proposed)}" if search.proposed else "Stored",
+    }
+    return words[found.fate]
+
+
+def why(found: Found, search: Search) -> str:
+    """What became of a turn, by which rule and with which numbers."""
+    settings = search.settings
+    top_k = settings.similarity_top_k
+    if found.fate == "granted":
+        return f"It is in the prompt, with {count(found.tokens, 'token')}."
+    if found.fate == "cut":
+        return (
+            f"It was asked for and cut: its {count(found.tokens, 'token')} did not fit under the token limit, "
+            "and the lowest score is cut first."
+        )
+    if found.fate == "no_prompt":
+        return f"It was asked for. {plain(search.no_prompt)}" if search.no_prompt else "It was asked for, in no prompt."
+    if found.fate == "beyond_top_k":
+        return f"It passed the threshold, but only the best {tokens(top_k)} are asked for, and it is {place(found)}."
+    if found.fate == "in_queue":
+        return "It was found and left out: its messages are still in the queue, so the prompt has them already."
+    if found.fate == "below_threshold":
+        low, threshold = apart(found.score, settings.similarity_threshold or 0)
+        return f"It was found, but **{low} is below the threshold {threshold}**."
+    if search.proposed:
+        return f"Neither search names it among its nearest {tokens(search.proposed)}: it was never a candidate."
+    return "It is stored. Ask a question to see how near it is."
+
+
+def place(found: Found) -> str:
+    """`1st`, `2nd`, `13th`."""
+    last = {1: "st", 2: "nd", 3: "rd"}
+    ending = "th" if found.rank % 100 in (11, 12, 13) else last.get(found.rank % 10, "th")
+    return f"{tokens(found.rank)}{ending}"
+
+
+def terms(found: Found, search: Search) -> str | None:
+    """The score as the sum it is; None where its weights are not known."""
+    if search.weights is None:
+        return None
+    by_meaning, by_word = search.weights
+    total = by_meaning + by_word
+    if not total:
+        return None
+    parts = []
+    if by_meaning:
+        parts.append(f"{by_meaning / total:.2f} × {score(max(0.0, found.vector or 0.0))} vector")
+    if by_word:
+        parts.append(f"{by_word / total:.2f} × {score(max(0.0, found.keyword or 0.0))} keyword")
+    return f"{' + '.join(parts)} = **{score(found.score)}**"
+
+
+def rows(found: Sequence[Found], search: Search) -> list[dict[str, Any]]:
+    """The table. Words of others stand in cells, which read no markup."""
+    return [
+        {
+            "Turn": each.turn or None,
+            "Text": _cell(each.words),
+            "Vector": each.vector,
+            "Keyword": each.keyword,
+            "Score": each.score if search.weights is not None or search.stored is None else None,
+            "Fate": fate(each, search),
+        }
+        for each in found
+    ]
+
+
+def _cell(words: str) -> str:
+    line = " ".join(words.split())
+    if not line:
+        return "(erased)"
+    return line if len(line) <= CELL_CHARACTERS else line[: CELL_CHARACTERS - 1].rstrip() + "…"
+
+
+def headline(search: Search, *, past: bool = False) -> str:
+    """The page's question answered in numbers."""
+    counts = search.counts
+    of = count(search.candidates, "stored turn")
+    if search.stored is not None:
+        of = f"{tokens(search.candidates)} of {count(search.stored, 'stored turn')}"
+    found = f"This question {'found' if past else 'finds'} **{of}**. "
+    if not search.asked:
+        return found + f"None {'was' if past else 'is'} asked for: {_hindrance(search)}."
+    asked = f"{tokens(search.asked)} {_be(search.asked, past)} asked for and "
+    if counts["no_prompt"]:
+        return found + f"{tokens(search.asked)} {_be(search.asked, past)} asked for, for no prompt."
+    granted = f"**{tokens(counts['granted'])} {_be(counts['granted'], past)} in the prompt**"
+    cut = sum(each.tokens for each in search.found if each.fate == "cut")
+    tail = (
+        f"; {count(counts['cut'], 'turn')} with {count(cut, 'token')} {_be(counts['cut'], past)} cut." if cut else "."
+    )
+    return found + asked + granted + tail
+
+
+def _be(n: int, past: bool) -> str:
+    return ("was" if n == 1 else "were") if past else ("is" if n == 1 else "are")
+
+
+def _hindrance(search: Search) -> str:
+    counts = search.counts
+    reasons = []
+    if counts["below_threshold"]:
+        reasons.append(f"{tokens(counts['below_threshold'])} below the threshold")
+    if counts["in_queue"]:
+        reasons.append(f"{tokens(counts['in_queue'])} still in the queue")
+    return " and ".join(reasons) or "no stored turn has a word or a meaning in common with it"
+
+
+def degraded(search: Search) -> tuple[Literal["warning", "error"], str] | None:
+    """What could not be searched, and how it is said: what it costs, then the cause."""
+    said = search.degraded
+    if said is None:
+        return None
+    if said.startswith(DATABASE_COPY):
+        cause = said.removeprefix(DATABASE_COPY)
+        return "error", f"The vector store did not answer. {DATABASE_COPY}{_escaped(cause)}"
+    if said.startswith(KEYWORD_ONLY):
+        cause = said.removeprefix(KEYWORD_ONLY)
+        return (
+            "warning",
+            "No embedding model: keyword search only. Questions in other words will miss." + _escaped(cause),
+        )
+    return "error", plain(said)
+
+
+def _escaped(cause: str) -> str:
+    return f" {plain(cause)}" if cause.strip() else ""
+
+
+def missed(found: Sequence[Found], words: str, search: Search) -> str:
+    """Which stored turns hold the words that should have been found, and where the nearest ended."""
+    said = f"“{plain(words.strip()[:60])}”"
+    if not found:
+        return f"No stored turn says {said}."
+    best = found[0]
+    of = count(search.stored or len(search.found), "stored turn")
+    many = f"{tokens(len(found))} of {of} {'says' if len(found) == 1 else 'say'} {said}."
+    if search.weights is None:
+        return many
+    which = f"Turn {tokens(best.turn)}" if len(found) == 1 else f"The nearest, turn {tokens(best.turn)},"
+    return f"{many} {which} is {place(best)} with {score(best.score)}: {_gate(best, search)}"
+
+
+def _gate(found: Found, search: Search) -> str:
+    settings = search.settings
+    if found.fate == "below_threshold":
+        return "**{} < {}**, below the threshold.".format(*apart(found.score, settings.similarity_threshold or 0))
+    return {
+        "granted": "it is in the prompt.",
+        "cut": "asked for, and cut by the token limit.",
+        "no_prompt": "asked for, in no prompt.",
+        "beyond_top_k": f"beyond the best {tokens(settings.similarity_top_k)}.",
+        "in_queue": "left out, because it is still in the queue.",
+        "not_proposed": f"neither search names it among its nearest {tokens(search.proposed)}.",
+    }[found.fate]
+
+
+def changed_sentence(before: Search, after: Search, *, first: int | None = None) -> str:
+    """Which turns meet another fate under other settings: `turn 4 is granted, turn 9 is cut`.
+
+    `first` is the number of a stored turn that is named before the others.
+    """
+    pairs = sorted(compared(before, after), key=lambda pair: pair[0].number != first)
+    # What reaches the prompt or leaves it comes first; moves among those left out matter to nobody.
+    telling = [(one, other) for one, other in pairs if one.fate in ASKED or other.fate in ASKED]
+    named = [f"turn {tokens(other.turn)} is {_becomes(other, after)}" for _, other in telling[:NAMED]]
+    if len(telling) > NAMED:
+        named.append(f"{tokens(len(telling) - NAMED)} more change")
+    return ", ".join(named) or "nothing changes for this question"
+
+
+def _becomes(found: Found, search: Search) -> str:
+    return {
+        "granted": "granted",
+        "cut": "cut",
+        "no_prompt": "asked for",
+        "beyond_top_k": "no longer asked for",
+        "in_queue": "in the queue",
+        "below_threshold": f"below {score(search.settings.similarity_threshold or 0)}",
+        "not_proposed": "no candidate any more",
+    }[found.fate]
+
+
+def change_label(changes: dict[str, Any]) -> str:
+    """A change of settings as a button says it: `Lower the threshold to 0.27`."""
+    parts = []
+    if "similarity_threshold" in changes:
+        parts.append(f"lower the threshold to {score(changes['similarity_threshold'])}")
+    if "similarity_top_k" in changes:
+        parts.append(f"raise the results to {tokens(changes['similarity_top_k'])}")
+    says = " and ".join(parts)
+    return says[:1].upper() + says[1:]
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """One recorded search that had a turn among its candidates."""
+
+    turn: int
+    query: str
+    """Hash of its words in the content store."""
+    score: float
+    fate: str
+    """As the planner of retrieval names it: what was asked for is `granted`."""
+
+
+def earlier(records: Iterable[EventRecord], block: str, number: int) -> list[Earlier]:
+    """The recorded searches that had a stored turn among their candidates, oldest first."""
+    found = []
+    for record in records:
+        event = record.event
+        if isinstance(event, Retrieved) and event.block == block:
+            for candidate, _, _, reached, ended in event.candidates:
+                if candidate == number:
+                    found.append(Earlier(record.turn, event.query, reached, ended))
+                    break
+    return found
+
+
+def earlier_line(one: Earlier, query: str | None) -> str:
+    """One such search in words; `query` None where its words were erased."""
+    asked = f"“{plain(short(' '.join(query.split()), 60))}”" if query else "a question that was erased"
+    ended = {
+        "granted": "asked for",
+        "beyond_top_k": "beyond the results",
+        "in_queue": "still in the queue",
+        "below_threshold": "below the threshold",
+    }.get(one.fate, one.fate)
+    return f"Turn {tokens(one.turn)}: {ended} with {score(one.score)} by {asked}"

@@ -1,0 +1,319 @@
+"""What is done to a session, each in a dialog: made, renamed, branched, exported, played anew, deleted."""
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import streamlit as st
+
+from memory_core import MemoryInspectorError, NotFoundError, delete_session
+from memory_core.interop.bundle import write_bundle
+from memory_core.interop.exporting import (
+    export_chat_store,
+    export_configuration,
+    export_messages,
+    export_python,
+)
+from memory_core.status import Overview, overview
+from ui import state
+from ui.components import closing_button, error_inside
+from ui.demo import DEMO_SESSION, RESETTING, reset_demo
+from ui.new_session import new_memory
+from ui.services import engine
+from ui.sessions import making
+from ui.sessions.listing import branch_title, delete_question, file_stem, named, users
+from ui.text import count, plain, short, tokens
+
+NEW_TITLE = "New session"
+
+TITLE_CHARACTERS = 80
+"""Longest title that can be typed."""
+
+USER_CHARACTERS = 60
+"""Longest name of a user that can be typed."""
+
+_DELETED = "sessions__deleted"
+
+
+def _all() -> dict[str, Overview]:
+    return {found.status.session_id: found for found in overview(engine().database)}
+
+
+def _one(session_id: str) -> Overview:
+    """The session a dialog is about.
+
+    Raises:
+        NotFoundError: it was deleted meanwhile.
+    """
+    found = _all().get(session_id)
+    if found is None:
+        raise NotFoundError("This session was deleted elsewhere.")
+    return found
+
+
+# -- a new one -----------------------------------------------------------------------------------
+
+
+def new_session() -> None:
+    """Start an empty session and select it. For callbacks."""
+    try:
+        memory = new_memory(engine(), title=NEW_TITLE)
+    except MemoryInspectorError as error:
+        state.say("error", str(error))
+        return
+    state.select_session(memory.session_id)
+
+
+@st.dialog("New session", icon=":material/add:", on_dismiss=making.forget)
+@error_inside
+def new_dialog() -> None:
+    """Title, and whom it belongs to."""
+    making.follow("Starting the session")
+    title = st.text_input("Title", value=NEW_TITLE, max_chars=TITLE_CHARACTERS, key="new__title").strip()
+    user = st.selectbox(
+        "User",
+        users(list(_all().values())),
+        index=None,
+        accept_new_options=True,
+        placeholder="Nobody in particular",
+        key="new__user",
+        help="Whose conversation it is.",
+    )
+    name = str(user or "").strip()
+    shared_facts = bool(name) and st.checkbox(
+        plain(f"Facts belong to {short(name)}"),
+        value=True,
+        key="new__shared",
+        help="All sessions of this user share them, and they stay when a session is deleted.",
+    )
+    too_long = len(name) > USER_CHARACTERS
+    if too_long:
+        st.error(f"The name of a user may have {USER_CHARACTERS} characters, not {tokens(len(name))}.")
+    shared = engine()
+
+    def work(job: object) -> str:
+        facts_of: Literal["session", "user"] = "user" if shared_facts else "session"
+        return new_memory(shared, title=title, user_id=name or None, facts_of=facts_of).session_id
+
+    st.button(
+        "Start session",
+        type="primary",
+        on_click=making.begin,
+        args=(work,),
+        disabled=not title or too_long,
+        key="new__start",
+    )
+
+
+# -- rename --------------------------------------------------------------------------------------
+
+
+@st.dialog("Rename the session", icon=":material/edit:", on_dismiss="rerun")
+@error_inside
+def rename_dialog(session_id: str) -> None:
+    """Give it another title."""
+    status = _one(session_id).status
+    title = st.text_input("Title", value=status.title, max_chars=TITLE_CHARACTERS)
+    closing_button("Save", _rename, (session_id, title.strip()), disabled=not title.strip(), kind="primary")
+
+
+def _rename(session_id: str, title: str) -> None:
+    try:
+        engine().open(session_id).rename(title)
+    except MemoryInspectorError as error:
+        state.say("error", str(error))
+
+
+# -- branch --------------------------------------------------------------------------------------
+
+
+@st.dialog("Branch", icon=":material/call_split:", on_dismiss=making.forget)
+@error_inside
+def branch_dialog(session_id: str, turn: int | None = None) -> None:
+    """A second session that stands where this one stood at the end of a turn (None: the latest)."""
+    making.follow("Branching")
+    sessions = _all()
+    if session_id not in sessions:
+        raise NotFoundError("This session was deleted elsewhere.")
+    found = sessions[session_id]
+    latest = found.status.turns
+    if latest == 0:
+        st.markdown("Nothing was said yet: there is no turn to branch at.")
+        return
+    chosen = int(
+        st.number_input(
+            f"At the end of turn, 1 to {tokens(latest)}",
+            min_value=1,
+            max_value=latest,
+            value=min(turn or latest, latest),
+            key=f"branch__turn_{session_id}",
+        )
+    )
+    title = st.text_input(
+        "Title",
+        value=branch_title(named(found), {named(each) for each in sessions.values()}),
+        max_chars=TITLE_CHARACTERS,
+        key=f"branch__title_{session_id}",
+    ).strip()
+    st.markdown(plain(branch_effect(session_id, chosen, latest)))
+    st.markdown(plain(f"“{short(named(found))}” stays as it is."))
+    shared = engine()
+
+    def work(job: object) -> str:
+        return shared.open(session_id).branch(chosen, title=title).session_id
+
+    st.button("Branch", type="primary", on_click=making.begin, args=(work,), disabled=not title, key="branch__go")
+
+
+def branch_effect(session_id: str, turn: int, latest: int) -> str:
+    """What a branch takes along, in words."""
+    messages = engine().open(session_id).messages()
+    taken = [message for message in messages if message.turn <= turn]
+    said = f"The branch begins with {count(turn, 'turn')}: {count(len(taken), 'message')}"
+    left = len(messages) - len(taken)
+    rest = f"; {count(left, 'message')} said later {'is' if left == 1 else 'are'} not in it" if turn < latest else ""
+    return f"{said}, with the facts, stored turns and settings of that moment{rest}."
+
+
+# -- export --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """One way to take a session along."""
+
+    label: str
+    text: str
+    file_name: str
+    mime: str
+    make: Callable[[], bytes]
+    """Made when it is asked for: a large session takes a second."""
+
+
+def exports(session_id: str, title: str) -> list[Export]:
+    """The files a session can be written to."""
+    shared, stem = engine(), file_stem(title)
+    return [
+        Export(
+            "Whole session",
+            "Everything, as a bundle. Importing it opens the session again.",
+            f"{stem}.zip",
+            "application/zip",
+            lambda: write_bundle(shared.database, session_id),
+        ),
+        Export(
+            "Messages",
+            "OpenAI format, one message a line.",
+            f"{stem}.messages.jsonl",
+            "application/jsonl",
+            lambda: export_messages(shared.open(session_id)).encode(),
+        ),
+        Export(
+            "Messages for LlamaIndex",
+            "A chat store in its JSON form.",
+            f"{stem}.chat_store.json",
+            "application/json",
+            lambda: export_chat_store(shared.open(session_id)).encode(),
+        ),
+        Export(
+            "Configuration",
+            "Settings and blocks, nothing said or learned.",
+            f"{stem}.configuration.json",
+            "application/json",
+            lambda: export_configuration(shared.open(session_id)).encode(),
+        ),
+        Export(
+            "As Python",
+            "The same configuration as code, ready to paste.",
+            f"{stem}.py",
+            "text/x-python",
+            lambda: export_python(shared.open(session_id)).encode(),
+        ),
+    ]
+
+
+@st.dialog("Export", width="medium", icon=":material/download:", on_dismiss="rerun")
+@error_inside
+def export_dialog(session_id: str) -> None:
+    """Take a session along, whole or in part."""
+    title = named(_one(session_id))
+    st.markdown(f"**{plain(title)}**")
+    for number, export in enumerate(exports(session_id, title)):
+        with st.container(
+            horizontal=True, horizontal_alignment="distribute", vertical_alignment="center", key=f"export__row_{number}"
+        ):
+            st.markdown(f"{export.label}  \n:small[:gray[{export.text}]]", width="stretch")
+            st.download_button(
+                "Download",
+                export.make,
+                file_name=export.file_name,
+                mime=export.mime,
+                key=f"export__{number}",
+                on_click="ignore",
+                icon=":material/download:",
+                help=plain(export.file_name),
+            )
+
+
+# -- reset and delete ----------------------------------------------------------------------------
+
+
+@st.dialog("Reset the session", icon=":material/restart_alt:", on_dismiss="rerun")
+@error_inside
+def reset_dialog(session_id: str) -> None:
+    """Forget everything that was said, and what was learned from it."""
+    found = _one(session_id)
+    st.markdown(
+        plain(f'Reset "{short(named(found), 60)}"?')
+        + f" Removes {count(found.messages, 'message')} and what was learned from them alone. "
+        "Blocks, their texts and the settings stay."
+    )
+    if session_id == DEMO_SESSION:
+        st.markdown("The demo is then played anew to turn 11.")
+    _sure("Reset demo" if session_id == DEMO_SESSION else "Reset session", _reset, session_id)
+
+
+def _reset(session_id: str) -> None:
+    shared = engine()
+    try:
+        if session_id == DEMO_SESSION:
+            job = f"{RESETTING}-{uuid.uuid4().hex}"
+            shared.start(DEMO_SESSION, job, lambda job: reset_demo(job, shared.database, shared.services))
+        else:
+            shared.open(session_id).reset()
+    except MemoryInspectorError as error:
+        state.say("error", str(error))
+    state.show_story("", None)
+    state.show_turn(None)
+
+
+@st.dialog("Delete the session", icon=":material/delete:", on_dismiss="rerun")
+@error_inside
+def delete_dialog(session_id: str) -> None:
+    """Delete it for good; the demo is reset instead."""
+    if st.session_state.pop(_DELETED, None) == session_id:
+        st.rerun()  # there is nothing left to ask about
+    st.markdown(plain(delete_question(_one(session_id))))
+    _sure("Delete session", _delete, session_id)
+
+
+def _delete(session_id: str) -> None:
+    try:
+        delete_session(engine().database, session_id)
+    except NotFoundError:
+        state.say("warning", "This session was deleted elsewhere.")
+    except MemoryInspectorError as error:
+        state.say("error", str(error))
+        return
+    st.session_state[_DELETED] = session_id
+    if state.selected_session() == session_id:
+        state.select_session(DEMO_SESSION)
+
+
+def _sure(says: str, do: Callable[[str], None], session_id: str) -> None:
+    """The deed and the way out of it."""
+    with st.container(horizontal=True):
+        closing_button(says, do, (session_id,), kind="primary")
+        if st.button("Keep"):
+            st.rerun()

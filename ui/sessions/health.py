@@ -1,0 +1,339 @@
+"""What works and what does not, as this server saw it last.
+
+Looking again happens in a thread of its own: no page waits for a database or a server that does not answer.
+"""
+
+import threading
+import time
+import uuid
+from collections import OrderedDict
+from collections.abc import Callable
+from hashlib import sha256
+
+import streamlit as st
+
+from memory_core import ConfigError, MemoryInspectorError, StoreError
+from memory_core.health import Check, Health, Part, can_be_rebuilt, check_health, rebuild_index, size_of
+from memory_core.models.openai_client import OpenAIChat
+from ui import model, state
+from ui.jobs import Job
+from ui.services import engine
+from ui.sessions.listing import milliseconds, size
+from ui.text import ago, count, plain, short, tokens
+
+FRESH_SECONDS = 30.0
+"""How old a result may be before the next drawing has it looked at again."""
+
+FOLLOW_SECONDS = 0.5
+"""How often the line is drawn anew while something is being looked at or rebuilt."""
+
+MOST_KEPT = 32
+"""Results kept by one server, one for each chat model that somebody uses."""
+
+INDEX = "\x00index"
+"""Stands for a session where the server keeps what runs: the index belongs to all of them."""
+
+MAINTENANCE = "sessions__maintenance"
+"""Widget that opens the upkeep; open or closed."""
+
+_REBUILD = "sessions__rebuild"
+_WAITING = "sessions__health_waiting"
+_CLICKED = "sessions__health_clicked"
+
+LABELS: dict[Part, str] = {
+    "database": "Database",
+    "vectors": "Vectors",
+    "embeddings": "Embeddings",
+    "chat": "Chat model",
+}
+"""What the parts are called on screen."""
+_GLANCE: dict[Part, tuple[str, str]] = {
+    "database": ("database_off", "Database not reachable"),
+    "vectors": ("error", "Vector index not reachable"),
+    "embeddings": ("error", "Embeddings do not work"),
+    "chat": ("cloud_off", "Chat model not reachable"),
+}
+
+
+class Watch:
+    """The last result for each chat model, and what is being looked at now. Safe to share between threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._results: OrderedDict[str, Health] = OrderedDict()
+        self._looking: dict[str, threading.Thread] = {}
+
+    def latest(self, key: str) -> Health | None:
+        """The last result, however old; None before the first."""
+        with self._lock:
+            return self._results.get(key)
+
+    def looking(self, key: str) -> bool:
+        """Is somebody looking at the moment?"""
+        with self._lock:
+            return key in self._looking
+
+    def look(self, key: str, check: Callable[[], Health], *, older_than: float = 0.0) -> None:
+        """Have it looked at in the background, unless that is going on or the result is younger, in seconds."""
+        with self._lock:
+            known = self._results.get(key)
+            if key in self._looking or (known is not None and time.time() - known.at < older_than):
+                return
+            thread = threading.Thread(target=self._look, args=(key, check), name="health", daemon=True)
+            self._looking[key] = thread
+        thread.start()
+
+    def wait(self, key: str, seconds: float) -> None:
+        """Until what is being looked at is known, at most so long."""
+        with self._lock:
+            thread = self._looking.get(key)
+        if thread is not None:
+            thread.join(seconds)
+
+    def close(self) -> None:
+        """Let what is going on end, at most for a second each."""
+        with self._lock:
+            threads = list(self._looking.values())
+        for thread in threads:
+            thread.join(1)
+
+    def _look(self, key: str, check: Callable[[], Health]) -> None:
+        try:
+            found = check()
+            with self._lock:
+                self._results.pop(key, None)
+                self._results[key] = found
+                while len(self._results) > MOST_KEPT:
+                    self._results.popitem(last=False)
+        finally:
+            with self._lock:
+                del self._looking[key]
+
+
+@st.cache_resource(show_spinner=False, on_release=Watch.close)
+def watch() -> Watch:
+    """The one watch of this server."""
+    return Watch()
+
+
+def at_a_glance() -> tuple[str, str] | None:
+    """Icon and words of the first thing that does not work, as last seen; None when nothing is known to be wrong.
+
+    Costs a look into memory: what is older than `FRESH_SECONDS` is looked at again in the background.
+    """
+    try:
+        health = latest()
+    except StoreError:
+        return _GLANCE["database"]
+    return _GLANCE[health.problems[0].part] if health is not None and health.problems else None
+
+
+def latest() -> Health | None:
+    """What was seen last with this browser's chat model; None before the first look.
+
+    Raises:
+        StoreError: the database cannot be reached.
+    """
+    key, look = _look()
+    watch().look(key, look(free=True), older_than=FRESH_SECONDS)
+    return watch().latest(key)
+
+
+def draw_health(*, follow: bool) -> None:
+    """All parts at a glance with what to do about those that fail, and what keeps them going.
+
+    With `follow`, what somebody waits for is shown when it comes: the first result, one that was asked for, a rebuilt
+    index. The page is then drawn anew, which would close a dialog.
+    """
+    key, _ = _look()
+    if watch().latest(key) is None:
+        st.session_state[_WAITING] = True
+    _rebuilding()
+    follows = follow and (st.session_state.get(_WAITING, False) or _REBUILD in st.session_state)
+    with st.container(border=True, key="sessions__health"):
+        st.fragment(_draw, run_every=FOLLOW_SECONDS if follows else None)(follows)
+
+
+def _draw(follows: bool) -> None:
+    key, _ = _look()
+    health, looking = latest(), watch().looking(key)
+    rebuilding, clicked = _rebuilding(), st.session_state.pop(_CLICKED, False)
+    if follows and not looking and rebuilding is None:
+        st.session_state[_WAITING] = False
+        _tell_rebuilt()
+        st.rerun()  # the whole page: the sidebar shows health too, and there is nothing to follow any more
+    if clicked:
+        st.rerun()  # the whole page, so that what was begun here is followed
+    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+        st.markdown("**Health**", width="content")
+        with st.container(horizontal=True, width="content", gap="small"):
+            st.button(
+                "Check again",
+                key="sessions__check",
+                type="tertiary",
+                icon=":material/refresh:",
+                on_click=_check_again,
+                disabled=follows and looking,
+                help=f"Checked {ago(health.at, time.time())}" if health else None,
+            )
+            _maintenance(rebuilding)
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        if health is None:
+            st.markdown(":small[:shimmer[Checking]]", width="content")
+        for check in health.checks if health else ():
+            _badge(check)
+    for check in health.checks if health else ():
+        _explained(check, rebuilding)
+    if rebuilding is not None:
+        _progress(rebuilding)
+
+
+def _badge(check: Check) -> None:
+    label = LABELS[check.part]
+    if check.state == "ok":
+        took = milliseconds(check.seconds or 0)
+        if check.part == "chat":
+            took = f"{short(check.name)}, {took}"
+        elif check.text:
+            took = f"{check.text}, {took}"
+        st.badge(plain(f"{label} {took}"), icon=":material/check:", color="green", help=plain(check.name))
+    elif check.state == "offline":
+        st.badge(
+            plain(f"{label}: offline rules"), icon=":material/cloud_off:", color="gray", help=plain(_sentence(check))
+        )
+    elif check.state == "unsure":
+        st.badge(
+            plain(f"{label} {short(check.name)}"), icon=":material/help:", color="gray", help=plain(_sentence(check))
+        )
+    else:
+        st.badge(plain(label), icon=":material/error:", color="red", help=plain(check.name) or None)
+
+
+def _sentence(check: Check) -> str:
+    return check.text[:1].upper() + check.text[1:] + ("" if check.text.endswith(".") else ".")
+
+
+def _explained(check: Check, rebuilding: Job | None) -> None:
+    """What is wrong and what to do, under the line."""
+    if check.state == "unsure":
+        st.markdown(f":small[:gray[{plain(f'{LABELS[check.part]}: {check.text}')}]]")
+    if check.state != "failed":
+        return
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.error(f"{LABELS[check.part]}: {plain(check.text)}", icon=":material/error:", width="stretch")
+        if check.part == "vectors" and can_be_rebuilt(engine().services.index):
+            st.button(
+                "Rebuild index",
+                key="sessions__rebuild_failed",
+                on_click=_rebuild,
+                disabled=rebuilding is not None,
+            )
+
+
+def _maintenance(rebuilding: Job | None) -> None:
+    """How large the database is, and the index built anew."""
+    opened = st.popover("Maintenance", type="tertiary", key=MAINTENANCE, on_change="rerun")
+    if not opened.open:
+        return
+    with opened:
+        shared = engine()
+        try:
+            st.markdown(f"Database: {size(size_of(shared.database))}  \n:small[:gray[{plain(shared.database.url)}]]")
+            index = shared.services.index
+        except MemoryInspectorError as error:
+            st.error(plain(str(error)))
+            return
+        st.markdown(f"Vectors: {plain(index.name)}")
+        if can_be_rebuilt(index):
+            st.markdown(
+                ":small[:gray[The index is a copy of the stored turns in the database. Rebuilding loses nothing.]]"
+            )
+            st.button(
+                "Rebuild index", key="sessions__rebuild_index", on_click=_rebuild, disabled=rebuilding is not None
+            )
+
+
+def _progress(job: Job) -> None:
+    lines = job.progress
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.markdown(f":shimmer[{plain(lines[-1] if lines else 'Rebuilding the index')}]", width="content")
+        st.button("Cancel", key="sessions__rebuild_cancel", on_click=job.cancel.set, type="tertiary")
+
+
+def _check_again() -> None:
+    try:
+        key, look = _look()
+    except StoreError as error:
+        state.say("error", str(error))
+        return
+    watch().look(key, look(free=False))
+    watch().wait(key, FOLLOW_SECONDS)
+    st.session_state[_WAITING] = watch().looking(key)
+    st.session_state[_CLICKED] = True
+
+
+def _rebuild() -> None:
+    shared = engine()
+
+    def work(job: Job) -> None:
+        def tell(done: int, of: int) -> None:
+            job.add_progress(f"Rebuilding the index: {tokens(done)} of {count(of, 'stored turn')}")
+
+        done = rebuild_index(shared.database, shared.services, progress=tell, stop=job.cancel.is_set)
+        job.add_text(str(done))
+
+    job = shared.start(INDEX, f"rebuild-{uuid.uuid4().hex}", work)
+    st.session_state[_REBUILD] = job.id
+    st.session_state[_CLICKED] = True
+    st.session_state[MAINTENANCE] = False
+    job.wait(FOLLOW_SECONDS)
+
+
+def _rebuilding() -> Job | None:
+    """The rebuilding under way, in whichever tab it was begun."""
+    job = engine().running(INDEX)
+    if job is not None:
+        st.session_state[_REBUILD] = job.id
+    return job
+
+
+def _tell_rebuilt() -> None:
+    """Say once how the rebuilding ended that this tab has seen."""
+    job = engine().job(INDEX)
+    if job is None or st.session_state.pop(_REBUILD, None) != job.id:
+        return
+    key, look = _look()
+    watch().look(key, look(free=True))
+    if job.error is not None:
+        state.say("error", f"The index was not rebuilt: {job.error}")
+    elif job.cancel.is_set():
+        state.say("info", "Stopped. What is missing in the index is added when it is next searched.")
+    else:
+        state.say("info", f"The index was rebuilt: {count(int(job.text or 0), 'stored turn')}.")
+
+
+def _look() -> tuple[str, Callable[..., Callable[[], Health]]]:
+    """Under which key this browser's result is kept, and how to make it. No thread reads session state."""
+    shared = engine()
+    key = "wrong address"
+    chosen: model.Chosen | None = None
+    wrong = ""
+    try:
+        chosen = model.chosen_model()
+        pasted = sha256(str(st.session_state.get(model.KEY) or "").encode()).hexdigest() if chosen.pasted else ""
+        key = f"{chosen.model!r} {pasted}" if not chosen.offline else "offline"
+    except ConfigError as error:
+        wrong = str(error)
+
+    def look(*, free: bool) -> Callable[[], Health]:
+        def check() -> Health:
+            health = check_health(shared.database, shared.services, chosen.model if chosen else None, free=free)
+            if chosen and isinstance(chosen.model, OpenAIChat):
+                chosen.model.close()
+            if wrong:
+                health = Health((*health.checks, Check("chat", "failed", "", None, wrong)), health.at)
+            return health
+
+        return check
+
+    return key, look

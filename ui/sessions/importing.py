@@ -1,0 +1,280 @@
+"""The import dialog: a file becomes a session, after a look at what it holds, what is left out, what it would cost."""
+
+import threading
+import uuid
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import streamlit as st
+
+from memory_core import Memory, MemoryConfig
+from memory_core.analysis.cost import PlayCost, play_cost
+from memory_core.interop.bundle import Bundle, import_bundle
+from memory_core.interop.configuration import Configuration
+from memory_core.interop.files import Preview, read_file
+from memory_core.interop.openai_format import Conversation, Skipped
+from memory_core.tokens import default_counter
+from ui import model
+from ui.components import error_inside
+from ui.jobs import Job
+from ui.new_session import TOKEN_LIMIT, recorded_session
+from ui.services import Engine, engine
+from ui.sessions import making
+from ui.text import count, plain, short, tokens
+
+MOST_MEGABYTES = 20
+"""The largest file, as the engine reads it."""
+
+SHOWN_SKIPPED = 5
+SHOWN_NOTES = 5
+
+ENDINGS = ["json", "jsonl", "txt", "zip", "db", "sqlite", "sqlite3"]
+"""Which files the picker offers; what a file is shows in its content."""
+
+Found = TypeVar("Found")
+
+
+@dataclass(slots=True)
+class Reading(Generic[Found]):
+    """A file being read, or read: the job, and what it found once it has ended well."""
+
+    job: Job
+    found: Found | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sized:
+    """A conversation and the tokens of each of its messages."""
+
+    conversation: Conversation
+    sizes: tuple[int, ...]
+
+
+@st.dialog("Import a conversation", width="medium", icon=":material/upload_file:", on_dismiss=making.forget)
+@error_inside
+def import_dialog() -> None:
+    """Choose a file, see what it holds, import it."""
+    making.follow("Importing")
+    upload = st.file_uploader(
+        "A file of messages, or a session exported here",
+        type=ENDINGS,
+        max_upload_size=MOST_MEGABYTES,
+        key="import__file",
+    )
+    if upload is None:
+        st.markdown(
+            ":small[:gray[OpenAI-format JSON or JSONL · LlamaIndex chat store (JSON) or its message table (SQLite) · "
+            "this app’s bundle (.zip) or configuration (JSON)]]"
+        )
+        return
+    name, data = upload.name, upload.getvalue()
+    preview = _follow(_read(upload.file_id, name, data), f"Reading {short(name, 40)}")
+    if preview is None:
+        return
+    if preview.bundle is not None:
+        _bundle(preview.bundle)
+    elif preview.configuration is not None:
+        _configuration(preview.configuration, preview.name)
+    else:
+        _conversation(upload.file_id, preview)
+
+
+@st.cache_resource(show_spinner=False, max_entries=4)
+def _read(file_id: str, _name: str, _data: bytes) -> Reading[Preview]:
+    """What a file is, read once however often the dialog is drawn."""
+    return _begin(lambda job: read_file(_name, _data))
+
+
+@st.cache_resource(show_spinner=False, max_entries=4)
+def _size(file_id: str, pick: int, _preview: Preview) -> Reading[Sized]:
+    """One of a file's conversations with the size of each message."""
+
+    def work(job: Job) -> Sized | None:
+        conversation = _preview.conversation(pick)
+        counter, sizes, turns = default_counter(), [], 0
+        for message in conversation.messages:
+            if job.cancel.is_set():
+                return None
+            turns += message.role == "user"
+            if len(sizes) % 500 == 499:
+                job.add_progress(f"Reading {short(_preview.name, 40)}: {count(turns, 'turn')} so far")
+            sizes.append(counter.message(message).content)
+        return Sized(conversation, tuple(sizes))
+
+    return _begin(work)
+
+
+def _begin(work: Callable[[Job], Found | None]) -> Reading[Found]:
+    key = f"\x00reading-{uuid.uuid4().hex}"  # stands for a session: there is none yet
+    ready = threading.Event()
+    reading: Reading[Found]
+
+    def run(job: Job) -> None:
+        ready.wait()
+        reading.found = work(job)
+
+    reading = Reading(engine().start(key, key, run))
+    ready.set()
+    return reading
+
+
+def _follow(reading: Reading[Found], says: str) -> Found | None:
+    """Wait for what a file holds, saying so where it takes a moment; None when there is nothing to show."""
+    job = reading.job
+    if not job.wait(making.SHOWN_AFTER_SECONDS):
+        slot = st.container()
+        with slot:
+            line = st.empty()
+            stop = st.empty()
+        stop.button("Cancel", key=f"import__cancel_{job.id[-8:]}", on_click=job.cancel.set)
+        while not job.wait(making.LOOK_SECONDS) and not job.cancel.is_set():
+            lines = job.progress
+            line.markdown(f":shimmer[{plain(lines[-1] if lines else says)}]")
+        line.empty()
+        stop.empty()
+    if job.error is not None:
+        st.error(plain(job.error))
+    elif reading.found is None:
+        st.markdown(":gray[Reading was cancelled. Choose the file again to read it.]")
+    return reading.found
+
+
+def _conversation(file_id: str, preview: Preview) -> None:
+    listed, pick = preview.conversations, 0
+    st.markdown(f":small[:gray[{plain(preview.label)}]]")
+    if len(listed) > 1:
+        pick = st.selectbox(
+            f"The file holds {count(len(listed), 'conversation')}",
+            range(len(listed)),
+            format_func=lambda i: f"{i + 1}: {short(listed[i].title, 60)}, {count(listed[i].messages, 'message')}",
+            key=f"import__pick_{file_id}",
+        )
+    sized = _follow(_size(file_id, pick, preview), f"Reading {short(preview.name, 40)}")
+    if sized is None:
+        return
+    conversation = sized.conversation
+    st.markdown(f"**{plain(conversation.title)}**")
+    st.markdown(plain(conversation_sentence(sized)))
+    _notes(conversation)
+    cost = play_cost(conversation.messages, sized.sizes, MemoryConfig(token_limit=TOKEN_LIMIT))
+    st.markdown(plain(_cost_sentence(cost)))
+    shared = engine()
+    _import_button(lambda job: _play(shared, conversation), disabled=not conversation.messages)
+
+
+def conversation_sentence(sized: Sized) -> str:
+    """`400 messages, 212 turns, about 18,300 tokens. 3 will be skipped: lines 17, 44, 90 have no text.`"""
+    conversation = sized.conversation
+    said = (
+        f"{count(len(sized.sizes), 'message')}, {count(conversation.turns, 'turn')}, "
+        f"about {tokens(sum(sized.sizes))} tokens."
+    )
+    return " ".join([said, *skipped_sentences(conversation.skipped)])
+
+
+def skipped_sentences(skipped: tuple[Skipped, ...]) -> list[str]:
+    """What is left out, and why: a sentence for each reason, with the first few places."""
+    sentences = []
+    for reason, number in Counter(each.reason for each in skipped).most_common():
+        found = [each for each in skipped if each.reason == reason]
+        noun = "line" if all(each.line is not None for each in found) else "message"
+        places = [tokens(each.line if noun == "line" else each.index + 1) for each in found[:SHOWN_SKIPPED]]
+        where = ", ".join(places) + (", …" if number > SHOWN_SKIPPED else "")
+        verb = "has" if number == 1 else "have"
+        why = f"{verb} no text" if reason == "no text" else f"({reason})"
+        sentences.append(f"{tokens(number)} will be skipped: {noun if number == 1 else noun + 's'} {where} {why}.")
+    return sentences
+
+
+def _notes(conversation: Conversation) -> None:
+    for note in conversation.notes[:SHOWN_NOTES]:
+        where = f"Line {note.line}: " if note.line is not None else ""
+        st.markdown(f":small[:gray[{plain(where + note.text)}]]")
+    if len(conversation.notes) > SHOWN_NOTES:
+        st.markdown(f":small[:gray[And {count(len(conversation.notes) - SHOWN_NOTES, 'more note')}.]]")
+
+
+def _cost_sentence(cost: PlayCost) -> str:
+    """What playing it would cost, said before it is played."""
+    flushes = f"Playing it makes {count(cost.flushes, 'flush')} at the default settings."
+    if model.chosen_model().offline:
+        return f"{flushes} No model is called: rules learn, and the recorded replies are used."
+    return (
+        f"{flushes} That is about {count(cost.calls, 'model call')} and {tokens(cost.input_tokens)} input tokens "
+        "for learning facts. The recorded replies are used, so no reply is paid for."
+    )
+
+
+def _play(shared: Engine, conversation: Conversation) -> str:
+    """A session with the conversation ready to be played."""
+    memory = recorded_session(
+        shared, conversation.messages, title=conversation.title, skipped=len(conversation.skipped)
+    )
+    return memory.session_id
+
+
+def _bundle(bundle: Bundle) -> None:
+    st.markdown(":small[:gray[A session of this app, with everything it remembers]]")
+    st.markdown(plain(bundle_sentence(bundle)))
+    st.markdown(f":small[:gray[{plain('Blocks: ' + ', '.join(short(name) for name in bundle.blocks))}]]")
+    for warning in bundle.warnings:
+        st.warning(plain(warning), icon=":material/warning:")
+    title = st.text_input("Title", value=bundle.title, max_chars=80, key="import__title")
+    with_user_facts = True
+    if bundle.user_id and bundle.user_facts:
+        with_user_facts = st.checkbox(
+            plain(f"Also add {count(bundle.user_facts, 'fact')} of {short(bundle.user_id)} that are not here yet"),
+            value=True,
+            key="import__user_facts",
+            help="Facts that belong to the user, not to this session. None that is here already is changed.",
+        )
+    st.markdown(":small[:gray[It opens as a session of its own; nothing that is here is changed.]]")
+    database = engine().database
+    _import_button(
+        lambda job: import_bundle(database, bundle, title=title.strip() or bundle.title, user_facts=with_user_facts)
+    )
+
+
+def bundle_sentence(bundle: Bundle) -> str:
+    """What a bundle holds, in numbers."""
+    parts = [
+        count(bundle.turns, "turn"),
+        count(bundle.messages, "message"),
+        f"about {count(bundle.tokens, 'token')}",
+        count(bundle.facts, "fact"),
+        count(bundle.stored_turns, "stored turn"),
+        count(bundle.events, "event"),
+    ]
+    whose = f" It belongs to {short(bundle.user_id)}." if bundle.user_id else ""
+    return ", ".join(parts) + f". Token limit {tokens(bundle.token_limit)}.{whose}"
+
+
+def _configuration(configuration: Configuration, name: str) -> None:
+    st.markdown(":small[:gray[Settings and blocks of a session, without what was said or learned]]")
+    limit = configuration.settings.get("token_limit")
+    limit_text = f" Token limit {tokens(int(limit))}." if limit is not None else ""
+    st.markdown(plain(f"{count(len(configuration.blocks), 'block')}.{limit_text}"))
+    for skipped in configuration.skipped:
+        st.warning(plain(skipped), icon=":material/warning:")
+    title = st.text_input("Title", value="New session", max_chars=80, key="import__title")
+    shared = engine()
+    _import_button(lambda job: _configured(shared, configuration, title.strip()), says="Start a session with it")
+
+
+def _configured(shared: Engine, configuration: Configuration, title: str) -> str:
+    """An empty session with these settings and blocks."""
+    memory = Memory.from_defaults(
+        uuid.uuid4().hex[:12],
+        title=title,
+        memory_blocks=list(configuration.blocks),
+        engine=shared.database.engine,
+        services=shared.services,
+        **configuration.settings,
+    )
+    return memory.session_id
+
+
+def _import_button(work: Callable[[Job], str], *, says: str = "Import", disabled: bool = False) -> None:
+    st.button(says, type="primary", on_click=making.begin, args=(work,), disabled=disabled, key="import__go")

@@ -1,0 +1,138 @@
+"""The list of sessions as it is shown: rows, titles, where each came from. Pure; no Streamlit."""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+
+from memory_core.status import Overview
+from ui.demo import DEMO_SESSION
+from ui.text import ago, count, short, tokens
+
+EVERYONE = ""
+"""The filter that lets all sessions through; no user has an empty name."""
+
+NOBODY = "\x00"
+"""The filter for sessions without a user; no stored name can hold it."""
+
+_LETTERED = re.compile(r"^(?P<name>.*\S) (?P<letter>[B-Y])$", re.DOTALL)
+_UNFIT = re.compile(r'[\x00-\x1f\x7f<>:"/\\|?*]+')
+"""What one or the other operating system does not take in the name of a file."""
+
+
+def title_of(title: str, session_id: str) -> str:
+    """What a session is called: its title, or something in its place."""
+    return title or f"Session {session_id[:8]}"
+
+
+def named(overview: Overview) -> str:
+    return title_of(overview.status.title, overview.status.session_id)
+
+
+def rows(found: Sequence[Overview], now: float) -> list[dict[str, object]]:
+    """One row of the table for each session, in their order; the words are cells, not markdown."""
+    users = any(each.status.user_id for each in found)
+    return [
+        {
+            "Session": named(each),
+            **({"User": each.status.user_id or ""} if users else {}),
+            "Turns": each.status.turns,
+            "Tokens": each.tokens,
+            "Flushes": each.status.flushes,
+            "Facts": each.facts + each.user_facts,
+            "Last activity": ago(each.status.updated_at, now),
+            "From": origin(each),
+        }
+        for each in found
+    ]
+
+
+def origin(overview: Overview) -> str:
+    """`demo`, `import`, `branch at turn 12` or `new`."""
+    if overview.status.session_id == DEMO_SESSION:
+        return "demo"
+    if overview.origin.kind == "branch" and overview.origin.turn is not None:
+        return f"branch at turn {tokens(overview.origin.turn)}"
+    return overview.origin.kind
+
+
+def origin_in_words(overview: Overview, titles: Mapping[str, str]) -> str:
+    """Where a session came from as a sentence; `titles` are those of the sessions that still exist, by id."""
+    if overview.status.session_id == DEMO_SESSION:
+        return "The demo."
+    source, turn = overview.origin.source, overview.origin.turn
+    if overview.origin.kind == "branch" and turn is not None:
+        left = f"“{short(titles[source])}”" if source in titles else "a session that was deleted since"
+        return f"Branched from {left} at turn {tokens(turn)}."
+    return f"Imported from “{short(source, 40)}”." if overview.origin.kind == "import" else ""
+
+
+def totals(overview: Overview) -> str:
+    """What a session holds, in numbers."""
+    parts = [
+        count(overview.status.turns, "turn"),
+        count(overview.messages, "message"),
+        count(overview.tokens, "token"),
+        count(overview.facts, "fact"),
+    ]
+    text = ", ".join(parts) + "."
+    if overview.status.user_id and overview.user_facts:
+        text += f" {overview.status.user_id} has {count(overview.user_facts, 'fact')} across sessions."
+    return text
+
+
+def users(found: Sequence[Overview]) -> list[str]:
+    """Everybody who has a session, by name."""
+    return sorted({each.status.user_id for each in found if each.status.user_id})
+
+
+def of_user(found: Sequence[Overview], user: str) -> list[Overview]:
+    """The sessions that a filter lets through: `EVERYONE`, `NOBODY` or a user's name."""
+    if user == EVERYONE:
+        return list(found)
+    return [each for each in found if (each.status.user_id or NOBODY) == user]
+
+
+def branch_title(title: str, taken: Collection[str]) -> str:
+    """What a branch is called at first: the title with the next free letter.
+
+    >>> branch_title("Birthday dinner", {"Birthday dinner", "Birthday dinner B"})
+    'Birthday dinner C'
+    >>> branch_title("Birthday dinner B", {"Birthday dinner B"})
+    'Birthday dinner C'
+    """
+    lettered = _LETTERED.match(title)
+    name = lettered["name"] if lettered else title
+    first = ord(lettered["letter"]) + 1 if lettered else ord("B")
+    for letter in range(first, ord("Z") + 1):
+        if (wanted := f"{name} {chr(letter)}") not in taken:
+            return wanted
+    return f"{title} B"
+
+
+def file_stem(title: str) -> str:
+    """A title as the name of a file on any system, without an ending."""
+    return " ".join(_UNFIT.sub(" ", title).split()).strip(" .")[:80].rstrip(" .") or "session"
+
+
+def delete_question(overview: Overview) -> str:
+    """What deleting takes along and what it leaves."""
+    question = (
+        f'Delete "{short(named(overview), 60)}" with {count(overview.messages, "message")} '
+        f"and {count(overview.facts, 'fact')}?"
+    )
+    user = overview.status.user_id
+    return f"{question} Facts that belong to {short(user)} stay." if user else question
+
+
+def milliseconds(seconds: float) -> str:
+    """How long an answer took: `under 1 ms`, `7 ms`, `1.2 s`."""
+    if seconds < 0.001:
+        return "under 1 ms"
+    return f"{seconds * 1000:.0f} ms" if seconds < 0.9995 else f"{seconds:.1f} s"
+
+
+def size(bytes: int) -> str:
+    """`62 MB`, `1.4 MB`, `80 KB`; one MB is 1,048,576 bytes, as the file picker counts."""
+    if bytes < 1024 * 1024:
+        return f"{tokens(max(1, round(bytes / 1024)))} KB"
+    megabytes = bytes / 1024 / 1024
+    return f"{megabytes:.1f} MB" if megabytes < 10 else f"{tokens(round(megabytes))} MB"

@@ -1,0 +1,197 @@
+"""The Sessions page: which conversation, and is everything working?"""
+
+import time
+from collections.abc import Callable, Sequence
+from zlib import crc32
+
+import streamlit as st
+
+from memory_core import StoreError
+from memory_core.health import Health
+from memory_core.status import Overview, overview
+from ui import nav, state
+from ui.demo import DEMO_SESSION
+from ui.services import engine
+from ui.sessions import dialogs
+from ui.sessions.health import LABELS, draw_health, latest
+from ui.sessions.importing import import_dialog
+from ui.sessions.listing import (
+    EVERYONE,
+    NOBODY,
+    named,
+    of_user,
+    origin_in_words,
+    rows,
+    totals,
+    users,
+)
+from ui.text import count, plain, short
+
+SHOWN_ROWS = 10
+"""Rows of the table before it scrolls."""
+
+ROW_PIXELS = 35
+
+_PICKED = "sessions__picked"
+
+
+def draw() -> None:
+    """The list of sessions with what can be done to one, and the health of what they stand on."""
+    shared = None
+    try:
+        shared = engine()
+        found = overview(shared.database)
+    except StoreError as error:
+        st.error(f"{plain(str(error))} Messages you already sent are safe. Check that it runs, then reload.")
+        if shared is not None:
+            draw_health(follow=True)
+        return
+    st.markdown(_sentence(found, latest()))
+    with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="bottom"):
+        dialog_open = _begin()
+        shown = of_user(found, _filter(found))
+    picked = _picked(found)
+    _table(shown, picked)
+    if picked is not None:
+        dialog_open = _selected(picked, found) or dialog_open
+    else:
+        st.markdown(":gray[Select a session to open, rename, branch, export or delete it.]")
+    st.space("small")
+    draw_health(follow=not dialog_open)
+
+
+def _sentence(found: Sequence[Overview], health: Health | None) -> str:
+    turns = sum(each.status.turns for each in found)
+    said = f"{count(len(found), 'session')} with {count(turns, 'turn')}."
+    if health is None:
+        return said
+    if not health.problems:
+        return f"{said} Everything they need is working."
+    return f"{said} Not working: {', '.join(LABELS[check.part].lower() for check in health.problems)}."
+
+
+def _begin() -> bool:
+    """What makes a session; whether a dialog was opened."""
+    with st.container(horizontal=True, width="content"):
+        imports = st.button(
+            "Import a conversation", type="primary", icon=":material/upload_file:", key="sessions__import"
+        )
+        new = st.button("New", icon=":material/add:", key="sessions__new")
+    if imports:
+        import_dialog()
+    elif new:
+        dialogs.new_dialog()
+    return imports or new
+
+
+def _filter(found: Sequence[Overview]) -> str:
+    """Whose sessions are shown."""
+    names = users(found)
+    if not names:
+        return EVERYONE
+    options = [EVERYONE, *names, *([NOBODY] if any(each.status.user_id is None for each in found) else [])]
+    with st.container(horizontal=True, width="content", vertical_alignment="center", gap="small"):
+        st.markdown("User", width="content")
+        user = st.selectbox(
+            "User",
+            options,
+            format_func=_user,
+            key="sessions__user",
+            label_visibility="collapsed",
+            width=180,
+            persist_state="session",
+        )
+    return user or EVERYONE
+
+
+def _user(user: str) -> str:
+    return {EVERYONE: "everyone", NOBODY: "nobody"}.get(user) or short(user)
+
+
+def _table(shown: Sequence[Overview], picked: Overview | None) -> None:
+    ids = [each.status.session_id for each in shown]
+    at = ids.index(picked.status.session_id) if picked and picked.status.session_id in ids else None
+    key = f"sessions__table_{crc32(chr(0).join(ids).encode()):x}"  # another order is another table: rows are numbers
+    st.dataframe(
+        rows(shown, time.time()),
+        hide_index=True,
+        height="content" if len(ids) <= SHOWN_ROWS else (SHOWN_ROWS + 1) * ROW_PIXELS + 3,
+        key=key,
+        on_select=lambda: _pick(ids, st.session_state[key].selection.rows),
+        selection_mode="single-row",
+        selection_default={"selection": {"rows": [] if at is None else [at]}},
+        column_config={
+            "Session": st.column_config.TextColumn(width="medium"),
+            "Turns": st.column_config.NumberColumn(format="localized", width="small"),
+            "Tokens": st.column_config.NumberColumn(
+                format="localized", width="small", help="Of all messages, those that left the queue too"
+            ),
+            "Flushes": st.column_config.NumberColumn(format="localized", width="small"),
+            "Facts": st.column_config.NumberColumn(
+                format="localized", width="small", help="Active facts, with those that belong to its user"
+            ),
+        },
+        alt=f"{count(len(ids), 'session')}, the last used first",
+    )
+
+
+def _pick(ids: Sequence[str], selected: Sequence[int]) -> None:
+    chosen = ids[selected[0]] if selected and selected[0] < len(ids) else None
+    st.session_state[_PICKED] = (state.selected_session(), chosen)
+
+
+def _picked(found: Sequence[Overview]) -> Overview | None:
+    """The session whose row was selected; at first, and after another was opened, the open one."""
+    by_id = {each.status.session_id: each for each in found}
+    open_one = state.selected_session()
+    while_open, chosen = st.session_state.get(_PICKED, (open_one, open_one))
+    if while_open != open_one:
+        chosen = open_one
+    if chosen is not None and chosen not in by_id:
+        st.warning("This session was deleted elsewhere.")
+        st.session_state.pop(_PICKED, None)
+        chosen = open_one
+    return by_id.get(chosen) if chosen is not None else None
+
+
+def _selected(picked: Overview, found: Sequence[Overview]) -> bool:
+    """What the selected session holds, and what can be done to it; whether a dialog was opened."""
+    session_id = picked.status.session_id
+    titles = {each.status.session_id: named(each) for each in found}
+    st.markdown(
+        f"**{plain(short(named(picked), 60))}**  \n"
+        f":small[:gray[{plain(' '.join(filter(None, [totals(picked), origin_in_words(picked, titles)])))}]]"
+    )
+    last = ("Reset demo", "restart_alt", dialogs.reset_dialog)
+    if session_id != DEMO_SESSION:
+        last = ("Delete", "delete", dialogs.delete_dialog)
+    actions: list[tuple[str, str, Callable[[str], None]]] = [
+        ("Rename", "edit", dialogs.rename_dialog),
+        ("Branch…", "call_split", dialogs.branch_dialog),
+        ("Export", "download", dialogs.export_dialog),
+        last,
+    ]
+    with st.container(horizontal=True, gap="small", key="sessions__actions"):
+        opens = st.button(
+            "Open",
+            icon=":material/forum:",
+            key="sessions__open",
+            on_click=state.select_session,
+            args=(session_id,),
+            help="Show this session on every page",
+        )
+        pressed = [
+            dialog
+            for says, icon, dialog in actions
+            if st.button(
+                says,
+                icon=f":material/{icon}:",
+                key=f"sessions__{dialog.__name__.removesuffix('_dialog')}",
+                disabled=dialog is dialogs.branch_dialog and picked.status.turns == 0,
+            )
+        ]
+    if opens:
+        nav.go("chat")
+    for dialog in pressed:
+        dialog(session_id)
+    return bool(pressed)

@@ -1,0 +1,101 @@
+"""The timeline's two cards: tokens by turn, and the fate of the messages."""
+
+from functools import partial
+
+import plotly.graph_objects as go
+import streamlit as st
+
+from ui.charts import CONFIG
+from ui.components import numbers_table
+from ui.frame import View
+from ui.text import plain, short, tokens
+from ui.theme import Mode, block_colour, colour, mode
+from ui.timeline.course import Course, course, course_rows, describe
+from ui.timeline.figures import SCISSORS, tokens_figure
+from ui.timeline.opened import figure_key, take_mark
+from ui.timeline.remembered import Timeline
+from ui.timeline.strip import FATES, MOST_MESSAGES, counted, fate_rows, strip_figure
+
+ABOUT = (
+    "What the last prompt of each turn held, part by part. Limit: all of it must fit in. "
+    "Flush: when the queue (short-term memory) grows above this line (history budget), its oldest messages leave. "
+    "Click a bar for the prompt of that turn, a mark for its flush or cut."
+)
+FATE = (
+    "Where each message is, oldest first. Flushed ones are in the archive; recalled: brought back into a prompt; "
+    "learned from: a fact came of it; gone: replaced or forgotten."
+)
+
+_BETWEEN = "\N{EM SPACE}"
+"""Between the entries of a legend: Markdown makes one of several spaces."""
+
+
+def draw_tokens(view: View, timeline: Timeline) -> None:
+    """Tokens by turn, with the marks that open an event."""
+    kinds = {block.name: block.kind for block in view.history.blocks_at(view.history.position)}
+    turns, appearance = view.history.turns, mode()
+
+    def make() -> tuple[Course, go.Figure]:
+        drawn = course(turns, kinds)
+        return drawn, tokens_figure(drawn, appearance, picked=view.turn)
+
+    drawn, figure = timeline.figure((view.history.position, appearance, view.turn), make)
+    with st.container(border=True, gap="xsmall"):
+        with st.container(horizontal=True, horizontal_alignment="distribute"):
+            st.markdown("**Tokens by turn**", width="content", help=ABOUT)
+            cut = SCISSORS if drawn.bars else "❘"
+            scissors = f':color[{cut}]{{foreground="{colour("cut", appearance)}"}}'
+            st.markdown(
+                f":small[▼\N{NO-BREAK SPACE}flush{_BETWEEN}{scissors}\N{NO-BREAK SPACE}cut: click one]",
+                width="content",
+            )
+        key = figure_key()
+        st.plotly_chart(
+            figure,
+            key=key,
+            alt=describe(drawn),
+            config=CONFIG,
+            theme=None,
+            on_select=partial(take_mark, key),
+            selection_mode="points",
+        )
+        st.markdown(f":small[{_legend(drawn, appearance)}]")
+        numbers_table(lambda: course_rows(turns, kinds), key="timeline__numbers")
+
+
+def _legend(drawn: Course, appearance: Mode) -> str:
+    return _BETWEEN.join(_entry(short(layer.label), block_colour(layer.kind, appearance)) for layer in drawn.layers)
+
+
+def _entry(name: str, paint: str) -> str:
+    """A coloured square and what it stands for, held together."""
+    told = plain(name).replace(" ", "\N{NO-BREAK SPACE}")
+    return f':color[■]{{foreground="{paint}"}}\N{NO-BREAK SPACE}{told}'
+
+
+def draw_fates(view: View, timeline: Timeline) -> None:
+    """Where every message is, as it was at the end of the shown turn."""
+    fates = timeline.fates_at(view.history, view.position)
+    runs = fates.runs()
+    if not runs:
+        return
+    several = sum(run.messages for run in runs) > MOST_MESSAGES
+    shown, appearance = counted(runs) if several else runs, mode()
+    with st.container(border=True, gap="xsmall"):
+        at = f" at the end of turn {tokens(view.shown_turn)}" if view.past else ""
+        entries = [
+            _entry(f"{tokens(number)} {FATES[kind][0]}", colour(FATES[kind][1], appearance))
+            for kind, number in fates.counts.items()
+            if number
+        ]
+        with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
+            st.markdown(f"**Message fate**{at}", width="content", help=FATE)
+            st.markdown(f":small[{_BETWEEN.join(entries)}]", width="content")
+        st.plotly_chart(
+            strip_figure(shown, appearance),
+            key="timeline__fates",
+            alt="What became of the messages, oldest first",
+            config=CONFIG,
+            theme=None,
+        )
+        numbers_table(lambda: fate_rows(shown), key="timeline__fate_numbers")

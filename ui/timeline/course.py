@@ -1,0 +1,175 @@
+"""Tokens over turns, as they are drawn and as a table. Pure: a session's turns in, values out.
+
+Nothing is averaged: of a long session some turns are drawn, and it is said which. Flushes and cuts are all there.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from memory_core.analysis.history import TurnRecord
+from memory_core.events import ContextBuilt, EventRecord
+from memory_core.planning.priorities import cut_order
+from ui.text import count, tokens
+
+MOST_BARS = 120
+"""Turns that are drawn as bars; more become areas."""
+
+MOST_POINTS = 500
+"""Points of an area; of a longer session every so many turns are drawn."""
+
+QUEUE = "Queue"
+SYSTEM = "System messages"
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One part of the prompts over time."""
+
+    label: str
+    kind: str
+    """One of `ui.theme.BLOCK_KINDS`."""
+    tokens: tuple[int, ...]
+    """By turn drawn: in its last prompt; of the queue, at its end where it had none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A flush or a prompt of which something was cut: what can be clicked."""
+
+    turn: int
+    position: int
+    """Of its event in the log."""
+    tokens: int
+    """Flushed or cut."""
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """Tokens by turn, ready to be drawn."""
+
+    turns: tuple[int, ...]
+    """Those drawn, in order."""
+    last: int
+    """The newest turn, drawn or not."""
+    step: int
+    """Every so many turns are drawn."""
+    prompts: tuple[int, ...]
+    """By turn drawn: position of its last prompt in the log; 0 where it had none."""
+    layers: tuple[Layer, ...]
+    """From the queue over what is never cut to what is cut first."""
+    limit: tuple[tuple[int, int, int], ...]
+    """First turn, last turn and tokens of every stretch with one token limit."""
+    flush_line: tuple[tuple[int, int, int], ...]
+    flushes: tuple[Mark, ...]
+    cuts: tuple[Mark, ...]
+
+    @property
+    def bars(self) -> bool:
+        return self.last <= MOST_BARS
+
+    @property
+    def highest(self) -> int:
+        """The top of what is drawn: tokens."""
+        sums = [sum(sizes) for sizes in zip(*(layer.tokens for layer in self.layers), strict=True)]
+        return max([1, *sums, *(level for _, _, level in (*self.limit, *self.flush_line))])
+
+
+def course(turns: Mapping[int, TurnRecord], kinds: Mapping[str, str]) -> Course:
+    """What to draw of these turns; `kinds` says of every block what it is (`facts`, `vector`, ...)."""
+    every = sorted(turns)
+    last = every[-1] if every else 0
+    step = 1 if last <= MOST_BARS else -(-len(every) // MOST_POINTS)
+    drawn = [number for place, number in enumerate(every) if place % step == 0 or number == last]
+    built = {number: _built(turns[number]) for number in every}
+    return Course(
+        turns=tuple(drawn),
+        last=last,
+        step=step,
+        prompts=tuple(record.position if (record := turns[number].built) else 0 for number in drawn),
+        layers=tuple(_layers([turns[number] for number in drawn], [event for event in built.values() if event], kinds)),
+        limit=_stretches([turns[number] for number in every], lambda turn: turn.token_limit),
+        flush_line=_stretches([turns[number] for number in every], lambda turn: int(turn.history_budget)),
+        flushes=tuple(_flush(number, record) for number in every for record in turns[number].flushes),
+        cuts=tuple(
+            Mark(number, turns[number].built.position, turns[number].cut_tokens)  # type: ignore[union-attr]
+            for number in every
+            if turns[number].cut_tokens
+        ),
+    )
+
+
+def _built(turn: TurnRecord) -> ContextBuilt | None:
+    event = turn.built.event if turn.built else None
+    return event if isinstance(event, ContextBuilt) else None
+
+
+def _flush(turn: int, record: EventRecord) -> Mark:
+    return Mark(turn, record.position, int(getattr(record.event, "tokens", 0)))
+
+
+def _layers(drawn: Sequence[TurnRecord], built: Sequence[ContextBuilt], kinds: Mapping[str, str]) -> list[Layer]:
+    contexts = [_built(turn) for turn in drawn]
+    queue = tuple(
+        event.queue_tokens if event else turn.queue_tokens for turn, event in zip(drawn, contexts, strict=True)
+    )
+    layers = [Layer(QUEUE, "queue", queue)]
+    if any(event.pinned_tokens for event in built):
+        layers.append(Layer(SYSTEM, "custom", tuple(event.pinned_tokens if event else 0 for event in contexts)))
+    granted = [{str(part["name"]): int(part["granted"]) for part in event.parts} if event else {} for event in contexts]
+    for name in _block_order(built):
+        sizes = tuple(sizes.get(name, 0) for sizes in granted)
+        layers.append(Layer(name, kinds.get(name, "custom"), sizes))
+    return layers
+
+
+def _block_order(built: Sequence[ContextBuilt]) -> list[str]:
+    """Every block there ever was in a prompt, from never cut to cut first by its newest priority."""
+    priorities: dict[str, int] = {}
+    for event in built:
+        priorities.update({str(part["name"]): int(part["priority"]) for part in event.parts})
+    smallest = bool(built) and built[-1].truncation_order == "smallest_first"
+    order = cut_order(priorities, "smallest_first" if smallest else "largest_first")
+    first = [name for group in order.groups for name in group]
+    return [*order.never, *reversed(first)]
+
+
+def _stretches(turns: Sequence[TurnRecord], level: Callable[[TurnRecord], int]) -> tuple[tuple[int, int, int], ...]:
+    stretches = []
+    for value, group in groupby(turns, key=level):
+        members = list(group)
+        stretches.append((members[0].turn, members[-1].turn, value))
+    return tuple(stretches)
+
+
+def course_rows(turns: Mapping[int, TurnRecord], kinds: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The same numbers of every turn, for a table; newest first. Empty where a turn built no prompt."""
+    every = sorted(turns)
+    built = {number: _built(turns[number]) for number in every}
+    names = _block_order([event for event in built.values() if event])
+    rows = []
+    for number in reversed(every):
+        turn, event = turns[number], built[number]
+        granted = {str(part["name"]): int(part["granted"]) for part in event.parts} if event else {}
+        rows.append(
+            {
+                "Turn": number,
+                QUEUE: event.queue_tokens if event else turn.queue_tokens,
+                **{name: granted.get(name) for name in names},
+                "Sent": event.total if event else None,
+                "Limit": turn.token_limit,
+                "Cut": turn.cut_tokens,
+                "Flushed": sum(_flush(number, record).tokens for record in turn.flushes),
+                "Flush above": int(turn.history_budget),
+                "Facts learned": turn.facts_added,
+            }
+        )
+    return rows
+
+
+def describe(course: Course) -> str:
+    """The figure in words, for those who hear the page."""
+    limit = f", limit {tokens(course.limit[-1][2])}" if course.limit else ""
+    marks = f"{count(len(course.flushes), 'flush')} and {count(len(course.cuts), 'prompt')} with cuts"
+    return f"Tokens by turn of {count(course.last, 'turn')}{limit}; {marks} marked"

@@ -1,0 +1,178 @@
+"""The numbers behind one event's sentence, and the rule it followed, as rows of a small table. Pure."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Any
+
+from memory_core.events import ConfigurationChanged, ContextBuilt, Event, FlushPlanned, Ranges, Retrieved, expand
+from ui.telling import SETTINGS, seconds, value_words
+from ui.text import count, short, tokens
+
+Row = tuple[str, str]
+"""Label and value, plain text."""
+
+RULES = {
+    "whole_turns": "oldest first, whole turns; the newest turn stays",
+    "long_turn": "the newest turn alone is too long: its oldest steps leave",
+    "no_user_message": "no user message in the queue: the oldest steps leave",
+    "everything": "everything leaves",
+}
+"""Rules of flushes in words."""
+
+FATES = {
+    "granted": "Recalled",
+    "below_threshold": "Below the threshold",
+    "in_queue": "Still in the queue",
+    "beyond_top_k": "Beyond the number of results",
+}
+"""What became of the candidates of a search."""
+
+
+def number_rows(event: Event) -> list[Row]:
+    """What the event holds in numbers, in the order of its fields; ids and hashes are left to the raw record."""
+    if isinstance(event, FlushPlanned):
+        return _flush(event)
+    if isinstance(event, ContextBuilt):
+        return _context(event)
+    if isinstance(event, Retrieved):
+        return _search(event)
+    if isinstance(event, ConfigurationChanged):
+        return _settings(event.after, event.before)
+    given = {each.name: getattr(event, each.name) for each in fields(event)}
+    rows = [
+        (label, written(given[name]))
+        for name, (label, written) in _LABELS.items()
+        if name in given and given[name] not in (None, "", ()) and not _is_hash(name, given[name])
+    ]
+    settings = given.get("settings")
+    return rows + (_settings(settings, {}) if isinstance(settings, dict) else [])
+
+
+def _is_hash(name: str, value: object) -> bool:
+    """Of words that the sentence quotes: `before` and `after` are numbers only of lists of facts."""
+    return name in ("before", "after") and not isinstance(value, int)
+
+
+def _flush(event: FlushPlanned) -> list[Row]:
+    return [
+        ("Messages", f"{tokens(event.messages)}: number {_spans(event.seqs)}"),
+        ("Tokens that left", tokens(event.tokens)),
+        ("Queue before", tokens(event.queue_before)),
+        ("Queue after", tokens(event.queue_after)),
+        ("Flush above", tokens(int(event.history_budget))),
+        ("Flush size", f"at least {tokens(event.flush_size)}"),
+        *([("Still above it by", tokens(event.over_by))] if event.over_by else []),
+        *[("Rule", RULES.get(rule, rule)) for rule in event.rules],
+    ]
+
+
+def _context(event: ContextBuilt) -> list[Row]:
+    free = event.token_limit - event.total
+    rows = [
+        ("Asked", tokens(event.asked)),
+        ("Sent", f"{tokens(event.total)} of {tokens(event.token_limit)}"),
+        ("Free", tokens(free)) if free >= 0 else ("Over the limit by", tokens(-free)),
+        ("Queue", _granted(event.queue_asked, event.queue_tokens)),
+    ]
+    if event.pinned_tokens:
+        rows.append(("System messages", tokens(event.pinned_tokens)))
+    for part in event.parts:
+        rank = f"priority {part['priority']}" if part["priority"] else "never cut"
+        rows.append((short(str(part["name"])), f"{_granted(int(part['asked']), int(part['granted']))}, {rank}"))
+    if event.over_because:
+        rows.append(("Never cut", event.over_because))
+    rows.append(("Billed", f"about {tokens(event.billed)}"))
+    if event.neutralised:
+        rows.append(("Made harmless", count(event.neutralised, "text")))
+    return rows
+
+
+def _granted(asked: int, granted: int) -> str:
+    return tokens(granted) if asked == granted else f"{tokens(granted)} of {tokens(asked)}"
+
+
+def _search(event: Retrieved) -> list[Row]:
+    rows = [(FATES.get(fate, fate), tokens(number)) for fate, number in event.gates.items()]
+    rows.append(("Results wanted", tokens(event.top_k)))
+    rows.append(("Threshold", "none" if event.threshold is None else f"{event.threshold:.2f}"))
+    if event.weights:
+        meaning, keywords = event.weights
+        rows.append(("Weight of meaning, keywords", f"{meaning:g}, {keywords:g}"))
+    return rows
+
+
+def _settings(after: Mapping[str, Any], before: Mapping[str, Any]) -> list[Row]:
+    rows = []
+    for name, value in after.items():
+        label = SETTINGS.get(name, name.replace("_", " ")).removeprefix("the ").capitalize()
+        former = f"{value_words(name, before[name])} → " if name in before else ""
+        rows.append((label, f"{former}{value_words(name, value)}"))
+    return rows
+
+
+def _spans(spans: Ranges) -> str:
+    """`1 to 4, 9`."""
+    return ", ".join(tokens(first) if first == last else f"{tokens(first)} to {tokens(last)}" for first, last in spans)
+
+
+def _messages(spans: Ranges) -> str:
+    return f"{count(len(expand(spans)), 'message')}: number {_spans(spans)}"
+
+
+def _length(items: tuple[Any, ...]) -> str:
+    return tokens(len(items))
+
+
+def _words(text: str) -> str:
+    return short(text, 80)
+
+
+_LABELS: Mapping[str, tuple[str, Callable[[Any], str]]] = {
+    "seq": ("Message", tokens),
+    "role": ("Role", _words),
+    "messages": ("Messages", tokens),
+    "seqs": ("Messages", _messages),
+    "removed": ("Messages", _messages),
+    "facts": ("Facts", lambda facts: tokens(facts) if isinstance(facts, int) else tokens(len(facts))),
+    "vectors": ("Stored turns", tokens),
+    "nodes": ("Stored turns", _length),
+    "numbers": ("Stored turns", _length),
+    "skipped": ("Skipped", tokens),
+    "missing": ("Missing", tokens),
+    "tokens": ("Tokens", tokens),
+    "reference_tokens": ("Tokens as LlamaIndex counts", tokens),
+    "tokens_before": ("Tokens before", tokens),
+    "tokens_after": ("Tokens after", tokens),
+    "counter": ("Counted with", _words),
+    "sources": ("Said in", _messages),
+    "category": ("About", _words),
+    "found": ("Found", tokens),
+    "added": ("New", tokens),
+    "confirmed": ("Known", tokens),
+    "held_back": ("Held back", tokens),
+    "extractor": ("Found by", _words),
+    "similarity": ("Alike", lambda share: f"{share:.2f}"),
+    "before": ("Facts before", tokens),
+    "after": ("Facts after", tokens),
+    "kept": ("Kept", _length),
+    "merged": ("Merged", _length),
+    "vanished": ("Vanished", _length),
+    "new": ("New, unsupported", _length),
+    "max_facts": ("Most facts", tokens),
+    "reason": ("Reason", _words),
+    "deliveries": ("Deliveries", _length),
+    "attempt": ("Try", tokens),
+    "attempts": ("Tries", tokens),
+    "seconds": ("Took", seconds),
+    "retry_in_seconds": ("Next try in", seconds),
+    "purpose": ("For", _words),
+    "model": ("Model", _words),
+    "input_tokens": ("Tokens in", tokens),
+    "output_tokens": ("Tokens out", tokens),
+    "cost": ("Cost", lambda dollars: f"about ${dollars:.4f}"),
+    "embedder": ("Embeddings", _words),
+    "revision": ("Version", tokens),
+    "restored": ("Brought back", lambda revision: f"version {tokens(revision)}"),
+    "error": ("Error", _words),
+}
+"""Fields that people understand: their label, and how they are written."""

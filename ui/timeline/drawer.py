@@ -1,0 +1,264 @@
+"""The drawer of one event: its sentence, its numbers, what became of it, where to go on, and the raw record."""
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, tzinfo
+from zoneinfo import ZoneInfo
+
+import streamlit as st
+
+from memory_core import Memory
+from memory_core.analysis.fates import FlushFate, Given, flush_fate
+from memory_core.events import (
+    ContextBuilt,
+    Event,
+    EventRecord,
+    FactsCondensed,
+    FlushPlanned,
+    MessageAdded,
+    Retrieved,
+    UnknownEvent,
+    expand,
+    spread,
+)
+from memory_core.messages import message_text
+from ui import nav, state
+from ui.components import error_inside
+from ui.frame import View
+from ui.telling import QUOTED, SAID, Line, Words, one_cut, seconds, tell
+from ui.text import ago, count, plain, short, tokens
+from ui.timeline.details import number_rows
+from ui.timeline.listing import ACTORS, GROUP_OF
+from ui.timeline.opened import close
+from ui.timeline.remembered import Timeline, facts_of
+
+MOST_SHOWN = 12
+"""Messages, facts or stored turns that are listed in words; the rest is counted."""
+
+MOST_ROWS = 7
+"""Messages that left are all in sight up to this many."""
+
+MOST_CHARACTERS = 2_000
+"""Of words that are shown in full."""
+
+PAGES = {
+    "Messages": ("context",),
+    "Flushes": ("context", "facts"),
+    "Deliveries": ("blocks", "facts"),
+    "Facts": ("facts",),
+    "Earlier turns": ("retrieval",),
+    "Prompts": ("context", "retrieval"),
+    "Blocks": ("blocks",),
+    "Settings": ("context",),
+}
+"""Where to go on from an event of each group."""
+
+_ICONS = {"context": "stacks", "facts": "fact_check", "blocks": "view_agenda", "retrieval": "manage_search"}
+
+
+def zone() -> tzinfo:
+    """The reader's time zone; UTC until the browser has said."""
+    name = st.context.timezone
+    return ZoneInfo(name) if name else UTC
+
+
+@st.dialog("What happened", width=440, position="right", icon=":material/timeline:", on_dismiss=close)
+@error_inside
+def event_drawer(view: View, timeline: Timeline, position: int) -> None:
+    """One event of the log."""
+    record = next((r for r in view.history.after(position - 1)[:1] if r.position == position), None)
+    if record is None:
+        st.warning("This event is not in the log any more.")
+        return
+    event = record.event
+    words = _words(view.memory, timeline, event)
+    line = tell(event, words)
+    who = ACTORS.get(record.actor, "Somebody")
+    when = ago(record.at, time.time(), zone())
+    turn = f"Turn {tokens(record.turn)}" if record.turn else "Before the first turn"
+    _sentence(line, f"{turn} · {who} · {when}")
+    _in_full(event, words)
+    if rows := number_rows(event):
+        cells = [{"what": f":gray[{plain(what)}]", "value": plain(value)} for what, value in rows]
+        st.table(cells, border=False, hide_header=True, hide_index=True)
+    if isinstance(event, FlushPlanned):
+        upto = view.position if position <= view.position else view.history.position
+        fate = flush_fate(view.history.upto(upto), position)
+        if fate is not None:
+            _flush(view.memory, timeline, fate)
+    elif isinstance(event, ContextBuilt):
+        _cuts(view, record, event, words)
+    _ways_on(view, record)
+    _raw(record)
+
+
+def _sentence(line: Line, about: str) -> None:
+    told = plain(line.text)
+    coloured = {"plain": told, "loss": f":red[{told}]", "waiting": f":orange[{told}]"}[line.tone]
+    st.markdown(f":material/{line.icon}: **{coloured}**  \n:small[:gray[{plain(about)}]]")
+    _listed(line.details)
+    _listed(line.more)
+
+
+def _listed(items: Sequence[str]) -> None:
+    """Words of others, one line each."""
+    if items:
+        lines = [f":gray[–] {plain(short(' '.join(item.split()), 120))}" for item in items[:MOST_SHOWN]]
+        more = [f"and {tokens(len(items) - MOST_SHOWN)} more"] if len(items) > MOST_SHOWN else []
+        joined = "  \n".join([*lines, *more])
+        st.markdown(f":small[{joined}]")
+
+
+def _in_full(event: Event, words: Words) -> None:
+    """Words that the sentence had to shorten."""
+    quoted: list[str] = []
+    if isinstance(event, MessageAdded):
+        quoted = [words.said.get(event.content, "")]
+    elif isinstance(event, Retrieved):
+        asked = words.said.get(event.query)
+        quoted = ["The question was erased since." if asked is None else f"Asked with: {asked}"]
+    elif not isinstance(event, FactsCondensed):
+        quoted = [words.facts[fact] for fact in facts_of(event) if fact in words.facts]
+    for text in quoted:
+        if len(text) > (SAID if isinstance(event, MessageAdded) else QUOTED) or isinstance(event, Retrieved):
+            st.text(short(text, MOST_CHARACTERS))
+
+
+def _flush(memory: Memory, timeline: Timeline, fate: FlushFate) -> None:
+    """What left, and what every block made of it."""
+    seqs = expand(fate.event.seqs)
+    st.markdown("**What left**")
+    found = {message.seq: message for message in memory.messages(after=seqs[0] - 1, upto=seqs[-1])} if seqs else {}
+    rows = []
+    for seq in seqs:
+        message = found.get(seq)
+        said = "erased since" if message is None else " ".join(message_text(message.message).split())
+        rows.append(
+            {
+                "Turn": message.turn if message else None,
+                "Role": str(message.message.role) if message else "",
+                "Message": short(said, 200) or "(without text)",
+                "Tokens": message.tokens.content if message else None,
+            }
+        )
+    st.dataframe(
+        rows,
+        hide_index=True,
+        height="content" if len(rows) <= MOST_ROWS else 250,
+        column_config={
+            "Turn": st.column_config.NumberColumn(width=52, format="localized"),
+            "Role": st.column_config.TextColumn(width=78),
+            "Tokens": st.column_config.NumberColumn(width=60, format="localized"),
+        },
+        key="timeline__left",
+        alt="Messages that left the queue",
+    )
+    st.markdown("**Where it went**  \n:small[:gray[Into the archive: none is deleted. And to the blocks that learn:]]")
+    if not fate.given:
+        st.markdown(":small[No block learns from flushes.]")
+    learned = [fact for given in fate.given for fact in (*given.learned, *given.confirmed)]
+    known = timeline.fact_words(learned, memory)
+    for given in fate.given:
+        with st.container(gap="xxsmall"):
+            _given(given, known)
+
+
+def _given(given: Given, known: dict[int, str]) -> None:
+    st.markdown(f":material/outbox: **{plain(short(given.block))}**: {plain(_outcome(given))}")
+    if given.error and given.state != "done":
+        st.text(given.error)
+    _listed([known.get(fact, "a fact that was erased since") for fact in given.learned])
+
+
+def _outcome(given: Given) -> str:
+    """What one block made of a flush, in words."""
+    if given.state == "pending":
+        return "waiting" if not given.attempts else f"waiting, {count(given.attempts, 'try')} failed"
+    if given.state == "parked":
+        return f"given up after {count(given.attempts, 'try')}"
+    if given.state == "skipped":
+        return "skipped"
+    made = []
+    if given.learned:
+        made.append(f"learned {count(len(given.learned), 'fact')}")
+    if given.confirmed:
+        made.append(f"heard {count(len(given.confirmed), 'fact')} again")
+    if given.stored:
+        made.append(f"stored {count(len(given.stored), 'turn')}")
+    took = f", in {seconds(given.seconds)}" if given.seconds is not None else ""
+    return f"{', '.join(made) or 'nothing new'}{took}"
+
+
+def _cuts(view: View, record: EventRecord, event: ContextBuilt, words: Words) -> None:
+    """Each cut with what went, lowest score first."""
+    if not event.cuts:
+        return
+    turn = view.history.turns.get(record.turn)
+    before = view.history.upto(record.position)[-50:]
+    recalled = [r.event for r in before if isinstance(r.event, Retrieved) and turn and r.turn == record.turn]
+    st.markdown("**Cuts, in order**  \n:small[:gray[Left out of this one prompt: what is stored did not change.]]")
+    for number, cut in enumerate(event.cuts, start=1):
+        line = one_cut(cut, recalled, words)
+        with st.container(gap="xxsmall"):
+            st.markdown(f":small[{number}. {plain(line.text)}]")
+            _listed(line.details)
+
+
+def _ways_on(view: View, record: EventRecord) -> None:
+    """The clock, and pages that show more of that turn."""
+    turns = view.history.turns
+    known = turns.get(record.turn)
+    if known is None or record.position < known.first_position:
+        return  # of a life before a full reset: there is no such turn to show any more
+    turn = record.turn if record.turn < view.status.turns else None
+    if turn != view.turn:
+        says = "Back to the latest turn" if turn is None else f"Show turn {tokens(record.turn)} everywhere"
+        if st.button(says, icon=":material/history:", key="timeline__show", on_click=_show, args=(turn,)):
+            st.rerun()
+    pages = PAGES.get(GROUP_OF.get(type(record.event), ""), ())
+    with st.container(horizontal=True, gap="small"):
+        for page in pages:
+            says = f"{page.capitalize()} of turn {tokens(record.turn)}"
+            if st.button(says, icon=f":material/{_ICONS[page]}:", type="tertiary", key=f"timeline__to_{page}"):
+                close()
+                nav.go(page, turn=turn)
+
+
+def _show(turn: int | None) -> None:
+    close()
+    state.show_turn(turn)
+
+
+def _raw(record: EventRecord) -> None:
+    """The event as it is stored."""
+    box = st.expander("Raw record", key="timeline__raw", on_change="rerun", type="compact")
+    if not box.open:
+        return
+    event = record.event
+    name, data = (event.name, event.data) if isinstance(event, UnknownEvent) else (record.kind, None)
+    stored = data if data is not None else json.loads(event.to_json())
+    whole = {"position": record.position, "kind": name, "turn": record.turn, "at": record.at, "actor": record.actor}
+    box.code(json.dumps({**whole, "data": stored}, ensure_ascii=False, indent=2), language="json", wrap_lines=True)
+
+
+def _words(memory: Memory, timeline: Timeline, event: Event) -> Words:
+    """Everything that this one event names, stored turns included."""
+    words = timeline.words([event], memory)
+    numbers: set[int] = set()
+    if isinstance(event, Retrieved):
+        numbers = {candidate[0] for candidate in event.candidates if candidate[4] == "granted"}
+    elif isinstance(event, ContextBuilt):
+        refs = [ref for cut in event.cuts for ref in spread(cut["refs"])]
+        numbers = {int(ref[1:]) for ref in refs if ref[0] == "v"}
+        cut = timeline.fact_words([int(ref[1:]) for ref in refs if ref[0] == "f"], memory)
+        words = replace(words, facts=cut)
+    blocks = [attached.name for attached in memory.blocks if attached.kind == "vector"] if numbers else []
+    turns = [turn for block in blocks for turn in memory.stored_turns(block, numbers=numbers)]
+    begins = {turn.number: " ".join(message_text(turn.messages[0].message).split()) for turn in turns}
+    return replace(
+        words,
+        turns={turn.number: turn.turn for turn in turns},
+        previews={number: short(text, QUOTED) for number, text in begins.items()},
+    )

@@ -1,0 +1,192 @@
+"""The event list: filters, one row an event, pages; and what models were called for."""
+
+import time
+import zlib
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+import streamlit as st
+
+from memory_core.events import EventRecord
+from ui.frame import View
+from ui.telling import seconds
+from ui.text import ago, count, short, tokens
+from ui.timeline.drawer import zone
+from ui.timeline.listing import ACTORS, Filter, chosen, ledger, totals
+from ui.timeline.opened import LIST, take_row
+from ui.timeline.remembered import Timeline
+
+PAGE_ROWS = 100
+MOST_ROWS_IN_SIGHT = 12
+LIST_PIXELS = 430
+"""Of a list with more rows than that: a row that is cut through says that there are more."""
+
+EVENTS, CALLS = "Events", "Model calls"
+
+WHO = "Engine: memory itself. Curator: a person. Agent: a model that called a tool."
+
+
+def draw_events(view: View, timeline: Timeline) -> None:
+    """The list with its filters, or the model calls."""
+    with st.container(border=True, gap="small"):
+        with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
+            what = st.segmented_control(
+                "View", (EVENTS, CALLS), default=EVENTS, required=True, label_visibility="collapsed",
+                key="timeline__view",
+            )  # fmt: skip
+            until = False
+            if view.past:
+                until = st.toggle(f"Up to turn {tokens(view.shown_turn)}", value=True, key="timeline__upto")
+        records = view.history.upto(view.position) if until else view.history.records
+        if what == CALLS:
+            _calls(records)
+        else:
+            _list(view, timeline, records)
+
+
+def _list(view: View, timeline: Timeline, records: Sequence[EventRecord]) -> None:
+    wanted = _filters(timeline)
+    found = chosen(records, wanted)
+    if wanted.text.strip():
+        found = timeline.matching(found, wanted.text, view.memory)
+    if not found:
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.markdown("No event matches.", width="content")
+            st.button("Clear filters", on_click=_clear_filters, key="timeline__clear")
+        return
+    pages = -(-len(found) // PAGE_ROWS)
+    key = _page_key(view, wanted)
+    page = min(int(st.session_state.get(key, 1)), pages)
+    on_page = found[(page - 1) * PAGE_ROWS : page * PAGE_ROWS]
+    _table(view, timeline, on_page)
+    with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
+        total = count(len(found), "event")
+        which = f"{total}, newest first" if pages == 1 else f"Page {tokens(page)} of {tokens(pages)}, {total}"
+        st.markdown(f":small[:gray[{which}]]", width="content")
+        if pages > 1:
+            st.pagination(pages, key=key)
+
+
+def _table(view: View, timeline: Timeline, records: Sequence[EventRecord]) -> None:
+    now, clock = time.time(), zone()
+    lines = timeline.lines(records, view.memory)
+    rows = [
+        {
+            "Turn": record.turn or None,
+            "What happened": line.text,
+            "By": ACTORS.get(record.actor, record.actor).lower(),
+            "When": ago(record.at, now, clock),
+        }
+        for record, line in zip(records, lines, strict=True)
+    ]
+    st.dataframe(
+        rows,
+        hide_index=True,
+        height="content" if len(rows) <= MOST_ROWS_IN_SIGHT else LIST_PIXELS,
+        column_config={
+            "Turn": st.column_config.NumberColumn(width=56, format="localized"),
+            "What happened": st.column_config.TextColumn(width=430),
+            "By": st.column_config.TextColumn(width=76, help=WHO),
+            "When": st.column_config.TextColumn(width=104),
+        },
+        key=LIST,
+        on_select=partial(take_row, tuple(record.position for record in records)),
+        selection_mode="single-row",
+        alt="Events, newest first",
+    )
+
+
+_GROUP, _ACTOR, _BLOCK, _TEXT = (f"timeline__{name}" for name in ("group", "actor", "block", "text"))
+
+
+def _page_key(view: View, wanted: Filter) -> str:
+    """Widget of the page number: other filters begin at their first page."""
+    which = repr((view.memory.session_id, view.turn, wanted))
+    return f"timeline__page_{zlib.crc32(which.encode()):08x}"
+
+
+def _filters(timeline: Timeline) -> Filter:
+    index = timeline.index
+    groups, blocks = index.options(), list(index.blocks)
+    actors = [name for name in ACTORS if index.actors[name]]
+    for key, options in ((_GROUP, groups), (_ACTOR, actors), (_BLOCK, blocks)):
+        _forget_missing(key, options)
+    columns = st.columns([0.23, 0.17, 0.23, 0.37], gap="small")
+    group = columns[0].selectbox(
+        "Kind", groups, index=None, key=_GROUP, placeholder="All kinds",
+        label_visibility="collapsed",
+    )  # fmt: skip
+    actor = columns[1].selectbox(
+        "By", actors, index=None, key=_ACTOR, placeholder="Anyone",
+        format_func=ACTORS.__getitem__, label_visibility="collapsed",
+    )  # fmt: skip
+    block = columns[2].selectbox(
+        "Block", blocks, index=None, key=_BLOCK, placeholder="All blocks",
+        format_func=short, label_visibility="collapsed",
+    )  # fmt: skip
+    text = columns[3].text_input(
+        "Find", key=_TEXT, placeholder="Find in events", icon=":material/search:",
+        label_visibility="collapsed",
+    )  # fmt: skip
+    return Filter(group, actor, block, text or "")
+
+
+def _forget_missing(key: str, options: Iterable[str]) -> None:
+    """Another session may have nothing of what was asked for in this one."""
+    if st.session_state.get(key) not in (None, *options):
+        st.session_state[key] = None
+
+
+def _clear_filters() -> None:
+    for key in (_GROUP, _ACTOR, _BLOCK):
+        st.session_state[key] = None
+    st.session_state[_TEXT] = ""
+
+
+def _calls(records: Sequence[EventRecord]) -> None:
+    """What models were called for and what it cost, by turn."""
+    rows = ledger(records)
+    if not rows:
+        st.markdown(":gray[No model was called: recorded replies are used as they are, and rules learn without one.]")
+        return
+    sums = totals(rows)
+    told = [
+        count(sums.calls, "call"),
+        f"{tokens(sums.input_tokens or 0)} tokens in",
+        f"{tokens(sums.output_tokens or 0)} out",
+        seconds(sums.seconds),
+    ]
+    if sums.cost is not None:
+        told.append(f"about ${sums.cost:,.4f}")
+    if sums.failed:
+        told.append(f"{tokens(sums.failed)} failed")
+    st.markdown(f"{', '.join(told)}.")
+    st.dataframe(
+        [
+            {
+                "Turn": row.turn or None,
+                "For": row.purpose,
+                "Model": row.model,
+                "Calls": row.calls,
+                "Failed": row.failed,
+                "Tokens in": row.input_tokens,
+                "Tokens out": row.output_tokens,
+                "Seconds": row.seconds,
+                "Cost": row.cost,
+            }
+            for row in rows
+        ],
+        hide_index=True,
+        height="content" if len(rows) <= MOST_ROWS_IN_SIGHT else LIST_PIXELS,
+        column_config={
+            **{name: st.column_config.NumberColumn(format="localized") for name in _WHOLE},
+            "Seconds": st.column_config.NumberColumn(format="%.2f"),
+            "Cost": st.column_config.NumberColumn(format="$%.4f"),
+        },
+        placeholder="–",
+        key="timeline__calls",
+        alt="Model calls by turn",
+    )
+
+
+_WHOLE = ("Turn", "Calls", "Failed", "Tokens in", "Tokens out")

@@ -1,0 +1,246 @@
+"""The event list: which events there are to show, by what they can be filtered, and what models cost. Pure."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from memory_core.events import (
+    BlockAdded,
+    BlockEdited,
+    BlockFailed,
+    BlockRemoved,
+    BlocksOrdered,
+    BlockStateSaved,
+    CondensingRefused,
+    ConfigurationChanged,
+    ContextBuilt,
+    DeliveryDone,
+    DeliveryFailed,
+    DeliveryParked,
+    DeliveryQueued,
+    DeliveryRetried,
+    DeliverySkipped,
+    Event,
+    EventRecord,
+    FactAccepted,
+    FactAdded,
+    FactChanged,
+    FactConfirmed,
+    FactErased,
+    FactHeldBack,
+    FactPinned,
+    FactProposed,
+    FactRejected,
+    FactRestored,
+    FactRetired,
+    FactsCondensed,
+    FactsCurated,
+    FactsExtracted,
+    FactSuperseded,
+    FlushPlanned,
+    MemoryStripped,
+    MessageAdded,
+    ModelCalled,
+    QueueRecounted,
+    QueueReplaced,
+    ReplyEnded,
+    ReplyStarted,
+    Retrieved,
+    SessionBranched,
+    SessionClosed,
+    SessionCreated,
+    SessionImported,
+    SessionRenamed,
+    SessionReset,
+    UnknownEvent,
+    VectorsRemoved,
+    VectorsStored,
+)
+from ui.telling import PURPOSES
+
+Number = TypeVar("Number", int, float)
+
+CUTS = "Cuts"
+"""The group that is a part of another: prompts of which something was cut."""
+
+PROMPTS = "Prompts"
+
+NEWER = "From a newer version"
+
+GROUPS: Mapping[str, tuple[type[Event], ...]] = {
+    "Messages": (MessageAdded, MemoryStripped, QueueReplaced, QueueRecounted, ReplyStarted, ReplyEnded),
+    "Flushes": (FlushPlanned,),
+    "Deliveries": (
+        DeliveryQueued,
+        DeliveryDone,
+        DeliveryFailed,
+        DeliveryParked,
+        DeliveryRetried,
+        DeliverySkipped,
+    ),
+    "Facts": (
+        FactsExtracted,
+        FactAdded,
+        FactConfirmed,
+        FactChanged,
+        FactSuperseded,
+        FactRetired,
+        FactRestored,
+        FactPinned,
+        FactRejected,
+        FactAccepted,
+        FactProposed,
+        FactHeldBack,
+        FactErased,
+        FactsCurated,
+        FactsCondensed,
+        CondensingRefused,
+    ),
+    "Earlier turns": (VectorsStored, VectorsRemoved, Retrieved),
+    PROMPTS: (ContextBuilt, BlockFailed),
+    "Blocks": (BlockAdded, BlockRemoved, BlocksOrdered, BlockEdited, BlockStateSaved),
+    "Settings": (ConfigurationChanged,),
+    "Session": (
+        SessionCreated,
+        SessionRenamed,
+        SessionClosed,
+        SessionReset,
+        SessionImported,
+        SessionBranched,
+    ),
+    "Model calls": (ModelCalled,),
+    NEWER: (UnknownEvent,),
+}
+"""What events are about, in the words of the filter."""
+
+GROUP_OF = {kind: name for name, kinds in GROUPS.items() for kind in kinds}
+
+ACTORS = {"engine": "Engine", "curator": "Curator", "agent": "Agent"}
+"""Who did it, as the filter and the rows say it: the engine, a person, a model's tool call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which events to show; None and the empty text for all."""
+
+    group: str | None = None
+    actor: str | None = None
+    block: str | None = None
+    text: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.group or self.actor or self.block or self.text.strip())
+
+
+@dataclass(slots=True)
+class Index:
+    """What a log offers to filter by; grows with it."""
+
+    groups: Counter[str] = field(default_factory=Counter)
+    """Events by group."""
+    actors: Counter[str] = field(default_factory=Counter)
+    blocks: dict[str, None] = field(default_factory=dict)
+    """Every block that was ever named, in that order."""
+
+    def take(self, records: Iterable[EventRecord]) -> None:
+        for record in records:
+            event = record.event
+            self.groups[GROUP_OF.get(type(event), NEWER)] += 1
+            self.groups[CUTS] += is_cut(event)
+            self.actors[record.actor] += 1
+            if event.about is not None:
+                self.blocks.setdefault(event.about)
+
+    def options(self) -> list[str]:
+        """The groups there are events of, in their order; cuts after prompts."""
+        order = [name for group in GROUPS for name in ((group, CUTS) if group == PROMPTS else (group,))]
+        return [name for name in order if self.groups[name]]
+
+
+def is_cut(event: Event) -> bool:
+    """A prompt of which something was cut?"""
+    return isinstance(event, ContextBuilt) and bool(event.cuts)
+
+
+def chosen(records: Sequence[EventRecord], wanted: Filter) -> list[EventRecord]:
+    """The events of a group, an actor and a block, newest first; their text is not looked at."""
+    found: Iterable[EventRecord] = reversed(records)
+    if wanted.group == CUTS:
+        found = (record for record in found if is_cut(record.event))
+    elif wanted.group is not None:
+        kinds = GROUPS.get(wanted.group, ())
+        found = (record for record in found if isinstance(record.event, kinds))
+    if wanted.actor is not None:
+        found = (record for record in found if record.actor == wanted.actor)
+    if wanted.block is not None:
+        found = (record for record in found if _is_about(record.event, wanted.block))
+    return list(found)
+
+
+def _is_about(event: Event, block: str) -> bool:
+    if isinstance(event, ContextBuilt):
+        return any(cut["part"] == block for cut in event.cuts)
+    return event.about == block or (isinstance(event, BlocksOrdered) and block in event.names)
+
+
+# -- model calls ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """Calls of one model for one purpose in one turn. Sums; None where no call said."""
+
+    turn: int
+    purpose: str
+    model: str
+    calls: int
+    failed: int
+    input_tokens: int | None
+    output_tokens: int | None
+    seconds: float
+    cost: float | None
+    """In dollars; None when it is not known what the model costs."""
+
+
+def ledger(records: Iterable[EventRecord]) -> list[Calls]:
+    """Model calls by turn, purpose and model, newest turn first."""
+    by: dict[tuple[int, str, str], list[ModelCalled]] = defaultdict(list)
+    for record in records:
+        if isinstance(record.event, ModelCalled):
+            by[(record.turn, record.event.purpose, record.event.model)].append(record.event)
+    rows = [
+        Calls(
+            turn=turn,
+            purpose=PURPOSES.get(purpose, purpose),
+            model=model,
+            calls=len(calls),
+            failed=sum(call.error is not None for call in calls),
+            input_tokens=_sum(call.input_tokens for call in calls),
+            output_tokens=_sum(call.output_tokens for call in calls),
+            seconds=sum(call.seconds for call in calls),
+            cost=_sum(call.cost for call in calls),
+        )
+        for (turn, purpose, model), calls in by.items()
+    ]
+    return sorted(rows, key=lambda row: -row.turn)
+
+
+def totals(rows: Sequence[Calls]) -> Calls:
+    """The sums of a ledger."""
+    return Calls(
+        turn=0,
+        purpose="",
+        model="",
+        calls=sum(row.calls for row in rows),
+        failed=sum(row.failed for row in rows),
+        input_tokens=_sum(row.input_tokens for row in rows),
+        output_tokens=_sum(row.output_tokens for row in rows),
+        seconds=sum(row.seconds for row in rows),
+        cost=_sum(row.cost for row in rows),
+    )
+
+
+def _sum(numbers: Iterable[Number | None]) -> Number | None:
+    known = [number for number in numbers if number is not None]
+    return sum(known[1:], known[0]) if known else None

@@ -1,0 +1,55 @@
+"""The Timeline page: tokens by turn, the fate of the messages, and every event in plain words."""
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from memory_core.analysis.history import TurnRecord
+from ui import nav
+from ui.components import empty
+from ui.frame import View
+from ui.text import count, tokens
+from ui.timeline.cards import draw_fates, draw_tokens
+from ui.timeline.drawer import event_drawer
+from ui.timeline.event_list import draw_events
+from ui.timeline.listing import NEWER
+from ui.timeline.opened import opened
+from ui.timeline.remembered import remembered
+
+
+def draw(view: View) -> None:
+    """The page of one session."""
+    timeline = remembered(view.memory)
+    timeline.catch_up(view.memory, view.history)
+    if not timeline.index.groups["Messages"]:
+        empty("Nothing has happened yet.", "Every decision memory makes will be listed here.", icon="timeline")
+        nav.link("chat", "Write the first message", icon=":material/forum:")
+        return
+    st.markdown(_sentence(view))
+    if unknown := timeline.index.groups[NEWER]:
+        was, are = ("was", "is") if unknown == 1 else ("were", "are")
+        told = f"{count(unknown, 'event')} {was} written by a newer version and {are} shown without details."
+        st.warning(told)
+    if view.history.turns:
+        draw_tokens(view, timeline)
+    draw_fates(view, timeline)
+    draw_events(view, timeline)
+    position = opened()
+    if position is not None:
+        event_drawer(view, timeline, position)
+
+
+def _sentence(view: View) -> str:
+    """`2 flushes, 1 cut, 9 facts in 12 turns.`"""
+    turns = view.history.turns
+    told = f"{_sums(list(turns.values()))} in {count(len(turns), 'turn')}."
+    if not view.past:
+        return told
+    until = [turn for number, turn in turns.items() if number <= view.shown_turn]
+    return f"{told} Up to turn {tokens(view.shown_turn)}: {_sums(until)}."
+
+
+def _sums(turns: Sequence[TurnRecord]) -> str:
+    cuts = sum(bool(turn.cut_tokens) for turn in turns)
+    flushes, facts = sum(len(turn.flushes) for turn in turns), sum(turn.facts_added for turn in turns)
+    return f"{count(flushes, 'flush')}, {count(cuts, 'cut')}, {count(facts, 'fact')}"
