@@ -8,7 +8,6 @@ import json
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import Any
 
 from sqlalchemy import Connection
@@ -52,7 +51,6 @@ from memory_core.store.copying import (
     BlockCopy,
     DeliveryCopy,
     FactCopy,
-    FactRevisionCopy,
     MessageCopy,
     Rows,
     SessionCopy,
@@ -219,8 +217,7 @@ class _Fact:
     block: str
     tokens: int
     confirmed_at: float
-    changes: int = 0
-    """Events that changed its words, its pin or its state. One revision may have made several."""
+    version: int = 1
     sources: set[int] = field(default_factory=set)
 
 
@@ -352,8 +349,8 @@ class _Past:
         elif isinstance(event, FactConfirmed):
             fact.confirmed_at = record.at
             fact.sources.update(expand(event.sources))
-        else:  # every other event about one fact comes of a revision
-            fact.changes += 1
+        else:  # every other event about one fact is a version of it
+            fact.version += 1
             if isinstance(event, FactChanged):
                 fact.tokens = event.tokens
 
@@ -458,7 +455,7 @@ def _message_row(past: _Message, text: str) -> MessageCopy:
 
 
 def _fact_row(fact: FactCopy, past: _Fact) -> FactCopy:
-    revisions = _revisions_after(fact.revisions, past.changes)
+    revisions = tuple(revision for revision in fact.revisions if revision.version <= past.version)
     last = revisions[-1]
     return fact.model_copy(
         update={
@@ -473,18 +470,6 @@ def _fact_row(fact: FactCopy, past: _Fact) -> FactCopy:
             "sources": tuple(sorted(past.sources)),
         }
     )
-
-
-def _revisions_after(revisions: Sequence[FactRevisionCopy], changes: int) -> tuple[FactRevisionCopy, ...]:
-    """The revisions that so many events tell of: one for what each changed, or one where it changed nothing."""
-    count = 1
-    for before, after in pairwise(revisions):
-        differs = (before.content != after.content) + (before.pinned != after.pinned) + (before.state != after.state)
-        changes -= max(1, differs)
-        if changes < 0:
-            break
-        count += 1
-    return tuple(revisions[:count])
 
 
 def _blocks_at(

@@ -188,12 +188,14 @@ def test_blocks_that_learn_every_turn_go_on_from_where_they_were():
     assert block(branch, "counter").heard == block(short, "counter").heard
 
 
-def test_of_a_revision_that_changed_two_things_both_are_there():
+def test_of_a_change_set_that_changed_two_things_both_are_there():
     memory = played(14)
     desk = memory.curation("facts")
     fact = desk.facts()[0]
     desk.apply(curation.together("edit", curation.edit(fact, "note 0 was lost"), curation.pin([fact])))
+    desk.undo()
     before = rows_of(memory)
+    assert [(fact.version, fact.pinned) for fact in before.facts[:1]] == [(5, False)]
     memory.put(note(14))
     desk.apply(curation.retire(desk.facts()[:1], "no"))
     assert plain(rows_of(memory.branch(14)), events=BRANCHED) == plain(before)

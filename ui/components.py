@@ -52,6 +52,7 @@ def numbers_table(rows: Callable[[], Sequence[Mapping[str, Any]]], key: str) -> 
             table,
             hide_index=True,
             key=f"{key}_rows",
+            placeholder="–",
             column_config={name: st.column_config.NumberColumn(format="localized") for name in numbers},
         )
 

@@ -5,6 +5,7 @@ One clock drives all pages: the turn in the header. A page of the past shows tha
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import streamlit as st
@@ -35,7 +36,7 @@ _LONGEST_NUMBER = 10
 """Digits of a turn's number in an address."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class View:
     """One session at one turn, as a page shows it."""
 
@@ -43,12 +44,15 @@ class View:
     """Opened with the services of the chosen model."""
     status: Status
     """As it is now."""
-    history: History
-    """The session's log folded by turn."""
     turn: int | None
     """The turn that was picked, if it is not the latest."""
     running: Job | None
     """What runs for this session in this process."""
+
+    @cached_property
+    def history(self) -> History:
+        """The session's log folded by turn; read when it is first asked for."""
+        return self.memory.history()
 
     @property
     def past(self) -> bool:
@@ -129,7 +133,6 @@ def opened(session_id: str) -> View:
     return View(
         memory=memory,
         status=status,
-        history=memory.history(),
         turn=turn if turn is not None and turn < status.turns else None,
         running=shared.running(session_id),
     )

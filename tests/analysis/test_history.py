@@ -1,9 +1,9 @@
 """The log folded by turn says of every turn what the tables said at its end."""
 
+from engine_fakes import assistant, user
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine_fakes import assistant, user
 from memory_core import Memory, MessageStatus, StaticMemoryBlock
 from memory_core.analysis.history import history_of
 

@@ -423,10 +423,15 @@ def badges(app):
 
 
 def glance():
+    """What the sidebar says of a server that has drawn its first pages."""
+
     def script():
         import streamlit as st
 
+        from ui.sessions import health
         from ui.sessions.health import at_a_glance
+
+        health.watch()._began -= 2 * health.QUIET_SECONDS
 
         st.text(repr(at_a_glance()))
 

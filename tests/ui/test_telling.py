@@ -53,7 +53,8 @@ from memory_core.events import (
     VectorsRemoved,
     VectorsStored,
 )
-from ui.telling import Line, Words, seconds, tell, value_words
+from memory_core.planning.curation import ACTIONS
+from ui.telling import CURATED, Line, Words, seconds, tell, value_words
 
 NUTS, PORTO, LISBON = "Ana is allergic to nuts", "Sam lives in Porto", "Sam lives in Lisbon"
 WORDS = Words(
@@ -94,6 +95,10 @@ def test_every_kind_of_event_has_a_sentence_of_its_own(kind):
     assert line != NEWER
     assert "None" not in line.text
     assert not line.text.endswith(".")
+
+
+def test_everything_a_curator_can_do_has_words():
+    assert set(CURATED) == set(ACTIONS)
 
 
 def test_a_kind_without_a_sentence_is_told_as_unknown():

@@ -18,7 +18,8 @@ from ui.chat.player import start
 from ui.frame import View
 from ui.jobs import Job
 from ui.model import chosen_model
-from ui.story import Line, Words, story
+from ui.story import story
+from ui.telling import Line, Words
 from ui.text import plain, short
 
 PREVIEW_CHARACTERS = 90

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from memory_core.analysis.prompt import Prompt
-from memory_core.messages import ChatMessage
+from memory_core.messages import ChatMessage, FilePart, ImagePart
 from memory_core.models.openai_client import to_openai
 
 
@@ -15,12 +15,9 @@ def as_text(prompt: Prompt) -> str:
 
 def _said(message: ChatMessage) -> str:
     lines = [message.content or ""]
-    lines += [f"[{part.type}: {part.url}]" for part in message.parts if part.type in _FILES]
+    lines += [f"[{part.type}: {part.url}]" for part in message.parts if isinstance(part, ImagePart | FilePart)]
     lines += [f"[tool call] {call.tool_name}({call.arguments})" for call in message.tool_calls]
     return "\n".join(line for line in lines if line)
-
-
-_FILES = ("image", "audio", "video", "document")
 
 
 def as_json(prompt: Prompt) -> str:

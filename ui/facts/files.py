@@ -1,10 +1,10 @@
 """Facts as files: export, and import with a preview of what will come in."""
 
-import pandas as pd
 import streamlit as st
 
 from memory_core import MemoryInspectorError
 from memory_core.interop.facts_file import ImportPlan, facts_to_csv, facts_to_json, plan_import, read_facts_file
+from memory_core.planning.curation import New
 from ui.components import closing_button, error_inside
 from ui.facts import changes, tab
 from ui.facts.pieces import close_if_finished, finish
@@ -84,10 +84,8 @@ def _preview(plan: ImportPlan) -> None:
     if hidden:
         st.markdown(f":small[:gray[and {tokens(hidden)} more lines]]")
     if plan.change is not None:
-        texts = [step.text for step in plan.change.steps]
-        st.dataframe(
-            pd.DataFrame({"Fact": texts[:SHOWN]}), hide_index=True, key="facts__import_rows", alt="Facts to import"
-        )
+        texts = [step.text for step in plan.change.steps if isinstance(step, New)]
+        st.dataframe({"Fact": texts[:SHOWN]}, hide_index=True, key="facts__import_rows", alt="Facts to import")
         if len(texts) > SHOWN:
             st.markdown(f":small[:gray[and {tokens(len(texts) - SHOWN)} more]]")
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import pandas as pd
 import streamlit as st
 
 from ui import theme
@@ -86,7 +85,7 @@ def draw_list(place: tab.Place, rows: Sequence[Row], view: View, *, several: boo
     # Selections are places in the list as it was drawn: another list is another widget, told what is picked.
     key = tab.key(place, f"list_{zlib.crc32(repr((view, ids, several)).encode())}")
     drawn: Any = st.dataframe(
-        pd.DataFrame({"Fact": [row.text for row in shown], "State": [chips(row) for row in shown]}),
+        [{"Fact": row.text, "State": chips(row)} for row in shown],
         key=key,
         hide_index=True,
         height="content" if len(shown) <= SHOWN_ROWS else ROW_PIXELS * (SHOWN_ROWS + 1) + 3,

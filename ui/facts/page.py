@@ -64,7 +64,7 @@ def _block(view: Shown, blocks: Sequence[str]) -> str:
             if tab.is_new(asked, (session_id, name)) and asked in _ids(view, name):
                 tab.choose_block(session_id, name)
     chosen = tab.chosen_block(session_id)
-    return chosen if chosen in blocks else blocks[0]
+    return chosen if chosen is not None and chosen in blocks else blocks[0]
 
 
 def _ids(view: Shown, block: str) -> set[int]:
@@ -136,8 +136,7 @@ def _picker(view: Shown, desk: Desk, blocks: Sequence[str]) -> None:
 
 
 def _add(desk: Desk, *, primary: bool) -> None:
-    kind = "primary" if primary else "secondary"
-    if st.button("Add", key="facts__add", type=kind, icon=":material/add:"):
+    if st.button("Add", key="facts__add", type="primary" if primary else "secondary", icon=":material/add:"):
         dialogs.add_dialog(desk)
     chosen = st.menu_button(
         ":material/more_horiz:",
@@ -199,17 +198,21 @@ def _nothing(view: Shown, shown: View) -> None:
 
 def _flush_button(view: Shown) -> None:
     memory, position = view.memory, view.status.position
+
+    def flush() -> None:
+        engine().start(
+            memory.session_id,
+            f"flush-{memory.session_id}-{position}",
+            lambda job: memory.flush(),
+            browser_model=chosen_model().pasted,
+        )
+
     st.button(
         "Flush now",
         key="facts__flush",
         icon=":material/keyboard_tab:",
         disabled=view.running is not None,
-        on_click=lambda: engine().start(
-            memory.session_id,
-            f"flush-{memory.session_id}-{position}",
-            lambda job: memory.flush(),
-            browser_model=chosen_model().pasted,
-        ),
+        on_click=flush,
         help="Move one batch out of the queue by the usual rules",
     )
 

@@ -50,7 +50,9 @@ def nearest_of(desk: Desk, fact: Fact, flags: Sequence[Flag]) -> tuple[Fact, flo
     found = desk.review.nearest(fact) if desk.review else None
     if found is not None:
         return found
-    named = next((desk.facts[flag.other] for flag in flags if flag.other in desk.facts), None)
+    named = next(
+        (desk.facts[flag.other] for flag in flags if flag.other is not None and flag.other in desk.facts), None
+    )
     return None if named is None else (named, similarity(named.text, fact.text))
 
 
@@ -195,9 +197,7 @@ def _held_back(desk: Desk) -> None:
             st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"),
         ):
             st.markdown(f"{plain(short(held.text, LONGEST))}  \n:small[:gray[{plain(why_held(held, time.time()))}]]")
-            st.button(
-                "Allow", key=f"facts__allow_{held.position}", on_click=changes.apply, args=(desk, _allowing(held))
-            )
+            st.button("Allow", key=f"facts__allow_{held.position}", on_click=_allow, args=(desk, held))
     if len(desk.held) > HELD_SHOWN:
         st.markdown(f":small[:gray[and {tokens(len(desk.held) - HELD_SHOWN)} more]]")
 
@@ -209,5 +209,5 @@ def why_held(held: HeldBack, now: float) -> str:
     return f'Held back: you rejected a near copy {when} ({held.similarity:.2f}): "{short(held.near.text, 80)}".'
 
 
-def _allowing(held: HeldBack) -> changes.Plan:
-    return lambda: plans.allow(held)
+def _allow(desk: Desk, held: HeldBack) -> None:
+    changes.apply(desk, lambda: plans.allow(held))

@@ -6,7 +6,7 @@ session.
 
 import zlib
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import streamlit as st
 
@@ -17,6 +17,8 @@ FACT = "fact"
 
 Place = tuple[str, str]
 """A session and one of its fact blocks."""
+
+Kept = TypeVar("Kept")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +83,17 @@ def unselect(place: Place) -> None:
 
 def draft(place: Place, fact: int) -> Draft | None:
     """What is half written in the panel of a fact."""
-    return _get(place, "drafts", {}).get(fact)
+    return _drafts(place).get(fact)
 
 
 def keep_draft(place: Place, fact: int, written: Draft | None) -> None:
     """Remember what is half written, or forget it."""
-    drafts = {key: value for key, value in _get(place, "drafts", {}).items() if key != fact}
+    drafts = {key: value for key, value in _drafts(place).items() if key != fact}
     _set(place, "drafts", drafts | ({fact: written} if written is not None else {}))
+
+
+def _drafts(place: Place) -> dict[int, Draft]:
+    return _get(place, "drafts", {})
 
 
 def skipped(place: Place) -> tuple[int, ...]:
@@ -160,8 +166,10 @@ def keep(place: Place, name: str, value: Any) -> None:
     _set(place, name, value)
 
 
-def _get(place: Place, name: str, otherwise: Any) -> Any:
-    return st.session_state.get(_key(place, name), otherwise)
+def _get(place: Place, name: str, otherwise: Kept) -> Kept:
+    """What `_set` left under this name; each name is used with one type."""
+    found: Kept = st.session_state.get(_key(place, name), otherwise)
+    return found
 
 
 def _set(place: Place, name: str, value: Any) -> None:

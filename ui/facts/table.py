@@ -1,7 +1,8 @@
 """Edit as table: what the edits of a grid mean as one change set, and which of its facts others changed. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from memory_core.errors import MessageError
@@ -57,7 +58,7 @@ def plan_table(snapshot: Sequence[Fact], edits: Edits) -> ChangeSet:
             continue
         text = " ".join(str(values.get(TEXT, fact.text) or "").split())
         if text != fact.text:
-            wished.append(_named(int(place), lambda fact=fact, text=text: plans.edit(fact, text)))  # type: ignore[misc]
+            wished.append(_named(int(place), partial(plans.edit, fact, text)))
         pinned = bool(values.get(PINNED, fact.pinned))
         if pinned != fact.pinned:
             wished.append(plans.pin([fact], pinned))
@@ -84,10 +85,9 @@ def over_theirs(snapshot: Sequence[Fact], now: Sequence[Fact]) -> tuple[Fact, ..
     return tuple(current.get(fact.id, fact) for fact in snapshot)
 
 
-def _named(place: int, plan: Any) -> ChangeSet:
+def _named(place: int, plan: Callable[[], ChangeSet]) -> ChangeSet:
     """A plan, its error naming the row."""
     try:
-        made: ChangeSet = plan()
+        return plan()
     except MessageError as error:
         raise MessageError(f"Row {place + 1}: {error}") from error
-    return made

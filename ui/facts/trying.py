@@ -4,7 +4,6 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import pandas as pd
 import streamlit as st
 
 from memory_core import MemoryInspectorError
@@ -65,13 +64,14 @@ def try_dialog(desk: Desk) -> None:
     if not tries.found:
         st.markdown("No fact was found in it.")
         return
-    rows = pd.DataFrame(
+    rows = [
         {
-            "Take": [tried.outcome in ("added", "proposed") for tried in tries.found],
-            "Fact": [tried.text for tried in tries.found],
-            "What would become of it": [outcome(tried) for tried in tries.found],
+            "Take": tried.outcome in ("added", "proposed"),
+            "Fact": tried.text,
+            "What would become of it": outcome(tried),
         }
-    )
+        for tried in tries.found
+    ]
     ticks = tab.key(desk.place, f"try_rows_{zlib.crc32(tries.text.encode())}")
     taken = st.data_editor(
         rows,
@@ -82,7 +82,7 @@ def try_dialog(desk: Desk) -> None:
         height="content",
         alt="Facts found in the text",
     )
-    chosen = [tried for tried, take in zip(tries.found, taken["Take"], strict=True) if take]
+    chosen = [tried for tried, row in zip(tries.found, taken, strict=True) if row["Take"]]
     with st.container(horizontal=True):
         closing_button(
             f"Add {count(len(chosen), 'fact')}",

@@ -1,7 +1,7 @@
 """The Retrieval page: a question is tried on the stored turns of one block, and shown from stored to granted."""
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import streamlit as st
 
@@ -15,7 +15,7 @@ from ui.frame import View
 from ui.retrieval import asking, knobs
 from ui.retrieval.detail import draw_detail
 from ui.retrieval.figure import ColourBy, legend, map_figure, map_note, map_rows
-from ui.retrieval.reading import ROWS, Stage, degraded, headline, holding, missed, rows, stages, within
+from ui.retrieval.reading import ROWS, degraded, headline, holding, missed, rows, stages, within
 from ui.text import count, plain, short, tokens
 from ui.theme import mode
 
@@ -31,6 +31,8 @@ COLUMNS = {
 }
 STAGE = "retrieval__stage"
 """Widget of the stage that the list is narrowed to."""
+
+COLOURINGS: tuple[ColourBy, ...] = ("fate", "time")
 
 MOST_LINES = 9
 """Rows of the table that are seen at once."""
@@ -232,7 +234,7 @@ def _draw_found(view: View, search: Search) -> int | None:
             icon=":material/search:",
             label_visibility="collapsed",
         ).strip()
-    found = within(search, cast(Stage, stage or "candidates"))
+    found = within(search, stage or "candidates")
     if words:
         found = holding(search, words)
         st.markdown(f":small[{missed(found, words, search)}]")
@@ -308,14 +310,14 @@ def _draw_map(view: View, search: Search, picked: int | None) -> None:
         return
     by = st.segmented_control(
         "Colour by",
-        ["fate", "time"],
-        default="fate",
+        COLOURINGS,
+        default=COLOURINGS[0],
         key="retrieval__colour",
         format_func=lambda each: f"Colour by {each}",
         required=True,
         label_visibility="collapsed",
     )
-    by = cast(ColourBy, by or "fate")
+    by = by or COLOURINGS[0]
     st.plotly_chart(
         map_figure(drawn, search, mode(), by=by, picked=picked),
         key="retrieval__map",

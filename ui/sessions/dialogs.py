@@ -243,7 +243,7 @@ def export_dialog(session_id: str) -> None:
         with st.container(
             horizontal=True, horizontal_alignment="distribute", vertical_alignment="center", key=f"export__row_{number}"
         ):
-            st.markdown(f"{export.label}  \n:small[:gray[{export.text}]]", width="stretch")
+            st.markdown(f"{plain(export.label)}  \n:small[:gray[{plain(export.text)}]]", width="stretch")
             st.download_button(
                 "Download",
                 export.make,

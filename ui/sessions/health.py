@@ -24,6 +24,10 @@ from ui.text import ago, count, plain, short, tokens
 FRESH_SECONDS = 30.0
 """How old a result may be before the next drawing has it looked at again."""
 
+QUIET_SECONDS = 6.0
+"""Time after a server's first drawing in which nothing is looked at by itself: loading models and the vector index
+takes the processor from the first page."""
+
 FOLLOW_SECONDS = 0.5
 """How often the line is drawn anew while something is being looked at or rebuilt."""
 
@@ -62,6 +66,12 @@ class Watch:
         self._lock = threading.Lock()
         self._results: OrderedDict[str, Health] = OrderedDict()
         self._looking: dict[str, threading.Thread] = {}
+        self._began = time.monotonic()
+
+    @property
+    def settled(self) -> bool:
+        """Has the server had time to draw its first page?"""
+        return time.monotonic() - self._began > QUIET_SECONDS
 
     def latest(self, key: str) -> Health | None:
         """The last result, however old; None before the first."""
@@ -121,6 +131,8 @@ def at_a_glance() -> tuple[str, str] | None:
 
     Costs a look into memory: what is older than `FRESH_SECONDS` is looked at again in the background.
     """
+    if not watch().settled:
+        return None
     try:
         health = latest()
     except StoreError:

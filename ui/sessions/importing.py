@@ -93,7 +93,8 @@ def _size(file_id: str, pick: int, _preview: Preview) -> Reading[Sized]:
 
     def work(job: Job) -> Sized | None:
         conversation = _preview.conversation(pick)
-        counter, sizes, turns = default_counter(), [], 0
+        counter, turns = default_counter(), 0
+        sizes: list[int] = []
         for message in conversation.messages:
             if job.cancel.is_set():
                 return None
@@ -179,8 +180,10 @@ def skipped_sentences(skipped: tuple[Skipped, ...]) -> list[str]:
     sentences = []
     for reason, number in Counter(each.reason for each in skipped).most_common():
         found = [each for each in skipped if each.reason == reason]
-        noun = "line" if all(each.line is not None for each in found) else "message"
-        places = [tokens(each.line if noun == "line" else each.index + 1) for each in found[:SHOWN_SKIPPED]]
+        lines = [each.line for each in found if each.line is not None]
+        noun = "line" if len(lines) == len(found) else "message"
+        numbers = lines if noun == "line" else [each.index + 1 for each in found]
+        places = [tokens(place) for place in numbers[:SHOWN_SKIPPED]]
         where = ", ".join(places) + (", …" if number > SHOWN_SKIPPED else "")
         verb = "has" if number == 1 else "have"
         why = f"{verb} no text" if reason == "no text" else f"({reason})"
