@@ -103,21 +103,7 @@ def branch_session(session: Session, turn: int, *, title: str | None = None) -> 
             now=now,
             shared={fact.id for fact in made.facts if fact.owner == "user"},
         )
-    return _opened(session, branch)
-
-
-def _opened(session: Session, branch: str) -> Session:
-    """The branch with this process's tokenizer and with copies of its blocks: a branch learns with the same models.
-
-    Static blocks are not among them: their words are the stored ones alone.
-    """
-    other = Session(
-        session.database, branch, services=session.services, tokenizer_fn=session._tokenizer_fn, clock=session.clock
-    )
-    other._given = {name: block.model_copy() for name, block in session._given.items() if block.kind != "static"}
-    other._initial = dict(session._initial)
-    other.open()
-    return other
+    return session.sibling(branch)
 
 
 def read_session_rows(connection: Connection, session_id: str) -> Rows:

@@ -276,6 +276,8 @@ def _embeddings(embedder: Embedder, free: bool) -> _Answer:
     endpoint = getattr(embedder, "endpoint", None)
     if free and isinstance(endpoint, Endpoint):
         return _Answer(endpoint.host, _seconds(lambda: _list_models(endpoint)))
+    if free and not embedder.offline:
+        return _Answer(embedder.id, None, "unsure", "Asking it could cost something. The next message will show.")
     word = ["memory", "memory"]  # a single text may be remembered, and is then not embedded
     if embedder.offline:
         embedder.embed(word)  # loads the model

@@ -34,6 +34,7 @@ class Services:
         self._index = index
         self._embedder = embedder
         self._extractor = extractor
+        self._base: Services | None = None
         self._lock = Lock()
         self._remembered: OrderedDict[str, object] = OrderedDict()
         self.messages = MessageCache()
@@ -44,11 +45,22 @@ class Services:
         """The same services with another extractor; everything loaded is shared."""
         other = copy.copy(self)
         other._extractor = extractor
+        other._base = self._base or self
         return other
+
+    def close(self) -> None:
+        """Let the vector index go, if it was opened; it opens again when it is needed."""
+        with self._lock:
+            index = self._index
+        close = getattr(index, "close", None)  # an index of somebody's own may have none
+        if callable(close):
+            close()
 
     @property
     def index(self) -> VectorIndex:
         """Where vectors are searched."""
+        if self._base is not None:
+            return self._base.index
         with self._lock:
             if self._index is None or isinstance(self._index, str | Path):
                 from memory_core.vectors import open_index
@@ -58,6 +70,8 @@ class Services:
 
     @property
     def embedder(self) -> Embedder:
+        if self._base is not None:
+            return self._base.embedder
         with self._lock:
             if self._embedder is None:
                 from memory_core.models.embedding import MiniLMEmbedder

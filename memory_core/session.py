@@ -180,6 +180,22 @@ class Session:
         other._imagined = True
         return other
 
+    def sibling(self, session_id: str) -> "Session":
+        """Another session, opened with this one's services, tokenizer and copies of its block objects.
+
+        So a branch learns with the same models. Static blocks are not among them: their words are the stored ones.
+
+        Raises:
+            NotFoundError: there is no such session.
+        """
+        other = Session(
+            self.database, session_id, services=self.services, tokenizer_fn=self._tokenizer_fn, clock=self.clock
+        )
+        other._given = {name: block.model_copy() for name, block in self._given.items() if block.kind != "static"}
+        other._initial = dict(self._initial)
+        other.open()
+        return other
+
     @contextmanager
     def writing(self, *, create: SessionState | None = None) -> Iterator[Writing]:
         """A transaction on this session; see `memory_core.store.writing.writing`."""

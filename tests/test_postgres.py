@@ -33,6 +33,7 @@ from sqlalchemy import create_engine
 from memory_core.blocks.facts import FactExtractionMemoryBlock
 from memory_core.blocks.vector import VectorMemoryBlock
 from memory_core.errors import StoreError
+from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.memory import Memory
 from memory_core.status import delete_session, sessions
 from memory_core.store.database import Database, parse_url
@@ -202,6 +203,24 @@ def test_sessions_of_one_user_learn_in_turn(url):
     together(putting(first, range(9)), putting(second, range(9)))
     assert sorted(fact_numbers(first)) == list(range(6))
     assert {len(fact.sources) for fact in first.facts("facts")} == {2}
+
+
+def test_a_branch_and_a_bundle_hold_what_the_session_held(url, tmp_path):
+    memory = open_memory("one", database_uri=url, memory_blocks=blocks()[:2])  # no class is imported because a bundle names it
+    for number in range(12):
+        memory.put(note(number))
+        if number == 7:
+            held = fact_numbers(memory), memory.get_all("active")
+    branch = memory.branch(8)
+    assert (fact_numbers(branch), branch.get_all("active")) == held
+    file = read_bundle(write_bundle(memory.database, "one"), "one.zip")
+    for database in (memory.database, Database.open(on_file(tmp_path))):
+        opened = import_bundle(database, file)
+        again = Memory.open(opened, database, services=memory.services, tokenizer_fn=str.split)
+        assert again.get_all() == memory.get_all()
+        assert fact_numbers(again) == fact_numbers(memory)
+        question = "What was note 3?"
+        assert again.build_context(question).messages == memory.build_context(question).messages
 
 
 def test_tables_may_stand_in_a_schema_of_their_own(url):

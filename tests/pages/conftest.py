@@ -38,12 +38,14 @@ def made_demo(embedder, tmp_path_factory):
     """A data folder with the demo as the app opens on it."""
     home = tmp_path_factory.mktemp("demo")
     with pytest.MonkeyPatch.context() as patch:
-        start_clean(patch, home, embedder)
+        opened = start_clean(patch, home, embedder)
         shared = services.engine()
         ensure_demo(shared)
         assert shared.job("demo").wait(60)
         assert shared.job("demo").error is None
         st.cache_resource.clear()
+        for each in opened:
+            each.close()
     return home
 
 
@@ -51,9 +53,11 @@ def made_demo(embedder, tmp_path_factory):
 def home(monkeypatch, tmp_path, embedder):
     """An empty data folder."""
     folder = tmp_path / "home"
-    start_clean(monkeypatch, folder, embedder)
+    opened = start_clean(monkeypatch, folder, embedder)
     yield folder
     st.cache_resource.clear()
+    for each in opened:
+        each.close()
 
 
 @pytest.fixture
@@ -70,9 +74,16 @@ def app(demo_home):
 
 
 def start_clean(patch, folder, embedder):
-    """Point the app at `folder`, away from any model that this machine may be set up for."""
+    """Point the app at `folder`, away from any model that this machine may be set up for; the services it opens."""
     st.cache_resource.clear()
     patch.setenv("MEMORY_INSPECTOR_HOME", str(folder))
     for name in ("MEMORY_INSPECTOR_DATABASE_URL", "MEMORY_INSPECTOR_CHROMA_URL", *MODEL_SETTINGS):
         patch.delenv(name, raising=False)
-    patch.setattr(services, "Services", lambda index=None: Services(index=index, embedder=embedder))
+    opened = []
+
+    def open_services(index=None):
+        opened.append(Services(index=index, embedder=embedder))
+        return opened[-1]
+
+    patch.setattr(services, "Services", open_services)
+    return opened

@@ -72,7 +72,7 @@ class Course:
     @property
     def highest(self) -> int:
         """The top of what is drawn: tokens."""
-        sums = [sum(sizes) for sizes in zip(*(layer.tokens for layer in self.layers), strict=True)]
+        sums: list[int] = [sum(sizes) for sizes in zip(*(layer.tokens for layer in self.layers), strict=True)]
         return max([1, *sums, *(level for _, _, level in (*self.limit, *self.flush_line))])
 
 
