@@ -206,7 +206,8 @@ def test_sessions_of_one_user_learn_in_turn(url):
 
 
 def test_a_branch_and_a_bundle_hold_what_the_session_held(url, tmp_path):
-    memory = open_memory("one", database_uri=url, memory_blocks=blocks()[:2])  # no class is imported because a bundle names it
+    learning = blocks()[:2]  # without the custom one: no class is imported because a bundle names it
+    memory = open_memory("one", database_uri=url, memory_blocks=learning)
     for number in range(12):
         memory.put(note(number))
         if number == 7:
