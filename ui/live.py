@@ -6,7 +6,7 @@ from memory_core import MemoryInspectorError
 from memory_core.log import last_position
 from ui.services import engine
 
-LOOK_SECONDS = 1.2
+LOOK_SECONDS = 1.0
 """How often a page looks whether anything was written; one look at an index."""
 
 

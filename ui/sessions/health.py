@@ -20,6 +20,7 @@ from ui.jobs import Job
 from ui.services import engine
 from ui.sessions.listing import milliseconds, size
 from ui.text import ago, count, plain, short, tokens
+from ui.warm_up import keep_loaded
 
 FRESH_SECONDS = 30.0
 """How old a result may be before the next drawing has it looked at again."""
@@ -110,6 +111,8 @@ class Watch:
     def _look(self, key: str, check: Callable[[], Health]) -> None:
         try:
             found = check()
+            if self.latest(key) is None:
+                keep_loaded()  # models and index were loaded just now
             with self._lock:
                 self._results.pop(key, None)
                 self._results[key] = found
