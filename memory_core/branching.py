@@ -164,13 +164,9 @@ def _end_of(records: Sequence[EventRecord], turn: int) -> int:
         return history.position_at(turn)
     if turn != 0:
         raise NotFoundError(f"This session has no turn {turn}. Its latest is {history.latest_turn}.")
-    last = records[-1].position
-    for record in reversed(records):
-        if isinstance(record.event, SessionReset) and record.event.status is None:
-            break
-        if record.turn > 0:
-            last = record.position - 1
-    return last
+    if not history.turns:
+        return history.position
+    return history.upto(history.turns[min(history.turns)].first_position - 1)[-1].position
 
 
 def _needed(rows: Rows) -> set[str]:

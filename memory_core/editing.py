@@ -116,12 +116,6 @@ def restore_block(session: Session, name: str, earlier: int, revision: int | Non
         return _write(session, w, attached, text, actor, restored=earlier)
 
 
-def settings_of(attached: Attached) -> dict[str, Any]:
-    """A block's settings as stored, with the defaults of those that came with a later version."""
-    defaults = attached.block.settings() if attached.block is not None else {}
-    return {**defaults, **attached.record.settings}
-
-
 def _static(session: Session, w: Writing, name: str, revision: int | None) -> Attached:
     """The static block whose text is to be changed, if it still stands as it was opened."""
     session.refresh(w)
@@ -164,7 +158,7 @@ def _order(session: Session, w: Writing, names: Sequence[str], actor: Actor) -> 
 
 
 def _check_unchanged(session: Session, opened: Mapping[str, Mapping[str, Any]]) -> None:
-    stored = {attached.name: settings_of(attached) for attached in session.blocks}
+    stored = {attached.name: attached.settings for attached in session.blocks}
     for name, settings in opened.items():
         if name not in stored:
             raise ConflictError(f'"{name}" was removed elsewhere since you opened it. Nothing was saved.')
@@ -175,11 +169,7 @@ def _check_unchanged(session: Session, opened: Mapping[str, Mapping[str, Any]]) 
 def _configure(session: Session, w: Writing, name: str, settings: Mapping[str, Any], actor: Actor) -> bool:
     """Store a block's other settings; are any other?"""
     attached = session.block(name)
-    before = settings_of(attached)
-    unknown = set(settings) - set(before) | {"name"} & set(settings)
-    if unknown:
-        raise ConfigError(f'the block "{name}" has no setting called {sorted(unknown)[0]!r}')
-    after = {**before, **settings}
+    before, after = attached.settings, attached.changed(settings)
     _check_settings(attached, after)
     if after.get("scope") == "user" and not session.user_id:
         raise ConfigError(f'the block "{name}" would belong to the user: give the memory a user_id')

@@ -629,7 +629,7 @@ class Memory:
         Raises:
             NotFoundError: there is no such block.
         """
-        return editing.settings_of(self._session.block(name))
+        return self._session.block(name).settings
 
     def holding(self, name: str) -> Holding:
         """What a block has stored, counted.

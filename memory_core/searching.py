@@ -13,14 +13,12 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ValidationError
 from sqlalchemy import Connection
 
 from memory_core.analysis.projection import Projection, fit, thin
 from memory_core.blocks.base import Reading
-from memory_core.blocks.vector import Recall, VectorMemoryBlock
+from memory_core.blocks.vector import Recall, VectorMemoryBlock, words_of
 from memory_core.context import Context, build_context, reading_for
-from memory_core.editing import settings_of
 from memory_core.errors import ConfigError, ContextOverflowError, NotFoundError
 from memory_core.events import (
     Actor,
@@ -32,7 +30,6 @@ from memory_core.events import (
     expand,
     spread,
 )
-from memory_core.messages import message_text
 from memory_core.planning.retrieval import Signals, plan_retrieval
 from memory_core.services import Services
 from memory_core.session import Attached, ImaginedBlocks, Session
@@ -181,7 +178,7 @@ def search(
 ) -> Search:
     """See `Memory.search`."""
     name = block if block is not None else _first(session)
-    imagined = session.imagined(session.config, ImaginedBlocks(settings=_checked(session, name, settings or {})))
+    imagined = session.imagined(session.config, ImaginedBlocks(settings={name: settings or {}}))
     attached, found_in = imagined.block(name), _vector_block(imagined, name)
     with session.database.read() as connection:
         rows = imagined.queue(connection)
@@ -231,20 +228,6 @@ def _vector_block(session: Session, name: str) -> VectorMemoryBlock:
     if not isinstance(block, VectorMemoryBlock):
         raise ConfigError(f'"{name}" stores no turns: only vector blocks are searched')
     return block
-
-
-def _checked(session: Session, name: str, settings: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Changed settings by block, once they are known to be possible."""
-    before = settings_of(session.block(name))
-    unknown = set(settings) - set(before)
-    if unknown:
-        raise ConfigError(f'the block "{name}" has no setting called {sorted(unknown)[0]!r}')
-    try:
-        _vector_block(session, name).model_copy().apply({**before, **settings})
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        raise ConfigError(f"{first['loc'][0]} cannot be {first.get('input')!r}: {first['msg']}") from error
-    return {name: settings}
 
 
 def _context(imagined: Session, query: str, attached: Attached) -> tuple[Context | None, str | None]:
@@ -348,8 +331,7 @@ def texts_of(
     for node in nodes:
         messages = [by_seq[seq] for seq in expand(node.seqs) if seq in by_seq]
         if messages:
-            words = "\n".join(text for message in messages if (text := message_text(message.message)))
-            found[node.number] = (messages[0].turn, words)
+            found[node.number] = (messages[0].turn, words_of(messages))
     return found
 
 

@@ -86,6 +86,23 @@ class Attached:
         return bool(wanted) and self.kind != "static"
 
     @property
+    def settings(self) -> dict[str, Any]:
+        """As stored, with the defaults of those that came with a later version."""
+        defaults = self.block.settings() if self.block is not None else {}
+        return {**defaults, **self.record.settings}
+
+    def changed(self, changes: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings with changes; whether the values are possible is the block's to say.
+
+        Raises:
+            ConfigError: the block has no such setting. Its name is none.
+        """
+        unknown = set(changes) - set(self.settings) | {"name"} & set(changes)
+        if unknown:
+            raise ConfigError(f'the block "{self.name}" has no setting called {sorted(unknown)[0]!r}')
+        return {**self.settings, **changes}
+
+    @property
     def deliver_on(self) -> str:
         return str(self.record.settings.get("deliver_on", "flush"))
 
@@ -480,7 +497,7 @@ def _unstored(block: Block) -> Attached:
 def _with_settings(attached: Attached, changes: Mapping[str, Any]) -> Attached:
     if not changes:
         return attached
-    settings = {**attached.record.settings, **changes}
+    settings = attached.changed(changes)
     block = None
     if attached.block is not None:
         block = attached.block.model_copy()

@@ -19,6 +19,7 @@ from memory_core.errors import ModelUnreachableError
 from memory_core.memory import Memory
 from memory_core.messages import ChatMessage
 from memory_core.models.base import Condensation, CondensedFact, ExtractedFact, Extraction, ModelCall
+from memory_core.planning.facts import Fact
 from memory_core.services import Services
 from memory_core.store.writing import read_session
 
@@ -37,6 +38,27 @@ def note(number):
 
 def number_of(text):
     return int(re.search(r"\d+", text).group())
+
+
+def fact_row(id, text, **values):
+    """A fact as the database gives it, learned from message `id` of session "s"."""
+    given = {
+        "scope": "session:s",
+        "block": "facts",
+        "tokens": 3,
+        "category": "other",
+        "slot": None,
+        "state": "active",
+        "pinned": False,
+        "origin": "extracted",
+        "turn": 1,
+        "created_at": 0.0,
+        "confirmed_at": 0.0,
+        "updated_at": 0.0,
+        "version": 1,
+        "sources": (("s", id),),
+    }
+    return Fact(id=id, text=text, **{**given, **values})
 
 
 class Clock:

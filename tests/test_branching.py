@@ -564,3 +564,13 @@ def test_every_number_in_an_event_is_known_to_be_a_reference_or_none():
                 unknown.append(f"{kind}.{field.name}")
     assert unknown == []
     assert all(name in {f.name for f in fields(KINDS[kind])} for kind, names in REFERENCES.items() for name in names)
+
+
+def test_before_the_first_turn_means_since_turns_were_last_counted_anew():
+    memory = Memory.from_defaults(memory_blocks=[StaticMemoryBlock(name="Instructions", static_content="Old.")])
+    memory.put(user("One"))
+    memory.edit_block("Instructions", "New.")
+    memory.set([user("Another")])  # nothing is left: turns begin again
+    branch = memory.branch(0)
+    assert branch.get_all() == []
+    assert [each.text for each in branch.block_revisions("Instructions")] == ["Old.", "New."]

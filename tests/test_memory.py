@@ -1252,3 +1252,12 @@ def test_a_facts_history_tells_every_state_and_who_changed_it():
         (1, "likes tea", False, "curator"),
         (2, "likes tea", True, "curator"),
     ]
+
+
+@pytest.mark.parametrize("settings", [{"priority": "high"}, {"priority": -1}, {"prioritty": 1}, {"name": "other"}])
+def test_a_look_at_impossible_settings_of_a_block_is_refused_in_one_sentence(settings):
+    memory = Memory.from_defaults(memory_blocks=[FactExtractionMemoryBlock(name="facts", priority=1)])
+    with pytest.raises(ConfigError) as refused:
+        memory.preview(blocks={"facts": settings})
+    assert "\n" not in str(refused.value)
+    assert memory.block_settings("facts")["priority"] == 1

@@ -4,13 +4,14 @@ The sentences are markdown in which block names are escaped.
 """
 
 from memory_core import Context
+from memory_core.planning.context import QUEUE
 from ui.text import plain, short, tokens
 
 
 def effect_sentence(before: Context, after: Context) -> str:
     """The next prompt before and after a change, and what else would be cut or fit again.
 
-    `Next prompt: 1,178 → 1,206 tokens, none free. Earlier turns would lose 61 more.`
+    `Next prompt: 1,178 → 1,195 tokens, 22 → 5 free. Earlier turns would lose 61 more.`
     """
     old, new = before.plan, after.plan
     if new.over_by:
@@ -30,7 +31,7 @@ def _other_cuts(before: Context, after: Context) -> str:
     old, new = _cuts(before), _cuts(after)
     for name in dict.fromkeys((*new, *old)):
         change = new.get(name, 0) - old.get(name, 0)
-        shown = "The queue" if name == "queue" else plain(short(name))
+        shown = "The queue" if name == QUEUE else plain(short(name))
         if change > 0:
             lost.append(f"{shown} would lose {tokens(change)}{' more' if old.get(name) else ''}")
         elif change < 0:

@@ -181,11 +181,7 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
         try:
             super().__init__(**values)
         except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            where = ".".join(str(step) for step in first["loc"])
-            raise ConfigError(
-                f"{type(self).__name__}: {where} cannot be {first.get('input')!r}: {first['msg']}"
-            ) from error
+            raise _impossible(type(self), error) from error
         _check(self)
 
     # -- hooks of custom blocks, in the reference's names ------------------------------------------
@@ -223,10 +219,17 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
         return self.model_dump(mode="json", include=set(BaseMemoryBlock.model_fields))
 
     def apply(self, settings: dict[str, Any]) -> None:
-        """Take over stored settings."""
-        for name, value in settings.items():
-            if name != "name" and name in type(self).model_fields:
-                setattr(self, name, value)
+        """Take over stored settings; those that this class does not know are left alone.
+
+        Raises:
+            ConfigError: a value is impossible.
+        """
+        try:
+            for name, value in settings.items():
+                if name != "name" and name in type(self).model_fields:
+                    setattr(self, name, value)
+        except ValidationError as error:
+            raise _impossible(type(self), error) from error
         _check(self)
 
     def read(self, reading: Reading, state: str | None) -> Content:
@@ -384,6 +387,13 @@ def scope_of(scope: str, session_id: str, user_id: str | None, block: str) -> st
     if not user_id:
         raise ConfigError(f'the block "{block}" belongs to the user: give the memory a user_id')
     return user_scope(user_id)
+
+
+def _impossible(cls: type[BaseMemoryBlock[Any]], error: ValidationError) -> ConfigError:
+    """What is wrong with a block's value, in one sentence."""
+    first = error.errors(include_url=False)[0]
+    where = ".".join(str(step) for step in first["loc"])
+    return ConfigError(f"{cls.__name__}: {where} cannot be {first.get('input')!r}: {first['msg']}")
 
 
 def _check(block: BaseMemoryBlock[Any]) -> None:

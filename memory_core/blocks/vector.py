@@ -126,15 +126,15 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
     # -- storing ----------------------------------------------------------------------------------
 
     def learn(self, batch: Batch) -> Learned:
-        units = [unit for unit in units_of(batch.messages, self.unit) if _words(unit)]
+        units = [unit for unit in units_of(batch.messages, self.unit) if words_of(unit)]
         if not units:
             return Nothing()
         embedder = self._embedder(batch.services)
-        vectors = embedder.embed([_words(unit) for unit in units])
+        vectors = embedder.embed([words_of(unit) for unit in units])
         nodes = [
             NewNode(
                 seqs=tuple(message.seq for message in unit),
-                tokens=batch.counter.text(_words(unit)),
+                tokens=batch.counter.text(words_of(unit)),
                 vector=vector,
             )
             for unit, vector in zip(units, vectors, strict=True)
@@ -203,7 +203,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
                 connection,
                 reading.session_id,
                 self.name,
-                lambda connection, new: [_words(messages) for messages in self._messages(connection, reading, new)],
+                lambda connection, new: [words_of(messages) for messages in self._messages(connection, reading, new)],
             )
 
     def source(self, reading: Reading) -> DatabaseVectors:
@@ -286,7 +286,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
             stored = self._messages(connection, reading, nodes)
         for node, messages in zip(nodes, stored, strict=True):
             parts = turn_parts([message.message for message in messages], reading.safe)
-            items.append(Item(f"v{node.number}", _words(messages), parts, tokens=node.tokens))
+            items.append(Item(f"v{node.number}", words_of(messages), parts, tokens=node.tokens))
         return tuple(items)
 
     def _messages(self, connection: Connection, reading: Reading, nodes: Sequence[Node]) -> list[list[StoredMessage]]:
@@ -346,7 +346,8 @@ def units_of(messages: Sequence[StoredMessage], unit: Literal["turn", "batch"]) 
     return units
 
 
-def _words(unit: Sequence[StoredMessage]) -> str:
+def words_of(unit: Sequence[StoredMessage]) -> str:
+    """The text of a unit, as it is embedded, searched and counted."""
     return "\n".join(text for message in unit if (text := message_text(message.message)))
 
 

@@ -4,6 +4,7 @@ import random
 from itertools import combinations
 
 import pytest
+from engine_fakes import fact_row as fact
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,30 +27,7 @@ from memory_core.events import (
     MessageAdded,
     ModelCalled,
 )
-from memory_core.planning.facts import Fact
 from memory_core.text import similarity, stems
-
-
-def fact(id, text, **values):
-    given = {
-        "id": id,
-        "scope": "session:s",
-        "block": "facts",
-        "text": text,
-        "tokens": 3,
-        "category": "other",
-        "slot": None,
-        "state": "active",
-        "pinned": False,
-        "origin": "extracted",
-        "turn": 1,
-        "created_at": 0.0,
-        "confirmed_at": 0.0,
-        "updated_at": 0.0,
-        "version": 1,
-        "sources": (("s", id),),
-    }
-    return Fact(**{**given, **values})
 
 
 def flags(facts, *, said=None, conflicts=None, looked_at=()):

@@ -5,6 +5,7 @@ import io
 import json
 
 import pytest
+from engine_fakes import fact_row
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,29 +21,11 @@ from memory_core.interop.facts_file import (
     read_facts_file,
 )
 from memory_core.planning.curation import ChangeSet, New
-from memory_core.planning.facts import STATES, Fact
+from memory_core.planning.facts import STATES
 
 
 def fact(id, text, **values):
-    given = {
-        "id": id,
-        "scope": "session:s",
-        "block": "facts",
-        "text": text,
-        "tokens": 3,
-        "category": "other",
-        "slot": None,
-        "state": "active",
-        "pinned": False,
-        "origin": "extracted",
-        "turn": 1,
-        "created_at": 0.0,
-        "confirmed_at": 0.0,
-        "updated_at": 0.0,
-        "version": 1,
-        "sources": (("s", 4), ("s", 5), ("gone", 1)),
-    }
-    return Fact(**{**given, **values})
+    return fact_row(id, text, **{"sources": (("s", 4), ("s", 5), ("gone", 1)), **values})
 
 
 TURNS = {("s", 4): 2, ("s", 5): 3}

@@ -144,3 +144,14 @@ def test_the_guides_first_step_is_ticked_once_a_message_was_sent(app):
     app = app.run()
     assert ":material/check: Send the next message" in joined(app)
     assert button(app, "Next message")
+
+
+def test_the_guide_is_gone_after_its_third_step(app):
+    app = press(app, "Next message")
+    services.engine().job("demo").wait(60)
+    for page in ("context", "retrieval"):
+        app.switch_page(f"pages/{page}.py").run()
+        assert not app.exception
+    app.switch_page("pages/chat.py").run()
+    assert "Send the next message" not in joined(app)
+    assert "Send the next message" not in joined(opened())

@@ -11,6 +11,8 @@ from ui.demo_script import FORGOTTEN_QUESTION, RECORDED_TURNS
 from ui.frame import View
 from ui.services import engine
 
+_QUESTION = {"query": FORGOTTEN_QUESTION}
+
 _SEEN = "guide-seen"
 """An empty file of this name in the app's folder: the guide was finished or put away."""
 
@@ -20,18 +22,21 @@ def draw_guide(view: View, recording: Recording | None) -> bool:
     if view.memory.session_id != DEMO_SESSION or recording is None or _marker().exists():
         return False
     sent = view.status.turns > RECORDED_TURNS
-    looked = state.visited("context")
+    looked, found = state.visited("context"), state.visited("retrieval")
+    if sent and looked and found:
+        finish_guide()
+        return False
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="chat__guide"):
         st.markdown(":small[:gray[New here?]]", width="content")
         st.markdown(_step(1, "Send the next message", sent), width="content")
-        if sent:
-            nav.link("context", _step(2, "See what was cut", looked), icon="", turn=None)
-        else:
-            st.markdown(_step(2, "See what was cut", looked), width="content")
-        if sent:
-            nav.link("retrieval", _step(3, "Find what it forgot", False), icon="", turn=None, query=FORGOTTEN_QUESTION)
-        else:
-            st.markdown(_step(3, "Find what it forgot", False), width="content")
+        steps: tuple[tuple[str, str, bool, dict[str, str]], ...]
+        steps = (("context", "See what was cut", looked, {}), ("retrieval", "Find what it forgot", found, _QUESTION))
+        for number, (page, words, done, query) in enumerate(steps, start=2):
+            step = _step(number, words, done)
+            if sent:
+                nav.link(page, step, icon="", turn=None, **query)
+            else:
+                st.markdown(step, width="content")
         st.button(
             ":material/close:", key="chat__guide_close", type="tertiary", help="Close the guide", on_click=finish_guide
         )

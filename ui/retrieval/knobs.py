@@ -6,7 +6,6 @@ import streamlit as st
 
 from memory_core import ConflictError, MemoryInspectorError
 from memory_core.blocks.vector import KEYWORD_WEIGHT
-from memory_core.editing import settings_of
 from memory_core.searching import Search
 from memory_core.session import Attached
 from ui import state
@@ -24,7 +23,7 @@ MOST_RESULTS = 100
 
 def tried(session_id: str, block: Attached) -> dict[str, Any]:
     """The settings that this tab tries, as far as they differ from the stored ones."""
-    stored = settings_of(block)
+    stored = block.settings
     wanted = asking.asked(session_id).tried.get(block.name, {})
     return {name: value for name, value in wanted.items() if stored.get(name) != value}
 
@@ -38,7 +37,7 @@ def set_tried(session_id: str, block: str, **changes: Any) -> None:
 def draw(view: View, block: Attached, before: Search, after: Search) -> None:
     """The row of knobs: what they are set to, what that changes, and applying it."""
     session_id, name = view.memory.session_id, block.name
-    stored = settings_of(block)
+    stored = block.settings
     now = {**stored, **tried(session_id, block)}
     changes = tried(session_id, block)
     _fill(now)
