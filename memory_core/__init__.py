@@ -17,7 +17,9 @@ print(memory.build_context("What can I eat?").explain())
 from memory_core.blocks import (
     BaseMemoryBlock,
     FactExtractionMemoryBlock,
+    GraphMemoryBlock,
     StaticMemoryBlock,
+    SummaryMemoryBlock,
     VectorMemoryBlock,
 )
 from memory_core.config import MemoryConfig, Settings, lint
@@ -78,6 +80,7 @@ __all__ = [
     "FactExtractionMemoryBlock",
     "FilePart",
     "FormatError",
+    "GraphMemoryBlock",
     "ImageBlock",
     "ImagePart",
     "InsertMethod",
@@ -101,6 +104,7 @@ __all__ = [
     "StaticMemoryBlock",
     "Status",
     "StoreError",
+    "SummaryMemoryBlock",
     "TextBlock",
     "TextPart",
     "ThinkingBlock",

@@ -69,6 +69,10 @@ class MemoryConfig(BaseModel):
     """Seconds `put` waits for the first attempt of a delivery."""
     delivery_attempts: int = 5
     """Attempts after which a delivery is parked."""
+    queue_turns: int | None = None
+    """Most turns the queue holds, the newest included; older ones leave it. None: only its tokens count."""
+    recipe: str | None = None
+    """The recipe that these settings and the blocks came from (see `memory_core.recipes`); a name, no rule."""
 
     def __init__(self, **values: Any) -> None:
         try:
@@ -101,6 +105,8 @@ class MemoryConfig(BaseModel):
                 f"context_window must be above the reply reserve of {self.reply_reserve}",
                 self.context_window,
             )
+        if self.queue_turns is not None:
+            _require(self.queue_turns >= 1, "queue_turns must be at least 1 turn", self.queue_turns)
         _require(self.delivery_timeout >= 0, "delivery_timeout must not be negative", self.delivery_timeout)
         _require(self.delivery_attempts >= 1, "delivery_attempts must be at least 1", self.delivery_attempts)
         for name in ("image", "audio", "video", "document"):

@@ -93,7 +93,7 @@ def compact(refs: Iterable[str]) -> tuple[str, ...]:
     found: list[tuple[str, int, int] | str] = []
     for ref in refs:
         mark, number = ref[0], ref[1:]
-        if mark not in "fvm" or not number.isdigit():
+        if mark not in "fvmr" or not number.isdigit():
             found.append(ref)
             continue
         last = found[-1] if found else None
@@ -305,6 +305,27 @@ class FactsExtracted(Event):
     """Found again in other words, or word for word."""
     held_back: int = 0
     """Near copies of a fact that a person rejected."""
+    recalled: int = 0
+    """What the assistant had only repeated from memory: not learned again."""
+
+
+@dataclass(frozen=True)
+class FactDecided(Event):
+    """A found fact was compared with its nearest known ones. The change that follows stands after it in the log."""
+
+    block: str
+    content: str
+    """Hash of the found fact's words."""
+    decision: Literal["add", "update", "delete", "none"]
+    fact: int | None
+    """The known fact that is updated, deleted or confirmed; None where one is added."""
+    candidates: tuple[tuple[int, float], ...]
+    """The nearest known facts, each with its similarity, 0 to 1; nearest first."""
+    decider: str
+    """The model, or the rules."""
+    rule: str
+    """Which rule decided; `model` where a model did."""
+    sources: Ranges
 
 
 @dataclass(frozen=True)
@@ -321,6 +342,30 @@ class FactAdded(Event):
     """`extracted`, `condensed` or `written` (by a person)."""
     state: str = "active"
     """`proposed` where a person's approval is waited for."""
+    topics: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class FactLabelled(Event):
+    """A fact was put under another category or other topics."""
+
+    fact: int
+    block: str
+    category: str
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ProposalRefused(Event):
+    """Something that a model proposed for a block and that cannot be: it was left out, and nothing else with it."""
+
+    block: str
+    what: str
+    """`fact`, `relation`, `summary` or `decision`."""
+    reason: str
+    """Whole words without quotations: what was wrong with it."""
+    number: int = 1
+    """How many were refused for this reason at once."""
 
 
 @dataclass(frozen=True)
@@ -455,6 +500,147 @@ class CondensingRefused(Event):
     facts: int
     max_facts: int
     reason: str
+
+
+# -- summaries -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SummaryRewritten(Event):
+    """A running summary took more messages in. The text's change stands before it in the log."""
+
+    block: str
+    revision: int
+    """Of the block's text; the same as before where nothing had to be changed."""
+    summariser: str
+    covers: int
+    """Sequence number of the last message that it takes in."""
+    turn_covered: int
+    """The turn of that message."""
+    seqs: Ranges
+    """The messages that were read for it; empty where it was only shortened."""
+    tokens_before: int
+    tokens: int
+    max_tokens: int
+    lost: int
+    """Names, numbers and dates of the former text that are not in this one."""
+    shortened: int = 0
+    """Tokens of whole sentences left out, because the proposed text was above `max_tokens`."""
+
+
+# -- graph ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RelationsExtracted(Event):
+    block: str
+    extractor: str
+    seqs: Ranges
+    found: int
+    added: int
+    confirmed: int
+    ended: int
+    refused: int = 0
+    """What could not be a relation: see the `ProposalRefused` beside it."""
+
+
+@dataclass(frozen=True)
+class EntityAdded(Event):
+    entity: int
+    block: str
+    name: str
+    """Hash of its name."""
+    type: str
+    """`person`, `place`, `organisation`, `project`, `thing`, `date` or `other`."""
+    aliases: tuple[str, ...] = ()
+    """Hashes of its other names."""
+    origin: str = "extracted"
+    """`extracted`, or `written` by a person or an import."""
+
+
+@dataclass(frozen=True)
+class EntityChanged(Event):
+    """Renamed, given other aliases, merged into another, or removed."""
+
+    entity: int
+    block: str
+    before: dict[str, Any]
+    after: dict[str, Any]
+    """Of `name`, `type`, `aliases`, `state` (`active`, `merged`, `retired`) and `merged_into`, those that differ."""
+
+
+@dataclass(frozen=True)
+class RelationAdded(Event):
+    relation: int
+    block: str
+    subject: int
+    predicate: str
+    """Hash of its words."""
+    object: int
+    sources: Ranges
+    origin: str = "extracted"
+
+
+@dataclass(frozen=True)
+class RelationConfirmed(Event):
+    """The same was said again."""
+
+    relation: int
+    block: str
+    sources: Ranges
+
+
+@dataclass(frozen=True)
+class RelationEnded(Event):
+    """It held until now: it stays, marked ended."""
+
+    relation: int
+    block: str
+    by: int | None
+    """The relation that contradicts it."""
+
+
+@dataclass(frozen=True)
+class RelationChanged(Event):
+    """Edited, pointed to a merged entity, held again, or removed."""
+
+    relation: int
+    block: str
+    before: dict[str, Any]
+    after: dict[str, Any]
+    """Of `subject`, `predicate`, `object` and `state` (`active`, `ended`, `retired`), those that differ."""
+
+
+@dataclass(frozen=True)
+class EntityErased(Event):
+    """A tombstone: the words are gone."""
+
+    entity: int
+    block: str
+
+
+@dataclass(frozen=True)
+class RelationErased(Event):
+    """A tombstone: the words are gone."""
+
+    relation: int
+    block: str
+
+
+@dataclass(frozen=True)
+class GraphCurated(Event):
+    """A change set: what a person did to a graph at once. The single changes stand before it in the log."""
+
+    block: str
+    action: str
+    """See `memory_core.planning.graph.Action`."""
+    entities: tuple[tuple[int, int, int], ...]
+    """Each with its version before and after; before is 0 for one that was added, after for one taken away."""
+    relations: tuple[tuple[int, int, int], ...]
+    undoes: int | None = None
+    """The change set that this one undoes, by its own number."""
+    number: int = 0
+    """Counts the change sets of the block, from 1."""
 
 
 # -- retrieval -----------------------------------------------------------------------------------
@@ -597,6 +783,35 @@ class BlockFailed(Event):
 
     block: str
     error: str
+
+
+@dataclass(frozen=True)
+class RecipeChosen(Event):
+    """The session was switched to a recipe. The single changes stand before it in the log."""
+
+    recipe: str
+    before: str | None
+    kept: tuple[str, ...]
+    """Names of blocks."""
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+
+
+# -- an agent's tools ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ToolCalled(Event):
+    """A model called one of the memory tools; what it did to memory stands before it in the log."""
+
+    tool: str
+    """As the model wrote it: it may be no tool at all."""
+    block: str | None
+    outcome: Literal["done", "refused"]
+    arguments: str
+    """Hash of its arguments, as JSON."""
+    result: str
+    """Hash of what the model was told."""
 
 
 # -- replies (the app's chat turns) ----------------------------------------------------------------

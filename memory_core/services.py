@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TypeVar, cast
 
-from memory_core.models.base import Embedder, FactExtractor
+from memory_core.models.base import ChatModel, Embedder, FactDecider, FactExtractor, RelationExtractor, Summariser
 from memory_core.store.messages import MessageCache
 from memory_core.vectors.base import VectorIndex
 from memory_core.vectors.exact import ExactIndex
@@ -34,6 +34,9 @@ class Services:
         self._index = index
         self._embedder = embedder
         self._extractor = extractor
+        self._decider: FactDecider | None = None
+        self._summariser: Summariser | None = None
+        self._relations: RelationExtractor | None = None
         self._base: Services | None = None
         self._lock = Lock()
         self._remembered: OrderedDict[str, object] = OrderedDict()
@@ -46,6 +49,19 @@ class Services:
         other = copy.copy(self)
         other._extractor = extractor
         other._base = self._base or self
+        return other
+
+    def with_chat(self, chat: ChatModel) -> "Services":
+        """The same services, learning with a chat model: facts, decisions, summaries and relations."""
+        from memory_core.models.deciding import ModelDecider
+        from memory_core.models.extraction import ModelExtractor
+        from memory_core.models.relating import ModelRelations
+        from memory_core.models.summarising import ModelSummariser
+
+        other = self.with_extractor(ModelExtractor(chat))
+        other._decider = ModelDecider(chat)
+        other._summariser = ModelSummariser(chat)
+        other._relations = ModelRelations(chat)
         return other
 
     def close(self) -> None:
@@ -87,6 +103,33 @@ class Services:
 
                 self._extractor = RuleExtractor()
             return self._extractor
+
+    @property
+    def decider(self) -> FactDecider:
+        with self._lock:
+            if self._decider is None:
+                from memory_core.models.deciding import RuleDecider
+
+                self._decider = RuleDecider()
+            return self._decider
+
+    @property
+    def summariser(self) -> Summariser:
+        with self._lock:
+            if self._summariser is None:
+                from memory_core.models.summarising import RuleSummariser
+
+                self._summariser = RuleSummariser()
+            return self._summariser
+
+    @property
+    def relations(self) -> RelationExtractor:
+        with self._lock:
+            if self._relations is None:
+                from memory_core.models.relating import RuleRelations
+
+                self._relations = RuleRelations()
+            return self._relations
 
     def remembered(self, key: str, make: Callable[[], Made]) -> Made:
         """What this process remembers under a key, made when it is first asked for."""

@@ -4,11 +4,20 @@ from typing import Any
 
 from memory_core.blocks.base import BaseMemoryBlock
 from memory_core.blocks.facts import FactExtractionMemoryBlock
+from memory_core.blocks.graph import GraphMemoryBlock
 from memory_core.blocks.static import StaticMemoryBlock
+from memory_core.blocks.summary import SummaryMemoryBlock
 from memory_core.blocks.vector import VectorMemoryBlock
 
 BUILT_IN: dict[str, type[BaseMemoryBlock[Any]]] = {
-    block.kind: block for block in (StaticMemoryBlock, FactExtractionMemoryBlock, VectorMemoryBlock)
+    block.kind: block
+    for block in (
+        StaticMemoryBlock,
+        FactExtractionMemoryBlock,
+        VectorMemoryBlock,
+        SummaryMemoryBlock,
+        GraphMemoryBlock,
+    )
 }
 """Blocks that can be made from their stored settings alone."""
 
@@ -16,6 +25,8 @@ __all__ = [
     "BUILT_IN",
     "BaseMemoryBlock",
     "FactExtractionMemoryBlock",
+    "GraphMemoryBlock",
     "StaticMemoryBlock",
+    "SummaryMemoryBlock",
     "VectorMemoryBlock",
 ]

@@ -66,13 +66,24 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
     approval: bool = False
     """Do new facts wait as proposed, in no context, until a person accepts them?"""
 
+    on_change: Literal["add", "decide"] = "add"
+    """What becomes of a found fact that is near a known one: `add` keeps both and marks a contradiction;
+    `decide` compares it with the nearest and adds, updates, deletes or does nothing, on record."""
+    nearest: int = 5
+    """Known facts that each found one is compared with, where `on_change` is `decide`."""
+    categories: list[str] = Field(default_factory=list)
+    """Categories that facts are put under; none: the extractor's own."""
+    show: Literal["all", "relevant", "none"] = "all"
+    """Which facts ask for the prompt: all, the `top_k` that fit the question best, or none (they are searched)."""
+    top_k: int = 10
+    """Most facts brought into one context, where `show` is `relevant`."""
+
     _imagined: tuple[Fact, ...] | None = PrivateAttr(default=None)
     """Facts to show in place of those stored, in a context that is only looked at."""
 
     def __init__(self, **values: Any) -> None:
         super().__init__(**values)
-        if self.max_facts < 1:
-            raise ConfigError(f"max_facts must be at least 1, not {self.max_facts} (block {self.name!r})")
+        self._check_settings()
 
     @property
     def type(self) -> str:
@@ -83,7 +94,21 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
             "max_facts": self.max_facts,
             "scope": self.scope,
             "approval": self.approval,
+            "on_change": self.on_change,
+            "nearest": self.nearest,
+            "categories": self.categories,
+            "show": self.show,
+            "top_k": self.top_k,
         }
+
+    def apply(self, settings: dict[str, Any]) -> None:
+        super().apply(settings)
+        self._check_settings()
+
+    def _check_settings(self) -> None:
+        for name in ("max_facts", "nearest", "top_k"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)} (block {self.name!r})")
 
     def imagining(self, facts: Sequence[Fact]) -> "FactExtractionMemoryBlock":
         """A copy that shows these active facts in place of those stored: for looking only."""

@@ -4,15 +4,15 @@ No vendor's name appears here. Clients live in their own modules and turn vendor
 `memory_core.errors.ModelError`s.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel
 
-from memory_core.messages import ChatMessage
+from memory_core.messages import ChatMessage, ToolCallPart
 
 Answer = TypeVar("Answer", bound=BaseModel)
 
@@ -22,7 +22,7 @@ class ModelCall:
     """One finished call, as reported by the endpoint; what is unknown is None, never 0."""
 
     purpose: str
-    """`reply`, `extract` or `condense`."""
+    """`reply`, `extract`, `condense`, `decide`, `summarise` or `relate`."""
     model: str
     input_tokens: int | None
     output_tokens: int | None
@@ -31,11 +31,23 @@ class ModelCall:
     """US dollars, where the price is known."""
 
 
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """A tool as a model is told of it."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+    """JSON schema of its arguments: an object."""
+
+
 class ReplyStream(Protocol):
     """Text pieces of one reply, in order; closing it stops the call."""
 
     call: ModelCall | None
     """Set once the reply is complete."""
+    tool_calls: tuple[ToolCallPart, ...]
+    """Tools that the model wants called, once the reply is complete; empty where it was offered none."""
 
     def __iter__(self) -> Iterator[str]: ...
 
@@ -56,8 +68,8 @@ class ChatModel(Protocol):
     @property
     def offline(self) -> bool: ...
 
-    def stream(self, messages: Sequence[ChatMessage]) -> ReplyStream:
-        """Start a reply. The first error may come here or while iterating."""
+    def stream(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec] = ()) -> ReplyStream:
+        """Start a reply, in which the model may call `tools`. The first error may come here or while iterating."""
         ...
 
     def ask(self, messages: Sequence[ChatMessage], answer: type[Answer], *, purpose: str) -> "tuple[Answer, ModelCall]":
@@ -80,6 +92,7 @@ class ExtractedFact:
     """Index of the message in the extracted batch that says it; None when the extractor cannot tell."""
     slot: str | None = None
     """What can hold only one value at a time (`home`, `name`, ...): two facts in one slot contradict each other."""
+    topics: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +136,130 @@ class FactExtractor(Protocol):
 
     def condense(self, facts: Sequence[str], *, pinned: Sequence[int], target: int) -> Condensation:
         """At most `target` facts in place of `facts`; those at the `pinned` indexes stay word for word."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A known fact that a found one is compared with."""
+
+    id: int
+    text: str
+    similarity: float
+    """Of the two wordings, 0 to 1."""
+    slot: str | None = None
+    pinned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A found fact with the known ones nearest to it, nearest first."""
+
+    fact: ExtractedFact
+    candidates: tuple[Candidate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What is to become of one proposal."""
+
+    act: Literal["add", "update", "delete", "none"]
+    target: int | None = None
+    """Id of the candidate that is updated, deleted or said again; None for `add`."""
+    text: str | None = None
+    """The words after an update, or of what is added; None: those of the proposal."""
+    rule: str = "model"
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """One decision a proposal, in their order."""
+
+    decisions: tuple[Decision, ...]
+    calls: tuple[ModelCall, ...] = ()
+    refused: tuple[str, ...] = ()
+    """What the model proposed and cannot be, a sentence each; those proposals are decided by rule."""
+
+
+@runtime_checkable
+class FactDecider(Protocol):
+    """Says of each found fact whether it is new, changes a known one, ends one, or says nothing new."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def offline(self) -> bool: ...
+
+    def decide(self, proposals: Sequence[Proposal]) -> Decisions: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Summarised:
+    """A running summary that took messages in."""
+
+    text: str
+    calls: tuple[ModelCall, ...] = ()
+
+
+@runtime_checkable
+class Summariser(Protocol):
+    """Keeps a running summary: the former text and new messages in, one text out."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def offline(self) -> bool: ...
+
+    def summarise(
+        self, summary: str, messages: Sequence[ChatMessage], *, max_tokens: int, count: Callable[[str], int]
+    ) -> Summarised:
+        """A text of at most about `max_tokens` (as `count` counts them) that says what `summary` and `messages` say.
+
+        No messages: the same summary, written anew and shorter where it is too long.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRelation:
+    """A relation as an extractor proposes it: two names and what joins them."""
+
+    subject: str
+    predicate: str
+    """In the third person and the base wording of this engine: `works at`, `manages`, `allergic to`."""
+    object: str
+    subject_type: str = "other"
+    object_type: str = "other"
+    source: int | None = None
+    """Index of the message in the batch that says it."""
+    ended: bool = False
+    """Said to hold no longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class RelationsFound:
+    """What one reading of a batch of messages gave."""
+
+    relations: tuple[FoundRelation, ...]
+    calls: tuple[ModelCall, ...] = ()
+    refused: tuple[str, ...] = ()
+    """What the model proposed and cannot be a relation, a sentence each."""
+
+
+@runtime_checkable
+class RelationExtractor(Protocol):
+    """Finds who and what is related to whom and what, in messages."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def offline(self) -> bool: ...
+
+    def relations(self, messages: Sequence[ChatMessage], *, known: Sequence[str]) -> RelationsFound:
+        """Relations said in `messages`, in order; `known` are names of entities, to be used where they fit."""
         ...
 
 

@@ -46,6 +46,7 @@ class Fact:
     """Grows with every change: who changes a fact says which version was read."""
     sources: tuple[tuple[str, int], ...]
     """Session and sequence number of each message it was learned from."""
+    topics: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

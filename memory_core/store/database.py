@@ -16,16 +16,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Executable, Table, create_engine, event, insert, inspect, select, text
+from sqlalchemy import Connection, Engine, Executable, Table, create_engine, event, insert, inspect, select, text, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import SingletonThreadPool, StaticPool
-from sqlalchemy.schema import CreateSchema
+from sqlalchemy.schema import CreateColumn, CreateSchema
 from sqlmodel import SQLModel
 
 from memory_core.errors import ConfigError, MessageError, StoreError
-from memory_core.store.tables import SCHEMA_VERSION, TABLES, schema_table
+from memory_core.store.tables import SCHEMA_VERSION, SINCE_2, TABLES, schema_table
 
 BUSY_TIMEOUT_SECONDS = 30
 """How long a write waits for another process's write on SQLite."""
@@ -188,11 +188,23 @@ class Database:
                 SQLModel.metadata.create_all(connection, tables=TABLES)
                 connection.execute(insert(schema_table).values(version=SCHEMA_VERSION, database_id=uuid.uuid4().hex))
             found, self.id = connection.execute(select(schema_table.c.version, schema_table.c.database_id)).one()
+            if found == 1:
+                self._upgrade(connection)
         if found > SCHEMA_VERSION:
             raise StoreError(
                 f"The database at {self.url} has schema version {found}; this program knows versions up to "
                 f"{SCHEMA_VERSION}. Update Memory Inspector, or use another database."
             )
+
+
+    def _upgrade(self, connection: Connection) -> None:
+        """From version 1 of the schema: new columns and tables; nothing that is there is rewritten."""
+        place = f'"{self._schema}".' if self._schema else ""
+        for column in SINCE_2:
+            added = CreateColumn(column).compile(dialect=connection.dialect)
+            connection.exec_driver_sql(f"ALTER TABLE {place}{column.table.name} ADD COLUMN {added}")
+        SQLModel.metadata.create_all(connection, tables=TABLES)
+        connection.execute(update(schema_table).values(version=SCHEMA_VERSION))
 
 
 @cache

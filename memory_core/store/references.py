@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from memory_core.events import compact, spread
 
-Thing = Literal["facts", "vectors", "deliveries"]
+Thing = Literal["facts", "vectors", "deliveries", "entities", "relations"]
 """What is numbered; messages are numbered within their session and keep their numbers."""
 
 Renumber = Callable[[Thing, int], int]
@@ -19,8 +19,8 @@ Renumber = Callable[[Thing, int], int]
 Walk = Callable[[Any, Renumber], Any]
 """A stored value with new numbers."""
 
-_MARKS: dict[str, Thing] = {"f": "facts", "v": "vectors"}
-_REF = re.compile(r"([fvm])([0-9]{1,18})(?:-\1([0-9]{1,18}))?|[sc][0-9a-f]{32}")
+_MARKS: dict[str, Thing] = {"f": "facts", "v": "vectors", "r": "relations"}
+_REF = re.compile(r"([fvmr])([0-9]{1,18})(?:-\1([0-9]{1,18}))?|[sc][0-9a-f]{32}")
 _HASH = re.compile(r"(?=([0-9a-f]{32}))")
 
 
@@ -64,6 +64,14 @@ def _merged(value: Any, to: Renumber) -> Any:
     return [[[to("facts", number) for number in several], to("facts", one)] for several, one in value]
 
 
+def _fields(**things: Thing) -> Walk:
+    """Some fields of an entity or a relation, those of them that name another."""
+    return lambda value, to: {
+        name: to(things[name], number) if name in things and number is not None else number
+        for name, number in value.items()
+    }
+
+
 def _with_refs(value: Any, to: Renumber) -> Any:
     return [{**part, "refs": list(_refs(part["refs"], to))} for part in value]
 
@@ -81,6 +89,8 @@ REFERENCES: dict[str, dict[str, Walk]] = {
     "delivery_parked": {"deliveries": _many("deliveries")},
     "delivery_retried": {"deliveries": _many("deliveries")},
     "delivery_skipped": {"deliveries": _many("deliveries")},
+    "fact_decided": {"fact": _one("facts"), "candidates": _first("facts")},
+    "fact_labelled": {"fact": _one("facts")},
     "fact_added": {"fact": _one("facts"), "conflicts_with": _many("facts")},
     "fact_confirmed": {"fact": _one("facts")},
     "fact_changed": {"fact": _one("facts")},
@@ -100,6 +110,23 @@ REFERENCES: dict[str, dict[str, Walk]] = {
         "vanished": _many("facts"),
         "new": _many("facts"),
     },
+    "entity_added": {"entity": _one("entities")},
+    "entity_changed": {
+        "entity": _one("entities"),
+        "before": _fields(merged_into="entities"),
+        "after": _fields(merged_into="entities"),
+    },
+    "entity_erased": {"entity": _one("entities")},
+    "relation_added": {"relation": _one("relations"), "subject": _one("entities"), "object": _one("entities")},
+    "relation_confirmed": {"relation": _one("relations")},
+    "relation_ended": {"relation": _one("relations"), "by": _one("relations")},
+    "relation_changed": {
+        "relation": _one("relations"),
+        "before": _fields(subject="entities", object="entities"),
+        "after": _fields(subject="entities", object="entities"),
+    },
+    "relation_erased": {"relation": _one("relations")},
+    "graph_curated": {"entities": _first("entities"), "relations": _first("relations")},
     "vectors_stored": {"nodes": _first("vectors")},
     "vectors_removed": {"numbers": _many("vectors")},
     "retrieved": {"candidates": _first("vectors")},

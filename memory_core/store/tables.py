@@ -1,4 +1,4 @@
-"""The tables, version 1. Only `memory_core.store` reads and writes them.
+"""The tables, version 2. Only `memory_core.store` reads and writes them.
 
 Times are seconds since the epoch, for people; order is always by an integer key. Sizes are tokens.
 `scope` is `session:<id>` or `user:<id>`: what belongs together and is served in sequence.
@@ -7,7 +7,7 @@ Times are seconds since the epoch, for people; order is always by an integer key
 from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, Table, Text
 from sqlmodel import Field, SQLModel
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 _BigKey = BigInteger().with_variant(Integer, "sqlite")  # SQLite counts only INTEGER keys up by itself
 
@@ -140,19 +140,19 @@ class BlockRow(SQLModel, table=True):
     name: str = Field(primary_key=True)
     position: int
     type: str
-    """`static`, `facts`, `vector`, or the import path of a custom class."""
+    """A built-in kind, `static` say, or the import path of a custom class."""
     settings: str = Field(sa_column=Column(Text, nullable=False))
     constructor: str = Field(sa_column=Column(Text, nullable=False))
     state: str | None = None
     """Hash of a custom block's fields in the content store."""
     revision: int = 0
-    """Of the static text."""
+    """Of the text of a static block or a summary."""
     text: str | None = None
-    """Hash of the static text."""
+    """Hash of that text."""
 
 
 class BlockRevisionRow(SQLModel, table=True):
-    """Every text a static block ever had."""
+    """Every text a static block or a summary ever had."""
 
     __tablename__ = "mi_block_revision"
     session_id: str = Field(primary_key=True)
@@ -182,6 +182,8 @@ class FactRow(SQLModel, table=True):
     confirmed_at: float
     updated_at: float
     version: int = 1
+    topics: str = Field(default="[]", sa_column=Column(Text, nullable=False, server_default="[]"))
+    """As JSON."""
 
 
 class FactSourceRow(SQLModel, table=True):
@@ -202,6 +204,77 @@ class FactRevisionRow(SQLModel, table=True):
     reason: str | None = None
     turn: int
     at: float
+    topics: str = Field(default="[]", sa_column=Column(Text, nullable=False, server_default="[]"))
+    category: str | None = None
+    """None in rows of version 1 of the schema: the fact's own, which nothing changed then."""
+
+
+class EntityRow(SQLModel, table=True):
+    """Somebody or something that a graph block knows."""
+
+    __tablename__ = "mi_entity"
+    __table_args__ = _NEVER_REUSED
+    id: int | None = Field(default=None, sa_column=Column(_BigKey, primary_key=True, autoincrement=True))
+    scope: str
+    block: str
+    name: str
+    """Hash."""
+    aliases: str = Field(default="[]", sa_column=Column(Text, nullable=False))
+    """Hashes of its other names, as JSON."""
+    type: str = "other"
+    state: str = "active"
+    """`active`, `merged` or `retired`."""
+    merged_into: int | None = Field(default=None, sa_column=Column(_BigKey, nullable=True))
+    origin: str = "extracted"
+    turn: int
+    created_at: float
+    updated_at: float
+    version: int = 1
+
+
+class RelationRow(SQLModel, table=True):
+    """What holds, or held, between two entities."""
+
+    __tablename__ = "mi_relation"
+    __table_args__ = _NEVER_REUSED
+    id: int | None = Field(default=None, sa_column=Column(_BigKey, primary_key=True, autoincrement=True))
+    scope: str
+    block: str
+    subject: int = Field(sa_column=Column(_BigKey, nullable=False))
+    predicate: str
+    """Hash."""
+    object: int = Field(sa_column=Column(_BigKey, nullable=False))
+    state: str = "active"
+    """`active`, `ended` or `retired` (it never held)."""
+    origin: str = "extracted"
+    turn: int
+    """Since which turn it holds."""
+    ended_turn: int | None = None
+    ended_by: int | None = Field(default=None, sa_column=Column(_BigKey, nullable=True))
+    """The relation that contradicted it."""
+    created_at: float
+    confirmed_at: float
+    updated_at: float
+    version: int = 1
+
+
+class RelationSourceRow(SQLModel, table=True):
+    __tablename__ = "mi_relation_source"
+    relation_id: int = Field(sa_column=Column(_BigKey, primary_key=True, autoincrement=False))
+    session_id: str = Field(primary_key=True)
+    seq: int = Field(primary_key=True)
+
+
+class WordVectorRow(SQLModel, table=True):
+    """The vector of a fact's words, kept so that they are embedded once."""
+
+    __tablename__ = "mi_word_vector"
+    scope: str = Field(primary_key=True)
+    hash: str = Field(primary_key=True)
+    """Of the words in the content store, with which it is erased."""
+    embedder: str = Field(primary_key=True)
+    embedding: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
+    """float32, little-endian, unit length."""
 
 
 class CollectionRow(SQLModel, table=True):
@@ -248,6 +321,10 @@ block_revision_table = _table(BlockRevisionRow)
 fact_table = _table(FactRow)
 fact_source_table = _table(FactSourceRow)
 fact_revision_table = _table(FactRevisionRow)
+entity_table = _table(EntityRow)
+relation_table = _table(RelationRow)
+relation_source_table = _table(RelationSourceRow)
+word_vector_table = _table(WordVectorRow)
 collection_table = _table(CollectionRow)
 vector_table = _table(VectorRow)
 schema_table = _table(SchemaRow)
@@ -266,6 +343,10 @@ Index("mi_event_session", event_table.c.session_id, event_table.c.id)
 Index("mi_event_kind", event_table.c.session_id, event_table.c.kind, event_table.c.id)
 Index("mi_delivery_due", delivery_table.c.session_id, delivery_table.c.state, delivery_table.c.block)
 Index("mi_fact_scope", fact_table.c.scope, fact_table.c.block, fact_table.c.state)
+Index("mi_entity_scope", entity_table.c.scope, entity_table.c.block, entity_table.c.state)
+Index("mi_relation_scope", relation_table.c.scope, relation_table.c.block, relation_table.c.state)
+Index("mi_relation_subject", relation_table.c.subject)
+Index("mi_relation_object", relation_table.c.object)
 Index("mi_vector_collection", vector_table.c.collection, vector_table.c.id)
 Index("mi_vector_session", vector_table.c.session_id, vector_table.c.first_seq)
 
@@ -282,6 +363,13 @@ TABLES = [
     fact_table,
     fact_source_table,
     fact_revision_table,
+    entity_table,
+    relation_table,
+    relation_source_table,
+    word_vector_table,
     collection_table,
     vector_table,
 ]
+
+SINCE_2 = (fact_table.c.topics, fact_revision_table.c.topics, fact_revision_table.c.category)
+"""Columns that version 2 of the schema added to tables of version 1."""
