@@ -7,66 +7,46 @@ erased since stays erased: it is left out, and counted.
 import json
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
 from memory_core.analysis.history import PastBlock, history_of
-from memory_core.config import MemoryConfig
 from memory_core.errors import NotFoundError
 from memory_core.events import (
     BlockAdded,
     BlockEdited,
     BlockRemoved,
-    BlockStateSaved,
-    ConfigurationChanged,
-    DeliveryDone,
-    DeliveryFailed,
-    DeliveryParked,
-    DeliveryQueued,
-    DeliveryRetried,
-    DeliverySkipped,
+    EntityErased,
+    Event,
     EventRecord,
     FactAdded,
-    FactChanged,
-    FactConfirmed,
     FactErased,
-    FactsCondensed,
-    FactsCurated,
-    FlushPlanned,
-    MessageAdded,
-    QueueRecounted,
-    QueueReplaced,
+    RelationErased,
     SessionBranched,
-    SessionImported,
-    SessionReset,
-    VectorsRemoved,
-    VectorsStored,
-    expand,
+    SummaryRewritten,
 )
-from memory_core.messages import ChatMessage, MessageRole, content_hash
+from memory_core.messages import content_hash
+from memory_core.past_rows import INITIAL, PastRows
 from memory_core.session import Session
-from memory_core.store.copying import (
+from memory_core.store.copies import (
     BlockCopy,
-    DeliveryCopy,
+    EntityCopy,
     FactCopy,
-    MessageCopy,
+    RelationCopy,
     Rows,
-    SessionCopy,
     TextCopy,
     event_copy,
     hashes_of,
-    insert_rows,
-    read_rows,
     with_words,
 )
+from memory_core.store.copying import insert_rows, read_rows
 from memory_core.store.log import read_events
 from memory_core.store.references import hashes_in
 from memory_core.store.writing import read_session
 
-INITIAL = "initial"
-"""Stands for a custom block's fields as its constructor gave them; the log does not tell them."""
+Past = TypeVar("Past")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +55,7 @@ class AsOf:
 
     rows: Rows
     missing: int
-    """Messages, facts, stored turns and texts that were there and were erased since."""
+    """Messages, facts, entities, relations, stored turns and texts that were there and were erased since."""
 
 
 def branch_session(session: Session, turn: int, *, title: str | None = None) -> Session:
@@ -127,28 +107,31 @@ def rows_at(rows: Rows, records: Sequence[EventRecord], position: int) -> AsOf:
         return AsOf(rows, 0)
     count = sum(record.position <= position for record in records)
     log = records[:count]
-    past = _Past()
+    past = PastRows()
     for record in log:
         past.take(record)
     texts = {word.hash: word.data for word in rows.words if word.owner == "session"}
     messages = past.message_rows(rows.messages, texts)
     later = {record.event.fact for record in records[count:] if isinstance(record.event, FactAdded)}
     facts = past.fact_rows(fact for fact in rows.facts if fact.id not in later)
+    entities, relations = past.graph_rows((e.id for e in rows.entities), (r.id for r in rows.relations), texts)
     vectors = tuple(vector for vector in rows.vectors if vector.id in past.nodes)
     blocks, lost = _blocks_at(rows, log, past, texts)
-    here = {fact.id for fact in facts}
-    erased = sorted(number for number in past.facts if number not in here)
+    erased: list[Event] = [
+        *(FactErased(n, fact.block) for n, fact in _gone(past.facts, facts)),
+        *(RelationErased(n, relation.block) for n, relation in _gone(past.graph.relations, relations)),
+        *(EntityErased(n, entity.block) for n, entity in _gone(past.graph.entities, entities)),
+    ]
     session = past.session_row(rows.session, log)
-    events = (
-        *rows.events[:count],
-        *(event_copy(FactErased(n, past.facts[n].block), session.turns, log[-1].at, "engine") for n in erased),
-    )
+    events = (*rows.events[:count], *(event_copy(each, session.turns, log[-1].at, "engine") for each in erased))
     kept = replace(
         rows,
         session=session,
         blocks=blocks,
         messages=messages,
         facts=facts,
+        entities=entities,
+        relations=relations,
         vectors=vectors,
         deliveries=past.delivery_rows({message.seq for message in messages}),
         events=events,
@@ -169,12 +152,20 @@ def _end_of(records: Sequence[EventRecord], turn: int) -> int:
     return history.upto(history.turns[min(history.turns)].first_position - 1)[-1].position
 
 
+def _gone(then: Mapping[int, Past], rows: Iterable[FactCopy | EntityCopy | RelationCopy]) -> list[tuple[int, Past]]:
+    """What was there then, by number, and is in none of these rows."""
+    here = {row.id for row in rows}
+    return sorted((pair for pair in then.items() if pair[0] not in here), key=lambda pair: pair[0])
+
+
 def _needed(rows: Rows) -> set[str]:
     """Hashes of the session's words that these rows refer to."""
     found = {message.content for message in rows.messages}
     found |= {key for block in rows.blocks for key in (block.state, block.text) if key}
     found |= {text.content for block in rows.blocks for text in block.texts}
     found |= {key for fact in rows.facts if fact.owner == "session" for key in hashes_of(fact)}
+    found |= {key for entity in rows.entities for key in (entity.name, *entity.aliases)}
+    found |= {relation.predicate for relation in rows.relations}
     if rows.session.recording:
         found.add(rows.session.recording)
     for event in rows.events:
@@ -182,280 +173,11 @@ def _needed(rows: Rows) -> set[str]:
     return found
 
 
-# -- going through the log -----------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class _Message:
-    record: EventRecord
-    added: MessageAdded
-    counter: str
-    archived: bool = False
-    flush: int | None = None
-
-
-@dataclass(slots=True)
-class _Fact:
-    block: str
-    tokens: int
-    confirmed_at: float
-    version: int = 1
-    sources: set[int] = field(default_factory=set)
-
-
-class _Past:
-    """What the log said up to a position, where the rows of today do not say it."""
-
-    def __init__(self) -> None:
-        self.messages: dict[int, _Message] = {}
-        """Those that are in the queue or the archive."""
-        self.facts: dict[int, _Fact] = {}
-        self.nodes: dict[int, tuple[str, frozenset[int]]] = {}
-        """Block and messages of each stored turn."""
-        self.states: dict[str, str] = {}
-        """Hash of each custom block's fields, or `INITIAL` before it learned anything."""
-        self._deliveries: dict[int, DeliveryCopy] = {}
-        self._due: dict[int, frozenset[int]] = {}
-        self._next_seq = 1
-        self._flushes = 0
-        self._turn_delivered = 0
-        self._recording = False
-        self._counter: str | None = None
-        self._config: dict[str, Any] = {}
-        self._constructor: dict[str, Any] = {}
-
-    def take(self, record: EventRecord) -> None:
-        self._take_message(record)
-        self._take_delivery(record)
-        self._take_fact(record)
-        self._take_vectors(record)
-        self._take_session(record)
-
-    def _take_message(self, record: EventRecord) -> None:
-        event = record.event
-        if isinstance(event, MessageAdded):
-            self.messages[event.seq] = _Message(record, event, event.counter)
-            self._next_seq = max(self._next_seq, event.seq + 1)
-            self._counter = event.counter
-        elif isinstance(event, FlushPlanned):
-            self._flushes = event.flush
-            for seq in expand(event.seqs):
-                if seq in self.messages:
-                    self.messages[seq].archived, self.messages[seq].flush = True, event.flush
-        elif isinstance(event, QueueReplaced):
-            for seq in expand(event.removed):
-                self.messages.pop(seq, None)
-        elif isinstance(event, QueueRecounted):
-            self._counter = event.after
-            for message in self.messages.values():
-                if not message.archived:
-                    message.counter = event.after
-        elif isinstance(event, SessionReset):
-            self._reset(event.status)
-
-    def _reset(self, status: str | None) -> None:
-        gone = {
-            seq
-            for seq, message in self.messages.items()
-            if status is None or message.archived == (status == "archived")
-        }
-        for seq in gone:
-            del self.messages[seq]
-        for fact in self.facts.values():
-            fact.sources -= gone
-        self.nodes = {number: node for number, node in self.nodes.items() if not gone & node[1]}
-        self._deliveries = {n: row for n, row in self._deliveries.items() if self._due[n] & self.messages.keys()}
-        if status is None:
-            self.states.clear()
-
-    def _take_delivery(self, record: EventRecord) -> None:
-        event = record.event
-        if isinstance(event, DeliveryQueued):
-            seqs = expand(event.seqs)
-            self._due[event.delivery] = frozenset(seqs)
-            self._deliveries[event.delivery] = DeliveryCopy(
-                id=event.delivery,
-                block=event.block,
-                trigger=event.trigger,
-                flush=self._flushes if event.trigger == "flush" else None,
-                first_seq=seqs[0],
-                last_seq=seqs[-1],
-                messages=len(seqs),
-                tokens=event.tokens,
-                turn=record.turn,
-                state="pending",
-                attempts=0,
-                error=None,
-                created_at=record.at,
-                done_at=None,
-            )
-            if event.trigger == "turn":
-                self._turn_delivered = max(self._turn_delivered, seqs[-1])
-        elif isinstance(event, DeliveryDone):
-            self._hand(event.deliveries, state="done", attempts=event.attempt, error=None, done_at=record.at)
-        elif isinstance(event, DeliveryFailed):
-            self._hand(event.deliveries, attempts=event.attempt, error=event.error)
-        elif isinstance(event, DeliveryParked):
-            self._hand(event.deliveries, state="parked")
-        elif isinstance(event, DeliveryRetried):
-            self._hand(event.deliveries, state="pending", attempts=0, error=None)
-        elif isinstance(event, DeliverySkipped):
-            given_up = {"error": None} if record.actor != "engine" else {}
-            self._hand(event.deliveries, state="skipped", done_at=record.at, **given_up)
-        elif isinstance(event, BlockRemoved) and record.actor != "engine":  # a person's removal takes them along
-            self._deliveries = {n: row for n, row in self._deliveries.items() if row.block != event.block}
-
-    def _hand(self, deliveries: Iterable[int], **changes: Any) -> None:
-        for number in deliveries:
-            if number in self._deliveries:
-                self._deliveries[number] = self._deliveries[number].model_copy(update=changes)
-
-    def _take_fact(self, record: EventRecord) -> None:
-        event = record.event
-        if isinstance(event, FactAdded):
-            sources = set(expand(event.sources))
-            self.facts[event.fact] = _Fact(event.block, event.tokens, record.at, sources=sources)
-        elif isinstance(event, FactsCondensed):
-            for several, one in event.merged:
-                if one in self.facts:
-                    self.facts[one].sources.update(*(self.facts[n].sources for n in several if n in self.facts))
-        elif isinstance(event, FactsCurated):
-            for number, session, seqs in event.support:
-                if number in self.facts and not session:
-                    change = set.update if event.undoes is None else set.difference_update
-                    change(self.facts[number].sources, expand(seqs))
-        elif (fact := self.facts.get(getattr(event, "fact", 0))) is None:
-            return
-        elif isinstance(event, FactErased):
-            del self.facts[event.fact]
-        elif isinstance(event, FactConfirmed):
-            fact.confirmed_at = record.at
-            fact.sources.update(expand(event.sources))
-        else:  # every other event about one fact is a version of it
-            fact.version += 1
-            if isinstance(event, FactChanged):
-                fact.tokens = event.tokens
-
-    def _take_vectors(self, record: EventRecord) -> None:
-        event = record.event
-        if isinstance(event, VectorsStored):
-            for number, seqs, _ in event.nodes:
-                self.nodes[number] = (event.block, frozenset(expand(seqs)))
-        elif isinstance(event, VectorsRemoved):
-            for number in event.numbers:
-                self.nodes.pop(number, None)
-        elif isinstance(event, BlockRemoved) and record.actor != "engine":
-            self.nodes = {number: node for number, node in self.nodes.items() if node[0] != event.block}
-
-    def _take_session(self, record: EventRecord) -> None:
-        event = record.event
-        if isinstance(event, ConfigurationChanged):
-            self._config |= event.after
-            if event.source == "constructor":
-                self._constructor |= event.after
-        elif isinstance(event, SessionImported):
-            self._recording = True
-        elif isinstance(event, BlockAdded):
-            self.states[event.block] = INITIAL
-        elif isinstance(event, BlockRemoved):
-            self.states.pop(event.block, None)
-        elif isinstance(event, BlockStateSaved):
-            self.states[event.block] = event.content
-
-    # -- as rows ---------------------------------------------------------------------------------
-
-    def session_row(self, now: SessionCopy, log: Sequence[EventRecord]) -> SessionCopy:
-        # What a constructor gave beside settings is not in the log: it is taken as it is now.
-        beside = {name: value for name, value in now.constructor.items() if name not in MemoryConfig.model_fields}
-        counter = self._counter or now.counter
-        if any(not message.archived and message.counter != counter for message in self.messages.values()):
-            counter = ""  # counted again when the session is next written
-        return now.model_copy(
-            update={
-                "next_seq": self._next_seq,
-                "turns": log[-1].turn if log else 0,
-                "flushes": self._flushes,
-                "turn_delivered": self._turn_delivered,
-                "counter": counter,
-                "config": self._config,
-                "constructor": {**self._constructor, **beside},
-                "recording": now.recording if self._recording else None,
-            }
-        )
-
-    def message_rows(self, now: Iterable[MessageCopy], texts: Mapping[str, str]) -> tuple[MessageCopy, ...]:
-        """Those whose words are still there, as large as they were counted then, where that is known."""
-        today = {message.seq: message for message in now}
-        found = []
-        for seq, past in self.messages.items():
-            if past.added.content not in texts:
-                continue
-            row = today.get(seq)
-            known = row is not None and row.counter == past.counter and row.content == past.added.content
-            if row is None or not known:
-                row = _message_row(past, texts[past.added.content])
-                past.counter = row.counter
-            status = "archived" if past.archived else "active"
-            found.append(row.model_copy(update={"status": status, "flush": past.flush}))
-        return tuple(found)
-
-    def delivery_rows(self, seqs: set[int]) -> tuple[DeliveryCopy, ...]:
-        return tuple(row for number, row in sorted(self._deliveries.items()) if self._due[number] & seqs)
-
-    def fact_rows(self, now: Iterable[FactCopy]) -> tuple[FactCopy, ...]:
-        """Facts with the words, state and history they had; those of the user as they are."""
-        found = []
-        for fact in now:
-            past = self.facts.get(fact.id)
-            if fact.owner == "user":
-                found.append(fact)
-            elif past is not None:
-                found.append(_fact_row(fact, past))
-        return tuple(found)
-
-
-def _message_row(past: _Message, text: str) -> MessageCopy:
-    """A row that is no more, from the event that told of it."""
-    message, added = ChatMessage.from_json(text), past.added
-    calls = [call.tool_call_id for call in message.tool_calls if call.tool_call_id]
-    return MessageCopy(
-        seq=added.seq,
-        id=added.message_id,
-        role=added.role,
-        status="active",
-        pinned=added.pinned,
-        turn=past.record.turn,
-        tokens=added.tokens,
-        reference_tokens=added.reference_tokens,
-        counter=added.counter,
-        calls=json.dumps(calls) if calls else None,
-        answers=message.tool_call_id if message.role is MessageRole.TOOL else None,
-        flush=None,
-        content=added.content,
-        at=past.record.at,
-    )
-
-
-def _fact_row(fact: FactCopy, past: _Fact) -> FactCopy:
-    revisions = tuple(revision for revision in fact.revisions if revision.version <= past.version)
-    last = revisions[-1]
-    return fact.model_copy(
-        update={
-            "content": last.content,
-            "tokens": past.tokens,
-            "state": last.state,
-            "pinned": last.pinned,
-            "confirmed_at": past.confirmed_at,
-            "updated_at": last.at,
-            "version": last.version,
-            "revisions": revisions,
-            "sources": tuple(sorted(past.sources)),
-        }
-    )
+# -- blocks -----------------------------------------------------------------------------------------
 
 
 def _blocks_at(
-    rows: Rows, log: Sequence[EventRecord], past: _Past, words: Mapping[str, str]
+    rows: Rows, log: Sequence[EventRecord], past: PastRows, words: Mapping[str, str]
 ) -> tuple[tuple[BlockCopy, ...], int]:
     """The blocks there were, and how many of their texts and states were erased since."""
     today = {block.name: block for block in rows.blocks}
@@ -474,6 +196,9 @@ def _blocks_at(
                 given[event.block]["settings"] |= event.settings
                 if event.after and event.after != event.before:
                     given[event.block]["state"] = event.after
+        elif isinstance(event, SummaryRewritten) and not event.covers:  # emptied: its former texts went with it
+            had_texts = texts.get(event.block, {})
+            texts[event.block] = {n: text for n, text in had_texts.items() if n == event.revision}
     found = []
     lost = 0
     for position, block in enumerate(history_of(log).blocks_at(log[-1].position) if log else ()):

@@ -14,11 +14,11 @@ from memory_core.errors import MessageError
 from memory_core.events import Actor, CondensingRefused, FactsCurated, Ranges, expand, ranges
 from memory_core.planning.curation import After, ChangeSet, New, changed_elsewhere, find_clash, settle
 from memory_core.planning.facts import Fact
+from memory_core.store.fact_erasing import erase_facts
 from memory_core.store.facts import (
     NewFact,
     add_fact,
     add_support,
-    erase_facts,
     hold_fact,
     read_facts,
     read_history,
@@ -125,6 +125,7 @@ class Curating:
             pinned=new.pinned,
             origin=new.origin,
             state=new.state,
+            topics=new.topics,
         )
         id = add_fact(self.w, self.scope, self.block, values, actor=self.actor)
         support += self._give_support(id, [source for source in new.sources if source[0] != self.w.session.id])
@@ -139,6 +140,8 @@ class Curating:
             state=after.state,
             by=added[-1 - after.by] if after.by is not None and after.by < 0 else after.by,
             pinned=after.pinned,
+            category=after.category,
+            topics=after.topics,
             reason=reason,
             actor=self.actor,
         )
@@ -170,7 +173,9 @@ class Curating:
             erase_facts(self.w, [fact], undone=True, actor=self.actor)
             return fact.id, fact.version, 0
         past = next(r for r in read_history(self.w.connection, self.scope, fact.id) if r.version == before)
-        if (past.text, past.state, past.pinned) == (fact.text, fact.state, fact.pinned):
+        category, topics = (fact.category, fact.topics) if past.category is None else (past.category, past.topics)
+        then = (past.text, past.state, past.pinned, category, topics)
+        if then == (fact.text, fact.state, fact.pinned, fact.category, fact.topics):
             return fact.id, fact.version, fact.version
         version = revise(
             self.w,
@@ -179,6 +184,8 @@ class Curating:
             tokens=self.count_tokens(past.text),
             state=past.state,
             pinned=past.pinned,
+            category=category,
+            topics=topics,
             actor=self.actor,
         )
         return fact.id, fact.version, version

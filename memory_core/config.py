@@ -136,15 +136,15 @@ class MemoryConfig(BaseModel):
         return MemoryConfig(**{**self.model_dump(), **values})
 
 
-def lint(config: MemoryConfig) -> list[str]:
-    """What is possible but probably not meant, one sentence each."""
+def lint(config: MemoryConfig, *, blocks: bool = True) -> list[str]:
+    """What is possible but probably not meant, one sentence each; `blocks`: are there any beside the queue?"""
     found = []
     if config.flush_size > config.history_budget:
         found.append(
             f"Flush size {config.flush_size:,} is above the history budget of {config.history_budget:,.0f}: "
             "every flush empties the queue down to one turn."
         )
-    if config.chat_history_token_ratio == 1:
+    if blocks and config.chat_history_token_ratio == 1:
         found.append("The queue may fill the whole limit: then every block with a priority is cut.")
     if config.context_window is not None and config.limit < config.token_limit:
         found.append(

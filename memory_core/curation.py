@@ -6,7 +6,7 @@ It gathers. Deciding is in `memory_core.planning.curation`, judging in `memory_c
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from sqlalchemy import Connection
@@ -15,7 +15,7 @@ from memory_core.analysis.curated import Change
 from memory_core.analysis.facts import Flag, Said, find_flags, nearest, source_spans
 from memory_core.analysis.rewrites import KINDS as REWRITE_KINDS
 from memory_core.analysis.rewrites import Rewrite, find_rewrites
-from memory_core.blocks.facts import COMPARED, FactExtractionMemoryBlock, compare
+from memory_core.blocks.facts import COMPARED, FactExtractionMemoryBlock
 from memory_core.change_sets import Applied, Curating, read_change_log
 from memory_core.context import Context, build_context
 from memory_core.delivery import scope_key
@@ -23,14 +23,17 @@ from memory_core.errors import ConfigError, MessageError
 from memory_core.events import Actor, EventRecord, FactAdded, FactChanged, FactHeldBack, FactsCondensed, expand
 from memory_core.messages import ChatMessage, MessageRole, message_text
 from memory_core.planning.curation import ChangeSet, HeldBack, active_after, restore, retire, together
-from memory_core.planning.facts import Confirmation, Fact, same_words
+from memory_core.planning.facts import Fact, same_words
 from memory_core.services import Services
 from memory_core.session import ImaginedBlocks, Session
 from memory_core.store.facts import read_curated_versions, read_facts, read_scope_events
 from memory_core.store.messages import StoredMessage, read_messages
 from memory_core.store.writing import contents
 
-Outcome = Literal["added", "proposed", "confirmed", "held_back", "repeated"]
+Outcome = Literal["added", "proposed", "confirmed", "held_back", "repeated", "updated", "ended"]
+
+_OUTCOMES: dict[str, Outcome] = {"none": "confirmed", "update": "updated", "delete": "ended"}
+"""What is said of a decision about a known fact."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +43,10 @@ class Tried:
     text: str
     category: str
     outcome: Outcome
-    """`held_back`: like a rejected fact; `repeated`: like another one found in the same text."""
+    """`held_back`: like a rejected fact; `repeated`: like another one found in the same text; `updated` and `ended`:
+    it would give a known fact other words, or end it."""
     fact: Fact | None = None
-    """The known fact most like it: the one it would confirm, or that holds it back."""
+    """The known fact most like it: the one it would confirm, update or end, or that holds it back."""
     similarity: float | None = None
     conflicts_with: tuple[Fact, ...] = ()
 
@@ -165,32 +169,31 @@ class Curation:
         known = self.facts(COMPARED)
         extractor = block.extractor(services or self._session.services)
         message = ChatMessage(role=MessageRole.USER, content=text)
-        heard = [fact.text for fact in known if fact.state != "rejected"]
-        found = extractor.extract([message], known=heard).facts
-        plan = compare(known, found)
+        found = [block.labelled(fact) for fact in extractor.extract([message], known=block.not_to_repeat(known)).facts]
+        finding = block.weigh(known, found, self._session.database, services or self._session.services, self.scope)
         by_id = {fact.id: fact for fact in known}
-        tried: dict[int, Tried] = {}
-        for addition in plan.add:
-            near = nearest(found[addition.index].text, known)
-            tried[addition.index] = Tried(
-                text=found[addition.index].text,
-                category=found[addition.index].category,
-                outcome="proposed" if block.approval else "added",
-                fact=near[0] if near else None,
-                similarity=near[1] if near else None,
-                conflicts_with=tuple(by_id[id] for id in addition.conflicts_with),
-            )
-        outcomes: tuple[tuple[Sequence[Confirmation], Outcome], ...] = (
-            (plan.confirm, "confirmed"),
-            (plan.held_back, "held_back"),
-        )
-        for same, outcome in outcomes:
-            for c in same:
-                fact = found[c.index]
-                tried[c.index] = Tried(fact.text, fact.category, outcome, by_id[c.fact], c.similarity)
-        for index in plan.repeated:
-            tried[index] = Tried(found[index].text, found[index].category, "repeated")
-        return tuple(tried[index] for index in sorted(tried))
+        tried = {index: Tried(fact.text, fact.category, "repeated") for index, fact in enumerate(found)}
+        for held in finding.held_back:
+            fact = by_id[held.fact]
+            tried[held.index] = replace(tried[held.index], outcome="held_back", fact=fact, similarity=held.similarity)
+        for step in finding.steps:
+            if step.act == "add":
+                near = nearest(found[step.index].text, known)
+                tried[step.index] = replace(
+                    tried[step.index],
+                    outcome="proposed" if block.approval else "added",
+                    fact=near[0] if near else None,
+                    similarity=near[1] if near else None,
+                    conflicts_with=tuple(by_id[id] for id in step.conflicts_with),
+                )
+            elif step.target is not None:
+                tried[step.index] = replace(
+                    tried[step.index],
+                    outcome=_OUTCOMES[step.act],
+                    fact=by_id[step.target],
+                    similarity=dict(step.candidates)[step.target],
+                )
+        return tuple(tried.values())
 
     def held_back(self) -> list[HeldBack]:
         """What was found and not stored because a person rejected a near copy, newest first; each text once.

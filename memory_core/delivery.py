@@ -96,7 +96,8 @@ def serve(session: Session, *, timeout: float | None, force: bool = False) -> di
     results = {}
     for name, deliveries in waiting.items():
         attached = by_name.get(name)
-        if attached is None or attached.block is None or not _due(deliveries, session.clock(), force):
+        off = attached is None or attached.block is None or not attached.settings.get("enabled", True)
+        if attached is None or off or not _due(deliveries, session.clock(), force):
             results[name] = Served(name, "waiting", error=deliveries[0].error)
         else:
             started[name] = _pool().submit(_serve_block, session, attached, force)

@@ -5,16 +5,18 @@ read a while ago says what was read (`opened`, `revision`): if it is no longer s
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from memory_core.blocks import BUILT_IN
 from memory_core.blocks.base import BaseMemoryBlock
 from memory_core.blocks.facts import FactExtractionMemoryBlock
+from memory_core.blocks.static import decode
 from memory_core.errors import ConfigError, ConflictError, NotFoundError
 from memory_core.events import Actor, BlockEdited, BlockRemoved, BlocksOrdered, ConfigurationChanged, SessionRenamed
+from memory_core.planning.core_memory import check
 from memory_core.session import Attached, Session
-from memory_core.store.blocks import read_revision, update_block, write_text
+from memory_core.store.blocks import WITH_TEXT, read_revision, update_block, write_text
 from memory_core.store.blocks import remove_block as delete_block
 from memory_core.store.deliveries import forget_deliveries
 from memory_core.store.vectors import remove_nodes
@@ -25,18 +27,23 @@ def configure(session: Session, changes: Mapping[str, Any], actor: Actor) -> Non
     """See `Memory.configure`."""
     with session.writing() as w:
         session.refresh(w)
-        before, after = session.config, session.config.changed(**changes)
-        old, new = before.model_dump(mode="json"), after.model_dump(mode="json")
-        changed = {name: value for name, value in new.items() if old[name] != value}
-        if changed:
-            w.session.config = json.dumps({**json.loads(w.session.config), **changed})
-            w.session.revision += 1
-            w.record(
-                ConfigurationChanged(before={name: old[name] for name in changed}, after=changed, source="app"),
-                actor=actor,
-            )
-            session.load(w.connection, w.session)
-            session.recount(w)
+        write_configuration(session, w, changes, actor)
+
+
+def write_configuration(session: Session, w: Writing, changes: Mapping[str, Any], actor: Actor) -> None:
+    """Store other settings of the memory, in an open transaction."""
+    before, after = session.config, session.config.changed(**changes)
+    old, new = before.model_dump(mode="json"), after.model_dump(mode="json")
+    changed = {name: value for name, value in new.items() if old[name] != value}
+    if changed:
+        w.session.config = json.dumps({**json.loads(w.session.config), **changed})
+        w.session.revision += 1
+        w.record(
+            ConfigurationChanged(before={name: old[name] for name in changed}, after=changed, source="app"),
+            actor=actor,
+        )
+        session.load(w.connection, w.session)
+        session.recount(w)
 
 
 def rename(session: Session, title: str, actor: Actor) -> None:
@@ -50,24 +57,34 @@ def add_block(session: Session, block: BaseMemoryBlock[Any], actor: Actor) -> No
     """See `Memory.add_block`."""
     with session.writing() as w:
         session.refresh(w)
-        if any(attached.name == block.name for attached in session.blocks):
-            raise ConfigError(f'"{block.name}" is taken. Choose another name.')
-        if isinstance(block, FactExtractionMemoryBlock) and block.scope == "user" and not session.user_id:
-            raise ConfigError(f'the block "{block.name}" belongs to the user: give the memory a user_id')
-        position = 1 + max((attached.record.position for attached in session.blocks), default=-1)
-        session.attach(w, block, position=position, actor=actor)
+        put_in(session, w, block, actor)
+
+
+def put_in(session: Session, w: Writing, block: BaseMemoryBlock[Any], actor: Actor) -> None:
+    """Add a block behind the others, in an open transaction."""
+    if any(attached.name == block.name for attached in session.blocks):
+        raise ConfigError(f'"{block.name}" is taken. Choose another name.')
+    if isinstance(block, FactExtractionMemoryBlock) and block.scope == "user" and not session.user_id:
+        raise ConfigError(f'the block "{block.name}" belongs to the user: give the memory a user_id')
+    position = 1 + max((attached.record.position for attached in session.blocks), default=-1)
+    session.attach(w, block, position=position, actor=actor)
 
 
 def remove_block(session: Session, name: str, actor: Actor) -> None:
     """See `Memory.remove_block`."""
     session.block(name)
     with session.writing() as w:
-        delete_block(w, name)
-        remove_nodes(w, block=name)
-        forget_deliveries(w, name)
-        w.session.revision += 1
-        w.record(BlockRemoved(block=name), actor=actor)
-        session.load(w.connection, w.session)
+        take_out(session, w, name, actor)
+
+
+def take_out(session: Session, w: Writing, name: str, actor: Actor) -> None:
+    """Remove a block and its stored turns, in an open transaction."""
+    delete_block(w, name)
+    remove_nodes(w, block=name)
+    forget_deliveries(w, name)
+    w.session.revision += 1
+    w.record(BlockRemoved(block=name), actor=actor)
+    session.load(w.connection, w.session)
 
 
 def order_blocks(session: Session, names: Sequence[str], opened: Sequence[str] | None, actor: Actor) -> None:
@@ -76,8 +93,8 @@ def order_blocks(session: Session, names: Sequence[str], opened: Sequence[str] |
         session.refresh(w)
         current = [attached.name for attached in session.blocks]
         if opened is not None and list(opened) != current:
-            raise ConflictError("The blocks were changed elsewhere since you opened this. Nothing was saved.")
-        if _order(session, w, names, actor):
+            raise changed_elsewhere("The blocks were")
+        if write_order(session, w, names, actor):
             _take_over(session, w)
 
 
@@ -92,9 +109,9 @@ def configure_blocks(
     with session.writing() as w:
         session.refresh(w)
         _check_unchanged(session, opened)
-        changed = [_configure(session, w, name, settings, actor) for name, settings in changes.items()]
+        changed = [write_settings(session, w, name, settings, actor) for name, settings in changes.items()]
         if order is not None:
-            changed.append(_order(session, w, order, actor))
+            changed.append(write_order(session, w, order, actor))
         if any(changed):
             _take_over(session, w)
 
@@ -102,26 +119,48 @@ def configure_blocks(
 def edit_block(session: Session, name: str, text: str, revision: int | None, actor: Actor) -> int:
     """See `Memory.edit_block`."""
     with session.writing() as w:
-        attached = _static(session, w, name, revision)
+        attached = _with_text(session, w, name, revision)
         return _write(session, w, attached, text, actor)
+
+
+def agent_may_edit(attached: Attached) -> bool:
+    """Is it a block of plain text that is in use and not read only for agents?"""
+    rules = attached.settings
+    editable = attached.kind == "static" and rules.get("enabled", True) and not rules.get("read_only", True)
+    return bool(editable) and isinstance(decode(attached.state or ""), str)
+
+
+def edit_text(session: Session, w: Writing, name: str, change: Callable[[str], str], actor: Actor) -> tuple[str, str]:
+    """Make something else of a static block's newest text, inside a transaction; the text before and after.
+
+    Raises:
+        ConfigError: there is no such block, it holds more than text, or an agent may not do that to it.
+    """
+    attached = _with_text(session, w, name, None)
+    stored = attached.state or ""
+    if not isinstance(decode(stored), str):
+        raise ConfigError(f"{name} holds more than text. Nothing was changed.")
+    after = change(stored)
+    _write(session, w, attached, after, actor)
+    return stored, after
 
 
 def restore_block(session: Session, name: str, earlier: int, revision: int | None, actor: Actor) -> int:
     """See `Memory.restore_block`."""
     with session.writing() as w:
-        attached = _static(session, w, name, revision)
+        attached = _with_text(session, w, name, revision)
         text = read_revision(w.connection, session.id, name, earlier)
         if text is None:
             raise NotFoundError(f'"{name}" has no version {earlier}.')
         return _write(session, w, attached, text, actor, restored=earlier)
 
 
-def _static(session: Session, w: Writing, name: str, revision: int | None) -> Attached:
-    """The static block whose text is to be changed, if it still stands as it was opened."""
+def _with_text(session: Session, w: Writing, name: str, revision: int | None) -> Attached:
+    """The block whose text is to be changed, if it still stands as it was opened."""
     session.refresh(w)
     attached = session.block(name)
-    if attached.kind != "static":
-        raise ConfigError(f'the text of "{name}" is learned, not written: only static blocks are edited')
+    if attached.kind not in WITH_TEXT:
+        raise ConfigError(f'the text of "{name}" is learned, not written: only static blocks and summaries are edited')
     if revision is not None and attached.record.revision != revision:
         raise ConflictError(f'"{name}" was changed elsewhere since you opened it. Nothing was saved.')
     return attached
@@ -130,6 +169,12 @@ def _static(session: Session, w: Writing, name: str, revision: int | None) -> At
 def _write(
     session: Session, w: Writing, attached: Attached, text: str, actor: Actor, restored: int | None = None
 ) -> int:
+    if actor == "agent":
+        rules = attached.settings
+        before = attached.state or ""
+        check(attached.name, before, text, read_only=rules.get("read_only", True), limit=rules.get("limit"))
+    if attached.kind == "summary":
+        _check_size(session, attached, text)
     saved = write_text(w, attached.record, text, actor=actor, restored=restored)
     if saved != attached.record.revision:
         w.session.revision += 1
@@ -138,14 +183,29 @@ def _write(
     return saved
 
 
+def _check_size(session: Session, attached: Attached, text: str) -> None:
+    """A summary is bounded, whoever writes it."""
+    tokens, most = session.counter.text(text), int(attached.settings["max_tokens"])
+    if tokens > most:
+        raise ConfigError(
+            f'"{attached.name}" may hold {most:,} tokens, and this text has {tokens:,}. '
+            "Shorten it, or raise max_tokens. Nothing was saved."
+        )
+
+
 def _take_over(session: Session, w: Writing) -> None:
     """Other processes load the blocks again, and so does this one."""
     w.session.revision += 1
     session.load(w.connection, w.session)
 
 
-def _order(session: Session, w: Writing, names: Sequence[str], actor: Actor) -> bool:
-    """Store another order; is it another?"""
+def changed_elsewhere(what: str) -> ConflictError:
+    """Somebody else was quicker; `what` begins the sentence."""
+    return ConflictError(f"{what} changed elsewhere since you opened this. Nothing was saved.")
+
+
+def write_order(session: Session, w: Writing, names: Sequence[str], actor: Actor) -> bool:
+    """Store another order, in an open transaction; is it another?"""
     current = [attached.name for attached in session.blocks]
     if sorted(names) != sorted(current):
         raise ConfigError(f"name every block once to order them: {', '.join(current)}")
@@ -166,8 +226,8 @@ def _check_unchanged(session: Session, opened: Mapping[str, Mapping[str, Any]]) 
             raise ConflictError(f'"{name}" was changed elsewhere since you opened it. Nothing was saved.')
 
 
-def _configure(session: Session, w: Writing, name: str, settings: Mapping[str, Any], actor: Actor) -> bool:
-    """Store a block's other settings; are any other?"""
+def write_settings(session: Session, w: Writing, name: str, settings: Mapping[str, Any], actor: Actor) -> bool:
+    """Store a block's other settings, in an open transaction; are any other?"""
     attached = session.block(name)
     before, after = attached.settings, attached.changed(settings)
     _check_settings(attached, after)

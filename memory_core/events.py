@@ -222,6 +222,8 @@ class FlushPlanned(Event):
     history_budget: float
     flush_size: int
     over_by: int
+    queue_turns: int | None = None
+    """Most turns that the queue was to hold; None: any number."""
 
 
 @dataclass(frozen=True)
@@ -507,25 +509,25 @@ class CondensingRefused(Event):
 
 @dataclass(frozen=True)
 class SummaryRewritten(Event):
-    """A running summary took more messages in. The text's change stands before it in the log."""
+    """A running summary took messages in, or was written anew. The text's change stands before it in the log."""
 
     block: str
     revision: int
     """Of the block's text; the same as before where nothing had to be changed."""
     summariser: str
     covers: int
-    """Sequence number of the last message that it takes in."""
+    """Sequence number of the last message that it takes in; 0: it was emptied with the messages it was made of."""
     turn_covered: int
     """The turn of that message."""
     seqs: Ranges
-    """The messages that were read for it; empty where it was only shortened."""
+    """The messages that were read for it; empty where it was written anew out of its own text."""
     tokens_before: int
     tokens: int
     max_tokens: int
     lost: int
     """Names, numbers and dates of the former text that are not in this one."""
     shortened: int = 0
-    """Tokens of whole sentences left out, because the proposed text was above `max_tokens`."""
+    """Tokens of whole sentences left out: said twice, or too much for `max_tokens`."""
 
 
 # -- graph ---------------------------------------------------------------------------------------
@@ -608,7 +610,8 @@ class RelationChanged(Event):
     block: str
     before: dict[str, Any]
     after: dict[str, Any]
-    """Of `subject`, `predicate`, `object` and `state` (`active`, `ended`, `retired`), those that differ."""
+    """Of `subject`, `predicate`, `object`, `state` (`active`, `ended`, `retired`), `ended_turn`, `ended_by` and
+    `sources` (`Ranges`, handed on where two relations became one), those that differ."""
 
 
 @dataclass(frozen=True)

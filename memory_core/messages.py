@@ -248,6 +248,25 @@ def message_text(message: ChatMessage) -> str:
     return "\n".join(line for line in lines if line)
 
 
+MEMORY_TOOLS = frozenset(
+    {
+        "core_memory_append",
+        "core_memory_replace",
+        "memory_insert",
+        "memory_rethink",
+        "archival_memory_insert",
+        "archival_memory_search",
+        "conversation_search",
+    }
+)
+"""Names of the tools with which an agent keeps its own memory (see `memory_core.tools`)."""
+
+
+def recites_memory(message: ChatMessage) -> bool:
+    """Is it what one of the memory tools returned? Memory holds these words: they are not to be learned as new."""
+    return message.role is MessageRole.TOOL and message.additional_kwargs.get("name") in MEMORY_TOOLS
+
+
 def _legacy_tool_calls(value: Any) -> tuple[ToolCallPart, ...]:
     """OpenAI's `tool_calls` list, as some adapters leave it in `additional_kwargs`."""
     calls = []

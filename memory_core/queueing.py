@@ -16,7 +16,7 @@ from memory_core.planning.rendering import strip_memory
 from memory_core.session import Attached, Session
 from memory_core.store.deliveries import queue_delivery, read_deliveries
 from memory_core.store.log import section_went_out
-from memory_core.store.messages import NewMessage, add_messages, archive, oldest_queued, sizes_between
+from memory_core.store.messages import NewMessage, add_messages, archive, oldest_queued, queued_turns, sizes_between
 from memory_core.store.writing import Writing
 
 
@@ -64,6 +64,7 @@ def flush_queue(session: Session, w: Writing, trigger: Trigger) -> FlushPlan:
         history_budget=config.history_budget,
         token_flush_size=config.flush_size,
         split_long_turns=config.split_long_turns,
+        turns_over=_turns_over(session, w),
         trigger=trigger,
     )
     if not plan:
@@ -84,6 +85,7 @@ def flush_queue(session: Session, w: Writing, trigger: Trigger) -> FlushPlan:
             history_budget=config.history_budget,
             flush_size=config.flush_size,
             over_by=plan.over_by,
+            queue_turns=config.queue_turns,
         )
     )
     for attached in session.blocks:
@@ -92,16 +94,23 @@ def flush_queue(session: Session, w: Writing, trigger: Trigger) -> FlushPlan:
     return plan
 
 
+def _turns_over(session: Session, w: Writing) -> int:
+    """Turns that the queue holds beyond its window."""
+    most = session.config.queue_turns
+    return 0 if most is None else max(0, queued_turns(w.connection, session.id) - most)
+
+
 def queue_turns(session: Session, w: Writing, *, closing: bool = False) -> None:
-    """What completed turns owe to the blocks that learn each turn."""
-    learners = [a for a in session.blocks if a.learns and a.deliver_on == "turn"]
-    if not learners:
+    """What completed turns owe to the blocks that learn each turn. One that is off never hears of them."""
+    each_turn = [attached for attached in session.blocks if attached.deliver_on == "turn"]
+    if not each_turn:
         return
     unheard = sizes_between(w.connection, session.id, after=w.session.turn_delivered)
     complete = unheard if closing else complete_turns(unheard)
     if complete:
-        for attached in learners:
-            queue_for(session, w, attached, "turn", [message.seq for message in complete])
+        for attached in each_turn:
+            if attached.learns:
+                queue_for(session, w, attached, "turn", [message.seq for message in complete])
         w.session.turn_delivered = complete[-1].seq
 
 

@@ -177,9 +177,9 @@ def search(
     session: Session, query: str, *, block: str | None = None, settings: Mapping[str, Any] | None = None
 ) -> Search:
     """See `Memory.search`."""
-    name = block if block is not None else _first(session)
+    name = vector_block(session, block).name
     imagined = session.imagined(session.config, ImaginedBlocks(settings={name: settings or {}}))
-    attached, found_in = imagined.block(name), _vector_block(imagined, name)
+    attached, found_in = imagined.block(name), vector_block(imagined, name)
     with session.database.read() as connection:
         rows = imagined.queue(connection)
     reading = reading_for(imagined, rows, query, {})
@@ -216,18 +216,19 @@ def search(
     )
 
 
-def _first(session: Session) -> str:
-    for attached in session.blocks:
+def vector_block(session: Session, name: str | None) -> VectorMemoryBlock:
+    """The block of that name, or the first that stores turns.
+
+    Raises:
+        NotFoundError: there is none.
+        ConfigError: it stores no turns.
+    """
+    for attached in session.blocks if name is None else (session.block(name),):
         if isinstance(attached.block, VectorMemoryBlock):
-            return attached.name
-    raise NotFoundError("No block stores earlier turns, so there is nothing to search.")
-
-
-def _vector_block(session: Session, name: str) -> VectorMemoryBlock:
-    block = session.block(name).block
-    if not isinstance(block, VectorMemoryBlock):
-        raise ConfigError(f'"{name}" stores no turns: only vector blocks are searched')
-    return block
+            return attached.block
+    if name is None:
+        raise NotFoundError("No block stores earlier turns, so there is nothing to search.")
+    raise ConfigError(f'"{name}" stores no turns: only vector blocks are searched')
 
 
 def _context(imagined: Session, query: str, attached: Attached) -> tuple[Context | None, str | None]:
@@ -343,7 +344,7 @@ def _texts(reading: Reading, block: VectorMemoryBlock, nodes: Mapping[int, Node]
 
 def _looking(session: Session, name: str) -> tuple[VectorMemoryBlock, Reading]:
     """A block, and a reading that asks nothing."""
-    block = _vector_block(session, name)
+    block = vector_block(session, name)
     with session.database.read() as connection:
         rows = session.queue(connection)
     return block, reading_for(session, rows, "", {})
@@ -490,7 +491,7 @@ def _recorded(
 
 def forget_turn(session: Session, name: str, number: int, actor: Actor) -> None:
     """See `Memory.forget_turn`."""
-    _vector_block(session, name)
+    vector_block(session, name)
     with session.writing() as w:
         if not remove_nodes(w, block=name, numbers=[number]):
             raise NotFoundError(f'This stored turn is not in "{name}" any more. Nothing was deleted.')

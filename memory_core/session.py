@@ -35,6 +35,7 @@ from memory_core.messages import content_hash
 from memory_core.planning.facts import Fact
 from memory_core.services import Services
 from memory_core.store.blocks import (
+    WITH_TEXT,
     BlockRecord,
     add_block,
     read_blocks,
@@ -66,7 +67,7 @@ class Attached:
     record: BlockRecord
     block: Block | None
     state: str | None
-    """A custom block's fields, or a static block's text, as stored."""
+    """A custom block's fields, or the text of a static block or a summary, as stored."""
     initial: str | None = None
     """A custom block's fields before it learned anything, and again after a reset."""
 
@@ -114,7 +115,7 @@ class ImaginedBlocks:
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Changed settings by block."""
     texts: Mapping[str, str] = field(default_factory=dict)
-    """Another text by static block."""
+    """Another text by static block or summary."""
     facts: Mapping[str, Sequence[Fact]] = field(default_factory=dict)
     """The active facts by block, in place of those that are stored."""
     without: Collection[str] = ()
@@ -129,10 +130,14 @@ class ImaginedBlocks:
         name = attached.name
         attached = _with_settings(attached, self.settings.get(name, {}))
         if name in self.texts:
-            if not isinstance(attached.block, StaticMemoryBlock):
-                raise ConfigError(f'the text of "{name}" is learned, not written: only static blocks are edited')
-            block = attached.block.model_copy(update={"static_content": self.texts[name]})
-            attached = replace(attached, block=block, state=encode(self.texts[name]))
+            if attached.kind not in WITH_TEXT:
+                raise ConfigError(
+                    f'the text of "{name}" is learned, not written: only static blocks and summaries are edited'
+                )
+            attached = replace(attached, state=encode(self.texts[name]))
+            if isinstance(attached.block, StaticMemoryBlock):
+                block = attached.block.model_copy(update={"static_content": self.texts[name]})
+                attached = replace(attached, block=block)
         if name in self.facts:
             if not isinstance(attached.block, FactExtractionMemoryBlock):
                 raise ConfigError(f'the block "{name}" holds no facts')
@@ -165,6 +170,11 @@ class Session:
         self._initial: dict[str, str] = {}
         self._imagined = False
         self._queue: tuple[object, tuple[QueueRow, ...]] = (None, ())
+
+    @property
+    def tokenizer_fn(self) -> Tokenizer | None:
+        """The caller's own tokenizer, if it gave one."""
+        return self._tokenizer_fn
 
     @property
     def counter(self) -> TokenCounter:
@@ -487,11 +497,13 @@ def _settings_edited(record: BlockRecord, settings: dict[str, Any], ignored: dic
 
 def _unstored(block: Block) -> Attached:
     """A block that the session does not have, as it would be right after it was added."""
-    text = encode(block.static_content) if isinstance(block, StaticMemoryBlock) else None
+    state = encode(block.static_content) if isinstance(block, StaticMemoryBlock) else None
     record = BlockRecord(block.name, 0, block.type, block.settings(), "", None, 0, None)
     if isinstance(block, FactExtractionMemoryBlock):
         block = block.imagining(())
-    return Attached(record=record, block=block, state=text if text is not None else block.state_json())
+    if block.type not in BUILT_IN:
+        state = block.state_json()
+    return Attached(record=record, block=block, state=state)
 
 
 def _with_settings(attached: Attached, changes: Mapping[str, Any]) -> Attached:

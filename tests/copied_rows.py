@@ -19,6 +19,8 @@ def plain(rows, *, events=None):
         log.pop()
     numbers = {"facts": {f.id for f in rows.facts}, "vectors": {v.id for v in rows.vectors}}
     numbers["deliveries"] = {delivery.id for delivery in rows.deliveries}
+    numbers["entities"] = {entity.id for entity in rows.entities}
+    numbers["relations"] = {relation.id for relation in rows.relations}
     for event in log:
         for thing, number in referred(event.kind, event.data):
             numbers[thing].add(number)
@@ -26,6 +28,11 @@ def plain(rows, *, events=None):
 
     def to(thing, number):
         return order[thing][number]
+
+    def of(thing, row, **named):
+        values = row.model_dump()
+        named = {name: values[name] and to(other, values[name]) for name, other in named.items()}
+        return {**values, "id": to(thing, row.id), **named}
 
     session = rows.session.model_dump(exclude={"title", "created_at", "updated_at"})
     blocks = [block.model_dump() for block in sorted(rows.blocks, key=lambda block: (block.position, block.name))]
@@ -39,6 +46,11 @@ def plain(rows, *, events=None):
                 "blocks": blocks,
                 "messages": [message.model_dump() for message in rows.messages],
                 "facts": [{**fact.model_dump(), "id": to("facts", fact.id)} for fact in rows.facts],
+                "entities": [of("entities", entity, merged_into="entities") for entity in rows.entities],
+                "relations": [
+                    of("relations", relation, subject="entities", object="entities", ended_by="relations")
+                    for relation in rows.relations
+                ],
                 "vectors": [
                     {**vector.model_dump(), "id": to("vectors", vector.id), "embedding": vector.embedding.hex()}
                     for vector in rows.vectors

@@ -4,7 +4,7 @@ from hashlib import sha256
 
 import numpy as np
 
-from memory_core.messages import message_text
+from memory_core.messages import ToolCallPart, message_text
 from memory_core.models.base import Condensation, CondensedFact, ExtractedFact, Extraction, ModelCall
 
 
@@ -39,14 +39,17 @@ class FakeExtractor:
 
 
 class FakeReply:
-    """A `ReplyStream` of one text."""
+    """A `ReplyStream` of one text, or of tool calls."""
 
-    def __init__(self, text):
+    def __init__(self, text, *calls):
         self.text = text
         self.call = None
+        self.tool_calls = ()
+        self._calls = calls
 
     def __iter__(self):
         yield self.text
+        self.tool_calls = self._calls
         self.call = ModelCall("reply", "fake chat", 10, 2, 0.0)
 
     def close(self):
@@ -63,10 +66,17 @@ class FakeChat:
         self.answers = list(answers)
         self.asked = []
         """The messages of each question."""
+        self.offered = []
+        """Names of the tools offered with each reply."""
 
-    def stream(self, messages):
+    def stream(self, messages, tools=()):
+        """The next answer as a text; a tool call, or a list of text and tool calls, is said as such."""
         self.asked.append(list(messages))
-        return FakeReply(str(self.answers.pop(0)))
+        self.offered.append([tool.name for tool in tools])
+        answer = self.answers.pop(0)
+        said = answer if isinstance(answer, list) else [answer]
+        calls = [item for item in said if isinstance(item, ToolCallPart)]
+        return FakeReply("".join(str(item) for item in said if not isinstance(item, ToolCallPart)), *calls)
 
     def ask(self, messages, answer, *, purpose):
         self.asked.append(list(messages))

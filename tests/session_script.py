@@ -1,19 +1,48 @@
 """Steps of a session's life, each possible at any time: for tests that hold whatever happened."""
 
-from engine_fakes import Clock, ShakyExtractor, assistant, blocks, note, open_memory
+from contextlib import suppress
+
+from engine_fakes import Clock, ShakyExtractor, assistant, blocks, note, number_of, open_memory
 from hypothesis import strategies as st
 
 from memory_core import StaticMemoryBlock
+from memory_core.blocks.graph import GraphMemoryBlock
+from memory_core.blocks.summary import SummaryMemoryBlock
+from memory_core.errors import ConflictError, MessageError
+from memory_core.models.base import FoundRelation, RelationsFound
 from memory_core.planning import curation
 
 KINDS = (
     "note", "note", "note", "note", "reply", "context", "flush", "limit", "text", "priority", "off", "order",
     "add facts", "edit", "pin", "retire", "restore", "merge", "undo", "close", "reset", "add block", "later",
+    "relate", "end relation", "hold relation", "retire relation", "rename entity", "merge entities", "undo in graph",
 )  # fmt: skip
-ERASING = ("forget queue", "forget archive", "replace", "erase fact", "forget turn", "remove block", "undo")
+ERASING = (
+    "forget queue", "forget archive", "replace", "erase fact", "forget turn", "remove block", "undo", "undo all",
+)  # fmt: skip
 
 STEPS = st.lists(st.sampled_from(KINDS), min_size=4, max_size=30)
 ALL_STEPS = st.lists(st.sampled_from((*KINDS, *ERASING)), min_size=4, max_size=30)
+
+
+class NoteRelations:
+    """ "note 17" follows note 16, is told today (which only one note is at a time) and no longer before note 12."""
+
+    name = "notes"
+    offline = True
+
+    def relations(self, messages, *, known):
+        found = []
+        for index, message in enumerate(messages):
+            if message.role == "user" and "note" in message.content:
+                number = number_of(message.content)
+                found.append(FoundRelation("Today", "status", f"Note {number}", "date", "thing", index))
+                if number:
+                    one, other = f"Note {number}", f"Note {number - 1}"
+                    found.append(FoundRelation(one, "follows", other, "thing", "thing", index))
+                if number > 4:
+                    found.append(FoundRelation(f"Note {number - 5}", "before", one, source=index, ended=True))
+        return RelationsFound(tuple(found))
 
 
 def with_text(extractor=None):
@@ -28,7 +57,9 @@ class Script:
         self.clock = Clock()
         self.fails = False
         extractor = ShakyExtractor(lambda call: self.fails)
-        self.memory = open_memory(memory_blocks=with_text(extractor), token_limit=50, clock=self.clock)
+        more = [GraphMemoryBlock(name="graph", llm=NoteRelations()), SummaryMemoryBlock(name="summary", max_tokens=30)]
+        given = [*with_text(extractor), *more]
+        self.memory = open_memory(memory_blocks=given, token_limit=50, clock=self.clock)
         self.number = 0
 
     def do(self, step):
@@ -55,6 +86,8 @@ class Script:
             self._edit_blocks(step)
             if any(block.name == "facts" for block in memory.blocks):
                 self._curate(step)
+            if any(block.name == "graph" for block in memory.blocks):
+                self._relate(step)
 
     def _erase(self, step):
         if step == "replace":
@@ -72,7 +105,7 @@ class Script:
             memory.configure_block("counter", enabled=self.number % 2 == 0)
         elif step == "order":
             memory.order_blocks(names[::-1])
-        elif step == "add block" and len(names) < 6:
+        elif step == "add block" and len(names) < 8:
             memory.add_block(StaticMemoryBlock(name=f"note {self.number}", static_content="More."))
         elif step == "remove block" and names:
             memory.remove_block(names[-1])
@@ -96,6 +129,31 @@ class Script:
         elif step == "merge" and len(facts) > 1:
             desk.apply(curation.merge(facts[:2], f"Merged {self.number}"))
         elif step == "undo" and (changes := desk.changes()) and changes[0].action not in ("add", "merge"):
-            desk.undo()
+            with suppress(ConflictError):  # what it changed was changed since, and that erased
+                desk.undo()
         elif step == "erase fact" and facts:
             desk.erase(facts[:1])
+
+    def _relate(self, step):
+        desk = self.memory.graph("graph")
+        graph, relations = desk.graph(), desk.relations(ended=False)
+        entities = [entity for entity in graph.entities.values() if entity.state == "active"]
+        if step == "relate":
+            desk.add(f"Thing {self.number}", "part of", f"Note {self.number // 2}", ("thing", "thing"))
+        elif step == "end relation" and relations:
+            desk.end(relations[:2])
+        elif step == "hold relation" and (over := [r for r in desk.relations() if r.state == "ended"]):
+            with suppress(ConflictError, MessageError):  # another one says the same by now
+                desk.hold(over[-1:])
+        elif step == "retire relation" and relations:
+            desk.retire(relations[-1:])
+        elif step == "rename entity" and entities:
+            desk.rename(entities[0], f"Name {self.number}", type="other")
+        elif step == "merge entities" and len(entities) > 1:
+            desk.merge(entities[-2:], entities[-1])
+        elif step == "undo in graph" and (changes := desk.change_sets()) and changes[0].action not in ("add", "undo"):
+            with suppress(ConflictError):
+                desk.undo(changes[0].number)
+        elif step == "undo all":
+            with suppress(ConflictError):
+                desk.undo()

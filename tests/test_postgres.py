@@ -28,9 +28,13 @@ from engine_fakes import (
     together,
     user,
 )
+from graph_fakes import graph_memory, lines, say
+from session_script import NoteRelations
 from sqlalchemy import create_engine
+from test_schema_upgrade import as_it_was, back_to_version_1, check_upgraded, played
 
 from memory_core.blocks.facts import FactExtractionMemoryBlock
+from memory_core.blocks.graph import GraphMemoryBlock
 from memory_core.blocks.vector import VectorMemoryBlock
 from memory_core.errors import StoreError
 from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
@@ -168,6 +172,29 @@ def test_forgetting_works_and_a_deleted_session_stays_deleted(url):
     assert sessions(memory.database) == []
 
 
+def test_a_graph_is_the_same_on_both_databases(url, tmp_path):
+    told = []
+    for uri, schema in ((url, None), (url, "agent"), (on_file(tmp_path), None)):
+        memory = graph_memory(
+            "Alice | manages | Project Alpha; Project Alpha | deadline | March 2026; Eva | manages | Alice",
+            database_uri=uri,
+            db_schema=schema,
+        )
+        say(memory, "Project Alpha | deadline | May 2026; Eva | likes | May 2026; Bob | same as | Eva \x00")
+        desk = memory.graph()
+        desk.merge([desk.entity("Bob")], desk.entity("Alice"))
+        desk.end([desk.relations("May 2026", ended=False)[-1]])
+        paths = [desk.told(path) for path in desk.paths("Alice", "may 2026")]
+        desk.undo()
+        desk.undo()
+        paths += [desk.told(path) for path in desk.paths("Eva", "May 2026", hops=6)]
+        context = memory.get("When is the deadline of what Alice manages?")
+        memory.reset("archived")
+        told.append((lines(memory, states=("active", "ended", "retired")), paths, context))
+    assert told[0] == told[1] == told[2]
+    assert "Eva → manages → Alice → manages → Project Alpha → deadline → May 2026" in told[0][1]
+
+
 def test_threads_put_into_one_session(url):
     memory = open_memory(database_uri=url, memory_blocks=blocks())
     together(*(putting(memory, range(100 * thread, 100 * thread + 6)) for thread in range(6)))
@@ -222,6 +249,35 @@ def test_a_branch_and_a_bundle_hold_what_the_session_held(url, tmp_path):
         assert fact_numbers(again) == fact_numbers(memory)
         question = "What was note 3?"
         assert again.build_context(question).messages == memory.build_context(question).messages
+
+
+def test_a_database_of_version_1_opens_and_works(url):
+    memory = played(url)
+    before, services = as_it_was(memory), memory.services
+    memory.database.close()
+    back_to_version_1(url)
+    Database(create_engine(parse_url(url))).close()
+    check_upgraded(url, before, services)
+
+
+def test_a_graph_is_branched_and_bundled(url, tmp_path):
+    memory = open_memory(database_uri=url, memory_blocks=[GraphMemoryBlock(name="graph", llm=NoteRelations())])
+    for number in range(12):
+        memory.put(note(number))
+        if number == 7:
+            held = memory.graph().graph()
+    desk = memory.graph()
+    desk.merge([desk.entity("Note 1"), desk.entity("Note 2")], desk.entity("Note 2"))
+    desk.add("Ana", "lives in", "Lisbon")
+
+    def told(graph):
+        return sorted((graph.told(each), each.state, each.version) for each in graph.relations.values())
+
+    assert told(memory.branch(8).graph().graph()) == told(held)
+    file = read_bundle(write_bundle(memory.database, "s"), "s.zip")
+    for database in (memory.database, Database.open(on_file(tmp_path))):
+        again = Memory.open(import_bundle(database, file), database, services=memory.services, tokenizer_fn=str.split)
+        assert told(again.graph().graph()) == told(desk.graph())
 
 
 def test_tables_may_stand_in_a_schema_of_their_own(url):

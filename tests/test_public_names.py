@@ -8,10 +8,10 @@ import memory_core
 PUBLIC = [
     "BaseMemoryBlock", "ChatMessage", "ConfigError", "ConflictError", "Context", "ContextOverflowError",
     "Database", "EmbedderError", "Event", "EventRecord", "FactExtractionMemoryBlock", "FilePart", "FormatError",
-    "ImageBlock", "ImagePart", "InsertMethod", "Memory", "MemoryConfig", "MemoryInspectorError", "MessageError",
+    "GraphMemoryBlock", "ImageBlock", "ImagePart", "InsertMethod", "Memory", "MemoryConfig", "MemoryInspectorError", "MessageError",
     "MessageRole", "MessageStatus", "ModelAnswerError", "ModelError", "ModelKeyError", "ModelRateLimitError",
     "ModelRequestError", "ModelTimeoutError", "ModelUnreachableError", "NotFoundError", "Receipt", "Services",
-    "Settings", "StaticMemoryBlock", "Status", "StoreError", "TextBlock", "TextPart", "ThinkingBlock",
+    "Settings", "StaticMemoryBlock", "Status", "StoreError", "SummaryMemoryBlock", "TextBlock", "TextPart", "ThinkingBlock",
     "ThinkingPart", "ToolCallBlock", "ToolCallPart", "VectorIndexError", "VectorMemoryBlock", "delete_session",
     "lint", "sessions",
 ]  # fmt: skip

@@ -16,10 +16,16 @@ from memory_core.events import (
     EventRecord,
     FactAdded,
     FactConfirmed,
+    FactDecided,
     FactsCondensed,
     FlushPlanned,
     MemoryStripped,
+    ProposalRefused,
     QueueRecounted,
+    RecipeChosen,
+    RelationAdded,
+    RelationConfirmed,
+    RelationEnded,
     Retrieved,
     VectorsStored,
 )
@@ -99,6 +105,24 @@ def test_what_was_learned_is_named():
 def test_what_was_heard_again_is_stored_once():
     assert told(FactConfirmed(1, "Facts", 0.9, ((3, 3),))) == [
         Line("check", "Heard 1 fact again, stored once", details=("Ana is allergic to nuts",))
+    ]
+
+
+def test_what_was_decided_about_known_facts_is_summed_up():
+    def decided(decision, known):
+        return FactDecided("Facts", "c", decision, known, ((2, 0.8),), "offline rules", "preference", ((1, 1),))
+
+    assert told(decided("update", 2), decided("none", 1), decided("delete", 3), decided("add", None)) == [
+        Line("edit", "Updated 1 fact", details=("Sam lives in Porto",)),
+        Line("history", "Ended 1 fact", details=("Sam lives in Lisbon",)),
+    ]
+
+
+def test_a_switch_of_the_recipe_comes_first_and_what_was_refused_is_told():
+    lines = told(ProposalRefused("Facts", "fact", "no words"), RecipeChosen("window", None, (), (), ("Facts",)))
+    assert [line.text for line in lines] == [
+        "Switched to Sliding window: removed Facts",
+        "Left out 1 fact proposed for Facts: no words",
     ]
 
 
@@ -299,3 +323,29 @@ def test_a_turn_is_summed_up_in_one_line():
     assert told[12].in_short(12) == "Turn 12 · flushed 4 · learned 2 · cut 56"
     assert told[11].in_short(11) == "Turn 11 · 1,106 of 1,200 tokens"
     assert Summary().in_short(3) == "Turn 3"
+
+
+def test_relations_are_summed_up_by_what_became_of_them():
+    words = replace(WORDS, relations={1: "Ana → lives in → Lisbon", 2: "Ana → lives in → Porto"})
+    lines = story(
+        records(
+            RelationAdded(2, "Relations", 1, "p", 3, ((9, 9),)),
+            RelationEnded(1, "Relations", 2),
+            RelationConfirmed(1, "Relations", ((9, 9),)),
+            RelationAdded(3, "Relations", 1, "p", 3, (), "written"),
+        ),
+        words,
+    )
+    assert lines == [
+        Line("hub", "Learned 1 relation", details=("Ana → lives in → Porto",)),
+        Line("edit", "Added 1 relation by hand", details=("a relation that was erased since",)),
+        Line("check", "Heard 1 relation again, stored once", details=("Ana → lives in → Lisbon",)),
+        Line("history", "Ended 1 relation", details=("Ana → lives in → Lisbon",)),
+    ]
+
+
+def test_relations_that_were_cut_are_named():
+    words = replace(WORDS, relations={1: "Ana → lives in → Lisbon"})
+    (line,) = story(records(built(cuts=(cut("Relations", 9, refs=["r1", "r4"]),))), words)
+    assert line.text == "Cut 9 tokens from Relations: asked 34 over the limit. Farthest from the question first"
+    assert line.details == ("Ana → lives in → Lisbon", "an erased relation")

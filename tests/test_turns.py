@@ -19,6 +19,7 @@ class Stream:
 
     def __init__(self, pieces, on_piece):
         self.pieces, self.on_piece, self.call, self.closed = pieces, on_piece, None, False
+        self.tool_calls = ()
 
     def __iter__(self):
         for piece in self.pieces:
@@ -38,7 +39,7 @@ class Parrot:
     def __init__(self, *pieces, on_piece=lambda piece: None):
         self.pieces, self.on_piece, self.heard = pieces, on_piece, []
 
-    def stream(self, messages):
+    def stream(self, messages, tools=()):
         self.heard.append([message.content for message in messages])
         return Stream(self.pieces, self.on_piece)
 
@@ -191,8 +192,8 @@ def test_what_a_model_learns_is_not_waited_for(memory):
     patient = open_memory("patient")
     for session, extractor in ((memory, Slow()), (patient, NoteExtractor())):
         session.services._extractor = extractor
-        put = session.put
-        session.put = lambda message, put=put, **options: (waits.append(options["wait"]), put(message, **options))[1]
+        put = session.put_messages
+        session.put_messages = lambda m, put=put, **options: (waits.append(options["wait"]), put(m, **options))[1]
         turns.send(Job("j"), session, Parrot("Eight"), "turn-1", "How many")
     assert waits == [False, False, True, True]
 

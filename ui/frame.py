@@ -12,6 +12,7 @@ import streamlit as st
 
 from memory_core import ConfigError, Memory, MemoryInspectorError, NotFoundError, Services, Status, StoreError
 from memory_core.analysis.history import History
+from memory_core.store.blocks import uses_graph
 from ui import live, nav, state
 from ui.components import empty
 from ui.demo import DEMO_SESSION, being_made
@@ -73,6 +74,7 @@ class View:
 def draw_header(page: "Page") -> None:
     """Title, turn picker and settings, a banner in the past, and what is to be said once."""
     session_id = state.selected_session()
+    _check_menu(session_id)
     state.visit(page.url_path)
     clock = page.url_path not in _WITHOUT_CLOCK
     latest = _latest_turn(session_id) if clock and session_id else 0
@@ -90,6 +92,18 @@ def draw_header(page: "Page") -> None:
     with st.container():  # there in any case, so that what follows keeps its place
         if notice := state.take_notice():
             {"error": st.error, "warning": st.warning, "info": st.info}[notice.kind](plain(notice.text))
+
+
+def _check_menu(session_id: str | None) -> None:
+    """Begin again where the menu, drawn before the session was known, lacks the Graph page or shows it in vain."""
+    try:
+        with engine().database.read() as connection:
+            there = session_id is not None and uses_graph(connection, session_id)
+    except MemoryInspectorError:  # the page says what is wrong
+        return
+    if there != state.has_graph():
+        state.saw_graph(there)
+        st.rerun()
 
 
 def page(draw: Callable[[View], None], *, follows: bool = False) -> None:

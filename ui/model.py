@@ -55,9 +55,7 @@ def services_for(chosen: Chosen) -> Services:
     """The server's services, learning with the chosen model."""
     if chosen.offline:
         return engine().services
-    from memory_core.models.extraction import ModelExtractor
-
-    return engine().services.with_extractor(ModelExtractor(chosen.model))
+    return engine().services.with_chat(chosen.model)
 
 
 def _client(key: str, address: str, name: str) -> OpenAIChat:

@@ -44,6 +44,7 @@ def build_pages() -> Mapping[str, Sequence["Page"]]:
         "Memory": [
             _page("blocks", "Blocks", "view_agenda"),
             _page("facts", "Facts", "fact_check"),
+            _page("graph", "Graph", "hub", visibility="visible" if state.has_graph() else "hidden"),
         ],
         "Find out": [
             _page("retrieval", "Retrieval", "manage_search"),

@@ -4,17 +4,18 @@ import uuid
 from collections.abc import Sequence
 from typing import Literal
 
-from memory_core import (
-    ChatMessage,
-    FactExtractionMemoryBlock,
-    Memory,
-    StaticMemoryBlock,
-    VectorMemoryBlock,
-)
+from memory_core import ChatMessage, ConfigError, FactExtractionMemoryBlock, Memory, VectorMemoryBlock
+from memory_core.recipes import RECIPES
 from memory_core.session import Session
 from ui.services import Engine
 
 INSTRUCTIONS = "You are a helpful assistant. Use what you remember, and say when you do not know something."
+
+RECIPE = "blocks"
+"""What a session is made as unless another recipe is chosen."""
+
+ASKS_WITH = 3
+"""Messages that a search of earlier turns asks with."""
 
 TOKEN_LIMIT = 4_000
 """Small enough to see flushes within a short conversation; LlamaIndex's default of 30,000 shows none."""
@@ -37,15 +38,25 @@ def new_memory(
     token_limit: int = TOKEN_LIMIT,
     user_id: str | None = None,
     facts_of: Literal["session", "user"] = "session",
+    recipe: str = RECIPE,
 ) -> Memory:
-    """A new session with instructions, facts and earlier turns; `facts_of` says whose the facts are."""
+    """A new session as a recipe makes it; `facts_of` says whose the facts are.
+
+    Raises:
+        ConfigError: the recipe belongs to a user, and none is given.
+    """
+    chosen = RECIPES[recipe]
+    if chosen.of_user and user_id is None:
+        raise ConfigError(f'"{chosen.title}" belongs to a user: say whose conversation it is.')
+    made = chosen.made(**({"instructions": INSTRUCTIONS} if "instructions" in chosen.parameters else {}))
+    for block in made.blocks:
+        if isinstance(block, FactExtractionMemoryBlock) and facts_of == "user":
+            block.scope = "user"
+        elif isinstance(block, VectorMemoryBlock):
+            block.retrieval_context_window = ASKS_WITH
     session = Session(engine.database, uuid.uuid4().hex[:12], services=engine.services)
-    blocks = [
-        StaticMemoryBlock(name="Instructions", static_content=INSTRUCTIONS, priority=0),
-        FactExtractionMemoryBlock(name="Facts", priority=1, scope=facts_of),
-        VectorMemoryBlock(name="Earlier turns", priority=2, similarity_top_k=5, retrieval_context_window=3),
-    ]
-    session.create_or_join(title=title, user_id=user_id, config={"token_limit": token_limit}, blocks=blocks)
+    config = {**made.settings, "token_limit": token_limit}
+    session.create_or_join(title=title, user_id=user_id, config=config, blocks=made.blocks)
     return Memory(session)
 
 

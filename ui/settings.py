@@ -5,8 +5,11 @@ from typing import Any
 import streamlit as st
 
 from memory_core import Context, Memory, MemoryInspectorError, lint
+from memory_core.recipes import RECIPES
 from ui import state
 from ui.components import closing_button, error_inside
+from ui.recipes import picked
+from ui.recipes.reading import plan_for, plan_lines, running_on, title_of
 from ui.services import engine
 from ui.text import plain, tokens
 
@@ -50,6 +53,17 @@ def settings_dialog(session_id: str) -> None:
         format_func=lambda value: _ORDERS[value],
         help="`truncation_order`: which priority is cut first. 0 is never cut.",
     )
+    # Only a field that begins empty can be emptied again, so what is set is put in by hand.
+    turns_key = f"settings__turns_{session_id}_{config.queue_turns}"
+    st.session_state.setdefault(turns_key, config.queue_turns)
+    most_turns = left.number_input(
+        "Turns in the queue",
+        min_value=1,
+        value=None,
+        key=turns_key,
+        placeholder="no limit",
+        help="`queue_turns`: most turns the queue holds, however short they are. Empty: only its tokens count.",
+    )
     insert = st.segmented_control(
         "Insert memory into",
         list(_INSERT),
@@ -73,11 +87,13 @@ def settings_dialog(session_id: str) -> None:
         "insert_method": insert,
         "truncation_order": order,
         "accounting": counting,
+        "queue_turns": None if most_turns is None else int(most_turns),
     }
     if int(flush_size) == config.flush_size and config.token_flush_size is None and limit == config.token_limit:
         del changes["token_flush_size"]  # untouched: it goes on following the limit
     if share == round(config.chat_history_token_ratio * 100):
         changes["chat_history_token_ratio"] = config.chat_history_token_ratio
+    _recipe(memory)
     possible = _effect(memory, changes)
     closing_button(
         "Apply from the next turn",
@@ -87,6 +103,31 @@ def settings_dialog(session_id: str) -> None:
         kind="primary",
         disabled=not possible,
     )
+
+
+def _recipe(memory: Memory) -> None:
+    """Which recipe the session runs on, and what another would keep and rebuild; it is switched on Blocks."""
+    current, changed = running_on(memory)
+    chosen = st.selectbox(
+        "Recipe",
+        list(RECIPES),
+        index=list(RECIPES).index(current) if current else None,
+        placeholder="None: its own settings and blocks",
+        format_func=lambda key: title_of(key, changed=changed and key == current),
+        help="A named set of settings and blocks: which memory system this session is.",
+    )
+    if chosen is None:
+        return
+    plan, refused = plan_for(memory, chosen)
+    if refused is not None:
+        st.markdown(f":small[:orange[:material/person_off: {plain(refused)}]]")
+    elif plan is not None and (plan or chosen != current):
+        lines = plan_lines(plan) or ["Settings and blocks are already so."]
+        st.markdown(":small[" + "  \n".join(lines) + "]")
+    switching = refused is None and bool(plan or chosen != current)
+    says = "Switch on Blocks" if switching else "Compare recipes on Blocks"
+    if st.button(says, key="settings__recipe", type="tertiary", icon=":material/arrow_forward:"):
+        picked.go(chosen)
 
 
 def _effect(memory: Memory, changes: dict[str, Any]) -> bool:
@@ -109,7 +150,7 @@ def _effect(memory: Memory, changes: dict[str, Any]) -> bool:
         st.markdown(
             f":small[The next message flushes the queue: it is {tokens(queue - int(config.history_budget))} above.]"
         )
-    for warning in lint(config):
+    for warning in lint(config, blocks=any(attached.kind != "static" for attached in memory.blocks)):
         st.warning(plain(warning), icon=":material/warning:")
     return True
 

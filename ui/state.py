@@ -17,6 +17,7 @@ _EARLIER = "chat_earlier"
 _FLUSHES = "seen_flushes"
 _VISITED = "visited_pages"
 _DIALOG = "dialog_open"
+_GRAPH = "has_graph"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,15 @@ def dialog_open() -> bool:
 def begin_run() -> None:
     """Nothing is open yet. Said by app.py on every run."""
     st.session_state[_DIALOG] = False
+
+
+def has_graph() -> bool:
+    """Is there a graph in the selected session? As it was when this tab looked last."""
+    return bool(st.session_state.get(_GRAPH))
+
+
+def saw_graph(there: bool) -> None:
+    st.session_state[_GRAPH] = there
 
 
 def visit(page: str) -> None:

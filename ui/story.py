@@ -18,15 +18,27 @@ from memory_core.events import (
     EventRecord,
     FactAdded,
     FactConfirmed,
+    FactDecided,
     FactsCondensed,
     FlushPlanned,
     MemoryStripped,
+    ProposalRefused,
     QueueRecounted,
+    RecipeChosen,
+    RelationAdded,
+    RelationConfirmed,
+    RelationEnded,
     Retrieved,
+    SummaryRewritten,
+    ToolCalled,
     VectorsStored,
 )
+from memory_core.messages import MEMORY_TOOLS
 from ui.telling import Line, Words, contradiction, one_cut, still_learning, tell, too_large
 from ui.text import count, tokens
+
+WRITING = MEMORY_TOOLS - {"archival_memory_search", "conversation_search"}
+"""Tools that change memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +50,19 @@ class Summary:
     cut: int = 0
     sent: int | None = None
     limit: int | None = None
+    edited: int = 0
+    """Times that the agent wrote into its memory."""
 
     def in_short(self, turn: int) -> str:
         """`Turn 12 · flushed 4 · learned 3 · cut 56`, or the prompt's size when nothing happened."""
         parts = [
             f"{name} {tokens(number)}"
-            for name, number in (("flushed", self.flushed), ("learned", self.learned), ("cut", self.cut))
+            for name, number in (
+                ("edited", self.edited),
+                ("flushed", self.flushed),
+                ("learned", self.learned),
+                ("cut", self.cut),
+            )
             if number
         ]
         if not parts and self.sent is not None and self.limit is not None:
@@ -63,19 +82,27 @@ def _summary(records: Sequence[EventRecord]) -> Summary:
     built = _last_context(records)
     return Summary(
         flushed=sum(r.event.messages for r in records if isinstance(r.event, FlushPlanned)),
-        learned=sum(isinstance(r.event, FactAdded) and _is_learned(r.event) for r in records),
+        learned=sum(_is_learned(record.event) for record in records),
         cut=sum(cut["tokens"] for cut in built.cuts) if built else 0,
         sent=built.total if built else None,
         limit=built.token_limit if built else None,
+        edited=sum(isinstance(r.event, ToolCalled) and _wrote(r.event) for r in records),
     )
+
+
+def _wrote(event: ToolCalled) -> bool:
+    return event.tool in WRITING and event.outcome == "done"
 
 
 def story(events: Sequence[EventRecord], words: Words) -> list[Line]:
     """What happened in one turn, in the order of the stages: flushed, learned, recalled, cut."""
-    values = [record.event for record in events]
-    lines = _told(values, words, FlushPlanned)
+    # What the agent archived is told by its call.
+    values = [r.event for r in events if not (r.actor == "agent" and isinstance(r.event, FactAdded))]
+    lines = _told(values, words, RecipeChosen, FlushPlanned)
     lines += _told(values, words, QueueRecounted)
+    lines += _told(values, words, ToolCalled)
     lines += _learned(values, words)
+    lines += _related(values, words)
     lines += _deliveries(values, words)
     built = _last_context(events)
     if built is not None:
@@ -111,12 +138,48 @@ def _learned(values: Sequence[Event], words: Words) -> list[Line]:
     if again:
         heard = f"Heard {count(len(again), 'fact')} again, stored once"
         lines.append(Line("check", heard, details=_named(again, words)))
-    return lines + _told(values, words, FactsCondensed, CondensingRefused, VectorsStored)
+    lines += _decided(values, words)
+    told = (FactsCondensed, CondensingRefused, ProposalRefused, SummaryRewritten, VectorsStored)
+    return lines + _told(values, words, *told)
 
 
-def _is_learned(event: FactAdded) -> bool:
+def _decided(values: Sequence[Event], words: Words) -> list[Line]:
+    """What became of known facts beside new ones, summed up by what was decided."""
+    lines = []
+    for decision, says, icon in (("update", "Updated", "edit"), ("delete", "Ended", "history")):
+        known = [e.fact for e in values if isinstance(e, FactDecided) and e.decision == decision and e.fact is not None]
+        if known:
+            lines.append(Line(icon, f"{says} {count(len(known), 'fact')}", details=_named(known, words)))
+    return lines
+
+
+def _related(values: Sequence[Event], words: Words) -> list[Line]:
+    """Relations summed up: learned, added by hand, heard again, ended."""
+    added = [event for event in values if isinstance(event, RelationAdded)]
+    said = (
+        ("hub", "Learned", "", [event.relation for event in added if event.origin != "written"]),
+        ("edit", "Added", " by hand", [event.relation for event in added if event.origin == "written"]),
+        ("check", "Heard", " again, stored once", [e.relation for e in values if isinstance(e, RelationConfirmed)]),
+        ("history", "Ended", "", [event.relation for event in values if isinstance(event, RelationEnded)]),
+    )
+    return [
+        Line(
+            icon,
+            f"{does} {count(len(set(found)), 'relation')}{how}",
+            details=tuple(
+                words.relations.get(each, "a relation that was erased since") for each in dict.fromkeys(found)
+            ),
+        )
+        for icon, does, how, found in said
+        if found
+    ]
+
+
+def _is_learned(event: Event) -> bool:
     """Found in messages and in use: neither written by hand, nor rewritten from others, nor awaiting a review."""
-    return event.origin == "extracted" and event.state == "active"
+    if isinstance(event, RelationAdded):
+        return event.origin == "extracted"
+    return isinstance(event, FactAdded) and event.origin == "extracted" and event.state == "active"
 
 
 def _named(facts: Sequence[int], words: Words) -> tuple[str, ...]:

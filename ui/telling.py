@@ -25,13 +25,18 @@ from memory_core.events import (
     DeliveryQueued,
     DeliveryRetried,
     DeliverySkipped,
+    EntityAdded,
+    EntityChanged,
+    EntityErased,
     Event,
     FactAccepted,
     FactAdded,
     FactChanged,
     FactConfirmed,
+    FactDecided,
     FactErased,
     FactHeldBack,
+    FactLabelled,
     FactPinned,
     FactProposed,
     FactRejected,
@@ -42,11 +47,20 @@ from memory_core.events import (
     FactsExtracted,
     FactSuperseded,
     FlushPlanned,
+    GraphCurated,
     MemoryStripped,
     MessageAdded,
     ModelCalled,
+    ProposalRefused,
     QueueRecounted,
     QueueReplaced,
+    RecipeChosen,
+    RelationAdded,
+    RelationChanged,
+    RelationConfirmed,
+    RelationEnded,
+    RelationErased,
+    RelationsExtracted,
     ReplyEnded,
     ReplyStarted,
     Retrieved,
@@ -56,13 +70,18 @@ from memory_core.events import (
     SessionImported,
     SessionRenamed,
     SessionReset,
+    SummaryRewritten,
+    ToolCalled,
     VectorsRemoved,
     VectorsStored,
     expand,
     spread,
 )
 from memory_core.planning.context import QUEUE
+from memory_core.recipes import RECIPES
+from ui.deciding import compared, decided_by
 from ui.text import count, short, tokens
+from ui.tool_calls import arguments_of, log_line
 
 Tone = Literal["plain", "loss", "waiting"]
 
@@ -73,6 +92,10 @@ SAID = 40
 """Characters of a message: who said it and how long it is stand beside them."""
 
 ERASED = "an erased fact"
+
+ERASED_RELATION = "an erased relation"
+
+ERASED_NAME = "an erased name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +127,10 @@ class Words:
     """Deliveries that are not done yet; one may be done in a later turn than it was queued in."""
     said: Mapping[str, str] = field(default_factory=dict)
     """By hash in the content store: a message's text, a fact's former words, a question."""
+    relations: Mapping[int, str] = field(default_factory=dict)
+    """By relation id: `Ana → lives in → Lisbon`, as it reads now."""
+    entities: Mapping[int, str] = field(default_factory=dict)
+    """By entity id: its name, as it reads now."""
 
 
 @singledispatch
@@ -193,6 +220,9 @@ def _(event: FlushPlanned, words: Words) -> Line:
         "asked": "you asked for it",
         "closed": "the session was closed",
     }.get(event.trigger, event.trigger)
+    if "window" in event.rules and event.queue_turns is not None:
+        window = f"the queue holds {count(event.queue_turns, 'turn')} at most"
+        why = window if event.rules == ("window",) else f"{window}, and {why}"
     if "long_turn" in event.rules:
         why += ", and the newest turn alone is too long"
     still = f". Still {tokens(event.over_by)} above it" if event.over_by else ""
@@ -271,8 +301,35 @@ def _(event: DeliverySkipped, words: Words) -> Line:
 def _(event: FactsExtracted, words: Words) -> Line:
     heard = count(len(expand(event.seqs)), "message")
     held = f", {tokens(event.held_back)} held back as rejected before" if event.held_back else ""
+    held += f", {tokens(event.recalled)} only repeated from memory" if event.recalled else ""
     found = f"{count(event.found, 'fact')}, {tokens(event.added)} new, {tokens(event.confirmed)} known{held}"
     return Line("manage_search", f"{short(event.block)} read {heard} and found {found}")
+
+
+@tell.register
+def _(event: FactDecided, words: Words) -> Line:
+    found = f"“{short(words.said.get(event.content, ERASED), QUOTED)}”"
+    known = "what was found with it" if event.fact is None else f"“{_fact(event.fact, words)}”"
+    known = "a known fact" if known == found else known  # it was updated to these words
+    decided = {
+        "add": f"Took {found} as new",
+        "update": f"Took {found} as an update of {known}",
+        "delete": f"Took {found} as the end of {known}",
+        "none": f"Found nothing new in {found} beside {known}",
+    }[event.decision]
+    return Line("balance", f"{decided}, {decided_by(event)}; {compared(event)}")
+
+
+@tell.register
+def _(event: FactLabelled, words: Words) -> Line:
+    topics = f", topics {_listed(event.topics)}" if event.topics else ""
+    return Line("sell", f"Put “{_fact(event.fact, words)}” under {short(event.category)}{topics}")
+
+
+@tell.register
+def _(event: ProposalRefused, words: Words) -> Line:
+    what = count(event.number, event.what or "proposal")
+    return Line("block", f"Left out {what} proposed for {short(event.block)}{_because(event.reason)}", "waiting")
 
 
 @tell.register
@@ -371,6 +428,7 @@ CURATED = {
     "allow": "Allowed",
     "import": "Imported",
     "refuse": "Refused a rewrite of",
+    "label": "Labelled",
 }
 """What a person did to facts at once, as a sentence begins."""
 
@@ -396,6 +454,138 @@ def _(event: FactsCondensed, words: Words) -> Line:
 @tell.register
 def _(event: CondensingRefused, words: Words) -> Line:
     return Line("block", f"A shorter list of facts was refused: {_clause(event.reason)}", "waiting")
+
+
+@tell.register
+def _(event: SummaryRewritten, words: Words) -> Line:
+    block = short(event.block)
+    if not event.covers:
+        return Line("delete", f"Emptied {block}: messages that it was made of were forgotten", "loss")
+    taken = count(len(expand(event.seqs)), "message")
+    done = f"Took {taken} into {block}" if event.seqs else f"Rewrote {block}"
+    size = f"{tokens(event.tokens_before)} → {count(event.tokens, 'token')}"
+    if event.lost:
+        what = "name, number or date" if event.lost == 1 else "names, numbers or dates"
+        size += f"; {tokens(event.lost)} {what} went"
+    if event.shortened:
+        size += f"; {count(event.shortened, 'token')} left out to stay within {tokens(event.max_tokens)}"
+    return Line("notes", f"{done}: {size}", "loss" if event.lost else "plain")
+
+
+# -- graphs --------------------------------------------------------------------------------------
+
+
+@tell.register
+def _(event: RelationsExtracted, words: Words) -> Line:
+    heard = count(len(expand(event.seqs)), "message")
+    more = f", {tokens(event.ended)} ended" if event.ended else ""
+    more += f", {tokens(event.refused)} left out" if event.refused else ""
+    found = f"{count(event.found, 'relation')}, {tokens(event.added)} new, {tokens(event.confirmed)} known{more}"
+    return Line("manage_search", f"{short(event.block)} read {heard} and found {found}")
+
+
+@tell.register
+def _(event: EntityAdded, words: Words) -> Line:
+    done = "Added" if event.origin == "written" else "Learned of"
+    return Line("hub", f"{done} “{_entity(event.entity, words)}” ({short(event.type)}) in {short(event.block)}")
+
+
+@tell.register
+def _(event: EntityChanged, words: Words) -> Line:
+    name, after = _entity(event.entity, words), event.after
+    if after.get("state") == "merged":
+        into = after.get("merged_into")
+        return Line("merge", f"Merged “{name}” into “{_entity(into, words) if into is not None else ERASED_NAME}”")
+    if after.get("state") == "retired":
+        return Line("archive", f"Removed “{name}” from {short(event.block)}")
+    if after.get("state") == "active":
+        return Line("unarchive", f"Brought “{name}” back to {short(event.block)}")
+    if "name" in after:
+        old, new = (words.said.get(str(values.get("name")), ERASED_NAME) for values in (event.before, after))
+        return Line("edit", f"Renamed “{short(old, QUOTED)}” to “{short(new, QUOTED)}”")
+    if "type" in after:
+        was = short(str(event.before.get("type", "other")))
+        return Line("edit", f"Changed what “{name}” is: {was}, now {short(str(after['type']))}")
+    others = [f"“{short(words.said.get(str(alias), ERASED_NAME))}”" for alias in after.get("aliases", ())]
+    return Line("edit", f"“{name}” is also called {_listed(others)}" if others else f"“{name}” has no other name now")
+
+
+@tell.register
+def _(event: EntityErased, words: Words) -> Line:
+    return Line("delete_forever", f"Deleted an entity of {short(event.block)} for good", "loss")
+
+
+@tell.register
+def _(event: RelationAdded, words: Words) -> Line:
+    done = "Added" if event.origin == "written" else "Learned"
+    return Line("hub", f"{done} “{_relation(event.relation, words)}”")
+
+
+@tell.register
+def _(event: RelationConfirmed, words: Words) -> Line:
+    return Line("check", f"Heard “{_relation(event.relation, words)}” again, stored once")
+
+
+@tell.register
+def _(event: RelationEnded, words: Words) -> Line:
+    by = f": “{_relation(event.by, words)}” took its place" if event.by is not None else ""
+    return Line("history", f"Ended “{_relation(event.relation, words)}”{by}")
+
+
+@tell.register
+def _(event: RelationChanged, words: Words) -> Line:
+    said, after = _relation(event.relation, words), event.after
+    if after.get("state") == "retired":
+        return Line("archive", f"Removed “{said}” from {short(event.block)}")
+    if after.get("state") == "active":
+        return Line("unarchive", f"“{said}” holds again")
+    if after.get("state") == "ended":
+        return Line("history", f"Ended “{said}”")
+    was = [_part(name, event.before, words) for name in ("subject", "predicate", "object") if name in event.before]
+    return Line("edit", f"Changed “{said}”" + (f": before, {_listed(was)}" if was else ""))
+
+
+def _part(name: str, before: Mapping[str, Any], words: Words) -> str:
+    """What one of the three parts of a relation was."""
+    if name == "predicate":
+        return f"it was called “{short(words.said.get(str(before[name]), ERASED_NAME), QUOTED)}”"
+    return f"it {'began' if name == 'subject' else 'ended'} at “{_entity(int(before[name]), words)}”"
+
+
+@tell.register
+def _(event: RelationErased, words: Words) -> Line:
+    return Line("delete_forever", f"Deleted a relation of {short(event.block)} for good", "loss")
+
+
+@tell.register
+def _(event: GraphCurated, words: Words) -> Line:
+    held = ((len(event.entities), "entity"), (len(event.relations), "relation"))
+    touched = _listed([count(number, noun) for number, noun in held if number]) or "nothing"
+    if event.undoes is not None:
+        return Line("undo", f"Undid a change of {touched} of {short(event.block)}")
+    done = GRAPH_CURATED.get(event.action, event.action)
+    return Line("hub", f"{done} by hand: {touched} of {short(event.block)}")
+
+
+def relations_of(event: Event) -> tuple[int, ...]:
+    """The relations whose words its sentence needs."""
+    if getattr(event, "relation", None) is None:
+        return ()
+    named = (getattr(event, name, None) for name in ("relation", "by"))
+    return tuple(each for each in named if isinstance(each, int))
+
+
+GRAPH_CURATED = {
+    "add": "Added",
+    "edit": "Changed",
+    "end": "Ended",
+    "hold": "Held again",
+    "retire": "Removed",
+    "merge": "Merged",
+    "rename": "Renamed",
+    "import": "Imported",
+}
+"""What a person did to a graph at once, as a sentence begins."""
 
 
 # -- retrieval -----------------------------------------------------------------------------------
@@ -494,9 +684,12 @@ def one_cut(cut: Mapping[str, Any], recalled: Sequence[Retrieved], words: Words)
         names = ", ".join(f"turn {_turn(number, words)} ({scores.get(number, 0):.2f})" for number in gone)
         lowest = f". Lowest score first: {names}"
     whole = ", the whole block" if cut["rule"] == "dropped" else ""
+    if any(ref[0] == "r" for ref in refs) and not whole:
+        lowest = ". Farthest from the question first"
     text = f"Cut {count(freed, 'token')} from {short(part)}{whole}: asked {tokens(over)} over the limit{lowest}"
-    facts = tuple(words.facts.get(int(ref[1:]), ERASED) for ref in refs if ref[0] == "f")
-    return Line("content_cut", text, "loss", facts)
+    named = {"f": (words.facts, ERASED), "r": (words.relations, ERASED_RELATION)}
+    gone_words = tuple(named[ref[0]][0].get(int(ref[1:]), named[ref[0]][1]) for ref in refs if ref[0] in named)
+    return Line("content_cut", text, "loss", gone_words)
 
 
 def too_large(event: ContextBuilt) -> Line:
@@ -523,6 +716,7 @@ PURPOSES = {
     "reply": "reply",
     "extract": "find facts",
     "condense": "shorten the list of facts",
+    "summarise": "write the summary",
     "answer": "answer",
 }
 """What a model is called for, as it follows "asked to"."""
@@ -565,6 +759,18 @@ def _(event: BlockEdited, words: Words) -> Line:
 
 
 @tell.register
+def _(event: RecipeChosen, words: Words) -> Line:
+    former = f" from {recipe_title(event.before)}" if event.before else ""
+    done = [
+        f"{says} {_listed([short(name) for name in names])}"
+        for says, names in (("kept", event.kept), ("added", event.added), ("removed", event.removed))
+        if names
+    ]
+    told = f": {', '.join(done)}" if done else ""
+    return Line("swap_horiz", f"Switched to {recipe_title(event.recipe)}{former}{told}")
+
+
+@tell.register
 def _(event: BlockStateSaved, words: Words) -> Line:
     if event.unsaved_fields:
         lost = _listed(list(event.unsaved_fields))
@@ -575,6 +781,13 @@ def _(event: BlockStateSaved, words: Words) -> Line:
 @tell.register
 def _(event: BlockFailed, words: Words) -> Line:
     return Line("error", f"{short(event.block)} could not be read: {_clause(event.error)}", "loss")
+
+
+@tell.register
+def _(event: ToolCalled, words: Words) -> Line:
+    arguments, result = arguments_of(words.said.get(event.arguments)), words.said.get(event.result)
+    told = log_line(event.tool, event.block, arguments, result, refused=event.outcome == "refused")
+    return Line(told.icon, told.text, "waiting" if told.refused else "plain")
 
 
 # -- replies -------------------------------------------------------------------------------------
@@ -604,6 +817,8 @@ SETTINGS = {
     "when_over": "what happens over the limit",
     "split_long_turns": "splitting long turns",
     "accounting": "how tokens are counted",
+    "queue_turns": "the turns in the queue",
+    "recipe": "the recipe",
     "encoding": "the tokenizer",
     "context_window": "the model's window",
     "reply_reserve": "the room kept for the reply",
@@ -619,6 +834,12 @@ SETTINGS = {
     "accept_short_term_memory": "learning from flushed messages",
     "deliver_on": "learning",
     "max_facts": "the most facts",
+    "approval": "waiting for approval",
+    "on_change": "what a new fact does to known ones",
+    "nearest": "the facts a new one is compared with",
+    "categories": "the categories",
+    "show": "the facts in the prompt",
+    "top_k": "the most facts in the prompt",
     "scope": "the owner of its facts",
     "similarity_top_k": "the number of results",
     "similarity_threshold": "the threshold",
@@ -626,6 +847,11 @@ SETTINGS = {
     "keyword_weight": "the weight of keywords",
     "vector_weight": "the weight of meaning",
     "unit": "what is stored as one",
+    "hops": "the steps from what is mentioned",
+    "most_relations": "the most relations in the prompt",
+    "read_only": "read only for the agent",
+    "limit": "the most characters",
+    "description": "what it is for",
 }
 """Settings as they stand in a sentence."""
 
@@ -646,6 +872,9 @@ VALUES = {
     "turn": "after each turn",
     "session_end": "at the end of the session",
     "session": "the session",
+    "add": "keep them",
+    "decide": "compare and decide",
+    "relevant": "the most relevant",
 }
 """Values of settings as they stand in a sentence."""
 
@@ -663,6 +892,12 @@ def value_words(name: str, value: object) -> str:
     """A setting's value: numbers with separators, shares as percent, choices in words."""
     if name == "scope" and value == "user":
         return "the user"
+    if name == "recipe":
+        return recipe_title(str(value)) if value else "none"
+    if name in ("queue_turns", "limit") and value is None:
+        return "no limit"
+    if isinstance(value, list | tuple):
+        return _listed([short(str(item)) for item in value]) or "its own"
     if value is None:
         return "the default"
     if isinstance(value, bool):
@@ -674,6 +909,12 @@ def value_words(name: str, value: object) -> str:
     return VALUES.get(str(value), short(str(value)))
 
 
+def recipe_title(key: str) -> str:
+    """A recipe as it is called on screen; one that this version does not know by its name."""
+    known = RECIPES.get(key)
+    return known.title if known is not None else short(key.replace("_", " "))
+
+
 def seconds(duration: float) -> str:
     """How long something took, with as many places as tell anything: `0.04 s`, `1.3 s`, `21 s`."""
     places = 0 if duration >= 10 else 1 if duration >= 0.1 else 2
@@ -682,6 +923,14 @@ def seconds(duration: float) -> str:
 
 def _fact(fact: int, words: Words) -> str:
     return short(words.facts.get(fact, ERASED), QUOTED)
+
+
+def _relation(relation: int, words: Words) -> str:
+    return short(words.relations.get(relation, ERASED_RELATION), QUOTED)
+
+
+def _entity(entity: int, words: Words) -> str:
+    return short(words.entities.get(entity, ERASED_NAME), QUOTED)
 
 
 def _turn(stored: int, words: Words) -> str:

@@ -7,9 +7,10 @@ again after a crash adds nothing that is there already.
 import time
 from dataclasses import dataclass, replace
 
-from memory_core import ChatMessage, Memory, MessageRole, ModelError
-from memory_core.events import ModelCalled, ReplyEnded, ReplyStarted
+from memory_core import ChatMessage, Memory, MessageRole, ModelError, agent
+from memory_core.events import ReplyEnded, ReplyStarted
 from memory_core.models.base import ChatModel
+from memory_core.models.offline import OfflineResponder
 from ui.jobs import Job
 
 STEP_SECONDS = 0.3
@@ -18,6 +19,9 @@ STEP_SECONDS = 0.3
 TURN_SECONDS = 2.0
 """From one turn to the next while a recording plays at 1 ×."""
 
+
+PLAYED = "rules-"
+"""Begins the ids of what the rules do while a recording plays; the recording's own must not be counted among them."""
 
 ASKED = "-user"
 """Ends the id of a message that was typed here and awaits a reply; what stands before it is the turn's id."""
@@ -33,60 +37,32 @@ def send(job: Job, memory: Memory, model: ChatModel, turn_id: str, text: str) ->
 def answer(job: Job, memory: Memory, model: ChatModel, turn_id: str) -> None:
     """Have the latest message answered; what the model says comes through the job as it comes.
 
-    Stopped, the reply so far is kept. Failed, nothing of it is.
+    In a session whose blocks an agent may edit, the model is offered the tools for it. Stopped, the reply so far is
+    kept. Failed, nothing of it is; what its tools did before stays.
 
     Raises:
         ModelError: the model failed; the message stays and can be answered again.
     """
     newest = memory.messages(last=1)
     memory.record(ReplyStarted(reply=turn_id, seq=newest[-1].seq if newest else 0, model=model.name))
-    job.add_progress("Reading memory")
+    watch = agent.Watch(job.add_text, job.add_progress, job.cancel.is_set)
     try:
-        context = memory.build_context()
-        job.add_progress("Waiting for the model")
-        reply, stopped = _stream(job, memory, model, context.messages)
+        reply = agent.reply(memory, model, turn_id, watch)
     except ModelError as error:
         memory.record(ReplyEnded(reply=turn_id, outcome="failed", error=str(error)))
         raise
-    if reply.strip():
-        job.add_progress("Storing the reply")
-        _put(memory, ChatMessage(role="assistant", content=reply), f"{turn_id}-reply")
-    memory.record(ReplyEnded(reply=turn_id, outcome="stopped" if stopped else "done"))
-
-
-def _stream(job: Job, memory: Memory, model: ChatModel, messages: tuple[ChatMessage, ...]) -> tuple[str, bool]:
-    started = time.monotonic()
-    stream = model.stream(messages)
-    pieces: list[str] = []
-    try:
-        for piece in stream:
-            if job.cancel.is_set():
-                break
-            pieces.append(piece)
-            job.add_text(piece)
-    finally:
-        stream.close()
-    call, seconds = stream.call, round(time.monotonic() - started, 3)
-    memory.record(
-        ModelCalled(
-            purpose="reply",
-            model=model.name,
-            input_tokens=call.input_tokens if call else None,
-            output_tokens=call.output_tokens if call else None,
-            seconds=seconds,
-            cost=call.cost if call else None,
-        )
-    )
-    return "".join(pieces), job.cancel.is_set()
+    memory.record(ReplyEnded(reply=turn_id, outcome="stopped" if reply.stopped else "done"))
 
 
 def _put(memory: Memory, message: ChatMessage, message_id: str) -> None:
-    """Store a message. Rules learn from what it flushes at once; a model does so in the background, nobody waits."""
-    memory.put(message, message_id=message_id, wait=memory.services.extractor.offline)
+    agent.put(memory, [message], [message_id])
 
 
 def play(job: Job, memory: Memory, *, turns: int | None, pace: float = 1.0) -> None:
     """Play a recording on, `turns` turns of it or (None) to its end, until asked to pause.
+
+    In a session whose blocks an agent may edit, the offline rules edit them after each message of the user: the
+    recorded answers were made without this memory.
 
     `pace` 1 is the speed for watching, 2 twice as fast, 0 no pauses at all.
     """
@@ -102,8 +78,13 @@ def play(job: Job, memory: Memory, *, turns: int | None, pace: float = 1.0) -> N
                 memory.build_context()
                 job.add_progress("The prompt was built")
                 _pause(job, STEP_SECONDS, pace)
-            _put(memory, message, recording.message_id(recording.played + offset))
+            message_id = recording.message_id(recording.played + offset)
+            _put(memory, message, message_id)
             job.add_progress("A message was stored")
+            if message.role is MessageRole.USER and memory.has_tools:
+                _pause(job, STEP_SECONDS, pace)
+                agent.act(memory, OfflineResponder(), f"{PLAYED}{message_id}")
+                job.add_progress("Memory was edited by rules, not by a model")
         played, recording = played + 1, replace(recording, played=recording.played + len(turn))
         if recording.next_turn and (turns is None or played < turns):
             _pause(job, max(0.0, TURN_SECONDS - pace * (time.monotonic() - started)), pace)
@@ -131,11 +112,11 @@ def unanswered(memory: Memory, *, running: bool) -> Unanswered | None:
     if running:
         return None
     last = memory.messages(last=1)
-    if not last or not last[-1].id.endswith(ASKED):
+    asked = _asked(last[-1].id) if last else None
+    if asked is None:
         return None
     events = memory.events(kinds=("reply_started", "reply_ended"), limit=1, newest_first=True)
     newest = events[0].event if events else None
-    asked = last[-1].id.removesuffix(ASKED)
     if not (isinstance(newest, ReplyStarted | ReplyEnded) and newest.reply.startswith(asked)):
         return Unanswered(asked, INTERRUPTED)  # the process ended before the reply was begun
     if isinstance(newest, ReplyStarted):
@@ -143,3 +124,11 @@ def unanswered(memory: Memory, *, running: bool) -> Unanswered | None:
     if isinstance(newest, ReplyEnded) and newest.outcome == "failed":
         return Unanswered(newest.reply, newest.error or "The reply failed.")
     return None
+
+
+def _asked(message_id: str) -> str | None:
+    """The turn that a message leaves open: it was typed here, or a model's tools were the last to speak."""
+    if message_id.endswith(ASKED):
+        return message_id.removesuffix(ASKED)
+    reply, step, _ = message_id.rpartition(agent.STEP)
+    return reply.rstrip("+") if step and not reply.startswith(PLAYED) else None

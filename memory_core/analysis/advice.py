@@ -14,7 +14,7 @@ Rule = Literal["over_limit", "dropped_whole", "unreadable", "degraded", "erased"
 OUT_OF_PROPORTION = 2
 """A block dropped whole is worth a word when this many times what was needed went."""
 
-TRIMMED = ("facts", "vector")
+TRIMMED = ("facts", "vector", "graph", "summary")
 """Kinds of blocks that can give up single pieces; the others are cut whole."""
 
 

@@ -29,7 +29,11 @@ from memory_core.events import (
     FlushPlanned,
     MessageAdded,
     QueueReplaced,
+    RelationAdded,
+    RelationConfirmed,
+    RelationErased,
     SessionReset,
+    SummaryRewritten,
     VectorsStored,
     expand,
     spread,
@@ -55,6 +59,10 @@ class MessageFate:
     """Facts learned from it, whatever became of them; erased ones do not count."""
     recalled: int = 0
     """Prompts into which a stored turn with it was brought back."""
+    relations: int = 0
+    """Relations learned from it, in the same way as facts."""
+    summarised: bool = False
+    """Was it read for a running summary?"""
 
     @property
     def kind(self) -> Kind:
@@ -63,7 +71,8 @@ class MessageFate:
             return "queue"
         if self.place != "archived":
             return "gone"
-        return "recalled" if self.recalled else "extracted" if self.facts else "flushed"
+        learned = self.facts or self.relations or self.summarised
+        return "recalled" if self.recalled else "extracted" if learned else "flushed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +86,8 @@ class Run:
     tokens: int
     facts: int
     """Facts learned from them, counted message by message."""
+    relations: int = 0
+    """Relations, in the same way."""
 
 
 class Fates:
@@ -88,6 +99,10 @@ class Fates:
         """Messages each fact was learned from."""
         self._learned: Counter[int] = Counter()
         """Facts by message."""
+        self._relations: dict[int, set[int]] = {}
+        """Messages each relation was learned from."""
+        self._related: Counter[int] = Counter()
+        """Relations by message."""
         self._recalled: Counter[int] = Counter()
         self._nodes: dict[int, tuple[int, ...]] = {}
         """Messages of each stored turn."""
@@ -109,8 +124,8 @@ class Fates:
         """Every message there ever was, in order."""
         if self._now is None:
             self._now = tuple(
-                replace(message, facts=self._learned[seq], recalled=self._recalled[seq])
-                if seq in self._learned or seq in self._recalled
+                replace(message, facts=self._learned[seq], recalled=self._recalled[seq], relations=self._related[seq])
+                if seq in self._learned or seq in self._recalled or seq in self._related
                 else message
                 for seq, message in sorted(self._messages.items())
             )
@@ -127,7 +142,7 @@ class Fates:
         runs = []
         for kind, group in groupby(self.messages, key=lambda message: message.kind):
             members = list(group)
-            sizes = sum(message.tokens for message in members), sum(message.facts for message in members)
+            sizes = [sum(getattr(message, of) for message in members) for of in ("tokens", "facts", "relations")]
             runs.append(Run(kind, members[0], members[-1], len(members), *sizes))
         return runs
 
@@ -146,6 +161,16 @@ class Fates:
         elif isinstance(event, ContextBuilt):
             refs = (ref for part in event.parts for ref in spread(part["refs"]) if ref[0] == "v")
             self._recalled.update({seq for ref in refs for seq in self._nodes.get(int(ref[1:]), ())})
+        elif isinstance(event, SummaryRewritten):
+            for seq in expand(event.seqs):
+                if seq in self._messages:
+                    self._messages[seq] = replace(self._messages[seq], summarised=True)
+        elif isinstance(event, RelationAdded | RelationConfirmed):
+            said = self._relations.setdefault(event.relation, set())
+            self._related.update(new := set(expand(event.sources)) - said)
+            said |= new
+        elif isinstance(event, RelationErased):
+            self._related.subtract(self._relations.pop(event.relation, ()))
         else:
             self._take_fact(event)
 
@@ -187,7 +212,8 @@ class Fates:
             self._messages[seq] = replace(self._messages[seq], place="forgotten")
             self._learned.pop(seq, None)
             self._recalled.pop(seq, None)
-        for sources in self._facts.values():
+            self._related.pop(seq, None)
+        for sources in (*self._facts.values(), *self._relations.values()):
             sources -= gone
 
 
@@ -210,6 +236,10 @@ class Given:
     """Facts that were known."""
     stored: tuple[int, ...] = ()
     """Stored turns, in order."""
+    related: tuple[int, ...] = ()
+    """Relations that were new, in order."""
+    summarised: int = 0
+    """Messages that were taken into a running summary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,6 +303,11 @@ def _take_learned(event: Event, handed: dict[int, _Handed]) -> None:
             each.given = replace(given, learned=(*given.learned, event.fact))
         elif isinstance(event, FactConfirmed) and each.seqs.intersection(expand(event.sources)):
             each.given = replace(given, confirmed=(*given.confirmed, event.fact))
+        elif isinstance(event, RelationAdded) and each.seqs.intersection(expand(event.sources)):
+            each.given = replace(given, related=(*given.related, event.relation))
+        elif isinstance(event, SummaryRewritten):
+            taken = len(each.seqs.intersection(expand(event.seqs)))
+            each.given = replace(given, summarised=max(given.summarised, taken))
         elif isinstance(event, VectorsStored):
             new = tuple(number for number, seqs, _ in event.nodes if each.seqs.issuperset(expand(seqs)))
             each.given = replace(given, stored=(*given.stored, *new))

@@ -1,19 +1,22 @@
 """What the refs of a recorded context stand for, and the context laid out from them again.
 
 A `ContextBuilt` names its pieces: facts, stored turns, static texts, a custom block's content,
-messages. The log says which words each of them had at that position, by hash. Pure: events and
+relations, messages. The log says which words each of them had at that position, by hash. Pure: events and
 the content store go in; words that were erased since are missing, and said to be missing.
 """
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from memory_core.blocks.base import Item, stored_item
-from memory_core.blocks.markup import fact_parts, static_parts, turn_parts
+from memory_core.blocks.markup import fact_parts, relation_parts, static_parts, turn_parts
 from memory_core.blocks.static import decode
 from memory_core.events import (
     ContextBuilt,
+    EntityAdded,
+    EntityChanged,
     Event,
     EventRecord,
     FactAdded,
@@ -23,6 +26,8 @@ from memory_core.events import (
     QueueRecounted,
     QueueReplaced,
     Ranges,
+    RelationAdded,
+    RelationChanged,
     SessionReset,
     VectorsStored,
     expand,
@@ -41,6 +46,8 @@ from memory_core.planning.rendering import (
 Words = Callable[[str], str | None]
 """The content store: words by hash, None where they were erased."""
 
+State = TypeVar("State")
+
 
 @dataclass(frozen=True, slots=True)
 class FactWords:
@@ -50,6 +57,15 @@ class FactWords:
     """Hash."""
     tokens: int | None
     """None: not known without counting."""
+
+
+@dataclass(frozen=True, slots=True)
+class RelationWords:
+    """A relation's words at one position of the log, as hashes."""
+
+    subject: str
+    predicate: str
+    object: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +91,10 @@ class Pieces:
         self._queued: set[int] = set()
         self._units: dict[int, StoredUnit] = {}
         self._facts: dict[int, list[tuple[int, FactWords]]] = {}
+        self._names: dict[int, list[tuple[int, str]]] = {}
+        """Names of each entity, by the position from which on it had them."""
+        self._relations: dict[int, list[tuple[int, tuple[int, str, int]]]] = {}
+        """Subject, predicate and object of each relation, in the same way."""
         self._counters: list[tuple[int, str]] = []
 
     def take(self, record: EventRecord) -> None:
@@ -103,6 +123,22 @@ class Pieces:
             self._leave(expand(event.removed), record.position)
         elif isinstance(event, SessionReset) and event.status in (None, "active"):
             self._leave(self._queued, record.position)
+        else:
+            self._take_graph(record, event)
+
+    def _take_graph(self, record: EventRecord, event: Event) -> None:
+        if isinstance(event, EntityAdded):
+            self._names[event.entity] = [(record.position, event.name)]
+        elif isinstance(event, EntityChanged) and "name" in event.after and event.entity in self._names:
+            self._names[event.entity].append((record.position, event.after["name"]))
+        elif isinstance(event, RelationAdded):
+            words = (event.subject, event.predicate, event.object)
+            self._relations[event.relation] = [(record.position, words)]
+        elif isinstance(event, RelationChanged) and event.relation in self._relations:
+            known, now = self._relations[event.relation], event.after
+            subject, predicate, object = known[-1][1]
+            words = (now.get("subject", subject), now.get("predicate", predicate), now.get("object", object))
+            known.append((record.position, words))
 
     def _leave(self, seqs: Iterable[int], position: int) -> None:
         gone = list(seqs)
@@ -139,14 +175,20 @@ class Pieces:
 
     def fact(self, id: int, position: int) -> FactWords | None:
         """A fact's words as they were then."""
-        known = self._facts.get(id, [])
-        place = bisect_right(known, position, key=lambda state: state[0])
-        return known[place - 1][1] if place else None
+        return _latest(self._facts.get(id, []), position)
+
+    def relation(self, id: int, position: int) -> RelationWords | None:
+        """A relation's words as they were then, its entities under the names they had."""
+        joined = _latest(self._relations.get(id, []), position)
+        if joined is None:
+            return None
+        subject, predicate, object = joined
+        names = [_latest(self._names.get(entity, []), position) for entity in (subject, object)]
+        return None if names[0] is None or names[1] is None else RelationWords(names[0], predicate, names[1])
 
     def counter(self, position: int) -> str | None:
         """What messages were counted with then."""
-        place = bisect_right(self._counters, position, key=lambda state: state[0])
-        return self._counters[place - 1][1] if place else None
+        return _latest(self._counters, position)
 
     def hashes(self, record: EventRecord, facts: Mapping[int, FactWords] | None = None) -> set[str]:
         """The words that a context needs, cut ones and its input included. `facts`: see `PieceReader`."""
@@ -162,6 +204,9 @@ class Pieces:
             elif ref[0] == "f":
                 words = (facts or {}).get(int(ref[1:])) or self.fact(int(ref[1:]), record.position)
                 found |= {words.content} if words else set()
+            elif ref[0] == "r":
+                told = self.relation(int(ref[1:]), record.position)
+                found |= {told.subject, told.predicate, told.object} if told else set()
             elif ref[0] == "v":
                 unit = self.unit(int(ref[1:]))
                 seqs += expand(unit.seqs) if unit else []
@@ -178,6 +223,12 @@ class Pieces:
         kept = expand(event.queue)
         before = kept[0] if kept else max(self._messages, default=0) + 1
         return self.in_queue(record.position, first=min(heads), before=before)
+
+
+def _latest(states: Sequence[tuple[int, State]], position: int) -> State | None:
+    """What held at a position: `states` are what began to hold where."""
+    place = bisect_right(states, position, key=lambda state: state[0])
+    return states[place - 1][1] if place else None
 
 
 @dataclass(slots=True)
@@ -227,12 +278,23 @@ class PieceReader:
             if fact is None or text is None:
                 return None
             return Item(ref, text, fact_parts(text, self._safe), tokens=fact.tokens)
+        if ref[0] == "r":
+            told = self._told(number)
+            return None if told is None else Item(ref, told, relation_parts(told, self._safe))
         unit = self.pieces.unit(number)
         heard = self.messages(expand(unit.seqs)) if unit else []
         if unit is None or not heard:
             return None
         words = "\n".join(text for message in heard if (text := message_text(message)))
         return Item(ref, words, turn_parts(heard, self._safe), tokens=unit.tokens)
+
+    def _told(self, relation: int) -> str | None:
+        """A relation in words; None where some of them were erased."""
+        words = self.pieces.relation(relation, self.position)
+        if words is None:
+            return None
+        parts = [self.text(key) for key in (words.subject, words.predicate, words.object)]
+        return None if None in parts else " ".join(part for part in parts if part is not None)
 
     def _static(self, ref: str, content: str | tuple[Part, ...]) -> Item:
         texts = [content] if isinstance(content, str) else [p.text for p in content if isinstance(p, TextPart)]

@@ -1,7 +1,7 @@
 """A session as it stood at a position of its log, from events and the content store alone.
 
-What the tables said then can be said again without them: queue, archive, facts, the latest context
-word for word, and what became of every message. Words that were erased since are missing, and said
+What the tables said then can be said again without them: queue, archive, facts, graphs, the latest
+context word for word, and what became of every message. Words that were erased since are missing, and said
 to be missing.
 """
 
@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from memory_core.analysis.past_graph import PastGraph
 from memory_core.analysis.pieces import PieceReader, Pieces, Words, lay_out
 from memory_core.events import (
     BlockAdded,
@@ -28,6 +29,7 @@ from memory_core.events import (
     FactChanged,
     FactConfirmed,
     FactErased,
+    FactLabelled,
     FactPinned,
     FactProposed,
     FactRejected,
@@ -46,6 +48,7 @@ from memory_core.events import (
     expand,
 )
 from memory_core.messages import ChatMessage
+from memory_core.planning.graph import Graph
 from memory_core.planning.rendering import InsertMethod
 
 
@@ -72,6 +75,7 @@ class RebuiltFact:
     origin: str
     sources: tuple[tuple[str, int], ...]
     """Session and sequence number of each message it was learned from."""
+    topics: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +104,8 @@ class Fate:
     """Facts learned from it, whatever became of them; erased ones are missing."""
     vectors: tuple[int, ...]
     """Stored turns that hold it."""
+    relations: tuple[int, ...]
+    """Relations learned from it, in the same way as facts."""
     in_context: bool
     """Was it one of the messages of the latest context?"""
 
@@ -114,6 +120,8 @@ class Rebuilt:
     archived: tuple[RebuiltMessage, ...]
     facts: tuple[RebuiltFact, ...]
     """In every state but erased, oldest first."""
+    graphs: dict[str, Graph]
+    """The graph of each block that has one, by the block's name."""
     context: tuple[ChatMessage, ...] | None
     """The messages of the latest context; None when none was built yet."""
     fates: dict[int, Fate]
@@ -155,6 +163,8 @@ class _Fact:
     added: FactAdded
     content: str
     pinned: bool
+    category: str
+    topics: tuple[str, ...]
     state: str = "active"
     sources: set[tuple[str, int]] = field(default_factory=set)
 
@@ -177,6 +187,7 @@ class _Past:
         self._pieces = Pieces(session_id)
         self._messages: dict[int, _Message] = {}
         self._facts: dict[int, _Fact] = {}
+        self._graph = PastGraph()
         self._nodes: dict[int, Ranges] = {}
         self._stored_in: dict[int, str] = {}
         """Block of each stored turn that is still there."""
@@ -193,6 +204,7 @@ class _Past:
         self._take_fact(record.session_id, event)
         if record.session_id != self._session_id:
             return
+        self._graph.take(record)
         self._take_message(event)
         self._take_delivery(event)
         self._take_block(record, event)
@@ -257,7 +269,8 @@ class _Past:
 
     def _take_fact(self, session_id: str, event: Event) -> None:
         if isinstance(event, FactAdded):
-            fact = _Fact(session_id, event, event.content, event.pinned, event.state)
+            shown = (event.content, event.pinned, event.category, event.topics)
+            fact = _Fact(session_id, event, *shown, event.state)
             fact.sources = {(session_id, seq) for seq in expand(event.sources)}
             self._facts[event.fact] = fact
             return
@@ -276,6 +289,8 @@ class _Past:
             known.content = event.after
         elif isinstance(event, FactPinned):
             known.pinned = event.pinned
+        elif isinstance(event, FactLabelled):
+            known.category, known.topics = event.category, event.topics
         elif isinstance(event, FactSuperseded):
             known.state = "superseded"
         elif isinstance(event, FactRetired):
@@ -318,7 +333,9 @@ class _Past:
         context = None
         if shown is not None:
             context = lay_out(shown.event, reader).messages(InsertMethod(shown.event.insert_method))
-        return Rebuilt(position, queue, archived, facts, context, self._fates(own), tuple(reader.missing))
+        graphs = self._graph.graphs(self._session_id, reader.text)
+        fates = self._fates(own)
+        return Rebuilt(position, queue, archived, facts, graphs, context, fates, tuple(reader.missing))
 
     @staticmethod
     def _message(message: _Message, reader: PieceReader) -> RebuiltMessage:
@@ -331,11 +348,12 @@ class _Past:
             id=id,
             block=fact.added.block,
             text=reader.text(fact.content),
-            category=fact.added.category,
+            category=fact.category,
             state=fact.state,
             pinned=fact.pinned,
             origin=fact.added.origin,
             sources=tuple(sorted(fact.sources)),
+            topics=fact.topics,
         )
 
     def _fates(self, facts: dict[int, _Fact]) -> dict[int, Fate]:
@@ -348,6 +366,10 @@ class _Past:
             for session_id, seq in fact.sources:
                 if session_id == self._session_id:
                     learned.setdefault(seq, []).append(id)
+        related: dict[int, list[int]] = {}
+        for relation in self._graph.relations.values():
+            for seq in relation.sources:
+                related.setdefault(seq, []).append(relation.id)
         stored: dict[int, list[int]] = {}
         for number in self._stored_in:
             for seq in expand(self._nodes[number]):
@@ -361,6 +383,7 @@ class _Past:
                 handed=tuple(handed.get(seq, ())),
                 facts=tuple(sorted(learned.get(seq, ()))),
                 vectors=tuple(sorted(stored.get(seq, ()))),
+                relations=tuple(sorted(related.get(seq, ()))),
                 in_context=seq in shown,
             )
             for seq, message in self._messages.items()

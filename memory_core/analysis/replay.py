@@ -36,7 +36,7 @@ def replay_flushes(sizes: Sequence[SizedMessage], config: MemoryConfig) -> list[
     [(3, [1])]
     """
     queue: deque[SizedMessage] = deque()
-    tokens, newest_turn = 0, None
+    tokens, turns, newest_turn = 0, 0, None
     flushes = []
     history_budget, flush_size = config.history_budget, config.flush_size
     for message in sizes:
@@ -44,17 +44,20 @@ def replay_flushes(sizes: Sequence[SizedMessage], config: MemoryConfig) -> list[
         tokens += message.tokens
         if message.role is MessageRole.USER:
             newest_turn = message.seq
+            turns += 1
         plan = plan_flush(
             Queue(tokens, len(queue), newest_turn),
             queue,
             history_budget=history_budget,
             token_flush_size=flush_size,
             split_long_turns=config.split_long_turns,
+            turns_over=max(0, turns - config.queue_turns) if config.queue_turns is not None else 0,
         )
         if plan:
             flushes.append(ReplayedFlush(message.seq, tokens, plan))
             _take_out(queue, plan.leave)
             tokens = plan.tokens_left
+            turns -= sum(leaving.role is MessageRole.USER for leaving in plan.leave)
     return flushes
 
 

@@ -1,4 +1,4 @@
-"""What every block, fact and stored turn came to: how often it was in prompts, how often cut, when it was last written.
+"""What every block, fact, relation and stored turn came to: in how many prompts, how often cut, when last written.
 
 Pure over events. Counting grows with the log: `Counting` takes what is new, `Usage` is what it says
 at one moment.
@@ -27,12 +27,16 @@ from memory_core.events import (
     DeliveryQueued,
     DeliveryRetried,
     DeliverySkipped,
+    EntityAdded,
+    EntityChanged,
+    EntityErased,
     Event,
     EventRecord,
     FactAccepted,
     FactAdded,
     FactChanged,
     FactErased,
+    FactLabelled,
     FactProposed,
     FactRejected,
     FactRestored,
@@ -41,6 +45,11 @@ from memory_core.events import (
     FlushPlanned,
     MessageAdded,
     QueueReplaced,
+    RelationAdded,
+    RelationChanged,
+    RelationConfirmed,
+    RelationEnded,
+    RelationErased,
     SessionReset,
     VectorsRemoved,
     VectorsStored,
@@ -50,7 +59,7 @@ from memory_core.events import (
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """How often a fact or a stored turn was asked into prompts, and how often it was cut from them."""
+    """How often a fact, a relation or a stored turn was asked into prompts, and how often it was cut from them."""
 
     carried: int = 0
     """Prompts it stood in: granted."""
@@ -83,7 +92,7 @@ class BlockUse:
     """Tokens cut from it in all."""
     last_cut_turn: int | None = None
     last_write: Write | None = None
-    """Of a fact, a stored turn, its text or its fields; None: never."""
+    """Of a fact, a relation, a stored turn, its text or its fields; None: never."""
     waiting: tuple[int, ...] = ()
     """Deliveries that are due to it and not done."""
     parked: tuple[int, ...] = ()
@@ -97,11 +106,15 @@ class BlockUse:
     newest_fact: str | None = None
     """Hash of the newest active fact's text."""
     stored_turns: int = 0
+    entities: int = 0
+    """Of a graph: those that are active."""
+    relations: int = 0
+    """Those that hold."""
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """A session's blocks, facts and stored turns, counted."""
+    """A session's blocks, facts, relations and stored turns, counted."""
 
     position: int = 0
     """Of the last event that is counted."""
@@ -110,6 +123,8 @@ class Usage:
     """By id; facts that were in no prompt are missing."""
     turns: Mapping[int, Use] = field(default_factory=dict)
     """By number of the stored turn; those never retrieved are missing."""
+    relations: Mapping[int, Use] = field(default_factory=dict)
+    """By id; relations that were in no prompt are missing."""
 
     def of(self, block: str) -> BlockUse:
         """What a block came to; all zero for one that the log does not tell of."""
@@ -160,6 +175,9 @@ class _Block:
     """Text by id of each active fact."""
     nodes: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """Messages of each stored turn."""
+    entities: set[int] = field(default_factory=set)
+    relations: set[int] = field(default_factory=set)
+    """Those that are active."""
 
 
 class Counting:
@@ -201,6 +219,7 @@ class Counting:
                 {name: _frozen(block) for name, block in self._blocks.items()},
                 _uses(carried["f"], cut["f"]),
                 _uses(carried["v"], cut["v"]),
+                _uses(carried["r"], cut["r"]),
             )
         return self._usage
 
@@ -316,6 +335,32 @@ class Counting:
         if event.fact in self._texts:
             facts[event.fact] = self._texts[event.fact]
 
+    def _fact_labelled(self, record: EventRecord, event: FactLabelled) -> None:
+        self._wrote(event.block, record)
+
+    # -- graphs ----------------------------------------------------------------------------------
+
+    def _entity_added(self, record: EventRecord, event: EntityAdded) -> None:
+        self._wrote(event.block, record).entities.add(event.entity)
+
+    def _entity_changed(self, record: EventRecord, event: EntityChanged) -> None:
+        _keep(self._wrote(event.block, record).entities, event.entity, event.after.get("state"))
+
+    def _entity_erased(self, record: EventRecord, event: EntityErased) -> None:
+        self._wrote(event.block, record).entities.discard(event.entity)
+
+    def _relation_added(self, record: EventRecord, event: RelationAdded) -> None:
+        self._wrote(event.block, record).relations.add(event.relation)
+
+    def _relation_confirmed(self, record: EventRecord, event: RelationConfirmed) -> None:
+        self._wrote(event.block, record)
+
+    def _relation_changed(self, record: EventRecord, event: RelationChanged) -> None:
+        _keep(self._wrote(event.block, record).relations, event.relation, event.after.get("state"))
+
+    def _relation_left(self, record: EventRecord, event: RelationEnded | RelationErased) -> None:
+        self._wrote(event.block, record).relations.discard(event.relation)
+
     # -- messages --------------------------------------------------------------------------------
 
     def _message_added(self, record: EventRecord, event: MessageAdded) -> None:
@@ -339,7 +384,10 @@ class Counting:
             block.parked &= set(block.due)
             block.delivery_error = block.read_error = None  # they may quote what was forgotten
         if event.status is None:  # turns are counted from 1 again
-            self._blocks = {name: _Block(facts=block.facts, nodes=block.nodes) for name, block in self._blocks.items()}
+            self._blocks = {
+                name: _Block(facts=b.facts, nodes=b.nodes, entities=b.entities, relations=b.relations)
+                for name, b in self._blocks.items()
+            }
 
 
 _HANDLERS: dict[type[Event], Callable[[Counting, EventRecord, Any], None]] = {
@@ -366,6 +414,15 @@ _HANDLERS: dict[type[Event], Callable[[Counting, EventRecord, Any], None]] = {
     FactProposed: Counting._fact_left,
     FactRestored: Counting._fact_joined,
     FactAccepted: Counting._fact_joined,
+    FactLabelled: Counting._fact_labelled,
+    EntityAdded: Counting._entity_added,
+    EntityChanged: Counting._entity_changed,
+    EntityErased: Counting._entity_erased,
+    RelationAdded: Counting._relation_added,
+    RelationConfirmed: Counting._relation_confirmed,
+    RelationChanged: Counting._relation_changed,
+    RelationEnded: Counting._relation_left,
+    RelationErased: Counting._relation_left,
     MessageAdded: Counting._message_added,
     FlushPlanned: Counting._flushed,
     QueueReplaced: Counting._replaced,
@@ -387,7 +444,17 @@ def _frozen(block: _Block) -> BlockUse:
         facts=len(block.facts),
         newest_fact=block.facts[max(block.facts)] if block.facts else None,
         stored_turns=len(block.nodes),
+        entities=len(block.entities),
+        relations=len(block.relations),
     )
+
+
+def _keep(active: set[int], number: int, state: str | None) -> None:
+    """Add or leave out what is active by its state; None: that did not change."""
+    if state == "active":
+        active.add(number)
+    elif state is not None:
+        active.discard(number)
 
 
 def _take_apart(lists: Counter[tuple[str, ...]], refs: Counter[str]) -> None:
@@ -398,8 +465,8 @@ def _take_apart(lists: Counter[tuple[str, ...]], refs: Counter[str]) -> None:
 
 
 def _by_number(refs: Mapping[str, int]) -> dict[str, dict[int, int]]:
-    """How often each fact (`f`) and stored turn (`v`) occurs, from refs as events compact them: `f1-f9`."""
-    steps: dict[str, Counter[int]] = {"f": Counter(), "v": Counter()}
+    """How often each fact (`f`), stored turn (`v`) and relation (`r`) occurs, from refs as in events: `f1-f9`."""
+    steps: dict[str, Counter[int]] = {"f": Counter(), "v": Counter(), "r": Counter()}
     for ref, times in refs.items():
         if ref[0] in steps:
             first, _, last = ref.partition("-")

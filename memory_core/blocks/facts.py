@@ -1,20 +1,36 @@
 """A block that keeps facts: found by a model or by the offline rules, compared, condensed, cut one by one."""
 
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
+import numpy as np
 from pydantic import Field, PrivateAttr
+from sqlalchemy import Connection
 
 from memory_core.blocks.base import BaseMemoryBlock, Batch, Content, Item, Learned, Nothing, Reading, scope_of
+from memory_core.blocks.learned_facts import Finding, LearnedFacts, Place
 from memory_core.blocks.markup import fact_parts
-from memory_core.errors import ConfigError, ConflictError
-from memory_core.events import CondensingRefused, FactHeldBack, FactsCondensed, FactsExtracted, ranges
-from memory_core.messages import MessageRole
-from memory_core.models.base import Condensation, ExtractedFact, FactExtractor, ModelCall
+from memory_core.errors import ConfigError, EmbedderError
+from memory_core.events import EventRecord
+from memory_core.fact_search import rank_facts, word_vectors
+from memory_core.messages import MessageRole, recites_memory
+from memory_core.models.base import (
+    Candidate,
+    Categorising,
+    ChatModel,
+    Decisions,
+    ExtractedFact,
+    FactDecider,
+    FactExtractor,
+    ModelCall,
+    Proposal,
+)
+from memory_core.planning.consolidation import Choice, Settled, category_among, prepare, recalled, settle
 from memory_core.planning.facts import (
     AdditionPlan,
-    CondensePlan,
     Fact,
     FoundFact,
     KnownFact,
@@ -25,19 +41,16 @@ from memory_core.planning.facts import (
     relevance,
 )
 from memory_core.services import Services
-from memory_core.store.facts import (
-    NewFact,
-    add_fact,
-    change_state,
-    confirm_fact,
-    hand_on_sources,
-    read_facts,
-    scope_revision,
-)
+from memory_core.store.blocks import read_static_texts
+from memory_core.store.database import Database
+from memory_core.store.facts import read_facts, read_wordings, scope_revision
 from memory_core.store.log import read_events
 from memory_core.store.messages import StoredMessage
-from memory_core.store.writing import Writing
+from memory_core.store.writing import user_scope
 from memory_core.text import stems
+
+BY_RULES = "offline rules"
+"""Who decided where a model's decision could not be taken."""
 
 CALL_TOKENS = 8_000
 """Tokens of messages that one extraction reads at most; a longer delivery is read in pieces."""
@@ -118,15 +131,30 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
 
     def extractor(self, services: Services) -> FactExtractor:
         """What finds the facts: the block's own, a model wrapped as one, or the services' extractor."""
+        extractor: FactExtractor
         if self.llm is None:
-            return services.extractor
-        if isinstance(self.llm, FactExtractor):
-            return self.llm
-        from memory_core.models.extraction import ModelExtractor
+            extractor = services.extractor
+        elif isinstance(self.llm, FactExtractor):
+            extractor = self.llm
+        else:
+            from memory_core.models.extraction import ModelExtractor
 
-        return ModelExtractor(self.llm)
+            extractor = ModelExtractor(self.llm)
+        if self.categories and isinstance(extractor, Categorising):
+            return extractor.under(self.categories)
+        return extractor
+
+    def decider(self, services: Services) -> FactDecider:
+        """Who decides what becomes of found facts: the block's own model, or the services' decider."""
+        if isinstance(self.llm, ChatModel):
+            from memory_core.models.deciding import ModelDecider
+
+            return ModelDecider(self.llm)
+        return services.decider
 
     def read(self, reading: Reading, state: str | None) -> Content:
+        if self.show == "none":
+            return Content()
         facts: Sequence[Fact]
         if self._imagined is not None:
             facts = self._imagined
@@ -134,15 +162,33 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
             scope = scope_of(self.scope, reading.session_id, reading.user_id, self.name)
             with reading.database.read() as connection:
                 facts = read_facts(connection, scope, self.name)
-        items = tuple(_item(fact, reading) for fact in facts)
-        return Content(items=items, cut_order=cut_order(facts, reading.question))
+        if self.show == "all":
+            return _content(facts, cut_order(facts, reading.question), reading)
+        return self._fitting(facts, reading)
+
+    def _fitting(self, facts: Sequence[Fact], reading: Reading) -> Content:
+        """The pinned facts and those that fit the question best, or that were said last where there is none."""
+        loose = [fact for fact in facts if not fact.pinned]
+        if reading.question.strip():
+            hits = rank_facts(
+                loose, reading.question, database=reading.database, services=reading.services, top_k=self.top_k
+            )
+            best = [hit.fact for hit in hits]
+        else:
+            best = sorted(loose, key=lambda fact: (-fact.confirmed_at, -fact.id))[: self.top_k]
+        places = {fact.id: place for place, fact in enumerate(best)}
+        shown = [fact for fact in facts if fact.pinned or fact.id in places]
+        # The worst is cut first, pinned ones last, the oldest of them first.
+        ranks = sorted(range(len(shown)), key=lambda i: (shown[i].pinned, -places.get(shown[i].id, 0), i))
+        return _content(shown, tuple(ranks), reading)
 
     def learn(self, batch: Batch) -> Learned:
         scope = scope_of(self.scope, batch.session_id, batch.user_id, self.name)
         heard = [
             message
             for message in batch.messages
-            if message.message.role is MessageRole.USER or (self.scope == "session" and not message.pinned)
+            if message.message.role is MessageRole.USER
+            or (self.scope == "session" and not message.pinned and not recites_memory(message.message))
         ]
         if not heard:
             return Nothing()
@@ -157,23 +203,129 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
                 limit=1,
                 newest_first=True,
             )
+            remembered = self._remembered(connection, batch, heard)
         extractor = self.extractor(batch.services)
-        active = [fact for fact in known if fact.state == "active"]
-        found, calls = _extract(extractor, heard, known=[fact.text for fact in known if fact.state != "rejected"])
-        plan = compare(known, found)
-        learned = _LearnedFacts(self, scope, before, batch, extractor.name, known, found, plan)
-        learned.seqs = tuple(message.seq for message in heard)
-        learned.calls = calls
-        total = len(active) + (0 if self.approval else len(plan.add))
-        if total > self.max_facts and not _refused_lately(refused, total, self.max_facts):
-            self._condense(learned, extractor, active)
+        everything, calls = _extract(extractor, heard, known=self.not_to_repeat(known))
+        found = _first_hand([self.labelled(fact) for fact in everything], heard, remembered)
+        finding = self.weigh(known, found, batch.database, batch.services, scope)
+        learned = LearnedFacts(
+            place=Place(
+                block=self.name,
+                scope=scope,
+                revision=before,
+                known=tuple(known),
+                max_facts=self.max_facts,
+                approval=self.approval,
+                categories=tuple(self.categories),
+                counter=batch.counter,
+                mirror=self,
+            ),
+            extractor=extractor.name,
+            seqs=tuple(message.seq for message in heard),
+            found=tuple(found),
+            finding=finding,
+            recalled=len(everything) - len(found),
+            calls=(*calls, *finding.calls),
+        )
+        self._condense(learned, extractor, refused)
+        self._embed(learned, batch)
         return learned
 
-    def _condense(self, learned: "_LearnedFacts", extractor: FactExtractor, active: list[Fact]) -> None:
-        # Facts not stored yet have no id: they go by the negative of their place among the found.
-        known = [KnownFact(fact.id, fact.text, pinned=fact.pinned) for fact in active]
-        if not self.approval:
-            known += [KnownFact(-1 - a.index, learned.found[a.index].text) for a in learned.plan.add]
+    def not_to_repeat(self, known: Sequence[Fact]) -> list[str]:
+        """What an extractor need not find again. Where each found fact is decided on, whatever is said counts."""
+        return [fact.text for fact in known if fact.state != "rejected"] if self.on_change == "add" else []
+
+    def labelled(self, fact: ExtractedFact) -> ExtractedFact:
+        """A found fact under one of the block's categories; what it was under before is a topic of it."""
+        category = category_among(fact.category, fact.text, self.categories)
+        topics = fact.topics
+        if not topics and fact.category != "other" and (self.categories or self.on_change == "decide"):
+            topics = (fact.category,)
+        return replace(fact, category=category, topics=topics)
+
+    def weigh(
+        self, known: Sequence[Fact], found: Sequence[ExtractedFact], database: Database, services: Services, scope: str
+    ) -> Finding:
+        """What is to become of found facts beside the known ones: compared, or decided on. Stores nothing.
+
+        Raises:
+            ModelError: the model that decides did not answer.
+        """
+        if self.on_change == "add":
+            return _compared(compare(known, found), found)
+        facts = [_known(fact) for fact in known]
+        news = [FoundFact(fact.text, fact.slot) for fact in found]
+        cosines = self._cosines(facts, news, database, services, scope)
+        prepared = prepare(facts, news, nearest=self.nearest, cosines=cosines)
+        decider = self.decider(services)
+        proposals = [
+            Proposal(
+                found[index],
+                tuple(Candidate(n.fact.id, n.fact.text, n.similarity, n.fact.slot, n.fact.pinned) for n in near),
+            )
+            for index, near in prepared.compared.items()
+        ]
+        decisions = decider.decide(proposals) if proposals else Decisions(())
+        done = settle(
+            prepared,
+            [Choice(d.act, d.target, d.text, d.rule) for d in decisions.decisions],
+            news,
+            active=[fact.id for fact in known if fact.state == "active"],
+            approval=self.approval,
+        )
+        repeated = [
+            Settled(index, "none", None, None, "repeated", (), (), other) for index, other in prepared.repeated.items()
+        ]
+        rules = decider.name if decider.offline else BY_RULES
+        return Finding(
+            steps=(*done.settled, *repeated),
+            held_back=prepared.held_back,
+            refused=Counter(decisions.refused) + Counter(done.refused),
+            calls=decisions.calls,
+            decider=decider.name,
+            by_rules=rules,
+        )
+
+    def _cosines(
+        self,
+        known: Sequence[KnownFact],
+        found: Sequence[FoundFact],
+        database: Database,
+        services: Services,
+        scope: str,
+    ) -> dict[tuple[int, int], float] | None:
+        """Of each found fact with each known one; None where nothing can be embedded."""
+        if not known or not found:
+            return None
+        texts = {*(fact.text for fact in known), *(fact.text for fact in found)}
+        try:
+            vectors = word_vectors(services, database, scope, texts)
+        except EmbedderError:
+            return None
+        near = np.stack([vectors[fact.text] for fact in found]) @ np.stack([vectors[fact.text] for fact in known]).T
+        return {
+            (index, fact.id): float(near[index, place])
+            for index in range(len(found))
+            for place, fact in enumerate(known)
+        }
+
+    def _remembered(self, connection: Connection, batch: Batch, heard: Sequence[StoredMessage]) -> set[str]:
+        """What somebody but the user may only be repeating: this block's and the user's facts as they ever were
+        worded, and what static blocks say. What other blocks learn at the same time is not known yet."""
+        if all(message.message.role is MessageRole.USER for message in heard):
+            return set()
+        scope = scope_of(self.scope, batch.session_id, batch.user_id, self.name)
+        texts = read_wordings(connection, scope, self.name)
+        if batch.user_id:
+            texts |= read_wordings(connection, user_scope(batch.user_id))
+        for text in read_static_texts(connection, batch.session_id):
+            texts |= {sentence for sentence in re.split(r"[.!?;\n]+", text) if sentence.strip()}
+        return texts
+
+    def _condense(self, learned: LearnedFacts, extractor: FactExtractor, refused: Sequence[EventRecord]) -> None:
+        known = learned.active_after
+        if len(known) <= self.max_facts or _refused_lately(refused, len(known), self.max_facts):
+            return
         pinned = [index for index, fact in enumerate(known) if fact.pinned]
         target = condense_target(self.max_facts)
         shorter = extractor.condense([fact.text for fact in known], pinned=pinned, target=target)
@@ -188,156 +340,48 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
             max_facts=self.max_facts,
         )
 
-
-class _LearnedFacts:
-    """Found facts with the decision on each; what `FactExtractionMemoryBlock.learn` gives."""
-
-    def __init__(
-        self,
-        block: FactExtractionMemoryBlock,
-        scope: str,
-        before: tuple[int, int, int],
-        batch: Batch,
-        extractor: str,
-        known: list[Fact],
-        found: tuple[ExtractedFact, ...],
-        plan: AdditionPlan,
-    ) -> None:
-        self.block, self.scope, self.before, self.batch = block, scope, before, batch
-        self.extractor, self.known, self.found, self.plan = extractor, known, found, plan
-        self.calls: tuple[ModelCall, ...] = ()
-        self.seqs: tuple[int, ...] = ()
-        self.shorter: Condensation | None = None
-        self.condense: CondensePlan | None = None
-        self._texts: list[str] = []
-
-    def save(self, w: Writing) -> None:
-        if scope_revision(w.connection, self.scope, self.block.name) != self.before:
-            raise ConflictError("The facts were changed while new ones were being extracted. They are compared again.")
-        known = {fact.id: fact for fact in self.known}
-        w.record(
-            FactsExtracted(
-                block=self.block.name,
-                extractor=self.extractor,
-                seqs=ranges(self.seqs),
-                found=len(self.found),
-                added=len(self.plan.add),
-                confirmed=len(self.plan.confirm),
-                held_back=len(self.plan.held_back),
-            )
-        )
-        for same in self.plan.confirm:
-            sources = self._sources(self.found[same.index])
-            confirm_fact(w, known[same.fact], similarity=same.similarity, sources=sources)
-        for alike in self.plan.held_back:
-            fact = self.found[alike.index]
-            held = FactHeldBack(
-                block=self.block.name,
-                content=w.keep(fact.text, scope=self.scope),
-                near=alike.fact,
-                similarity=round(alike.similarity, 3),
-                sources=ranges(self._sources(fact)),
-                category=fact.category,
-                slot=fact.slot,
-            )
-            w.record(held)
-        ids = {}
-        for addition in self.plan.add:
-            fact = self.found[addition.index]
-            new = NewFact(
-                text=fact.text,
-                tokens=self.batch.counter.text(fact.text),
-                category=fact.category,
-                slot=fact.slot,
-                sources=self._sources(fact),
-                conflicts_with=addition.conflicts_with,
-                state="proposed" if self.block.approval else "active",
-            )
-            ids[-1 - addition.index] = add_fact(w, self.scope, self.block.name, new)
-        if self.condense is not None:
-            self._save_condensed(w, ids)
-        self._texts = [fact.text for fact in read_facts_within(w, self.scope, self.block.name)]
-
-    def committed(self) -> None:
-        self.block.facts = self._texts
-
-    def _save_condensed(self, w: Writing, new_ids: dict[int, int]) -> None:
-        plan, shorter = self.condense, self.shorter
-        assert plan is not None
-        assert shorter is not None
-        name = self.block.name
-        facts = {fact.id: fact for fact in read_facts_within(w, self.scope, name)}
-        if plan.refused:
-            w.record(
-                CondensingRefused(
-                    block=name,
-                    extractor=self.extractor,
-                    facts=len(facts),
-                    max_facts=self.block.max_facts,
-                    reason=plan.refused,
-                )
-            )
+    def _embed(self, learned: LearnedFacts, batch: Batch) -> None:
+        """The vectors of the facts' words as they will be, where the block searches among them."""
+        if self.on_change == "add" and self.show == "all":
             return
-
-        def real(id: int) -> int:
-            return new_ids.get(id, id)
-
-        def add(index: int, sources: Sequence[int]) -> int:
-            """A sentence of the shorter list, with the support of the facts it comes from."""
-            text = shorter.facts[index].text
-            own = {seq for id in sources for session, seq in facts[id].sources if session == w.session.id}
-            new = NewFact(
-                text=text,
-                tokens=self.batch.counter.text(text),
-                category=shorter.facts[index].category,
-                sources=tuple(sorted(own)),
-                origin="condensed",
-            )
-            return add_fact(w, self.scope, name, new)
-
-        kept = tuple(real(id) for id in plan.kept)
-        merged = []
-        for sources, index in plan.merged:
-            ids = tuple(real(id) for id in sources)
-            into = ids[0] if ids[0] in kept else add(index, ids)
-            hand_on_sources(w, [facts[id] for id in ids], into)
-            for id in ids:
-                if id != into:
-                    change_state(w, facts[id], "superseded", by=into, actor="engine")
-            merged.append((ids, into))
-        vanished = tuple(real(id) for id in plan.vanished)
-        for id in vanished:
-            change_state(w, facts[id], "superseded", reason="left out when facts were condensed", actor="engine")
-        # A sentence that names no fact as its source was made from the list as a whole.
-        added = tuple(add(index, tuple(facts)) for index in plan.new)
-        for id in added:
-            hand_on_sources(w, list(facts.values()), id)
-        w.record(
-            FactsCondensed(
-                block=name,
-                extractor=self.extractor,
-                before=len(facts),
-                after=len(set(kept) | {into for _, into in merged}) + len(added),
-                kept=kept,
-                merged=tuple(merged),
-                vanished=vanished,
-                new=added,
-            )
-        )
-
-    def _sources(self, fact: ExtractedFact) -> tuple[int, ...]:
-        """Where it was said; the whole batch where the extractor could not tell."""
-        if fact.source is not None and 0 <= fact.source < len(self.seqs):
-            return (self.seqs[fact.source],)
-        return self.seqs
+        try:
+            texts = {fact.text for fact in learned.active_after}
+            learned.vectors = word_vectors(batch.services, batch.database, learned.place.scope, texts)
+            learned.embedder = batch.services.embedder.id
+        except EmbedderError:
+            return  # they are found by keyword until they can be embedded
 
 
 def compare(known: Sequence[Fact], found: Sequence[ExtractedFact]) -> AdditionPlan:
     """What becomes of found facts beside those that are active, proposed or rejected."""
     return plan_additions(
-        [KnownFact(f.id, f.text, f.slot, f.pinned, f.state == "rejected") for f in known],
+        [_known(fact) for fact in known],
         [FoundFact(fact.text, fact.slot) for fact in found],
     )
+
+
+def _compared(plan: AdditionPlan, found: Sequence[ExtractedFact]) -> Finding:
+    """Found facts that nobody decides on: what is known is confirmed, the rest added."""
+    confirm = [
+        Settled(same.index, "none", same.fact, None, "same", (), ((same.fact, same.similarity),))
+        for same in plan.confirm
+    ]
+    add = [Settled(a.index, "add", None, found[a.index].text, "new", a.conflicts_with, ()) for a in plan.add]
+    return Finding((*confirm, *add), plan.held_back)
+
+
+def _known(fact: Fact) -> KnownFact:
+    return KnownFact(fact.id, fact.text, fact.slot, fact.pinned, fact.state == "rejected")
+
+
+def _first_hand(
+    found: Sequence[ExtractedFact], heard: Sequence[StoredMessage], remembered: Collection[str]
+) -> list[ExtractedFact]:
+    """Found facts without those that somebody but the user only repeats from memory."""
+    users = [message.message.role is MessageRole.USER for message in heard]
+    said = [any(users) if f.source is None or f.source >= len(users) else users[f.source] for f in found]
+    gone = set(recalled([fact.text for fact in found], said, remembered)) if remembered else set()
+    return [fact for index, fact in enumerate(found) if index not in gone]
 
 
 def _extract(
@@ -382,10 +426,8 @@ def cut_order(facts: Sequence[Fact], question: str) -> tuple[int, ...]:
     return tuple(rank[-1] for rank in sorted(ranks))
 
 
-def read_facts_within(w: Writing, scope: str, block: str) -> list[Fact]:
-    """Active facts as the open transaction sees them, words included."""
-    w.flush_contents()
-    return read_facts(w.connection, scope, block)
+def _content(facts: Sequence[Fact], order: tuple[int, ...], reading: Reading) -> Content:
+    return Content(items=tuple(_item(fact, reading) for fact in facts), cut_order=order)
 
 
 def _item(fact: Fact, reading: Reading) -> Item:

@@ -1,13 +1,36 @@
 """A block that keeps entities and the relations between them, and recalls the neighbourhood of what is mentioned."""
 
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 from pydantic import Field
 
-from memory_core.blocks.base import BaseMemoryBlock, Batch, Content, Learned, Nothing, Reading
-from memory_core.errors import ConfigError
+from memory_core.blocks.base import BaseMemoryBlock, Batch, Content, Item, Learned, Nothing, Reading, scope_of
+from memory_core.blocks.graph_shelf import GraphShelf
+from memory_core.blocks.markup import relation_parts
+from memory_core.errors import ConfigError, ConflictError
+from memory_core.events import GraphCurated, ProposalRefused, RelationsExtracted, ranges
+from memory_core.messages import ChatMessage, MessageRole, message_text
+from memory_core.models.base import FoundRelation, ModelCall, RelationExtractor
+from memory_core.planning.graph import Graph, Names, Relation, neighbourhood
+from memory_core.planning.graph_changes import Found, plan_relations, plan_same
+from memory_core.planning.graph_draft import GraphPlan
+from memory_core.services import Services
+from memory_core.store.graph import Revision, graph_revision, last_number, store_plan
+from memory_core.store.messages import StoredMessage
+from memory_core.store.writing import Writing
 
 MOST_HOPS = 4
+
+CALL_TOKENS = 8_000
+"""Tokens of messages that one extraction reads at most; a longer delivery is read in pieces."""
+
+MOST_KNOWN = 200
+"""Names of entities that an extractor is told, those last spoken of."""
+
+LATELY = 4
+"""Messages of the queue that say what the talk is about, where the question names nothing."""
 
 
 class GraphMemoryBlock(BaseMemoryBlock[str]):
@@ -46,8 +69,160 @@ class GraphMemoryBlock(BaseMemoryBlock[str]):
         if self.most_relations < 1:
             raise ConfigError(f"most_relations must be at least 1, not {self.most_relations} (block {self.name!r})")
 
+    def extractor(self, services: Services) -> RelationExtractor:
+        """What finds the relations: the block's own, a model wrapped as one, or the services'."""
+        if self.llm is None:
+            return services.relations
+        if isinstance(self.llm, RelationExtractor):
+            return self.llm
+        from memory_core.models.relating import ModelRelations
+
+        return ModelRelations(self.llm)
+
     def read(self, reading: Reading, state: str | None) -> Content:
-        return Content()
+        scope = scope_of("session", reading.session_id, reading.user_id, self.name)
+        shelf = GraphShelf.of(reading.services, reading.database, scope, self.name)
+        with reading.database.read() as connection:
+            _, graph, names = shelf.catch_up(connection, scope, self.name)
+        chosen = recalled(graph, mentioned(names, reading.question, reading.queue), self.hops, self.most_relations)
+        items = tuple(_item(graph, relation, reading) for relation in chosen)
+        return Content(items=items, cut_order=tuple(reversed(range(len(items)))))
 
     def learn(self, batch: Batch) -> Learned:
-        return Nothing()
+        scope = scope_of("session", batch.session_id, batch.user_id, self.name)
+        heard = [message for message in batch.messages if not message.pinned]
+        if not heard:
+            return Nothing()
+        shelf = GraphShelf.of(batch.services, batch.database, scope, self.name)
+        with batch.database.read() as connection:
+            before, graph, _ = shelf.catch_up(connection, scope, self.name)
+        extractor = self.extractor(batch.services)
+        learned = _LearnedRelations(self.name, scope, extractor.name, before, graph)
+        learned.seqs = tuple(message.seq for message in heard)
+        known = _known_names(graph)
+        for piece in _pieces(heard):
+            found = extractor.relations([message.message for message in piece], known=known)
+            learned.calls += found.calls
+            learned.refused.update(found.refused)
+            learned.found += [_found(each, piece, batch.session_id) for each in found.relations]
+            new = (name for each in found.relations for name in (each.subject, each.object))
+            known = list(dict.fromkeys([*known, *new]))[-MOST_KNOWN:]
+        learned.decide()
+        return learned
+
+
+class _LearnedRelations:
+    """Found relations with what becomes of them; what `GraphMemoryBlock.learn` gives."""
+
+    def __init__(self, block: str, scope: str, extractor: str, before: Revision, graph: Graph) -> None:
+        self.block, self.scope, self.extractor, self.before, self.graph = block, scope, extractor, before, graph
+        self.calls: tuple[ModelCall, ...] = ()
+        self.seqs: tuple[int, ...] = ()
+        self.found: list[Found] = []
+        self.refused: Counter[str] = Counter()
+        """Sentences of the extractor on what it left out itself, each with how often."""
+        self.same = self.plan = GraphPlan()
+
+    def decide(self) -> None:
+        """First who is the same as whom, then what that and the rest come to."""
+        self.same = plan_same(self.graph, self.found)
+        self.plan = plan_relations(self.same.applied_to(self.graph), self.found)
+
+    def save(self, w: Writing) -> None:
+        if graph_revision(w.connection, self.scope, self.block) != self.before:
+            raise ConflictError("The graph was changed while relations were being found. They are compared again.")
+        refused = self.refused + Counter(dict(self.plan.refused))
+        w.record(
+            RelationsExtracted(
+                block=self.block,
+                extractor=self.extractor,
+                seqs=ranges(self.seqs),
+                found=len(self.found) + sum(self.refused.values()),
+                added=len(self.plan.added_relations),
+                confirmed=self.plan.repeated,
+                ended=self.plan.ended,
+                refused=sum(refused.values()),
+            )
+        )
+        for reason, number in refused.items():
+            w.record(ProposalRefused(block=self.block, what="relation", reason=reason, number=number))
+        if self.same:
+            stored = store_plan(w, self.scope, self.block, self.same, actor="engine")
+            number = last_number(w.connection, w.session.id, self.block) + 1
+            w.record(GraphCurated(self.block, "merge", stored.entities, stored.relations, number=number))
+        store_plan(w, self.scope, self.block, self.plan, actor="engine")
+
+    def committed(self) -> None:
+        return None
+
+
+def mentioned(names: Names, question: str, queue: Sequence[ChatMessage]) -> tuple[int, ...]:
+    """The entities that a question is about; where it names none, those that were spoken of last."""
+    found = names.mentioned(question)
+    if found:
+        return found
+    lately = [message for message in queue if message_text(message)][-LATELY:]
+    return tuple(
+        dict.fromkeys(
+            id
+            for message in reversed(lately)
+            for id in names.mentioned(message_text(message), first_person=message.role is MessageRole.USER)
+        )
+    )
+
+
+def recalled(graph: Graph, entities: Sequence[int], hops: int, most: int) -> list[Relation]:
+    """At most `most` relations that hold near some entities: the nearest first, of those the last confirmed."""
+    distances = neighbourhood(graph, entities, hops)
+
+    def rank(id: int) -> tuple[float, ...]:
+        return distances[id], -graph.relations[id].confirmed_at, -id
+
+    return [graph.relations[id] for id in sorted(distances, key=rank)[:most]]
+
+
+def _item(graph: Graph, relation: Relation, reading: Reading) -> Item:
+    words = graph.sentence(relation)
+    return Item(
+        ref=f"r{relation.id}",
+        words=words,
+        parts=relation_parts(words, reading.safe),
+        tokens=reading.counter.text(words),
+    )
+
+
+def _known_names(graph: Graph) -> list[str]:
+    """What the entities are called that are there, those last spoken of at the end."""
+    spoken: dict[int, float] = {}
+    for relation in graph.relations.values():
+        for end in (relation.subject, relation.object):
+            spoken[end] = max(spoken.get(end, 0.0), relation.confirmed_at)
+    active = [entity for entity in graph.entities.values() if entity.state == "active"]
+    ranked = sorted(active, key=lambda entity: (spoken.get(entity.id, entity.updated_at), entity.id))
+    return [entity.name for entity in ranked[-MOST_KNOWN:]]
+
+
+def _found(found: FoundRelation, heard: Sequence[StoredMessage], session_id: str) -> Found:
+    """A found relation with the message that says it; with all, where the extractor could not tell."""
+    known = found.source is not None and 0 <= found.source < len(heard)
+    said = [heard[found.source]] if known and found.source is not None else heard
+    return Found(
+        subject=found.subject,
+        predicate=found.predicate,
+        object=found.object,
+        subject_type=found.subject_type,
+        object_type=found.object_type,
+        ended=found.ended,
+        sources=tuple((session_id, message.seq) for message in said),
+    )
+
+
+def _pieces(heard: Sequence[StoredMessage]) -> Iterator[Sequence[StoredMessage]]:
+    """Messages in pieces of at most `CALL_TOKENS`, or of one message that is longer."""
+    start = tokens = 0
+    for index, message in enumerate(heard):
+        if index > start and tokens + message.tokens.content > CALL_TOKENS:
+            yield heard[start:index]
+            start, tokens = index, 0
+        tokens += message.tokens.content
+    yield heard[start:]

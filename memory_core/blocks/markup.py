@@ -13,6 +13,11 @@ def fact_parts(text: str, safe: Safe) -> tuple[Part, ...]:
     return (TextPart(text=f"<fact>{safe(text)}</fact>"),)
 
 
+def relation_parts(text: str, safe: Safe) -> tuple[Part, ...]:
+    """A relation in words: `Alice manages Project Alpha`."""
+    return (TextPart(text=f"<relation>{safe(text)}</relation>"),)
+
+
 def turn_parts(messages: Iterable[ChatMessage], safe: Safe) -> tuple[Part, ...]:
     """A stored turn: a line for each message that has words."""
     lines = [

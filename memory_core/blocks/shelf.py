@@ -22,6 +22,11 @@ class Shelf:
         self._nodes: dict[int, Node] = {}
         self._keywords = KeywordIndex()
 
+    def clear(self) -> None:
+        """Remember nothing; the next look reads the database again."""
+        with self._lock:
+            self._nodes, self._keywords = {}, KeywordIndex()
+
     def catch_up(
         self, connection: Connection, session_id: str, block: str, words: WordsOf
     ) -> tuple[dict[int, Node], KeywordIndex]:

@@ -1,17 +1,45 @@
 """A block that keeps one running summary of what left the queue."""
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from pydantic import Field
 
-from memory_core.blocks.base import BaseMemoryBlock, Batch, Content, Learned, Nothing, Reading
-from memory_core.errors import ConfigError
+from memory_core.blocks.base import BaseMemoryBlock, Batch, Content, Item, Learned, Nothing, Reading
+from memory_core.blocks.markup import static_parts
+from memory_core.errors import ConfigError, ModelAnswerError
+from memory_core.messages import content_hash, recites_memory
+from memory_core.models.base import ModelCall, Summariser
+from memory_core.planning.summaries import cut_order, fit, losses, sentences
+from memory_core.services import Services
+from memory_core.store.messages import StoredMessage
+from memory_core.store.summaries import StoredSummary, read_summary, write_summary
+from memory_core.store.writing import Writing
+from memory_core.tokens import TokenCounter
+
+CALL_TOKENS = 8_000
+"""Tokens of messages that one call reads at most; a longer delivery is read in pieces."""
+
+FEW = 3
+"""A model that keeps nothing of at least this many names, numbers and dates has lost the summary, not changed it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A new text, within its bound, not stored yet."""
+
+    text: str
+    shortened: int
+    """Tokens of whole sentences that were left out to stay within it."""
+    calls: tuple[ModelCall, ...]
 
 
 class SummaryMemoryBlock(BaseMemoryBlock[str]):
     """Recent turns stay whole in the queue; what leaves it is taken into one text of bounded size.
 
-    `llm` is a chat model, or any `Summariser`; without one the memory's own summarises.
+    A delivery reads the former text and the new messages, never what was said before them. `llm` is
+    a chat model, or any `Summariser`; without one the memory's own summarises.
     """
 
     kind: ClassVar[str] = "summary"
@@ -40,8 +68,119 @@ class SummaryMemoryBlock(BaseMemoryBlock[str]):
         if self.max_tokens < 1:
             raise ConfigError(f"max_tokens must be at least 1 token, not {self.max_tokens} (block {self.name!r})")
 
+    def summariser(self, services: Services) -> Summariser:
+        """What writes the summary: the block's own, a model wrapped as one, or the services' summariser."""
+        if self.llm is None:
+            return services.summariser
+        if isinstance(self.llm, Summariser):
+            return self.llm
+        from memory_core.models.summarising import ModelSummariser
+
+        return ModelSummariser(self.llm)
+
     def read(self, reading: Reading, state: str | None) -> Content:
-        return Content()
+        told = list(dict.fromkeys(sentences(state or "")))
+        items = tuple(Item(f"s{content_hash(each)}", each, static_parts(each, reading.safe)) for each in told)
+        return Content(items=items, cut_order=cut_order(told, reading.question), keep=tuple(told))
 
     def learn(self, batch: Batch) -> Learned:
-        return Nothing()
+        heard = [m for m in batch.messages if not m.pinned and not recites_memory(m.message)]
+        with batch.database.read() as connection:
+            before = read_summary(connection, batch.session_id, self.name)
+        if before is None or not heard:
+            return Nothing()
+        summariser = self.summariser(batch.services)
+        written = self.write(before.text, heard, summariser, batch.counter)
+        return _LearnedSummary(self, before, heard, summariser.name, written, batch.counter)
+
+    def write(
+        self, text: str, messages: Sequence[StoredMessage], summariser: Summariser, counter: TokenCounter
+    ) -> Written:
+        """`text` with `messages` taken in, or written anew where there are none; within `max_tokens`.
+
+        Raises:
+            ModelError: the summariser failed, or what it gave would have lost the summary.
+        """
+        shortened = 0
+        calls: list[ModelCall] = []
+        for piece in _pieces(messages):
+            said = [message.message for message in piece]
+            proposed = summariser.summarise(text, said, max_tokens=self.max_tokens, count=counter.text)
+            calls += proposed.calls
+            fitted = fit(_storable(proposed.text), self.max_tokens, counter.text)
+            self._check(text, proposed.text, fitted.text, summariser)
+            shortened += proposed.shortened + fitted.shortened
+            text = fitted.text
+        return Written(text, shortened, tuple(calls))
+
+    def _check(self, before: str, proposed: str, after: str, summariser: Summariser) -> None:
+        if not after and (before.strip() or proposed.strip()):
+            why = "an empty summary" if not proposed.strip() else f"no sentence that fits into {self.max_tokens} tokens"
+            raise ModelAnswerError(f"{summariser.name} answered with {why}. The former summary stays.")
+        had = losses(before, "")
+        if not summariser.offline and len(had) >= FEW and losses(before, after) == had:
+            raise ModelAnswerError(
+                f"{summariser.name} answered with a summary that keeps none of the {len(had)} names, numbers and "
+                "dates of the former one. The former summary stays."
+            )
+
+
+class _LearnedSummary:
+    """What `SummaryMemoryBlock.learn` gives."""
+
+    def __init__(
+        self,
+        block: SummaryMemoryBlock,
+        before: StoredSummary,
+        heard: Sequence[StoredMessage],
+        summariser: str,
+        written: Written,
+        counter: TokenCounter,
+    ) -> None:
+        self.block = block
+        self.before = before
+        self.heard = heard
+        self.summariser = summariser
+        self.written = written
+        self.counter = counter
+        self.calls = written.calls
+
+    def save(self, w: Writing) -> None:
+        """Raises `ConflictError` where the summary was changed since: the messages are then taken into that one."""
+        last = max(self.heard, key=lambda message: message.seq)
+        before = self.before
+        covered = (last.seq, last.turn) if last.seq > before.covers else (before.covers, before.turn_covered)
+        write_summary(
+            w,
+            before,
+            self.written.text,
+            summariser=self.summariser,
+            covers=covered[0],
+            turn_covered=covered[1],
+            seqs=[message.seq for message in self.heard],
+            max_tokens=self.block.max_tokens,
+            count=self.counter.text,
+            shortened=self.written.shortened,
+        )
+
+    def committed(self) -> None:
+        return None
+
+
+def _pieces(messages: Sequence[StoredMessage]) -> Iterator[list[StoredMessage]]:
+    """The messages in pieces of at most `CALL_TOKENS`, or of one that is longer; one empty piece for none."""
+    piece: list[StoredMessage] = []
+    tokens = 0
+    for message in messages:
+        if piece and tokens + message.tokens.content > CALL_TOKENS:
+            yield piece
+            piece, tokens = [], 0
+        piece.append(message)
+        tokens += message.tokens.content
+    yield piece
+
+
+def _storable(text: str) -> str:
+    """A model's text without what no database keeps, or what has a meaning of its own there."""
+    printable = "".join(character for character in text if character >= " " or character in "\n\t")
+    return printable.encode("utf-8", "replace").decode()

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -13,10 +14,11 @@ from memory_core.blocks.markup import turn_parts
 from memory_core.blocks.shelf import Shelf
 from memory_core.errors import ConfigError, EmbedderError, VectorIndexError
 from memory_core.events import Retrieved, VectorsStored, expand, ranges
-from memory_core.messages import MessageRole, content_hash, message_text
+from memory_core.messages import MessageRole, content_hash, message_text, recites_memory
 from memory_core.models.base import Embedder, ModelCall
 from memory_core.planning.retrieval import RetrievalPlan, Signals, plan_retrieval
 from memory_core.services import Services
+from memory_core.store.database import Database
 from memory_core.store.messages import StoredMessage, read_messages
 from memory_core.store.vectors import DatabaseVectors, NewNode, Node, add_nodes, collection_name
 from memory_core.store.writing import Writing
@@ -41,6 +43,31 @@ DATABASE_COPY = "Searched the database copy instead (slower)."
 KEYWORD_ONLY = "Keyword search only."
 NOTHING_SEARCHED = "Nothing could be searched."
 """How the sentence begins that says what could not be searched."""
+
+
+class _Unsaved:
+    """Vectors of units that are not stored yet, each embedded when it is first searched. Safe to share between threads.
+
+    Only those of the last search are kept.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._vectors: dict[tuple[str, str], Vector] = {}
+
+    def of(self, words: Sequence[str], embedder: Embedder) -> list[Vector]:
+        keys = [(embedder.id, content_hash(text)) for text in words]
+        with self._lock:
+            missing = {key: text for key, text in zip(keys, words, strict=True) if key not in self._vectors}
+            vectors = dict(self._vectors)
+            if missing:
+                vectors.update(zip(missing, embedder.embed(list(missing.values())), strict=True))
+            self._vectors = {key: vectors[key] for key in keys}
+        return [vectors[key] for key in keys]
+
+    def clear(self) -> None:
+        with self._lock:
+            self._vectors = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,21 +194,24 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         cut_order = tuple(reversed(range(len(items))))
         return Content(items=items, cut_order=cut_order, events=(retrieved,), keep=(recall.question,))
 
-    def recall(self, reading: Reading) -> "Recall | None":
+    def recall(self, reading: Reading, unsaved: Mapping[int, str] | None = None) -> "Recall | None":
         """What the question finds among the stored turns, each candidate with its fate; None: nothing to search.
 
-        What asks for the prompt and what only looks (`memory_core.searching`) both find with this.
+        What asks for the prompt and what only looks (`memory_core.searching`) both find with this. `unsaved` are the
+        words of units that are not stored yet, searched with the others, under negative numbers.
         """
         question = reading.question.strip()
         nodes, keywords = self.stored(reading)
-        if not question or not nodes:
+        unsaved = unsaved or {}
+        if not question or not (nodes or unsaved):
             return None
         index: VectorIndex = self.vector_store or reading.services.index
         embedder = self._embedder(reading.services)
-        searched = self._searched(reading, index, embedder, keywords, question)
+        searched = self._searched(reading, index, embedder, keywords, question, unsaved)
         # An index may know turns that were stored since the nodes were read, or deleted.
-        signals = [signal for signal in searched.signals if signal.number in nodes]
-        in_queue = {signal.number for signal in signals if nodes[signal.number].covers(reading.queue_seqs)}
+        signals = [signal for signal in searched.signals if signal.number in nodes or signal.number in unsaved]
+        stored = [nodes[signal.number] for signal in signals if signal.number in nodes]
+        in_queue = {node.number for node in stored if node.covers(reading.queue_seqs)}
         return Recall(
             question=question,
             nodes=nodes,
@@ -197,9 +227,8 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
 
     def stored(self, reading: Reading) -> tuple[dict[int, Node], KeywordIndex]:
         """All stored turns by number, and the index of their words."""
-        shelf = reading.services.remembered(f"{reading.database.id}/{reading.session_id}/{self.name}", Shelf)
         with reading.database.read() as connection:
-            return shelf.catch_up(
+            return self._shelf(reading.services, reading.database, reading.session_id).catch_up(
                 connection,
                 reading.session_id,
                 self.name,
@@ -219,8 +248,9 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         embedder: Embedder,
         keywords: KeywordIndex,
         question: str,
+        unsaved: Mapping[int, str],
     ) -> "_Searched":
-        """What each search says of the stored turns that either finds."""
+        """What each search says of the stored turns that either finds, and of every unit not stored yet."""
         keyword: dict[int, float] = {}
         if self.keyword_weight > 0:
             keyword = {hit.number: hit.score for hit in keywords.search(question, limit=max(1, len(keywords)))}
@@ -232,12 +262,15 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
             try:
                 query = self._query_vector(reading, embedder, question)
                 vector, degraded = self._by_meaning(reading, index, query, also=best)
+                vector |= self._unsaved_by_meaning(reading, embedder, query, unsaved) if unsaved else {}
             except (EmbedderError, VectorIndexError) as error:
                 degraded = f"{KEYWORD_ONLY if self.keyword_weight > 0 else NOTHING_SEARCHED} {error}"
                 if self.keyword_weight > 0:
                     weights = 0.0, self.keyword_weight  # what cannot be known must not hold the scores down
         on = self.keyword_weight > 0
-        found = dict.fromkeys([*vector, *best])
+        if on:
+            keyword |= {number: keywords.score(question, words) for number, words in unsaved.items()}
+        found = dict.fromkeys([*vector, *best, *unsaved])
         signals = [Signals(n, vector.get(n), keyword.get(n, 0.0) if on else None) for n in found]
         return _Searched(signals, keyword, weights, query, degraded)
 
@@ -262,6 +295,25 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
             stored = source.some(sorted(missing))
             scores.update((vector.number, float(vector.vector @ query)) for vector in stored)
         return scores, degraded
+
+    def _unsaved_by_meaning(
+        self, reading: Reading, embedder: Embedder, query: Vector, unsaved: Mapping[int, str]
+    ) -> dict[int, float]:
+        """Cosine of the units that are not stored yet, by number."""
+        kept = self._not_stored(reading.services, reading.database, reading.session_id)
+        vectors = kept.of(list(unsaved.values()), embedder)
+        return {number: float(vector @ query) for number, vector in zip(unsaved, vectors, strict=True)}
+
+    def let_go(self, services: Services, database: Database, session_id: str) -> None:
+        """Drop what this process remembers of a session's turns."""
+        self._shelf(services, database, session_id).clear()
+        self._not_stored(services, database, session_id).clear()
+
+    def _shelf(self, services: Services, database: Database, session_id: str) -> Shelf:
+        return services.remembered(f"{database.id}/{session_id}/{self.name}", Shelf)
+
+    def _not_stored(self, services: Services, database: Database, session_id: str) -> _Unsaved:
+        return services.remembered(f"{database.id}/{session_id}/{self.name}/unsaved", _Unsaved)
 
     @property
     def _candidates(self) -> int:
@@ -335,7 +387,11 @@ def units_of(messages: Sequence[StoredMessage], unit: Literal["turn", "batch"]) 
 
     What follows no user message of the batch (the rest of a thinned turn, say) is a unit of its own.
     """
-    heard = [message for message in messages if message.message.role is not MessageRole.SYSTEM]
+    heard = [
+        message
+        for message in messages
+        if message.message.role is not MessageRole.SYSTEM and not recites_memory(message.message)
+    ]
     if unit == "batch":
         return [heard] if heard else []
     units: list[list[StoredMessage]] = []

@@ -8,7 +8,7 @@ import io
 import struct
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from memory_core.interop.located_json import problem
 
@@ -35,8 +35,12 @@ def write_members(members: Mapping[str, bytes]) -> bytes:
     return packed.getvalue()
 
 
-def read_members(data: bytes, labels: Mapping[str, str], *, filename: str) -> dict[str, bytes]:
+def read_members(
+    data: bytes, labels: Mapping[str, str], *, filename: str, optional: Collection[str] = ()
+) -> dict[str, bytes]:
     """The members that `labels` names (with what each holds, in words); the first of them tells what the archive is.
+
+    Those that are `optional` may be missing.
 
     Raises:
         FormatError: it is cut off or damaged, too large, or not an archive with these members.
@@ -48,7 +52,7 @@ def read_members(data: bytes, labels: Mapping[str, str], *, filename: str) -> di
         complete = _complete_members(data)
         if first not in complete:
             raise problem(filename, "is not a conversation: it is a damaged zip archive.") from error
-        missing = [label for name, label in labels.items() if name not in complete]
+        missing = [label for name, label in labels.items() if name not in complete and name not in optional]
         what = f"{_listed(missing)} {_are(missing)} missing." if missing else "its end is missing."
         raise problem(filename, f"is cut off: {what}") from error
     with archive:
@@ -61,12 +65,17 @@ def read_members(data: bytes, labels: Mapping[str, str], *, filename: str) -> di
             raise problem(filename, "is not a conversation: it is a zip archive, but not a bundle of Memory Inspector.")
         if len(set(names)) != len(names):
             raise problem(filename, "is damaged: it holds the same file twice.")
-        missing = [label for name, label in labels.items() if name not in names]
-        if missing:
-            raise problem(filename, f"is not complete: {_listed(missing)} {_are(missing)} missing.")
+        check_complete([name for name in labels if name in names or name in optional], labels, filename=filename)
         if sum(info.file_size for info in chosen) > MAX_UNPACKED_BYTES:
             raise _too_large(filename)
         return _unpacked(archive, chosen, labels, filename)
+
+
+def check_complete(names: Collection[str], labels: Mapping[str, str], *, filename: str) -> None:
+    """Raise `FormatError` unless every member that `labels` names is among `names`."""
+    missing = [label for name, label in labels.items() if name not in names]
+    if missing:
+        raise problem(filename, f"is not complete: {_listed(missing)} {_are(missing)} missing.")
 
 
 def _unpacked(

@@ -2,7 +2,8 @@
 
 A bundle is a zip: `manifest.json` (format, version, and for every other member its checksum and
 number of lines) and one JSON object a line for the session, its blocks with every text they had,
-messages, facts with their history, stored turns with their vectors, deliveries, words, and the log.
+messages, facts with their history, entities and relations, stored turns with their vectors, deliveries,
+words, and the log.
 It holds no key, no path and no address of a database: what errors in the log quote of these is
 blanked.
 
@@ -27,28 +28,30 @@ from memory_core.branching import read_session_rows, rows_at
 from memory_core.config import MemoryConfig
 from memory_core.errors import ConfigError, FormatError
 from memory_core.events import EventRecord, SessionImported, UnknownEvent
-from memory_core.interop.archive import read_members, write_members
+from memory_core.interop.archive import check_complete, read_members, write_members
 from memory_core.interop.bundle_checks import WrongRowsError, check, first_problem
 from memory_core.interop.located_json import problem
-from memory_core.store.copying import (
+from memory_core.store.copies import (
     BlockCopy,
     DeliveryCopy,
+    EntityCopy,
     EventCopy,
     FactCopy,
     MessageCopy,
+    RelationCopy,
     Rows,
     SessionCopy,
     VectorCopy,
     WordsCopy,
     event_copy,
-    insert_rows,
 )
+from memory_core.store.copying import insert_rows
 from memory_core.store.database import Database
 from memory_core.store.log import read_events
 from memory_core.tokens import total_tokens
 
 FORMAT = "memory-inspector-session"
-VERSION = 1
+VERSION = 2
 
 MOST_LINES = 1_000_000
 """Rows of all kinds that one bundle may hold: a session of 50,000 turns has fewer."""
@@ -59,12 +62,16 @@ _MEMBERS: dict[str, tuple[str, type[BaseModel]]] = {
     "blocks": ("the blocks", BlockCopy),
     "messages": ("the messages", MessageCopy),
     "facts": ("the facts", FactCopy),
+    "entities": ("the entities", EntityCopy),
+    "relations": ("the relations", RelationCopy),
     "vectors": ("the stored turns", VectorCopy),
     "deliveries": ("the deliveries", DeliveryCopy),
     "words": ("the words", WordsCopy),
     "events": ("the events", EventCopy),
 }
 """By field of `Rows`: what a member holds, in words, and what a line of it is."""
+_SINCE_2 = ("entities.jsonl", "relations.jsonl")
+"""Members that bundles of version 1 have not."""
 _LABELS = {_MANIFEST: "the manifest"} | {f"{name}.jsonl": label for name, (label, _) in _MEMBERS.items()}
 
 _QUOTING = ("error", "degraded", "index")
@@ -118,6 +125,9 @@ class Bundle:
     user_facts: int
     """Facts of the user that the session told or showed."""
     stored_turns: int
+    entities: int
+    """Of its graphs, in every state."""
+    relations: int
     events: int
     blocks: tuple[str, ...]
     token_limit: int
@@ -157,10 +167,13 @@ def read_bundle(data: bytes, name: str) -> Bundle:
     Raises:
         FormatError: it is not a bundle, or not a whole and sound one; the message is one sentence.
     """
-    members = read_members(data, _LABELS, filename=name)
+    members = read_members(data, _LABELS, filename=name, optional=_SINCE_2)
     manifest = _manifest(members[_MANIFEST], name)
+    if manifest.version == 1:
+        members |= dict.fromkeys(_SINCE_2, b"")
+    check_complete(members, _LABELS, filename=name)
     for member, label in _LABELS.items():
-        if member == _MANIFEST:
+        if member == _MANIFEST or (manifest.version == 1 and member in _SINCE_2):
             continue
         told = manifest.members.get(member)
         if told is None or told.sha256 != sha256(members[member]).hexdigest():
@@ -243,6 +256,8 @@ def _previewed(name: str, rows: Rows, records: Sequence[EventRecord]) -> Bundle:
         facts=sum(fact.owner == "session" for fact in rows.facts),
         user_facts=sum(fact.owner == "user" for fact in rows.facts),
         stored_turns=len(rows.vectors),
+        entities=len(rows.entities),
+        relations=len(rows.relations),
         events=len(rows.events),
         blocks=tuple(block.name for block in rows.blocks),
         token_limit=config.limit,

@@ -1,6 +1,6 @@
 """Does what a bundle holds fit together? Everything that the engine later relies on is looked at once.
 
-A bundle comes from anywhere. Types are checked where rows are read (see `memory_core.store.copying`);
+A bundle comes from anywhere. Types are checked where rows are read (see `memory_core.store.copies`);
 here it is what they say of each other: words and their hashes, numbers and what they name, the log
 and the rows.
 """
@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import cache
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, TypeAdapter, ValidationError
@@ -32,11 +32,15 @@ from memory_core.events import (
     DeliveryQueued,
     DeliveryRetried,
     DeliverySkipped,
+    EntityAdded,
+    EntityChanged,
     Event,
     EventRecord,
     FactAdded,
     MessageAdded,
     Ranges,
+    RelationAdded,
+    RelationChanged,
     UnknownEvent,
     VectorsStored,
     decode,
@@ -44,8 +48,21 @@ from memory_core.events import (
 from memory_core.interop.located_json import MAX_DEPTH
 from memory_core.messages import ChatMessage, MessageRole
 from memory_core.planning.facts import STATES
-from memory_core.store.copying import BlockCopy, EventCopy, FactCopy, Rows, VectorCopy, right_hash
-from memory_core.store.references import is_ref, ref_spans, referred, subjects
+from memory_core.planning.graph import TYPES
+from memory_core.store.copies import (
+    BlockCopy,
+    Count,
+    EntityCopy,
+    EventCopy,
+    FactCopy,
+    Hash,
+    Number,
+    Rows,
+    Span,
+    VectorCopy,
+    right_hash,
+)
+from memory_core.store.references import Thing, is_ref, ref_spans, referred, subjects
 
 MOST_NUMBERED = 1_000_000
 """Facts that one log may name, and things that one context may hold."""
@@ -54,6 +71,7 @@ MOST_NAMED = 20_000_000
 _LARGEST_INTEGER = 2**53
 """Beyond this, numbers are not the same in every program that reads JSON."""
 _LARGEST_DIMENSIONS = 16_384
+_OF_GRAPHS: Mapping[Thing, str] = {"entities": "an entity", "relations": "a relation"}
 
 
 class WrongRowsError(Exception):
@@ -77,6 +95,8 @@ def check(rows: Rows) -> list[EventRecord]:
     for fact in rows.facts:
         _check_fact(fact, rows, words)
     _require(_unique(fact.id for fact in rows.facts), "two facts have one number")
+    _check_entities(rows, words)
+    _check_relations(rows, words)
     _check_vectors(rows)
     _check_deliveries(rows)
     if session.recording is not None:
@@ -190,6 +210,49 @@ def _check_fact(fact: FactCopy, rows: Rows, words: _Hashed) -> None:
     _require(all(seq < rows.session.next_seq for seq in fact.sources), f"{what} is from a message there never was")
 
 
+def _check_entities(rows: Rows, words: _Hashed) -> None:
+    entities = {entity.id: entity for entity in rows.entities}
+    _require(len(entities) == len(rows.entities), "two entities have one number")
+    settled: set[int] = set()
+    for entity in rows.entities:
+        what = f"entity {entity.id}"
+        _require(entity.type in TYPES, f"{what} is of an unknown type")
+        _require(entity.version >= 1, f"{what} has no version")
+        named = all(("session", key) in words for key in (entity.name, *entity.aliases))
+        _require(named, f"the words of {what} are missing")
+        _require((entity.merged_into is None) == (entity.state != "merged"), f"{what} is merged into nothing")
+        walked: set[int] = set()
+        at: EntityCopy | None = entity
+        while at is not None and at.id not in settled:
+            _require(at.id not in walked, f"{what} is merged into itself")
+            walked.add(at.id)
+            into = at.merged_into
+            _require(into is None or into in entities, f"{what} is merged into an entity there never was")
+            at = entities[into] if into is not None else None
+        settled |= walked
+
+
+def _check_relations(rows: Rows, words: _Hashed) -> None:
+    entities = {entity.id: entity for entity in rows.entities}
+    relations = {relation.id for relation in rows.relations}
+    _require(len(relations) == len(rows.relations), "two relations have one number")
+    for relation in rows.relations:
+        what = f"relation {relation.id}"
+        _require(relation.version >= 1, f"{what} has no version")
+        _require(("session", relation.predicate) in words, f"the words of {what} are missing")
+        joined = [entities.get(number) for number in (relation.subject, relation.object)]
+        known = all(entity is not None and entity.block == relation.block for entity in joined)
+        _require(known, f"{what} is of an entity there never was")
+        # One that never held may stand between names that turned out to be one.
+        itself = relation.subject == relation.object and relation.state != "retired"
+        _require(not itself, f"{what} is of an entity to itself")
+        right = relation.ended_by is None or (relation.ended_by in relations and relation.ended_by != relation.id)
+        _require(right, f"{what} was ended by a relation there never was")
+        _require(_unique(relation.sources), f"{what} names a source twice")
+        last = max(relation.sources, default=0)
+        _require(last < rows.session.next_seq, f"{what} is from a message there never was")
+
+
 def _check_vectors(rows: Rows) -> None:
     _require(_unique(vector.id for vector in rows.vectors), "two stored turns have one number")
     sizes: dict[tuple[str, str], int] = {}
@@ -260,6 +323,28 @@ class _Cut(BaseModel):
     over_before: int
 
 
+class _EntityValues(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    name: Hash = ""
+    type: Literal["person", "place", "organisation", "project", "thing", "date", "other"] = "other"
+    aliases: tuple[Hash, ...] = ()
+    state: Literal["active", "merged", "retired"] = "active"
+    merged_into: Number | None = None
+
+
+class _RelationValues(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    subject: Number = 1
+    predicate: Hash = ""
+    object: Number = 1
+    state: Literal["active", "ended", "retired"] = "active"
+    ended_turn: Count | None = None
+    ended_by: Number | None = None
+    sources: tuple[Span, ...] = ()
+
+
 class _Parts(BaseModel):
     parts: tuple[_Part, ...]
     cuts: tuple[_Cut, ...]
@@ -280,6 +365,7 @@ def _check_log(rows: Rows, words: _Hashed) -> list[EventRecord]:
     added, deliveries, stored, size = 0, set[int](), {vector.id for vector in rows.vectors}, 0
     facts = {fact.id for fact in rows.facts}
     strangers: set[int] = set()
+    graphs: dict[Thing, set[int]] = {"entities": set(), "relations": set()}
     for position, copy in enumerate(rows.events, 1):
         event = _checked_event(copy, position)
         records.append(EventRecord(position, "", copy.turn, copy.at, copy.actor, event))
@@ -302,6 +388,12 @@ def _check_log(rows: Rows, words: _Hashed) -> list[EventRecord]:
             _require(deliveries.issuperset(event.deliveries), f"{what} is about a delivery there never was")
         elif isinstance(event, FactAdded):
             facts.add(event.fact)
+        elif isinstance(event, EntityAdded):
+            graphs["entities"].add(event.entity)
+        elif isinstance(event, RelationAdded):
+            graphs["relations"].add(event.relation)
+        elif isinstance(event, EntityChanged | RelationChanged):
+            spans += _check_changed(event, what)
         _require(all(1 <= a <= b <= added for a, b in spans), f"{what} is about messages there never were")
         size += sum(last - first + 1 for first, last in spans)
         if isinstance(event, ContextBuilt):
@@ -313,6 +405,9 @@ def _check_log(rows: Rows, words: _Hashed) -> list[EventRecord]:
             all(number in stored for thing, number in named if thing == "vectors"),
             f"{what} is about a stored turn there never was",
         )
+        for thing, there in graphs.items():
+            known = all(number in there for of, number in named if of == thing)
+            _require(known, f"{what} is about {_OF_GRAPHS[thing]} there never was")
         # Facts that other sessions of a user told, and that are not here, are only known by their numbers.
         told = subjects(copy.kind, copy.data) <= facts or rows.session.user_id is not None
         _require(told, f"{what} is about a fact there never was")
@@ -320,6 +415,20 @@ def _check_log(rows: Rows, words: _Hashed) -> list[EventRecord]:
         _require(len(strangers) <= MOST_NUMBERED, f"{what} names too many facts")
     _require(added == rows.session.next_seq - 1, "messages and events do not tell the same")
     return records
+
+
+def _check_changed(event: EntityChanged | RelationChanged, what: str) -> list[tuple[int, int]]:
+    """The messages that a change names, which holds only what it may, in the form that it has."""
+    spans: list[tuple[int, int]] = []
+    for values in (event.before, event.after):
+        try:
+            if isinstance(event, RelationChanged):
+                spans += _RelationValues.model_validate_json(json.dumps(values)).sources
+            else:
+                _EntityValues.model_validate_json(json.dumps(values))
+        except ValidationError as error:
+            raise WrongRowsError(f"{what} is not one ({first_problem(error)})") from error
+    return spans
 
 
 def _checked_event(copy: EventCopy, position: int) -> Event:

@@ -1,6 +1,6 @@
 """Facts as a CSV or JSON file, out and in.
 
-A file says text, state, pinned and category of each fact; turns, date and tokens are for reading only
+A file says text, state, pinned, category and topics of each fact; turns, date and tokens are for reading only
 and are not taken in again: they mean nothing in another session. Lines count from 1.
 """
 
@@ -15,7 +15,7 @@ from pathlib import PureWindowsPath
 from typing import Any
 
 from memory_core.interop.located_json import Located, problem, read_text, read_values, storable
-from memory_core.planning.curation import ChangeSet, New
+from memory_core.planning.curation import ChangeSet, New, each_topic
 from memory_core.planning.facts import STATES, Fact, same_words
 
 MAX_BYTES = 20 * 1024 * 1024
@@ -24,7 +24,12 @@ MOST_FACTS = 5_000
 MOST_CHARACTERS = 2_000
 """Of one fact. A longer text is a document."""
 
-COLUMNS = ("text", "state", "pinned", "category", "turns", "created", "tokens")
+COLUMNS = ("text", "state", "pinned", "category", "topics", "turns", "created", "tokens")
+
+TOPICS_APART = "; "
+"""Between two topics in a cell."""
+MOST_TOPICS = 20
+"""Of one fact; further ones are left out."""
 
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")
 """What a spreadsheet would run as a formula; one apostrophe more in front makes it text."""
@@ -41,6 +46,7 @@ class FileFact:
     state: str = "active"
     pinned: bool = False
     category: str = "other"
+    topics: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +105,8 @@ def facts_to_csv(facts: Sequence[Fact], turns: Mapping[tuple[str, int], int]) ->
     writer.writerow(COLUMNS)
     for fact in facts:
         row = _row(fact, turns)
-        cells = {**row, "pinned": "yes" if fact.pinned else "no", "turns": " ".join(map(str, row["turns"]))}
+        turns_of, topics = " ".join(map(str, row["turns"])), TOPICS_APART.join(fact.topics)
+        cells = {**row, "pinned": "yes" if fact.pinned else "no", "topics": topics, "turns": turns_of}
         writer.writerow([_harmless(str(cells[column])) for column in COLUMNS])
     return out.getvalue()
 
@@ -115,6 +122,7 @@ def _row(fact: Fact, turns: Mapping[tuple[str, int], int]) -> dict[str, Any]:
         "state": fact.state,
         "pinned": fact.pinned,
         "category": fact.category,
+        "topics": list(fact.topics),
         "turns": sorted({turns[source] for source in fact.sources if source in turns}),
         "created": datetime.fromtimestamp(fact.created_at, UTC).isoformat(timespec="seconds"),
         "tokens": fact.tokens,
@@ -225,7 +233,18 @@ def _fact(line: int, row: Any) -> FileFact | Problem:
         return Problem(line, f'state "{_short(state)}" is not known, use {", ".join(STATES[:-1])} or {STATES[-1]}')
     if pinned not in (*_TRUE, *_FALSE):
         return Problem(line, f'pinned is "{_short(pinned)}", use yes or no')
-    return FileFact(line, text, state, pinned in _TRUE, " ".join(storable(category)[0].split()) or "other")
+    topics = _topics(row.get("topics") or ())
+    if topics is None:
+        return Problem(line, "topics must be texts")
+    return FileFact(line, text, state, pinned in _TRUE, " ".join(storable(category)[0].split()) or "other", topics)
+
+
+def _topics(given: Any) -> tuple[str, ...] | None:
+    """The topics of a fact, from a list or a cell; None if they are no texts."""
+    listed = given.split(TOPICS_APART.strip()) if isinstance(given, str) else given
+    if not isinstance(listed, list | tuple) or not all(isinstance(topic, str) for topic in listed):
+        return None
+    return each_topic([storable(topic)[0] for topic in listed])[:MOST_TOPICS]
 
 
 def plan_import(file: FactsFile, known: Sequence[Fact]) -> ImportPlan:
@@ -240,7 +259,7 @@ def plan_import(file: FactsFile, known: Sequence[Fact]) -> ImportPlan:
             duplicates.append(Duplicate(fact.line, fact.text, by_words.get(key), lines.get(key)))
             continue
         lines[key] = fact.line
-        new.append(New(fact.text, state=fact.state, pinned=fact.pinned, category=fact.category))
+        new.append(New(fact.text, state=fact.state, pinned=fact.pinned, category=fact.category, topics=fact.topics))
     total = len(file.facts) + len(file.problems)
     return ImportPlan(
         change=ChangeSet("import", tuple(new)) if new else None,

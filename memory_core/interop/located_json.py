@@ -58,14 +58,19 @@ def problem(filename: str, what: str, *, line: int | None = None, column: int | 
     return FormatError(f"{name}, {place}: {what} Nothing was imported.")
 
 
-def read_text(data: bytes | str, *, filename: str, max_bytes: int) -> str:
-    """The text of a file: UTF-8, or the encoding that its byte order mark names.
+CONVERSATION = "a conversation: {}. Choose a JSON or JSONL file"
+GRAPH = "a graph: {}. Choose a JSON, GraphML or Cypher file"
+"""What a file should be and is not, because of what it is; and what to do."""
+
+
+def read_text(data: bytes | str, *, filename: str, max_bytes: int, wanted: str = CONVERSATION) -> str:
+    """The text of a file: UTF-8, or the encoding that its byte order mark names. `wanted`: what it should be.
 
     Raises:
         FormatError: larger than `max_bytes`, binary, empty, or not in its encoding.
     """
     check_size(len(data) if isinstance(data, bytes) else len(data.encode("utf-8", "surrogatepass")), max_bytes)
-    text = data.removeprefix("\ufeff") if isinstance(data, str) else _decoded(data, filename)
+    text = data.removeprefix("\ufeff") if isinstance(data, str) else _decoded(data, filename, wanted)
     if not text.strip():
         raise problem(filename, "is empty.")
     return text
@@ -84,10 +89,10 @@ def _megabytes(size: int) -> str:
     return f"{math.ceil(size * 10 / _BYTES_PER_MB) / 10:g}"
 
 
-def _decoded(data: bytes, filename: str) -> str:
+def _decoded(data: bytes, filename: str, wanted: str) -> str:
     encoding = next((name for mark, name in _MARKED_ENCODINGS.items() if data.startswith(mark)), "utf-8")
     if encoding == "utf-8" and (kind := _binary_kind(data)):
-        raise problem(filename, f"is not a conversation: it is {kind}. Choose a JSON or JSONL file.")
+        raise problem(filename, f"is not {wanted.format(f'it is {kind}')}.")
     try:
         return data.decode(encoding)
     except UnicodeDecodeError as error:
@@ -123,7 +128,7 @@ class _Document:
         try:
             return _DECODER.raw_decode(self.text, position)
         except RecursionError as error:
-            raise problem(self.filename, "is nested too deeply to be a conversation.") from error
+            raise problem(self.filename, "is nested too deeply to be read.") from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,6 +139,15 @@ class FactExtractor(Protocol):
         ...
 
 
+@runtime_checkable
+class Categorising(Protocol):
+    """An extractor that can be told which categories to put facts under."""
+
+    def under(self, categories: Sequence[str]) -> FactExtractor:
+        """The same extractor, with these categories."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A known fact that a found one is compared with."""
@@ -146,7 +155,7 @@ class Candidate:
     id: int
     text: str
     similarity: float
-    """Of the two wordings, 0 to 1."""
+    """Of wording and, where vectors are at hand, meaning, 0 to 1."""
     slot: str | None = None
     pinned: bool = False
 
@@ -200,6 +209,8 @@ class Summarised:
 
     text: str
     calls: tuple[ModelCall, ...] = ()
+    shortened: int = 0
+    """Tokens of whole sentences that the summariser itself left out, to stay within the bound."""
 
 
 @runtime_checkable

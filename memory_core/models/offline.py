@@ -14,10 +14,12 @@ from dataclasses import dataclass
 from itertools import islice
 
 from memory_core.errors import ConfigError, ModelRequestError
-from memory_core.messages import ChatMessage, MessageRole
-from memory_core.models.base import Answer, ModelCall
+from memory_core.messages import ChatMessage, MessageRole, ToolCallPart
+from memory_core.models.base import Answer, ModelCall, ToolSpec
 from memory_core.models.clauses import sentences
 from memory_core.models.grammar import BASE, RELATION, strip_lead_in, word_set
+from memory_core.models.offline_editing import MEMORY, told, tool_calls
+from memory_core.models.related import joined
 from memory_core.models.rules import facts_in
 from memory_core.text import similarity, stems
 
@@ -27,9 +29,10 @@ ENOUGH = 0.4
 MANY_CHARACTERS = 100_000
 """Of a context that are read, the latest; more is no conversation with a person."""
 
-_MEMORY = re.compile(r"<memory>\n?(.*?)\n?</memory>\n?", re.DOTALL)
 _ITEM = re.compile(
-    r"<fact>(?P<fact>.*?)</fact>|<message role='(?P<role>\w+)'>(?P<said>.*?)</message>|(?P<line>[^<\n]{2,})", re.DOTALL
+    r"<fact>(?P<fact>.*?)</fact>|<relation>(?P<relation>.*?)</relation>|"
+    r"<message role='(?P<role>\w+)'>(?P<said>.*?)</message>|(?P<line>[^<\n]{2,})",
+    re.DOTALL,
 )
 _GREETING = re.compile(
     r"(?:hi|hello|hey|good (?:morning|afternoon|evening)|greetings)\b(?:[ ,]+\w{2,20}){0,3}[.! ]*", re.I
@@ -112,10 +115,11 @@ class OfflineResponder:
     def offline(self) -> bool:
         return True
 
-    def stream(self, messages: Sequence[ChatMessage]) -> "OfflineStream":
-        """The reply, word by word."""
+    def stream(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec] = ()) -> "OfflineStream":
+        """The reply, word by word; or, where `tools` are offered and there is something to write down, their calls."""
         started = time.monotonic()
-        return OfflineStream(compose_reply(messages), self._pace_seconds, started)
+        calls = tool_calls(messages, tools) if tools else ()
+        return OfflineStream("" if calls else compose_reply(messages), self._pace_seconds, started, calls)
 
     def ask(self, messages: Sequence[ChatMessage], answer: type[Answer], *, purpose: str) -> tuple[Answer, ModelCall]:
         """Not possible by rules.
@@ -129,8 +133,10 @@ class OfflineResponder:
 class OfflineStream:
     """The words of one reply. Closing it ends the pause it may be in."""
 
-    def __init__(self, text: str, pace_seconds: float, started: float) -> None:
+    def __init__(self, text: str, pace_seconds: float, started: float, calls: tuple[ToolCallPart, ...] = ()) -> None:
         self.call: ModelCall | None = None
+        self.tool_calls: tuple[ToolCallPart, ...] = ()
+        self._calls = calls
         self._text = text
         self._pace_seconds = pace_seconds
         self._started = started
@@ -146,6 +152,7 @@ class OfflineStream:
             if self._closed.is_set():
                 return
             yield match.group()
+        self.tool_calls = self._calls
         self.call = ModelCall("reply", NAME, None, None, time.monotonic() - self._started)
 
 
@@ -159,7 +166,9 @@ class _Known:
 
 
 def compose_reply(messages: Sequence[ChatMessage]) -> str:
-    """The reply to the last user message."""
+    """The reply to the last user message, or what the tools called for it gave."""
+    if reported := told(messages):
+        return reported
     known, last = _read(messages)
     said = list(islice(sentences(last), 200))
     questions = [sentence for sentence in said if _is_question(sentence)]
@@ -187,9 +196,9 @@ def _read(messages: Sequence[ChatMessage]) -> tuple[list[_Known], str]:
         if message.role not in (MessageRole.SYSTEM, MessageRole.USER):
             continue
         text = message.content or ""
-        for section in _MEMORY.finditer(text):
+        for section in MEMORY.finditer(text):
             memory += _remembered(section[1][-MANY_CHARACTERS:])
-        text = _MEMORY.sub("", text)
+        text = MEMORY.sub("", text)
         if users and index == users[-1]:
             last = text[:MANY_CHARACTERS]
         elif message.role is MessageRole.USER:
@@ -199,10 +208,15 @@ def _read(messages: Sequence[ChatMessage]) -> tuple[list[_Known], str]:
 
 
 def _remembered(section: str) -> Iterator[_Known]:
-    """The sentences of a memory section: facts, what the user said, and plain lines that are no instructions."""
-    for item in _ITEM.finditer(section):
+    """The sentences of a memory section: facts, relations, what the user said, and lines that are no instructions."""
+    items = list(_ITEM.finditer(section))
+    related = [item["relation"].strip() for item in items if item["relation"] is not None]
+    yield from (_Known(text, said=False) for text in joined(related))
+    for item in items:
         if item["fact"] is not None:
             yield _Known(item["fact"].strip(), said=False)
+        elif item["relation"] is not None:
+            yield _Known(item["relation"].strip(), said=False)
         elif item["role"] is not None:
             if item["role"] == "user":
                 yield from (_Known(sentence, said=True) for sentence in sentences(item["said"]))
@@ -258,9 +272,14 @@ def _choose(question: str, known: Sequence[_Known]) -> list[_Known]:
         if len(chosen) == most or score < scored[0][0] - margin:
             break
         alike = not chosen or asked.open or known[place].said == chosen[0].said
-        if alike and all(similarity(known[place].text, other.text) < 0.5 for other in chosen):
+        if alike and not any(_repeats(known[place].text, other.text) for other in chosen):
             chosen.append(known[place])
     return chosen
+
+
+def _repeats(text: str, other: str) -> bool:
+    joined_alike = not set(text.split("; ")).isdisjoint(other.split("; "))
+    return joined_alike or similarity(text, other) >= 0.5
 
 
 class _Asked:

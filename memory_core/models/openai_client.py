@@ -4,14 +4,25 @@ Only `/chat/completions` is used, because every such server speaks it. `endpoint
 address, the key and the errors; `structured.py` reads structured answers.
 """
 
+import json
 import os
+import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from memory_core.errors import ConfigError, ModelAnswerError, ModelRequestError, ModelUnreachableError
-from memory_core.messages import ChatMessage, FilePart, ImagePart, MessageRole, TextPart
-from memory_core.models.base import Answer, ModelCall, json_schema
+from memory_core.messages import (
+    ChatMessage,
+    FilePart,
+    ImagePart,
+    MessageRole,
+    TextPart,
+    ToolCallPart,
+    decode_arguments,
+)
+from memory_core.models.base import Answer, ModelCall, ToolSpec, json_schema
 from memory_core.models.endpoint import Endpoint, model_error
 from memory_core.models.structured import instruction, parse_answer
 
@@ -20,6 +31,15 @@ _RUNGS = ("json_schema", "json_object", "text")
 """Ways to ask for a structured answer, best first."""
 _FORM_WORDS = ("response_format", "json_schema", "json_object", "json mode", "structured output", "grammar")
 _STREAM_WORDS = ("stream_options", "include_usage")
+_NO_TOOLS = re.compile(
+    r"\b(?:tools?|functions?)\b.{0,80}\b(?:not support|unsupported|not (?:allowed|permitted|available)|requires?)"
+    r"|\b(?:not support|unsupported|unknown|unrecogni[sz]ed|unexpected|extra|no endpoints)"
+    r".{0,80}\b(?:tools?|functions?)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+"""How endpoints word that they, or a model, take no tools."""
+_NAME = re.compile(r"[^A-Za-z0-9_-]")
+"""What endpoints do not take in the name of a tool."""
 
 
 def to_openai(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
@@ -49,7 +69,7 @@ def to_openai(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
                 {
                     "id": call.tool_call_id or f"call_{index}_{number}",
                     "type": "function",
-                    "function": {"name": call.tool_name, "arguments": call.arguments},
+                    "function": {"name": _NAME.sub("_", call.tool_name)[:64] or "unknown", "arguments": _object(call)},
                 }
                 for number, call in enumerate(message.tool_calls)
             ]
@@ -58,6 +78,16 @@ def to_openai(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
             open_calls += [str(call["id"]) for call in calls]
         sent.append(entry)
     return sent + _missing_results(open_calls)
+
+
+def _object(call: ToolCallPart) -> str:
+    """The arguments as a JSON object: what a model wrote that is none would be refused when it is sent back."""
+    return json.dumps({"arguments": call.tool_kwargs}) if isinstance(call.tool_kwargs, str) else call.arguments
+
+
+def _to_tool(tool: ToolSpec) -> dict[str, Any]:
+    function = {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
+    return {"type": "function", "function": function}
 
 
 def _missing_results(open_calls: list[str]) -> list[dict[str, Any]]:
@@ -131,14 +161,28 @@ class OpenAIChat:
         """Close the connections; the next call opens them anew."""
         self.endpoint.close()
 
-    def stream(self, messages: Sequence[ChatMessage]) -> "OpenAIStream":
+    def stream(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec] = ()) -> "OpenAIStream":
         """Start a reply; it has been accepted by the endpoint when this returns.
 
         Raises:
+            ModelRequestError: the endpoint or this model takes no tools, and some were offered.
             ModelError: the endpoint does not answer or refuses.
         """
+        try:
+            return self._stream(messages, tools)
+        except ModelRequestError as error:
+            if tools and _NO_TOOLS.search(f"{error} {error.__cause__}"):
+                raise ModelRequestError(
+                    f'"{self._model}" at {self.endpoint.host} takes no tools, so it cannot edit its memory. '
+                    "Choose a model that calls tools, or make the blocks read only for the agent."
+                ) from error
+            raise
+
+    def _stream(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> "OpenAIStream":
         started = time.monotonic()
-        request = {"model": self._model, "messages": to_openai(messages), "stream": True}
+        request: dict[str, Any] = {"model": self._model, "messages": to_openai(messages), "stream": True}
+        if tools:
+            request["tools"] = [_to_tool(tool) for tool in tools]
         usage = {"stream_options": {"include_usage": True}}
         if self._sends_stream_options:
             try:
@@ -208,6 +252,7 @@ class OpenAIStream:
 
     def __init__(self, chat: OpenAIChat, chunks: Any, started: float) -> None:
         self.call: ModelCall | None = None
+        self.tool_calls: tuple[ToolCallPart, ...] = ()
         self._chat = chat
         self._chunks = chunks
         self._started = started
@@ -228,6 +273,7 @@ class OpenAIStream:
         usage = finish = None
         refusal = ""
         heard = spoke = False
+        calls = _StreamedCalls()
         try:
             for chunk in self._read():
                 heard = True
@@ -235,6 +281,7 @@ class OpenAIStream:
                 for choice in (getattr(chunk, "choices", None) or [])[:1]:
                     finish = choice.finish_reason or finish
                     refusal += getattr(choice.delta, "refusal", None) or ""
+                    calls.add(getattr(choice.delta, "tool_calls", None) or ())
                     if piece := getattr(choice.delta, "content", None):
                         spoke = spoke or bool(piece.strip())
                         yield piece
@@ -251,8 +298,9 @@ class OpenAIStream:
             raise ModelUnreachableError(
                 f"{endpoint.host} closed the connection before the answer was complete. Try again."
             )
-        if not spoke:
+        if not spoke and not calls.whole():
             raise ModelAnswerError("The model gave an empty answer.")
+        self.tool_calls = calls.whole()
 
     def _read(self) -> Iterator[Any]:
         """Chunks; the endpoint's errors are ours, and a close from our side is an end."""
@@ -266,6 +314,65 @@ class OpenAIStream:
             if self._closed:
                 return
             raise model_error(error, self._chat.endpoint, model=self._chat.name, started=True) from error
+
+
+@dataclass(slots=True)
+class _StreamedCall:
+    index: int | None
+    id: str = ""
+    name: str = ""
+    arguments: str = ""
+    decoded: dict[str, Any] | None = None
+    """Where an endpoint sends an object in place of its text."""
+
+
+class _StreamedCalls:
+    """Tool calls put together from pieces: by their index, and by their id where an endpoint gives all one index."""
+
+    def __init__(self) -> None:
+        self._calls: list[_StreamedCall] = []
+
+    def add(self, pieces: Iterable[Any]) -> None:
+        """Take the pieces of one event in."""
+        for piece in pieces:
+            function = getattr(piece, "function", None)
+            id, name = str(getattr(piece, "id", None) or ""), str(getattr(function, "name", None) or "")
+            call = self._meant(getattr(piece, "index", None), id, name)
+            call.id = call.id or id
+            call.name = call.name or name
+            arguments = getattr(function, "arguments", None)
+            if isinstance(arguments, str):
+                call.arguments += arguments
+            elif isinstance(arguments, dict):
+                call.decoded = arguments
+
+    def _meant(self, index: int | None, id: str, name: str) -> _StreamedCall:
+        last = next((call for call in reversed(self._calls) if index is None or call.index == index), None)
+        another = last is not None and bool(
+            (id and last.id and id != last.id) or (index is None and name and last.name)
+        )
+        if last is None or another:
+            last = _StreamedCall(index)
+            self._calls.append(last)
+        return last
+
+    def whole(self) -> tuple[ToolCallPart, ...]:
+        """The calls in order; arguments that are no JSON object stay the text they are."""
+        return tuple(
+            ToolCallPart(
+                tool_call_id=call.id or None,
+                tool_name=call.name,
+                tool_kwargs=_decoded(call.arguments) if call.decoded is None else call.decoded,
+            )
+            for call in self._calls
+        )
+
+
+def _decoded(arguments: str) -> dict[str, Any] | str:
+    try:
+        return decode_arguments(arguments.strip())
+    except RecursionError:
+        return arguments
 
 
 def _check_finish(reason: str | None, refusal: str | None) -> None:

@@ -11,10 +11,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from memory_core.messages import ChatMessage, MessageRole, TextPart
+from memory_core.models.antecedents import Antecedents, statement_of
 from memory_core.models.base import Condensation, ExtractedFact, Extraction
 from memory_core.models.clauses import clauses
 from memory_core.models.condensing import condense_by_rules
-from memory_core.models.grammar import GROUP, RELATION, USER, Statement, parse, strip_lead_in
+from memory_core.models.grammar import Statement, strip_lead_in
 from memory_core.models.judging import aiming, being, doing, having, living, naming, tasting
 from memory_core.models.shapes import budget, called, relatives, standing
 from memory_core.models.vocabulary import FILLER_AIM, NUMBER
@@ -33,10 +34,6 @@ _REMEMBER = re.compile(
     r"for the record|mind)"
     r"(?: that|,|:| -)? (?P<what>.{3,220})",
     re.IGNORECASE,
-)
-_BARE_EVENT = re.compile(
-    r"(?:Dinner|Lunch|Brunch|Breakfast|Budget|Check-in|Check-out|Departure|Deadline)(?= (?:is|was|will|has|"
-    r"starts|moved|begins)\b)"
 )
 
 
@@ -84,36 +81,10 @@ def _key(text: str) -> tuple[str, ...]:
 
 def facts_in(text: str) -> Iterator[Found]:
     """The facts that one text of a user states, in order."""
-    people: list[str] = []
-    things: list[str] = []
+    antecedents = Antecedents()
     for clause in clauses(text):
-        antecedent = people[0] if len(people) == 1 else None
-        thing = things[0] if len(things) == 1 else None
         yield from relatives(clause)
-        statement = _read(clause, antecedent, thing)
-        if statement is not None:
-            _note(statement, people, things)
-        yield from _facts_of_clause(strip_lead_in(clause), statement)
-
-
-def _read(clause: str, antecedent: str | None, thing: str | None) -> Statement | None:
-    bare = strip_lead_in(clause)
-    if event := _BARE_EVENT.match(bare):
-        bare = f"The {event.group().lower()}{bare[event.end() :]}"
-    return parse(bare, antecedent=antecedent, thing=thing)
-
-
-def _note(statement: Statement, people: list[str], things: list[str]) -> None:
-    """Remember whom "she" and what "it" may mean in the clauses that follow."""
-    subject = statement.subject
-    if subject in (USER, GROUP):
-        return
-    somebody = not subject.startswith("The ") or re.fullmatch(rf"{USER}'s {RELATION}", subject)
-    if "'s" in subject.removeprefix(USER + "'s") and not re.search(rf"'s {RELATION}$", subject):
-        somebody = None
-    place = people if somebody else things
-    if subject not in place:
-        place.append(subject)
+        yield from _facts_of_clause(strip_lead_in(clause), antecedents.read(clause))
 
 
 def _facts_of_clause(clause: str, statement: Statement | None) -> Iterator[Found]:
@@ -140,7 +111,7 @@ def _remembered(clause: str) -> Found | None:
     if not match or FILLER_AIM.match(match["what"]) or re.match(r"(?:to|me|when|the time|how|it)\b", match["what"]):
         return None
     what = match["what"]
-    inner = next(_facts_of_clause(what, _read(what, None, None)), None)
+    inner = next(_facts_of_clause(what, statement_of(what)), None)
     if inner is not None:
         return inner
     text = in_third_person(what)

@@ -4,16 +4,16 @@ import re
 
 from memory_core.models.grammar import NAME, RELATION, word_set
 
-_MONTH = (
+MONTH = (
     "(?:January|February|March|April|May|June|July|August|September|October|November|December|"
     "Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sep|Sept|Oct|Nov|Dec)"
 )
-_WEEKDAY = "(?:Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday)"
+WEEKDAY = "(?:Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday)"
 DATE = re.compile(
-    rf"\b\d{{1,2}}(?:st|nd|rd|th)? (?:of )?{_MONTH}\b|\b{_MONTH} \d{{1,2}}\b|\b\d{{4}}-\d\d-\d\d\b|"
+    rf"\b\d{{1,2}}(?:st|nd|rd|th)? (?:of )?{MONTH}\b|\b{MONTH} \d{{1,2}}\b|\b\d{{4}}-\d\d-\d\d\b|"
     rf"\b\d{{1,2}}/\d{{1,2}}\b|"
-    rf"\b{_WEEKDAY}s?\b|\b(?:tomorrow|tonight|next (?:week|month|year|spring|summer|autumn|fall|winter|weekend))\b|"
-    rf"\b(?:in|of) {_MONTH}\b|\bthe \d{{1,2}}(?:st|nd|rd|th)\b"
+    rf"\b{WEEKDAY}s?\b|\b(?:tomorrow|tonight|next (?:week|month|year|spring|summer|autumn|fall|winter|weekend))\b|"
+    rf"\b(?:in|of) {MONTH}\b|\bthe \d{{1,2}}(?:st|nd|rd|th)\b"
 )
 TIME = re.compile(
     r"\b\d{1,2}(?:[:.]\d\d)? ?(?:am|pm|a\.m|p\.m|o'clock)\b|\b\d{1,2}:\d\d\b|\b(?:noon|midnight|"

@@ -13,7 +13,7 @@ from memory_core.planning.facts import Fact, same_words
 
 Action = Literal[
     "add", "edit", "merge", "split", "pin", "unpin", "retire", "restore", "reject", "accept",
-    "supersede", "allow", "import", "refuse",
+    "supersede", "allow", "import", "refuse", "label",
 ]  # fmt: skip
 ACTIONS: tuple[Action, ...] = get_args(Action)
 
@@ -31,6 +31,7 @@ class New:
     slot: str | None = None
     origin: str = "written"
     sources: tuple[tuple[str, int], ...] = ()
+    topics: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,16 @@ class Support:
     sources: tuple[tuple[str, int], ...]
 
 
-Step = New | Text | State | Pin | Support
+@dataclass(frozen=True, slots=True)
+class Label:
+    """Another category, or other topics."""
+
+    fact: Fact
+    category: str
+    topics: tuple[str, ...]
+
+
+Step = New | Text | State | Pin | Support | Label
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +115,9 @@ class After:
     by: int | None = None
     sources: tuple[tuple[str, int], ...] = ()
     """Sources it gained."""
+    category: str | None = None
+    """None: as before; so are topics."""
+    topics: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +131,13 @@ class Settled:
 # -- what a person can wish ----------------------------------------------------------------------
 
 
-def add(text: str, pinned: bool = False, category: str = "other") -> ChangeSet:
+def add(text: str, pinned: bool = False, category: str = "other", topics: Sequence[str] = ()) -> ChangeSet:
     """A fact in a person's own words.
 
     Raises:
         MessageError: there are no words.
     """
-    return ChangeSet("add", (New(_words(text), pinned=pinned, category=category),))
+    return ChangeSet("add", (New(_words(text), pinned=pinned, category=category, topics=each_topic(topics)),))
 
 
 def edit(fact: Fact, text: str) -> ChangeSet:
@@ -179,7 +192,14 @@ def split(fact: Fact, texts: Sequence[str]) -> ChangeSet:
     if len({same_words(text) for text in texts}) < len(texts):
         raise MessageError("Two parts say the same, word for word. Change or leave out one of them.")
     parts = [
-        New(text, pinned=fact.pinned, category=fact.category, origin=fact.origin, sources=fact.sources)
+        New(
+            text,
+            pinned=fact.pinned,
+            category=fact.category,
+            origin=fact.origin,
+            sources=fact.sources,
+            topics=fact.topics,
+        )
         for text in texts
     ]
     return ChangeSet("split", (*parts, State(fact, "superseded", by=-1)))
@@ -193,6 +213,21 @@ def pin(facts: Sequence[Fact], pinned: bool = True) -> ChangeSet:
     """
     steps = [Pin(fact, pinned) for fact in _each_once(facts) if fact.pinned != pinned]
     return _some("pin" if pinned else "unpin", steps)
+
+
+def label(facts: Sequence[Fact], category: str | None = None, topics: Sequence[str] | None = None) -> ChangeSet:
+    """Put facts under another category or other topics; what is None stays.
+
+    Raises:
+        MessageError: it would change nothing.
+    """
+    wished = None if topics is None else each_topic(topics)
+    steps = []
+    for fact in _each_once(facts):
+        step = Label(fact, category or fact.category, fact.topics if wished is None else wished)
+        if (step.category, step.topics) != (fact.category, fact.topics):
+            steps.append(step)
+    return _some("label", steps)
 
 
 def retire(facts: Sequence[Fact], reason: str = "") -> ChangeSet:
@@ -289,6 +324,7 @@ class _Standing:
     pinned: bool
     by: int | None = None
     sources: list[tuple[str, int]] = field(default_factory=list)
+    label: Label | None = None
 
 
 def settle(change: ChangeSet) -> Settled:
@@ -313,10 +349,16 @@ def settle(change: ChangeSet) -> Settled:
             now.state, now.by = step.state, step.by
         elif isinstance(step, Pin):
             now.pinned = step.pinned
+        elif isinstance(step, Label):
+            now.label = step
         else:
             now.sources += [source for source in step.sources if source not in (*fact.sources, *now.sources)]
-    changed = (After(n.before, n.text, n.state, n.pinned, n.by, tuple(n.sources)) for n in standing.values())
-    return Settled(tuple(changed), tuple(added))
+    return Settled(tuple(_after(now) for now in standing.values()), tuple(added))
+
+
+def _after(now: _Standing) -> After:
+    category, topics = (now.label.category, now.label.topics) if now.label else (None, None)
+    return After(now.before, now.text, now.state, now.pinned, now.by, tuple(now.sources), category, topics)
 
 
 def find_clash(settled: Settled, known: Iterable[Fact]) -> str | None:
@@ -353,9 +395,15 @@ def active_after(facts: Sequence[Fact], change: ChangeSet, count_tokens: Callabl
     for after in settled.changed:
         fact = after.before
         tokens = fact.tokens if after.text == fact.text else count_tokens(after.text)
-        sources = tuple(sorted({*fact.sources, *after.sources}))
         found[fact.id] = replace(
-            fact, text=after.text, tokens=tokens, state=after.state, pinned=after.pinned, sources=sources
+            fact,
+            text=after.text,
+            tokens=tokens,
+            state=after.state,
+            pinned=after.pinned,
+            sources=tuple(sorted({*fact.sources, *after.sources})),
+            category=after.category or fact.category,
+            topics=fact.topics if after.topics is None else after.topics,
         )
     everything = [*facts, *(after.before for after in settled.changed)]
     active = sorted((fact for fact in found.values() if fact.state == "active"), key=lambda fact: fact.id)
@@ -383,9 +431,16 @@ def active_after(facts: Sequence[Fact], change: ChangeSet, count_tokens: Callabl
                     updated_at=now,
                     version=1,
                     sources=tuple(sorted(set(new.sources))),
+                    topics=new.topics,
                 )
             )
     return active
+
+
+def each_topic(topics: Sequence[str]) -> tuple[str, ...]:
+    """Topics without blanks, each once, whatever the case of its letters."""
+    named = (" ".join(topic.split()) for topic in topics)
+    return tuple({topic.casefold(): topic for topic in named if topic}.values())
 
 
 def changed_elsewhere(fact: Fact) -> ConflictError:
@@ -408,6 +463,7 @@ _SAID = {
     "allow": "allowed {} that had been held back",
     "import": "imported {}",
     "refuse": "refused a rewrite",
+    "label": "labelled {}",
 }
 
 

@@ -44,7 +44,7 @@ class Queue:
 
 
 Trigger = Literal["over_budget", "asked", "closed"]
-Rule = Literal["whole_turns", "long_turn", "no_user_message", "everything"]
+Rule = Literal["window", "whole_turns", "long_turn", "no_user_message", "everything"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +71,13 @@ def plan_flush(
     history_budget: float,
     token_flush_size: int,
     split_long_turns: bool = True,
+    turns_over: int = 0,
     trigger: Trigger = "over_budget",
 ) -> FlushPlan:
     """Move the oldest messages out until the rest fits `history_budget`.
+
+    `turns_over` are the turns that the queue holds beyond its window: they leave first, exactly
+    these, whatever their size.
 
     At least `token_flush_size` tokens go at a time, so that flushes stay rare; the queue then
     starts with a user message, and the newest turn stays. These are the boundary rules of
@@ -95,23 +99,28 @@ def plan_flush(
         raise ConfigError(f"must be at least 1: {token_flush_size=}")
     if trigger == "closed":
         return _plan(queue, list(oldest), ("everything",) if queue.messages else (), history_budget)
-    if trigger == "over_budget" and queue.tokens <= history_budget:
-        return _plan(queue, [], (), history_budget)
-
-    target = _Target(queue, history_budget, token_flush_size, once=trigger == "asked")
     messages = iter(oldest)
-    if queue.newest_turn is None:
-        leave = _oldest_steps(messages, target, upto=queue.messages)
+    beyond: list[SizedMessage] = []
+    if turns_over > 0 and trigger == "over_budget":
+        beyond, messages = _oldest_turns(messages, turns_over)
+    window = Queue(queue.tokens - sum(m.tokens for m in beyond), queue.messages - len(beyond), queue.newest_turn)
+    rules: list[Rule] = ["window"] if beyond else []
+    if trigger == "over_budget" and window.tokens <= history_budget:
+        return _plan(queue, beyond, tuple(rules), history_budget)
+
+    target = _Target(window, history_budget, token_flush_size, once=trigger == "asked")
+    if window.newest_turn is None:
+        leave = _oldest_steps(messages, target, upto=window.messages)
         return _plan(queue, leave, ("no_user_message",) if leave else (), history_budget)
 
-    leave, rest = _whole_turns(messages, target, newest_turn=queue.newest_turn)
-    rules: list[Rule] = ["whole_turns"] if leave else []
-    still_over = queue.tokens - target.flushed > history_budget
+    leave, rest = _whole_turns(messages, target, newest_turn=window.newest_turn)
+    rules += ["whole_turns"] if leave else []
+    still_over = window.tokens - target.flushed > history_budget
     if split_long_turns and still_over and trigger == "over_budget":
-        steps = _thin(rest, target, upto=queue.messages - len(leave))
+        steps = _thin(rest, target, upto=window.messages - len(leave))
         leave += steps
         rules += ["long_turn"] if steps else []
-    return _plan(queue, leave, tuple(rules), history_budget)
+    return _plan(queue, [*beyond, *leave], tuple(rules), history_budget)
 
 
 def complete_turns(messages: Sequence[SizedMessage]) -> Sequence[SizedMessage]:
@@ -152,6 +161,18 @@ class _Target:
             return False
         self._batch = 0
         return self._once or self._queue_tokens - self.flushed <= self._budget
+
+
+def _oldest_turns(messages: Iterator[SizedMessage], turns: int) -> tuple[list[SizedMessage], Iterator[SizedMessage]]:
+    """The oldest turns, with what stands before the first of them, and the rest."""
+    leave: list[SizedMessage] = []
+    begun = 0
+    for message in messages:
+        begun += message.role is MessageRole.USER
+        if begun > turns:
+            return leave, chain([message], messages)
+        leave.append(message)
+    return leave, messages
 
 
 def _whole_turns(

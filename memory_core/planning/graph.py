@@ -1,17 +1,53 @@
 """What a knowledge graph is made of: entities, and typed, directed relations that hold or held between them.
 
-Pure. What becomes of relations that were found, and how paths are told, is decided here.
+Pure. Which names and predicates count as the same, what a text mentions and how paths are told is decided here;
+what becomes of relations that were found is in `memory_core.planning.graph_changes`.
 """
 
-from collections.abc import Mapping
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
+
+from memory_core.errors import NotFoundError
+from memory_core.text import STOP_WORDS, words
 
 EntityState = Literal["active", "merged", "retired"]
 RelationState = Literal["active", "ended", "retired"]
 Action = Literal["add", "edit", "end", "hold", "retire", "merge", "rename", "import", "undo"]
 
 TYPES = ("person", "place", "organisation", "project", "thing", "date", "other")
+
+LONGEST = 80
+"""Characters of a name or a predicate; what is longer is a sentence, not a name."""
+
+THE_USER = "The user"
+"""The entity that "I" and "me" mean."""
+
+SINGLE_VALUED = frozenset(
+    {
+        "lives in", "works at", "works as", "located in", "located at", "married to", "engaged to", "reports to",
+        "name", "status", "age", "email", "phone number", "address", "native language", "favourite colour", "budget",
+        "deadline", "date", "start date", "end date", "release date", "launch date", "launch", "kick-off", "starts on",
+        "ends on", "date of birth", "birthday", "anniversary", "manager", "owner", "leader", "lead", "head", "boss",
+        "ceo", "cto", "director", "coordinator", "capital", "headquarters", "head office", "office", "location",
+        "venue",
+    }
+)  # fmt: skip
+"""Predicates that hold for one object at a time: another one ends the former."""
+
+SYMMETRIC = frozenset(
+    {
+        "married to", "engaged to", "sibling of", "twin of", "friend of", "friends with", "colleague of",
+        "neighbour of", "related to", "partner of", "works with", "connected to",
+    }
+)  # fmt: skip
+"""Predicates that say the same in either direction."""
+
+SAME_AS = "same as"
+"""The predicate by which an extractor says that two names are of one entity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +96,22 @@ class Relation:
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """One relation of a path, walked along its direction or against it."""
+
+    relation: int
+    forward: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """A way from one entity to another."""
+
+    start: int
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Graph:
     """All of a block's entities and relations by id, those merged, ended and retired included."""
 
@@ -75,18 +127,202 @@ class Graph:
         """A relation in words: `Ana → lives in → Lisbon`."""
         return f"{self.name(relation.subject)} → {relation.predicate} → {self.name(relation.object)}"
 
+    def sentence(self, relation: Relation) -> str:
+        """A relation as a model reads it: `Ana lives in Lisbon`."""
+        return f"{self.name(relation.subject)} {relation.predicate} {self.name(relation.object)}"
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One relation of a path, walked along its direction or against it."""
+    def way(self, path: Path) -> str:
+        """A path in words: `Alice → manages → Project Alpha`; against the direction `Rui ← brother ← Ana`."""
+        said = [self.name(path.start)]
+        for step in path.steps:
+            relation = self.relations.get(step.relation)
+            if relation is None:
+                raise NotFoundError("A relation of this path does not exist any more. Look for the path again.")
+            arrow = "→" if step.forward else "←"
+            said.append(f"{arrow} {relation.predicate} {arrow}")
+            said.append(self.name(relation.object if step.forward else relation.subject))
+        return " ".join(said)
 
-    relation: int
-    forward: bool
+    def active(self) -> Iterator[Relation]:
+        """Relations that hold, oldest first."""
+        return (self.relations[id] for id in sorted(self.relations) if self.relations[id].state == "active")
 
 
-@dataclass(frozen=True, slots=True)
-class Path:
-    """A way from one entity to another."""
+class Names:
+    """A graph's active entities by what they are called."""
 
-    start: int
-    steps: tuple[Step, ...]
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+
+    def find(self, name: str) -> Entity | None:
+        """The entity of that name or alias; case, a leading "the" and quotes do not matter."""
+        return self._by_name.get(normal_name(clean_name(name)))
+
+    def mentioned(self, text: str, *, first_person: bool = True) -> tuple[int, ...]:
+        """Ids of the entities that a text names by whole words, in order; of two names at one place the longer.
+
+        "I", "me" and "my" mean the user, unless it is not the user's text.
+        """
+        said = [_bare(word) for word in words(text)]
+        found: list[int] = []
+        place = 0
+        while place < len(said):
+            id, length = self._longest_at(said, place)
+            if id is None and first_person and said[place] in _FIRST_PERSON:
+                me = self._by_name.get(normal_name(THE_USER))
+                id = me.id if me is not None else None
+            if id is not None:
+                found.append(id)
+            place += length
+        return tuple(dict.fromkeys(found))
+
+    def _longest_at(self, said: list[str], place: int) -> tuple[int | None, int]:
+        for length in self._lengths:
+            id = self._by_words.get(tuple(said[place : place + length]))
+            if id is not None and place + length <= len(said):
+                return id, length
+        return None, 1
+
+    @cached_property
+    def _by_name(self) -> dict[str, Entity]:
+        found: dict[str, Entity] = {}
+        active = [entity for _, entity in sorted(self._graph.entities.items()) if entity.state == "active"]
+        for entity in active:
+            found.setdefault(normal_name(entity.name), entity)
+        for entity in active:  # a name goes before an alias
+            for alias in entity.aliases:
+                found.setdefault(normal_name(alias), entity)
+        found.pop("", None)
+        return found
+
+    @cached_property
+    def _by_words(self) -> dict[tuple[str, ...], int]:
+        found: dict[tuple[str, ...], int] = {}
+        for name, entity in self._by_name.items():
+            key = tuple(_bare(word) for word in words(name))
+            if key and not (len(key) == 1 and key[0] in STOP_WORDS):
+                found.setdefault(key, entity.id)
+        return found
+
+    @cached_property
+    def _lengths(self) -> list[int]:
+        """How many words names have, the longest first."""
+        return sorted({len(key) for key in self._by_words}, reverse=True)
+
+
+def neighbourhood(graph: Graph, entities: Iterable[int], hops: int) -> dict[int, int]:
+    """Active relations within `hops` steps of some entities, with their distance: 1 touches one of them."""
+    edges: dict[int, list[Relation]] = {}
+    for relation in graph.relations.values():
+        if relation.state == "active":
+            edges.setdefault(relation.subject, []).append(relation)
+            edges.setdefault(relation.object, []).append(relation)
+    seen = set(entities)
+    border, found = seen, dict[int, int]()
+    for distance in range(1, hops + 1):
+        reached = set()
+        for entity in border:
+            for relation in edges.get(entity, ()):
+                found.setdefault(relation.id, distance)
+                reached |= {relation.subject, relation.object}
+        border = reached - seen
+        seen = seen | border
+    return found
+
+
+# -- what counts as the same ---------------------------------------------------------------------
+
+_SPACE = re.compile(r"[\s\x00-\x1f\x7f]+")
+_ENDS = " \t\"'“”‘’«»()[]{}<>,;:!?"
+_FIRST_PERSON = frozenset({"i", "me", "my", "mine", "myself", "i'm", "i've", "i'll", "i'd"})
+_USER = _FIRST_PERSON | {"user"}
+_NOBODY = {
+    "he", "him", "his", "she", "her", "hers", "it", "its", "they", "them", "their", "theirs", "we", "us", "our",
+    "ours", "you", "your", "yours", "this", "that", "these", "those", "who", "whom", "whose", "which", "what",
+    "someone", "somebody", "something", "anyone", "anybody", "anything", "everyone", "everybody", "everything",
+    "nobody", "nothing", "one", "here", "there", "himself", "herself", "itself", "themselves", "yourself",
+    "ourselves",
+}  # fmt: skip
+_COPULA = re.compile(r"^(?:(?:is|are|was|were|am|be|been|being|has been|have been|had been) )+(?:(?:a|an|the) )?")
+_HAS = re.compile(r"^(?:has|have|had) (?:(?:a|an|the) )?")
+_IS = re.compile(r" (?:is|are|was|set to|set for)$")
+_BASE = {
+    "live in": "lives in", "resides in": "lives in", "reside in": "lives in", "living in": "lives in",
+    "work at": "works at", "works for": "works at", "work for": "works at", "employed by": "works at",
+    "employed at": "works at", "working at": "works at", "working for": "works at", "work as": "works as",
+    "working as": "works as", "due": "deadline", "due on": "deadline", "due date": "deadline", "due by": "deadline",
+    "based in": "located in", "situated in": "located in", "named": "name", "called": "name",
+    "married with": "married to", "spouse": "married to", "spouse of": "married to",
+    "born on": "date of birth", "birth date": "date of birth", "favorite color": "favourite colour",
+    "sibling": "sibling of", "friend": "friend of", "colleague": "colleague of", "neighbor of": "neighbour of",
+    "alias": SAME_AS, "alias of": SAME_AS, "same": SAME_AS, "same person as": SAME_AS, "identical to": SAME_AS,
+    "also known as": SAME_AS, "known as": SAME_AS, "also called": SAME_AS, "aka": SAME_AS, "nickname": SAME_AS,
+    "nickname of": SAME_AS, "short for": SAME_AS, "also": SAME_AS,
+}  # fmt: skip
+"""Other wordings of predicates that the engine treats specially."""
+
+
+def clean_name(name: str) -> str:
+    """A name as it is kept: without quotes and needless space; empty if nothing is left. "I" is "The user"."""
+    text = _SPACE.sub(" ", unicodedata.normalize("NFC", _whole(name))).strip(_ENDS).rstrip(".")
+    return THE_USER if normal_name(text) in _USER else text
+
+
+def normal_name(name: str) -> str:
+    """What two names have in common that are of one entity.
+
+    >>> normal_name("The  Project Alpha"), normal_name("project alpha")
+    ('project alpha', 'project alpha')
+    """
+    text = _SPACE.sub(" ", unicodedata.normalize("NFKC", name)).strip(_ENDS).rstrip(".").casefold().replace("’", "'")
+    return text.removeprefix("the ") or text
+
+
+def names_nobody(name: str) -> bool:
+    """Is it a pronoun, which stands for somebody who was named before?"""
+    return normal_name(name) in _NOBODY
+
+
+def clean_predicate(predicate: str) -> str:
+    """A predicate as it is kept: one wording for those that the engine treats specially, else as it was said.
+
+    >>> clean_predicate("WORKS_FOR"), clean_predicate("is allergic to"), clean_predicate("CEO of")
+    ('works at', 'allergic to', 'CEO of')
+    """
+    text = _whole(predicate).replace("_", " ") if " " not in predicate.strip() else _whole(predicate)
+    text = _SPACE.sub(" ", unicodedata.normalize("NFC", text)).strip(_ENDS).rstrip(".")
+    if "_" in predicate and text.isupper():
+        text = text.lower()
+    same = normal_predicate(text)
+    if same in SINGLE_VALUED or same in SYMMETRIC or same == SAME_AS:
+        return text if text.isupper() and text.casefold() == same and len(text) <= 4 else same  # CEO
+    return _without(_COPULA, text)
+
+
+def normal_predicate(predicate: str) -> str:
+    """What two predicates have in common that say the same."""
+    text = (
+        _SPACE.sub(" ", unicodedata.normalize("NFKC", predicate).replace("_", " ")).strip(_ENDS).rstrip(".").casefold()
+    )
+    text = _without(_COPULA, text)
+    for shorter in (text, _HAS.sub("", text), _IS.sub("", text)):
+        base = _BASE.get(shorter, shorter)
+        if base in SINGLE_VALUED or base in SYMMETRIC or base == SAME_AS:
+            return base
+    return text
+
+
+def _whole(text: str) -> str:
+    """The text without halves of characters, which cannot be stored."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _without(opening: re.Pattern[str], predicate: str) -> str:
+    """A predicate without its opening, unless nothing would be left: `is a` stays."""
+    shorter = opening.sub("", predicate)
+    return predicate if shorter in ("", "a", "an", "the") else shorter
+
+
+def _bare(word: str) -> str:
+    """A word without the ending of a possessive."""
+    return word.removesuffix("'s").removesuffix("'")

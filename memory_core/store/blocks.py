@@ -1,18 +1,22 @@
-"""A session's blocks in the database: their settings, static texts and custom state."""
+"""A session's blocks in the database: their settings, the texts of static blocks and summaries, and custom state."""
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import Connection, delete, func, insert, or_, select, update
 
 from memory_core.events import Actor, BlockEdited
 from memory_core.store.deliveries import read_deliveries
+from memory_core.store.graph import count_graph
 from memory_core.store.log import read_events
-from memory_core.store.tables import block_revision_table, block_table, fact_table
+from memory_core.store.tables import block_revision_table, block_table, entity_table, fact_table, relation_table
 from memory_core.store.vectors import count_nodes
 from memory_core.store.writing import Writing, contents, session_scope
+
+WITH_TEXT = ("static", "summary")
+"""Kinds of blocks whose memory is one text with versions."""
 
 _b = block_table.c
 
@@ -34,7 +38,7 @@ class BlockRecord:
 
 @dataclass(frozen=True, slots=True)
 class TextRevision:
-    """One text a static block had."""
+    """One text a static block or a summary had."""
 
     revision: int
     text: str
@@ -52,9 +56,13 @@ class Holding:
     facts: Mapping[str, int] = field(default_factory=dict)
     """Facts by state; those of a user-scoped block are the user's."""
     newest: str | None = None
-    """The newest active fact."""
+    """The newest active fact, or the newest relation that holds."""
     texts: int = 0
     """Versions of its text."""
+    entities: Mapping[str, int] = field(default_factory=dict)
+    """Entities of a graph by state."""
+    relations: Mapping[str, int] = field(default_factory=dict)
+    """Relations of a graph by state."""
     waiting: int = 0
     """Deliveries that are due to it and not done, parked ones included."""
     flushes: int = 0
@@ -66,6 +74,12 @@ def read_blocks(connection: Connection, session_id: str) -> list[BlockRecord]:
     columns = (_b.name, _b.position, _b.type, _b.settings, _b.constructor, _b.state, _b.revision, _b.text)
     rows = connection.execute(select(*columns).where(_b.session_id == session_id).order_by(_b.position, _b.name)).all()
     return [BlockRecord(row[0], row[1], row[2], json.loads(row[3]), *row[4:]) for row in rows]
+
+
+def read_static_texts(connection: Connection, session_id: str) -> list[str]:
+    """The texts of a session's static blocks as they are."""
+    query = select(_b.text).where(_b.session_id == session_id, _b.type == "static", _b.text.is_not(None))
+    return list(contents(connection, session_scope(session_id), connection.execute(query).scalars()).values())
 
 
 def add_block(
@@ -112,7 +126,7 @@ def write_text(
     ignored: str | None = None,
     restored: int | None = None,
 ) -> int:
-    """Give a static block another text; the new revision. The same text again changes nothing."""
+    """Give a static block or a summary another text; the new revision. The same text again changes nothing."""
     content = w.keep(text)
     if content == block.text:
         return block.revision
@@ -134,7 +148,7 @@ def write_text(
 
 
 def read_revisions(connection: Connection, session_id: str, block: str) -> list[TextRevision]:
-    """Every text a static block had, oldest first."""
+    """Every text a static block or a summary had, oldest first."""
     table = block_revision_table
     where = (table.c.session_id == session_id) & (table.c.block == block)
     rows = connection.execute(select(table).where(where).order_by(table.c.revision)).all()
@@ -143,7 +157,7 @@ def read_revisions(connection: Connection, session_id: str, block: str) -> list[
 
 
 def read_revision(connection: Connection, session_id: str, block: str, revision: int) -> str | None:
-    """The text that a static block had at a revision; None when it never had it, or its words were erased."""
+    """The text that a block had at a revision; None when it never had it, or its words were erased."""
     table = block_revision_table.c
     where = (table.session_id == session_id) & (table.block == block) & (table.revision == revision)
     key = connection.execute(select(table.content).where(where)).scalar()
@@ -154,13 +168,17 @@ def read_holding(connection: Connection, session_id: str, scope: str, block: str
     """What a block has stored. `scope` is where its facts are kept."""
     due = [d for d in read_deliveries(connection, session_id, states=("pending", "parked")) if d.block == block]
     waiting, flushes = len(due), sum(delivery.trigger == "flush" for delivery in due)
-    if kind == "static":
+    if kind in WITH_TEXT:
         revision = block_revision_table.c
         where = (revision.session_id == session_id) & (revision.block == block)
         texts = connection.execute(select(func.count()).select_from(block_revision_table).where(where)).scalar_one()
         return Holding(texts=texts, waiting=waiting, flushes=flushes)
     if kind == "vector":
         return Holding(turns=count_nodes(connection, session_id, block)[0], waiting=waiting, flushes=flushes)
+    if kind == "graph":
+        entities, relations = count_graph(connection, scope, block)
+        newest = _newest_relation(connection, scope, block)
+        return Holding(entities=entities, relations=relations, newest=newest, waiting=waiting, flushes=flushes)
     if kind == "facts":
         fact = fact_table.c
         own = (fact.scope == scope) & (fact.block == block)
@@ -172,6 +190,30 @@ def read_holding(connection: Connection, session_id: str, scope: str, block: str
             facts={str(state): int(number) for state, number in counts}, newest=newest, waiting=waiting, flushes=flushes
         )
     return Holding(waiting=waiting, flushes=flushes)
+
+
+def _newest_relation(connection: Connection, scope: str, block: str) -> str | None:
+    """`Ana → lives in → Lisbon`; None where there is none that holds, or words of it were erased."""
+    e, r = entity_table.c, relation_table.c
+    own = (r.scope == scope) & (r.block == block) & (r.state == "active")
+    last = select(r.subject, r.predicate, r.object).where(own).order_by(r.id.desc()).limit(1)
+    row = connection.execute(last).one_or_none()
+    if row is None:
+        return None
+    ends = connection.execute(select(e.id, e.name).where(e.id.in_((row.subject, row.object)))).all()
+    names = {end.id: end.name for end in ends}
+    keys = (names.get(row.subject), row.predicate, names.get(row.object))
+    words = contents(connection, scope, [key for key in keys if key])
+    said = [words.get(key or "") for key in keys]
+    return " → ".join(word for word in said if word) if all(said) else None
+
+
+def uses_graph(connection: Connection, session_id: str) -> bool:
+    """Has the session a graph block, or relations from one that it had?"""
+    block = select(_b.name).where(_b.session_id == session_id, _b.type == "graph").limit(1).exists()
+    r = relation_table.c
+    relation = select(r.id).where(r.scope == session_scope(session_id)).limit(1).exists()
+    return bool(connection.execute(select(or_(block, relation))).scalar())
 
 
 def read_state(connection: Connection, session_id: str, block: str) -> str | None:

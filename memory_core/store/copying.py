@@ -1,239 +1,58 @@
-"""A session's rows out of a database and into one, as values that belong to none.
+"""A session's rows out of a database and into one, as values that belong to none (see `copies`).
 
 Out: everything of one session, and of its user what it told or showed. In: as a session of its
-own, with numbers of this database for whatever a database numbers (facts, stored turns,
-deliveries), the same everywhere, in events too.
+own, with numbers of this database for whatever a database numbers (facts, stored turns, deliveries,
+entities, relations), the same everywhere, in events too.
 """
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Annotated, Any, Literal
+from dataclasses import asdict, dataclass, field
+from typing import Any, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
-from sqlalchemy import Connection, Table, delete, insert, select
+from sqlalchemy import Connection, Table, bindparam, delete, insert, select, update
 
-from memory_core.events import Actor, Event, FactHeldBack
-from memory_core.messages import content_hash
+from memory_core.events import FactDecided, FactHeldBack
+from memory_core.store.copies import (
+    BlockCopy,
+    DeliveryCopy,
+    EntityCopy,
+    EventCopy,
+    FactCopy,
+    FactRevisionCopy,
+    MessageCopy,
+    RelationCopy,
+    Rows,
+    SessionCopy,
+    TextCopy,
+    VectorCopy,
+    WordsCopy,
+    hashes_of,
+)
 from memory_core.store.database import Database
 from memory_core.store.references import Thing, referred, renumbered, subjects
 from memory_core.store.tables import (
     DeliveryRow,
+    EntityRow,
     FactRow,
+    RelationRow,
     VectorRow,
     block_revision_table,
     block_table,
     content_table,
     delivery_table,
+    entity_table,
     event_table,
     fact_revision_table,
     fact_source_table,
     fact_table,
     message_table,
+    relation_source_table,
+    relation_table,
     vector_table,
 )
 from memory_core.store.vectors import collection_name
 from memory_core.store.writing import SessionState, create_session, session_scope, user_scope
-
-LARGEST = 2**31 - 1
-"""The largest count or size: what every database's whole numbers hold."""
-
-
-def _storable(text: str) -> str:
-    if "\x00" in text:
-        raise ValueError("holds a NUL character")
-    return text
-
-
-Count = Annotated[int, Field(ge=0, le=LARGEST)]
-Number = Annotated[int, Field(ge=1, le=2**62)]
-"""Of a fact, a stored turn or a delivery."""
-Seq = Annotated[int, Field(ge=1, le=LARGEST)]
-Seconds = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
-Words = Annotated[str, AfterValidator(_storable)]
-Hash = Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
-Span = Annotated[tuple[Seq, Seq], AfterValidator(lambda span: _ordered(span))]
-Owner = Literal["session", "user"]
-
-
-def _ordered(span: tuple[int, int]) -> tuple[int, int]:
-    if span[0] > span[1]:
-        raise ValueError("ends before it begins")
-    return span
-
-
-class _Copy(BaseModel):
-    model_config = ConfigDict(
-        strict=True, extra="forbid", frozen=True, ser_json_bytes="base64", val_json_bytes="base64"
-    )
-
-
-class SessionCopy(_Copy):
-    """A session's row, without what follows from its messages. See `SessionRow`."""
-
-    user_id: Words | None
-    title: Words
-    created_at: Seconds
-    updated_at: Seconds
-    next_seq: Seq
-    turns: Count
-    flushes: Count
-    turn_delivered: Count
-    counter: Words
-    config: dict[str, Any]
-    constructor: dict[str, Any]
-    recording: Hash | None
-
-
-class MessageCopy(_Copy):
-    """See `MessageRow`."""
-
-    seq: Seq
-    id: Words
-    role: Words
-    status: Literal["active", "archived"]
-    pinned: bool
-    turn: Count
-    tokens: Count
-    reference_tokens: Count
-    counter: Words
-    calls: Words | None
-    answers: Words | None
-    flush: Count | None
-    content: Hash
-    at: Seconds
-
-
-class TextCopy(_Copy):
-    """See `BlockRevisionRow`."""
-
-    revision: Count
-    content: Hash
-    actor: Actor
-    turn: Count
-    at: Seconds
-
-
-class BlockCopy(_Copy):
-    """See `BlockRow`."""
-
-    name: Words
-    position: Count
-    type: Words
-    settings: dict[str, Any]
-    constructor: Words
-    state: Hash | None
-    revision: Count
-    text: Hash | None
-    texts: tuple[TextCopy, ...] = ()
-
-
-class FactRevisionCopy(_Copy):
-    """See `FactRevisionRow`."""
-
-    version: Count
-    content: Hash
-    state: Words
-    pinned: bool
-    actor: Actor
-    reason: Words | None
-    turn: Count
-    at: Seconds
-
-
-class FactCopy(_Copy):
-    """See `FactRow`; `sources` are sequence numbers of this session's messages."""
-
-    id: Number
-    owner: Owner
-    block: Words
-    content: Hash
-    tokens: Count
-    category: Words
-    slot: Words | None
-    state: Words
-    pinned: bool
-    origin: Words
-    turn: Count
-    created_at: Seconds
-    confirmed_at: Seconds
-    updated_at: Seconds
-    version: Count
-    revisions: tuple[FactRevisionCopy, ...]
-    sources: tuple[Seq, ...]
-
-
-class VectorCopy(_Copy):
-    """See `VectorRow`."""
-
-    id: Number
-    block: Words
-    embedder: Words
-    seqs: tuple[Span, ...]
-    first_seq: Seq
-    tokens: Count
-    embedding: bytes
-    turn: Count
-    created_at: Seconds
-
-
-class DeliveryCopy(_Copy):
-    """See `DeliveryRow`; what was under way in the other place is due at once in this one."""
-
-    id: Number
-    block: Words
-    trigger: Words
-    flush: Count | None
-    first_seq: Seq
-    last_seq: Seq
-    messages: Count
-    tokens: Count
-    turn: Count
-    state: Literal["pending", "done", "parked", "skipped"]
-    attempts: Count
-    error: Words | None
-    created_at: Seconds
-    done_at: Seconds | None
-
-
-class EventCopy(_Copy):
-    """See `EventRow`; the order is that of the log."""
-
-    turn: Count
-    at: Seconds
-    actor: Actor
-    kind: Words
-    block: Words | None
-    data: dict[str, Any]
-
-
-def event_copy(event: Event, turn: int, at: float, actor: Actor) -> EventCopy:
-    """An event as a row."""
-    data = json.loads(event.to_json())
-    return EventCopy(turn=turn, at=at, actor=actor, kind=event.kind, block=event.about, data=data)
-
-
-class WordsCopy(_Copy):
-    """See `ContentRow`."""
-
-    owner: Owner
-    hash: Hash
-    data: Words
-
-
-@dataclass(frozen=True)
-class Rows:
-    """One session as rows that belong to no database. `facts` hold those of its user as well, by `owner`."""
-
-    session: SessionCopy
-    blocks: tuple[BlockCopy, ...] = ()
-    messages: tuple[MessageCopy, ...] = ()
-    facts: tuple[FactCopy, ...] = ()
-    vectors: tuple[VectorCopy, ...] = ()
-    deliveries: tuple[DeliveryCopy, ...] = ()
-    words: tuple[WordsCopy, ...] = ()
-    events: tuple[EventCopy, ...] = ()
-
 
 # -- out -----------------------------------------------------------------------------------------
 
@@ -260,6 +79,8 @@ def read_rows(connection: Connection, state: SessionState) -> Rows:
         blocks=blocks,
         messages=tuple(_copy(MessageCopy, row) for row in _of_session(connection, message_table, state.id, "seq")),
         facts=facts,
+        entities=_read_entities(connection, state),
+        relations=_read_relations(connection, state),
         vectors=tuple(
             _copy(VectorCopy, row, seqs=tuple(tuple(span) for span in json.loads(row.seqs)))
             for row in _of_session(connection, vector_table, state.id, order="id")
@@ -308,7 +129,7 @@ def _read_facts(
     for chunk in _chunks([row.id for row in rows]):
         found = select(fact_revision_table).where(r.fact_id.in_(chunk)).order_by(r.fact_id, r.version)
         for row in connection.execute(found):
-            revisions.setdefault(row.fact_id, []).append(_copy(FactRevisionCopy, row))
+            revisions.setdefault(row.fact_id, []).append(_copy(FactRevisionCopy, row, topics=_topics(row)))
     return tuple(
         _copy(
             FactCopy,
@@ -316,9 +137,30 @@ def _read_facts(
             owner="session" if row.scope == state.scope else "user",
             revisions=tuple(revisions.get(row.id, ())),
             sources=tuple(sources.get(row.id, ())),
+            topics=_topics(row),
         )
         for row in rows
     )
+
+
+def _topics(row: Any) -> tuple[str, ...]:
+    return tuple(json.loads(row.topics))
+
+
+def _read_entities(connection: Connection, state: SessionState) -> tuple[EntityCopy, ...]:
+    e = entity_table.c
+    rows = connection.execute(select(entity_table).where(e.scope == state.scope).order_by(e.id))
+    return tuple(_copy(EntityCopy, row, aliases=tuple(json.loads(row.aliases))) for row in rows)
+
+
+def _read_relations(connection: Connection, state: SessionState) -> tuple[RelationCopy, ...]:
+    r, s = relation_table.c, relation_source_table.c
+    said: dict[int, list[int]] = {}
+    told = select(s.relation_id, s.seq).where(s.session_id == state.id).order_by(s.seq)
+    for relation, seq in connection.execute(told):
+        said.setdefault(relation, []).append(seq)
+    rows = connection.execute(select(relation_table).where(r.scope == state.scope).order_by(r.id))
+    return tuple(_copy(RelationCopy, row, sources=tuple(said.get(row.id, ()))) for row in rows)
 
 
 def _read_words(
@@ -329,7 +171,7 @@ def _read_words(
     words = [WordsCopy(owner="session", hash=key, data=data) for key, data in connection.execute(own)]
     theirs = {key for fact in facts if fact.owner == "user" for key in hashes_of(fact)}
     if theirs:
-        theirs |= _held_back(events)
+        theirs |= _only_in_events(events)
     for chunk in _chunks(sorted(theirs)):
         query = select(c.hash, c.data).where(c.scope == user_scope(str(state.user_id)), c.hash.in_(chunk))
         found = connection.execute(query.order_by(c.hash))
@@ -337,14 +179,9 @@ def _read_words(
     return tuple(words)
 
 
-def _held_back(events: Iterable[EventCopy]) -> set[str]:
-    """Hashes of what was found and not stored: words that no fact has."""
-    return {event.data["content"] for event in events if event.kind == FactHeldBack.kind}
-
-
-def hashes_of(fact: FactCopy) -> set[str]:
-    """Hashes of every wording a fact had."""
-    return {fact.content, *(revision.content for revision in fact.revisions)}
+def _only_in_events(events: Iterable[EventCopy]) -> set[str]:
+    """Hashes of what was found, and held back or decided otherwise: words that no fact may have."""
+    return {event.data["content"] for event in events if event.kind in (FactHeldBack.kind, FactDecided.kind)}
 
 
 # -- in ------------------------------------------------------------------------------------------
@@ -395,8 +232,9 @@ def insert_rows(
     facts = [fact for fact in rows.facts if fact.id not in known and fact.id not in unwanted]
     _number_everything(database, connection, rows, numbers, session_id, scopes, facts)
     _insert_facts(connection, facts, numbers, session_id)
+    _insert_sources_of_relations(connection, rows, numbers, session_id)
     told = {key for fact in facts if fact.owner == "user" for key in hashes_of(fact)}
-    told |= _held_back(_own_events(rows.events, numbers)) if told else set()
+    told |= _only_in_events(_own_events(rows.events, numbers)) if told else set()
     database.insert_if_new(
         connection,
         content_table,
@@ -479,14 +317,18 @@ def _number_everything(
     scopes: Mapping[str, str],
     facts: Sequence[FactCopy],
 ) -> None:
-    """Insert facts, stored turns and deliveries; what only events name is given a number that nothing has."""
-    named: dict[Thing, set[int]] = {"facts": set(), "vectors": set(), "deliveries": set()}
+    """Insert what is numbered; what only events name is given a number that nothing has."""
+    named: dict[Thing, set[int]] = {thing: set() for thing in get_args(Thing)}
     for event in rows.events:
         for thing, number in referred(event.kind, event.data):
             named[thing].add(number)
     named["facts"] -= numbers.known.keys()
     fact_values = {
-        fact.id: {**fact.model_dump(exclude={"id", "owner", "revisions", "sources"}), "scope": scopes[fact.owner]}
+        fact.id: {
+            **fact.model_dump(exclude={"id", "owner", "revisions", "sources"}),
+            "scope": scopes[fact.owner],
+            "topics": _as_json(fact.topics),
+        }
         for fact in facts
     }
     numbers.given["facts"] = _insert_numbered(connection, fact_table, fact_values, named["facts"])
@@ -505,6 +347,48 @@ def _number_everything(
         for delivery in rows.deliveries
     }
     numbers.given["deliveries"] = _insert_numbered(connection, delivery_table, delivery_values, named["deliveries"])
+    _insert_graphs(connection, rows, numbers, scopes["session"], named)
+
+
+def _insert_graphs(
+    connection: Connection, rows: Rows, numbers: _Numbers, scope: str, named: Mapping[Thing, Collection[int]]
+) -> None:
+    """Entities, then the relations between them; what one of them says of another of its kind is told last."""
+    entities = {
+        entity.id: {
+            **entity.model_dump(exclude={"id", "merged_into"}),
+            "aliases": _as_json(entity.aliases),
+            "merged_into": None,
+            "scope": scope,
+        }
+        for entity in rows.entities
+    }
+    numbers.given["entities"] = _insert_numbered(connection, entity_table, entities, named["entities"])
+    relations = {
+        relation.id: {
+            **relation.model_dump(exclude={"id", "sources", "ended_by"}),
+            "subject": numbers.new("entities", relation.subject),
+            "object": numbers.new("entities", relation.object),
+            "ended_by": None,
+            "scope": scope,
+        }
+        for relation in rows.relations
+    }
+    numbers.given["relations"] = _insert_numbered(connection, relation_table, relations, named["relations"])
+    merged = {e.id: e.merged_into for e in rows.entities if e.merged_into is not None}
+    ended = {r.id: r.ended_by for r in rows.relations if r.ended_by is not None}
+    _point(connection, entity_table, "merged_into", merged, numbers.given["entities"])
+    _point(connection, relation_table, "ended_by", ended, numbers.given["relations"])
+
+
+def _point(
+    connection: Connection, table: Table, column: str, pairs: Mapping[int, int], given: Mapping[int, int]
+) -> None:
+    """Let rows name another row of their table."""
+    values = [{"row": given[number], "other": given[other]} for number, other in pairs.items()]
+    if values:
+        statement = update(table).where(table.c.id == bindparam("row")).values({column: bindparam("other")})
+        connection.execute(statement, values)
 
 
 _NO_FACT = FactRow(
@@ -517,9 +401,19 @@ _NO_VECTOR = VectorRow(
 _NO_DELIVERY = DeliveryRow(
     session_id="", block="", trigger="", first_seq=0, last_seq=0, messages=0, tokens=0, turn=0, created_at=0
 )
+_NO_ENTITY = EntityRow(scope="", block="", name="", turn=0, created_at=0, updated_at=0)
+_NO_RELATION = RelationRow(
+    scope="", block="", subject=0, predicate="", object=0, turn=0, created_at=0, confirmed_at=0, updated_at=0
+)
 _BLANK = {
     table.name: row.model_dump(exclude={"id"})
-    for table, row in ((fact_table, _NO_FACT), (vector_table, _NO_VECTOR), (delivery_table, _NO_DELIVERY))
+    for table, row in (
+        (fact_table, _NO_FACT),
+        (vector_table, _NO_VECTOR),
+        (delivery_table, _NO_DELIVERY),
+        (entity_table, _NO_ENTITY),
+        (relation_table, _NO_RELATION),
+    )
 }
 """Rows that are inserted for their number alone, and deleted at once."""
 
@@ -544,12 +438,29 @@ def _insert_numbered(
 
 def _insert_facts(connection: Connection, facts: Sequence[FactCopy], numbers: _Numbers, session_id: str) -> None:
     new = {fact.id: numbers.new("facts", fact.id) for fact in facts}
-    revisions = [{**r.model_dump(), "fact_id": new[fact.id]} for fact in facts for r in fact.revisions]
+    revisions = [
+        {**revision.model_dump(), "fact_id": new[fact.id], "topics": _as_json(revision.topics)}
+        for fact in facts
+        for revision in fact.revisions
+    ]
     _insert(connection, fact_revision_table, revisions)
     sources = [
         {"fact_id": new[fact.id], "session_id": session_id, "seq": seq} for fact in facts for seq in fact.sources
     ]
     _insert(connection, fact_source_table, sources)
+
+
+def _insert_sources_of_relations(connection: Connection, rows: Rows, numbers: _Numbers, session_id: str) -> None:
+    sources = [
+        {"relation_id": numbers.new("relations", relation.id), "session_id": session_id, "seq": seq}
+        for relation in rows.relations
+        for seq in relation.sources
+    ]
+    _insert(connection, relation_source_table, sources)
+
+
+def _as_json(values: Sequence[str]) -> str:
+    return json.dumps(list(values), ensure_ascii=False)
 
 
 def _insert_events(connection: Connection, events: Iterable[EventCopy], numbers: _Numbers, session_id: str) -> None:
@@ -566,17 +477,6 @@ def _own_events(events: Iterable[EventCopy], numbers: _Numbers) -> Iterator[Even
     """The events without the story of facts that is told elsewhere: told twice, it would be another."""
     elsewhere = {*numbers.known, *numbers.unwanted}
     return (event for event in events if elsewhere.isdisjoint(subjects(event.kind, event.data)))
-
-
-def with_words(rows: Rows, needed: Collection[str]) -> Rows:
-    """The rows with only these of the session's words."""
-    kept = tuple(word for word in rows.words if word.owner == "user" or word.hash in needed)
-    return replace(rows, words=kept)
-
-
-def right_hash(word: WordsCopy) -> bool:
-    """Are these the words that the hash is of? A NUL was stored as U+FFFD, under the hash it had before."""
-    return word.hash in (content_hash(word.data), content_hash(word.data.replace("\ufffd", "\x00")))
 
 
 def _chunks(items: Sequence[Any]) -> Iterable[list[Any]]:

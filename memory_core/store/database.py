@@ -16,7 +16,19 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Executable, Table, create_engine, event, insert, inspect, select, text, update
+from sqlalchemy import (
+    Connection,
+    Engine,
+    Executable,
+    Table,
+    create_engine,
+    event,
+    insert,
+    inspect,
+    select,
+    text,
+    update,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
@@ -195,7 +207,6 @@ class Database:
                 f"The database at {self.url} has schema version {found}; this program knows versions up to "
                 f"{SCHEMA_VERSION}. Update Memory Inspector, or use another database."
             )
-
 
     def _upgrade(self, connection: Connection) -> None:
         """From version 1 of the schema: new columns and tables; nothing that is there is rewritten."""

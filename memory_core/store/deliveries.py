@@ -151,6 +151,14 @@ def given_seqs(connection: Connection, session_id: str, block: str) -> set[int]:
     return set(connection.execute(query).scalars())
 
 
+def undelivered_seqs(connection: Connection, session_id: str, block: str) -> set[int]:
+    """Messages that wait for a block, or that it never got because their delivery was given up."""
+    m = message_table.c
+    wanted = (_d.session_id == session_id) & (_d.block == block) & _d.state.in_(("pending", "parked", "skipped"))
+    query = select(m.seq).where(m.session_id == session_id, wanted, covers()).distinct()
+    return set(connection.execute(query).scalars())
+
+
 def skip_deliveries(w: Writing, block: str) -> None:
     """Give up what waits for a block that is no more, and say so in the log."""
     where = (_d.session_id == w.session.id) & (_d.block == block) & _d.state.in_(("pending", "parked"))

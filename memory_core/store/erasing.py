@@ -10,7 +10,10 @@ from memory_core.messages import MessageStatus
 from memory_core.planning.facts import Fact
 from memory_core.store.blocks import read_blocks
 from memory_core.store.deliveries import covers
-from memory_core.store.facts import ERASED, drop_sources, erase_facts, read_by_ids
+from memory_core.store.fact_erasing import ERASED, erase_facts
+from memory_core.store.facts import drop_sources, read_by_ids
+from memory_core.store.graph import erase_all_graphs, forget_sources, graph_words
+from memory_core.store.summaries import empty_summaries, summary_words
 from memory_core.store.tables import (
     block_revision_table,
     block_table,
@@ -23,6 +26,7 @@ from memory_core.store.tables import (
     session_table,
 )
 from memory_core.store.vectors import remove_nodes
+from memory_core.store.word_vectors import drop_lonely_vectors
 from memory_core.store.writing import Writing, session_scope
 
 _m = message_table.c
@@ -61,6 +65,8 @@ def reset_messages(w: Writing, status: MessageStatus | None, *, with_user_memory
         lonely += [fact for fact in _own_facts(w) if fact.origin != "written" and not fact.sources]
     lonely = list({fact.id: fact for fact in lonely}.values())
     erase_facts(w, lonely)
+    forget_sources(w, seqs, with_unsourced=status is None)
+    empty_summaries(w, seqs)
     _erase_errors(w)
     remove_messages(w, seqs)
     _remove_empty_deliveries(w)
@@ -93,7 +99,15 @@ def sweep(w: Writing) -> None:
     where = content_table.c.scope == w.session.scope
     for query in needed:
         where &= content_table.c.hash.not_in(query)
-    w.connection.execute(delete(content_table).where(where))
+    kept = graph_words(w.connection, w.session.scope) | summary_words(w.connection, w.session.id)
+    if kept:  # some are named in the log only, which no query can look into
+        doomed = sorted(set(w.connection.execute(select(content_table.c.hash).where(where)).scalars()) - kept)
+        for start in range(0, len(doomed), 500):
+            gone = content_table.c.hash.in_(doomed[start : start + 500])
+            w.connection.execute(delete(content_table).where(content_table.c.scope == w.session.scope, gone))
+    else:
+        w.connection.execute(delete(content_table).where(where))
+    drop_lonely_vectors(w.connection, w.session.scope)
 
 
 def erase_session(w: Writing) -> None:
@@ -103,11 +117,13 @@ def erase_session(w: Writing) -> None:
     """
     users = [b.name for b in read_blocks(w.connection, w.session.id) if b.settings.get("scope") == "user"]
     erase_facts(w, _own_facts(w))
+    erase_all_graphs(w)
     drop_sources(w, None)
     remove_nodes(w)
     for table in (message_table, delivery_table, block_revision_table, block_table):
         w.connection.execute(delete(table).where(table.c.session_id == w.session.id))
     w.connection.execute(delete(content_table).where(content_table.c.scope == session_scope(w.session.id)))
+    drop_lonely_vectors(w.connection, session_scope(w.session.id))
     w.save()  # what was collected so far, so that it is erased with the rest
     gone = event_table.c.block.is_(None) | event_table.c.block.not_in(users) | ~event_table.c.kind.like("fact%")
     w.connection.execute(delete(event_table).where(event_table.c.session_id == w.session.id, gone))

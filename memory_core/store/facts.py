@@ -16,8 +16,7 @@ from memory_core.events import (
     FactAdded,
     FactChanged,
     FactConfirmed,
-    FactErased,
-    FactHeldBack,
+    FactLabelled,
     FactPinned,
     FactProposed,
     FactRejected,
@@ -30,16 +29,13 @@ from memory_core.events import (
 from memory_core.planning.curation import changed_elsewhere
 from memory_core.planning.facts import Fact
 from memory_core.store.tables import (
-    block_revision_table,
-    content_table,
-    delivery_table,
     event_table,
     fact_revision_table,
     fact_source_table,
     fact_table,
     session_table,
 )
-from memory_core.store.writing import Writing, contents, session_scope
+from memory_core.store.writing import Writing, contents
 
 Item = TypeVar("Item")
 
@@ -62,14 +58,9 @@ _COLUMNS = [
         "confirmed_at",
         "updated_at",
         "version",
+        "topics",
     )
 ]
-ERASED = "(erased)"
-"""Stands in the log for a sentence that may have quoted what was erased."""
-
-_OF_FACTS = ("fact_retired", "fact_rejected", "facts_curated")
-_ERRORS = ("delivery_failed", "delivery_parked", "block_failed", "model_called")
-"""Events with a sentence in them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +75,9 @@ class FactRevision:
     reason: str | None
     turn: int
     at: float
+    category: str | None = None
+    """None where it was not kept: the fact's own, which nothing could change then."""
+    topics: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +94,7 @@ class NewFact:
     pinned: bool = False
     origin: str = "extracted"
     state: str = "active"
+    topics: tuple[str, ...] = ()
 
 
 def read_facts(
@@ -118,9 +113,28 @@ def read_history(connection: Connection, scope: str, fact_id: int) -> list[FactR
     rows = connection.execute(select(table).where(table.c.fact_id == fact_id).order_by(table.c.version)).all()
     words = contents(connection, scope, (row.content for row in rows))
     return [
-        FactRevision(r.version, words.get(r.content, ""), r.state, r.pinned, r.actor, r.reason, r.turn, r.at)
+        FactRevision(
+            version=r.version,
+            text=words.get(r.content, ""),
+            state=r.state,
+            pinned=r.pinned,
+            actor=r.actor,
+            reason=r.reason,
+            turn=r.turn,
+            at=r.at,
+            category=r.category,
+            topics=_topics(r.topics),
+        )
         for r in rows
     ]
+
+
+def read_wordings(connection: Connection, scope: str, block: str | None = None) -> set[str]:
+    """Every text that a fact of a scope has or ever had, in any state; of one block or of all."""
+    revision = fact_revision_table.c
+    facts = select(_f.id).where(_f.scope == scope, *([_f.block == block] if block is not None else []))
+    hashes = connection.execute(select(revision.content).where(revision.fact_id.in_(facts)).distinct()).scalars()
+    return set(contents(connection, scope, hashes).values())
 
 
 def read_curated_versions(connection: Connection, scope: str, block: str) -> set[tuple[int, int]]:
@@ -149,10 +163,12 @@ def add_fact(w: Writing, scope: str, block: str, new: NewFact, *, actor: Actor =
         "confirmed_at": w.now,
         "updated_at": w.now,
         "version": 1,
+        "topics": _as_json(new.topics),
     }
     id = int(w.connection.execute(insert(fact_table).values(values).returning(_f.id)).scalar_one())
     _add_sources(w, id, new.sources)
-    _add_revision(w, id, 1, content, new.state, new.pinned, actor, None)
+    first = _Standing(content, new.state, new.pinned, new.category, new.topics)
+    _add_revision(w, id, 1, first, actor, None)
     w.record(
         FactAdded(
             fact=id,
@@ -165,6 +181,7 @@ def add_fact(w: Writing, scope: str, block: str, new: NewFact, *, actor: Actor =
             pinned=new.pinned,
             origin=new.origin,
             state=new.state,
+            topics=new.topics,
         ),
         actor=actor,
     )
@@ -193,7 +210,7 @@ def add_support(w: Writing, fact_id: int, sources: Iterable[tuple[str, int]]) ->
 def remove_support(w: Writing, fact_id: int, session_id: str, seqs: Sequence[int]) -> None:
     """Take sources away from a fact again."""
     table = fact_source_table
-    for chunk in _chunks(seqs):
+    for chunk in chunks(seqs):
         own = (table.c.fact_id == fact_id) & (table.c.session_id == session_id)
         w.connection.execute(delete(table).where(own, table.c.seq.in_(chunk)))
 
@@ -224,11 +241,14 @@ def revise(
     by: int | None = None,
     pinned: bool | None = None,
     reason: str = "",
+    category: str | None = None,
+    topics: Sequence[str] | None = None,
+    slot: str | None = None,
 ) -> int:
     """Change a fact; what is None stays. Each thing that changes is a version and an event; the last version.
 
     Nothing changed: somebody looked at it and lets it stand, which is on record too. `by` is what
-    supersedes it; `tokens` are those of `text`.
+    supersedes it; `tokens` are those of `text`, `slot` the slot of a fact that has none yet.
 
     Raises:
         ConflictError: it was changed elsewhere since `fact` was read.
@@ -238,7 +258,12 @@ def revise(
         before, content = w.keep(fact.text, scope=fact.scope), w.keep(text, scope=fact.scope)
         tokens = fact.tokens if tokens is None else tokens
         changed = FactChanged(fact=fact.id, block=fact.block, before=before, after=content, tokens=tokens)
-        changes.append(({"content": content, "tokens": tokens}, changed))
+        changes.append(({"content": content, "tokens": tokens, "slot": fact.slot or slot}, changed))
+    category = fact.category if category is None else category
+    topics = fact.topics if topics is None else tuple(topics)
+    if (category, topics) != (fact.category, fact.topics):
+        labelled = FactLabelled(fact=fact.id, block=fact.block, category=category, topics=topics)
+        changes.append(({"category": category, "topics": _as_json(topics)}, labelled))
     if pinned is not None and pinned != fact.pinned:
         changes.append(({"pinned": pinned}, FactPinned(fact=fact.id, block=fact.block, pinned=pinned)))
     if not changes or (state is not None and state != fact.state):
@@ -249,10 +274,12 @@ def revise(
         where = (_f.id == fact.id) & (_f.version == version)
         version += 1
         query = update(fact_table).where(where).values(**values, version=version, updated_at=w.now)
-        row = w.connection.execute(query.returning(_f.content, _f.state, _f.pinned)).one_or_none()
+        columns = (_f.content, _f.state, _f.pinned, _f.category, _f.topics)
+        row = w.connection.execute(query.returning(*columns)).one_or_none()
         if row is None:
             raise changed_elsewhere(fact)
-        _add_revision(w, fact.id, version, row.content, row.state, row.pinned, actor, reason or None)
+        now = _Standing(row.content, row.state, row.pinned, row.category, _topics(row.topics))
+        _add_revision(w, fact.id, version, now, actor, reason or None)
         w.record(event, actor=actor)
     return version
 
@@ -283,44 +310,12 @@ def _state_event(fact: Fact, state: str, by: int | None, reason: str) -> Event:
     return FactRestored(fact=fact.id, block=fact.block)
 
 
-def erase_facts(w: Writing, facts: Sequence[Fact], *, undone: bool = False, actor: Actor = "engine") -> None:
-    """Remove facts and their words for good; a tombstone stays in the log.
-
-    What was held back because it is like one of them goes too, and sentences of the log that may quote them.
-    """
-    w.flush_contents()
-    ids = [fact.id for fact in facts]
-    hashes: dict[str, set[str]] = {}
-    for fact in facts:
-        table = fact_revision_table
-        found = w.connection.execute(select(table.c.content).where(table.c.fact_id == fact.id)).scalars()
-        hashes.setdefault(fact.scope, set()).update(found)
-    texts = {text for scope, keys in hashes.items() for text in contents(w.connection, scope, keys).values() if text}
-    for (scope, block), group in _by_block(facts).items():
-        held = _held_back(w, scope, block)
-        if undone:  # as if it had never been added: what was held back before is so again
-            hashes[scope] -= held.keys()
-            continue
-        here = {fact.id for fact in group}
-        hashes[scope] |= {content for content, near in held.items() if near & here}
-        _forget_sentences(w, scope, block, here, texts)
-    for chunk in _chunks(ids):
-        for table, column in ((fact_revision_table, "fact_id"), (fact_source_table, "fact_id"), (fact_table, "id")):
-            w.connection.execute(delete(table).where(table.c[column].in_(chunk)))
-    for scope, gone in hashes.items():
-        for keys in _chunks(sorted(gone)):
-            unused = set(keys) - _still_used(w, scope, keys)
-            where = (content_table.c.scope == scope) & content_table.c.hash.in_(unused)
-            w.connection.execute(delete(content_table).where(where))
-    w.record(*(FactErased(fact=fact.id, block=fact.block, undone=undone) for fact in facts), actor=actor)
-
-
 def read_scope_events(connection: Connection, scope: str, block: str, kinds: Sequence[str]) -> list[EventRecord]:
     """What the log says of a block's facts, newest first; of the user's, in all their sessions that still exist."""
     events = event_table.c
     query = (
         select(events.id, events.session_id, events.turn, events.at, events.actor, events.kind, events.data)
-        .where(_scope_sessions(scope), events.block == block, events.kind.in_(list(kinds)))
+        .where(scope_sessions(scope), events.block == block, events.kind.in_(list(kinds)))
         .order_by(events.id.desc())
     )
     return [
@@ -329,17 +324,25 @@ def read_scope_events(connection: Connection, scope: str, block: str, kinds: Seq
     ]
 
 
+def scope_sessions(scope: str) -> ColumnElement[bool]:
+    """Events of the sessions that a scope belongs to."""
+    kind, _, id = scope.partition(":")
+    if kind == "session":
+        return event_table.c.session_id == id
+    return event_table.c.session_id.in_(select(session_table.c.id).where(session_table.c.user_id == id))
+
+
 def drop_sources(w: Writing, seqs: Sequence[int] | None) -> list[int]:
     """Forget messages of this session as sources (None: all); ids of facts that then have none left."""
     table = fact_source_table
     own = table.c.session_id == w.session.id
-    wheres = [own] if seqs is None else [own & table.c.seq.in_(chunk) for chunk in _chunks(seqs)]
+    wheres = [own] if seqs is None else [own & table.c.seq.in_(chunk) for chunk in chunks(seqs)]
     touched: set[int] = set()
     for where in wheres:
         touched.update(w.connection.execute(select(table.c.fact_id).where(where)).scalars())
         w.connection.execute(delete(table).where(where))
     supported: set[int] = set()
-    for chunk in _chunks(sorted(touched)):
+    for chunk in chunks(sorted(touched)):
         query = select(table.c.fact_id).where(table.c.fact_id.in_(chunk)).distinct()
         supported.update(w.connection.execute(query).scalars())
     return sorted(touched - supported)
@@ -353,7 +356,7 @@ def read_by_ids(connection: Connection, ids: Sequence[int]) -> list[Fact]:
     """
     rows = [
         row
-        for chunk in _chunks(sorted(set(ids)))
+        for chunk in chunks(sorted(set(ids)))
         for row in connection.execute(select(*_COLUMNS).where(_f.id.in_(chunk)).order_by(_f.id))
     ]
     if len(rows) != len(set(ids)):
@@ -368,76 +371,41 @@ def scope_revision(connection: Connection, scope: str, block: str) -> tuple[int,
     return int(row[0]), int(row[1]), int(row[2])
 
 
-def _scope_sessions(scope: str) -> ColumnElement[bool]:
-    """Events of the sessions that a scope belongs to."""
-    kind, _, id = scope.partition(":")
-    if kind == "session":
-        return event_table.c.session_id == id
-    return event_table.c.session_id.in_(select(session_table.c.id).where(session_table.c.user_id == id))
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """A fact as a revision keeps it."""
+
+    content: str
+    """Hash."""
+    state: str
+    pinned: bool
+    category: str
+    topics: tuple[str, ...]
 
 
-def _by_block(facts: Sequence[Fact]) -> dict[tuple[str, str], list[Fact]]:
-    found: dict[tuple[str, str], list[Fact]] = {}
-    for fact in facts:
-        found.setdefault((fact.scope, fact.block), []).append(fact)
-    return found
-
-
-def _held_back(w: Writing, scope: str, block: str) -> dict[str, set[int]]:
-    """Hashes of what was held back, with the rejected facts that each is like."""
-    found: dict[str, set[int]] = {}
-    for record in read_scope_events(w.connection, scope, block, (FactHeldBack.kind,)):
-        if isinstance(record.event, FactHeldBack):
-            found.setdefault(record.event.content, set()).add(record.event.near)
-    return found
-
-
-def _forget_sentences(w: Writing, scope: str, block: str, ids: set[int], texts: set[str]) -> None:
-    """Blank what the log says in words about these facts, or quoting them."""
-    table = event_table
-    where = _scope_sessions(scope) & (table.c.block == block) & table.c.kind.in_((*_OF_FACTS, *_ERRORS))
-    for position, kind, text in w.connection.execute(select(table.c.id, table.c.kind, table.c.data).where(where)).all():
-        data = json.loads(text)
-        about = {data.get("fact"), *(fact for fact, *_ in data.get("facts", ()))} if kind in _OF_FACTS else set()
-        words = "reason" if kind in _OF_FACTS else "error"
-        if data.get(words) and (about & ids or any(quoted in data[words] for quoted in texts)):
-            blank = json.dumps({**data, words: ERASED}, ensure_ascii=False, separators=(",", ":"))
-            w.connection.execute(update(table).where(table.c.id == position).values(data=blank))
-    delivery = delivery_table.c
-    failed = select(delivery.id, delivery.error).where(delivery.session_id == w.session.id, delivery.error.is_not(None))
-    for id, error in w.connection.execute(failed).all():
-        if any(quoted in error for quoted in texts):
-            w.connection.execute(update(delivery_table).where(delivery.id == id).values(error=ERASED))
-
-
-def _still_used(w: Writing, scope: str, keys: Sequence[str]) -> set[str]:
-    """Words that a fact of this scope, its history or a block's fixed text still needs."""
-    revision, text = fact_revision_table.c, block_revision_table.c
-    facts = select(_f.id).where(_f.scope == scope)
-    queries = [
-        select(_f.content).where(_f.scope == scope, _f.content.in_(keys)),
-        select(revision.content).where(revision.content.in_(keys), revision.fact_id.in_(facts)),
-    ]
-    if scope == session_scope(w.session.id):
-        queries.append(select(text.content).where(text.session_id == w.session.id, text.content.in_(keys)))
-    return {key for query in queries for key in w.connection.execute(query).scalars()}
-
-
-def _add_revision(
-    w: Writing, fact_id: int, version: int, content: str, state: str, pinned: bool, actor: Actor, reason: str | None
-) -> None:
+def _add_revision(w: Writing, fact_id: int, version: int, now: _Standing, actor: Actor, reason: str | None) -> None:
     values = {
         "fact_id": fact_id,
         "version": version,
-        "content": content,
-        "state": state,
-        "pinned": pinned,
+        "content": now.content,
+        "state": now.state,
+        "pinned": now.pinned,
+        "category": now.category,
+        "topics": _as_json(now.topics),
         "actor": actor,
         "reason": reason,
         "turn": w.session.turns,
         "at": w.now,
     }
     w.connection.execute(insert(fact_revision_table).values(values))
+
+
+def _as_json(topics: Sequence[str]) -> str:
+    return json.dumps(list(topics), ensure_ascii=False)
+
+
+def _topics(stored: str) -> tuple[str, ...]:
+    return tuple(json.loads(stored))
 
 
 def _add_sources(w: Writing, fact_id: int, seqs: Iterable[int]) -> None:
@@ -455,8 +423,9 @@ def _facts(connection: Connection, rows: Sequence[Row[Any]]) -> list[Fact]:
     sources = _sources(connection, [row.id for row in rows])
     return [
         Fact(
-            **{name: value for name, value in row._mapping.items() if name != "content"},
+            **{name: value for name, value in row._mapping.items() if name not in ("content", "topics")},
             text=words.get((row.scope, row.content), ""),
+            topics=_topics(row.topics),
             sources=tuple(sources.get(row.id, ())),
         )
         for row in rows
@@ -466,14 +435,14 @@ def _facts(connection: Connection, rows: Sequence[Row[Any]]) -> list[Fact]:
 def _sources(connection: Connection, ids: Sequence[int]) -> dict[int, list[tuple[str, int]]]:
     table = fact_source_table
     found: dict[int, list[tuple[str, int]]] = {}
-    for chunk in _chunks(ids):
+    for chunk in chunks(ids):
         query = select(table).where(table.c.fact_id.in_(chunk))
         for fact_id, session_id, seq in connection.execute(query.order_by(table.c.fact_id, table.c.seq)):
             found.setdefault(fact_id, []).append((session_id, seq))
     return found
 
 
-def _chunks(items: Sequence[Item]) -> Iterator[list[Item]]:
+def chunks(items: Sequence[Item]) -> Iterator[list[Item]]:
     """Below the parameter limit of every database."""
     for start in range(0, len(items), 500):
         yield list(items[start : start + 500])

@@ -181,6 +181,12 @@ def oldest_queued(connection: Connection, session_id: str, accounting: Accountin
         after = rows[-1][0]
 
 
+def queued_turns(connection: Connection, session_id: str) -> int:
+    """How many user messages the queue holds."""
+    where = (_m.session_id == session_id) & (_m.status == str(MessageStatus.ACTIVE)) & (_m.role == MessageRole.USER)
+    return int(connection.execute(select(func.count()).select_from(message_table).where(where)).scalar_one())
+
+
 def read_queue(
     connection: Connection, session_id: str, accounting: Accounting, cache: MessageCache, *, after: int = 0
 ) -> list[QueueRow]:
@@ -258,6 +264,7 @@ def read_messages(
     cache: MessageCache,
     *,
     status: MessageStatus | None = None,
+    role: MessageRole | None = None,
     flush: int | None = None,
     seqs: Sequence[int] | None = None,
     after: int = 0,
@@ -268,6 +275,8 @@ def read_messages(
     query = select(*_COLUMNS).where(_m.session_id == session_id)
     if status is not None:
         query = query.where(_m.status == str(status))
+    if role is not None:
+        query = query.where(_m.role == str(role))
     if flush is not None:
         query = query.where(_m.flush == flush)
     if after:

@@ -1,4 +1,4 @@
-"""What events refer to by number: facts, stored turns and deliveries, whose numbers every database counts for itself.
+"""What events refer to by number: facts, relations, deliveries, ..., whose numbers every database counts for itself.
 
 A session that moves to another database is given other numbers, and its events with it. Where each
 kind of event names such things is declared in `REFERENCES`, on the values as they are stored.
@@ -122,8 +122,8 @@ REFERENCES: dict[str, dict[str, Walk]] = {
     "relation_ended": {"relation": _one("relations"), "by": _one("relations")},
     "relation_changed": {
         "relation": _one("relations"),
-        "before": _fields(subject="entities", object="entities"),
-        "after": _fields(subject="entities", object="entities"),
+        "before": _fields(subject="entities", object="entities", ended_by="relations"),
+        "after": _fields(subject="entities", object="entities", ended_by="relations"),
     },
     "relation_erased": {"relation": _one("relations")},
     "graph_curated": {"entities": _first("entities"), "relations": _first("relations")},
@@ -157,6 +157,8 @@ def subjects(kind: str, data: Mapping[str, Any]) -> set[int]:
     """The facts whose story an event tells, as opposed to those it only mentions."""
     if kind == "facts_curated":
         return {row[0] for row in data["facts"]}
+    if kind == "fact_decided":
+        return {row[0] for row in data["candidates"]} | ({data["fact"]} - {None})
     if not kind.startswith("fact_"):
         return set()
     return {data[name] for name in ("fact", "near") if name in data}

@@ -115,6 +115,12 @@ def remove_nodes(
     return sum(len(gone_numbers) for gone_numbers in gone.values())
 
 
+def collections_of(connection: Connection, session_id: str) -> set[tuple[str, str]]:
+    """Block and collection of every collection that holds vectors of a session."""
+    query = select(_v.block, _v.collection).where(_v.session_id == session_id).distinct()
+    return {(row.block, row.collection) for row in connection.execute(query)}
+
+
 class DatabaseVectors:
     """One collection as a `VectorSource`."""
 

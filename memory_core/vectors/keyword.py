@@ -106,6 +106,20 @@ class KeywordIndex:
         order = np.lexsort((numbers[found], -scores[found]))[:limit]
         return [KeywordHit(int(numbers[slot]), float(scores[slot])) for slot in found[order]]
 
+    def score(self, query: str, text: str) -> float:
+        """What a text that is not in the index scores, 0 to 1, beside those that are."""
+        terms, words = set(stems(query)), stems(text)
+        with self._lock:
+            average = self._total_length / len(self._slot_of) if self._slot_of else 0.0
+            held_back = K1 * (1 - B + B * len(words) / average) if average else K1
+            score = reachable = 0.0
+            for term in terms:
+                posting, count = self._postings.get(term), words.count(term)
+                idf = self._idf(posting.texts if posting else 0)
+                reachable += idf * (K1 + 1)
+                score += idf * count * (K1 + 1) / (count + held_back)
+        return score / reachable if reachable else 0.0
+
     def _scores(self, terms: Sequence[str]) -> NDArray[np.float64]:
         """A score per slot, 0 for removed texts."""
         lengths = np.array(self._lengths, dtype=np.float64)

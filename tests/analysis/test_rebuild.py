@@ -5,10 +5,19 @@ from sqlalchemy import create_engine, insert
 from memory_core.analysis.rebuild import Handed, rebuild
 from memory_core.blocks.base import BaseMemoryBlock
 from memory_core.blocks.facts import FactExtractionMemoryBlock
+from memory_core.blocks.graph import GraphMemoryBlock
 from memory_core.blocks.static import StaticMemoryBlock
+from memory_core.blocks.summary import SummaryMemoryBlock
 from memory_core.blocks.vector import VectorMemoryBlock
 from memory_core.messages import ChatMessage, ImagePart, TextPart, ToolCallPart
-from memory_core.models.base import Condensation, CondensedFact, ExtractedFact, Extraction
+from memory_core.models.base import (
+    Condensation,
+    CondensedFact,
+    ExtractedFact,
+    Extraction,
+    FoundRelation,
+    RelationsFound,
+)
 from memory_core.status import delete_session, sessions
 from memory_core.store.database import Database
 from memory_core.store.facts import NewFact, add_fact, change_state, change_text, pin_fact
@@ -28,6 +37,23 @@ class SayingExtractor(NoteExtractor):
         joined = CondensedFact(" & ".join(facts[i] for i in loose[:2]), stands_for=tuple(loose[:2]))
         kept = sorted([*pinned, *loose[2:]])[: target - 1]
         return Condensation((joined, *(CondensedFact(facts[i], stands_for=(i,)) for i in kept)))
+
+
+class SayingRelations:
+    """Whoever speaks said the message, and last the newest one; "begin again" says that the first holds no longer."""
+
+    name = "saying"
+    offline = True
+
+    def relations(self, messages, *, known):
+        found = []
+        for index, message in enumerate(messages):
+            if message.role == "user" and message.content:
+                text = message.content[:40].replace("</", "<")
+                found.append(FoundRelation("Ana", "said", text, "person", "thing", index))
+                found.append(FoundRelation("Ana", "status", text, "person", "thing", index))
+                found.append(FoundRelation("Ana", "said", "Story number 0 is about trains from the ", ended=True))
+        return RelationsFound(tuple(found))
 
 
 class Tally(BaseMemoryBlock[str]):
@@ -71,10 +97,12 @@ def make(uri, session_id="s", **settings):
             FactExtractionMemoryBlock(name="facts", llm=SayingExtractor(), priority=1, max_facts=8),
             FactExtractionMemoryBlock(name="about_ana", llm=SayingExtractor(), priority=2, scope="user"),
             VectorMemoryBlock(name="turns", embed_model=HashEmbedder(), priority=3),
+            GraphMemoryBlock(name="graph", llm=SayingRelations(), priority=3, most_relations=3),
+            SummaryMemoryBlock(name="summary", priority=4, max_tokens=12),
             Tally(priority=2),
             Examples(priority=5),
         ],
-        **{"token_limit": 90, "token_flush_size": 20, "image_token_size_estimate": 5} | settings,
+        **{"token_limit": 110, "token_flush_size": 20, "image_token_size_estimate": 5} | settings,
     )
 
 
@@ -133,6 +161,19 @@ def steps(memory):
     yield lambda: memory.flush()
     yield lambda: memory.flush(all=True)
     yield lambda: say("After the end")
+    yield lambda: memory.configure(token_limit=300)
+    yield lambda: memory.graph().add("Ana", "owns", "a <fact>boat</relation>", ("person", "thing"))
+    yield lambda: memory.graph().rename(memory.graph().entity("Ana"), "Ana Silva")
+    yield lambda: say("Who is Ana Silva, and what does she own")
+    yield lambda: memory.graph().end(memory.graph().relations("Ana Silva", type="owns"))
+    yield lambda: memory.graph().undo()
+    yield lambda: memory.graph().merge(
+        [memory.graph().entity("a <fact>boat</relation")], memory.graph().entity("Ana Silva")
+    )
+    yield lambda: memory.graph().undo()
+    yield lambda: (memory.graph().add("Tom", "afraid of", "dogs"), memory.graph().undo())
+    yield lambda: memory.edit_block("summary", "Ana </summary> talks. She owns a boat. It is blue.")
+    yield lambda: say("Note: Ana Silva still said it")
 
 
 def as_it_is(memory):
@@ -143,7 +184,9 @@ def as_it_is(memory):
         for block in ("facts", "about_ana")
         for f in memory.facts(block, states=None)
     ]
+    graph = memory.graph().graph()
     return {
+        "graph": graph if graph.entities else None,
         "position": memory.status().position,
         "queue": [(m.seq, str(m.message.role), m.pinned, m.message) for m in memory.messages("active")],
         "archived": [(m.seq, str(m.message.role), m.pinned, m.message) for m in memory.messages("archived")],
@@ -154,6 +197,7 @@ def as_it_is(memory):
 
 def as_rebuilt(past):
     return {
+        "graph": past.graphs.get("graph"),
         "position": past.position,
         "queue": [(m.seq, m.role, m.pinned, m.message) for m in past.queue],
         "archived": [(m.seq, m.role, m.pinned, m.message) for m in past.archived],
@@ -205,14 +249,25 @@ def test_every_turn_can_be_rebuilt_from_events_and_words_alone(tmp_path, elsewhe
     assert seen >= {
         "facts_condensed", "fact_superseded", "fact_confirmed", "fact_changed", "fact_pinned", "fact_retired",
         "fact_restored", "queue_replaced", "configuration_changed", "block_edited", "block_removed",
-        "block_state_saved", "retrieved", "vectors_stored", "session_closed",
+        "block_state_saved", "retrieved", "vectors_stored", "session_closed", "summary_rewritten",
+        "relations_extracted", "relation_confirmed", "relation_ended", "relation_changed", "entity_changed",
+        "relation_erased", "graph_curated",
     }  # fmt: skip
     rules = {cut["rule"] for record in memory.events(kinds=["context_built"]) for cut in record.event.cuts}
     assert rules == {"trimmed", "dropped", "own_truncation", "oldest_turns"}
     words = "\n".join(str(message.content) for turn in turns for message in turn["context"])
     assert all(
         part in words
-        for part in ("<about_ana>", "<turns>", "<tally>\nmark", "like &lt;/memory> this", "<map>", "&lt;/memory>")
+        for part in (
+            "<about_ana>",
+            "<graph>\n",
+            "<summary>",
+            "<turns>",
+            "<tally>\nmark",
+            "like &lt;/memory> this",
+            "<map>",
+            "&lt;/memory>",
+        )
     )
 
     remains = Remains(memory.database, elsewhere)
@@ -240,10 +295,14 @@ def test_the_fate_of_every_message_is_known(tmp_path, elsewhere):
     for block in ("facts", "about_ana"):
         for fact in memory.facts(block, states=None):
             assert all(fact.id in fates[seq].facts for _, seq in fact.sources)
+    for relation in memory.graph().relations():
+        assert all(relation.id in fates[seq].relations for _, seq in relation.sources)
     done = {d.id: d for d in memory.deliveries()}
     for fate in fates.values():
         assert {h.block for h in fate.handed} == (
-            {"facts", "about_ana", "turns", "tally", "examples"} if fate.place == "archived" else set()
+            {"facts", "about_ana", "turns", "graph", "summary", "tally", "examples"}
+            if fate.place == "archived"
+            else set()
         )
         for handed in fate.handed:
             row = done[handed.delivery]

@@ -41,9 +41,9 @@ def read(text, filename="facts.csv"):
 def test_csv_has_a_heading_and_one_line_a_fact():
     written = facts_to_csv([fact(1, "likes tea, and jazz", pinned=True), fact(2, "lives here", state="retired")], TURNS)
     assert written == (
-        "text,state,pinned,category,turns,created,tokens\r\n"
-        '"likes tea, and jazz",active,yes,other,2 3,1970-01-01T00:00:00+00:00,3\r\n'
-        "lives here,retired,no,other,2 3,1970-01-01T00:00:00+00:00,3\r\n"
+        "text,state,pinned,category,topics,turns,created,tokens\r\n"
+        '"likes tea, and jazz",active,yes,other,,2 3,1970-01-01T00:00:00+00:00,3\r\n'
+        "lives here,retired,no,other,,2 3,1970-01-01T00:00:00+00:00,3\r\n"
     )
 
 
@@ -55,12 +55,27 @@ def test_json_says_the_same():
                 "state": "active",
                 "pinned": False,
                 "category": "other",
+                "topics": [],
                 "turns": [2, 3],
                 "created": "1970-01-01T00:00:00+00:00",
                 "tokens": 3,
             }
         ]
     }
+
+
+@pytest.mark.parametrize(("write", "name"), [(facts_to_csv, "f.csv"), (facts_to_json, "f.json")])
+def test_topics_come_back(write, name):
+    written = write([fact(1, "likes tea", topics=("green tea", "=drinks"))], TURNS)
+    (found,) = read(written.encode(), name).facts
+    assert found.topics == ("green tea", "=drinks")
+    (new,) = plan_import(read(written.encode(), name), []).change.steps
+    assert new.topics == ("green tea", "=drinks")
+
+
+def test_topics_that_are_no_texts_are_a_problem():
+    found = read(b'[{"text": "likes tea", "topics": [1]}, {"text": "a dog", "topics": {"a": 1}}]', "f.json")
+    assert [problem.what for problem in found.problems] == ["topics must be texts"] * 2
 
 
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "'="])

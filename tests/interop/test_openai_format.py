@@ -286,7 +286,7 @@ def test_a_broken_line_of_jsonl_is_named_and_not_the_one_after_it(data, filename
         (b"PK\x03\x04rest", "is not a conversation: it is a zip archive. Choose a JSON or JSONL file."),
         (b"\x89PNG\r\n\x1a\n", "is not a conversation: it is a PNG image. Choose a JSON or JSONL file."),
         (b"[\x00]", "is not a conversation: it is binary data. Choose a JSON or JSONL file."),
-        (b"[" * 100_000, "is nested too deeply to be a conversation."),
+        (b"[" * 100_000, "is nested too deeply to be read."),
         (codecs.BOM_UTF16_LE + b"[\x00]", "is not valid UTF-16 text. Save it as UTF-8."),
     ],
 )

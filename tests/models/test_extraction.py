@@ -5,7 +5,7 @@ from scripted_server import ScriptedServer, completion, refusal, streamed
 
 from memory_core.errors import ModelAnswerError, ModelTimeoutError
 from memory_core.messages import ChatMessage
-from memory_core.models.base import CondensedFact, ExtractedFact, FactExtractor, ModelCall
+from memory_core.models.base import Categorising, CondensedFact, ExtractedFact, FactExtractor, ModelCall
 from memory_core.models.extraction import ModelExtractor
 from memory_core.models.openai_client import OpenAIChat
 
@@ -65,6 +65,21 @@ def test_facts_come_with_category_and_source():
         ExtractedFact("Likes tea", "other", 1),
     )
     assert extraction.calls == (CALL,)
+
+
+def test_facts_come_with_topics_and_what_is_no_topic_is_left_out():
+    topics = [" Tea. ", "tea", "", "green  Tea", "a whole sentence that goes on and on and on", *"abcdef"]
+    chat = FakeChat({"facts": [{**fact("Likes green tea"), "topics": topics}]})
+    (found,) = ModelExtractor(chat).extract(TALK, known=[]).facts
+    assert found.topics == ("tea", "green tea", "a", "b", "c")
+
+
+def test_the_model_is_asked_for_the_categories_it_is_given():
+    chat = FakeChat({"facts": [fact("Went to Rome", "Episodic"), fact("Likes tea", "preference")]})
+    extractor = ModelExtractor(chat).under(["episodic", "semantic"])
+    assert [found.category for found in extractor.extract(TALK, known=[]).facts] == ["episodic", "other"]
+    assert "one of episodic, semantic)" in str(chat.asked[0][0].content)
+    assert isinstance(extractor, Categorising)
 
 
 def test_the_messages_are_numbered_data_that_cannot_pose_as_more():

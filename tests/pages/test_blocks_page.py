@@ -414,7 +414,7 @@ def test_a_block_is_turned_off_and_on_with_its_effect_before(demo_home):
     press(drawn, "Turn off")
     app = opened(page="blocks")
     assert "Off. It receives nothing and is not in the prompt." in joined(app)
-    assert app.menu_button[0].options == ["History", "Turn on", "Remove"]
+    assert app.menu_button[0].options == ["History", "Settings", "Turn on", "Remove"]
     press(dialog("ui.blocks.settings", "change_dialog", "demo", "Instructions", TURN_ON), "Turn on")
     assert demo().block_settings("Instructions")["enabled"] is True
 

@@ -350,3 +350,36 @@ def test_nothing_is_read_of_a_queue_that_fits():
         yield
 
     assert not plan_flush(Queue(10, 1, 1), oldest(), history_budget=10, token_flush_size=1)
+
+
+# -- a window of turns ---------------------------------------------------------------------------
+
+
+def test_turns_beyond_the_window_leave_whole_whatever_their_size():
+    made = plan("u5 a5 u5 a5 u5", budget=1000, size=500, turns_over=1)
+    assert (left(made), made.rules, made.tokens, made.tokens_left) == ([1, 2], ("window",), 10, 15)
+
+
+def test_what_stands_before_the_first_turn_leaves_with_it():
+    assert left(plan("a1 u5 a5 u5", budget=1000, turns_over=1)) == [1, 2, 3]
+
+
+def test_a_window_that_is_still_above_the_budget_is_flushed_on():
+    made = plan("u5 a5 u20 a20 u5 a5", budget=20, turns_over=1)
+    assert (left(made), made.rules) == ([1, 2, 3, 4], ("window", "whole_turns"))
+
+
+def test_a_window_acts_only_when_something_is_put():
+    assert left(plan("u5 a5 u5 a5 u5", budget=1000, turns_over=1, trigger="asked")) == [1, 2]
+    assert left(plan("u5 a5 u5 a5 u5", budget=1000, turns_over=0)) == []
+
+
+@given(st.lists(st.sampled_from(["u3", "a3", "u9 a2"]), min_size=1, max_size=30), st.integers(1, 6))
+def test_a_window_keeps_its_turns_and_no_more(parts, most):
+    messages = conversation(" ".join(parts))
+    users = [message for message in messages if message.role is MessageRole.USER]
+    assume(users)
+    made = plan(messages, budget=10_000, turns_over=max(0, len(users) - most))
+    kept = [message for message in rest(messages, made) if message.role is MessageRole.USER]
+    assert kept == users[-most:]
+    assert left(made) == [message.seq for message in messages[: len(made.leave)]]

@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_core import BaseMemoryBlock, FactExtractionMemoryBlock, StaticMemoryBlock, VectorMemoryBlock
+from memory_core import (
+    BaseMemoryBlock,
+    FactExtractionMemoryBlock,
+    GraphMemoryBlock,
+    StaticMemoryBlock,
+    SummaryMemoryBlock,
+    VectorMemoryBlock,
+)
 from memory_core.analysis.usage import BlockUse, Write
 from memory_core.blocks.plugins import Plugin
 from memory_core.errors import ConfigError
@@ -49,6 +56,28 @@ def test_the_card_of_a_fixed_text_shows_it_with_its_share_and_its_last_edit():
     new = BlockUse(last_write=Write(4, "curator"))
     assert said(static(), use=new, holding=Holding(texts=1)).lines == "written in turn 4 · never cut"
     assert "unchanged since the start" in said(static(), use=BlockUse(last_write=Write(0, "engine"))).lines
+
+
+def test_a_text_that_the_agent_edits_says_how_much_of_its_limit_is_used_and_who_wrote_last():
+    mine = static(settings={"priority": 0, "read_only": False, "limit": 2000})
+    drawn = card(mine, None, BlockUse(last_write=Write(4, "agent")), Holding(texts=2), with_tools=True)
+    assert drawn.lines == "edited in turn 4 by the agent · 9 of 2,000 characters · never cut"
+    assert drawn.states == ()
+    free = static(settings={"priority": 0, "read_only": False, "limit": None})
+    assert "9 characters · never cut" in said(free).lines
+    tight = static(settings={"priority": 0, "read_only": False, "limit": 4})
+    assert said(tight).states == (State("block", "Above its limit: the agent can only shorten it.", "waiting"),)
+
+
+def test_what_the_agent_may_not_edit_says_so_only_where_it_may_edit_something():
+    locked = (State("lock", "Read only for the agent."),)
+    assert card(static(), None, BlockUse(), Holding(), with_tools=True).states == locked
+    assert said(static()).states == ()
+    assert card(facts(), None, BlockUse(), Holding(), with_tools=True).states == ()
+    archive = card(facts(accept_short_term_memory=False), None, BlockUse(), Holding(), with_tools=True)
+    assert archive.states[-1].says == "The agent's archive: it writes here and searches it through tools."
+    from_python = static(text="\x01[]", settings={"priority": 0, "read_only": False})
+    assert card(from_python, None, BlockUse(), Holding(), with_tools=True).states == locked
 
 
 def test_a_cut_block_says_what_it_asked_for_and_how_often_it_was_cut():
@@ -215,6 +244,8 @@ def test_every_kind_makes_a_block_of_its_class():
         StaticMemoryBlock,
         FactExtractionMemoryBlock,
         VectorMemoryBlock,
+        SummaryMemoryBlock,
+        GraphMemoryBlock,
         Mentions,
     ]
     assert {(block.name, block.priority) for block in made} == {("X", 3)}
@@ -225,7 +256,7 @@ def test_every_kind_makes_a_block_of_its_class():
 def test_a_plug_in_says_who_offers_it_and_a_broken_one_is_not_offered():
     broken = Plugin("broken", "", "x:Y", None, "no")
     offered = kinds([PLUGIN, broken])
-    assert list(offered) == ["static", "facts", "vector", "tests:Mentions"]
+    assert list(offered) == ["static", "facts", "vector", "summary", "graph", "tests:Mentions"]
     assert offered["tests:Mentions"].help == "Counts mentions. Offered by their-package 1.0."
 
 
@@ -237,7 +268,7 @@ def test_a_name_that_is_taken_gets_a_number():
 def test_only_a_session_with_a_user_can_choose_whose_facts():
     names = [[field.setting for field in fields_of("facts", has_user=user)] for user in (True, False)]
     assert ("scope" in names[0], "scope" in names[1]) == (True, False)
-    assert fields_of("static", has_user=True) == ()
+    assert [field.setting for field in fields_of("static", has_user=True)] == ["read_only", "description", "limit"]
 
 
 @pytest.mark.parametrize("kind", [FactExtractionMemoryBlock, VectorMemoryBlock, Mentions])

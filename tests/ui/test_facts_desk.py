@@ -239,7 +239,7 @@ def test_marked_words_stay_words():
 
 
 def test_an_edit_shows_what_went_and_what_came():
-    assert markdown(diff_pieces("on 14 March", "on 15 March")) == "on :orange[~~14~~]:blue[**15**] March"
+    assert markdown(diff_pieces("on 14 March", "on 15 March")) == "on :orange[~~14~~] :blue[**15**] March"
 
 
 # -- history ---------------------------------------------------------------------------------------
@@ -268,7 +268,7 @@ def test_a_history_tells_what_was_done_by_whom():
         ("Restored", "a person, turn 12"),
         ("Looked at", "a person, turn 12"),
     ]
-    assert markdown(told_steps[1].pieces) == "Ana :orange[~~likes~~]:blue[**loves**] jazz"
+    assert markdown(told_steps[1].pieces) == "Ana :orange[~~likes~~] :blue[**loves**] jazz"
 
 
 # -- what the next prompt makes of it --------------------------------------------------------------

@@ -22,13 +22,18 @@ from memory_core.events import (
     DeliveryQueued,
     DeliveryRetried,
     DeliverySkipped,
+    EntityAdded,
+    EntityChanged,
+    EntityErased,
     Event,
     FactAccepted,
     FactAdded,
     FactChanged,
     FactConfirmed,
+    FactDecided,
     FactErased,
     FactHeldBack,
+    FactLabelled,
     FactPinned,
     FactProposed,
     FactRejected,
@@ -37,9 +42,18 @@ from memory_core.events import (
     FactsCurated,
     FactsExtracted,
     FactSuperseded,
+    GraphCurated,
     MessageAdded,
     ModelCalled,
+    ProposalRefused,
     QueueReplaced,
+    RecipeChosen,
+    RelationAdded,
+    RelationChanged,
+    RelationConfirmed,
+    RelationEnded,
+    RelationErased,
+    RelationsExtracted,
     ReplyEnded,
     ReplyStarted,
     Retrieved,
@@ -49,12 +63,15 @@ from memory_core.events import (
     SessionImported,
     SessionRenamed,
     SessionReset,
+    SummaryRewritten,
     UnknownEvent,
     VectorsRemoved,
     VectorsStored,
 )
 from memory_core.planning.curation import ACTIONS
-from ui.telling import CURATED, Line, Words, seconds, tell, value_words
+from memory_core.planning.graph import Action
+from memory_core.recipes import RECIPES
+from ui.telling import CURATED, GRAPH_CURATED, Line, Words, seconds, tell, value_words
 
 NUTS, PORTO, LISBON = "Ana is allergic to nuts", "Sam lives in Porto", "Sam lives in Lisbon"
 WORDS = Words(
@@ -62,6 +79,8 @@ WORDS = Words(
     turns={7: 2},
     previews={7: "Careful with dessert"},
     said={"m": "Careful with dessert, Ana is allergic to nuts", "old": PORTO, "new": LISBON, "tool": ""},
+    relations={1: "Ana → lives in → Lisbon", 2: "Ana → lives in → Porto"},
+    entities={1: "Ana", 2: "Lisbon", 3: "Porto"},
 )
 NEWER = tell(UnknownEvent("dreamed", {}), WORDS)
 
@@ -101,6 +120,10 @@ def test_everything_a_curator_can_do_has_words():
     assert set(CURATED) == set(ACTIONS)
 
 
+def test_everything_a_person_can_do_to_a_graph_has_words():
+    assert set(GRAPH_CURATED) == set(typing.get_args(Action)) - {"undo"}
+
+
 def test_a_kind_without_a_sentence_is_told_as_unknown():
     assert tell(UnknownEvent("dreamed", {"a": 1}), WORDS) == Line(
         "help", "Something that only a newer version knows: shown without details"
@@ -136,6 +159,15 @@ def retrieved(*candidates, threshold=0.31, degraded=None):
 
 def added(**changes):
     return FactAdded(fact=1, block="Facts", content="c", tokens=7, category="person", sources=((1, 1),), **changes)
+
+
+def decided(decision, fact, *, candidates=((2, 0.82), (1, 0.41)), decider="offline rules", rule="same_slot"):
+    return FactDecided("Facts", "new", decision, fact, candidates, decider, rule, ((3, 3),))
+
+
+def rewritten(**changes):
+    given = {"covers": 20, "turn_covered": 10, "seqs": ((15, 20),), "tokens_before": 212, "tokens": 248, "lost": 0}
+    return SummaryRewritten(block="Summary", revision=3, summariser="rules", max_tokens=300, **{**given, **changes})
 
 
 SENTENCES = [
@@ -195,6 +227,101 @@ SENTENCES = [
         FactsExtracted("Facts", "rules", ((1, 4),), 5, 3, 2, held_back=1),
         "Facts read 4 messages and found 5 facts, 3 new, 2 known, 1 held back as rejected before",
     ),
+    (
+        FactsExtracted("Facts", "rules", ((1, 1),), 2, 1, 0, recalled=1),
+        "Facts read 1 message and found 2 facts, 1 new, 0 known, 1 only repeated from memory",
+    ),
+    (
+        decided("add", None, decider="gpt-4o-mini", rule="model"),
+        f"Took “{LISBON}” as new, by gpt-4o-mini; compared with 2 facts, nearest 0.82",
+    ),
+    (
+        decided("update", 2),
+        f"Took “{LISBON}” as an update of “{PORTO}”, by rules: another value of the same; "
+        "compared with 2 facts, nearest 0.82",
+    ),
+    (
+        decided("delete", 2, decider="gpt-4o-mini", rule="model"),
+        f"Took “{LISBON}” as the end of “{PORTO}”, by gpt-4o-mini; compared with 2 facts, nearest 0.82",
+    ),
+    (
+        decided("none", 2, candidates=((2, 0.97),)),
+        f"Found nothing new in “{LISBON}” beside “{PORTO}”, by rules: another value of the same; "
+        "compared with 1 fact, nearest 0.97",
+    ),
+    (
+        decided("add", None, candidates=(), rule="new"),
+        f"Took “{LISBON}” as new, by rules: nothing known bears on it; there was none to compare with",
+    ),
+    (
+        decided("update", 3),
+        f"Took “{LISBON}” as an update of a known fact, by rules: another value of the same; "
+        "compared with 2 facts, nearest 0.82",
+    ),
+    (
+        decided("none", None, rule="repeated"),
+        f"Found nothing new in “{LISBON}” beside what was found with it, by rules: found twice at once; "
+        "compared with 2 facts, nearest 0.82",
+    ),
+    (FactLabelled(1, "Facts", "health", ("food", "Ana")), f"Put “{NUTS}” under health, topics food and Ana"),
+    (FactLabelled(1, "Facts", "health", ()), f"Put “{NUTS}” under health"),
+    (
+        RelationsExtracted("Relations", "rules", ((1, 3),), 5, 3, 1, 1, 2),
+        "Relations read 3 messages and found 5 relations, 3 new, 1 known, 1 ended, 2 left out",
+    ),
+    (EntityAdded(1, "Relations", "h", "person"), "Learned of “Ana” (person) in Relations"),
+    (EntityAdded(9, "Relations", "h", "person", (), "written"), "Added “an erased name” (person) in Relations"),
+    (EntityChanged(3, "Relations", {}, {"state": "merged", "merged_into": 2}), "Merged “Porto” into “Lisbon”"),
+    (EntityChanged(3, "Relations", {}, {"state": "retired"}), "Removed “Porto” from Relations"),
+    (EntityChanged(3, "Relations", {}, {"state": "active"}), "Brought “Porto” back to Relations"),
+    (EntityChanged(3, "Relations", {"name": "old"}, {"name": "new"}), f"Renamed “{PORTO}” to “{LISBON}”"),
+    (
+        EntityChanged(3, "Relations", {"type": "other"}, {"type": "place"}),
+        "Changed what “Porto” is: other, now place",
+    ),
+    (EntityChanged(3, "Relations", {}, {"aliases": ("new",)}), "“Porto” is also called “Sam lives in Lisbon”"),
+    (EntityErased(3, "Relations"), "Deleted an entity of Relations for good"),
+    (RelationAdded(1, "Relations", 1, "p", 2, ((3, 3),)), "Learned “Ana → lives in → Lisbon”"),
+    (RelationAdded(9, "Relations", 1, "p", 2, (), "written"), "Added “an erased relation”"),
+    (RelationConfirmed(1, "Relations", ((4, 4),)), "Heard “Ana → lives in → Lisbon” again, stored once"),
+    (
+        RelationEnded(1, "Relations", 2),
+        "Ended “Ana → lives in → Lisbon”: “Ana → lives in → Porto” took its place",
+    ),
+    (RelationEnded(1, "Relations", None), "Ended “Ana → lives in → Lisbon”"),
+    (RelationChanged(2, "Relations", {}, {"state": "retired"}), "Removed “Ana → lives in → Porto” from Relations"),
+    (RelationChanged(2, "Relations", {}, {"state": "active"}), "“Ana → lives in → Porto” holds again"),
+    (
+        RelationChanged(2, "Relations", {"object": 2, "predicate": "old"}, {"object": 3, "predicate": "new"}),
+        f"Changed “Ana → lives in → Porto”: before, it was called “{PORTO}” and it ended at “Lisbon”",
+    ),
+    (RelationErased(2, "Relations"), "Deleted a relation of Relations for good"),
+    (
+        GraphCurated("Relations", "merge", ((1, 1, 2), (2, 1, 2)), ((1, 1, 2),)),
+        "Merged by hand: 2 entities and 1 relation of Relations",
+    ),
+    (GraphCurated("Relations", "undo", (), ((1, 2, 3),), 1), "Undid a change of 1 relation of Relations"),
+    (rewritten(), "Took 6 messages into Summary: 212 → 248 tokens"),
+    (
+        rewritten(lost=2, shortened=13),
+        "Took 6 messages into Summary: 212 → 248 tokens; 2 names, numbers or dates went; "
+        "13 tokens left out to stay within 300",
+    ),
+    (rewritten(seqs=(), lost=1), "Rewrote Summary: 212 → 248 tokens; 1 name, number or date went"),
+    (
+        rewritten(covers=0, turn_covered=0, seqs=(), tokens=0),
+        "Emptied Summary: messages that it was made of were forgotten",
+    ),
+    (
+        ProposalRefused("Facts", "fact", "the same fact again", 38),
+        "Left out 38 facts proposed for Facts: the same fact again",
+    ),
+    (
+        RecipeChosen("summary", "window", ("Instructions",), ("Summary",), ("Facts", "Earlier turns")),
+        f"Switched to {RECIPES['summary'].title} from {RECIPES['window'].title}: "
+        "kept Instructions, added Summary, removed Facts and Earlier turns",
+    ),
+    (RecipeChosen("window", None, (), (), ()), f"Switched to {RECIPES['window'].title}"),
     (added(), f"Learned “{NUTS}”"),
     (added(origin="written"), f"Added “{NUTS}”"),
     (added(origin="condensed"), f"Condensed facts to “{NUTS}”"),
@@ -272,6 +399,11 @@ SENTENCES = [
     (BlocksOrdered(("Facts", "Notes", "Earlier turns")), "Ordered the blocks: Facts, Notes and Earlier turns"),
     (BlockEdited("Facts", 1, None, None, {"priority": 2, "enabled": False}),
      "Changed Facts: the priority to 2 and use in prompts to off"),
+    (
+        BlockEdited("Human", 1, None, None, {"read_only": False, "limit": None, "description": "About the user."}),
+        "Changed Human: read only for the agent to off, the most characters to no limit and what it is for to "
+        "About the user.",
+    ),
     (BlockEdited("Instructions", 1, None, "h"), "Wrote the text of Instructions, version 1"),
     (BlockEdited("Instructions", 2, "g", "h"), "Edited the text of Instructions, version 2"),
     (

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from memory_core.analysis.usage import BlockUse
 from memory_core.planning.priorities import CutOrder
 from memory_core.store.blocks import Holding
+from ui.summaries.words import Freshness, freshness_line
 from ui.text import count, plain, short, tokens
 from ui.theme import Mode, block_colour
 
@@ -29,16 +30,20 @@ class Standing:
 
     name: str
     kind: str
-    """`static`, `facts`, `vector` or `custom`."""
+    """`static`, `facts`, `vector`, `summary`, ..., or `custom`."""
     type: str
     settings: Mapping[str, Any]
     text: str | None = None
-    """Of a static block; of a custom one, what it last put into a prompt."""
+    """Of a static block or a summary; of a custom one, what it last put into a prompt."""
     text_ref: str | None = None
     """As prompts name the text of a static block."""
     text_tokens: int | None = None
     made_here: bool = True
     """Can this process run it?"""
+    fresh: Freshness | None = None
+    """Of a summary: how far it is behind."""
+    sentences: frozenset[str] | None = None
+    """Of a summary: its sentences, as prompts name them."""
 
     @property
     def enabled(self) -> bool:
@@ -47,6 +52,13 @@ class Standing:
     @property
     def priority(self) -> int:
         return int(self.settings.get("priority", 0))
+
+    @property
+    def agent_edits(self) -> bool:
+        """Is it a text that the agent may change through tools?"""
+        given_from_python = (self.text or "").startswith("\x01")
+        editable = self.kind == "static" and self.enabled and not self.settings.get("read_only", True)
+        return editable and not given_from_python
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,15 +97,17 @@ class Card:
     """Is something due to it that could be tried now?"""
 
 
-def card(standing: Standing, part: InPrompt | None, use: BlockUse, holding: Holding) -> Card:
-    """What the card of a block says."""
+def card(
+    standing: Standing, part: InPrompt | None, use: BlockUse, holding: Holding, *, with_tools: bool = False
+) -> Card:
+    """What the card of a block says; `with_tools`: an agent may edit one of the session's blocks."""
     return Card(
         name=standing.name,
         kind=standing.kind,
         size=_size(standing, part, use),
         holds=_holds(standing, holding),
         lines=" · ".join(_lines(standing, part, use, holding)),
-        states=tuple(_states(standing, part, use, holding)),
+        states=(*_states(standing, part, use, holding), *_for_the_agent(standing, with_tools)),
         waiting=bool(holding.waiting),
     )
 
@@ -164,11 +178,15 @@ def _holds(standing: Standing, holding: Holding) -> str:
         return _facts(holding)
     if standing.kind == "vector":
         return _turns(standing, holding)
+    if standing.kind == "graph":
+        return _graph(holding)
     text = standing.text or ""
     if text.startswith("\x01"):
         return "Images or files, given from Python."
     if text.strip():
         return clipped(text)
+    if standing.kind == "summary":
+        return "Nothing yet. It takes in what is said when messages leave the queue."
     return "No text." if standing.kind == "static" else "It put nothing into the prompt."
 
 
@@ -179,6 +197,16 @@ def _facts(holding: Holding) -> str:
         return f"No facts yet.{waits or ' They are learned when messages leave the queue.'}"
     newest = f" Newest: {clipped(' '.join(holding.newest.split()))}" if holding.newest else ""
     return f"{count(active, 'fact')}.{waits}{newest}"
+
+
+def _graph(holding: Holding) -> str:
+    entities, relations = holding.entities.get("active", 0), holding.relations
+    if not entities:
+        return "No relations yet. They are learned when messages leave the queue."
+    gone = relations.get("ended", 0)
+    ended = f", {tokens(gone)} ended" if gone else ""
+    newest = f" Newest: {clipped(' '.join(holding.newest.split()))}" if holding.newest else ""
+    return f"{count(entities, 'entity')}, {count(relations.get('active', 0) + gone, 'relation')}{ended}.{newest}"
 
 
 def _turns(standing: Standing, holding: Holding) -> str:
@@ -196,9 +224,14 @@ def _lines(standing: Standing, part: InPrompt | None, use: BlockUse, holding: Ho
     if part is not None and standing.enabled:
         yield f"{_share(part.granted, part.limit)} of the limit"
     written = use.last_write
+    if standing.fresh is not None:
+        yield f"{tokens(standing.text_tokens or 0)} of {tokens(int(standing.settings['max_tokens']))} tokens used"
     if standing.kind == "static":
         how = "written" if holding.texts == 1 else "edited"
-        yield f"{how} in turn {tokens(written.turn)}" if written and written.turn else "unchanged since the start"
+        who = " by the agent" if written and written.actor == "agent" else ""
+        yield f"{how} in turn {tokens(written.turn)}{who}" if written and written.turn else "unchanged since the start"
+        if standing.agent_edits:
+            yield characters_used(len(standing.text or ""), standing.settings.get("limit"))
     elif written is None:
         yield "nothing written yet"
     else:
@@ -210,6 +243,27 @@ def _lines(standing: Standing, part: InPrompt | None, use: BlockUse, holding: Ho
         yield "never cut"
     elif use.prompts:
         yield f"cut in none of {count(use.prompts, 'prompt')}"
+
+
+def characters_used(used: int, limit: int | None) -> str:
+    """`84 of 2,000 characters`."""
+    return count(used, "character") if limit is None else f"{tokens(used)} of {count(limit, 'character')}"
+
+
+def _for_the_agent(standing: Standing, with_tools: bool) -> Iterable[State]:
+    """Whether the agent may edit a text, in a session where it may edit any."""
+    limit = standing.settings.get("limit")
+    if standing.agent_edits:
+        if limit is not None and len(standing.text or "") > limit:
+            yield State("block", "Above its limit: the agent can only shorten it.", "waiting")
+    elif with_tools and standing.kind == "static" and standing.enabled:
+        yield State("lock", "Read only for the agent.")
+    elif with_tools and standing.kind == "facts" and standing.enabled and not _is_given_messages(standing):
+        yield State("archive", "The agent's archive: it writes here and searches it through tools.")
+
+
+def _is_given_messages(standing: Standing) -> bool:
+    return bool(standing.settings.get("accept_short_term_memory", True))
 
 
 def _share(granted: int, limit: int) -> str:
@@ -238,6 +292,13 @@ def _states(standing: Standing, part: InPrompt | None, use: BlockUse, holding: H
     if standing.text_ref and part is not None and standing.text_ref not in part.refs and standing.enabled:
         size = f"{tokens(standing.text_tokens)} tokens" if standing.text_tokens is not None else "another size"
         yield State("update", f"Edited since: {size} from the next prompt on.")
+    if standing.fresh is not None:
+        yield State("timelapse", f"{freshness_line(standing.fresh)}.")
+    if standing.sentences is not None and part is not None and standing.enabled and _written_since(standing, part):
+        yield State("update", f"Written since: {tokens(standing.text_tokens or 0)} tokens from the next prompt on.")
+    most = settings.get("max_tokens")
+    if standing.fresh is not None and most is not None and (standing.text_tokens or 0) > most:
+        yield State("compress", "Longer than it may be by now: it is shortened when it is next written.", "waiting")
     if standing.kind == "static":
         return
     if not settings.get("accept_short_term_memory", True):
@@ -248,3 +309,9 @@ def _states(standing: Standing, part: InPrompt | None, use: BlockUse, holding: H
         yield State("speed", "Learns after every turn.")
     elif settings.get("deliver_on") == "session_end":
         yield State("event", "Learns when the session ends.")
+
+
+def _written_since(standing: Standing, part: InPrompt) -> bool:
+    """Does a summary say something else by now than it asked into the prompt?"""
+    now, then = standing.sentences or frozenset(), frozenset(part.refs)
+    return not then <= now or (part.granted == part.asked and then != now)

@@ -6,11 +6,14 @@ import streamlit as st
 
 from memory_core import ConflictError, Memory, MemoryInspectorError
 from memory_core.blocks.plugins import plugins
+from memory_core.editing import agent_may_edit
+from memory_core.store.blocks import WITH_TEXT
 from ui import state
+from ui.blocks.cards import characters_used
 from ui.blocks.drafts import Draft, draft, forget, keep_draft, kept, leave
 from ui.blocks.effects import draw_effect
 from ui.blocks.kinds import Kind, free_name, kinds, make
-from ui.blocks.versions import draw_difference, draw_versions, static_block
+from ui.blocks.versions import draw_difference, draw_versions, text_block
 from ui.components import closing_button, error_inside
 from ui.model import chosen_model, services_for
 from ui.services import engine
@@ -25,9 +28,9 @@ MOST_CHARACTERS = 100_000
 @st.dialog("Edit block", width=440, position="right", icon=":material/edit_note:", on_dismiss=leave)
 @error_inside
 def edit_dialog(session_id: str, name: str) -> None:
-    """Edit a static block's words, with what that does to the next prompt, and its history."""
+    """Edit a block's words, with what that does to the next prompt, and its history."""
     memory = engine().open(session_id)
-    attached = static_block(memory, name)
+    attached = text_block(memory, name)
     if attached is None:
         return
     current = attached.state or ""
@@ -41,7 +44,12 @@ def edit_dialog(session_id: str, name: str) -> None:
     place = st.container()  # a conflict is said above the text
     text = str(st.text_area("Text", value=current, height=220, key=box, max_chars=MOST_CHARACTERS))
     before, after = memory.count_tokens(current), memory.count_tokens(text)
-    st.markdown(f"{tokens(before)} → **{tokens(after)} tokens**  :small[:gray[Ctrl+Enter to recount]]")
+    bound = f" of {tokens(attached.settings['max_tokens'])}" if attached.kind == "summary" else ""
+    st.markdown(f"{tokens(before)} → **{tokens(after)}{bound} tokens**  :small[:gray[Ctrl+Enter to recount]]")
+    if agent_may_edit(attached):
+        limit = attached.settings["limit"]
+        over = ": the agent can only shorten it" if limit is not None and len(text) > limit else ""
+        st.markdown(f":small[{characters_used(len(text), limit)}{over}. The agent edits this text too.]")
     if text != current:
         draw_effect(memory, texts={name: text})
     with st.container(horizontal=True):
@@ -182,7 +190,7 @@ def _filling(kind: Kind, archived: int) -> bool:
         key=f"blocks__add_fill_{kind.key}",
         help="Without this, it learns only from what leaves from now on.",
     )
-    if fill and kind.key == "facts" and not chosen_model().offline:
+    if fill and kind.key in ("facts", "summary", "graph") and not chosen_model().offline:
         st.markdown(":small[This calls the model once for about every 8,000 tokens of archived messages.]")
     return bool(fill)
 
@@ -244,13 +252,17 @@ def what_goes(memory: Memory, name: str) -> list[str]:
     attached = next(each for each in memory.blocks if each.name == name)
     holding, archived = memory.holding(name), memory.status().archived_messages
     goes, stays = ["its settings"], []
-    if attached.kind == "static":
+    if attached.kind in WITH_TEXT:
         goes.append(f"its text with {count(holding.texts, 'version')}")
     elif attached.kind == "vector":
         goes.append(count(holding.turns, "stored turn"))
     elif attached.kind == "facts":
         facts = sum(holding.facts.values())
         stays.append(f"{count(facts, 'fact')}, which {'returns' if facts == 1 else 'return'} with a block of this name")
+    elif attached.kind == "graph":
+        relations = sum(holding.relations.values())
+        again = "returns" if relations == 1 else "return"
+        stays.append(f"{count(relations, 'relation')}, which {again} with a block of this name")
     else:
         goes.append("what it learned")
     if holding.waiting:

@@ -4,8 +4,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from memory_core import BaseMemoryBlock, FactExtractionMemoryBlock, StaticMemoryBlock, VectorMemoryBlock
+from memory_core import (
+    BaseMemoryBlock,
+    FactExtractionMemoryBlock,
+    GraphMemoryBlock,
+    StaticMemoryBlock,
+    SummaryMemoryBlock,
+    VectorMemoryBlock,
+)
+from memory_core.blocks.graph import MOST_HOPS
 from memory_core.blocks.plugins import Plugin
+from memory_core.recipes import CATEGORIES
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +41,16 @@ BUILT_IN = (
     Kind("static", "Fixed text", "Text that stands in every prompt.", "Instructions", 0),
     Kind("facts", "Facts", "Learned from messages when they leave the queue.", "Facts", 1),
     Kind("vector", "Earlier turns", "Turns that left the queue, found again by the question.", "Earlier turns", 2),
+    Kind("summary", "Summary", "One text that takes in what left the queue, and stays short.", "Summary", 1),
+    Kind("graph", "Relations", "Who and what is related, and how; ways of several steps.", "Relations", 1),
 )
 
 _CLASSES: dict[str, type[BaseMemoryBlock[Any]]] = {
     "static": StaticMemoryBlock,
     "facts": FactExtractionMemoryBlock,
     "vector": VectorMemoryBlock,
+    "summary": SummaryMemoryBlock,
+    "graph": GraphMemoryBlock,
 }
 
 
@@ -84,18 +97,22 @@ class Field:
     """The engine's name of it."""
     title: str
     help: str
-    sort: Literal["whole", "share", "toggle", "choice"]
+    sort: Literal["whole", "share", "toggle", "choice", "labels", "text"]
     least: float = 0
     most: float | None = None
     optional: bool = False
     """May it be None?"""
     choices: Mapping[str, str] | None = None
     """Words by value, for a choice."""
+    offered: tuple[str, ...] = ()
+    """Labels that are suggested; others can be typed."""
+    when: tuple[str, object] | None = None
+    """Another setting, and the value without which this one does nothing."""
 
 
 _DELIVER_ON = Field(
     "deliver_on",
-    "Learns",
+    "Learn",
     "`deliver_on`: when messages are given to the block.",
     "choice",
     choices={
@@ -106,10 +123,77 @@ _DELIVER_ON = Field(
 )
 
 _FIELDS: Mapping[str, tuple[Field, ...]] = {
-    "static": (),
+    "static": (
+        Field(
+            "read_only",
+            "Read only for the agent",
+            "`read_only`: where it is off, the agent edits the text through tools. People always may.",
+            "toggle",
+        ),
+        Field(
+            "description",
+            "What it is for",
+            "`description`: tells the agent what to write here, and when to change it.",
+            "text",
+            when=("read_only", False),
+        ),
+        Field(
+            "limit",
+            "Most characters",
+            "`limit`: the agent is refused what would make the text longer. People may write more.",
+            "whole",
+            least=1,
+            optional=True,
+            when=("read_only", False),
+        ),
+    ),
     "facts": (
         Field("max_facts", "Most facts", "`max_facts`: above this many, the list is condensed.", "whole", least=1),
         Field("approval", "New facts wait for approval", "`approval`: they reach no prompt before.", "toggle"),
+        Field(
+            "on_change",
+            "Compare new facts with known ones",
+            "`on_change`: what becomes of a found fact that is near a known one. Every decision is recorded.",
+            "choice",
+            choices={
+                "add": "No: both stay, contradictions are marked",
+                "decide": "Yes: add, update, delete or nothing",
+            },
+        ),
+        Field(
+            "nearest",
+            "Known facts to compare with",
+            "`nearest`: each found fact is compared with so many of the nearest.",
+            "whole",
+            least=1,
+            when=("on_change", "decide"),
+        ),
+        Field(
+            "show",
+            "Facts in the prompt",
+            "`show`: those left out stay stored, and can be searched.",
+            "choice",
+            choices={
+                "all": "All",
+                "relevant": "The most relevant to the question",
+                "none": "None: they are only searched",
+            },
+        ),
+        Field(
+            "top_k",
+            "Most facts in one prompt",
+            "`top_k`: how many of the most relevant ask for room.",
+            "whole",
+            least=1,
+            when=("show", "relevant"),
+        ),
+        Field(
+            "categories",
+            "Categories",
+            "`categories`: what facts are put under. Empty: the extractor's own.",
+            "labels",
+            offered=CATEGORIES,
+        ),
         Field(
             "scope",
             "Whose facts",
@@ -133,6 +217,34 @@ _FIELDS: Mapping[str, tuple[Field, ...]] = {
             "retrieval_context_window",
             "Messages in the question",
             "`retrieval_context_window`: how many of the latest messages make up the search.",
+            "whole",
+            least=1,
+        ),
+        _DELIVER_ON,
+    ),
+    "graph": (
+        Field(
+            "hops",
+            "Steps from what is mentioned",
+            "`hops`: how far from what the question mentions a relation may be.",
+            "whole",
+            least=1,
+            most=MOST_HOPS,
+        ),
+        Field(
+            "most_relations",
+            "Most relations in one prompt",
+            "`most_relations`: the nearest to what is mentioned come first.",
+            "whole",
+            least=1,
+        ),
+        _DELIVER_ON,
+    ),
+    "summary": (
+        Field(
+            "max_tokens",
+            "Most tokens",
+            "`max_tokens`: the text grows no longer. What does not fit leaves it by whole sentences.",
             "whole",
             least=1,
         ),

@@ -7,12 +7,12 @@ from typing import Literal
 
 import streamlit as st
 
-from memory_core import MemoryInspectorError
+from memory_core import Memory, MemoryInspectorError
 from memory_core.analysis.usage import BlockUse
 from memory_core.blocks.base import stored_item
 from memory_core.events import ContextBuilt
 from memory_core.planning.priorities import CutOrder, cut_order
-from memory_core.store.blocks import Holding
+from memory_core.store.blocks import WITH_TEXT, Holding
 from ui import nav, state
 from ui.blocks.cards import Card, InPrompt, Standing, card, card_order, square, strip
 from ui.blocks.editor import add_dialog, edit_dialog, remove_dialog
@@ -24,7 +24,11 @@ from ui.components import empty
 from ui.frame import View
 from ui.jobs import Job
 from ui.model import chosen_model, services_for
+from ui.recipes import section as recipes
+from ui.recipes.picked import write_link
 from ui.services import engine
+from ui.summaries.rewriting import REWRITE, rewrite_dialog, rewriting
+from ui.summaries.words import Freshness, freshness_then, sentence_refs
 from ui.text import plain, short
 from ui.theme import mode
 
@@ -32,15 +36,50 @@ Drawer = Callable[[], None]
 
 _TONES = {"plain": ":gray[{}]", "waiting": ":orange[{}]", "loss": ":red[{}]"}
 
-_OPENS = {"facts": "facts", "vector": "retrieval"}
+_OPENS = {"facts": "facts", "vector": "retrieval", "graph": "graph"}
 """Which page shows what a block of this kind holds."""
+
+
+VIEW = "view"
+"""Parameter of the address that names what is shown."""
+
+VIEWS = {"blocks": "Blocks", "recipes": "Recipes"}
+
+_SHOWN = "blocks__view"
+_WRITTEN = "blocks_written_view"
 
 
 def draw(view: View) -> None:
     """The page of one session, at its latest turn or at an earlier one."""
+    if _shown() == "recipes":
+        recipes.draw(view)
+        return
+    write_link(None)
     drawer = _draw(view)
     if drawer is not None:
         drawer()
+
+
+def _shown() -> str:
+    """The blocks or the recipes; the address says which, so that the page can be reloaded and linked to."""
+    asked = st.query_params.get(VIEW)
+    if asked != st.session_state.get(_WRITTEN) or _SHOWN not in st.session_state:
+        st.session_state[_SHOWN] = asked if asked in VIEWS else "blocks"
+    shown = st.segmented_control(
+        "Show",
+        list(VIEWS),
+        required=True,
+        key=_SHOWN,
+        format_func=lambda each: VIEWS[each],
+        label_visibility="collapsed",
+        width="content",
+    )
+    if shown == "recipes":
+        st.query_params[VIEW] = st.session_state[_WRITTEN] = shown
+    else:
+        st.query_params.pop(VIEW, None)
+        st.session_state[_WRITTEN] = None
+    return str(shown)
 
 
 def _draw(view: View) -> Drawer | None:
@@ -55,12 +94,14 @@ def _draw(view: View) -> Drawer | None:
     drawer = _head(view, standings, order, priorities)
     usage = view.memory.usage(view.position if view.past else None)
     by_name = {standing.name: standing for standing in standings}
+    with_tools = any(standing.agent_edits for standing in standings)
     cards = [
         card(
             by_name[name],
             _part(built, name),
             usage.of(name),
             _held_then(usage.of(name), view) if view.past else view.memory.holding(name),
+            with_tools=with_tools,
         )
         for name in card_order(order)
     ]
@@ -82,10 +123,12 @@ def _now(view: View, built: ContextBuilt | None) -> list[Standing]:
             kind=attached.kind,
             type=attached.record.type,
             settings=memory.block_settings(attached.name),
-            text=attached.state or "" if attached.kind == "static" else _custom_words(view, built, attached.name),
+            text=attached.state or "" if attached.kind in WITH_TEXT else _custom_words(view, built, attached.name),
             text_ref=f"s{attached.record.text}" if attached.kind == "static" else None,
-            text_tokens=memory.count_tokens(attached.state or "") if attached.kind == "static" else None,
+            text_tokens=memory.count_tokens(attached.state or "") if attached.kind in WITH_TEXT else None,
             made_here=attached.block is not None,
+            fresh=_freshness(memory, attached.name) if attached.kind == "summary" else None,
+            sentences=sentence_refs(attached.state or "") if attached.kind == "summary" else None,
         )
         for attached in memory.blocks
     ]
@@ -94,18 +137,26 @@ def _now(view: View, built: ContextBuilt | None) -> list[Standing]:
 def _then(view: View, built: ContextBuilt | None) -> list[Standing]:
     past = view.history.blocks_at(view.position)
     texts = view.memory.words(block.text for block in past if block.text)
+    log = view.history.upto(view.position)
     return [
         Standing(
             name=block.name,
             kind=block.kind,
             type=block.type,
             settings=block.settings,
-            text=texts.get(block.text or "") if block.kind == "static" else _custom_words(view, built, block.name),
+            text=texts.get(block.text or "") if block.kind in WITH_TEXT else _custom_words(view, built, block.name),
             text_ref=f"s{block.text}" if block.kind == "static" else None,
-            text_tokens=view.memory.count_tokens(texts.get(block.text or "", "")) if block.kind == "static" else None,
+            text_tokens=view.memory.count_tokens(texts.get(block.text or "", "")) if block.kind in WITH_TEXT else None,
+            fresh=freshness_then(log, block.name, view.shown_turn) if block.kind == "summary" else None,
+            sentences=sentence_refs(texts.get(block.text or "", "")) if block.kind == "summary" else None,
         )
         for block in past
     ]
+
+
+def _freshness(memory: Memory, name: str) -> Freshness:
+    now = memory.summary(name).state()
+    return Freshness(now.covers_turn, now.latest_turn)
 
 
 def _shown_prompt(view: View) -> ContextBuilt | None:
@@ -136,7 +187,14 @@ def _custom_words(view: View, built: ContextBuilt | None, name: str) -> str:
 def _held_then(use: BlockUse, view: View) -> Holding:
     """What a block held at the shown turn, from the log alone."""
     newest = view.memory.words([use.newest_fact]).get(use.newest_fact) if use.newest_fact else None
-    return Holding(turns=use.stored_turns, facts={"active": use.facts}, newest=newest, waiting=len(use.waiting))
+    return Holding(
+        turns=use.stored_turns,
+        facts={"active": use.facts},
+        newest=newest,
+        waiting=len(use.waiting),
+        entities={"active": use.entities},
+        relations={"active": use.relations},
+    )
 
 
 # -- drawing ---------------------------------------------------------------------------------------
@@ -193,6 +251,9 @@ def _card(view: View, each: Card, standing: Standing) -> Drawer | None:
         st.text(each.holds)
         with st.container(gap="xxsmall"):
             st.markdown(f":small[:gray[{each.lines}]]")
+            said = rewriting(view.memory.session_id, each.name) if each.kind == "summary" and not view.past else None
+            if said:
+                st.markdown(f":small[{said}]")
             for line in each.states:
                 st.markdown(f":small[{_TONES[line.tone].format(f':material/{line.icon}: {line.says}')}]")
         if view.past and each.kind not in _OPENS:
@@ -208,7 +269,7 @@ def _actions(view: View, each: Card, standing: Standing) -> Drawer | None:
         nav.go(page)
     if view.past:
         return None
-    editing = each.kind == "static" and st.button("Edit", key=f"blocks__edit_{name}")
+    editing = each.kind in WITH_TEXT and st.button("Edit", key=f"blocks__edit_{name}")
     if each.waiting:
         st.button(
             "Try now",
@@ -226,7 +287,9 @@ def _menu(view: View, standing: Standing) -> Drawer | None:
     """Everything else that can be done to a block."""
     session_id, name = view.memory.session_id, standing.name
     changes = {change.says: change for change in changes_for(standing.kind, standing.settings)}
-    first = ["History"] if standing.kind == "static" else []
+    first = ["History"] if standing.kind in WITH_TEXT else []
+    if standing.kind == "summary":
+        first.append(REWRITE)
     if fields_of(standing.kind, has_user=view.memory.user_id is not None):
         first.append("Settings")
     chosen = st.menu_button(
@@ -238,6 +301,7 @@ def _menu(view: View, standing: Standing) -> Drawer | None:
     )
     drawers: dict[str, Drawer] = {
         "History": partial(history_dialog, session_id, name),
+        REWRITE: partial(rewrite_dialog, session_id, name),
         "Settings": partial(settings_of_dialog, session_id, name),
         "Remove": partial(remove_dialog, session_id, name),
         **{says: partial(change_dialog, session_id, name, change) for says, change in changes.items()},

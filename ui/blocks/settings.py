@@ -15,6 +15,9 @@ from ui.components import closing_button, error_inside
 from ui.services import engine
 from ui.text import plain
 
+MOST_CHARACTERS = 1_000
+"""Of a setting in words."""
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -120,7 +123,10 @@ def settings_of_dialog(session_id: str, name: str) -> None:
     opened = draft(key, next(iter(widgets.values())), Draft(values=theirs))
     st.markdown(f"**{plain(name)}** :gray[{attached.kind}]")
     place = st.container()
-    chosen = {f.setting: _drawn(f, opened.values[f.setting], widgets[f.setting]) for f in fields}
+    chosen: dict[str, Any] = {}
+    for field in fields:
+        if field.when is None or chosen.get(field.when[0]) == field.when[1]:
+            chosen[field.setting] = _drawn(field, opened.values[field.setting], widgets[field.setting])
     changed = {setting: value for setting, value in chosen.items() if value != opened.values[setting]}
     possible = bool(changed) and draw_effect(memory, blocks={name: changed})
     if "scope" in changed:
@@ -150,6 +156,21 @@ def _drawn(field: Field, value: Any, key: str) -> Any:
     """The widget of one setting, and what is chosen in it."""
     if field.sort == "toggle":
         return st.toggle(field.title, value=bool(value), key=key, help=field.help)
+    if field.sort == "text":
+        text = st.text_area(
+            field.title, value=value or "", max_chars=MOST_CHARACTERS, height=100, key=key, help=field.help
+        )
+        return str(text).strip() or None
+    if field.sort == "labels":
+        return st.multiselect(
+            field.title,
+            list(dict.fromkeys((*value, *field.offered))),
+            default=list(value),
+            key=key,
+            accept_new_options=True,
+            placeholder="the extractor's own",
+            help=field.help,
+        )
     if field.choices is not None:
         choices = field.choices
         return st.selectbox(
@@ -172,7 +193,16 @@ def _drawn(field: Field, value: Any, key: str) -> Any:
             help=field.help,
         )
         return None if number is None else round(float(number), 4)
-    return int(st.number_input(field.title, min_value=int(field.least), value=int(value), key=key, help=field.help))
+    whole = st.number_input(
+        field.title,
+        min_value=int(field.least),
+        value=None if value is None else int(value),
+        step=1,
+        key=key,
+        placeholder="none",
+        help=field.help,
+    )
+    return None if whole is None else int(whole)
 
 
 def _save(session_id: str, name: str, key: str, changed: Mapping[str, Any]) -> None:

@@ -1,18 +1,21 @@
-"""The versions of a static block's text: what each changed, and the way back to it."""
+"""The versions of a block's text: what each changed, what a summary lost, and the way back to it."""
 
 import time
 from collections.abc import Sequence
 
 import streamlit as st
 
-from memory_core import Memory, MemoryInspectorError
+from memory_core import Memory, MemoryInspectorError, SummaryMemoryBlock
 from memory_core.session import Attached
-from memory_core.store.blocks import TextRevision
+from memory_core.store.blocks import WITH_TEXT, TextRevision
+from memory_core.summaries import SummaryRevision
 from ui import state
 from ui.blocks.differences import MOST_LINES, difference
 from ui.blocks.effects import draw_effect
 from ui.components import closing_button, error_inside
 from ui.services import engine
+from ui.summaries.words import as_lines, by_whom, lost_line
+from ui.summaries.words import told as told_line
 from ui.text import ago, count, plain, tokens
 
 _ACTORS = {"engine": "from Python", "curator": "by a person", "agent": "by the agent"}
@@ -23,9 +26,9 @@ _COMPARED = {"now": "Changed since", "before": "What it changed", "text": "Its t
 @st.dialog("History", width=440, position="right", icon=":material/history:", on_dismiss="rerun")
 @error_inside
 def history_dialog(session_id: str, name: str) -> None:
-    """Every text a static block had, what each changed, and the way back to it."""
+    """Every text the block had, what each changed, and the way back to it."""
     memory = engine().open(session_id)
-    attached = static_block(memory, name)
+    attached = text_block(memory, name)
     if attached is None:
         return
     revisions = memory.block_revisions(name)
@@ -36,14 +39,23 @@ def history_dialog(session_id: str, name: str) -> None:
 def draw_versions(memory: Memory, attached: Attached, revisions: Sequence[TextRevision], key: str) -> None:
     """One version at a time: it, what it changed, what has changed since, and the effect of restoring it."""
     by_number = {revision.revision: revision for revision in revisions}
+    told = {each.revision: each for each in memory.summary(attached.name).revisions()} if _sums_up(attached) else {}
     latest = attached.record.revision
     numbers = sorted(by_number, reverse=True)
+    if not numbers:
+        st.markdown(":gray[No text yet.]")
+        return
     number = st.selectbox(
-        "Version", numbers, key=f"blocks__{key}_version", format_func=lambda n: _version(by_number[n], latest)
+        "Version",
+        numbers,
+        key=f"blocks__{key}_version",
+        format_func=lambda n: _version(by_number[n], latest, told.get(n)),
     )
     if number is None:
         return
     chosen, current = by_number[number], attached.state or ""
+    if number in told:
+        _draw_told(told[number])
     if chosen.text != current:
         closing_button(
             f"Restore version {number}",
@@ -62,19 +74,31 @@ def draw_versions(memory: Memory, attached: Attached, revisions: Sequence[TextRe
         required=True,
         label_visibility="collapsed",
     )
+    lines = as_lines if _sums_up(attached) else str  # a summary is compared sentence by sentence
     older = [other for other in numbers if other < number]
     if compared == "text":
-        st.text(_shown(chosen.text))
+        st.text(_shown(chosen.text) or "(empty)")
     elif compared == "before":
-        draw_difference(None, by_number[older[0]].text if older else "", chosen.text)
+        draw_difference(None, lines(by_number[older[0]].text) if older else "", lines(chosen.text))
     else:
-        draw_difference(None, chosen.text, current)
+        draw_difference(None, lines(chosen.text), lines(current))
 
 
-def _version(revision: TextRevision, latest: int) -> str:
+def _sums_up(attached: Attached) -> bool:
+    return isinstance(attached.block, SummaryMemoryBlock)
+
+
+def _draw_told(revision: SummaryRevision) -> None:
+    """How a version of a summary came to be, and what it lost."""
+    for line in (told_line(revision), lost_line(revision.lost)):
+        if line:
+            st.markdown(f":small[{line}]")
+
+
+def _version(revision: TextRevision, latest: int, told: SummaryRevision | None = None) -> str:
     when = f"turn {tokens(revision.turn)}" if revision.turn else "at the start"
     now = ", now" if revision.revision == latest else ""
-    who = _ACTORS.get(revision.actor, revision.actor)
+    who = by_whom(told) if told is not None else _ACTORS.get(revision.actor, revision.actor)
     return f"{revision.revision}{now} · {when} · {who} · {ago(revision.at, time.time())}"
 
 
@@ -101,12 +125,12 @@ def _restore(session_id: str, name: str, earlier: int, revision: int) -> None:
         state.say("error", str(error))
 
 
-def static_block(memory: Memory, name: str) -> Attached | None:
+def text_block(memory: Memory, name: str) -> Attached | None:
     """The block, if it is still there and has a text of its own."""
     attached = next((each for each in memory.blocks if each.name == name), None)
     if attached is None:
         st.warning("This block was removed elsewhere.")
-    elif attached.kind != "static":
+    elif attached.kind not in WITH_TEXT:
         st.info("What this block holds is learned, not written.")
         return None
     return attached

@@ -5,6 +5,7 @@ Nothing in a message is fetched or run.
 
 import base64
 import binascii
+from collections.abc import Sequence
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -20,12 +21,16 @@ from memory_core import (
     ThinkingPart,
     ToolCallPart,
 )
+from memory_core.agent import STEP
+from memory_core.models.offline import NAME
+from memory_core.store.messages import StoredMessage
 from ui import state
 from ui.jobs import Job
 from ui.new_session import TRIP
 from ui.sessions.importing import import_dialog
 from ui.story import Summary, summaries
 from ui.text import plain, short, tokens
+from ui.tool_calls import Told, chat_line
 
 SHOWN_MESSAGES = 40
 """Messages drawn at first; a thousand would take seconds."""
@@ -41,7 +46,7 @@ AVATARS = {
     MessageRole.TOOL: ":material/build:",
 }
 
-SUMMARY_KINDS = ("flush_planned", "fact_added", "context_built")
+SUMMARY_KINDS = ("flush_planned", "fact_added", "relation_added", "context_built", "tool_called")
 
 
 def draw_conversation(
@@ -64,12 +69,13 @@ def draw_conversation(
                 icon=":material/expand_less:",
                 on_click=lambda: state.show_earlier(state.earlier_messages() + SHOWN_MESSAGES),
             )
-        for index, stored in enumerate(messages):
-            draw_message(stored.message)
-            last = index + 1 == len(messages)
-            ends = running is None if last else messages[index + 1].turn != stored.turn
-            if ends and stored.turn:
-                _turn_line(memory.session_id, stored.turn, told.get(stored.turn, Summary()))
+        groups = spoken_together(messages)
+        for group, following in zip(groups, [*groups[1:], None], strict=True):
+            draw_group(group)
+            turn = group[-1].turn
+            ends = running is None if following is None else following[0].turn != turn
+            if ends and turn:
+                _turn_line(memory.session_id, turn, told.get(turn, Summary()))
     return messages[-1].seq
 
 
@@ -83,26 +89,87 @@ def _turn_line(session_id: str, turn: int, summary: Summary) -> None:
     )
 
 
+def is_step(stored: StoredMessage) -> bool:
+    """A call of a memory tool, or its result?"""
+    return STEP in stored.id and stored.message.role in (MessageRole.ASSISTANT, MessageRole.TOOL)
+
+
+def spoken_together(messages: Sequence[StoredMessage]) -> list[list[StoredMessage]]:
+    """The messages as they are drawn: what the agent did to its memory stands in one bubble with what it then said."""
+    groups: list[list[StoredMessage]] = []
+    for stored in messages:
+        if not groups and is_step(stored) and stored.message.role is MessageRole.TOOL:
+            continue  # its call is further up than what is drawn
+        last = groups[-1][-1] if groups else None
+        joins = last is not None and is_step(last) and last.turn == stored.turn
+        if joins and (is_step(stored) or stored.message.role is MessageRole.ASSISTANT):
+            groups[-1].append(stored)
+        else:
+            groups.append([stored])
+    return groups
+
+
+def draw_group(group: Sequence[StoredMessage]) -> None:
+    """One bubble."""
+    if not is_step(group[0]):
+        draw_message(group[0].message)
+        return
+    with st.chat_message("assistant", avatar=AVATARS[MessageRole.ASSISTANT]):
+        draw_steps([stored for stored in group if is_step(stored)])
+        for stored in group:
+            if not is_step(stored):
+                _parts(stored.message)
+
+
+def draw_steps(steps: Sequence[StoredMessage]) -> None:
+    """What the agent said before it used its tools, and what each call did, in a line."""
+    results = {stored.message.tool_call_id: stored.message for stored in steps}
+    for stored in steps:
+        message = stored.message
+        if message.role is MessageRole.TOOL:
+            continue
+        if message.content:
+            _body(message.content)
+        lines = [_call_line(call, results.get(call.tool_call_id)) for call in message.tool_calls]
+        with st.container(gap="xxsmall"):
+            for told in lines:
+                colour = "orange" if told.refused else "gray"
+                st.markdown(f":small[:{colour}[:material/{told.icon}: {plain(told.text)}]]")
+            if message.additional_kwargs.get("model") == NAME:
+                edited = any(told.wrote for told in lines)
+                st.markdown(f":small[:gray[{'Edited by' if edited else 'By'} rules, not by a model]]")
+
+
+def _call_line(call: ToolCallPart, result: ChatMessage | None) -> Told:
+    arguments = call.tool_kwargs if isinstance(call.tool_kwargs, dict) else {}
+    refused = result is not None and bool(result.additional_kwargs.get("is_error"))
+    return chat_line(call.tool_name, arguments, result.content if result else None, refused=refused)
+
+
 def draw_message(message: ChatMessage) -> None:
     """One message: its words as plain text, its other parts named. Nothing in it is fetched or run."""
     with st.chat_message(str(message.role), avatar=AVATARS[message.role]):
-        for part in message.parts:
-            if isinstance(part, TextPart):
-                spoken = message.role in (MessageRole.USER, MessageRole.ASSISTANT)
-                _body(part.text, LONGEST_SHOWN if spoken else LONGEST_ASIDE)
-            elif isinstance(part, ThinkingPart):
-                st.markdown(":small[:gray[Thought]]")
-                _body(part.text)
-            elif isinstance(part, ToolCallPart):
-                st.markdown(f":material/build: {plain(short(part.tool_name, 60))}")
-                _body(part.arguments)
-            elif isinstance(part, ImagePart):
-                _image(part)
-            elif isinstance(part, FilePart):
-                st.markdown(f":material/attach_file: {plain(part.type)}")
-                _body(part.title or part.url[:80])
-        if not message.parts:
-            st.markdown(":small[:gray[No text]]")
+        _parts(message)
+
+
+def _parts(message: ChatMessage) -> None:
+    for part in message.parts:
+        if isinstance(part, TextPart):
+            spoken = message.role in (MessageRole.USER, MessageRole.ASSISTANT)
+            _body(part.text, LONGEST_SHOWN if spoken else LONGEST_ASIDE)
+        elif isinstance(part, ThinkingPart):
+            st.markdown(":small[:gray[Thought]]")
+            _body(part.text)
+        elif isinstance(part, ToolCallPart):
+            st.markdown(f":material/build: {plain(short(part.tool_name, 60))}")
+            _body(part.arguments)
+        elif isinstance(part, ImagePart):
+            _image(part)
+        elif isinstance(part, FilePart):
+            st.markdown(f":material/attach_file: {plain(part.type)}")
+            _body(part.title or part.url[:80])
+    if not message.parts:
+        st.markdown(":small[:gray[No text]]")
 
 
 def _body(text: str, longest: int = LONGEST_SHOWN) -> None:

@@ -8,7 +8,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from memory_core import Memory, Status
-from memory_core.events import ContextBuilt, EventRecord, FlushPlanned, Retrieved
+from memory_core.events import ContextBuilt, EventRecord, FlushPlanned, Retrieved, ToolCalled, spread
 from memory_core.messages import message_text
 from memory_core.store.messages import StoredMessage
 from ui import nav, state
@@ -19,18 +19,26 @@ from ui.frame import View
 from ui.jobs import Job
 from ui.model import chosen_model
 from ui.story import story
-from ui.telling import Line, Words
+from ui.telling import Line, Words, relations_of
 from ui.text import plain, short
 
 PREVIEW_CHARACTERS = 90
 DETAIL_CHARACTERS = 60
 STORY_KINDS = (
+    "recipe_chosen",
+    "tool_called",
     "flush_planned",
     "queue_recounted",
     "fact_added",
     "fact_confirmed",
+    "fact_decided",
+    "proposal_refused",
+    "relation_added",
+    "relation_confirmed",
+    "relation_ended",
     "facts_condensed",
     "condensing_refused",
+    "summary_rewritten",
     "vectors_stored",
     "delivery_queued",
     "delivery_done",
@@ -184,12 +192,33 @@ def _words(memory: Memory, events: Sequence[EventRecord]) -> Words:
             facts.update({fact.id: fact.text for fact in memory.facts(attached.name, states=None)})
         elif attached.kind == "vector" and numbers:
             found += memory.stored_turns(attached.name, numbers=numbers)
+    entities, relations = _graph_words(memory, events)
+    called = [record.event for record in events if isinstance(record.event, ToolCalled)]
     return Words(
         facts=facts,
         turns={turn.number: turn.turn for turn in found},
         previews={turn.number: _preview(turn.messages) for turn in found},
         due=frozenset(delivery.id for delivery in memory.deliveries(states=("pending", "parked"))),
+        relations=relations,
+        entities=entities,
+        said=memory.words(key for event in called for key in (event.arguments, event.result)) if called else {},
     )
+
+
+def _graph_words(memory: Memory, events: Sequence[EventRecord]) -> tuple[dict[int, str], dict[int, str]]:
+    """Names of entities and words of relations, where these events name any."""
+    entities: dict[int, str] = {}
+    relations: dict[int, str] = {}
+    named = {each for record in events for each in relations_of(record.event)}
+    for record in events:
+        cuts = record.event.cuts if isinstance(record.event, ContextBuilt) else ()
+        named |= {int(ref[1:]) for cut in cuts for ref in spread(cut["refs"]) if ref[0] == "r"}
+    for attached in memory.blocks if named else ():
+        if attached.kind == "graph":
+            graph = memory.graph(attached.name).graph()
+            entities |= {entity.id: entity.name for entity in graph.entities.values()}
+            relations |= {each: graph.told(graph.relations[each]) for each in named & set(graph.relations)}
+    return entities, relations
 
 
 def _preview(messages: Sequence[StoredMessage]) -> str:

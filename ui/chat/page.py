@@ -4,15 +4,26 @@ A turn is a job that this only watches: drawing starts nothing, and leaving stop
 """
 
 import time
+from collections.abc import Sequence
 from typing import NoReturn
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from memory_core import ConfigError, Memory, MessageRole, Status
+from memory_core.agent import STEP
 from memory_core.events import FlushPlanned, MessageAdded
+from memory_core.store.messages import StoredMessage
 from ui import state
-from ui.chat.conversation import AVATARS, SUMMARY_KINDS, draw_conversation, draw_message
+from ui.chat.conversation import (
+    AVATARS,
+    SUMMARY_KINDS,
+    draw_conversation,
+    draw_group,
+    draw_steps,
+    is_step,
+    spoken_together,
+)
 from ui.chat.guide import draw_guide
 from ui.chat.memory_panel import draw_actions, draw_past_prompt, draw_prompt, draw_story, draw_story_actions
 from ui.chat.player import draw_input, draw_player, draw_unfinished
@@ -25,6 +36,9 @@ from ui.text import plain
 CHAT_HEIGHT = 398
 GUIDED_HEIGHT = 358
 """Pixels of the conversation; less while the guide's line shows, so that the input stays above the fold."""
+
+MOST_STEPS = 200
+"""Messages among which those of a reply that is being made are found."""
 
 SEEN_SECONDS = 0.7
 """How long the queue is shown above its flush line before it is shown flushed."""
@@ -93,19 +107,25 @@ def _follow(
     session_id = memory.session_id
     position, words, last_turn = -1, "", None
     bubble: DeltaGenerator | None = None
+    steps: DeltaGenerator | None = None
+    shown = _said_in_steps(job, memory.messages(last=MOST_STEPS))  # characters of the reply that are drawn for good
     for piece in job.follow():
         status = memory.status()
         if status.position != position:
             position = status.position
             memory.refresh()
-            for stored in memory.messages(after=last_seq):
-                last_seq = stored.seq
+            for group in spoken_together(memory.messages(after=last_seq)):
+                last_seq = group[-1].seq
                 with box:
-                    if last_turn is not None and stored.turn != last_turn:
+                    if last_turn is not None and group[0].turn != last_turn:
                         _told_turn(memory, last_turn)
-                    last_turn = stored.turn
-                    if not (answering and stored.message.role is MessageRole.ASSISTANT):
-                        draw_message(stored.message)
+                    last_turn = group[0].turn
+                    if not answering or group[0].message.role is MessageRole.USER:
+                        draw_group(group)
+                    elif steps is not None:
+                        with steps:
+                            draw_steps([stored for stored in group if is_step(stored)])
+                        shown += _said_in_steps(job, group)
             draw_story(memory, status, told)
             if status.flushes > state.seen_flushes(session_id, status.flushes):
                 _show_overflow(memory, status, budget)
@@ -115,14 +135,20 @@ def _follow(
         if answering:
             if bubble is None:
                 with box, st.chat_message("assistant", avatar=AVATARS[MessageRole.ASSISTANT]):
-                    bubble = st.empty()
-            if words:
-                bubble.text(words)
+                    steps, bubble = st.container(gap="xsmall"), st.empty()
+            if words[shown:].strip():
+                bubble.text(words[shown:])
             else:
                 bubble.markdown(f":shimmer[{plain(job.progress[-1] if job.progress else 'Starting')}]")
     if job.error is not None and not answering:
         state.say("error", job.error)
     st.rerun()
+
+
+def _said_in_steps(job: Job, messages: Sequence[StoredMessage]) -> int:
+    """Characters that the agent said beside the calls of its tools, in the reply that this job makes."""
+    said = (m for m in messages if m.id.startswith(f"{job.id}{STEP}") and m.message.role is MessageRole.ASSISTANT)
+    return sum(len(stored.message.content or "") for stored in said)
 
 
 def _told_turn(memory: Memory, turn: int) -> None:

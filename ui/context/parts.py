@@ -52,21 +52,27 @@ def _draw_part(sent: Prompt, part: PromptPart, *, past: bool) -> None:
         for entry in entries:
             if part.kind == "facts":
                 _draw_fact(entry, past=past)
+            elif part.kind == "graph":
+                _draw_relation(entry)
             elif entry.cut:
                 st.markdown(_struck(entry))
             else:
                 _draw_entry(part, entry)
     if part.kind == "vector":
         nav.link("retrieval", ":small[See what was searched]", icon=":material/manage_search:", query=asked(sent))
-    elif part.kind == "static":
+    elif part.kind in ("static", "summary"):
         nav.link("blocks", f":small[{'Open' if past else 'Edit'} in Blocks]", icon=":material/view_agenda:")
 
 
 def _why_empty(part: PromptPart) -> str:
     if part.kind == "vector":
         return "No stored turn fitted the question well enough, or nothing is stored yet."
+    if part.kind == "graph":
+        return "No relation touches what was mentioned, or none is known yet."
     if part.kind == "facts":
         return "No facts yet: they are learned from messages that leave the queue."
+    if part.kind == "summary":
+        return "Nothing in it yet: it takes in messages that leave the queue."
     return "Nothing in it for this prompt."
 
 
@@ -101,6 +107,13 @@ def _draw_fact(entry: Entry, *, past: bool) -> None:
         size = "" if entry.tokens is None else f" :small[:gray[{count(entry.tokens, 'token')}]]"
         st.markdown(_struck(entry) if entry.cut else f"{plain(entry_words(entry))}{size}")
         nav.link("facts", f":small[{'Open' if past else 'Edit'}]", fact=entry.ref[1:])
+
+
+def _draw_relation(entry: Entry) -> None:
+    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+        size = "" if entry.tokens is None else f" :small[:gray[{count(entry.tokens, 'token')}]]"
+        st.markdown(_struck(entry) if entry.cut else f"{plain(entry_words(entry))}{size}")
+        nav.link("graph", ":small[Open]", relation=entry.ref[1:])
 
 
 def _struck(entry: Entry) -> str:

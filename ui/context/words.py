@@ -96,6 +96,10 @@ def _what_went(cut: PromptCut) -> str:
         return f"lowest score first: {_turns(cut.entries)}"
     if cut.part.kind == "facts":
         return f"least relevant first: {_facts(cut.entries)}"
+    if cut.part.kind == "graph":
+        return f"farthest from the question first: {_relations(cut.entries)}"
+    if cut.part.kind == "summary":
+        return f"least relevant first: {count(len(cut.entries), 'sentence')}"
     return count(len(cut.entries), "piece")
 
 
@@ -114,9 +118,17 @@ def turn_number(entry: Entry) -> str:
 
 
 def _facts(entries: Sequence[Entry]) -> str:
+    return _named(entries, "fact")
+
+
+def _relations(entries: Sequence[Entry]) -> str:
+    return _named(entries, "relation")
+
+
+def _named(entries: Sequence[Entry], noun: str) -> str:
     named = [f"“{plain(short(entry.words, FACT_CHARACTERS))}”" for entry in entries if entry.words][:NAMED_FACTS]
     if len(entries) > len(named):
-        return count(len(entries), "fact") + (f", {', '.join(named)} among them" if named else "")
+        return count(len(entries), noun) + (f", {', '.join(named)} among them" if named else "")
     return ", ".join(named)
 
 
@@ -127,7 +139,12 @@ def _proportion(cut: PromptCut) -> str:
     if cut.tokens == cut.over_before:
         return f"{needed}."
     whole = {"oldest_turns": "turns go whole", "dropped": "this block goes whole", "own_truncation": "its own choice"}
-    kinds = {"vector": "turns go whole", "facts": "facts go whole"}
+    kinds = {
+        "vector": "turns go whole",
+        "facts": "facts go whole",
+        "summary": "sentences go whole",
+        "graph": "relations go whole",
+    }
     return f"{needed}: {whole.get(cut.rule) or kinds.get(cut.part.kind, 'pieces go whole')}."
 
 
@@ -162,7 +179,7 @@ def part_label(part: PromptPart, mode: Mode) -> str:
 
 def held(part: PromptPart) -> str:
     """How many of what a part put in: `13 messages`."""
-    nouns = {QUEUE: "message", PINNED: "message", "facts": "fact", "vector": "turn"}
+    nouns = {QUEUE: "message", PINNED: "message", "facts": "fact", "vector": "turn", "graph": "relation"}
     if part.failure is not None:
         return "could not be read"
     if not part.entries:

@@ -30,6 +30,7 @@ DONE = {
     "allow": "Allowed.",
     "import": "Imported.",
     "refuse": "Refused.",
+    "label": "Labelled.",
 }
 
 
@@ -83,6 +84,13 @@ def save_words(desk: Desk, fact: Fact, key: str) -> None:
     text = str(st.session_state.get(key, ""))
     if apply(desk, lambda: plans.edit(fact, text)):
         tab.keep_draft(desk.place, fact.id, None)
+
+
+def label(desk: Desk, fact: Fact, category_key: str, topics_key: str) -> None:
+    """Put a fact under the category and topics that are chosen."""
+    category = str(st.session_state.get(category_key) or fact.category).strip() or fact.category
+    topics = [str(topic) for topic in st.session_state.get(topics_key) or ()]
+    apply(desk, lambda: plans.label([fact], category, topics))
 
 
 def pin(desk: Desk, facts: Sequence[Fact], pinned: bool) -> None:

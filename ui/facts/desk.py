@@ -13,8 +13,14 @@ from typing import Literal
 from memory_core.planning.facts import DUPLICATE
 from ui.text import count, tokens
 
-View = Literal["review", "active", "retired", "rewrites"]
-VIEWS: Mapping[View, str] = {"review": "Review", "active": "Active", "retired": "Retired", "rewrites": "Rewrites"}
+View = Literal["review", "active", "retired", "rewrites", "decisions"]
+VIEWS: Mapping[View, str] = {
+    "review": "Review",
+    "active": "Active",
+    "retired": "Retired",
+    "rewrites": "Rewrites",
+    "decisions": "Decisions",
+}
 
 PUT_AWAY = ("superseded", "retired", "rejected")
 """States of facts that are kept and in no prompt."""
@@ -102,6 +108,8 @@ class Row:
     """Prompts it was in."""
     cut: int = 0
     """Prompts it was cut from."""
+    category: str = ""
+    topics: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,15 +123,19 @@ class Wanted:
     where: Literal["any", "here", "elsewhere"] = "any"
     """Learned in this session, or in another one of the same user."""
     suspicious: bool = False
+    categories: tuple[str, ...] = ()
+    topics: tuple[str, ...] = ()
+    """Any of them is enough."""
 
     @property
     def filters(self) -> int:
         """How many filters are set, the search aside."""
-        return sum((bool(self.states), bool(self.sources), self.age != "Any age", self.where != "any", self.suspicious))
+        picked = (self.states, self.sources, self.categories, self.topics)
+        return sum((*map(bool, picked), self.age != "Any age", self.where != "any", self.suspicious))
 
 
 def in_view(rows: Iterable[Row], view: View) -> list[Row]:
-    """The facts that a view lists; Rewrites lists none."""
+    """The facts that a view lists; Rewrites and Decisions list none."""
     belongs: Mapping[str, Callable[[Row], bool]] = {
         "review": lambda row: row.waits,
         "active": lambda row: row.state == "active",
@@ -133,10 +145,11 @@ def in_view(rows: Iterable[Row], view: View) -> list[Row]:
     return [] if test is None else [row for row in rows if test(row)]
 
 
-def view_labels(rows: Sequence[Row], rewrites: int) -> dict[View, str]:
-    """The segments with how much each holds: `Active 9`."""
-    sizes = {view: len(in_view(rows, view)) for view in VIEWS} | {"rewrites": rewrites}
-    return {view: f"{label} {tokens(sizes[view])}" for view, label in VIEWS.items()}
+def view_labels(rows: Sequence[Row], rewrites: int, decisions: int | None = None) -> dict[View, str]:
+    """The segments with how much each holds: `Active 9`. No decisions (None): that segment is not there."""
+    sizes = {view: len(in_view(rows, view)) for view in VIEWS} | {"rewrites": rewrites, "decisions": decisions or 0}
+    offered = [view for view in VIEWS if view != "decisions" or decisions is not None]
+    return {view: f"{VIEWS[view]} {tokens(sizes[view])}" for view in offered}
 
 
 def found(rows: Iterable[Row], wanted: Wanted, *, now: float) -> list[Row]:
@@ -153,6 +166,8 @@ def found(rows: Iterable[Row], wanted: Wanted, *, now: float) -> list[Row]:
             and row.learned_at >= youngest
             and (wanted.where == "any" or row.here == (wanted.where == "here"))
             and (bool(row.flags) or not wanted.suspicious)
+            and (not wanted.categories or row.category in wanted.categories)
+            and (not wanted.topics or bool(set(row.topics) & set(wanted.topics)))
         )
 
     return [row for row in rows if passes(row)]
@@ -266,6 +281,16 @@ def picked_now(before: Picked, ids: Sequence[int], ticked_rows: Sequence[int], c
 def still_there(picked: Picked, ids: Collection[int]) -> Picked:
     """Without what is no longer listed."""
     return Picked(picked.open if picked.open in ids else None, tuple(id for id in picked.ticked if id in ids))
+
+
+def categories_count(rows: Iterable[Row]) -> Counter[str]:
+    """How many rows stand under each category, the most used first."""
+    return Counter(dict(Counter(row.category for row in rows if row.category).most_common()))
+
+
+def topics_count(rows: Iterable[Row]) -> Counter[str]:
+    """How many rows carry each topic, the most used first."""
+    return Counter(dict(Counter(topic for row in rows for topic in row.topics).most_common()))
 
 
 def states_count(rows: Iterable[Row]) -> Counter[str]:

@@ -6,9 +6,13 @@ from dataclasses import dataclass
 from memory_core.analysis.facts import MadeBy
 from memory_core.events import ModelCalled, expand
 from memory_core.store.facts import FactRevision
+from ui.facts.decisions import Decided, why
 from ui.facts.desk import STATES
 from ui.facts.marks import Piece, diff_pieces
 from ui.text import count, tokens
+
+SAME_MOMENT = 0.001
+"""Seconds: what one transaction writes carries one time."""
 
 ACTORS = {"engine": "the engine", "curator": "a person", "agent": "the agent"}
 
@@ -23,11 +27,14 @@ class Step:
     at: float
     pieces: tuple[Piece, ...] = ()
     """Its words, with what changed marked; none where they stayed."""
+    why: str = ""
+    """How it was decided, where that is on record. Plain text."""
 
 
-def steps(revisions: Sequence[FactRevision]) -> list[Step]:
-    """What was done to a fact, oldest first."""
+def steps(revisions: Sequence[FactRevision], decisions: Sequence[Decided] = ()) -> list[Step]:
+    """What was done to a fact, oldest first; `decisions` are those about it."""
     found: list[Step] = []
+    due = list(decisions)
     before: FactRevision | None = None
     for revision in revisions:
         pieces: tuple[Piece, ...] = ()
@@ -36,7 +43,10 @@ def steps(revisions: Sequence[FactRevision]) -> list[Step]:
         elif before.text != revision.text:
             pieces = tuple(diff_pieces(before.text, revision.text))
         who = f"{ACTORS.get(revision.actor, revision.actor)}, turn {tokens(revision.turn)}"
-        found.append(Step(_done(before, revision), who, revision.at, pieces))
+        decided = next((each for each in due if _led_to(each, before, revision)), None)
+        if decided is not None:
+            due.remove(decided)
+        found.append(Step(_done(before, revision), who, revision.at, pieces, why(decided) if decided else ""))
         before = revision
     return found
 
@@ -67,16 +77,28 @@ def _call(call: ModelCalled) -> str:
     return ", ".join(parts) + "."
 
 
+def _led_to(decision: Decided, before: FactRevision | None, now: FactRevision) -> bool:
+    """Was this version of a fact made by that decision? Both are written in one transaction."""
+    if now.actor != "engine" or abs(decision.at - now.at) > SAME_MOMENT:
+        return False
+    changed = before is None or before.text != now.text or before.state != now.state
+    return changed and decision.event.decision != "none"
+
+
 def _done(before: FactRevision | None, now: FactRevision) -> str:
     why = f": {now.reason}" if now.reason else ""
     if before is None:
         return "Proposed" if now.state == "proposed" else "Added"
     done: list[str] = []
     if before.text != now.text:
-        done.append("Edited")
+        done.append("Updated" if now.actor == "engine" else "Edited")
     if before.state != now.state:
         back = now.state == "active" and before.state != "proposed"
         done.append("Restored" if back else "Accepted" if now.state == "active" else STATES[now.state])
+    if now.category is not None and before.category is not None:
+        labels = (now.category, *now.topics)
+        if labels != (before.category, *before.topics):
+            done.append(f"Labelled {', '.join(labels)}")
     if before.pinned != now.pinned:
         done.append("Pinned" if now.pinned else "Unpinned")
     said = ", ".join([*done[:1], *(word.lower() for word in done[1:])]) or "Looked at"

@@ -2,7 +2,8 @@
 
 import time
 import zlib
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +21,7 @@ from ui.facts.desk import (
     Row,
     View,
     Wanted,
+    categories_count,
     chips,
     found,
     in_view,
@@ -28,14 +30,18 @@ from ui.facts.desk import (
     sorted_rows,
     states_count,
     still_there,
+    topics_count,
 )
-from ui.text import plain, tokens
+from ui.text import plain, short, tokens
 
 ROW_PIXELS = 33
 SHOWN_ROWS = 13
 """Rows of the list before it scrolls in itself: with the header, what stands above the fold of a laptop."""
 
 STATE_PIXELS = 150
+
+MOST_LABELS = 16
+"""Categories or topics that the filter offers."""
 
 
 def draw_search(place: tab.Place, rows: Sequence[Row], view: View, *, elsewhere: bool) -> None:
@@ -140,6 +146,8 @@ def _filter(place: tab.Place, rows: Sequence[Row], view: View, wanted: Wanted, *
                 age=got.get(key("age")) or "Any age",
                 where=got.get(key("where")) or "any",
                 suspicious=bool(got.get(key("suspicious"))),
+                categories=tuple(got.get(key("categories")) or ()),
+                topics=tuple(got.get(key("topics")) or ()),
             ),
         )
         tab.sort_by(place, got.get(key("sort")) or "newest")
@@ -171,6 +179,8 @@ def _filter(place: tab.Place, rows: Sequence[Row], view: View, wanted: Wanted, *
         format_func=lambda source: SOURCES[source],
         on_change=changed,
     )
+    _labels("Category", categories_count(in_view(rows, view)), wanted.categories, key("categories"), changed)
+    _labels("Topic", topics_count(in_view(rows, view)), wanted.topics, key("topics"), changed)
     if elsewhere:
         st.segmented_control(
             "Learned in",
@@ -185,6 +195,22 @@ def _filter(place: tab.Place, rows: Sequence[Row], view: View, wanted: Wanted, *
     st.toggle("Suspicious only", value=wanted.suspicious, key=key("suspicious"), on_change=changed)
     if wanted.filters:
         st.button("Clear filters", key="facts__clear_filters", type="tertiary", on_click=_clear, args=(place,))
+
+
+def _labels(title: str, sizes: Counter[str], wanted: Sequence[str], key: str, changed: Callable[[], None]) -> None:
+    """Labels to choose among, the most used first; nothing where there is no choice."""
+    offered = list(dict.fromkeys((*wanted, *list(sizes)[:MOST_LABELS])))
+    if len(offered) < 2 and not wanted:
+        return
+    st.pills(
+        title,
+        offered,
+        selection_mode="multi",
+        default=list(wanted),
+        key=key,
+        format_func=lambda label: f"{plain(short(label))} {tokens(sizes[label])}",
+        on_change=changed,
+    )
 
 
 def _search(place: tab.Place, key: str) -> None:

@@ -68,7 +68,11 @@ def diff_pieces(before: str, after: str) -> list[Piece]:
 
 def markdown(pieces: Sequence[Piece]) -> str:
     """Pieces as markdown: lit words on blue, gone ones struck through, new ones on blue with a plus before them."""
-    return "".join(_marked(piece) for piece in pieces).strip()
+    said = ""
+    for before, piece in zip([None, *pieces], pieces, strict=False):
+        apart = before is not None and (before.mark, piece.mark) == ("gone", "new") and said[-1:] != " "
+        said += f"{' ' * apart}{_marked(piece)}"
+    return said.strip()
 
 
 def _marked(piece: Piece) -> str:

@@ -8,8 +8,10 @@ from memory_core.analysis.curated import next_undo
 from ui import nav, state
 from ui.components import empty
 from ui.facts import changes, dialogs, files, grid, tab, trying
-from ui.facts.desk import VIEWS, Picked, Row, View, in_view, opening, view_labels
+from ui.facts.decision_list import draw_decisions
+from ui.facts.desk import Picked, Row, View, in_view, opening, view_labels
 from ui.facts.listing import draw_list, draw_search
+from ui.facts.meaning import draw_meanings
 from ui.facts.panel import draw_panel, draw_selection
 from ui.facts.pieces import forget_finished
 from ui.facts.reading import Desk, fact_blocks, read_desk, read_past
@@ -20,7 +22,7 @@ from ui.model import chosen_model
 from ui.services import engine
 from ui.text import count, plain, short
 
-PAST_VIEWS: tuple[View, ...] = ("active", "retired")
+PAST_VIEWS: tuple[View, ...] = ("active", "retired", "decisions")
 
 
 def draw(view: Shown) -> None:
@@ -42,6 +44,9 @@ def draw(view: Shown) -> None:
         _list_and_panel(view, desk, shown)
         return
     tab.write_link(desk.place, None)
+    if shown == "decisions":
+        draw_decisions(desk)
+        return
     if shown == "review":
         draw_review(desk)
     elif shown == "rewrites":
@@ -89,8 +94,8 @@ def _take_link(desk: Desk) -> None:
 def _head(view: Shown, desk: Desk, blocks: Sequence[str]) -> View:
     """The views, the search and what can be added, in one row."""
     place = desk.place
-    labels = view_labels(desk.rows, len(desk.rewrites))
-    offered = [each for each in VIEWS if not view.past or each in PAST_VIEWS]
+    labels = view_labels(desk.rows, len(desk.rewrites), len(desk.decisions.decided) if desk.decides else None)
+    offered = [each for each in labels if not view.past or each in PAST_VIEWS]
     shown = tab.view(place) if tab.view(place) in offered else "active"
     key = tab.key(place, "past_view" if view.past else "view")
     with st.container(horizontal=True, gap="small", vertical_alignment="center", key="facts__head"):
@@ -159,6 +164,8 @@ def _list_and_panel(view: Shown, desk: Desk, shown: View) -> None:
     left, right = st.columns([0.58, 0.42], gap="medium")
     with left:
         rows = draw_list(desk.place, desk.rows, shown, several=not desk.past)
+        if not desk.past:
+            draw_meanings(desk, tab.wanted(desk.place).words.strip())
         _undo_line(desk)
     picked = tab.picked(desk.place)
     ticked = [row for row in rows if row.id in picked.ticked]

@@ -10,7 +10,18 @@ from memory_core.analysis.facts import made_by
 from memory_core.planning import curation as plans
 from memory_core.planning.facts import Fact
 from ui.facts import changes, dialogs, tab
-from ui.facts.desk import BADGES, PUT_AWAY, REASONS, SOURCES, Row, selected, states_of, used
+from ui.facts.desk import (
+    BADGES,
+    PUT_AWAY,
+    REASONS,
+    SOURCES,
+    Row,
+    categories_count,
+    selected,
+    states_of,
+    topics_count,
+    used,
+)
 from ui.facts.history import Step, steps, who_wrote
 from ui.facts.marks import markdown
 from ui.facts.pieces import draw_source, foreseen_line
@@ -31,6 +42,7 @@ def draw_panel(view: View, desk: Desk, row: Row) -> None:
     with st.container(border=True, gap="xsmall", key="facts__panel"):
         st.markdown(f"**{plain(short(row.text, LONGEST_TITLE))}**")
         _states(row)
+        _labels(desk, row, fact)
         for flag in desk.review.flags.get(row.id, ()) if desk.review else ():
             st.markdown(f":small[:orange[:material/warning:] {plain(flag.sentence)}]")
         _sources(desk, row)
@@ -97,6 +109,42 @@ def _states(row: Row) -> None:
             colour, icon = BADGES[name]
             st.badge(plain(name), color=colour, icon=f":material/{icon}:")
         st.markdown(f":small[:gray[{count(row.tokens, 'token')}]]", width="content")
+
+
+def _labels(desk: Desk, row: Row, fact: Fact | None) -> None:
+    """What it is about: its category and topics, and a way to put it under others."""
+    with st.container(horizontal=True, gap="xsmall", vertical_alignment="center"):
+        if row.category:
+            st.markdown(f":small[:gray[{plain(short(row.category))}]]", width="content")
+        for topic in row.topics:
+            st.badge(plain(short(topic)), color="gray", icon=":material/sell:")
+        if fact is None or desk.past or fact.state in PUT_AWAY:
+            return
+        mark = f"{fact.id}_{fact.version}_{tab.generation(desk.place)}"
+        opened = st.popover(
+            "Label", icon=":material/sell:", type="tertiary", key=f"facts__label_{mark}", on_change="rerun"
+        )
+        if opened.open:
+            with opened:
+                _label(desk, fact, mark)
+
+
+def _label(desk: Desk, fact: Fact, mark: str) -> None:
+    categories = [fact.category, *desk.categories, *categories_count(desk.rows)]
+    topics = [*fact.topics, *topics_count(desk.rows)]
+    keys = f"facts__category_{mark}", f"facts__topics_{mark}"
+    st.selectbox(
+        "Category", list(dict.fromkeys(each for each in categories if each)), key=keys[0], accept_new_options=True
+    )
+    st.multiselect(
+        "Topics",
+        list(dict.fromkeys(topics)),
+        default=list(fact.topics),
+        key=keys[1],
+        accept_new_options=True,
+        placeholder="none",
+    )
+    st.button("Apply labels", key=f"facts__save_labels_{mark}", on_click=changes.label, args=(desk, fact, *keys))
 
 
 def _sources(desk: Desk, row: Row) -> None:
@@ -221,7 +269,8 @@ def _past_of(view: View, desk: Desk, fact: Fact) -> None:
     told = st.expander("History", key=f"facts__history_{fact.id}", on_change="rerun", type="compact")
     if told.open:
         with told:
-            for step in reversed(steps(desk.memory.fact_history(fact))):
+            decided = desk.decisions.of_fact(fact.id)
+            for step in reversed(steps(desk.memory.fact_history(fact), decided)):
                 _step(step)
     made = st.expander("Who wrote it", key=f"facts__made_{fact.id}", on_change="rerun", type="compact")
     if made.open:
@@ -234,3 +283,5 @@ def _step(step: Step) -> None:
     st.markdown(f":small[**{plain(step.what)}** · :gray[{plain(step.who)} · {ago(step.at, time.time())}]]")
     if step.pieces:
         st.markdown(f":small[{markdown(step.pieces)}]")
+    if step.why:
+        st.markdown(f":small[:gray[{plain(step.why)}]]")

@@ -19,12 +19,14 @@ from memory_core.events import EventRecord, FactAdded, FactChanged, MessageAdded
 from memory_core.messages import message_text
 from memory_core.planning.curation import HeldBack
 from memory_core.planning.facts import Fact
+from ui.facts.decisions import Decisions, decisions_of
 from ui.facts.desk import Row, Source
 from ui.frame import View
 
 FACT_KINDS = frozenset(
     (
         "fact_added",
+        "fact_labelled",
         "fact_confirmed",
         "fact_changed",
         "fact_superseded",
@@ -65,6 +67,8 @@ class Desk:
     changes: tuple[Change, ...] = ()
     elsewhere: bool = False
     """Some facts were learned in other sessions."""
+    decisions: Decisions = field(default_factory=Decisions)
+    """What was decided of found facts, as far as this session's log goes."""
 
     @property
     def place(self) -> tuple[str, str]:
@@ -80,6 +84,19 @@ class Desk:
     def curation(self) -> Curation:
         """What changes the facts. Raises `NotFoundError` when the block is gone."""
         return self.memory.curation(self.block)
+
+    @property
+    def categories(self) -> tuple[str, ...]:
+        """The categories that facts are put under here; none where the extractor has its own."""
+        attached = next((attached for attached in self.memory.blocks if attached.name == self.block), None)
+        return tuple(attached.record.settings.get("categories") or ()) if attached is not None else ()
+
+    @property
+    def decides(self) -> bool:
+        """Are found facts compared with known ones here, or were they?"""
+        attached = next((attached for attached in self.memory.blocks if attached.name == self.block), None)
+        decides = attached is not None and attached.record.settings.get("on_change") == "decide"
+        return decides or bool(self.decisions.decided)
 
     def row(self, fact: int | None) -> Row | None:
         return next((row for row in self.rows if row.id == fact), None)
@@ -128,6 +145,8 @@ def read_desk(view: View, block: str) -> Desk:
             waits=fact.id in waiting,
             carried=uses.get(fact.id, Use()).carried,
             cut=uses.get(fact.id, Use()).cut,
+            category=fact.category,
+            topics=fact.topics,
         )
         for fact in facts
     )
@@ -135,6 +154,7 @@ def read_desk(view: View, block: str) -> Desk:
         memory=memory,
         block=block,
         rows=rows,
+        decisions=kept.value("decisions", position, lambda: _decisions(view, block)),
         facts={fact.id: fact for fact in facts},
         review=review,
         rewrites=kept.value("rewrites", (standing, position), lambda: tuple(curation.rewrites())),
@@ -165,6 +185,8 @@ def read_past(view: View, block: str) -> Desk:
             here=_here(fact.sources, session_id),
             carried=uses.get(fact.id, Use()).carried,
             cut=uses.get(fact.id, Use()).cut,
+            category=fact.category,
+            topics=fact.topics,
         )
         for fact in facts
     )
@@ -173,9 +195,15 @@ def read_past(view: View, block: str) -> Desk:
         block=block,
         rows=rows,
         past=True,
+        decisions=kept.value("past_decisions", (view.position, view.history.position), lambda: _decisions(view, block)),
         then={fact.id: fact for fact in facts},
         elsewhere=any(not row.here for row in rows),
     )
+
+
+def _decisions(view: View, block: str) -> Decisions:
+    """The decisions up to the shown turn."""
+    return decisions_of(view.history.upto(view.position), block, view.memory.words)
 
 
 def sources_of(desk: Desk, fact: int) -> Sequence[SourceMessage]:

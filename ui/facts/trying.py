@@ -24,6 +24,8 @@ _OUTCOMES = {
     "confirmed": "Known already",
     "held_back": "Held back: rejected before",
     "repeated": "Found twice",
+    "updated": "Gives a known fact other words",
+    "ended": "Ends a known fact",
 }
 
 
@@ -40,7 +42,7 @@ def outcome(tried: Tried) -> str:
     said = _OUTCOMES[tried.outcome]
     if tried.conflicts_with and tried.outcome in ("added", "proposed"):
         return f"{said}, contradicts: {short(tried.conflicts_with[0].text, 80)}"
-    if tried.fact is not None and tried.outcome in ("confirmed", "held_back"):
+    if tried.fact is not None and tried.outcome in ("confirmed", "held_back", "updated", "ended"):
         alike = f" ({tried.similarity:.2f})" if tried.similarity is not None else ""
         return f"{said}{alike}: {short(tried.fact.text, 80)}"
     return said

@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import streamlit as st
@@ -15,11 +16,14 @@ from memory_core.interop.exporting import (
     export_messages,
     export_python,
 )
+from memory_core.interop.graph_files import Form, write_graph
+from memory_core.recipes import RECIPES
 from memory_core.status import Overview, overview
 from ui import state
 from ui.components import closing_button, error_inside
 from ui.demo import DEMO_SESSION, RESETTING, reset_demo
-from ui.new_session import new_memory
+from ui.examples import EXAMPLES
+from ui.new_session import RECIPE, TOKEN_LIMIT, new_memory
 from ui.services import engine
 from ui.sessions import making
 from ui.sessions.listing import branch_title, delete_question, file_stem, named, users
@@ -68,7 +72,7 @@ def new_session() -> None:
 @st.dialog("New session", icon=":material/add:", on_dismiss=making.forget)
 @error_inside
 def new_dialog() -> None:
-    """Title, and whom it belongs to."""
+    """Title, whom it belongs to, and which memory system it begins as."""
     making.follow("Starting the session")
     title = st.text_input("Title", value=NEW_TITLE, max_chars=TITLE_CHARACTERS, key="new__title").strip()
     user = st.selectbox(
@@ -81,27 +85,61 @@ def new_dialog() -> None:
         help="Whose conversation it is.",
     )
     name = str(user or "").strip()
-    shared_facts = bool(name) and st.checkbox(
-        plain(f"Facts belong to {short(name)}"),
-        value=True,
-        key="new__shared",
-        help="All sessions of this user share them, and they stay when a session is deleted.",
+    recipe = RECIPES[
+        st.selectbox(
+            "Recipe",
+            list(RECIPES),
+            index=list(RECIPES).index(RECIPE),
+            key="new__recipe",
+            format_func=lambda key: RECIPES[key].title,
+            help="Which memory system it begins as. It can be switched later, on Blocks.",
+        )
+    ]
+    st.markdown(f":small[:gray[{plain(recipe.tagline)} {plain(recipe.limits)}]]")
+    nobody = recipe.of_user and not name
+    if nobody:
+        st.warning("This recipe keeps what it learns for a user: choose one, or type a name.", icon=":material/person:")
+    has_facts = not recipe.of_user and any(
+        block.kind == "facts" and block.accept_short_term_memory for block in recipe.made().blocks
+    )
+    shared_facts = (
+        bool(name)
+        and has_facts
+        and st.checkbox(
+            plain(f"Facts belong to {short(name)}"),
+            value=True,
+            key="new__shared",
+            help="All sessions of this user share them, and they stay when a session is deleted.",
+        )
     )
     too_long = len(name) > USER_CHARACTERS
     if too_long:
         st.error(f"The name of a user may have {USER_CHARACTERS} characters, not {tokens(len(name))}.")
+    example = EXAMPLES.get(recipe.key)
+    played = example is not None and st.checkbox(
+        f"With a short conversation to play: {plain(example.title)}",
+        value=False,
+        key="new__example",
+        help=f"{plain(example.watch)} Its token limit is small, so that this can be seen.",
+    )
     shared = engine()
 
     def work(job: object) -> str:
         facts_of: Literal["session", "user"] = "user" if shared_facts else "session"
-        return new_memory(shared, title=title, user_id=name or None, facts_of=facts_of).session_id
+        limit = example.token_limit if example is not None and played else TOKEN_LIMIT
+        made = new_memory(
+            shared, title=title, user_id=name or None, facts_of=facts_of, recipe=recipe.key, token_limit=limit
+        )
+        if example is not None and played:
+            made.attach_recording(example.messages, source=example.title)
+        return made.session_id
 
     st.button(
         "Start session",
         type="primary",
         on_click=making.begin,
         args=(work,),
-        disabled=not title or too_long,
+        disabled=not title or too_long or nobody,
         key="new__start",
     )
 
@@ -230,6 +268,36 @@ def exports(session_id: str, title: str) -> list[Export]:
             "text/x-python",
             lambda: export_python(shared.open(session_id)).encode(),
         ),
+        *graph_exports(session_id, stem),
+    ]
+
+
+GRAPH_FORMS: tuple[tuple[Form, str, str, str], ...] = (
+    ("json", "Graph", "Entities and relations as JSON. The Graph page reads it again.", "application/json"),
+    ("graphml", "Graph as GraphML", "For graph programs such as Gephi or yEd.", "application/xml"),
+    ("cypher", "Graph as Cypher", "Statements that make it in a graph database.", "text/plain"),
+)
+"""Form, label, what it is for, and its media type."""
+
+
+def graph_exports(session_id: str, stem: str) -> list[Export]:
+    """The files each graph of a session can be written to."""
+    shared = engine()
+    blocks = [attached.name for attached in shared.open(session_id).blocks if attached.kind == "graph"]
+
+    def text(block: str, form: Form) -> bytes:
+        return write_graph(shared.open(session_id).graph(block).graph(), form).encode()
+
+    return [
+        Export(
+            label if len(blocks) == 1 else f"{label}: {short(block)}",
+            says,
+            f"{stem}{'' if len(blocks) == 1 else f'.{file_stem(block)}'}.graph.{form}",
+            mime,
+            partial(text, block, form),
+        )
+        for block in blocks
+        for form, label, says, mime in GRAPH_FORMS
     ]
 
 

@@ -4,7 +4,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any
 
-from memory_core.events import ConfigurationChanged, ContextBuilt, Event, FlushPlanned, Ranges, Retrieved, expand
+from memory_core.events import (
+    ConfigurationChanged,
+    ContextBuilt,
+    Event,
+    FlushPlanned,
+    GraphCurated,
+    Ranges,
+    Retrieved,
+    expand,
+)
+from ui.deciding import DECISIONS, rule_words
 from ui.telling import SETTINGS, seconds, value_words
 from ui.text import count, short, tokens
 
@@ -12,6 +22,7 @@ Row = tuple[str, str]
 """Label and value, plain text."""
 
 RULES = {
+    "window": "turns beyond the queue's window leave, whatever their size",
     "whole_turns": "oldest first, whole turns; the newest turn stays",
     "long_turn": "the newest turn alone is too long: its oldest steps leave",
     "no_user_message": "no user message in the queue: the oldest steps leave",
@@ -39,6 +50,8 @@ def number_rows(event: Event) -> list[Row]:
     if isinstance(event, ConfigurationChanged):
         return _settings(event.after, event.before)
     given = {each.name: getattr(event, each.name) for each in fields(event)}
+    if isinstance(event, GraphCurated):
+        del given["number"]  # of the change set
     rows = [
         (label, written(given[name]))
         for name, (label, written) in _LABELS.items()
@@ -150,6 +163,18 @@ _LABELS: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "added": ("New", tokens),
     "confirmed": ("Known", tokens),
     "held_back": ("Held back", tokens),
+    "ended": ("Ended", tokens),
+    "refused": ("Left out", tokens),
+    "entities": ("Entities", _length),
+    "relations": ("Relations", _length),
+    "recalled": ("Repeated from memory", tokens),
+    "decision": ("Decided", lambda decision: DECISIONS.get(decision, decision)),
+    "rule": ("Rule", rule_words),
+    "decider": ("Decided by", _words),
+    "candidates": ("Compared with", lambda found: ", ".join(f"{score:.2f}" for _, score in found)),
+    "topics": ("Topics", lambda topics: _words(", ".join(topics))),
+    "what": ("What", _words),
+    "number": ("How many", tokens),
     "extractor": ("Found by", _words),
     "similarity": ("Alike", lambda share: f"{share:.2f}"),
     "before": ("Facts before", tokens),
@@ -159,6 +184,11 @@ _LABELS: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "vanished": ("Vanished", _length),
     "new": ("New, unsupported", _length),
     "max_facts": ("Most facts", tokens),
+    "summariser": ("Written by", _words),
+    "turn_covered": ("Covers up to turn", tokens),
+    "max_tokens": ("Most tokens", tokens),
+    "lost": ("Names, numbers and dates gone", tokens),
+    "shortened": ("Left out to fit, tokens", tokens),
     "reason": ("Reason", _words),
     "deliveries": ("Deliveries", _length),
     "attempt": ("Try", tokens),

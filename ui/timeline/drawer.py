@@ -48,6 +48,7 @@ PAGES = {
     "Flushes": ("context", "facts"),
     "Deliveries": ("blocks", "facts"),
     "Facts": ("facts",),
+    "Relations": ("graph",),
     "Earlier turns": ("retrieval",),
     "Prompts": ("context", "retrieval"),
     "Blocks": ("blocks",),
@@ -55,7 +56,13 @@ PAGES = {
 }
 """Where to go on from an event of each group."""
 
-_ICONS = {"context": "stacks", "facts": "fact_check", "blocks": "view_agenda", "retrieval": "manage_search"}
+_ICONS = {
+    "context": "stacks",
+    "facts": "fact_check",
+    "blocks": "view_agenda",
+    "retrieval": "manage_search",
+    "graph": "hub",
+}
 
 
 def zone() -> tzinfo:
@@ -160,16 +167,18 @@ def _flush(memory: Memory, timeline: Timeline, fate: FlushFate) -> None:
         st.markdown(":small[No block learns from flushes.]")
     learned = [fact for given in fate.given for fact in (*given.learned, *given.confirmed)]
     known = timeline.fact_words(learned, memory)
+    told = timeline.relation_words([relation for given in fate.given for relation in given.related], memory)
     for given in fate.given:
         with st.container(gap="xxsmall"):
-            _given(given, known)
+            _given(given, known, told)
 
 
-def _given(given: Given, known: dict[int, str]) -> None:
+def _given(given: Given, known: dict[int, str], told: dict[int, str]) -> None:
     st.markdown(f":material/outbox: **{plain(short(given.block))}**: {plain(_outcome(given))}")
     if given.error and given.state != "done":
         st.text(given.error)
     _listed([known.get(fact, "a fact that was erased since") for fact in given.learned])
+    _listed([told.get(relation, "a relation that was erased since") for relation in given.related])
 
 
 def _outcome(given: Given) -> str:
@@ -183,10 +192,16 @@ def _outcome(given: Given) -> str:
     made = []
     if given.learned:
         made.append(f"learned {count(len(given.learned), 'fact')}")
+    if given.related:
+        made.append(f"learned {count(len(given.related), 'relation')}")
     if given.confirmed:
         made.append(f"heard {count(len(given.confirmed), 'fact')} again")
     if given.stored:
         made.append(f"stored {count(len(given.stored), 'turn')}")
+    if given.related:
+        made.append(f"learned {count(len(given.related), 'relation')}")
+    if given.summarised:
+        made.append(f"took {count(given.summarised, 'message')} into its text")
     took = f", in {seconds(given.seconds)}" if given.seconds is not None else ""
     return f"{', '.join(made) or 'nothing new'}{took}"
 
@@ -253,7 +268,8 @@ def _words(memory: Memory, timeline: Timeline, event: Event) -> Words:
         refs = [ref for cut in event.cuts for ref in spread(cut["refs"])]
         numbers = {int(ref[1:]) for ref in refs if ref[0] == "v"}
         cut = timeline.fact_words([int(ref[1:]) for ref in refs if ref[0] == "f"], memory)
-        words = replace(words, facts=cut)
+        lost = timeline.relation_words([int(ref[1:]) for ref in refs if ref[0] == "r"], memory)
+        words = replace(words, facts=cut, relations=lost)
     blocks = [attached.name for attached in memory.blocks if attached.kind == "vector"] if numbers else []
     turns = [turn for block in blocks for turn in memory.stored_turns(block, numbers=numbers)]
     begins = {turn.number: " ".join(message_text(turn.messages[0].message).split()) for turn in turns}

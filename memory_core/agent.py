@@ -1,0 +1,198 @@
+"""The loop of an agent that keeps its own memory: prompt, model, its tool calls, and again until it answers.
+
+A round of calls and their results are put together, in the turn they belong to, so that no flush parts
+them. What is stored stays when the model fails or somebody stops it.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from memory_core.events import ModelCalled
+from memory_core.memory import Memory
+from memory_core.messages import ChatMessage, MessageRole, Part, TextPart, ToolCallPart, content_hash
+from memory_core.models.base import ChatModel, ToolSpec
+from memory_core.tools import MemoryTools, ToolResult, storable
+
+MOST_ROUNDS = 8
+"""Rounds of tool calls in one reply; then the model has to answer without tools."""
+
+MOST_CALLS = 16
+"""Calls of one round that are made."""
+
+MOST_REPEATS = 2
+"""Times that the same call is made in one reply."""
+
+STEP = "-step-"
+"""In the id of a message of tool calls or results; what stands before it is the reply's id."""
+
+
+def nothing(what: str) -> None:
+    """Takes words that nobody waits for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Who follows a reply: told what comes, asked whether to stop."""
+
+    text: Callable[[str], None] = nothing
+    """Given the pieces of every round's text, as they come."""
+    step: Callable[[str], None] = nothing
+    """Given a line about what is being done."""
+    stopped: Callable[[], bool] = lambda: False
+
+
+@dataclass(frozen=True, slots=True)
+class AgentReply:
+    """How a reply ended."""
+
+    text: str
+    """The last words, already stored; empty where it was stopped before any."""
+    stopped: bool
+    results: tuple[ToolResult, ...]
+    """Of every call, in order."""
+
+
+def reply(memory: Memory, model: ChatModel, reply_id: str, watch: Watch | None = None) -> AgentReply:
+    """Have the newest message answered, tools and all; whatever is said is put into memory under ids of the reply.
+
+    Without a block that an agent may edit, no tools are offered and this is one answer.
+
+    Raises:
+        ModelError: the model failed; what was stored before stays.
+    """
+    watch = watch or Watch()
+    tools = MemoryTools(memory)
+    made = _Made(tools, reply_id)
+    for number in range(MOST_ROUNDS + 1):
+        if watch.stopped():
+            break
+        watch.step("Reading memory")
+        context = memory.build_context()
+        offered = tools.specs() if number < MOST_ROUNDS else []
+        watch.step("Waiting for the model")
+        said = _stream(memory, model, context.messages, offered, watch)
+        if watch.stopped() or not said.calls or not offered:
+            if said.text.strip():
+                watch.step("Storing the reply")
+                put(memory, [ChatMessage(role="assistant", content=said.text)], [f"{reply_id}-reply"])
+            return AgentReply(said.text, watch.stopped(), tuple(made.results))
+        watch.step("Editing memory")
+        messages = made.round(number, said.text, said.calls, model)
+        put(memory, messages, [f"{reply_id}{STEP}{number}-{place}" for place in range(len(messages))])
+    return AgentReply("", True, tuple(made.results))
+
+
+def act(memory: Memory, model: ChatModel, reply_id: str) -> tuple[ToolResult, ...]:
+    """Let a model make its tool calls on the newest message once, and say nothing.
+
+    For a conversation whose answers are recorded. The prompt that the model reads is only looked at, and
+    holds the fixed texts and the queue: nothing that has to be searched first.
+
+    Raises:
+        ModelError: the model failed; nothing was changed.
+    """
+    tools = MemoryTools(memory)
+    made = _Made(tools, reply_id)
+    searched = [attached.name for attached in memory.blocks if attached.kind != "static"]
+    context = memory.preview(without=searched)
+    said = _stream(memory, model, context.messages, tools.specs(), Watch(), recorded=not model.offline)
+    if said.calls:
+        messages = made.round(0, "", said.calls, model)
+        put(memory, messages, [f"{reply_id}{STEP}0-{place}" for place in range(len(messages))])
+    return tuple(made.results)
+
+
+def put(memory: Memory, messages: Sequence[ChatMessage], ids: Sequence[str]) -> None:
+    """Store messages. Rules learn from what they flush at once; a model does so in the background, nobody waits."""
+    memory.put_messages(messages, message_ids=ids, wait=memory.services.extractor.offline)
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    text: str
+    calls: tuple[ToolCallPart, ...]
+
+
+def _stream(
+    memory: Memory,
+    model: ChatModel,
+    messages: Sequence[ChatMessage],
+    tools: Sequence[ToolSpec],
+    watch: Watch,
+    *,
+    recorded: bool = True,
+) -> _Said:
+    started = time.monotonic()
+    stream = model.stream(messages, tools)
+    pieces: list[str] = []
+    try:
+        for piece in stream:
+            if watch.stopped():
+                break
+            pieces.append(piece)
+            watch.text(piece)
+    finally:
+        stream.close()
+    call, seconds = stream.call, round(time.monotonic() - started, 3)
+    if recorded:
+        memory.record(
+            ModelCalled(
+                purpose="reply",
+                model=model.name,
+                input_tokens=call.input_tokens if call else None,
+                output_tokens=call.output_tokens if call else None,
+                seconds=seconds,
+                cost=call.cost if call else None,
+            )
+        )
+    return _Said("".join(pieces), stream.tool_calls if tools else ())
+
+
+class _Made:
+    """The calls of one reply: made, or refused where they go in circles."""
+
+    def __init__(self, tools: MemoryTools, reply_id: str) -> None:
+        self.results: list[ToolResult] = []
+        self._tools = tools
+        self._reply_id = reply_id
+        self._times: Counter[tuple[str, str]] = Counter()
+        self._ids: set[str] = set()
+
+    def round(self, number: int, text: str, calls: Sequence[ToolCallPart], model: ChatModel) -> list[ChatMessage]:
+        """Make one round's calls in order; the messages that tell of them: the calls, and a result for each."""
+        taken = calls[: MOST_CALLS + 1]
+        named = [self._named(number, place, storable(call)) for place, call in enumerate(taken)]
+        results = [self._make(call) for call in named[:MOST_CALLS]]
+        if left := len(calls) - len(results):
+            too_many = f"{len(calls)} calls at once are too many: this one and all after it, {left}, were not made."
+            results.append(self._tools.refuse(named[-1], too_many))
+        self.results += results
+        parts: list[Part] = [*([TextPart(text=text)] if text.strip() else []), *named]
+        told = [
+            ChatMessage(
+                role=MessageRole.TOOL,
+                content=result.text,
+                additional_kwargs={"tool_call_id": call.tool_call_id, "name": call.tool_name}
+                | ({} if result.done else {"is_error": True}),
+            )
+            for call, result in zip(named, results, strict=True)
+        ]
+        return [ChatMessage(role=MessageRole.ASSISTANT, parts=parts, additional_kwargs={"model": model.name}), *told]
+
+    def _named(self, number: int, place: int, call: ToolCallPart) -> ToolCallPart:
+        """With an id that no other call of the reply has: not every endpoint gives one."""
+        id = call.tool_call_id
+        if not id or id in self._ids:
+            id = f"call_{content_hash(f'{self._reply_id}/{number}/{place}')[:24]}"
+        self._ids.add(id)
+        return call.model_copy(update={"tool_call_id": id})
+
+    def _make(self, call: ToolCallPart) -> ToolResult:
+        key = (call.tool_name, call.arguments)
+        self._times[key] += 1
+        if self._times[key] > MOST_REPEATS:
+            reason = f"This call was made {MOST_REPEATS} times already. It was not made again. Answer the user."
+            return self._tools.refuse(call, reason)
+        return self._tools.call(call)

@@ -1,0 +1,260 @@
+"""The knowledge graphs of a session as they stood at a position of its log.
+
+Pure over events: words go by their hashes, and come from the content store where they are wanted.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from memory_core.events import (
+    EntityAdded,
+    EntityChanged,
+    EntityErased,
+    Event,
+    EventRecord,
+    FlushPlanned,
+    MessageAdded,
+    QueueReplaced,
+    RelationAdded,
+    RelationChanged,
+    RelationConfirmed,
+    RelationEnded,
+    RelationErased,
+    SessionReset,
+    expand,
+)
+from memory_core.planning.graph import Entity, EntityState, Graph, Relation, RelationState
+
+
+@dataclass(slots=True)
+class PastEntity:
+    """An entity as the log tells it; its names are hashes."""
+
+    id: int
+    block: str
+    name: str
+    aliases: tuple[str, ...]
+    type: str
+    origin: str
+    turn: int
+    created_at: float
+    updated_at: float
+    state: EntityState = "active"
+    merged_into: int | None = None
+    version: int = 1
+
+    @property
+    def hashes(self) -> set[str]:
+        return {self.name, *self.aliases}
+
+
+@dataclass(slots=True)
+class PastRelation:
+    """A relation as the log tells it; its predicate is a hash."""
+
+    id: int
+    block: str
+    subject: int
+    predicate: str
+    object: int
+    origin: str
+    turn: int
+    created_at: float
+    confirmed_at: float
+    updated_at: float
+    sources: set[int]
+    """Messages of the session."""
+    state: RelationState = "active"
+    ended_turn: int | None = None
+    ended_by: int | None = None
+    version: int = 1
+
+
+@dataclass(slots=True)
+class PastGraph:
+    """All graphs of one session while one goes through its log. Give it the session's records, oldest first."""
+
+    entities: dict[int, PastEntity] = field(default_factory=dict)
+    relations: dict[int, PastRelation] = field(default_factory=dict)
+    _queued: set[int] = field(default_factory=set)
+    _archived: set[int] = field(default_factory=set)
+
+    def take(self, record: EventRecord) -> None:
+        handler = _HANDLERS.get(type(record.event))
+        if handler is not None:
+            handler(self, record, record.event)
+
+    def forget(self, seqs: Iterable[int]) -> None:
+        """These messages support nothing any more."""
+        gone = set(seqs)
+        for relation in self.relations.values():
+            relation.sources -= gone
+
+    def _entity_added(self, record: EventRecord, event: EntityAdded) -> None:
+        self.entities[event.entity] = PastEntity(
+            id=event.entity,
+            block=event.block,
+            name=event.name,
+            aliases=event.aliases,
+            type=event.type,
+            origin=event.origin,
+            turn=record.turn,
+            created_at=record.at,
+            updated_at=record.at,
+        )
+
+    def _entity_changed(self, record: EventRecord, event: EntityChanged) -> None:
+        if (entity := self.entities.get(event.entity)) is None:
+            return
+        _take_values(entity, event.after, ("name", "type", "aliases", "state", "merged_into"))
+        entity.updated_at = record.at
+        entity.version += 1
+
+    def _entity_erased(self, record: EventRecord, event: EntityErased) -> None:
+        self.entities.pop(event.entity, None)
+
+    def _relation_added(self, record: EventRecord, event: RelationAdded) -> None:
+        self.relations[event.relation] = PastRelation(
+            id=event.relation,
+            block=event.block,
+            subject=event.subject,
+            predicate=event.predicate,
+            object=event.object,
+            origin=event.origin,
+            turn=record.turn,
+            created_at=record.at,
+            confirmed_at=record.at,
+            updated_at=record.at,
+            sources=set(expand(event.sources)),
+        )
+
+    def _relation_confirmed(self, record: EventRecord, event: RelationConfirmed) -> None:
+        if (relation := self.relations.get(event.relation)) is not None:
+            relation.confirmed_at = record.at
+            relation.sources.update(expand(event.sources))
+
+    def _relation_ended(self, record: EventRecord, event: RelationEnded) -> None:
+        if (relation := self.relations.get(event.relation)) is not None:
+            relation.state, relation.ended_turn, relation.ended_by = "ended", record.turn, event.by
+            relation.updated_at = record.at
+            relation.version += 1
+
+    def _relation_changed(self, record: EventRecord, event: RelationChanged) -> None:
+        if (relation := self.relations.get(event.relation)) is None:
+            return
+        _take_values(relation, event.after, ("subject", "predicate", "object", "state", "ended_turn", "ended_by"))
+        if "sources" in event.after:
+            relation.sources = set(expand(event.after["sources"]))
+        relation.updated_at = record.at
+        relation.version += 1
+
+    def _relation_erased(self, record: EventRecord, event: RelationErased) -> None:
+        self.relations.pop(event.relation, None)
+
+    def _message_added(self, record: EventRecord, event: MessageAdded) -> None:
+        self._queued.add(event.seq)
+
+    def _flushed(self, record: EventRecord, event: FlushPlanned) -> None:
+        left = set(expand(event.seqs))
+        self._queued -= left
+        self._archived |= left
+
+    def _replaced(self, record: EventRecord, event: QueueReplaced) -> None:
+        self._queued.difference_update(expand(event.removed))
+
+    def _reset(self, record: EventRecord, event: SessionReset) -> None:
+        gone = {"active": self._queued, "archived": self._archived}.get(
+            event.status or "", self._queued | self._archived
+        )
+        self.forget(gone)
+        self._queued, self._archived = self._queued - gone, self._archived - gone
+
+    def graphs(self, session_id: str, words: Callable[[str], str | None]) -> dict[str, Graph]:
+        """The graph of each block that has one, by name; erased names are empty."""
+        scope = f"session:{session_id}"
+        blocks = {e.block for e in self.entities.values()} | {r.block for r in self.relations.values()}
+        return {
+            block: Graph(
+                {e.id: _entity(e, scope, words) for e in self.entities.values() if e.block == block},
+                {r.id: _relation(r, scope, session_id, words) for r in self.relations.values() if r.block == block},
+            )
+            for block in sorted(blocks)
+        }
+
+
+_HANDLERS: dict[type[Event], Callable[[PastGraph, EventRecord, Any], None]] = {
+    EntityAdded: PastGraph._entity_added,
+    EntityChanged: PastGraph._entity_changed,
+    EntityErased: PastGraph._entity_erased,
+    RelationAdded: PastGraph._relation_added,
+    RelationConfirmed: PastGraph._relation_confirmed,
+    RelationEnded: PastGraph._relation_ended,
+    RelationChanged: PastGraph._relation_changed,
+    RelationErased: PastGraph._relation_erased,
+    MessageAdded: PastGraph._message_added,
+    FlushPlanned: PastGraph._flushed,
+    QueueReplaced: PastGraph._replaced,
+    SessionReset: PastGraph._reset,
+}
+
+
+def graph_at(
+    records: Sequence[EventRecord], position: int | None, words: Callable[[str], str | None]
+) -> dict[str, Graph]:
+    """The graph of each block, by the block's name, at a position of a session's log (None: at its end).
+
+    `words` gives words by hash, None where they were erased: such a name is empty. A block that was
+    removed keeps its graph, which is there again when a block of that name is.
+    """
+    past = PastGraph()
+    for record in records:
+        if position is None or record.position <= position:
+            past.take(record)
+    return past.graphs(records[0].session_id if records else "", words)
+
+
+def _take_values(row: PastEntity | PastRelation, values: Mapping[str, Any], names: Sequence[str]) -> None:
+    for name in names:
+        if name in values:
+            value = values[name]
+            setattr(row, name, tuple(value) if name == "aliases" else value)
+
+
+def _entity(entity: PastEntity, scope: str, words: Callable[[str], str | None]) -> Entity:
+    return Entity(
+        id=entity.id,
+        scope=scope,
+        block=entity.block,
+        name=words(entity.name) or "",
+        aliases=tuple(text for alias in entity.aliases if (text := words(alias)) is not None),
+        type=entity.type,
+        state=entity.state,
+        merged_into=entity.merged_into,
+        origin=entity.origin,
+        turn=entity.turn,
+        created_at=entity.created_at,
+        updated_at=entity.updated_at,
+        version=entity.version,
+    )
+
+
+def _relation(relation: PastRelation, scope: str, session_id: str, words: Callable[[str], str | None]) -> Relation:
+    return Relation(
+        id=relation.id,
+        scope=scope,
+        block=relation.block,
+        subject=relation.subject,
+        predicate=words(relation.predicate) or "",
+        object=relation.object,
+        state=relation.state,
+        origin=relation.origin,
+        turn=relation.turn,
+        ended_turn=relation.ended_turn,
+        ended_by=relation.ended_by,
+        created_at=relation.created_at,
+        confirmed_at=relation.confirmed_at,
+        updated_at=relation.updated_at,
+        version=relation.version,
+        sources=tuple((session_id, seq) for seq in sorted(relation.sources)),
+    )

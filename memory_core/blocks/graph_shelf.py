@@ -1,0 +1,35 @@
+"""A block's knowledge graph as one process remembers it.
+
+The database is the truth. A shelf looks whether the graph is still the one it has, and reads it again if not.
+"""
+
+from threading import Lock
+
+from sqlalchemy import Connection
+
+from memory_core.planning.graph import Graph, Names
+from memory_core.services import Services
+from memory_core.store.database import Database
+from memory_core.store.graph import Revision, graph_revision, read_graph
+
+
+class GraphShelf:
+    """The graph of one block of one scope. Safe to share between threads."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._known: tuple[Revision, Graph, Names] | None = None
+
+    @classmethod
+    def of(cls, services: Services, database: Database, scope: str, block: str) -> "GraphShelf":
+        """The one shelf of this process for a block."""
+        return services.remembered(f"graph/{database.id}/{scope}/{block}", cls)
+
+    def catch_up(self, connection: Connection, scope: str, block: str) -> tuple[Revision, Graph, Names]:
+        """The graph as the database has it now, with its revision and what its entities are called."""
+        revision = graph_revision(connection, scope, block)
+        with self._lock:
+            if self._known is None or self._known[0] != revision:
+                graph = read_graph(connection, scope, block)
+                self._known = revision, graph, Names(graph)
+            return self._known

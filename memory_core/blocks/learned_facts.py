@@ -1,0 +1,304 @@
+"""What a facts block made of a batch, not yet stored: what is added, confirmed, updated, ended and condensed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from memory_core.errors import ConflictError
+from memory_core.events import (
+    CondensingRefused,
+    FactDecided,
+    FactHeldBack,
+    FactsCondensed,
+    FactsExtracted,
+    ProposalRefused,
+    ranges,
+)
+from memory_core.messages import content_hash
+from memory_core.models.base import Condensation, ExtractedFact, ModelCall
+from memory_core.planning.consolidation import Settled, category_among
+from memory_core.planning.facts import CondensePlan, Confirmation, Fact, KnownFact
+from memory_core.store.facts import (
+    NewFact,
+    add_fact,
+    change_state,
+    confirm_fact,
+    hand_on_sources,
+    read_facts,
+    revise,
+    scope_revision,
+)
+from memory_core.store.word_vectors import keep_word_vectors
+from memory_core.store.writing import Writing
+from memory_core.tokens import TokenCounter
+from memory_core.vectors.base import Vector
+
+ENDED = "what was said since ends it"
+"""Why a fact was superseded where nothing takes its place."""
+
+MOST_TOPICS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What is to become of the found facts, each by its index."""
+
+    steps: tuple[Settled, ...]
+    held_back: tuple[Confirmation, ...] = ()
+    refused: Mapping[str, int] = field(default_factory=dict)
+    """Why decisions were refused, each with how many."""
+    calls: tuple[ModelCall, ...] = ()
+    decider: str | None = None
+    """Who decided; None: they were only compared, and no decision is recorded."""
+    by_rules: str = ""
+    """Who decided where the rule is not `model`."""
+
+
+class Mirror(Protocol):
+    """What shows the active facts as texts once they are stored."""
+
+    facts: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Whose facts they are, and as they were read."""
+
+    block: str
+    scope: str
+    revision: tuple[int, int, int]
+    known: tuple[Fact, ...]
+    max_facts: int
+    approval: bool
+    categories: tuple[str, ...]
+    counter: TokenCounter
+    mirror: "Mirror"
+    """The block, which shows its active facts as texts."""
+
+
+@dataclass(slots=True)
+class LearnedFacts:
+    """Found facts with what becomes of each; what `FactExtractionMemoryBlock.learn` gives."""
+
+    place: Place
+    extractor: str
+    seqs: tuple[int, ...]
+    """Of the messages that were read."""
+    found: tuple[ExtractedFact, ...]
+    finding: Finding
+    recalled: int
+    calls: tuple[ModelCall, ...]
+    shorter: Condensation | None = None
+    condense: CondensePlan | None = None
+    embedder: str | None = None
+    vectors: Mapping[str, Vector] = field(default_factory=dict)
+    """Of the words of facts, by text."""
+    texts: list[str] = field(default_factory=list)
+    """The active facts once they are stored."""
+
+    @property
+    def active_after(self) -> list[KnownFact]:
+        """The active facts as they will be. Those not stored yet have no id: they go by the negative of their place."""
+        changed = {step.target: step for step in self.finding.steps if step.act in ("update", "delete")}
+        facts = []
+        for fact in self.place.known:
+            step = changed.get(fact.id)
+            if fact.state == "active" and (step is None or step.act == "update"):
+                facts.append(KnownFact(fact.id, (step and step.text) or fact.text, fact.slot, fact.pinned))
+        if not self.place.approval:
+            facts += [KnownFact(-1 - step.index, step.text) for step in self._added if step.text is not None]
+        return facts
+
+    @property
+    def _added(self) -> list[Settled]:
+        return [step for step in self.finding.steps if step.act in ("add", "delete") and step.text is not None]
+
+    def save(self, w: Writing) -> None:
+        place = self.place
+        if scope_revision(w.connection, place.scope, place.block) != place.revision:
+            raise ConflictError("The facts were changed while new ones were being extracted. They are compared again.")
+        known = {fact.id: fact for fact in place.known}
+        steps = self.finding.steps
+        extracted = FactsExtracted(
+            block=place.block,
+            extractor=self.extractor,
+            seqs=ranges(self.seqs),
+            found=len(self.found),
+            added=len(self._added),
+            confirmed=sum(step.act == "none" and step.target is not None for step in steps),
+            held_back=len(self.finding.held_back),
+            recalled=self.recalled,
+        )
+        refused = [ProposalRefused(place.block, "decision", *each) for each in self.finding.refused.items()]
+        w.record(extracted, *refused)
+        self._hold_back(w)
+        ids: dict[int, int] = {}
+        for step in steps:
+            id = self._take(w, step, known, ids)
+            if id is not None:
+                ids[-1 - step.index] = id
+        if self.condense is not None:
+            self._save_condensed(w, ids)
+        if self.embedder is not None:
+            vectors = {content_hash(text): vector for text, vector in self.vectors.items()}
+            keep_word_vectors(w, place.scope, self.embedder, vectors)
+        self.texts = [fact.text for fact in _active(w, place)]
+
+    def committed(self) -> None:
+        self.place.mirror.facts = self.texts
+
+    def _take(self, w: Writing, step: Settled, known: Mapping[int, Fact], ids: Mapping[int, int]) -> int | None:
+        """Do what was decided of one found fact; the id of the fact that was added, if one was."""
+        found, sources = self.found[step.index], self._sources(self.found[step.index])
+        if self.finding.decider is not None:
+            w.record(self._decided(w, step, sources, ids))
+        if step.act == "none":
+            if step.target is not None:
+                confirm_fact(w, known[step.target], similarity=dict(step.candidates)[step.target], sources=sources)
+            return None
+        if step.act == "update":
+            self._update(w, known[step.target or 0], step, found, sources)
+            return None
+        id = None if step.text is None else self._add(w, step.text, step, found, sources)
+        if step.act == "delete":
+            change_state(w, known[step.target or 0], "superseded", reason=ENDED, by=id, actor="engine")
+        return id
+
+    def _add(self, w: Writing, text: str, step: Settled, found: ExtractedFact, sources: tuple[int, ...]) -> int:
+        new = NewFact(
+            text=text,
+            tokens=self.place.counter.text(text),
+            category=found.category,
+            slot=found.slot if step.act == "add" else None,
+            sources=sources,
+            conflicts_with=step.conflicts_with,
+            state="proposed" if self.place.approval else "active",
+            topics=found.topics,
+        )
+        return add_fact(w, self.place.scope, self.place.block, new)
+
+    def _update(self, w: Writing, fact: Fact, step: Settled, found: ExtractedFact, sources: tuple[int, ...]) -> None:
+        """Other words for a known fact, which the messages support from now on."""
+        text = step.text or found.text
+        revise(
+            w,
+            fact,
+            text=text,
+            tokens=self.place.counter.text(text),
+            category=found.category if fact.category == "other" else None,
+            topics=tuple(dict.fromkeys((*fact.topics, *found.topics)))[:MOST_TOPICS],
+            slot=found.slot,
+            actor="engine",
+        )
+        confirm_fact(w, fact, similarity=dict(step.candidates)[fact.id], sources=sources)
+
+    def _decided(self, w: Writing, step: Settled, sources: tuple[int, ...], ids: Mapping[int, int]) -> FactDecided:
+        finding = self.finding
+        beside, fact = step, step.target
+        others = {other.index: other for other in finding.steps}
+        while fact is None and beside.beside is not None:  # what it is said beside was stored before it
+            beside = others[beside.beside]
+            fact = ids.get(-1 - beside.index, beside.target)
+        return FactDecided(
+            block=self.place.block,
+            content=w.keep(self.found[step.index].text, scope=self.place.scope),
+            decision=step.act,
+            fact=fact,
+            candidates=tuple((id, round(score, 3)) for id, score in step.candidates),
+            decider=(finding.decider or "") if step.rule == "model" else finding.by_rules,
+            rule=step.rule,
+            sources=ranges(sources),
+        )
+
+    def _hold_back(self, w: Writing) -> None:
+        for alike in self.finding.held_back:
+            fact = self.found[alike.index]
+            held = FactHeldBack(
+                block=self.place.block,
+                content=w.keep(fact.text, scope=self.place.scope),
+                near=alike.fact,
+                similarity=round(alike.similarity, 3),
+                sources=ranges(self._sources(fact)),
+                category=fact.category,
+                slot=fact.slot,
+            )
+            w.record(held)
+
+    def _sources(self, fact: ExtractedFact) -> tuple[int, ...]:
+        """Where it was said; the whole batch where the extractor could not tell."""
+        if fact.source is not None and 0 <= fact.source < len(self.seqs):
+            return (self.seqs[fact.source],)
+        return self.seqs
+
+    # -- condensing -------------------------------------------------------------------------------
+
+    def _save_condensed(self, w: Writing, new_ids: Mapping[int, int]) -> None:
+        plan = self.condense
+        assert plan is not None
+        block = self.place.block
+        facts = {fact.id: fact for fact in _active(w, self.place)}
+        if plan.refused:
+            refused = CondensingRefused(
+                block=block,
+                extractor=self.extractor,
+                facts=len(facts),
+                max_facts=self.place.max_facts,
+                reason=plan.refused,
+            )
+            w.record(refused)
+            return
+
+        def real(id: int) -> int:
+            return new_ids.get(id, id)
+
+        kept = tuple(real(id) for id in plan.kept)
+        merged = []
+        for sources, index in plan.merged:
+            ids = tuple(real(id) for id in sources)
+            into = ids[0] if ids[0] in kept else self._add_condensed(w, index, [facts[id] for id in ids])
+            hand_on_sources(w, [facts[id] for id in ids], into)
+            for id in ids:
+                if id != into:
+                    change_state(w, facts[id], "superseded", by=into, actor="engine")
+            merged.append((ids, into))
+        vanished = tuple(real(id) for id in plan.vanished)
+        for id in vanished:
+            change_state(w, facts[id], "superseded", reason="left out when facts were condensed", actor="engine")
+        # A sentence that names no fact as its source was made from the list as a whole.
+        added = tuple(self._add_condensed(w, index, list(facts.values()), topics=False) for index in plan.new)
+        for id in added:
+            hand_on_sources(w, list(facts.values()), id)
+        w.record(
+            FactsCondensed(
+                block=block,
+                extractor=self.extractor,
+                before=len(facts),
+                after=len(set(kept) | {into for _, into in merged}) + len(added),
+                kept=kept,
+                merged=tuple(merged),
+                vanished=vanished,
+                new=added,
+            )
+        )
+
+    def _add_condensed(self, w: Writing, index: int, sources: Sequence[Fact], *, topics: bool = True) -> int:
+        """A sentence of the shorter list, with the support of the facts it comes from; its id."""
+        assert self.shorter is not None
+        sentence = self.shorter.facts[index]
+        own = {seq for fact in sources for session, seq in fact.sources if session == w.session.id}
+        topics_of = dict.fromkeys(topic for fact in sources for topic in fact.topics) if topics else {}
+        new = NewFact(
+            text=sentence.text,
+            tokens=self.place.counter.text(sentence.text),
+            category=category_among(sentence.category, sentence.text, self.place.categories),
+            sources=tuple(sorted(own)),
+            origin="condensed",
+            topics=tuple(topics_of)[:MOST_TOPICS],
+        )
+        return add_fact(w, self.place.scope, self.place.block, new)
+
+
+def _active(w: Writing, place: Place) -> list[Fact]:
+    """Active facts as the open transaction sees them, words included."""
+    w.flush_contents()
+    return read_facts(w.connection, place.scope, place.block)

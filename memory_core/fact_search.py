@@ -1,0 +1,258 @@
+"""Facts found by a question: by the meaning of their words and by keyword, best first. Reading changes nothing.
+
+The vectors of facts' words are kept in the database where a block learned with them; of the others they are made
+when they are first needed, and remembered by this process.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from memory_core.errors import ConfigError, EmbedderError
+from memory_core.messages import content_hash
+from memory_core.models.base import Embedder
+from memory_core.planning.facts import STATES, Fact
+from memory_core.planning.retrieval import Signals, plan_retrieval
+from memory_core.services import Services
+from memory_core.store.database import Database
+from memory_core.store.facts import read_facts
+from memory_core.store.word_vectors import read_word_vectors
+from memory_core.vectors.base import Vector
+from memory_core.vectors.keyword import KeywordIndex
+
+VECTOR_WEIGHT = 0.85
+KEYWORD_WEIGHT = 0.15
+"""As for stored turns (`memory_core.blocks.vector`): facts are asked for in other words than they are kept in."""
+
+THRESHOLD = 0.1
+"""Least score, 0 to 1, that counts as fitting a question."""
+
+_COMPARISONS = ("in", "ne", "gt", "gte", "lt", "lte")
+_FIELDS = ("state", "pinned", "origin", "category", "topics", "block", "turn", "created_at", "confirmed_at", "session")
+
+
+@dataclass(frozen=True, slots=True)
+class FactHit:
+    """A fact that fits a question."""
+
+    fact: Fact
+    score: float
+    """0 to 1: both signals together, or the keyword score alone where nothing could be embedded."""
+    vector: float | None
+    """Cosine similarity, -1 to 1; None: nothing could be embedded."""
+    keyword: float
+    """0 to 1."""
+
+
+class WordVectors:
+    """The vectors of one scope's facts under one embedder, as this process remembers them. Threads may share one."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._known: dict[str, Vector] = {}
+
+    def of(self, database: Database, scope: str, embedder: Embedder, texts: Iterable[str]) -> dict[str, Vector]:
+        """The vector of each text, by text: remembered, from the database, or made now.
+
+        Raises:
+            EmbedderError: the embedder does not answer.
+        """
+        hashes = {text: content_hash(text) for text in texts}
+        with self._lock:
+            found = {key: self._known[key] for key in hashes.values() if key in self._known}
+        if missing := set(hashes.values()) - found.keys():
+            with database.read() as connection:
+                found |= read_word_vectors(connection, scope, missing, embedder.id)
+        if new := [text for text, key in hashes.items() if key not in found]:
+            found |= {hashes[text]: vector for text, vector in zip(new, embedder.embed(new), strict=True)}
+        with self._lock:
+            if len(self._known) > 1_000 + 4 * len(found):  # most of it is of facts that are gone
+                self._known = {}
+            self._known |= found
+        return {text: found[key] for text, key in hashes.items()}
+
+
+class Keywords:
+    """The keyword index of the facts that were searched last. Threads may share one."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._texts: dict[int, str] = {}
+        self._index = KeywordIndex()
+
+    def search(self, facts: Sequence[Fact], query: str) -> dict[int, float]:
+        """The score, 0 to 1, of each fact that shares a word with the query, among these facts alone."""
+        texts = {fact.id: fact.text for fact in facts}
+        with self._lock:
+            for id in self._texts.keys() - texts.keys():
+                self._index.remove(id)
+            for id, text in texts.items():
+                if self._texts.get(id) != text:
+                    self._index.add(id, text)
+            self._texts = texts
+            return {hit.number: hit.score for hit in self._index.search(query, limit=max(1, len(texts)))}
+
+
+def word_vectors(
+    services: Services, database: Database, scope: str, texts: Iterable[str], embedder: Embedder | None = None
+) -> dict[str, Vector]:
+    """The vector of each text, by text. See `WordVectors.of`."""
+    embedder = embedder or services.embedder
+    shelf = services.remembered(f"words/{database.id}/{scope}/{embedder.id}", WordVectors)
+    return shelf.of(database, scope, embedder, texts)
+
+
+def rank_facts(
+    facts: Sequence[Fact],
+    query: str,
+    *,
+    database: Database,
+    services: Services,
+    top_k: int,
+    threshold: float = THRESHOLD,
+) -> list[FactHit]:
+    """The facts that fit a question, best first, at most `top_k`; ties go to the older.
+
+    Raises:
+        ConfigError: `top_k` is below 1, or the threshold outside 0 to 1.
+    """
+    by_id = {fact.id: fact for fact in facts}
+    scopes = ",".join(sorted({fact.scope for fact in facts}))
+    keyword = services.remembered(f"keywords/{database.id}/{scopes}", Keywords).search(facts, query)
+    vector = _cosines(facts, query, database, services)
+    plan = plan_retrieval(
+        [Signals(fact.id, None if vector is None else vector[fact.id], keyword.get(fact.id, 0.0)) for fact in facts],
+        top_k=top_k,
+        threshold=threshold,
+        in_queue=(),
+        vector_weight=0.0 if vector is None else VECTOR_WEIGHT,
+        keyword_weight=KEYWORD_WEIGHT,
+    )
+    return [
+        FactHit(by_id[c.number], c.score, c.vector, c.keyword or 0.0)
+        for c in plan.candidates
+        if c.fate == "granted" and c.score > 0
+    ]
+
+
+def search_facts(
+    query: str,
+    places: Sequence[tuple[str, str]],
+    *,
+    database: Database,
+    services: Services,
+    top_k: int = 20,
+    threshold: float = THRESHOLD,
+    categories: Collection[str] | None = None,
+    topics: Collection[str] | None = None,
+    filters: Mapping[str, Any] | None = None,
+) -> list[FactHit]:
+    """See `Memory.search_facts`; `places` are scope and name of the blocks that are searched.
+
+    Raises:
+        ConfigError: a filter is unknown, or a number impossible.
+    """
+    wanted = dict(filters or {})
+    _check(wanted)
+    states = None if "state" in wanted else ("active",)
+    facts: list[Fact] = []
+    with database.read() as connection:
+        for scope, block in places:
+            facts += read_facts(connection, scope, block, states=states)
+    facts = [
+        fact
+        for fact in facts
+        if _among(fact.category, categories) and _any_among(fact.topics, topics) and fits(fact, wanted)
+    ]
+    if not query.strip():
+        facts = []
+    return rank_facts(facts, query, database=database, services=services, top_k=top_k, threshold=threshold)
+
+
+def fits(fact: Fact, filters: Mapping[str, Any]) -> bool:
+    """Has a fact what filters ask for? Each names a field and a value, several values, or comparisons.
+
+    `{"pinned": True}`, `{"category": ["work", "plan"]}`, `{"turn": {"gte": 3, "lt": 9}}`, `{"session": "s"}` (a
+    session that it was learned in). Of topics one must be among those asked for.
+
+    Raises:
+        ConfigError: there is no such field or comparison.
+    """
+    _check(filters)
+    return all(_fits(_values(fact, name), wanted) for name, wanted in filters.items())
+
+
+def _cosines(facts: Sequence[Fact], query: str, database: Database, services: Services) -> dict[int, float] | None:
+    """Cosine by fact; None where nothing can be embedded."""
+    if not facts:
+        return {}
+    scopes: dict[str, list[Fact]] = {}
+    for fact in facts:
+        scopes.setdefault(fact.scope, []).append(fact)
+    try:
+        embedder = services.embedder
+        asked = np.asarray(embedder.embed([query])[0], dtype=np.float32)
+        found: dict[int, float] = {}
+        for scope, group in scopes.items():
+            vectors = word_vectors(services, database, scope, {fact.text for fact in group}, embedder)
+            rows = np.stack([vectors[fact.text] for fact in group])
+            found |= {fact.id: float(score) for fact, score in zip(group, rows @ asked, strict=True)}
+    except EmbedderError:
+        return None
+    return found
+
+
+def _values(fact: Fact, name: str) -> tuple[Any, ...]:
+    if name == "topics":
+        return fact.topics
+    if name == "session":
+        return tuple({session for session, _ in fact.sources})
+    return (getattr(fact, name),)
+
+
+def _fits(values: tuple[Any, ...], wanted: Any) -> bool:
+    if isinstance(wanted, Mapping):
+        return all(_compares(values, how, other) for how, other in wanted.items())
+    if isinstance(wanted, list | tuple | set | frozenset):
+        return _any_among(values, wanted)
+    return _any_among(values, (wanted,))
+
+
+def _compares(values: tuple[Any, ...], how: str, other: Any) -> bool:
+    if how == "in":
+        return _any_among(values, other)
+    if how == "ne":
+        return not _any_among(values, (other,))
+    try:
+        return any({"gt": v > other, "gte": v >= other, "lt": v < other, "lte": v <= other}[how] for v in values)
+    except TypeError as error:
+        raise ConfigError(f"a filter cannot compare {values[0]!r} with {other!r}") from error
+
+
+def _among(value: str, wanted: Collection[str] | None) -> bool:
+    return wanted is None or _any_among((value,), wanted)
+
+
+def _any_among(values: Iterable[Any], wanted: Collection[Any] | None) -> bool:
+    """Is one of the values wanted? Letters' case aside; None wants all."""
+    return wanted is None or not {_folded(value) for value in values}.isdisjoint(_folded(other) for other in wanted)
+
+
+def _folded(value: Any) -> Any:
+    return value.casefold() if isinstance(value, str) else value
+
+
+def _check(filters: Mapping[str, Any]) -> None:
+    for name, wanted in filters.items():
+        if name not in _FIELDS:
+            raise ConfigError(f"facts cannot be filtered by {name!r}: choose among {', '.join(_FIELDS)}")
+        unknown = set(wanted) - set(_COMPARISONS) if isinstance(wanted, Mapping) else set()
+        if unknown:
+            raise ConfigError(f"a filter cannot compare by {sorted(unknown)[0]!r}: use {', '.join(_COMPARISONS)}")
+    states = filters.get("state")
+    for state in [states] if isinstance(states, str) else states if isinstance(states, list | tuple) else ():
+        if state not in STATES:
+            raise ConfigError(f"there is no state {state!r}: facts are {', '.join(STATES)}")

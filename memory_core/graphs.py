@@ -1,0 +1,317 @@
+"""The desk of a graph block: who is related to whom, the ways between them, and a person's changes with their undo.
+
+    desk = memory.graph()
+    desk.relations("Alice")
+    for path in desk.paths("Alice", "March 2026"):
+        print(desk.told(path))  # Alice → manages → Project Alpha → deadline → March 2026
+
+It gathers. Deciding is in `memory_core.planning.graph_changes`, storing in `memory_core.graph_edits`.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from memory_core.blocks.graph import GraphMemoryBlock
+from memory_core.blocks.graph_shelf import GraphShelf
+from memory_core.delivery import scope_key
+from memory_core.errors import ConfigError, NotFoundError
+from memory_core.events import Actor, GraphCurated
+from memory_core.graph_edits import GraphCurating, former_names, read_graph_log
+from memory_core.planning import graph_changes as changes
+from memory_core.planning.graph import Entity, Graph, Names, Path, Relation, neighbourhood, normal_predicate
+from memory_core.planning.graph_changes import NewRelation
+from memory_core.planning.graph_draft import GraphPlan
+from memory_core.session import Session
+from memory_core.store.graph_paths import find_paths
+
+MOST_STEPS = 6
+"""Of a path: beyond that nearly everything is connected to everything."""
+
+
+@dataclass(frozen=True, slots=True)
+class GraphChange:
+    """One change set: what was done to a graph at once."""
+
+    number: int
+    """Counts the change sets of the block, from 1."""
+    action: str
+    """See `memory_core.planning.graph.Action`."""
+    sentence: str
+    """What it did, with a full stop: `Merged Bob into Robert Smith.`"""
+    undone: bool = False
+    final: bool = False
+    """It cannot be undone any more: something of it was erased for good."""
+    actor: Actor = "curator"
+    """`engine` where two were merged because the conversation says that they are the same."""
+    turn: int = 0
+    at: float = 0.0
+    """Seconds since the epoch."""
+    entities: tuple[int, ...] = ()
+    """Ids of those it changed or added."""
+    relations: tuple[int, ...] = ()
+    """Ids of those it changed or added."""
+
+
+class GraphDesk:
+    """One graph block under a person's hands.
+
+    Every change is one change set: done at once or not at all, and undone at once. Each raises
+    `ConflictError` where something was changed elsewhere since it was read, and `MessageError` where the
+    wish is impossible; nothing is changed then.
+    """
+
+    def __init__(self, session: Session, block: str | None = None) -> None:
+        """See `Memory.graph`."""
+        graphs = [attached.name for attached in session.blocks if attached.kind == GraphMemoryBlock.kind]
+        if block is None and not graphs:
+            raise NotFoundError("This session has no graph block. Add one to relate what is said in it.")
+        name = graphs[0] if block is None else block
+        if session.block(name).name not in graphs:
+            raise ConfigError(f'the block "{name}" holds no graph')
+        self._session = session
+        self.block = name
+        """The block's name."""
+
+    @property
+    def scope(self) -> str:
+        """Whose graph it is, as the database names it."""
+        return scope_key(self._session, self._session.block(self.block))
+
+    # -- looking ----------------------------------------------------------------------------------
+
+    def graph(self) -> Graph:
+        """All entities and relations by id, those merged, ended and retired included.
+
+        Cheap: it is kept until it changes.
+        """
+        return self._known()[0]
+
+    def entity(self, name: str) -> Entity:
+        """The active entity of that name or alias, in any case and with or without a leading "the".
+
+        Raises:
+            NotFoundError: there is none.
+        """
+        return _found(self._known()[1], name)
+
+    def relations(self, name: str | None = None, *, type: str | None = None, ended: bool = True) -> list[Relation]:
+        """Relations, oldest first; those with the entity called `name` on either side, those of one predicate (`type`).
+
+        `ended=False` leaves out those that hold no longer. Retired ones are in `graph()` only.
+
+        Raises:
+            NotFoundError: there is no such entity.
+        """
+        graph, names = self._known()
+        entity = None if name is None else _found(names, name).id
+        predicate = None if type is None else normal_predicate(type)
+        states = ("active", "ended") if ended else ("active",)
+        return [
+            relation
+            for _, relation in sorted(graph.relations.items())
+            if relation.state in states
+            and (entity is None or entity in (relation.subject, relation.object))
+            and (predicate is None or normal_predicate(relation.predicate) == predicate)
+        ]
+
+    def neighbourhood(self, entity_ids: Iterable[int], hops: int = 2) -> dict[int, int]:
+        """Ids of active relations within `hops` steps of some entities, with their distance: 1 touches one of them."""
+        return neighbourhood(self.graph(), entity_ids, hops)
+
+    def paths(self, start: str, end: str, *, hops: int = 4, most: int = 5) -> list[Path]:
+        """Ways over active relations from one entity to another, walked in either direction, shortest first.
+
+        Raises:
+            NotFoundError: there is no such entity.
+            ConfigError: `hops` is not 1 to 6, or `most` below 1.
+        """
+        if not 1 <= hops <= MOST_STEPS:
+            raise ConfigError(f"hops must be 1 to {MOST_STEPS}, not {hops}")
+        if most < 1:
+            raise ConfigError(f"most must be at least 1, not {most}")
+        with self._session.database.read() as connection:
+            _, names = self._read(connection)
+            ends = _found(names, start).id, _found(names, end).id
+            return find_paths(connection, *ends, hops=hops, most=most)
+
+    def told(self, path: Path) -> str:
+        """A path in words: `Alice → manages → Project Alpha`; against the direction `Rui ← brother ← Ana`.
+
+        Raises:
+            NotFoundError: a relation of it was erased.
+        """
+        return self.graph().way(path)
+
+    def change_sets(self) -> list[GraphChange]:
+        """What was done by hand, or merged because the conversation says so; newest first."""
+        with self._session.database.read() as connection:
+            graph, _ = self._read(connection)
+            log = read_graph_log(connection, self.scope, self.block, graph)
+            applied = log.changes()
+            former = former_names(connection, self.scope, log, [each.event for each in applied])
+        return [
+            _change(graph, a.event, a.record.actor, a.record.turn, a.record.at, names, undone=a.undone, final=a.final)
+            for a, names in zip(applied, former, strict=True)
+        ]
+
+    # -- changing ---------------------------------------------------------------------------------
+
+    def add(
+        self,
+        subject: str,
+        predicate: str,
+        object: str,
+        types: tuple[str, str] = ("other", "other"),
+        *,
+        actor: Actor = "curator",
+    ) -> GraphChange:
+        """A relation in a person's own words; entities that are not there yet are added, of these `types`."""
+        new = NewRelation(subject, predicate, object, *types)
+        return self._apply("add", lambda graph: changes.add(graph, new), actor)
+
+    def add_many(
+        self,
+        relations: Sequence[NewRelation],
+        *,
+        aliases: Mapping[str, Sequence[str]] | None = None,
+        actor: Actor = "curator",
+    ) -> GraphChange | None:
+        """Relations from elsewhere as one change set (`import`); what is there already, or is no relation, is left out.
+
+        `aliases` are other names by an entity's name. None: there was nothing new among them.
+        """
+        change = self._apply_some("import", lambda graph: changes.add_many(graph, relations, aliases or {}), actor)
+        return change
+
+    def edit(
+        self,
+        relation: Relation,
+        *,
+        subject: str | None = None,
+        predicate: str | None = None,
+        object: str | None = None,
+        actor: Actor = "curator",
+    ) -> GraphChange:
+        """Other ends, by name, or other words for a relation; an entity that is not there yet is added."""
+        return self._apply("edit", lambda graph: changes.edit(graph, relation, subject, predicate, object), actor)
+
+    def end(self, relations: Sequence[Relation], *, actor: Actor = "curator") -> GraphChange:
+        """They held until now: they stay, marked ended."""
+        return self._apply("end", lambda graph: changes.end(graph, relations), actor)
+
+    def hold(self, relations: Sequence[Relation], *, actor: Actor = "curator") -> GraphChange:
+        """They hold (again): ended or retired ones become active; what contradicts them ends."""
+        return self._apply("hold", lambda graph: changes.hold(graph, relations), actor)
+
+    def retire(self, relations: Sequence[Relation], *, actor: Actor = "curator") -> GraphChange:
+        """They never held: in no context, and not learned again."""
+        return self._apply("retire", lambda graph: changes.retire(graph, relations), actor)
+
+    def remove(self, entities: Sequence[Entity], *, actor: Actor = "curator") -> GraphChange:
+        """Retire entities with all their relations (action `retire`); they are not learned again."""
+        return self._apply("retire", lambda graph: changes.remove(graph, entities), actor)
+
+    def rename(
+        self,
+        entity: Entity,
+        name: str | None = None,
+        type: str | None = None,
+        aliases: Sequence[str] | None = None,
+        *,
+        actor: Actor = "curator",
+    ) -> GraphChange:
+        """Another name, type or other aliases for an entity; without `aliases` its former name becomes one."""
+        return self._apply("rename", lambda graph: changes.rename(graph, entity, name, type, aliases), actor)
+
+    def merge(self, entities: Sequence[Entity], into: Entity, *, actor: Actor = "curator") -> GraphChange:
+        """Several entities are one: `into` gets their names as aliases, and their relations.
+
+        A relation that would join it to itself is retired; of two that say the same one stays, with both's sources.
+        """
+        return self._apply("merge", lambda graph: changes.merge(graph, entities, into), actor)
+
+    def undo(self, number: int | None = None, *, actor: Actor = "curator") -> GraphChange | None:
+        """Take back a change set (None: the newest of a person that can be), and say which; None: there is none.
+
+        What it added is taken away with its words; the rest stands again as before it.
+
+        Raises:
+            NotFoundError: there is no change set of that number.
+            ConflictError: something of it was changed or erased since, or it was undone already; nothing was changed.
+        """
+        with self._session.writing() as w:
+            self._session.refresh(w)
+            curating = GraphCurating(w, self.scope, self.block, actor)
+            graph = curating.graph()  # with the words of what the undo takes away
+            undone = curating.undo(number)
+            if undone is None:
+                return None
+            log = read_graph_log(w.connection, self.scope, self.block, graph)
+            (former,) = former_names(w.connection, self.scope, log, [undone.event])
+        self._session.database.forget_log()
+        record = undone.record
+        return _change(graph, undone.event, record.actor, record.turn, record.at, former, undone=True)
+
+    # -- inside -----------------------------------------------------------------------------------
+
+    def _known(self) -> tuple[Graph, Names]:
+        with self._session.database.read() as connection:
+            return self._read(connection)
+
+    def _read(self, connection: Connection) -> tuple[Graph, Names]:
+        shelf = GraphShelf.of(self._session.services, self._session.database, self.scope, self.block)
+        _, graph, names = shelf.catch_up(connection, self.scope, self.block)
+        return graph, names
+
+    def _apply(self, action: str, wish: Callable[[Graph], GraphPlan], actor: Actor) -> GraphChange:
+        change = self._apply_some(action, wish, actor)
+        assert change is not None, "a wish that changes nothing raises"
+        return change
+
+    def _apply_some(self, action: str, wish: Callable[[Graph], GraphPlan], actor: Actor) -> GraphChange | None:
+        """Store what a wish comes to, as one change set; None if it comes to nothing."""
+        with self._session.writing() as w:
+            self._session.refresh(w)
+            curating = GraphCurating(w, self.scope, self.block, actor)
+            graph = curating.graph()
+            plan = wish(graph)
+            if not plan:
+                return None
+            event = curating.apply(plan, action)
+            turn, at = w.session.turns, w.now
+            former = {id: graph.name(id) for id, before, _ in event.entities if before}
+        return _change(self.graph(), event, actor, turn, at, former)
+
+
+def _found(names: Names, name: str) -> Entity:
+    entity = names.find(name)
+    if entity is None:
+        raise NotFoundError(f'Nothing in this graph is called "{name}".')
+    return entity
+
+
+def _change(
+    graph: Graph,
+    event: GraphCurated,
+    actor: Actor,
+    turn: int,
+    at: float,
+    former: Mapping[int, str],
+    *,
+    undone: bool = False,
+    final: bool = False,
+) -> GraphChange:
+    return GraphChange(
+        number=event.number,
+        action=event.action,
+        sentence=changes.said(event.action, graph, event.entities, event.relations, former),
+        undone=undone,
+        final=final,
+        actor=actor,
+        turn=turn,
+        at=at,
+        entities=tuple(id for id, _, _ in event.entities),
+        relations=tuple(id for id, _, _ in event.relations),
+    )

@@ -1,0 +1,414 @@
+"""A knowledge graph as a file: JSON, GraphML and Cypher, written here and read back.
+
+A file holds the entities and relations that hold or held once; what was removed or merged is not in
+it, nor which messages said it. JSON and GraphML are read from other programs too; of Cypher only
+what is written here, as it is a language that no reader of a file should run. Reading changes nothing.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import Any, Literal
+from xml.sax.saxutils import escape
+
+from memory_core.errors import ConfigError
+from memory_core.events import Actor
+from memory_core.graphs import GraphChange, GraphDesk
+from memory_core.interop.graphml import read_graphml
+from memory_core.interop.located_json import GRAPH, Located, check_size, problem, read_text, read_values, storable
+from memory_core.planning.graph import LONGEST, TYPES, Graph, clean_name, normal_name
+from memory_core.planning.graph_changes import NewRelation
+
+Form = Literal["json", "graphml", "cypher"]
+FORMS: tuple[Form, ...] = ("json", "graphml", "cypher")
+
+MAX_BYTES = 20 * 1024 * 1024
+MOST_ROWS = 100_000
+"""Entities and relations together that one file may hold."""
+
+_FORMAT = "memory-inspector-graph"
+_SUFFIXES: Mapping[str, Form] = {
+    ".json": "json",
+    ".graphml": "graphml",
+    ".xml": "graphml",
+    ".cypher": "cypher",
+    ".cql": "cypher",
+}
+_STATES = ("active", "ended")
+
+
+@dataclass(frozen=True, slots=True)
+class FileEntity:
+    """An entity of a file."""
+
+    name: str
+    type: str = "other"
+    aliases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FileRelation:
+    """A relation of a file, between entities by their names."""
+
+    subject: str
+    predicate: str
+    object: str
+    state: Literal["active", "ended"] = "active"
+
+
+@dataclass(frozen=True, slots=True)
+class GraphFile:
+    """What a file holds, checked."""
+
+    name: str
+    """The file's name."""
+    form: Form
+    entities: tuple[FileEntity, ...] = field(repr=False)
+    relations: tuple[FileRelation, ...] = field(repr=False)
+
+    @property
+    def alone(self) -> int:
+        """How many entities have no relation: those are not imported."""
+        joined = {normal_name(end) for each in self.relations for end in (each.subject, each.object)}
+        return sum(normal_name(entity.name) not in joined for entity in self.entities)
+
+
+def write_graph(graph: Graph, form: str) -> str:
+    """A graph as the text of a file: `json`, `graphml` or `cypher`. The same graph gives the same text.
+
+    Raises:
+        ConfigError: there is no such form.
+    """
+    writers: Mapping[str, Callable[[GraphFile], str]] = {
+        "json": _write_json,
+        "graphml": _write_graphml,
+        "cypher": _write_cypher,
+    }
+    if form not in writers:
+        raise ConfigError(f"a graph is written as {', '.join(FORMS[:-1])} or {FORMS[-1]}, not {form!r}")
+    return writers[form](file_of(graph))
+
+
+def file_of(graph: Graph, name: str = "graph") -> GraphFile:
+    """The entities that are active, and the relations between them that hold or held once."""
+    there = {id: entity for id, entity in sorted(graph.entities.items()) if entity.state == "active" and entity.name}
+    return GraphFile(
+        name,
+        "json",
+        tuple(
+            FileEntity(_plain(entity.name), entity.type, tuple(_plain(alias) for alias in entity.aliases))
+            for entity in there.values()
+        ),
+        tuple(
+            FileRelation(
+                _plain(there[relation.subject].name),
+                _plain(relation.predicate),
+                _plain(there[relation.object].name),
+                "ended" if relation.state == "ended" else "active",
+            )
+            for _, relation in sorted(graph.relations.items())
+            if relation.state in _STATES and {relation.subject, relation.object} <= there.keys() and relation.predicate
+        ),
+    )
+
+
+def read_graph_file(data: bytes, name: str) -> GraphFile:
+    """What a file holds, checked throughout. Nothing is stored.
+
+    Raises:
+        FormatError: it cannot be read, or not all of it is a graph; one sentence, with the line.
+    """
+    check_size(len(data), MAX_BYTES)
+    form = _SUFFIXES.get(PurePath(name).suffix.lower()) or _form_of(data)
+    if form == "graphml":
+        checking = _Checking(name, form)
+        for node in read_graphml(data, name):
+            if node.ends is None:
+                checking.entity(node.line, node.id, node.values)
+            else:
+                checking.relation(node.line, *node.ends, node.values)
+        return checking.file()
+    text = read_text(data, filename=name, max_bytes=MAX_BYTES, wanted=GRAPH)
+    return _read_json(text, name) if form == "json" else _read_cypher(text, name)
+
+
+def import_graph(desk: GraphDesk, file: GraphFile, *, actor: Actor = "curator") -> GraphChange | None:
+    """Add what a file holds to a graph, as one change set that can be undone; None: all of it was there already."""
+    types = {normal_name(entity.name): entity.type for entity in file.entities}
+    relations = [
+        NewRelation(
+            each.subject,
+            each.predicate,
+            each.object,
+            types.get(normal_name(each.subject), "other"),
+            types.get(normal_name(each.object), "other"),
+            each.state,
+        )
+        for each in file.relations
+    ]
+    aliases = {entity.name: entity.aliases for entity in file.entities if entity.aliases}
+    return desk.add_many(relations, aliases=aliases, actor=actor)
+
+
+def _form_of(data: bytes) -> Form:
+    start = data[:200].lstrip(b"\xef\xbb\xbf \t\r\n")
+    return "json" if start[:1] in (b"{", b"[") else "graphml" if start[:1] == b"<" else "cypher"
+
+
+def _plain(text: str) -> str:
+    """Words as every form can hold them: on one line, and nothing that is no character."""
+    cleaned: str = storable(" ".join(text.split()))[0]
+    return re.sub("[\x00-\x1f\x7f\ufffe\uffff]", "\ufffd", cleaned)
+
+
+# -- checking ------------------------------------------------------------------------------------
+
+
+class _Checking:
+    """Takes the rows of one file in order, and refuses the file at the first that cannot be."""
+
+    def __init__(self, filename: str, form: Form) -> None:
+        self._filename, self._form = filename, form
+        self._names: dict[str, str] = {}
+        """Name of each entity by its id in the file."""
+        self._entities: dict[str, FileEntity] = {}
+        self._joins: list[tuple[int, str, str, str, str]] = []
+
+    def entity(self, line: int, id: str, values: Mapping[str, Any]) -> None:
+        name = self._name(line, values.get("name"), "an entity")
+        if id in self._names:
+            self._wrong(line, f"the id {_shown(id)} is there twice")
+        type = values.get("type")
+        aliases = values.get("aliases") or ()
+        if not isinstance(aliases, list | tuple) or not all(isinstance(alias, str) for alias in aliases):
+            self._wrong(line, "the aliases of an entity must be a list of texts")
+        self._names[id] = name
+        others = tuple(dict.fromkeys(self._name(line, alias, "an alias") for alias in aliases))
+        word = type.strip().lower() if isinstance(type, str) else "other"
+        self._entities.setdefault(normal_name(name), FileEntity(name, word if word in TYPES else "other", others))
+        self._count(line)
+
+    def relation(self, line: int, subject: str, object: str, values: Mapping[str, Any]) -> None:
+        predicate = self._name(line, values.get("predicate"), "a relation")
+        state = values.get("state") or "active"
+        if state not in _STATES:
+            self._wrong(line, f"the state of a relation is {_shown(state)}, use active or ended")
+        self._joins.append((line, subject, predicate, object, str(state)))
+        self._count(line)
+
+    def file(self) -> GraphFile:
+        relations: dict[FileRelation, None] = {}
+        for line, subject, predicate, object, state in self._joins:
+            ends = [self._named(line, end) for end in (subject, object)]
+            if normal_name(ends[0]) == normal_name(ends[1]):
+                self._wrong(line, "a relation joins something to itself")
+            relations[FileRelation(ends[0], predicate, ends[1], "ended" if state == "ended" else "active")] = None
+        if not self._entities and not relations:
+            raise problem(self._filename, "holds no graph: there is no entity in it.")
+        return GraphFile(self._filename, self._form, tuple(self._entities.values()), tuple(relations))
+
+    def _named(self, line: int, end: str) -> str:
+        """The entity at an end of a relation, by its id, or by its name."""
+        if end in self._names:
+            return self._names[end]
+        known = self._entities.get(normal_name(clean_name(end)))
+        if known is None:
+            self._wrong(line, f"a relation names {_shown(end)}, which is no entity of this file")
+            raise AssertionError
+        return known.name
+
+    def _name(self, line: int, value: Any, of: str) -> str:
+        what = "predicate" if of == "a relation" else "name"
+        if not isinstance(value, str):
+            self._wrong(line, f"{of} has no {what}")
+        text = _plain(value)
+        if not normal_name(clean_name(text)):
+            self._wrong(line, f"{of} has an empty {what}")
+        if len(text) > LONGEST:
+            self._wrong(line, f"a {what} has {len(text):,} characters, and the most is {LONGEST}")
+        return text
+
+    def _count(self, line: int) -> None:
+        if len(self._names) + len(self._joins) > MOST_ROWS:
+            self._wrong(line, f"there are more than {MOST_ROWS:,} entities and relations")
+
+    def _wrong(self, line: int, what: str) -> None:
+        raise problem(self._filename, f"{what}.", line=line)
+
+
+def _shown(text: Any) -> str:
+    shown = " ".join(str(text).split())
+    return f'"{shown if len(shown) <= 24 else shown[:23] + "…"}"'
+
+
+# -- JSON ----------------------------------------------------------------------------------------
+
+
+def _write_json(file: GraphFile) -> str:
+    ids = {entity.name: number for number, entity in enumerate(file.entities, 1)}
+    entities = [
+        {"id": ids[entity.name], "name": entity.name, "type": entity.type, "aliases": list(entity.aliases)}
+        for entity in file.entities
+    ]
+    relations = [
+        {"subject": ids[each.subject], "predicate": each.predicate, "object": ids[each.object], "state": each.state}
+        for each in file.relations
+    ]
+    head = json.dumps({"format": _FORMAT, "version": 1})[:-1]
+    lists = (("entities", entities), ("relations", relations))
+    rows = ",\n".join(f'"{name}": [{_rows(values)}]' for name, values in lists)
+    return f"{head},\n{rows}}}\n"
+
+
+def _rows(values: Sequence[Mapping[str, object]]) -> str:
+    """A row a line."""
+    return "\n" * bool(values) + ",\n".join(json.dumps(value, ensure_ascii=False) for value in values)
+
+
+def _read_json(text: str, name: str) -> GraphFile:
+    if not text.lstrip().startswith("{"):
+        raise problem(name, f"is not {GRAPH.format('it does not start with {')}.")
+    values = read_values(text, filename=name)
+    top = values[0]
+    if len(values) != 1 or not isinstance(top.value.get("relations"), list):
+        raise problem(name, 'is not a graph: it is not one object with "entities" and "relations".')
+    version = top.value.get("version", 1)
+    if top.value.get("format", _FORMAT) != _FORMAT or not isinstance(version, int):
+        raise problem(name, "is not a graph: its format is another one.")
+    if version > 1:
+        raise problem(name, "was written by a newer Memory Inspector. Update Memory Inspector.")
+    checking = _Checking(name, "json")
+    for row in _elements(top, "entities", name):
+        id = row.value.get("id", row.value.get("name"))
+        checking.entity(row.line, _id(id, row, name), row.value)
+    for row in _elements(top, "relations", name):
+        ends = [_id(row.value.get(end), row, name) for end in ("subject", "object")]
+        checking.relation(row.line, ends[0], ends[1], row.value)
+    return checking.file()
+
+
+def _elements(top: Located, member: str, name: str) -> Iterable[Located]:
+    found = top.member(member)
+    if found is None or not isinstance(found.value, list):
+        raise problem(name, f'is not a graph: it holds no list "{member}".')
+    for row in found.elements():
+        if not isinstance(row.value, dict):
+            raise problem(name, "this is no object.", line=row.line)
+        yield row
+
+
+def _id(value: Any, row: Located, name: str) -> str:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise problem(name, "an entity is named by neither a number nor a text.", line=row.line)
+    return f"#{value}" if isinstance(value, int) else value
+
+
+# -- GraphML -------------------------------------------------------------------------------------
+
+_GRAPHML = """\
+<?xml version="1.0" encoding="UTF-8"?>
+<graphml xmlns="http://graphml.graphdrawing.org/xmlns">
+<key id="name" for="node" attr.name="name" attr.type="string"/>
+<key id="type" for="node" attr.name="type" attr.type="string"/>
+<key id="aliases" for="node" attr.name="aliases" attr.type="string"/>
+<key id="predicate" for="edge" attr.name="predicate" attr.type="string"/>
+<key id="state" for="edge" attr.name="state" attr.type="string"/>
+<graph edgedefault="directed">
+"""
+
+
+def _write_graphml(file: GraphFile) -> str:
+    ids = {entity.name: f"n{number}" for number, entity in enumerate(file.entities, 1)}
+    lines = [_GRAPHML]
+    for entity in file.entities:
+        aliases = [json.dumps(list(entity.aliases), ensure_ascii=False)] if entity.aliases else []
+        given = zip(("name", "type", "aliases"), (entity.name, entity.type, *aliases), strict=False)
+        lines.append(f'<node id="{ids[entity.name]}">{_data(given)}</node>\n')
+    for each in file.relations:
+        ends = f'source="{ids[each.subject]}" target="{ids[each.object]}"'
+        lines.append(f"<edge {ends}>{_data((('predicate', each.predicate), ('state', each.state)))}</edge>\n")
+    return "".join([*lines, "</graph>\n</graphml>\n"])
+
+
+def _data(values: Iterable[tuple[str, str]]) -> str:
+    return "".join(f'<data key="{key}">{escape(text)}</data>' for key, text in values)
+
+
+# -- Cypher --------------------------------------------------------------------------------------
+
+_HEAD = "// Memory Inspector graph 1"
+_PIECE = r"'(?:[^'\\\n]|\\[\\']|\\u[0-9a-f]{4})*'"
+_TEXT = rf"{_PIECE}(?: \+ {_PIECE})*"
+_TYPE = r"[A-Z][A-Z0-9_]{0,80}"
+_ENTITY = re.compile(
+    rf"MERGE \(a:Entity \{{name: (?P<name>{_TEXT})\}}\) "
+    rf"SET a\.type = '(?P<type>[a-z]+)', a\.aliases = \[(?P<aliases>(?:{_TEXT}(?:, {_TEXT})*)?)\];"
+)
+_RELATION = re.compile(
+    rf"MATCH \(a:Entity \{{name: (?P<subject>{_TEXT})\}}\), \(b:Entity \{{name: (?P<object>{_TEXT})\}}\) "
+    rf"CREATE \(a\)-\[:{_TYPE} \{{predicate: (?P<predicate>{_TEXT}), state: '(?P<state>[a-z]+)'\}}\]->\(b\);"
+)
+
+
+def _write_cypher(file: GraphFile) -> str:
+    lines = [_HEAD]
+    for entity in file.entities:
+        aliases = ", ".join(map(_quoted, entity.aliases))
+        given = f"SET a.type = '{entity.type}', a.aliases = [{aliases}]"
+        lines.append(f"MERGE (a:Entity {{name: {_quoted(entity.name)}}}) {given};")
+    for each in file.relations:
+        ends = f"(a:Entity {{name: {_quoted(each.subject)}}}), (b:Entity {{name: {_quoted(each.object)}}})"
+        values = f"{{predicate: {_quoted(each.predicate)}, state: '{each.state}'}}"
+        lines.append(f"MATCH {ends} CREATE (a)-[:{_relationship(each.predicate)} {values}]->(b);")
+    return "\n".join([*lines, ""])
+
+
+def _relationship(predicate: str) -> str:
+    """The type of a relationship: plain letters that need no quotes. Its words are in the property `predicate`."""
+    word = re.sub(r"[^A-Z0-9]+", "_", predicate.upper()).strip("_")[:60]
+    return word if re.fullmatch(_TYPE, word) else "RELATED_TO"
+
+
+def _quoted(text: str) -> str:
+    r"""A text as a string of Cypher, on one line.
+
+    Older databases read `\u0027` as a quote wherever it stands in a query, so that a backslash of the text
+    is never left before a `u`: the string is cut in two there.
+    """
+    pieces = re.split(r"(?<=\\)(?=[uU])", text)
+    return " + ".join("'" + "".join(map(_escaped, piece)) + "'" for piece in pieces)
+
+
+def _escaped(character: str) -> str:
+    if character in "\\'":
+        return f"\\{character}"
+    if not character.isprintable() and ord(character) <= 0xFFFF:
+        return f"\\u{ord(character):04x}"
+    return character
+
+
+def _unquoted(text: str) -> str:
+    pieces = re.findall(_PIECE, text)
+    inner = "".join(piece[1:-1] for piece in pieces)
+    return re.sub(r"\\(?:u([0-9a-f]{4})|(.))", lambda found: chr(int(found[1], 16)) if found[1] else found[2], inner)
+
+
+def _read_cypher(text: str, name: str) -> GraphFile:
+    checking = _Checking(name, "cypher")
+    for line, statement in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
+        if not statement.strip() or statement.startswith("//"):
+            continue
+        if entity := _ENTITY.fullmatch(statement):
+            aliases = [_unquoted(found) for found in re.findall(_TEXT, entity["aliases"])]
+            named = _unquoted(entity["name"])
+            checking.entity(line, named, {"name": named, "type": entity["type"], "aliases": aliases})
+        elif relation := _RELATION.fullmatch(statement):
+            ends = _unquoted(relation["subject"]), _unquoted(relation["object"])
+            values = {"predicate": _unquoted(relation["predicate"]), "state": relation["state"]}
+            checking.relation(line, *ends, values)
+        else:
+            what = "this is no statement that Memory Inspector writes, and no other Cypher is read."
+            raise problem(name, what, line=line)
+    return checking.file()

@@ -1,0 +1,51 @@
+"""Reading a text clause by clause, where "she" and "it" mean whom and what was named before. Pure."""
+
+import re
+from dataclasses import dataclass, field
+
+from memory_core.models.grammar import GROUP, RELATION, USER, Statement, parse, strip_lead_in
+
+_BARE_EVENT = re.compile(
+    r"(?:Dinner|Lunch|Brunch|Breakfast|Budget|Check-in|Check-out|Departure|Deadline)(?= (?:is|was|will|has|"
+    r"starts|moved|begins)\b)"
+)
+
+
+def statement_of(clause: str, antecedent: str | None = None, thing: str | None = None) -> Statement | None:
+    """What a clause states; "he" and "she" mean `antecedent`, "it" means `thing`."""
+    bare = strip_lead_in(clause)
+    if event := _BARE_EVENT.match(bare):
+        bare = f"The {event.group().lower()}{bare[event.end() :]}"
+    return parse(bare, antecedent=antecedent, thing=thing)
+
+
+@dataclass(slots=True)
+class Antecedents:
+    """Whom "she" and what "it" may mean in one text: the only person, and the only thing, named so far."""
+
+    people: list[str] = field(default_factory=list)
+    things: list[str] = field(default_factory=list)
+
+    def read(self, clause: str) -> Statement | None:
+        """What the next clause states."""
+        antecedent = self.people[0] if len(self.people) == 1 else None
+        thing = self.things[0] if len(self.things) == 1 else None
+        statement = statement_of(clause, antecedent, thing)
+        if statement is not None:
+            self._note(statement.subject)
+        return statement
+
+    def meet(self, person: str) -> None:
+        """Somebody was named beside the subject of a clause."""
+        if person not in self.people:
+            self.people.append(person)
+
+    def _note(self, subject: str) -> None:
+        if subject in (USER, GROUP):
+            return
+        somebody = not subject.startswith(("The ", "Project ")) or re.fullmatch(rf"{USER}'s {RELATION}", subject)
+        if "'s" in subject.removeprefix(USER + "'s") and not re.search(rf"'s {RELATION}$", subject):
+            somebody = None
+        place = self.people if somebody else self.things
+        if subject not in place:
+            place.append(subject)

@@ -1,0 +1,176 @@
+"""The tool calls of the offline responder: what it writes into its blocks, and what it looks up, by rules. Pure.
+
+It calls only what it is offered, at most once a turn, and never writes what its block already says.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from memory_core.messages import ChatMessage, MessageRole, ToolCallPart
+from memory_core.models.base import Candidate, ExtractedFact, Proposal, ToolSpec
+from memory_core.models.deciding import RuleDecider
+from memory_core.models.grammar import BASE
+from memory_core.models.rules import RuleExtractor, facts_in
+from memory_core.planning.facts import FoundFact, KnownFact, plan_additions
+from memory_core.text import similarity
+
+MEMORY = re.compile(r"<memory>\n?(.*?)\n?</memory>\n?", re.DOTALL)
+"""The memory section of a context."""
+
+MOST_FACTS = 8
+"""Facts of one message that are written down."""
+
+_APPEND, _REPLACE = "core_memory_append", "core_memory_replace"
+_ARCHIVE, _LOOK_UP, _SEARCH = "archival_memory_insert", "archival_memory_search", "conversation_search"
+_HUMAN = re.compile(r"\b(?:human|user|person|about (?:you|me|the user))\b", re.IGNORECASE)
+_ABOUT_USER = re.compile(r"\bwhat you know about\b|\babout the (?:user|human|person)\b", re.IGNORECASE)
+_FOR_LATER = re.compile(
+    r"\s*(?:please )?(?:(?:remember|keep|save|note)(?: this| that)? for later|archive(?: this| that)?)\s*[:,–-]?\s+"
+    r"(?P<what>\S.*)",
+    re.IGNORECASE | re.DOTALL,
+)
+_ASKED = (
+    (_LOOK_UP, r"(?:please )?(?:search|look in|check) (?:your|the|my) archives? (?:for|about) (?P<what>.+)"),
+    (_LOOK_UP, r"what (?:is|do you have|did you keep) in (?:your|the) archives? (?:on|about) (?P<what>.+)"),
+    (_SEARCH, r"(?:please )?search (?:our|the|this) (?:conversation|chat) (?:for|about) (?P<what>.+)"),
+    (_SEARCH, r"what (?:did|have) (?:I|we) (?:say|said|tell you|told you|talk|talked) about (?P<what>.+)"),
+)
+_FOUND = re.compile(r"- Turn (?P<turn>\d+), (?P<role>user|assistant): (?P<words>.+)")
+_FIRST_PERSON = (
+    (re.compile(r"\b[Tt]he user's\b"), "my"),
+    (re.compile(r"\b[Tt]he user is\b"), "I am"),
+    (re.compile(r"\b[Tt]he user does\b"), "I do"),
+    (re.compile(r"\b[Tt]he user has\b"), "I have"),
+)
+_THIRD_VERB = re.compile(r"\b[Tt]he user (?P<adverb>(?:always|usually|often|still|never|only) )?(?P<verb>\w+)")
+
+
+def tool_calls(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> tuple[ToolCallPart, ...]:
+    """What the last user message asks to be written down or looked up; nothing once that was done."""
+    offered = {tool.name: tool for tool in tools}
+    users = [index for index, message in enumerate(messages) if message.role is MessageRole.USER]
+    if not users or any(message.role is MessageRole.TOOL for message in messages[users[-1] :]):
+        return ()
+    said = MEMORY.sub("", messages[users[-1]].content or "")
+    if _ARCHIVE in offered and (later := _FOR_LATER.fullmatch(said)):
+        return (_call(_ARCHIVE, content=later["what"].strip()),)
+    for name, pattern in _ASKED:
+        if name in offered and (asked := re.fullmatch(pattern, said.strip(" ?.!\n"), re.IGNORECASE)):
+            return (_call(name, query=asked["what"].strip()),)
+    if _APPEND in offered:
+        return _edits(said, _block(offered[_APPEND], messages), _REPLACE in offered)
+    return ()
+
+
+def told(messages: Sequence[ChatMessage]) -> str | None:
+    """What to say of the tools that were called since the last user message; None: just answer it."""
+    users = [index for index, message in enumerate(messages) if message.role is MessageRole.USER]
+    turn = messages[users[-1] :] if users else ()
+    calls = {call.tool_call_id: call for message in turn for call in message.tool_calls}
+    lines = []
+    for message in turn:
+        call = calls.get(message.tool_call_id) if message.role is MessageRole.TOOL else None
+        if call is None:
+            continue
+        result = message.content or ""
+        if message.additional_kwargs.get("is_error"):
+            lines.append(f"I could not write that down: {result}")
+        elif call.tool_name == _SEARCH:
+            lines.append(_found_in_conversation(result))
+        elif call.tool_name == _LOOK_UP:
+            entries = [line.removeprefix("- ") for line in result.splitlines()[1:]]
+            lines.append(f"In my archive: {'; '.join(entries)}." if entries else "My archive has nothing about that.")
+        elif call.tool_name == _ARCHIVE and isinstance(call.tool_kwargs, dict):
+            lines.append(f"Archived for later: {str(call.tool_kwargs.get('content', '')).rstrip('. ')}.")
+    return " ".join(lines) or None
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    label: str
+    lines: tuple[str, ...]
+
+
+def _block(append: ToolSpec, messages: Iterable[ChatMessage]) -> _Block | None:
+    """The block about the user, else the first that may be edited, with its lines as the context shows them."""
+    labels = [str(label) for label in append.parameters["properties"]["label"].get("enum", ())]
+    listed = append.description.splitlines()
+    about = {label: next((line for line in listed if line.startswith(f"- {label}")), "") for label in labels}
+    named = [label for label in labels if _HUMAN.search(label)]
+    described = [label for label in labels if _ABOUT_USER.search(about[label])]
+    chosen = next(iter([*named, *described, *labels]), None)
+    return _Block(chosen, _lines(chosen, messages)) if chosen is not None else None
+
+
+def _lines(label: str, messages: Iterable[ChatMessage]) -> tuple[str, ...]:
+    element = re.compile(rf"<{re.escape(label)}>\n(.*?)\n</{re.escape(label)}>", re.DOTALL)
+    for message in messages:
+        for section in MEMORY.finditer(message.content or ""):
+            if found := element.search(section[1]):
+                return tuple(line for line in found[1].splitlines() if line.strip())
+    return ()
+
+
+def _edits(said: str, block: _Block | None, replacing: bool) -> tuple[ToolCallPart, ...]:
+    """Lines that hold another value are replaced, one call each; everything else is appended in one."""
+    if block is None:
+        return ()
+    message = ChatMessage(role=MessageRole.USER, content=said)
+    found = list(islice(RuleExtractor().extract([message], known=block.lines).facts, MOST_FACTS))
+    lines = [KnownFact(place, line, _slot(line)) for place, line in enumerate(block.lines)]
+    plan = plan_additions(lines, [FoundFact(fact.text, fact.slot) for fact in found])
+    calls: list[ToolCallPart] = []
+    new: list[str] = []
+    gone: set[int] = set()
+    for addition in plan.add:
+        fact = found[addition.index]
+        old = [*addition.conflicts_with, *_outdated(fact, lines)] if replacing else []
+        place = next((place for place in old if place not in gone and _once(block.lines, place)), None)
+        if place is None:
+            new.append(fact.text)
+        else:
+            gone.add(place)
+            calls.append(_call(_REPLACE, label=block.label, old_content=block.lines[place], new_content=fact.text))
+    if new:
+        calls.append(_call(_APPEND, label=block.label, content="\n".join(new)))
+    return tuple(calls)
+
+
+def _outdated(fact: ExtractedFact, lines: Sequence[KnownFact]) -> list[int]:
+    """The line that the rules for facts would change for this one."""
+    near = [Candidate(line.id, line.text, similarity(line.text, fact.text), line.slot) for line in lines]
+    near = sorted((c for c in near if c.similarity > 0), key=lambda c: -c.similarity)[:5]
+    (decision,) = RuleDecider().decide([Proposal(fact, tuple(near))]).decisions
+    return [decision.target] if decision.act == "update" and decision.target is not None else []
+
+
+def _once(lines: Sequence[str], place: int) -> bool:
+    """Does the line's text stand in the block only there?"""
+    return "&lt;" not in lines[place] and "\n".join(lines).count(lines[place]) == 1
+
+
+def _slot(line: str) -> str | None:
+    """What a line of the block gives a value to, read as if the user had said it."""
+    spoken = line
+    for pattern, words in _FIRST_PERSON:
+        spoken = pattern.sub(words, spoken)
+    spoken = _THIRD_VERB.sub(lambda m: f"I {m['adverb'] or ''}{BASE.get(m['verb'], m['verb'])}", spoken)
+    return next((fact.slot for fact in facts_in(spoken) if fact.slot), None)
+
+
+def _found_in_conversation(result: str) -> str:
+    found = [match for line in result.splitlines() if (match := _FOUND.fullmatch(line))]
+    theirs = [match for match in found if match["role"] == "user"]
+    said = [
+        f"in turn {match['turn']} {'you' if theirs else 'I'} said “{match['words'].rstrip(' .')}”"
+        for match in theirs or found
+    ]
+    if not said:
+        return "I searched our conversation and found nothing about that."
+    return f"I searched our conversation: {'; '.join(said[:3])}."
+
+
+def _call(name: str, **arguments: str) -> ToolCallPart:
+    return ToolCallPart(tool_name=name, tool_kwargs=arguments)

@@ -1,0 +1,34 @@
+"""Relations in words, joined where one begins with what another ends with: what answers a question of several steps."""
+
+from collections.abc import Iterator, Sequence
+
+MOST_JOINED = 300
+"""Joined sentences that are made at most."""
+
+
+def joined(relations: Sequence[str]) -> list[str]:
+    """Two or three relations as one sentence, wherever they follow from each other; the longest first.
+
+    >>> joined(["Alice manages Project Alpha", "Project Alpha deadline March 2026"])
+    ['Alice manages Project Alpha; Project Alpha deadline March 2026']
+    """
+    first_words: dict[str, list[str]] = {}
+    for relation in dict.fromkeys(relations):
+        if relation.strip():
+            first_words.setdefault(relation.split()[0], []).append(relation)
+    pairs = [
+        (one, other) for several in first_words.values() for one in several for other in _following(one, first_words)
+    ][:MOST_JOINED]
+    triples = [
+        (one, two, three) for one, two in pairs for three in _following(two, first_words) if three not in (one, two)
+    ]
+    return ["; ".join(chain) for chain in (*triples, *pairs)][:MOST_JOINED]
+
+
+def _following(relation: str, first_words: dict[str, list[str]]) -> Iterator[str]:
+    """Relations that begin with words this one ends with."""
+    words = relation.split()
+    for length in range(len(words) - 2, 0, -1):  # a subject and a predicate stand before what they share
+        for other in first_words.get(words[-length], ()):
+            if other != relation and len(other.split()) > length and other.split()[:length] == words[-length:]:
+                yield other

@@ -1,0 +1,147 @@
+"""What the rules for relations take for a name, a thing or a date, and what kind of thing a name tells of. Pure."""
+
+import re
+
+from memory_core.models.grammar import BASE, NOT_NAMES, THIRD, USER, word_set
+from memory_core.models.vocabulary import MONTH, WEEKDAY
+
+_WORD = r"[A-ZÀ-ÖØ-Þ][A-Za-zÀ-ÖØ-öø-ÿ0-9&-]{0,30}(?:'[A-Z][a-z]{1,20})?"
+_JOIN = r"(?:of|de|da|do|dos|das|del|della|di|la|le|van|von|der|den|the|&)"
+PROPER = rf"(?:(?:Dr|Mrs?|Ms|Prof)\.? )?{_WORD}(?:(?: {_JOIN}){{0,2}} {_WORD}| \d{{1,4}}\b){{0,4}}"
+"""A name of one word or several: `Taberna do Cais`, `Project Alpha`, `Windows 11`."""
+_ONLY_PROPER = re.compile(
+    rf"({PROPER})(?=$|[,.;!)]| (?:and|or|with|from|in|at|on|for|to|by|since|until|till|as|every|near|next|last|now|too|"
+    r"again|because|but|so|these|this|right|currently|still|any ?more|any longer|when|where|after|before|during|"
+    r"together|alone|yesterday|today|tomorrow|tonight|recently|though|who|which)\b)"
+)
+"""A name that nothing follows which may belong to it: in `Porto airport` there is none."""
+
+_DATE = re.compile(
+    rf"(?:now )?(?:on |in |by |at |for |until |the )?(?:the )?(?P<date>"
+    rf"(?:(?:end|beginning|middle) of )?(?:\d{{1,2}}(?:st|nd|rd|th)? (?:of )?)?{MONTH}"
+    rf"(?: \d{{1,2}}(?:st|nd|rd|th)?\b)?(?:,? \d{{4}})?|\d{{4}}-\d\d-\d\d|\d{{1,2}}/\d{{1,2}}(?:/\d{{2,4}})?|"
+    rf"(?:next |this )?{WEEKDAY}|Q[1-4](?: \d{{4}})?|\d{{4}}|tomorrow)\b(?! ?(?:euros?|dollars?|people|guests))"
+)
+
+_NP_ENDS = word_set(
+    """
+    until till since for in at on with by from to as near every each but because where which who that when while
+    so now today tonight tomorrow too also very really again though although if then than about of how after
+    before during the a an most best especially particularly anymore any much lot always usually often sometimes
+    instead together around over under without
+    """
+)
+"""Words that end the name of a thing."""
+_OF_VERBS = frozenset(["on", "up", "out", "off", "over", "around", "in", "at", "near", "under", "down", "away"])
+"""After `lounging` these go with the verb: what is told is no thing by itself."""
+_UNFINISHED = frozenset(["of", "that", "which", "who", "about", "how", "than", "to", "with", "if"])
+"""A name that one of these follows is not whole."""
+_NO_THING = word_set(
+    """
+    it this that them those these him her me us you your his their its something anything everything nothing
+    someone anyone everyone people things thing stuff one ones here there myself both all some many much more most
+    my our own same idea ideas way ways time times lot lots bit fact kind sort
+    hearing seeing having being doing making getting knowing sharing talking helping learning trying spending going
+    giving taking thinking feeling looking finding connecting chatting telling saying
+    """
+)
+_ORGANISATION = re.compile(
+    r"(?:Inc|Ltd|Corp|Corporation|Company|GmbH|University|College|Institute|Hospital|Clinic|Bank|School|Labs?|"
+    r"Foundation|Studios?|Group|Ministry|Museum|Library|Agency|Airlines|Technologies|Systems|Partners)\b|"
+    r"\b(?:hospital|university|school|bank|clinic|library|museum|company|factory|office|restaurant|bakery|hotel|"
+    r"airport|agency|post office|department|team|shelter|gym|studio|shop|store)$"
+)
+PROJECT = re.compile(r"^Project\b|\bproject$", re.IGNORECASE)
+ANY_DATE = re.compile(
+    rf"(?:end of |next |this )?(?:\d{{1,2}} )?(?:{MONTH}|{WEEKDAY})\b.{{0,12}}|\d{{4}}(?:-\d\d-\d\d)?|Q[1-4] \d{{4}}"
+)
+
+
+def type_of(name: str, otherwise: str = "other") -> str:
+    """What a name says of its own kind.
+
+    >>> type_of("Project Alpha"), type_of("Porto General Hospital"), type_of("14 March")
+    ('project', 'organisation', 'date')
+    """
+    if name == USER:
+        return "person"
+    if PROJECT.search(name):
+        return "project"
+    if ANY_DATE.fullmatch(name):
+        return "date"
+    return "organisation" if _ORGANISATION.search(name) else otherwise
+
+
+def proper(text: str) -> str | None:
+    """The name that a text begins with; None when it does not."""
+    match = _ONLY_PROPER.match(text.removeprefix("the "))
+    return match[1] if match and is_name(match[1]) else None
+
+
+def is_name(name: str) -> bool:
+    """Is a capitalised word or several of them a name, and not a word that only begins a sentence?"""
+    words = name.split()
+    return words[0].lower().removesuffix("'s") not in NOT_NAMES and words[0] not in ("I", "I'm") and len(name) <= 60
+
+
+def thing(text: str, *, article: bool = False) -> str | None:
+    """The short name of a thing that a text begins with: `nuts`, `dark mode`, `the hospital`; None for anything else.
+
+    `article`: it keeps its article.
+    """
+    text = re.sub(r"^(?:both|any|all|some) ", "", text)
+    match = re.match(r"(?:the|an?|two|three|four|my|his|her|their) ", text)
+    lead, rest = (match.group(), text[match.end() :]) if match else ("", text)
+    if lead in ("my ", "his ", "her ", "their "):
+        return None
+    words: list[str] = []
+    for word in rest.split():
+        bare = word.strip(",;.!?)\"'")
+        if not re.fullmatch(r"[^\W\d_][\w'&-]*", bare) or bare.lower() in _NP_ENDS:
+            if bare.lower() in _UNFINISHED or (bare.lower() in _OF_VERBS and words and words[0].endswith("ing")):
+                return None
+            break
+        words.append(bare)
+        if bare != word:
+            break
+    if not 1 <= len(words) <= 4 or any(word.lower() in _NO_THING for word in words):
+        return None
+    if any(word in BASE or word in ("is", "are", "was", "were", "has", "I", "we") for word in words[1:]):
+        return None
+    name = " ".join(words)
+    return f"{lead}{name}" if article or lead in ("two ", "three ", "four ") else name
+
+
+def things(text: str) -> list[str]:
+    """The things of a list: `jazz, blues and tango`. Empty when the first of them is none."""
+    found: list[str] = []
+    for part in re.split(r", (?:and |or )?| and | or ", text):
+        name = thing(part)
+        if name is None or (
+            found and (part.split()[0].lower() in (*BASE, *THIRD) or name.istitle() != found[0].istitle())
+        ):
+            break
+        found.append(name)
+        if thing(part) is None or len(part.split()) > len(name.split()) + 1:
+            break
+    return found
+
+
+def date(text: str) -> str | None:
+    """The date that a text begins with, in one wording: `the 14th of March` is `14 March`."""
+    match = _DATE.match(text)
+    if match is None:
+        return None
+    plain = re.sub(r"(?<=\d)(?:st|nd|rd|th)\b", "", match["date"])
+    return re.sub(r"(?<=\d) of (?=[A-Z])", " ", plain)
+
+
+def organisation(text: str) -> str | None:
+    """An organisation or a place: a name, or `the hospital`."""
+    name = proper(text)
+    if name is not None:
+        return name
+    if not text.startswith("the "):
+        return None
+    found = thing(text, article=True)
+    return found if found is not None and _ORGANISATION.search(found) else None

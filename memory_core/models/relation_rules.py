@@ -1,0 +1,461 @@
+"""Relations in what a user writes, by rules: precise rather than complete. Pure.
+
+A rule reads one clause of a fixed shape ("the deadline of Project Alpha is March 2026"), or one
+`Statement`. It wants names, or short and concrete things, on both sides; where it is not sure,
+nothing is found.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from memory_core.models.antecedents import Antecedents
+from memory_core.models.clauses import clauses
+from memory_core.models.grammar import GROUP, RELATION, THIRD, USER, Statement, strip_lead_in
+from memory_core.models.judging import naming
+from memory_core.models.relation_names import (
+    ANY_DATE,
+    PROJECT,
+    PROPER,
+    date,
+    is_name,
+    organisation,
+    proper,
+    thing,
+    things,
+    type_of,
+)
+from memory_core.models.shapes import called, relatives
+from memory_core.models.wording import YOU
+
+_MONEY = re.compile(
+    r"(?:at most |up to |about |around )?"
+    r"(?P<sum>[€$£] ?\d[\d.,]*k?|\d[\d.,]* ?(?:k )?(?:euros?|dollars?|pounds?|€|\$|£))"
+)
+_DATES = "deadline|due date|start date|end date|release date|launch date|launch|birthday|anniversary|kick-off|date"
+_HOLDERS = "manager|owner|leader|lead|head|boss|CEO|CTO|founder|author|director|coordinator|teacher|client|sponsor"
+_PLACES = "capital|headquarters|head office|office|location|venue"
+_IS = r"(?:is now|is|was|will be|has moved to|has been moved to|moved to|changed to|has changed to|got moved to)"
+_ATTRIBUTE = rf"(?P<what>{_DATES}|{_HOLDERS}|{_PLACES}|budget|name)"
+_OWNED = re.compile(rf"(?:[Tt]he )?(?P<owner>{PROPER})'s? {_ATTRIBUTE} {_IS} (?P<value>.{{1,80}})")
+_OF = re.compile(
+    rf"[Tt]he {_ATTRIBUTE} (?:of|for) "
+    rf"(?P<owner>(?:the )?{PROPER}(?: project)?|the (?:[a-z-]{{2,20}} ){{0,2}}[a-z-]{{2,20}})"
+    rf" {_IS} (?P<value>.{{1,80}})"
+)
+_VERBLESS = re.compile(
+    rf"(?P<subject>I|[Mm]y {RELATION},? {PROPER}|{PROPER}) (?:(?:now|currently|also|still|directly) )?"
+    r"(?P<verb>report|lead|head|belong|depend|found|supervise|mentor)(?P<ending>s|ed)?"
+    r"(?: (?P<to>to|on))? (?P<rest>.{1,120})"
+)
+"""Verbs that the grammar does not know, because no fact rests on them alone."""
+_SAID_OF = re.compile(r"(?P<name>.{1,80}) is (?:(?P<user>the user)|(?P<whose>.{1,80}))'s (?P<what>[a-zé -]{2,40})")
+_ROLE = (
+    "engineer|developer|programmer|designer|teacher|nurse|doctor|lawyer|chef|cook|waiter|waitress|baker|"
+    "architect|accountant|journalist|writer|editor|photographer|musician|singer|actor|actress|artist|painter|"
+    "scientist|researcher|biologist|chemist|physicist|psychologist|therapist|dentist|pharmacist|surgeon|"
+    "veterinarian|vet|pilot|driver|mechanic|electrician|plumber|carpenter|farmer|gardener|librarian|translator|"
+    "consultant|analyst|manager|director|professor|lecturer|student|intern|secretary|receptionist|salesman|"
+    "firefighter|police officer|soldier|social worker|project manager|product manager|CEO|CTO|CFO|founder|"
+    "counselor|counsellor|banker|economist|barista|hairdresser|entrepreneur"
+)
+_WORKS_AS = re.compile(rf"(?:an? |the )?(?P<role>(?:[a-z-]{{3,15}} ){{0,2}}(?:{_ROLE}))(?P<after>$|[ ,.].*)")
+_AT = re.compile(rf" (?:at|for|with) (?P<where>(?:the )?{PROPER}|the [a-z-]{{3,20}})(?=$|[,.;!]| )")
+_LEFT_JOB = re.compile(
+    r"(?:(?:my|his|her|their) (?:\w{2,15} )?(?:job|position|post|role) (?:at|with|in) )?(?P<where>.+)"
+)
+_NEWS = re.compile(r"(?:good|great|bad|big|some) news[,:] ", re.IGNORECASE)
+_NOW = ("present", "gerund")
+_PAST = ("used", "past")
+
+
+@dataclass(frozen=True, slots=True)
+class Triple:
+    """A relation that a clause states."""
+
+    subject: str
+    predicate: str
+    object: str
+    subject_type: str = "other"
+    object_type: str = "other"
+    ended: bool = False
+
+
+def relations_in(text: str) -> Iterator[Triple]:
+    """The relations that one text of a user states, in order, each once."""
+    antecedents = Antecedents()
+    seen: set[Triple] = set()
+    employers: dict[str, str] = {}
+    for clause in clauses(text):
+        bare = strip_lead_in(_NEWS.sub("", strip_lead_in(clause)))
+        kin = list(_kin(clause))
+        stated = list(_of_clause(bare, antecedents.read(bare), employers))
+        for triple in kin:
+            antecedents.meet(triple.subject)
+        for triple in (*kin, *stated):
+            if triple.predicate == "works at" and not triple.ended:
+                employers[triple.subject] = triple.object
+            if triple not in seen and triple.subject.casefold() != triple.object.casefold():
+                seen.add(triple)
+                yield triple
+
+
+# -- rules of a clause ---------------------------------------------------------------------------
+
+
+def _kin(clause: str) -> Iterator[Triple]:
+    """ "my sister Ana" and "Ana's brother Rui", wherever they stand."""
+    if re.search(rf"\b[Mm]y {RELATION}, {PROPER}(?: and |$)", clause):
+        return  # "my girlfriend, Toby and I": Toby may be another one
+    for found in relatives(clause):
+        yield from _told(found.text)
+
+
+def _told(fact: str) -> Iterator[Triple]:
+    """The relation of a fact such as "Ana is the user's sister"."""
+    match = _SAID_OF.fullmatch(fact)
+    if match is not None and is_name(match["name"]):
+        whose = USER if match["user"] else match["whose"]
+        kin = re.sub(
+            r"^(?:(?:older|younger|elder|eldest|youngest|big|little|best|old|new|close|good|oldest|first|"
+            r"second|only|late|half) ){1,2}",
+            "",
+            match["what"],
+        )
+        animal = re.fullmatch(r"dog|cat|puppy|kitten|rabbit|parrot|horse|hamster|bird|fish|turtle|pet", kin)
+        yield Triple(match["name"], f"{kin} of", whose, "other" if animal else "person", type_of(whose, "person"))
+    elif named := re.fullmatch(r"The user's name is (.+)", fact):
+        yield Triple(USER, "name", named[1], "person", "person")
+
+
+def _of_clause(clause: str, said: Statement | None, employers: dict[str, str]) -> Iterator[Triple]:
+    if (found := called(clause)) is not None:
+        yield from _told(found.text)
+        return
+    for pattern in (_OWNED, _OF):
+        if match := pattern.fullmatch(clause):
+            yield from _attribute(match)
+            return
+    if match := _VERBLESS.fullmatch(clause):
+        yield from _other_verb(match)
+        return
+    if said is None or said.subject == GROUP or YOU.search(said.rest):
+        return
+    if (found := naming(said)) is not None:
+        yield from _told(found.text)
+        return
+    subject = _subject(said.subject)
+    if subject is not None:
+        for rule in _RULES:
+            triples = list(rule(subject, said, employers))
+            if triples:
+                yield from triples
+                return
+
+
+def _subject(name: str) -> str | None:
+    """Somebody or something with a name, or `The dinner`; None for "Ana's car" and "The user's sister"."""
+    if name == USER or (name.startswith("The ") and "'s" not in name and len(name.split()) <= 4):
+        return name
+    return name if re.fullmatch(PROPER, name) and is_name(name) else None
+
+
+def _attribute(match: re.Match[str]) -> Iterator[Triple]:
+    """ "Project Alpha's deadline is March 2026"."""
+    owner, what, value = match["owner"], match["what"], match["value"].strip()
+    owner = owner.removeprefix("the ") if re.match(r"the [A-Z]", owner) else owner
+    owner = f"The {owner[4:]}" if owner.startswith("the ") else owner
+    if re.match(PROPER, owner) and not is_name(owner):
+        return
+    if re.fullmatch(_DATES, what):
+        when = date(value)
+        if when is not None:
+            predicate = {"due date": "deadline", "launch": "launch date"}.get(what, what)
+            kind = "person" if what in ("birthday", "anniversary") else type_of(owner, "thing")
+            yield Triple(owner, predicate, when, kind, "date")
+    elif what == "budget":
+        if found := _MONEY.match(value):
+            yield Triple(owner, "budget", found["sum"], type_of(owner, "thing"), "other")
+    elif what != "name":
+        name = proper(value)
+        if name is None:
+            return
+        if re.fullmatch(_HOLDERS, what):
+            yield Triple(name, f"{what} of", owner, "person", type_of(owner, "organisation"))
+        else:
+            yield Triple(owner, what, name, type_of(owner, "place" if what == "capital" else "organisation"), "place")
+
+
+def _other_verb(match: re.Match[str]) -> Iterator[Triple]:
+    subject, verb, rest = match["subject"], match["verb"], match["rest"]
+    if kin := re.fullmatch(rf"[Mm]y {RELATION},? ({PROPER})", subject):
+        subject = kin[1]
+    subject = USER if subject == "I" else subject
+    past = match["ending"] == "ed"
+    if not (past or (match["ending"] == "s") == (subject != USER)) or not (subject == USER or is_name(subject)):
+        return
+    wants = {"report": "to", "belong": "to", "depend": "on"}.get(verb)
+    if match["to"] != wants or YOU.search(rest):
+        return
+    name = proper(rest)
+    if name is None and verb in ("lead", "head", "supervise"):
+        found = thing(rest, article=True)
+        name = found if found is not None and type_of(found) in ("project", "organisation") else None
+    if name is None:
+        return
+    if verb == "found" and not past:
+        return
+    predicate = {"report": "reports to", "belong": "belongs to", "depend": "depends on", "found": "founded"}.get(
+        verb, f"{verb}s"
+    )
+    people = verb in ("report", "supervise", "mentor")
+    things_too = verb in ("belong", "depend")
+    yield Triple(
+        subject,
+        predicate,
+        name,
+        type_of(subject, "other" if things_too else "person"),
+        type_of(name, "person" if people else "other" if things_too else "organisation"),
+        ended=past and verb != "found",
+    )
+
+
+# -- rules of a statement ------------------------------------------------------------------------
+
+
+def _ended(said: Statement) -> bool | None:
+    """Does it hold no longer? None when it is denied, and whether it ever held is not said."""
+    if said.negated:
+        over = "no longer" in said.said or re.search(r"\b(?:any ?more|any longer)$", said.rest)
+        return True if over else None
+    return said.kind in _PAST
+
+
+def _living(subject: str, said: Statement, employers: dict[str, str]) -> Iterator[Triple]:
+    if subject.startswith("The ") and subject != USER:
+        return
+    if said.verb == "move" and said.kind in ("past", "perfect") and not said.negated:
+        here = re.match(r"(?:back )?(?:here )?(?:from (?P<old>.+?) )?(?:back )?to (?P<new>.+)", said.rest)
+        old = proper(here["old"] + ",") if here and here["old"] else None
+        if here is None and (left := re.match(r"(?:here |away )?from (.+)", said.rest)):
+            old = proper(left[1])
+        if old is not None:
+            yield Triple(subject, "lives in", old, "person", "place", ended=True)
+        if here and (new := proper(here["new"])) is not None:
+            yield Triple(subject, "lives in", new, "person", "place")
+    elif said.verb == "live" and said.kind in (*_NOW, *_PAST) and (ended := _ended(said)) is not None:
+        place = re.match(r"(?:in|at|near) (.+)", said.rest)
+        if place and (name := proper(place[1])) is not None:
+            yield Triple(subject, "lives in", name, "person", "place", ended)
+
+
+def _working(subject: str, said: Statement, employers: dict[str, str]) -> Iterator[Triple]:
+    gone = said.verb == "leave" and said.kind in ("past", "perfect")
+    if (gone or said.verb == "quit") and not said.negated:  # "quit" is its own past
+        job = _LEFT_JOB.match(said.rest)
+        where = organisation(job["where"]) if job else None
+        told = job is not None and job["where"] != said.rest
+        if where is not None and (told or employers.get(subject) == where or type_of(where) == "organisation"):
+            yield Triple(subject, "works at", where, "person", "organisation", ended=True)
+        return
+    if said.verb not in ("work", "study", "teach", "volunteer") or said.kind not in (*_NOW, *_PAST):
+        return
+    ended = _ended(said)
+    if ended is None:
+        return
+    rest = said.rest
+    if said.verb == "work" and (role := re.match(r"as (.+)", rest)):
+        yield from _role(subject, role[1], ended)
+        return
+    if said.verb == "work" and (other := re.match(r"(on|with|in) (.+)", rest)):
+        name = proper(other[2])
+        if name is None and other[1] == "on":
+            found = thing(other[2], article=True)
+            name = found if found is not None and PROJECT.search(found) else None
+        if name is not None and not ANY_DATE.match(name):
+            kind = {"on": "project", "with": "person", "in": "place"}[other[1]]
+            yield Triple(subject, f"works {other[1]}", name, "person", type_of(name, kind), ended)
+        return
+    place = re.match(r"(?:[a-z ]{3,30} )?(?:at|for) (.+)" if said.verb != "work" else r"(?:at|for) (.+)", rest)
+    where = organisation(place[1]) if place else None
+    if where is not None:
+        yield Triple(subject, f"{THIRD[said.verb]} at", where, "person", "organisation", ended)
+
+
+def _role(subject: str, text: str, ended: bool) -> Iterator[Triple]:
+    """ "a nurse at Porto General": what somebody works as, and where."""
+    match = _WORKS_AS.fullmatch(text)
+    if match is None or re.match(r" (?:who|that|which|of)\b", match["after"]):
+        return
+    if match["role"].rsplit(" ", 1)[-1] != "student":
+        yield Triple(subject, "works as", match["role"], "person", "other", ended)
+        if where := _AT.match(match["after"]):
+            yield Triple(
+                subject,
+                "works at",
+                where["where"].removeprefix("the ") if where["where"][4:5].isupper() else where["where"],
+                "person",
+                "organisation",
+                ended,
+            )
+
+
+_BEING = (
+    (re.compile(r"(?:severely |deathly |highly |very )?allergic to (.+)"), "allergic to", "person", "other"),
+    (re.compile(r"(?:happily |now )?married to (.+)"), "married to", "person", "person"),
+    (re.compile(r"(?:now )?engaged to (.+)"), "engaged to", "person", "person"),
+    (re.compile(r"(?:originally )?from (.+)"), "comes from", "person", "place"),
+    (re.compile(r"(?:located|based|situated) in (.+)"), "located in", "other", "place"),
+    (re.compile(r"(?:a )?part of (.+)"), "part of", "other", "other"),
+    (re.compile(r"a member of (.+)"), "member of", "person", "organisation"),
+    (re.compile(r"owned by (.+)"), "owned by", "other", "other"),
+    (re.compile(r"managed by (.+)"), "managed by", "other", "person"),
+    (re.compile(r"led by (.+)"), "led by", "other", "person"),
+)
+
+
+def _being(subject: str, said: Statement, employers: dict[str, str]) -> Iterator[Triple]:
+    if said.verb != "be" or said.kind not in ("be", "was"):
+        return
+    rest, ended = said.rest, _ended(said)
+    if over := re.match(r"no longer (.+)", rest):
+        rest, ended = over[1], True
+    if ended is None:
+        return
+    for pattern, predicate, kind, object_kind in _BEING:
+        match = pattern.fullmatch(rest)
+        if match is None:
+            continue
+        names = things(match[1]) if predicate == "allergic to" else [proper(match[1])]
+        if said.kind == "was":
+            return
+        for name in names:
+            if name is not None and not (
+                predicate == "comes from" and (subject.startswith("The ") and subject != USER)
+            ):
+                yield Triple(subject, predicate, name, type_of(subject, kind), type_of(name, object_kind), ended)
+        return
+    if said.kind == "was":
+        return
+    kin = re.match(rf"(?P<whose>my|{PROPER}'s) (?P<what>{RELATION})(?=$|[,. ])", rest)
+    if kin and not ended and not subject.startswith("The "):
+        whose = "the user" if kin["whose"] == "my" else kin["whose"].removesuffix("'s")
+        yield from _told(f"{subject} is {whose}'s {kin['what'].lower()}")
+    elif kin := re.match(rf"the (?P<what>{RELATION}) of (?P<whose>{PROPER})(?=$|[,. ])", rest):
+        yield from _told(f"{subject} is {kin['whose']}'s {kin['what'].lower()}")
+    elif holds := re.match(rf"(?:the|an?) (?P<what>{_HOLDERS}) of (?P<of>.+)", rest):
+        if (name := proper(holds["of"])) is not None:
+            yield Triple(subject, f"{holds['what']} of", name, "person", type_of(name, "organisation"), ended)
+    elif re.match(r"an? |the ", rest) and _WORKS_AS.fullmatch(rest):
+        yield from _role(subject, rest, ended)
+    elif subject.startswith("The ") or type_of(subject) == "project":
+        yield from _dated(subject, rest)
+
+
+def _dated(subject: str, rest: str) -> Iterator[Triple]:
+    """ "due in March 2026", "on the 14th of March", "at Casa Lume": of a thing, not of somebody."""
+    if subject == USER:
+        return
+    due = re.match(r"due (?:(?:on|in|by|at) )?(.+)", rest)
+    when = (
+        date(due[1])
+        if due
+        else date(rest)
+        if re.match(r"(?:now |scheduled |planned |set )?(?:on|in|for) ", rest)
+        else None
+    )
+    if when is None and (planned := re.match(r"(?:scheduled|planned|set|moved|postponed) (?:for|to|on) (.+)", rest)):
+        when = date(planned[1])
+    if when is not None:
+        yield Triple(subject, "deadline" if due else "date", when, type_of(subject, "thing"), "date")
+        return
+    place = re.match(rf"(?:now |held |taking place )?(?P<how>at|in) (?:the )?(?P<name>{PROPER})$", rest)
+    if place and is_name(place["name"]) and not ANY_DATE.match(place["name"]):
+        yield Triple(subject, f"located {place['how']}", place["name"], type_of(subject, "thing"), "place")
+
+
+def _moved(subject: str, said: Statement, employers: dict[str, str]) -> Iterator[Triple]:
+    """ "The dinner has moved to 15 March"."""
+    if said.verb == "move" and said.kind in ("past", "perfect") and not said.negated:
+        to = re.match(r"to (.+)", said.rest)
+        if to and subject.startswith("The ") and subject != USER and (when := date(to[1])) is not None:
+            yield Triple(subject, "date", when, type_of(subject, "thing"), "date")
+
+
+_DOING: dict[str, tuple[str, str]] = {
+    "manage": ("person", "project"),
+    "run": ("person", "organisation"),
+    "own": ("person", "thing"),
+    "use": ("person", "thing"),
+    "know": ("person", "person"),
+    "speak": ("person", "other"),
+    "play": ("person", "other"),
+    "like": ("person", "other"),
+    "love": ("person", "other"),
+    "prefer": ("person", "other"),
+    "enjoy": ("person", "other"),
+    "hate": ("person", "other"),
+    "dislike": ("person", "other"),
+    "drive": ("person", "thing"),
+}
+_TASTES = ("like", "love", "prefer", "enjoy", "hate", "dislike")
+_CANNOT = re.compile(r"(?:can't|cannot) stand (.+)")
+
+
+def _doing(subject: str, said: Statement, employers: dict[str, str]) -> Iterator[Triple]:
+    kinds = _DOING.get(said.verb)
+    if kinds is None or said.kind not in ("present", "gerund", "used") or "never" in said.said:
+        return
+    if subject.startswith("The ") and subject != USER and said.verb != "use":
+        return
+    ended, rest = _ended(said), re.sub(r" (?:any ?more|any longer)$", "", said.rest)
+    if ended is None or (said.kind == "gerund" and said.verb not in ("manage", "run", "use")):
+        return
+    if said.verb in ("know", "run"):
+        names = [proper(rest)]
+    elif said.verb == "manage":
+        found = thing(rest, article=True)
+        whole = found is not None and type_of(found) in ("project", "organisation")
+        names = [proper(rest) or (found if whole else None)]
+    elif said.verb == "play":
+        instrument = re.match(r"the (.+)", rest)
+        names = [thing(instrument[1])] if instrument else [n for n in things(rest) if _GAMES.fullmatch(n)]
+    elif said.verb == "speak":
+        names = [name for name in things(rest) if name[0].isupper()]
+    elif said.verb in ("own", "drive", "use"):
+        counted = re.match(r"(?:an?|two|three|four) ", rest)
+        names = [proper(rest) or (thing(rest) if counted else None)]
+    else:
+        plain = re.sub(r" (?:a lot|very much|so much|too|as well|better|best|more|most)\b.*$", "", rest)
+        plain = re.sub(r",? (?:especially|particularly|mostly|mainly)\b.*$", "", plain)
+        names = [] if re.match(r"the \S+.*[ ,]", plain) else list(things(plain))
+        if re.search(r" (?:than|over|to) ", rest) and said.verb == "prefer":
+            names = names[:1]
+    for name in names:
+        if name is not None:
+            fallback = kinds[1] if said.verb != "manage" or PROJECT.search(name) else "organisation"
+            yield Triple(subject, THIRD[said.verb], name, type_of(subject, kinds[0]), type_of(name, fallback), ended)
+
+
+_GAMES = re.compile(
+    r"(?:video games|board games|chess|tennis|football|soccer|basketball|baseball|volleyball|golf|cricket|rugby|hockey|"
+    r"badminton|poker|bridge|guitar|piano|violin|drums|cello|flute|saxophone|bass|clarinet|trumpet|ukulele)"
+)
+
+
+def _bringing(subject: str, said: Statement, employers: dict[str, str]) -> Iterator[Triple]:
+    """ "Rui can bring the wine"."""
+    if said.verb == "bring" and said.kind in ("modal", *_NOW) and not said.negated and not subject.startswith("The "):
+        name = thing(said.rest, article=True)
+        if name is not None:
+            yield Triple(subject, "brings", name, "person", "thing")
+
+
+def _marrying(subject: str, said: Statement, employers: dict[str, str]) -> Iterator[Triple]:
+    happened = said.verb == "marry" and said.kind in ("past", "perfect") and not said.negated
+    if happened and (name := proper(said.rest)) is not None:
+        yield Triple(subject, "married to", name, "person", "person")
+
+
+_Rule = Callable[[str, Statement, dict[str, str]], Iterator[Triple]]
+_RULES: tuple[_Rule, ...] = (_moved, _living, _working, _being, _doing, _marrying, _bringing)

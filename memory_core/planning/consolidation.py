@@ -1,0 +1,432 @@
+"""What becomes of found facts beside their nearest known ones: add, update, delete or nothing.
+
+Pure. `prepare` finds the candidates of each found fact; somebody decides, by `by_rule` or with a model; `settle`
+checks every decision and says what is done. A decision that cannot be is refused and taken by rule instead, so that
+no answer of a model touches a fact that was not compared, changes one twice, or loses what was found.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol
+
+from memory_core.planning.facts import DUPLICATE, Confirmation, FoundFact, KnownFact, same_words
+from memory_core.planning.statements import CONTRADICTING, Bearing, bearing, says_more
+from memory_core.text import similarity
+
+Act = Literal["add", "update", "delete", "none"]
+ACTS: tuple[Act, ...] = ("add", "update", "delete", "none")
+
+FACT_CHARACTERS = 500
+"""Longer words are no fact."""
+
+MOST_DELETED = 0.5
+"""Share of a block's active facts that a model may delete at once; a single one it always may."""
+
+_RULES: dict[Bearing, tuple[Act, str]] = {
+    "same": ("none", "same"),
+    "less": ("none", "less"),
+    "more": ("update", "more"),
+    "ended": ("delete", "negation"),
+    "negation": ("delete", "negation"),
+    "opposite": ("update", "opposite"),
+    "same_slot": ("update", "same_slot"),
+    "other_number": ("update", "other_number"),
+    "preference": ("update", "preference"),
+}
+"""What is done where a statement bears so on a known one, the most telling first, and the name of the rule."""
+
+NOT_COMPARED = "a decision names a fact that was not compared with what was found"
+NO_TARGET = "a decision names no fact where it needs one"
+PINNED = "a decision would change a pinned fact"
+TOO_MANY = "the decisions would delete more than half of the facts at once"
+TWICE = "two decisions would change one fact"
+DOUBLED = "a decision would say the same in two facts"
+NO_WORDS = "a decision gives no words that could be a fact"
+NO_ACT = "a decision is none of add, update, delete and none"
+MISSING = "a found fact was left without a decision"
+SURPLUS = "there are more decisions than found facts"
+
+
+class Near(Protocol):
+    """A known fact that a found one is compared with."""
+
+    @property
+    def id(self) -> int: ...
+
+    @property
+    def text(self) -> str: ...
+
+    @property
+    def slot(self) -> str | None: ...
+
+    @property
+    def pinned(self) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A known fact with its likeness to a found one."""
+
+    fact: KnownFact
+    similarity: float
+    """0 to 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Every found fact, by its index, is in exactly one of these."""
+
+    compared: Mapping[int, tuple[Compared, ...]]
+    """Nearest known facts of each that has to be decided, nearest first."""
+    held_back: tuple[Confirmation, ...]
+    """Like a fact that a person rejected."""
+    repeated: Mapping[int, int]
+    """Those that say nothing beside another one found at the same time, each with that one: it says as much, or takes
+    its place."""
+    owners: Mapping[str, int]
+    """The known fact that has some words (`same_words`) already; rejected ones aside."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What somebody decided of one found fact."""
+
+    act: str
+    target: int | None = None
+    text: str | None = None
+    """The words after an update, or of what is added; None: those found. With `delete`: a fact to add besides."""
+    rule: str = "model"
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What is done about one found fact."""
+
+    index: int
+    act: Act
+    target: int | None
+    """The known fact that is updated, deleted or confirmed."""
+    text: str | None
+    """The new words of an update, or of the fact that is added; None where none is."""
+    rule: str
+    conflicts_with: tuple[int, ...]
+    candidates: tuple[tuple[int, float], ...]
+    beside: int | None = None
+    """Another one found at the same time that says as much, where no known fact does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Consolidation:
+    """What is done about all found facts that had to be decided, in their order."""
+
+    settled: tuple[Settled, ...]
+    refused: Mapping[str, int]
+    """Reasons, each with how many decisions were refused for it."""
+
+
+def prepare(
+    known: Sequence[KnownFact],
+    found: Sequence[FoundFact],
+    *,
+    nearest: int,
+    cosines: Mapping[tuple[int, int], float] | None = None,
+) -> Prepared:
+    """Compare each found fact with the others and with all known ones.
+
+    `cosines` are those of the words' vectors, by index of the found and id of the known fact; without them likeness
+    is that of the wordings alone. Facts that a person rejected hold near copies back and are no candidates.
+    """
+    held_back: list[Confirmation] = []
+    wordings: dict[int, list[float]] = {}
+    for index, new in enumerate(found):
+        wordings[index] = [similarity(fact.text, new.text) for fact in known]
+        score, near = max(zip(wordings[index], known, strict=True), key=lambda pair: pair[0], default=(0.0, None))
+        if near is not None and near.rejected and score >= DUPLICATE:
+            held_back.append(Confirmation(index, near.id, score))
+            del wordings[index]
+    compared: dict[int, tuple[Compared, ...]] = {}
+    repeated = _overtaken(list(wordings), found)
+    for index in [index for index in wordings if index not in repeated]:
+        near_ones = [
+            Compared(fact, _likeness(score, None if cosines is None else cosines[index, fact.id], fact, found[index]))
+            for fact, score in zip(known, wordings[index], strict=True)
+            if not fact.rejected
+        ]
+        compared[index] = tuple(sorted(near_ones, key=_nearness(found[index].text))[:nearest])
+    owners = {same_words(fact.text): fact.id for fact in known if not fact.rejected}
+    return Prepared(compared, tuple(held_back), repeated, owners)
+
+
+def by_rule(text: str, slot: str | None, candidates: Sequence[Near]) -> Choice:
+    """Decide without a model. Of several candidates the one decides that it says most of; of equals the nearest.
+
+    >>> known = [KnownFact(7, "The user lives in Lisbon", slot="home")]
+    >>> by_rule("The user lives in Porto", "home", known)
+    Choice(act='update', target=7, text='The user lives in Porto', rule='same_slot')
+    """
+    found = [(_bearing(text, slot, near), near) for near in candidates]
+    for how, (act, rule) in _RULES.items():
+        for bears, near in found:
+            if bears != how:
+                continue
+            if near.pinned and act != "none":
+                return Choice("add", rule="pinned")
+            if act == "update":
+                return Choice("update", near.id, text, rule)
+            return Choice(act, near.id, text if act == "delete" and says_more(text) else None, rule)
+    return Choice("add", rule="new")
+
+
+def settle(
+    prepared: Prepared,
+    choices: Sequence[Choice],
+    found: Sequence[FoundFact],
+    *,
+    active: Collection[int],
+    approval: bool = False,
+) -> Consolidation:
+    """Check what was decided, one choice for each of `prepared.compared` in order, and say what is done.
+
+    `active` are the ids of the block's active facts. Under `approval` nothing known is changed: what would change it
+    is a new fact that is marked as contradicting it.
+    """
+    refused: Counter[str] = Counter()
+    indexes = list(prepared.compared)
+    checked: list[Choice | None] = []
+    for index, decided in zip(indexes, choices, strict=False):
+        problem = _problem(decided, prepared.compared[index])
+        refused.update([problem] if problem else ())
+        checked.append(None if problem else decided)
+    if len(choices) < len(indexes):
+        refused[MISSING] += len(indexes) - len(choices)
+    elif len(choices) > len(indexes):
+        refused[SURPLUS] += len(choices) - len(indexes)
+    checked += [None] * (len(indexes) - len(checked))
+    _spare_most(checked, active, refused)
+    settling = _Settling(found, approval, refused, prepared.owners)
+    for index, choice in zip(indexes, checked, strict=True):
+        settling.take(index, prepared.compared[index], choice)
+    return Consolidation(tuple(settling.settled), dict(refused))
+
+
+def recalled(found: Sequence[str], from_user: Sequence[bool], remembered: Collection[str]) -> tuple[int, ...]:
+    """Indexes of found facts that somebody but the user only repeated from what is remembered, or ever was."""
+    return tuple(
+        index
+        for index, (text, users) in enumerate(zip(found, from_user, strict=True))
+        if not users and any(similarity(text, known) >= DUPLICATE for known in remembered)
+    )
+
+
+# -- categories ----------------------------------------------------------------------------------
+
+_DATED = re.compile(
+    r"\b(?:\d{1,2}(?:st|nd|rd|th)?(?: of)? )?(?:january|february|march|april|june|july|august|september|october|"
+    r"november|december|monday|tuesday|wednesday|thursday|friday|saturday|sunday)s?\b"
+    r"|\b\d{4}-\d\d-\d\d\b|\bin (?:19|20)\d\d\b|\b(?:yesterday|tomorrow|today|tonight|last|next) ?"
+    r"(?:week|month|year|night|weekend|spring|summer|autumn|winter)?\b|\b(?:went|visited|met|attended|happened)\b",
+    re.IGNORECASE,
+)
+_HOW_TO = re.compile(
+    r"\bhow to\b|\balways\b|\bnever\b|\bsteps?\b|\bfirst\b.*\bthen\b|\bin order to\b|\bwhenever\b|\bevery time\b",
+    re.IGNORECASE,
+)
+
+
+def category_among(category: str, text: str, categories: Sequence[str]) -> str:
+    """The category of a fact in the block's own words: one of `categories`, or `other`. None given: as found.
+
+    Where these are the names, what tells how something is done is `procedural`, what happens at a time `episodic`,
+    anything else `semantic`.
+
+    >>> category_among("plan", "The dinner is on 14 March", ("episodic", "semantic", "procedural"))
+    'episodic'
+    """
+    if not categories:
+        return category
+    own = {name.casefold(): name for name in categories}
+    if category.casefold() in own:
+        return own[category.casefold()]
+    if "procedural" in own and _HOW_TO.search(text):
+        return own["procedural"]
+    if "episodic" in own and _DATED.search(text):
+        return own["episodic"]
+    return own.get("semantic") or own.get("other") or "other"
+
+
+# -- inside --------------------------------------------------------------------------------------
+
+
+class _Settling:
+    """One decision after another; each sees what those before it did."""
+
+    def __init__(
+        self, found: Sequence[FoundFact], approval: bool, refused: Counter[str], owners: Mapping[str, int]
+    ) -> None:
+        self.settled: list[Settled] = []
+        self._found, self._approval, self._refused = found, approval, refused
+        self._owners: dict[str, int | None] = {**owners}
+        """Which known fact has some words by now; None: one that was added."""
+        self._changed: dict[int, str | None] = {}
+        """Known facts that were changed, with their words now; None: deleted."""
+        self._added: dict[int, FoundFact] = {}
+        self._said: dict[str, int] = {}
+        """Which found fact brought some words."""
+
+    def take(self, index: int, compared: tuple[Compared, ...], choice: Choice | None) -> None:
+        new = self._found[index]
+        there = self._as_they_are(compared)
+        if choice is not None and (problem := self._late_problem(choice, new)) is not None:
+            self._refused.update([problem] if choice.rule == "model" else ())
+            choice = None
+        if choice is None:
+            choice = by_rule(new.text, new.slot, there)
+            if choice.target in self._changed and choice.act != "none":
+                choice = Choice("add", rule=choice.rule)
+        act, rule, target = _act(choice.act), choice.rule, None if choice.act == "add" else choice.target
+        text = choice.text if act == "delete" else None if act == "none" else choice.text or new.text
+        conflicts = tuple(near.id for near in there if near.id != target and self._contradicts(text, new, near))
+        if self._approval and act in ("update", "delete") and target is not None:
+            act, text, rule, conflicts, target = "add", text or new.text, "approval", (target, *conflicts), None
+        beside = None
+        twin = None if text is None else self._twin(text, new.slot, there, target)
+        if twin is not None and act == "delete":
+            text = None
+        elif twin is not None:
+            (rule, target, beside), act, text = twin, "none", None
+        self._note(index, act, target, text, new)
+        candidates = tuple((near.fact.id, near.similarity) for near in compared)
+        conflicts = conflicts if act == "add" else ()
+        self.settled.append(Settled(index, act, target, text, rule, conflicts, candidates, beside))
+
+    def _note(self, index: int, act: Act, target: int | None, text: str | None, new: FoundFact) -> None:
+        """Remember what this decision did."""
+        if target is not None and act != "none":
+            self._changed[target] = text if act == "update" else None
+            self._owners = {words: owner for words, owner in self._owners.items() if owner != target}
+        if text is not None:
+            self._owners[same_words(text)] = target if act == "update" else None
+            self._said[same_words(text)] = index
+            if act != "update":
+                self._added[index] = FoundFact(text, new.slot)
+
+    def _late_problem(self, choice: Choice, new: FoundFact) -> str | None:
+        """Why a decision cannot be beside those before it."""
+        changing = choice.act in ("update", "delete")
+        if choice.target in self._changed and (changing or (choice.act == "none" and not self._changed[choice.target])):
+            return TWICE
+        key = same_words(choice.text or new.text)
+        if choice.act == "update" and self._owners.get(key, choice.target) != choice.target:
+            return DOUBLED
+        if choice.act == "add" and choice.text is not None and key in self._owners:
+            return DOUBLED
+        return None
+
+    def _twin(
+        self, text: str, slot: str | None, there: Sequence[KnownFact], target: int | None
+    ) -> tuple[str, int | None, int | None] | None:
+        """Where words are said already: the rule that tells so, and the candidate or the found one that says them."""
+        key = same_words(text)
+        same = next((near for near in there if same_words(near.text) == key), None)
+        if same is not None or key in self._owners:
+            return "same", None if same is None else same.id, self._said.get(key) if same is None else None
+        if target is not None:
+            return None
+        near = next((near for near in there if _bearing(text, slot, near) == "same"), None)
+        if near is not None:
+            return "same", near.id, None
+        for other, added in self._added.items():
+            how = _bearing(text, slot, added)
+            if how in ("same", "less"):
+                return _RULES[how][1], None, other
+        return None
+
+    @staticmethod
+    def _contradicts(text: str | None, new: FoundFact, near: KnownFact) -> bool:
+        return _bearing(text or new.text, new.slot, near) in CONTRADICTING
+
+    def _as_they_are(self, compared: Sequence[Compared]) -> list[KnownFact]:
+        """The candidates with the words that they have by now; deleted ones are left out."""
+        now = [replace(near.fact, text=self._changed.get(near.fact.id, near.fact.text) or "") for near in compared]
+        return [fact for fact in now if fact.text]
+
+
+def _act(act: str) -> Act:
+    return next(known for known in ACTS if known == act)
+
+
+def _problem(choice: Choice, compared: Sequence[Compared]) -> str | None:
+    """Why a decision cannot be; None if it can."""
+    if choice.act not in ACTS:
+        return NO_ACT
+    if choice.text is not None and not is_fact(choice.text):
+        return NO_WORDS
+    if choice.act == "add":
+        return None
+    if choice.target is None:
+        return NO_TARGET
+    target = next((near.fact for near in compared if near.fact.id == choice.target), None)
+    if target is None:
+        return NOT_COMPARED
+    return PINNED if target.pinned and choice.act != "none" else None
+
+
+def _spare_most(choices: list[Choice | None], active: Collection[int], refused: Counter[str]) -> None:
+    """Refuse what would delete most of the facts at once, unless rules say so."""
+    deleting = [
+        place
+        for place, choice in enumerate(choices)
+        if choice is not None and choice.act == "delete" and choice.rule == "model"
+    ]
+    targets = {choice.target for place in deleting if (choice := choices[place]) is not None}
+    if len(targets) > max(1, MOST_DELETED * len(active)):
+        refused[TOO_MANY] += len(deleting)
+        for place in deleting:
+            choices[place] = None
+
+
+def _overtaken(indexes: Sequence[int], found: Sequence[FoundFact]) -> dict[int, int]:
+    """What was found beside something that says as well, ends or replaces it, each with that: it stays itself."""
+    stays: list[int] = []
+    overtaken: dict[int, int] = {}
+    for index in indexes:
+        bearings = {other: _bearing(found[index].text, found[index].slot, found[other]) for other in stays}
+        said = next((other for other, how in bearings.items() if how in ("same", "less")), None)
+        if said is not None:
+            overtaken[index] = said
+            continue
+        gone = {other for other, how in bearings.items() if how in _RULES}
+        overtaken = {earlier: index if by in gone else by for earlier, by in overtaken.items()}
+        overtaken.update(dict.fromkeys(gone, index))
+        stays = [*(other for other in stays if other not in gone), index]
+    return overtaken
+
+
+def _nearness(text: str) -> Callable[[Compared], tuple[float, bool, int]]:
+    """Nearest first, of equals the one with the same words, then the oldest."""
+    return lambda near: (-near.similarity, same_words(near.fact.text) != same_words(text), near.fact.id)
+
+
+def _likeness(wording: float, cosine: float | None, known: KnownFact, new: FoundFact) -> float:
+    """Of wordings and meanings alike; what shares a slot is about the same thing, which halves the distance."""
+    score = wording if cosine is None else (wording + max(0.0, min(1.0, cosine))) / 2
+    return 1 - (1 - score) / 2 if new.slot is not None and known.slot == new.slot else score
+
+
+class _Told(Protocol):
+    @property
+    def text(self) -> str: ...
+
+    @property
+    def slot(self) -> str | None: ...
+
+
+def _bearing(text: str, slot: str | None, near: _Told) -> Bearing:
+    return bearing(text, near.text, same_slot=slot is not None and slot == near.slot)
+
+
+def is_fact(text: str) -> bool:
+    """Could these words be a fact: is there a letter or digit, and is it not a story?"""
+    return any(map(str.isalnum, text)) and len(text) <= FACT_CHARACTERS

@@ -1,0 +1,113 @@
+"""What an agent does to the text of a block: text in, text out. Pure.
+
+What cannot be done is a `ConfigError` whose sentence the model reads: what is wrong, that nothing was
+changed, and what to do instead.
+"""
+
+from memory_core.errors import ConfigError
+
+END = -1
+"""The line after which `insert` puts text that goes last."""
+
+QUOTED = 60
+"""Characters of a model's words that are quoted back to it."""
+
+
+def append(label: str, text: str, content: str) -> str:
+    """The text with lines added at its end; those that stand there already are not added again.
+
+    >>> append("Human", "Sam lives in Porto", "Sam likes jazz")
+    'Sam lives in Porto\\nSam likes jazz'
+
+    Raises:
+        ConfigError: there is nothing to add, or nothing new.
+    """
+    given = {line.strip(): line.rstrip() for line in reversed(content.splitlines()) if line.strip()}
+    if not given:
+        raise ConfigError("There is no content to append. Nothing was changed.")
+    known = {line.strip() for line in text.splitlines()}
+    new = [line for words, line in reversed(given.items()) if words not in known]
+    if not new:
+        raise ConfigError(f"{label} says that already. Nothing was changed.")
+    joint = "" if not text or text.endswith("\n") else "\n"
+    return text + joint + "\n".join(new)
+
+
+def replace(label: str, text: str, old: str, new: str) -> str:
+    """The text with `old`, which stands in it once, as `new`; a whole line that becomes empty is taken out.
+
+    Raises:
+        ConfigError: `old` is empty, is not there, is there more than once, or is the same as `new`.
+    """
+    if not old:
+        raise ConfigError("There is no old content to replace. Nothing was changed. Use append to add text.")
+    if old == new:
+        raise ConfigError("Old and new content are the same. Nothing was changed.")
+    first = text.find(old)
+    if first < 0:
+        raise ConfigError(
+            f"“{short(old)}” is not in {label}. Nothing was changed. Copy the old content letter by letter."
+        )
+    if text.find(old, first + 1) >= 0:
+        raise ConfigError(
+            f"“{short(old)}” is more than once in {label}. Nothing was changed. Give more of the text around it."
+        )
+    before, after = text[:first], text[first + len(old) :]
+    if not new:
+        begins, ends = not before or before.endswith("\n"), not after or after.startswith("\n")
+        if begins and ends:
+            return before + after[1:] if after else before[:-1]
+    return before + new + after
+
+
+def insert(label: str, text: str, new: str, line: int) -> str:
+    """The text with `new` as lines of its own after line `line`; 0 puts it first, `END` last.
+
+    Raises:
+        ConfigError: there is no such line, or nothing to insert.
+    """
+    if not new.strip():
+        raise ConfigError("There is no text to insert. Nothing was changed.")
+    lines = text.split("\n") if text else []
+    if line != END and not 0 <= line <= len(lines):
+        raise ConfigError(
+            f"{label} has {len(lines)} lines, so there is no line {line}. Nothing was changed. "
+            f"Use 0 to {len(lines)}, or {END} for the end."
+        )
+    place = len(lines) if line == END else line
+    return "\n".join([*lines[:place], new.strip("\n"), *lines[place:]])
+
+
+def rethink(label: str, text: str, new: str) -> str:
+    """Another text in place of the whole.
+
+    Raises:
+        ConfigError: it is the same.
+    """
+    new = new.strip()
+    if new == text.strip():
+        raise ConfigError(f"{label} says that already. Nothing was changed.")
+    return new
+
+
+def check(label: str, before: str, after: str, *, read_only: bool, limit: int | None) -> None:
+    """May an agent make this of a block's text?
+
+    A text that is above the limit already, because a person wrote it or lowered the limit, may become shorter.
+
+    Raises:
+        ConfigError: the block is read only for agents, or the text would be empty or too long.
+    """
+    if read_only:
+        raise ConfigError(f"{label} is read only. Nothing was changed.")
+    if before.strip() and not after.strip():
+        raise ConfigError(f"{label} would be empty. Nothing was changed. Replace what is wrong instead.")
+    if limit is not None and len(after) > limit and len(after) >= len(before):
+        too_long = f"{label} would have {len(after):,} characters; its limit is {limit:,}."
+        raise ConfigError(f"{too_long} Nothing was changed. Shorten it first.")
+
+
+def short(text: str, most: int = QUOTED) -> str:
+    """A text on one line, of at most so many characters."""
+    words = " ".join(text.split())
+    return words if len(words) <= most else words[: most - 1] + "…"

@@ -1,0 +1,449 @@
+"""What becomes of relations that were found, and of what a person wishes for a graph.
+
+Pure: each gives a `GraphPlan`, which is stored whole or not at all.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from memory_core.errors import MessageError
+from memory_core.planning.graph import (
+    LONGEST,
+    SAME_AS,
+    TYPES,
+    Entity,
+    Graph,
+    Relation,
+    RelationState,
+    clean_name,
+    clean_predicate,
+    names_nobody,
+    normal_name,
+    normal_predicate,
+)
+from memory_core.planning.graph_draft import Draft, GraphPlan, Source, other_names
+
+WITHOUT_NAMES = "a relation without both names and what joins them"
+TOO_LONG = f"a name or predicate of more than {LONGEST} characters"
+TO_ITSELF = "a relation of something to itself"
+PRONOUN = "a pronoun in place of a name"
+REMOVED = "a relation or an entity that a person had removed"
+
+TWO_DIFFERENT = "A relation needs two different entities."
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A relation as an extractor proposes it."""
+
+    subject: str
+    predicate: str
+    object: str
+    subject_type: str = "other"
+    object_type: str = "other"
+    ended: bool = False
+    """Said to hold no longer."""
+    sources: tuple[Source, ...] = ()
+    """The messages that say it."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewRelation:
+    """A relation to be added by name; an entity that is not there yet is added with it."""
+
+    subject: str
+    predicate: str
+    object: str
+    subject_type: str = "other"
+    object_type: str = "other"
+    state: str = "active"
+    """`active`, or `ended`: it held once."""
+
+
+# -- what was found ------------------------------------------------------------------------------
+
+
+def plan_same(graph: Graph, found: Sequence[Found]) -> GraphPlan:
+    """Known entities that are said to be one (`SAME_AS`), or to have another name: merged, with both names.
+
+    Nothing where only aliases come of it: that is `plan_relations`'s to do.
+    """
+    draft = Draft(graph)
+    merged = False
+    for each in found:
+        names = clean_name(each.subject), clean_name(each.object)
+        if clean_predicate(each.predicate) != SAME_AS or _problem(draft, names[0], SAME_AS, names[1]):
+            continue
+        one, other = draft.find(names[0]), draft.find(names[1])
+        if one is not None and other is not None and one != other:
+            _unite(draft, one, other)
+            merged = True
+        elif (one is None) != (other is None):
+            known, name = (one, names[1]) if one is not None else (other, names[0])
+            draft.add_aliases(known or 0, [name])
+    return draft.plan() if merged else GraphPlan()
+
+
+def plan_relations(graph: Graph, found: Sequence[Found]) -> GraphPlan:
+    """What becomes of found relations beside those that are known.
+
+    The same again is a confirmation. Another object of a single-valued predicate ends the former
+    relation, and so does a relation said to have ended. What cannot be a relation is refused, with
+    the reason; the others are not touched by it.
+    """
+    draft = Draft(graph)
+    refused: Counter[str] = Counter()
+    repeated = 0
+    for each in found:
+        subject, predicate, object = clean_name(each.subject), clean_predicate(each.predicate), clean_name(each.object)
+        problem = _problem(draft, subject, predicate, object)
+        if problem:
+            refused[problem] += 1
+        elif predicate == SAME_AS:
+            _same(draft, subject, object, each)
+        else:
+            ends = (
+                draft.entity(subject, type=each.subject_type, origin="extracted"),
+                draft.entity(object, type=each.object_type, origin="extracted"),
+            )
+            repeated += not _take(draft, ends[0], predicate, ends[1], each.sources, ended=each.ended)
+    return replace(draft.plan(), refused=tuple(refused.items()), repeated=repeated)
+
+
+def _problem(draft: Draft, subject: str, predicate: str, object: str) -> str | None:
+    """Why this cannot be a relation that is learned."""
+    if not (normal_name(subject) and normal_predicate(predicate) and normal_name(object)):
+        return WITHOUT_NAMES
+    if max(len(subject), len(predicate), len(object)) > LONGEST:
+        return TOO_LONG
+    if names_nobody(subject) or names_nobody(object):
+        return PRONOUN
+    ends = draft.find(subject), draft.find(object)
+    if normal_name(subject) == normal_name(object) or (ends[0] is not None and ends[0] == ends[1]):
+        return None if predicate == SAME_AS else TO_ITSELF
+    if (ends[0] is None and draft.was_removed(subject)) or (ends[1] is None and draft.was_removed(object)):
+        return REMOVED
+    if ends[0] is not None and ends[1] is not None and draft.is_rejected(ends[0], predicate, ends[1]):
+        return REMOVED
+    return None
+
+
+def _take(draft: Draft, subject: int, predicate: str, object: int, said: tuple[Source, ...], *, ended: bool) -> bool:
+    """Work one found relation in; was it new?"""
+    holding = draft.same(subject, predicate, object, "active")
+    if not ended:
+        if holding is not None:
+            draft.confirm(holding, said)
+            return False
+        draft.add_relation(subject, predicate, object, sources=said)
+        return True
+    if holding is not None:
+        draft.change_relation(holding, state="ended", ended_turn=None, ended_by=None)
+        return True
+    past = draft.same(subject, predicate, object, "ended")
+    if past is not None:
+        draft.confirm(past, said)
+        return False
+    draft.add_relation(subject, predicate, object, sources=said, state="ended")
+    return True
+
+
+def _same(draft: Draft, one: str, other: str, found: Found) -> None:
+    """Two names are of one entity, which has both."""
+    first, second = draft.find(one), draft.find(other)
+    if first is not None and second is not None:
+        if first != second:
+            _unite(draft, first, second)
+    elif second is not None:
+        draft.add_aliases(second, [one])
+    else:
+        type = found.subject_type if found.subject_type != "other" else found.object_type
+        draft.add_aliases(draft.entity(one, type=type, origin="extracted"), [other])
+
+
+def _unite(draft: Draft, one: int, other: int) -> None:
+    """Two entities are one; it goes by the name with more words, else by that of the older."""
+
+    def rank(id: int) -> tuple[int, bool, int]:
+        return -len(draft.entities[id].name.split()), id < 0, abs(id)
+
+    into, gone = sorted((one, other), key=rank)
+    draft.merge([gone], into)
+
+
+# -- what a person wishes ------------------------------------------------------------------------
+
+
+def add(graph: Graph, new: NewRelation) -> GraphPlan:
+    """A relation in a person's own words.
+
+    Raises:
+        MessageError: it is no relation, or there already.
+    """
+    draft = Draft(graph)
+    _check(draft, new.subject, new.predicate, new.object)
+    if not _write(draft, new):
+        raise MessageError("This relation is there already.")
+    return draft.plan()
+
+
+def add_many(graph: Graph, relations: Sequence[NewRelation], aliases: Mapping[str, Sequence[str]]) -> GraphPlan:
+    """Relations from elsewhere. What is there already, or cannot be a relation, is left out.
+
+    Single-valued predicates end nothing here: what is brought in is a graph that was settled elsewhere.
+    """
+    draft = Draft(graph)
+    refused: Counter[str] = Counter()
+    repeated = 0
+    for new in relations:
+        ends = clean_name(new.subject), clean_predicate(new.predicate), clean_name(new.object)
+        problem = _problem(draft, *ends) if ends[1] != SAME_AS else WITHOUT_NAMES
+        if problem not in (None, REMOVED):
+            refused[problem or ""] += 1
+        else:
+            repeated += not _write(draft, new, contradicts=False)
+    for name, others in aliases.items():
+        known = draft.find(name)
+        if known is not None:
+            free = [alias for alias in map(clean_name, others) if normal_name(alias) and draft.find(alias) is None]
+            draft.add_aliases(known, [alias for alias in free if len(alias) <= LONGEST])
+    return replace(draft.plan(), refused=tuple(refused.items()), repeated=repeated)
+
+
+def edit(graph: Graph, relation: Relation, subject: str | None, predicate: str | None, object: str | None) -> GraphPlan:
+    """Other ends or other words for a relation.
+
+    Raises:
+        ConflictError: it was changed since it was read.
+        MessageError: it would be no relation, one that is there already, or the same as before.
+    """
+    draft = Draft(graph)
+    now = draft.known(relation)
+    names = (
+        graph.name(now.subject) if subject is None else subject,
+        now.predicate if predicate is None else predicate,
+        graph.name(now.object) if object is None else object,
+    )
+    _check(draft, *names)
+    to = now.subject if subject is None else draft.entity(clean_name(subject))
+    words = now.predicate if predicate is None else clean_predicate(predicate)
+    at = now.object if object is None else draft.entity(clean_name(object))
+    if (to, words, at) == (now.subject, now.predicate, now.object):
+        raise MessageError("This is what the relation says already.")
+    if now.state == "active" and draft.same(to, words, at, "active") not in (None, now.id):
+        raise MessageError("Another relation says this already. Retire one of the two instead?")
+    draft.change_relation(now.id, subject=to, predicate=words, object=at)
+    if now.state == "active":
+        draft.end_contradicted(now.id)
+    return draft.plan()
+
+
+def end(graph: Graph, relations: Sequence[Relation]) -> GraphPlan:
+    """They held until now.
+
+    Raises:
+        ConflictError: one was changed since it was read.
+        MessageError: none of them holds.
+    """
+    return _to_state(graph, relations, ("active",), "ended", "holds")
+
+
+def retire(graph: Graph, relations: Sequence[Relation]) -> GraphPlan:
+    """They never held.
+
+    Raises:
+        ConflictError: one was changed since it was read.
+        MessageError: all of them are retired already.
+    """
+    return _to_state(graph, relations, ("active", "ended"), "retired", "is in force or ended")
+
+
+def hold(graph: Graph, relations: Sequence[Relation]) -> GraphPlan:
+    """Ended or retired relations hold; what contradicts them ends.
+
+    Raises:
+        ConflictError: one was changed since it was read.
+        MessageError: all of them hold, another one says the same already, or one would join an entity to itself.
+    """
+    draft = Draft(graph)
+    some = [now for now in _each(draft, relations) if now.state != "active"]
+    if not some:
+        raise MessageError("None of these relations is ended or retired.")
+    for now in some:
+        if now.subject == now.object:
+            raise MessageError(TWO_DIFFERENT)
+        if draft.same(now.subject, now.predicate, now.object, "active") is not None:
+            raise MessageError(f'Another relation says "{graph.sentence(now)}" already.')
+        for end in (now.subject, now.object):
+            entity = draft.entities[end]
+            if entity.state == "retired" and draft.find(entity.name) is not None:
+                raise MessageError(f'Another entity is called "{entity.name}" by now. Add the relation anew instead.')
+            if entity.state == "retired":
+                draft.change_entity(end, state="active")
+        draft.change_relation(now.id, state="active", ended_turn=None, ended_by=None)
+        draft.end_contradicted(now.id)
+    return draft.plan()
+
+
+def remove(graph: Graph, entities: Sequence[Entity]) -> GraphPlan:
+    """Retire entities, with all their relations.
+
+    Raises:
+        ConflictError: one was changed since it was read.
+        MessageError: none of them is active.
+    """
+    draft = Draft(graph)
+    some = [now for now in (draft.known_entity(entity) for entity in entities) if now.state == "active"]
+    if not some:
+        raise MessageError("None of these entities is there any more.")
+    gone = {now.id for now in some}
+    for id in sorted(gone):
+        draft.change_entity(id, state="retired")
+    for relation in list(draft.relations.values()):
+        if relation.state != "retired" and gone & {relation.subject, relation.object}:
+            draft.change_relation(relation.id, state="retired", ended_turn=None, ended_by=None)
+    return draft.plan()
+
+
+def rename(
+    graph: Graph, entity: Entity, name: str | None, type: str | None, aliases: Sequence[str] | None
+) -> GraphPlan:
+    """Another name, type or other aliases; the former name becomes an alias unless `aliases` are given.
+
+    Raises:
+        ConflictError: it was changed since it was read.
+        MessageError: a name is empty or too long, another entity has it, or nothing would change.
+    """
+    draft = Draft(graph)
+    now = draft.known_entity(entity)
+    if type is not None and type not in TYPES:
+        raise MessageError(f'There is no kind "{type}" of entity. Choose one of {", ".join(TYPES)}.')
+    chosen = now.name if name is None else _named(name)
+    others = [now.name, *now.aliases] if aliases is None else [_named(alias) for alias in aliases]
+    kept = other_names(chosen, others)
+    for each in (chosen, *kept):
+        holder = draft.find(each)
+        if holder not in (None, now.id):
+            raise MessageError(f'Another entity is called "{each}" already. Merge the two instead?')
+    values: dict[str, Any] = {"name": chosen, "aliases": kept, "type": type or now.type}
+    if all(getattr(now, field) == value for field, value in values.items()):
+        raise MessageError("The entity is called so already.")
+    draft.change_entity(now.id, **values)
+    return draft.plan()
+
+
+def merge(graph: Graph, entities: Sequence[Entity], into: Entity) -> GraphPlan:
+    """Several entities are one.
+
+    Raises:
+        ConflictError: one was changed since it was read.
+        MessageError: there is only one, or one of them was merged or removed before.
+    """
+    draft = Draft(graph)
+    target = draft.known_entity(into)
+    others = [now for now in (draft.known_entity(entity) for entity in entities) if now.id != target.id]
+    if not others:
+        raise MessageError("Choose at least two entities to merge.")
+    for now in (*others, target):
+        if now.state != "active":
+            raise MessageError(f'"{now.name}" was merged or removed before. Nothing was merged.')
+    draft.merge(list(dict.fromkeys(now.id for now in others)), target.id)
+    return draft.plan()
+
+
+def _check(draft: Draft, subject: str, predicate: str, object: str) -> None:
+    names = _named(subject), _named(object)
+    if not normal_predicate(clean_predicate(predicate)):
+        raise MessageError("Say what joins the two: lives in, manages, deadline.")
+    if len(clean_predicate(predicate)) > LONGEST:
+        raise MessageError(f"What joins two entities may have {LONGEST} characters, not {len(predicate)}.")
+    if clean_predicate(predicate) == SAME_AS:
+        raise MessageError("Two names of one entity are no relation. Merge the two instead.")
+    ends = draft.find(names[0]), draft.find(names[1])
+    if normal_name(names[0]) == normal_name(names[1]) or (ends[0] is not None and ends[0] == ends[1]):
+        raise MessageError(TWO_DIFFERENT)
+
+
+def _named(name: str) -> str:
+    """A name that a person gave, cleaned."""
+    cleaned = clean_name(name)
+    if not normal_name(cleaned):
+        raise MessageError("An entity needs a name.")
+    if len(cleaned) > LONGEST:
+        raise MessageError(f"A name may have {LONGEST} characters, not {len(cleaned)}.")
+    return cleaned
+
+
+def _write(draft: Draft, new: NewRelation, *, contradicts: bool = True) -> bool:
+    """Add a written relation unless it is there; was it not?"""
+    subject = draft.entity(clean_name(new.subject), type=new.subject_type)
+    object = draft.entity(clean_name(new.object), type=new.object_type)
+    predicate = clean_predicate(new.predicate)
+    state: RelationState = "ended" if new.state == "ended" else "active"
+    if draft.same(subject, predicate, object, state) is not None:
+        return False
+    draft.add_relation(subject, predicate, object, state=state, origin="written", contradicts=contradicts)
+    return True
+
+
+def _to_state(
+    graph: Graph, relations: Sequence[Relation], states: Collection[str], to: RelationState, what: str
+) -> GraphPlan:
+    draft = Draft(graph)
+    some = [now for now in _each(draft, relations) if now.state in states]
+    if not some:
+        raise MessageError(f"None of these relations {what}.")
+    for now in some:
+        draft.change_relation(now.id, state=to, ended_turn=None, ended_by=None)
+    return draft.plan()
+
+
+def _each(draft: Draft, relations: Iterable[Relation]) -> list[Relation]:
+    return list({now.id: now for now in (draft.known(relation) for relation in relations)}.values())
+
+
+# -- said afterwards -------------------------------------------------------------------------------
+
+
+def said(
+    action: str,
+    graph: Graph,
+    entities: Sequence[tuple[int, int, int]],
+    relations: Sequence[tuple[int, int, int]],
+    former: Mapping[int, str],
+) -> str:
+    """What a change set did, in a sentence; `entities` and `relations` as in `GraphCurated`, names as they are now.
+
+    `former` are the names that entities had before it.
+    """
+    own = [graph.relations[id] for id, _, _ in relations if id in graph.relations]
+    if action in ("add", "import"):
+        new = {id for id, before, _ in relations if before == 0}
+        own = [relation for relation in own if relation.id in new]
+        if action == "import" or len(own) != 1:
+            joined = [_count(len(new), "relation")]
+            joined += [_count(number, "entity") for number in [sum(not before for _, before, _ in entities)] if number]
+            return f"{'Imported' if action == 'import' else 'Added'} {' and '.join(joined)}."
+    if action == "merge" and entities:
+        *gone, into = (graph.name(id) for id, _, _ in entities)
+        what = gone[0] if len(gone) == 1 else _count(len(gone), "entity")
+        return f"Merged {what} into {into}." if gone else f"Merged others into {into}."
+    if action == "rename" and entities:
+        now, before = graph.name(entities[0][0]), former.get(entities[0][0])
+        return f"Changed {now}." if before in (None, now) else f"Renamed {before} to {now}."
+    if action == "retire" and entities:
+        what = graph.name(entities[0][0]) if len(entities) == 1 else _count(len(entities), "entity")
+        return f"Removed {what} with {_count(len(relations), 'relation')}."
+    if action == "hold":
+        own = [relation for relation in own if relation.state == "active"] or own
+    verbs = {"add": "Added", "edit": "Changed", "end": "Ended", "hold": "Took up again", "retire": "Retired"}
+    several = _count(len(relations), "relation")
+    one = len(own) == 1 or (action == "edit" and own)
+    return f"{verbs.get(action, 'Changed')} {graph.told(own[0]) if one else several}."
+
+
+def _count(number: int, what: str) -> str:
+    plural = "entities" if what == "entity" else f"{what}s"
+    return f"1 {what}" if number == 1 else f"{number:,} {plural}"

@@ -1,0 +1,328 @@
+"""A graph that is changed in thought, and what that comes to.
+
+Pure. What is new goes by a negative id until it is stored: -1 is the first new entity, and -1 the first new relation.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from memory_core.errors import ConflictError
+from memory_core.planning.graph import (
+    SINGLE_VALUED,
+    SYMMETRIC,
+    TYPES,
+    Entity,
+    Graph,
+    Relation,
+    RelationState,
+    normal_name,
+    normal_predicate,
+)
+
+Source = tuple[str, int]
+"""Session and sequence number of a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class GraphPlan:
+    """What is to be stored of a change, all or nothing."""
+
+    added_entities: tuple[Entity, ...] = ()
+    """As they stand at last; one may have been merged into another already."""
+    changed_entities: tuple[tuple[Entity, Entity], ...] = ()
+    """Before and after."""
+    added_relations: tuple[Relation, ...] = ()
+    """As they stand at last; one may have ended already. Their `subject` and `object` may be new entities."""
+    changed_relations: tuple[tuple[Relation, Relation], ...] = ()
+    """Before and after. One that is ended without an `ended_turn` ends now."""
+    confirmed: tuple[tuple[int, tuple[Source, ...]], ...] = ()
+    """Known relations that were said again, and where."""
+    refused: tuple[tuple[str, int], ...] = ()
+    """Why something found was left out, and how many were for this reason."""
+    repeated: int = 0
+    """How many of what was found were known, or found before among the same."""
+
+    def __bool__(self) -> bool:
+        return any(
+            (self.added_entities, self.changed_entities, self.added_relations, self.changed_relations, self.confirmed)
+        )
+
+    def applied_to(self, graph: Graph) -> Graph:
+        """The graph after a plan that adds nothing; each change is one version."""
+        entities = {new.id: replace(new, version=old.version + 1) for old, new in self.changed_entities}
+        relations = {new.id: replace(new, version=old.version + 1) for old, new in self.changed_relations}
+        return Graph({**graph.entities, **entities}, {**graph.relations, **relations})
+
+    @property
+    def ended(self) -> int:
+        """How many relations held until now."""
+        return sum(before.state == "active" and after.state == "ended" for before, after in self.changed_relations)
+
+
+@dataclass(slots=True)
+class Draft:
+    """A graph and what becomes of it. Never changes the graph it was made from."""
+
+    graph: Graph
+    entities: dict[int, Entity] = field(init=False)
+    relations: dict[int, Relation] = field(init=False)
+    _confirmed: dict[int, list[Source]] = field(init=False, default_factory=dict)
+    _names: dict[str, int] = field(init=False, default_factory=dict)
+    _removed: set[str] = field(init=False, default_factory=set)
+    _keys: dict[tuple[int, str, int], list[int]] = field(init=False, default_factory=dict)
+    _single: dict[tuple[int, str], list[int]] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.entities, self.relations = dict(self.graph.entities), dict(self.graph.relations)
+        for entity in sorted(self.entities.values(), key=lambda entity: entity.id):
+            self._note_names(entity)
+        for relation in sorted(self.relations.values(), key=lambda relation: relation.id):
+            self._note_key(relation)
+
+    # -- looking up
+
+    def find(self, name: str) -> int | None:
+        """The active entity of that name or alias."""
+        id = self._names.get(normal_name(name))
+        return id if id is not None and self.entities[id].state == "active" else None
+
+    def was_removed(self, name: str) -> bool:
+        """Did a person remove an entity of that name?"""
+        return normal_name(name) in self._removed
+
+    def same(self, subject: int, predicate: str, object: int, state: str) -> int | None:
+        """The oldest relation in that state that says the same."""
+        return next((r.id for r in self.alike(subject, predicate, object) if r.state == state), None)
+
+    def is_rejected(self, subject: int, predicate: str, object: int) -> bool:
+        """Was it retired, and never held?"""
+        states = {relation.state for relation in self.alike(subject, predicate, object)}
+        return states == {"retired"}
+
+    def known(self, relation: Relation) -> Relation:
+        """The relation as it stands.
+
+        Raises:
+            ConflictError: it is not as it was read.
+        """
+        now = self.relations.get(relation.id)
+        if now is None or now.version != relation.version:
+            raise changed_elsewhere(self.graph, relation)
+        return now
+
+    def known_entity(self, entity: Entity) -> Entity:
+        """The entity as it stands.
+
+        Raises:
+            ConflictError: it is not as it was read.
+        """
+        now = self.entities.get(entity.id)
+        if now is None or now.version != entity.version:
+            raise ConflictError(f'"{entity.name}" was changed elsewhere. Nothing was changed here.')
+        return now
+
+    # -- changing
+
+    def entity(self, name: str, *, type: str = "other", origin: str = "written") -> int:
+        """The entity of that name; one that a person had removed is back, one that is not there is added."""
+        id = self.find(name)
+        if id is None and self.was_removed(name):
+            id = next(
+                e.id for e in self.entities.values() if e.state == "retired" and normal_name(name) in _all_names(e)
+            )
+            self.change_entity(id, state="active")
+        if id is None:
+            id = len(self.graph.entities) - len(self.entities) - 1
+            self.entities[id] = Entity(id, "", "", name, (), known_type(type), "active", None, origin, 0, 0.0, 0.0, 1)
+            self._note_names(self.entities[id])
+        elif self.entities[id].type == "other" != known_type(type) and self.entities[id].origin == "extracted":
+            self.change_entity(id, type=known_type(type))
+        return id
+
+    def change_entity(self, id: int, **values: Any) -> None:
+        self.entities[id] = replace(self.entities[id], **values)
+        self._note_names(self.entities[id])
+
+    def add_aliases(self, id: int, names: Iterable[str]) -> None:
+        """Further names of an entity."""
+        entity = self.entities[id]
+        aliases = other_names(entity.name, [*entity.aliases, *names])
+        if aliases != entity.aliases:
+            self.change_entity(id, aliases=aliases)
+
+    def add_relation(
+        self,
+        subject: int,
+        predicate: str,
+        object: int,
+        *,
+        sources: tuple[Source, ...] = (),
+        state: RelationState = "active",
+        origin: str = "extracted",
+        contradicts: bool = True,
+    ) -> int:
+        """A relation; one that holds ends what it contradicts."""
+        id = len(self.graph.relations) - len(self.relations) - 1
+        self.relations[id] = Relation(
+            id, "", "", subject, predicate, object, state, origin, 0, None, None, 0.0, 0.0, 0.0, 1, united(sources)
+        )
+        self._note_key(self.relations[id])
+        if state == "active" and contradicts:
+            self.end_contradicted(id)
+        return id
+
+    def change_relation(self, id: int, **values: Any) -> None:
+        self.relations[id] = replace(self.relations[id], **values)
+        if {"subject", "predicate", "object"} & values.keys():
+            self._note_key(self.relations[id])
+
+    def confirm(self, id: int, sources: tuple[Source, ...]) -> None:
+        """The same was said again."""
+        relation = self.relations[id]
+        self.relations[id] = replace(relation, sources=united(relation.sources, sources))
+        if id >= 0:
+            self._confirmed.setdefault(id, []).extend(sources)
+
+    def end_contradicted(self, by: int) -> None:
+        """End what cannot hold beside a relation."""
+        new = self.relations[by]
+        predicate = normal_predicate(new.predicate)
+        if predicate not in SINGLE_VALUED:
+            return
+        ends = (new.subject, new.object) if predicate in SYMMETRIC else (new.subject,)
+        for id in dict.fromkeys(id for end in ends for id in self._single.get((end, predicate), ())):
+            old = self.relations[id]
+            touches = {old.subject, old.object} & set(ends) if predicate in SYMMETRIC else old.subject == new.subject
+            if id != by and touches and old.state == "active" and normal_predicate(old.predicate) == predicate:
+                self.change_relation(id, state="ended", ended_turn=None, ended_by=by)
+
+    def merge(self, ids: Sequence[int], into: int) -> None:
+        """Entities become one: its aliases are their names, their relations are its own."""
+        gone = set(ids) - {into}
+        for id in sorted(gone):
+            entity = self.entities[id]
+            self.change_entity(id, state="merged", merged_into=into)
+            self.add_aliases(into, [entity.name, *entity.aliases])
+            if self.entities[into].type == "other" != entity.type:
+                self.change_entity(into, type=entity.type)
+        for relation in sorted(self.relations.values(), key=lambda relation: (relation.id < 0, abs(relation.id))):
+            if not gone & {relation.subject, relation.object}:
+                continue
+            subject = into if relation.subject in gone else relation.subject
+            object = into if relation.object in gone else relation.object
+            twin = None if subject == object else self.same(subject, relation.predicate, object, relation.state)
+            self.change_relation(relation.id, subject=subject, object=object)
+            if subject == object and relation.state != "retired":
+                self.change_relation(relation.id, state="retired", ended_turn=None, ended_by=None)
+            elif twin is not None and relation.state == "active":
+                self.change_relation(relation.id, state="retired")
+                sources = united(self.relations[twin].sources, relation.sources)
+                if sources != self.relations[twin].sources:
+                    self.change_relation(twin, sources=sources)
+
+    # -- what it comes to
+
+    def plan(self) -> GraphPlan:
+        """Everything that is another than in the graph; what was changed and changed back is not in it."""
+        new_entities = [self.entities[id] for id in sorted((id for id in self.entities if id < 0), reverse=True)]
+        new_relations = [self.relations[id] for id in sorted((id for id in self.relations if id < 0), reverse=True)]
+        entities = [(old, self.entities[id]) for id, old in self.graph.entities.items() if self.entities[id] != old]
+        confirmed = {id: united(sources) for id, sources in self._confirmed.items()}
+        relations = []
+        for id, old in self.graph.relations.items():
+            # Its sources grow by the confirmation, which is no change of its own.
+            like_before = replace(old, sources=self.relations[id].sources) if id in confirmed else old
+            if self.relations[id] != like_before:
+                relations.append((like_before, self.relations[id]))
+        return GraphPlan(
+            added_entities=tuple(new_entities),
+            changed_entities=tuple(entities),
+            added_relations=tuple(new_relations),
+            changed_relations=tuple(relations),
+            confirmed=tuple(confirmed.items()),
+        )
+
+    # -- inside
+
+    def alike(self, subject: int, predicate: str, object: int) -> list[Relation]:
+        normal = normal_predicate(predicate)
+        found = [self.relations[id] for id in self._keys.get(_key(subject, normal, object), ())]
+        return [
+            r
+            for r in found
+            if _key(r.subject, normal_predicate(r.predicate), r.object) == _key(subject, normal, object)
+        ]
+
+    def _note_names(self, entity: Entity) -> None:
+        for place, name in enumerate(_all_names(entity)):
+            if entity.state == "retired":
+                self._removed.add(name)
+            elif entity.state == "active":
+                known = self._names.get(name)
+                free = known is None or self.entities[known].state != "active"
+                # A name goes before an alias.
+                if free or (place == 0 and name != normal_name(self.entities[known or 0].name)):
+                    self._names[name] = entity.id
+
+    def _note_key(self, relation: Relation) -> None:
+        normal = normal_predicate(relation.predicate)
+        self._keys.setdefault(_key(relation.subject, normal, relation.object), []).append(relation.id)
+        if normal in SINGLE_VALUED:
+            for end in (relation.subject, relation.object):
+                self._single.setdefault((end, normal), []).append(relation.id)
+
+
+def changed_elsewhere(graph: Graph, relation: Relation) -> ConflictError:
+    """What to say of a relation that is not any more as it was read."""
+    return ConflictError(f'"{graph.sentence(relation)}" was changed elsewhere. Nothing was changed here.')
+
+
+def _key(subject: int, predicate: str, object: int) -> tuple[int, str, int]:
+    """What two relations have in common that say the same; `predicate` is normal."""
+    if predicate in SYMMETRIC and object < subject:
+        return object, predicate, subject
+    return subject, predicate, object
+
+
+def _all_names(entity: Entity) -> list[str]:
+    return [normal_name(name) for name in (entity.name, *entity.aliases)]
+
+
+def other_names(name: str, others: Iterable[str]) -> tuple[str, ...]:
+    """Names without that one and without repetition."""
+    found = {normal_name(other): other for other in reversed(list(others)) if normal_name(other)}
+    found.pop(normal_name(name), None)
+    return tuple(reversed(found.values()))
+
+
+def known_type(type: str) -> str:
+    return type.lower() if type.lower() in TYPES else "other"
+
+
+def united(*several: Iterable[Source]) -> tuple[Source, ...]:
+    return tuple(sorted({source for sources in several for source in sources}))
+
+
+def check_whole(graph: Graph, entities: Iterable[int], relations: Iterable[int]) -> None:
+    """Is the graph in order where these were changed?
+
+    Raises:
+        ConflictError: a relation names an entity that is gone, or two are the same.
+    """
+    changed_entities, changed_relations = set(entities), set(relations)
+    for relation in graph.relations.values():
+        if not {relation.subject, relation.object} <= graph.entities.keys():
+            raise ConflictError("A relation was learned since about an entity that would go. Nothing was changed.")
+    draft = Draft(graph)
+    holders: dict[str, int] = {}
+    for entity in graph.entities.values():
+        for name in {normal_name(entity.name)} if entity.state == "active" else ():
+            other = holders.setdefault(name, entity.id)
+            if other != entity.id and {other, entity.id} & changed_entities:
+                raise ConflictError(f'Another entity is called "{entity.name}" by now. Nothing was changed.')
+    for id in sorted(changed_relations & graph.relations.keys()):
+        now = graph.relations[id]
+        twins = [r for r in draft.alike(now.subject, now.predicate, now.object) if r.state == "active"]
+        if now.state == "active" and len(twins) > 1:
+            raise ConflictError(f'Another relation says "{graph.sentence(now)}" by now. Nothing was changed.')

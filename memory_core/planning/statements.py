@@ -1,0 +1,202 @@
+"""What one short statement says of another: the same, more, less, its end, its opposite, another value.
+
+Pure and by rules, for statements in the third person such as "The user lives in Porto". Where no rule is sure, two
+statements stand apart: nothing is lost by keeping both.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from memory_core.planning.facts import DUPLICATE, DUPLICATE_IN_SLOT
+from memory_core.text import STOP_WORDS, similarity, stems, words
+
+Bearing = Literal[
+    "same", "more", "less", "ended", "negation", "partly", "opposite", "same_slot", "other_number", "preference",
+    "apart",
+]  # fmt: skip
+"""Of a new statement on a known one.
+
+- `same`, `less`: it says nothing that is not known; `more`: all that is known, and something besides
+- `ended`: what is known holds no longer; `negation`: it is not so; `partly`: part of it is not so
+- `opposite`: what was denied holds; `same_slot`: another value of what has only one
+- `other_number`: the same with another number; `preference`: another choice among the same
+- `apart`: none of these
+"""
+
+CONTRADICTING: frozenset[Bearing] = frozenset(
+    ("ended", "negation", "partly", "opposite", "same_slot", "other_number", "preference")
+)
+
+
+def _listed(names: str) -> frozenset[str]:
+    return frozenset(names.split())
+
+
+_SAME_VERBS = {
+    **dict.fromkeys(("love", "enjoy", "ador", "prefer", "fond"), "like"),
+    **dict.fromkeys(("move", "reloc", "resid"), "live"),
+}
+"""Stems of verbs that say the same as another."""
+_DISLIKING = frozenset(("dislik", "hate", "detest", "loath"))
+_ENDED = re.compile(
+    r"\bno longer\b|\b(?:not|n't|never)\b.{0,200}\b(?:any ?more|any longer)\b|\bused to\b|"
+    r"\b(?:stopped|quit|gave up|formerly|previously)\b",
+    re.IGNORECASE,
+)
+_DENIED = re.compile(r"\b(?:not|never|cannot|without)\b|n't\b", re.IGNORECASE)
+_TURNING = _listed("no longer not never any anymore used stopped quit gave up formerly previously cannot without")
+"""Words that turn a statement round and are no part of what it is about."""
+_CONTRAST = re.compile(r"(?:,|;)? (?:but|and now|instead)\b|; ", re.IGNORECASE)
+_CONNECTING = STOP_WORDS | _listed(
+    "every during named called especially near since until before after twice daily often always again"
+)
+"""Words that may follow a statement's last word where another one goes on: after any other, "a cat" may be "a cat
+allergy"."""
+_LISTING = frozenset(("and", "or"))
+_PERSONS = _listed("he him his she her hers they them their theirs")
+_COUNTED = re.compile(r"(?P<before>.*\b(?:has|have|owns?)) (?P<number>\w+) (?P<after>.+)", re.IGNORECASE)
+_NUMBER = re.compile(r"\d+|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve", re.IGNORECASE)
+_PREFERRED = re.compile(r"(?P<who>.*)\bprefers? (?P<what>.+)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Statement:
+    """A statement without what turns it round."""
+
+    holds: bool
+    ended: bool
+    goes_on: bool
+    """It says something else after a "but"."""
+    words: tuple[str, ...]
+    matter: tuple[str, ...]
+    """The stem of each word; of stop words the words themselves."""
+    content: frozenset[str]
+
+    @property
+    def owners(self) -> frozenset[str]:
+        """What is said of Ana's sister is not said of Ana."""
+        return frozenset(stem for stem in self.content if "'" in stem)
+
+    @property
+    def subject(self) -> str:
+        return next((stem for stem in self.matter if stem in self.content), "")
+
+    @property
+    def last(self) -> str:
+        return next((stem for stem in reversed(self.matter) if stem in self.content), "")
+
+
+def bearing(new: str, known: str, *, same_slot: bool = False) -> Bearing:
+    """What a new statement says of a known one; `same_slot`: they are about one thing with one value at a time.
+
+    >>> bearing("The user prefers dark mode in every app", "The user likes dark mode")
+    'more'
+    >>> bearing("The user no longer likes jazz", "The user likes jazz")
+    'ended'
+    >>> bearing("The user lives in Porto", "The user lives in Lisbon", same_slot=True)
+    'same_slot'
+    """
+    a, b = _statement(new), _statement(known)
+    how = _compared(a, b)
+    if a.holds == b.holds:
+        if how in ("same", "more", "less"):
+            return how
+        alike = similarity(new, known) >= (DUPLICATE_IN_SLOT if same_slot else DUPLICATE)
+        if alike and a.subject == b.subject and a.owners == b.owners:
+            return "same"
+        if a.holds and same_slot:
+            return "same_slot"
+        if a.holds and _other_number(new, known):
+            return "other_number"
+        return "preference" if a.holds and _other_preference(new, known) else "apart"
+    if a.holds:
+        return "opposite" if how == "same" else "apart"
+    if how == "same" or (how == "less" and not _in_list(b, a)):
+        return "ended" if a.ended else "negation"
+    return "partly" if how == "less" else "apart"
+
+
+def says_more(text: str) -> bool:
+    """Does a statement that ends or denies something go on to say something else?"""
+    statement = _statement(text)
+    return statement.goes_on or (not statement.ended and not statement.holds)
+
+
+def _compared(a: _Statement, b: _Statement) -> Literal["same", "more", "less", "apart"]:
+    """What one matter is beside another, whichever way round each is said."""
+    if not a.content or not b.content or a.subject != b.subject:
+        return "apart"
+    if a.content == b.content:
+        return "same"
+    if a.content > b.content and _extends(a, b):
+        return "more"
+    if a.content < b.content and _extends(b, a):
+        return "less"
+    return "apart"
+
+
+def _extends(longer: _Statement, shorter: _Statement) -> bool:
+    """Does the longer one say all of the shorter, and then go on?"""
+    if len(shorter.content) < 2:
+        return False
+    after = zip(longer.matter, (*longer.words[1:], "and"), strict=True)
+    return any(stem == shorter.last and word in _CONNECTING for stem, word in after)
+
+
+def _in_list(longer: _Statement, shorter: _Statement) -> bool:
+    """Is the shorter one item of a list in the longer?"""
+    return not _LISTING.isdisjoint(longer.words) and _LISTING.isdisjoint(shorter.words)
+
+
+def _other_number(new: str, known: str) -> bool:
+    a, b = _COUNTED.fullmatch(new.strip(" .")), _COUNTED.fullmatch(known.strip(" ."))
+    if not a or not b or not _NUMBER.fullmatch(a["number"]) or not _NUMBER.fullmatch(b["number"]):
+        return False
+    return all(stems(a[part], stop=False) == stems(b[part], stop=False) for part in ("before", "after"))
+
+
+def _other_preference(new: str, known: str) -> bool:
+    a, b = _PREFERRED.fullmatch(new.strip(" .")), _PREFERRED.fullmatch(known.strip(" ."))
+    if not a or not b or stems(a["who"], stop=False) != stems(b["who"], stop=False):
+        return False
+    (chosen, where), (before, _) = _phrase(a["what"]), _phrase(b["what"])
+    return bool(not where and len(chosen) > 1 and len(before) > 1 and chosen[-1] == before[-1])
+
+
+def _phrase(text: str) -> tuple[list[str], list[str]]:
+    """Stems up to the first connecting word, and what follows."""
+    parts = words(text)
+    end = next((place for place, word in enumerate(parts) if word in _CONNECTING), len(parts))
+    return stems(" ".join(parts[:end])), parts[end:]
+
+
+@lru_cache(maxsize=4096)
+def _statement(text: str) -> _Statement:
+    ended = bool(_ENDED.search(text))
+    denied = ended or bool(_DENIED.search(text))
+    told, *rest = _CONTRAST.split(text) if denied else [text]
+    kept: list[str] = []
+    matter: list[str] = []
+    content: set[str] = set()
+    disliked = False
+    listed = words(told)
+    for place, word in enumerate(listed):
+        if word in _TURNING or word.endswith("n't") or (word == "to" and place and listed[place - 1] == "used"):
+            continue
+        stem = word if word in STOP_WORDS or "'" in word else (stems(word, stop=False) or [word])[0]
+        disliked = disliked or stem in _DISLIKING
+        stem = "like" if stem in _DISLIKING else _SAME_VERBS.get(stem, stem)
+        kept.append(word)
+        matter.append(stem)
+        if stem in _PERSONS or stem not in STOP_WORDS:
+            content.add(stem)
+    return _Statement(
+        holds=denied == disliked,
+        ended=ended,
+        goes_on=any(stems(part) for part in rest),
+        words=tuple(kept),
+        matter=tuple(matter),
+        content=frozenset(content),
+    )

@@ -1,0 +1,256 @@
+"""A running summary as text: its sentences, what a new wording lost, and what goes where it is too long.
+
+Pure. A model proposes a text; here it is held against the former one and against its bound.
+"""
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from memory_core.planning.facts import relevance, same_words
+from memory_core.text import STOP_WORDS, stems
+
+
+def _listed(names: str) -> tuple[str, ...]:
+    return tuple(names.split())
+
+
+_END = re.compile(r"(?:([.!?…]{1,9})[\"'”’»)\]]{0,3}(?=\s)|[。！？]{1,9}[」』”）]{0,3}|\n)\s*")
+"""The end of a sentence, with the white space after it."""
+_NO_END = frozenset(_listed("mr mrs ms dr prof st vs e.g i.e approx dept tel"))
+"""Words whose full stop ends no sentence."""
+_TOKEN = re.compile(
+    r"\d{4}-\d\d-\d\d(?!\d)|\d+(?:[.,:]\d+)*(?:st|nd|rd|th)?(?![^\W\d_])|\d+|[^\W\d_]+(?:['’][^\W\d_]+)*"
+)
+_BETWEEN = re.compile(r" |, |-| of ")
+"""What may stand between the day and the month of one date."""
+_IN_ORDER = _listed("january february march april may june july august september october november december")
+_MONTHS = {month[:3]: month for month in _IN_ORDER} | {month: month for month in _IN_ORDER} | {"sept": "september"}
+"""Names of months, short ones too."""
+_NUMBER_WORDS = dict(
+    zip(_listed("two three four five six seven eight nine ten eleven twelve"), map(str, range(2, 13)), strict=True)
+)
+_NO_NAMES = STOP_WORDS | set(
+    _listed("""
+    user assistant said says also however later earlier still next now then today tomorrow yesterday please yes no
+    ok okay thanks thank hello hi dear not never only after before since during there once maybe perhaps well
+    """)
+)
+"""Words that stand with a capital at the beginning of sentences without being names."""
+_BEGINS = re.compile(r"[.!?…:\n\"“«]")
+"""Between two words, it tells that the second begins a sentence."""
+_AFTER_COMMANDS = frozenset(
+    _listed("it the a an that this these those me my us our you your him her them to in on at for of from by with up")
+)
+"""A word with a capital in front of one of these was a verb or a thing ("Keep it", "Dinner for six"), not a name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A text within its bound."""
+
+    text: str
+    shortened: int = 0
+    """Tokens of whole sentences that were left out."""
+
+
+def sentences(text: str) -> tuple[str, ...]:
+    """The whole sentences of a text in order; nothing but the white space around them is left out.
+
+    >>> sentences("Dr. Lee pays 3.50 euros. Ana comes, too!\\n- no nuts")
+    ('Dr. Lee pays 3.50 euros.', 'Ana comes, too!', '- no nuts')
+    """
+    return tuple(sentence for start, end in _spans(text) if (sentence := text[start:end].strip()))
+
+
+def losses(before: str, after: str) -> tuple[str, ...]:
+    """Names, numbers and dates of `before` that `after` does not hold any more, in the order of `before`.
+
+    A date counts as one thing, however it is written; of a name each word counts, and words that
+    vanished beside each other are named together. Case, ordinals and number words make no difference.
+
+    >>> losses("Ana Sousa brings 12 guests on 14 March.", "Ana brings twelve guests on 15 March.")
+    ('Sousa', '14 March')
+    """
+    marks, kept = _marks(before), _kept(after)
+    gone = [mark for mark in marks if mark.key not in kept]
+    shown: list[tuple[int, int]] = []
+    for mark in gone:
+        if shown and mark.start <= shown[-1][1]:  # a number inside of a date that is named already
+            shown[-1] = (shown[-1][0], max(shown[-1][1], mark.end))
+        elif shown and before[shown[-1][1] : mark.start] in (" ", "-") and not mark.date:
+            shown[-1] = (shown[-1][0], mark.end)
+        else:
+            shown.append((mark.start, mark.end))
+    return tuple(dict.fromkeys(" ".join(before[start:end].split()) for start, end in shown))
+
+
+def density(sentence: str) -> int:
+    """How many names, numbers and dates a sentence holds."""
+    return len({mark.key for mark in _marks(sentence)})
+
+
+def fit(text: str, max_tokens: int, count: Callable[[str], int]) -> Fitted:
+    """The text in at most `max_tokens`, as `count` counts them, by leaving whole sentences out.
+
+    What is said twice goes first, then the sentence with the fewest names, numbers and dates, the
+    oldest of equals. Kept sentences stay in their order and in their words.
+    """
+    text = text.strip()
+    spans = [(start, end) for start, end in _spans(text) if text[start:end].strip()]
+    pieces = [text[start:end] for start, end in spans]
+    keep = _without_repeats(pieces)
+    fitting = _joined(pieces, keep)
+    if len(keep) < len(pieces) or count(fitting) > max_tokens:
+        sizes = [count(piece) for piece in pieces]
+        total = sum(sizes[place] for place in keep)
+        for place in sorted(keep, key=lambda place: (density(pieces[place]), place)):
+            # Sizes of sentences do not add up to that of the text exactly: near the bound, that is counted.
+            if total <= 2 * max_tokens and count(_joined(pieces, keep)) <= max_tokens:
+                break
+            keep.remove(place)
+            total -= sizes[place]
+        fitting = _joined(pieces, keep)
+    return Fitted(fitting, max(0, count(text) - count(fitting)) if fitting != text else 0)
+
+
+def cut_order(parts: Sequence[str], question: str) -> tuple[int, ...]:
+    """Indexes of a summary's sentences, first to be cut first, for a prompt that has no room for all.
+
+    The order serves the answer: what the question speaks of stays longest; of the rest what holds
+    names, numbers and dates, which nothing else in the prompt can replace; of equals the later.
+    """
+    query = frozenset(stems(question))
+    ranks = [(relevance(part, query), density(part), place) for place, part in enumerate(parts)]
+    return tuple(place for _, _, place in sorted(ranks))
+
+
+# -- sentences -----------------------------------------------------------------------------------
+
+
+def _spans(text: str) -> Iterator[tuple[int, int]]:
+    """Where sentences begin and end; together they are the whole text."""
+    start = 0
+    for end in _END.finditer(text):
+        if _is_abbreviation(text, start, end):
+            continue
+        yield start, end.end()
+        start = end.end()
+    if start < len(text):
+        yield start, len(text)
+
+
+def _is_abbreviation(text: str, start: int, end: re.Match[str]) -> bool:
+    """Whether the full stop belongs to the word before it: `Dr.`, an initial, the number of a list."""
+    if end[1] != ".":
+        return False
+    before = text[max(start, end.start() - 12) : end.start()].split()
+    word = before[-1].lstrip("(\"'“‘") if before else ""
+    if len(word) == 1 and word.isupper() and word != "I":
+        return True
+    if word.isdigit() and not text[start : end.start() - len(word)].strip():
+        return True
+    return word.lower() in _NO_END
+
+
+def _without_repeats(pieces: Sequence[str]) -> list[int]:
+    """Places of the sentences, each of those that say the same word for word only once."""
+    return sorted({same_words(piece): place for place, piece in reversed(list(enumerate(pieces)))}.values())
+
+
+def _joined(pieces: Sequence[str], keep: Sequence[int]) -> str:
+    return "".join(pieces[place] for place in keep).strip()
+
+
+# -- names, numbers and dates --------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """A name, number or date in a text."""
+
+    key: tuple[str, ...]
+    """What it is, however it is written: one word, or day and month."""
+    start: int
+    end: int
+    date: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    text: str
+    key: str
+    start: int
+    end: int
+
+    @property
+    def number(self) -> bool:
+        return self.key[:1].isdigit()
+
+    @property
+    def month(self) -> str | None:
+        """The month it names; `may` and `march` only with a capital."""
+        word = self.key
+        return _MONTHS.get(word) if self.text[0].isupper() else None
+
+
+def _tokens(text: str) -> list[_Token]:
+    return [_Token(m.group(), _key(m.group()), m.start(), m.end()) for m in _TOKEN.finditer(text)]
+
+
+def _key(word: str) -> str:
+    """One spelling of a word or number."""
+    word = unicodedata.normalize("NFKC", word).casefold().replace("’", "'")
+    if word[:1].isdigit():
+        word = re.sub(r"(?:st|nd|rd|th)$", "", word)
+        return re.sub(r"^0+(?=\d)", "", re.sub(r",(?=\d{3}(?:\D|$))", "", word))
+    word = re.sub(r"'s$|'$", "", word)
+    return _NUMBER_WORDS.get(word, word)
+
+
+def _marks(text: str) -> list[_Mark]:
+    """The names, numbers and dates of a text in order."""
+    tokens = _tokens(text)
+    dates = _dates(tokens, text)
+    in_date = {place for first, last, _ in dates for place in (first, last)}
+    lower = {token.key for token in tokens if token.text[0].islower()}
+    found = [_Mark(key, tokens[first].start, tokens[last].end, date=True) for first, last, key in dates]
+    for place, token in enumerate(tokens):
+        if place not in in_date and (token.number or (token.key not in lower and _is_name(tokens, place, text))):
+            found.append(_Mark((token.key,), token.start, token.end))
+    return sorted(found, key=lambda mark: mark.start)
+
+
+def _is_name(tokens: Sequence[_Token], place: int, text: str) -> bool:
+    """Does it stand with a capital, and not only because a sentence begins with it?"""
+    token = tokens[place]
+    short_form = token.key.endswith("n't") or token.key.partition("'")[0] in STOP_WORDS
+    if not token.text[0].isupper() or token.key in _NO_NAMES or short_form:
+        return False
+    begins = not place or _BEGINS.search(text[tokens[place - 1].end : token.start])
+    following = tokens[place + 1].key if place + 1 < len(tokens) else ""
+    return not begins or not (following in _AFTER_COMMANDS or token.key.endswith("ly"))
+
+
+def _kept(text: str) -> set[tuple[str, ...]]:
+    """Keys of everything in a text: each word, and each date."""
+    tokens = _tokens(text)
+    years = {(token.key[:4],) for token in tokens if "-" in token.key}
+    return {(token.key,) for token in tokens} | {key for _, _, key in _dates(tokens, text)} | years
+
+
+def _dates(tokens: Sequence[_Token], text: str) -> list[tuple[int, int, tuple[str, ...]]]:
+    """The dates of a text: places of their first and last word, and the day with the month."""
+    found: list[tuple[int, int, tuple[str, ...]]] = []
+    said = [(place, token) for place, token in enumerate(tokens) if token.key != "of"]
+    for (first, one), (last, two) in pairwise(said):
+        day, month = (one, two.month) if one.number else (two, one.month)
+        together = _BETWEEN.fullmatch(text[one.end : two.start])
+        if together and month is not None and re.fullmatch(r"\d{1,2}", day.key):
+            found.append((first, last, (day.key, month)))
+    for place, token in enumerate(tokens):
+        if "-" in token.key and 1 <= int(token.key[5:7]) <= 12:
+            found.append((place, place, (token.key[8:].lstrip("0"), _IN_ORDER[int(token.key[5:7]) - 1])))
+    return found

@@ -1,0 +1,104 @@
+"""Turns of a conversation found again by a question, as messages: those that a vector block has stored, and those that
+it has not yet.
+
+Looking into a search, with what becomes of every turn in a prompt, is in `searching.py`.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from sqlalchemy import Connection
+
+from memory_core.blocks.base import Reading
+from memory_core.blocks.vector import VectorMemoryBlock, units_of, words_of
+from memory_core.context import reading_for
+from memory_core.errors import VectorIndexError
+from memory_core.events import expand
+from memory_core.searching import vector_block
+from memory_core.session import Session
+from memory_core.store.deliveries import delivered_messages, read_deliveries
+from memory_core.store.messages import StoredMessage, read_messages
+from memory_core.store.vectors import Node
+
+NOT_STORED = ("pending", "parked")
+"""States of the deliveries whose messages a block does not have yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecalledTurn:
+    """A unit of the conversation that fits a question: a user message with the replies to it."""
+
+    messages: tuple[StoredMessage, ...]
+    score: float
+    """0 to 1: larger is closer."""
+
+
+def recall_turns(session: Session, query: str, *, block: str | None = None) -> tuple[RecalledTurn, ...]:
+    """See `Memory.recall_turns`."""
+    found_in = vector_block(session, block)
+    with session.database.read() as connection:
+        reading = _reading(session, connection, query)
+        heard = _not_stored_yet(session, connection, found_in.name)
+    nodes, _ = found_in.stored(reading)
+    # What a delivery stored in between is a stored turn by now.
+    known = {seq for node in nodes.values() for seq in expand(node.seqs)} if heard else set()
+    units = units_of([message for message in heard if message.seq not in known], found_in.unit)
+    units = [unit for unit in units if words_of(unit)]
+    unsaved = dict(zip(range(-len(units), 0), units, strict=True))
+    recall = found_in.recall(reading, {number: words_of(unit) for number, unit in unsaved.items()})
+    if recall is None:
+        return ()
+    scores = {candidate.number: candidate.score for candidate in recall.plan.candidates}
+    stored = _messages(session, [recall.nodes[number] for number in recall.plan.granted if number not in unsaved])
+    turns = [
+        RecalledTurn(tuple(unsaved.get(number) or stored[number]), scores[number]) for number in recall.plan.granted
+    ]
+    return tuple(turn for turn in turns if turn.messages)
+
+
+def forget_copies(session: Session, emptied: Collection[tuple[str, str]]) -> None:
+    """Drop what the index and this process hold of collections, by block, that the database has emptied.
+
+    Raises:
+        VectorIndexError: an index cannot be reached.
+    """
+    blocks = {attached.name: attached.block for attached in session.blocks}
+    for name, collection in sorted(emptied):
+        block = blocks.get(name)
+        index = session.services.index
+        if isinstance(block, VectorMemoryBlock):
+            block.let_go(session.services, session.database, session.id)
+            index = block.vector_store or index
+        session.services.exact.forget(collection)
+        try:
+            index.forget(collection)
+        except VectorIndexError as error:
+            raise VectorIndexError(
+                f"Everything was forgotten here, but {index.name} still has a copy of the vectors: {error} "
+                "It goes with the next search that reaches it."
+            ) from error
+
+
+def _reading(session: Session, connection: Connection, query: str) -> Reading:
+    """A reading of the question alone: what stands in the queue is wanted as well."""
+    return replace(reading_for(session, session.queue(connection), query, {}), queue_seqs=frozenset())
+
+
+def _not_stored_yet(session: Session, connection: Connection, name: str) -> list[StoredMessage]:
+    """The messages of the queue, and what left it and waits for the block."""
+    cache = session.services.messages
+    queued = [row.sized.seq for row in session.queue(connection) if not row.pinned]
+    found = {message.seq: message for message in read_messages(connection, session.id, cache, seqs=queued)}
+    for delivery in read_deliveries(connection, session.id, states=NOT_STORED):
+        if delivery.block == name:
+            found |= {message.seq: message for message in delivered_messages(connection, delivery, cache)}
+    return [found[seq] for seq in sorted(found)]
+
+
+def _messages(session: Session, nodes: Collection[Node]) -> dict[int, list[StoredMessage]]:
+    """The messages of stored turns, by number."""
+    seqs = sorted({seq for node in nodes for seq in expand(node.seqs)})
+    with session.database.read() as connection:
+        found = read_messages(connection, session.id, session.services.messages, seqs=seqs)
+    by_seq = {message.seq: message for message in found}
+    return {node.number: [by_seq[seq] for seq in expand(node.seqs) if seq in by_seq] for node in nodes}

@@ -1,0 +1,338 @@
+"""Recipes: every memory system as a named configuration of the same parts.
+
+    memory = Memory.from_recipe("summary", session_id="demo", token_limit=2000)
+
+A recipe is settings and blocks, nothing else: the session that was made with it records the same
+events and shows on the same screens as any other, and can be changed like any other.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from memory_core.blocks import (
+    BaseMemoryBlock,
+    FactExtractionMemoryBlock,
+    GraphMemoryBlock,
+    StaticMemoryBlock,
+    SummaryMemoryBlock,
+    VectorMemoryBlock,
+)
+from memory_core.config import MemoryConfig
+from memory_core.errors import ConfigError
+
+Block = BaseMemoryBlock[Any]
+
+WINDOW_TURNS = 6
+"""Turns that a sliding window keeps unless told otherwise."""
+
+CATEGORIES = ("episodic", "semantic", "procedural")
+"""Of consolidated facts: what happened, what is so, how something is done."""
+
+CORE_CHARACTERS = 2_000
+"""Size limit of a core block: Letta's older default, some 400 words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What a recipe comes to: settings of `MemoryConfig`, and blocks in the order of the prompt."""
+
+    settings: dict[str, Any]
+    blocks: list[Block]
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """One memory system.
+
+    `key` is its name in Python, `title` on screen; `tagline` says what it is in one line, `when` when to
+    use it, `strengths` and `limits` each in a line.
+    """
+
+    key: str
+    title: str
+    tagline: str
+    when: str
+    strengths: str
+    limits: str
+    make: Callable[..., Made]
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """What it can be given, with the defaults."""
+    of_user: bool = False
+    """Does what it learns belong to the user? Then the memory needs a `user_id`."""
+
+    def made(self, **parameters: Any) -> Made:
+        """Settings and blocks, made anew; the settings name the recipe.
+
+        Raises:
+            ConfigError: it takes no such parameter, or a value is impossible.
+        """
+        unknown = sorted(set(parameters) - set(self.parameters))
+        if unknown:
+            takes = f"it takes {', '.join(self.parameters)}" if self.parameters else "it takes none"
+            raise ConfigError(f'the recipe "{self.key}" has no parameter called {unknown[0]!r}: {takes}')
+        made = self.make(**{**self.parameters, **parameters})
+        MemoryConfig(**made.settings)
+        return Made({**_PLAIN, **made.settings, "recipe": self.key}, made.blocks)
+
+
+_PLAIN: dict[str, Any] = {"queue_turns": None}
+"""What a recipe settles even where it has no opinion: another one may have set it."""
+
+
+def recipe(key: str) -> Recipe:
+    """The recipe of that name.
+
+    Raises:
+        ConfigError: there is none; the message names those there are.
+    """
+    if key not in RECIPES:
+        raise ConfigError(f"there is no recipe called {key!r}: choose one of {', '.join(RECIPES)}")
+    return RECIPES[key]
+
+
+def _buffer() -> Made:
+    # All of the limit is the queue's, and no more leaves than must.
+    return Made({"chat_history_token_ratio": 1.0, "token_flush_size": 1}, [])
+
+
+def _window(turns: int) -> Made:
+    return Made({"chat_history_token_ratio": 1.0, "token_flush_size": 1, "queue_turns": turns}, [])
+
+
+def _blocks(instructions: str) -> Made:
+    return Made(
+        _SHARED,
+        [
+            *_instructions(instructions),
+            FactExtractionMemoryBlock(name="Facts", priority=1),
+            VectorMemoryBlock(name="Earlier turns", priority=2, similarity_top_k=5),
+        ],
+    )
+
+
+def _vector(top_k: int) -> Made:
+    return Made(_SHARED, [VectorMemoryBlock(name="Earlier turns", priority=1, similarity_top_k=top_k)])
+
+
+def _summary(max_tokens: int) -> Made:
+    return Made(_SHARED, [SummaryMemoryBlock(name="Summary", priority=1, max_tokens=max_tokens)])
+
+
+def _hybrid(overflow: str, top_k: int) -> Made:
+    if overflow not in ("verbatim", "summarised"):
+        raise ConfigError(f"overflow must be 'verbatim' or 'summarised', not {overflow!r}")
+    kept: Block = (
+        VectorMemoryBlock(name="Earlier turns", priority=2, similarity_top_k=top_k)
+        if overflow == "verbatim"
+        else SummaryMemoryBlock(name="Summary", priority=2)
+    )
+    return Made(_SHARED, [GraphMemoryBlock(name="Relations", priority=1), kept])
+
+
+def _graph(hops: int) -> Made:
+    return Made(_SHARED, [GraphMemoryBlock(name="Relations", priority=1, hops=hops)])
+
+
+def _user_memories(summaries: bool) -> Made:
+    blocks: list[Block] = [
+        FactExtractionMemoryBlock(
+            name="User memories", priority=1, scope="user", deliver_on="turn", on_change="decide", max_facts=200
+        )
+    ]
+    if summaries:
+        blocks.append(SummaryMemoryBlock(name="Session summary", priority=2, deliver_on="turn"))
+    return Made(_SHARED, blocks)
+
+
+def _consolidating(categories: tuple[str, ...], top_k: int) -> Made:
+    return Made(
+        _SHARED,
+        [
+            FactExtractionMemoryBlock(
+                name="Memories",
+                priority=1,
+                deliver_on="turn",
+                on_change="decide",
+                categories=list(categories),
+                show="relevant",
+                top_k=top_k,
+                max_facts=1_000,
+            )
+        ],
+    )
+
+
+def _self_editing(limit: int, persona: str, human: str) -> Made:
+    return Made(
+        _SHARED,
+        [
+            StaticMemoryBlock(
+                name="Persona",
+                description="Who you are and how you speak. Change it when the user asks you to be different.",
+                static_content=persona,
+                limit=limit,
+                read_only=False,
+            ),
+            StaticMemoryBlock(
+                name="Human",
+                description="What you know about the user: name, people, likes, plans. Keep it current.",
+                static_content=human,
+                limit=limit,
+                read_only=False,
+            ),
+            FactExtractionMemoryBlock(
+                name="Archival", priority=2, accept_short_term_memory=False, show="none", max_facts=10_000
+            ),
+            VectorMemoryBlock(name="Earlier turns", priority=1, similarity_top_k=3),
+        ],
+    )
+
+
+def _instructions(text: str) -> list[Block]:
+    return [StaticMemoryBlock(name="Instructions", static_content=text, priority=0)] if text else []
+
+
+_SHARED: dict[str, Any] = {"chat_history_token_ratio": 0.7, "token_flush_size": None}
+"""The queue leaves room for blocks: LlamaIndex's share, and a tenth of the limit at a time."""
+
+RECIPES: dict[str, Recipe] = {
+    each.key: each
+    for each in (
+        Recipe(
+            key="buffer",
+            title="Conversation buffer",
+            tagline="The whole conversation, up to the token limit.",
+            when=(
+                "Short conversations that fit the model's window, and as the yardstick for everything else: what it "
+                "forgets, it forgets from the front and altogether."
+            ),
+            strengths="Exact, no model calls, nothing to set.",
+            limits="What falls out at the front never comes back; every turn costs the whole history.",
+            make=_buffer,
+        ),
+        Recipe(
+            key="window",
+            title="Sliding window",
+            tagline="The last turns, and nothing else.",
+            when=(
+                "Assistants whose turns stand alone, a form filler or a command line: the prompt stays small and "
+                "its size is easy to foretell."
+            ),
+            strengths="Small prompts of steady size, no model calls.",
+            limits="Knows nothing from before the window.",
+            make=_window,
+            parameters={"turns": WINDOW_TURNS},
+        ),
+        Recipe(
+            key="blocks",
+            title="Short-term + blocks",
+            tagline="Recent turns, learned facts and recalled turns share one limit by priority.",
+            when=(
+                "The all-round choice, and what LlamaIndex's Memory does: fixed instructions, facts that are learned "
+                "as turns leave the queue, and the earlier turns that fit the question."
+            ),
+            strengths="Keeps names and details; every part has a priority.",
+            limits="Learns only when the queue is flushed; parts compete for the limit.",
+            make=_blocks,
+            parameters={"instructions": ""},
+        ),
+        Recipe(
+            key="vector",
+            title="Vector memory",
+            tagline="Earlier turns are found again by the question, word for word.",
+            when=(
+                "Long conversations with lookups: a question is answered from the very turn that said it, with the "
+                "reply beside it."
+            ),
+            strengths="Word for word, question and answer together.",
+            limits="Finds what resembles the question; sums nothing up.",
+            make=_vector,
+            parameters={"top_k": 5},
+        ),
+        Recipe(
+            key="summary",
+            title="Summary buffer",
+            tagline="Recent turns whole, older ones as one running summary.",
+            when=(
+                "Long talks whose thread matters more than their details, coaching or support: the model always "
+                "knows the story so far."
+            ),
+            strengths="The whole story in a bounded size.",
+            limits="Details fade with every rewriting; a model writes better summaries than the rules.",
+            make=_summary,
+            parameters={"max_tokens": 300},
+        ),
+        Recipe(
+            key="hybrid",
+            title="Composable (hybrid)",
+            tagline="Recent turns, recalled turns and relations merged into one prompt.",
+            when=(
+                "Questions of both kinds, who belongs to whom and what was said about it; with "
+                'overflow="summarised" older turns are kept as a summary instead of word for word.'
+            ),
+            strengths="Answers lookups and connections alike.",
+            limits="Two kinds of memory to pay for in every prompt.",
+            make=_hybrid,
+            parameters={"overflow": "verbatim", "top_k": 4},
+        ),
+        Recipe(
+            key="graph",
+            title="Knowledge graph",
+            tagline="Entities and relations; questions that need several steps.",
+            when=(
+                "Teams, families, projects: who manages what, what depends on what, and since when. What no longer "
+                "holds stays, marked ended."
+            ),
+            strengths="Connects what was said far apart; few tokens.",
+            limits="Knows only what fits into a relation; the rules find few, a model finds many.",
+            make=_graph,
+            parameters={"hops": 2},
+        ),
+        Recipe(
+            key="user_memories",
+            title="User memories (Agno)",
+            tagline="Facts that belong to the user, read in every session of theirs.",
+            when=(
+                "Assistants that people come back to: a name said once is known in the next session, because learning "
+                "happens after every turn."
+            ),
+            strengths="Remembers people across sessions, at once.",
+            limits="Needs a user; one look at what was said after every turn.",
+            make=_user_memories,
+            parameters={"summaries": True},
+            of_user=True,
+        ),
+        Recipe(
+            key="consolidating",
+            title="Consolidating memory (Mem0)",
+            tagline="Each new fact is compared with its nearest: added, updated, deleted or dropped.",
+            when=(
+                "Facts that change over months, preferences and circumstances: the list stays short and current, and "
+                "every decision stands in the log with what it was compared with."
+            ),
+            strengths="No duplicates, current values, scored search.",
+            limits="A wrong decision overwrites: look at them now and then.",
+            make=_consolidating,
+            parameters={"categories": CATEGORIES, "top_k": 10},
+        ),
+        Recipe(
+            key="self_editing",
+            title="Self-editing memory (Letta)",
+            tagline="The agent keeps its own notes through tools.",
+            when=(
+                "Agents that should decide for themselves what matters: small core blocks are always in the prompt, "
+                "the rest is archived and searched. Needs a model that calls tools."
+            ),
+            strengths="The agent decides what is kept, and every edit is a diff.",
+            limits="As good as the model that edits; several calls a turn.",
+            make=_self_editing,
+            parameters={
+                "limit": CORE_CHARACTERS,
+                "persona": "I am a helpful assistant. I keep what I know about the user current.",
+                "human": "",
+            },
+        ),
+    )
+}
+"""By key, in the order in which they are shown."""

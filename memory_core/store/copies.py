@@ -1,0 +1,268 @@
+"""The rows of one session as values that belong to no database: what a branch and a bundle are made of."""
+
+import json
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from memory_core.events import Actor, Event
+from memory_core.messages import content_hash
+
+LARGEST = 2**31 - 1
+"""The largest count or size: what every database's whole numbers hold."""
+
+
+def _storable(text: str) -> str:
+    if "\x00" in text:
+        raise ValueError("holds a NUL character")
+    return text
+
+
+Count = Annotated[int, Field(ge=0, le=LARGEST)]
+Number = Annotated[int, Field(ge=1, le=2**62)]
+"""Of a fact, a stored turn, a delivery, an entity or a relation."""
+Seq = Annotated[int, Field(ge=1, le=LARGEST)]
+Seconds = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
+Words = Annotated[str, AfterValidator(_storable)]
+Hash = Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
+Span = Annotated[tuple[Seq, Seq], AfterValidator(lambda span: _ordered(span))]
+Owner = Literal["session", "user"]
+
+
+def _ordered(span: tuple[int, int]) -> tuple[int, int]:
+    if span[0] > span[1]:
+        raise ValueError("ends before it begins")
+    return span
+
+
+class _Copy(BaseModel):
+    model_config = ConfigDict(
+        strict=True, extra="forbid", frozen=True, ser_json_bytes="base64", val_json_bytes="base64"
+    )
+
+
+class SessionCopy(_Copy):
+    """A session's row, without what follows from its messages. See `SessionRow`."""
+
+    user_id: Words | None
+    title: Words
+    created_at: Seconds
+    updated_at: Seconds
+    next_seq: Seq
+    turns: Count
+    flushes: Count
+    turn_delivered: Count
+    counter: Words
+    config: dict[str, Any]
+    constructor: dict[str, Any]
+    recording: Hash | None
+
+
+class MessageCopy(_Copy):
+    """See `MessageRow`."""
+
+    seq: Seq
+    id: Words
+    role: Words
+    status: Literal["active", "archived"]
+    pinned: bool
+    turn: Count
+    tokens: Count
+    reference_tokens: Count
+    counter: Words
+    calls: Words | None
+    answers: Words | None
+    flush: Count | None
+    content: Hash
+    at: Seconds
+
+
+class TextCopy(_Copy):
+    """See `BlockRevisionRow`."""
+
+    revision: Count
+    content: Hash
+    actor: Actor
+    turn: Count
+    at: Seconds
+
+
+class BlockCopy(_Copy):
+    """See `BlockRow`."""
+
+    name: Words
+    position: Count
+    type: Words
+    settings: dict[str, Any]
+    constructor: Words
+    state: Hash | None
+    revision: Count
+    text: Hash | None
+    texts: tuple[TextCopy, ...] = ()
+
+
+class FactRevisionCopy(_Copy):
+    """See `FactRevisionRow`."""
+
+    version: Count
+    content: Hash
+    state: Words
+    pinned: bool
+    actor: Actor
+    reason: Words | None
+    turn: Count
+    at: Seconds
+    topics: tuple[Words, ...] = ()
+    category: Words | None = None
+
+
+class FactCopy(_Copy):
+    """See `FactRow`; `sources` are sequence numbers of this session's messages."""
+
+    id: Number
+    owner: Owner
+    block: Words
+    content: Hash
+    tokens: Count
+    category: Words
+    slot: Words | None
+    state: Words
+    pinned: bool
+    origin: Words
+    turn: Count
+    created_at: Seconds
+    confirmed_at: Seconds
+    updated_at: Seconds
+    version: Count
+    revisions: tuple[FactRevisionCopy, ...]
+    sources: tuple[Seq, ...]
+    topics: tuple[Words, ...] = ()
+
+
+class EntityCopy(_Copy):
+    """See `EntityRow`. Graphs are the session's."""
+
+    id: Number
+    block: Words
+    name: Hash
+    aliases: tuple[Hash, ...]
+    type: Words
+    state: Literal["active", "merged", "retired"]
+    merged_into: Number | None
+    origin: Words
+    turn: Count
+    created_at: Seconds
+    updated_at: Seconds
+    version: Count
+
+
+class RelationCopy(_Copy):
+    """See `RelationRow`; `sources` are sequence numbers of this session's messages."""
+
+    id: Number
+    block: Words
+    subject: Number
+    predicate: Hash
+    object: Number
+    state: Literal["active", "ended", "retired"]
+    origin: Words
+    turn: Count
+    ended_turn: Count | None
+    ended_by: Number | None
+    created_at: Seconds
+    confirmed_at: Seconds
+    updated_at: Seconds
+    version: Count
+    sources: tuple[Seq, ...]
+
+
+class VectorCopy(_Copy):
+    """See `VectorRow`."""
+
+    id: Number
+    block: Words
+    embedder: Words
+    seqs: tuple[Span, ...]
+    first_seq: Seq
+    tokens: Count
+    embedding: bytes
+    turn: Count
+    created_at: Seconds
+
+
+class DeliveryCopy(_Copy):
+    """See `DeliveryRow`; what was under way in the other place is due at once in this one."""
+
+    id: Number
+    block: Words
+    trigger: Words
+    flush: Count | None
+    first_seq: Seq
+    last_seq: Seq
+    messages: Count
+    tokens: Count
+    turn: Count
+    state: Literal["pending", "done", "parked", "skipped"]
+    attempts: Count
+    error: Words | None
+    created_at: Seconds
+    done_at: Seconds | None
+
+
+class EventCopy(_Copy):
+    """See `EventRow`; the order is that of the log."""
+
+    turn: Count
+    at: Seconds
+    actor: Actor
+    kind: Words
+    block: Words | None
+    data: dict[str, Any]
+
+
+def event_copy(event: Event, turn: int, at: float, actor: Actor) -> EventCopy:
+    """An event as a row."""
+    data = json.loads(event.to_json())
+    return EventCopy(turn=turn, at=at, actor=actor, kind=event.kind, block=event.about, data=data)
+
+
+class WordsCopy(_Copy):
+    """See `ContentRow`."""
+
+    owner: Owner
+    hash: Hash
+    data: Words
+
+
+@dataclass(frozen=True)
+class Rows:
+    """One session as rows that belong to no database. `facts` hold those of its user as well, by `owner`."""
+
+    session: SessionCopy
+    blocks: tuple[BlockCopy, ...] = ()
+    messages: tuple[MessageCopy, ...] = ()
+    facts: tuple[FactCopy, ...] = ()
+    entities: tuple[EntityCopy, ...] = ()
+    relations: tuple[RelationCopy, ...] = ()
+    vectors: tuple[VectorCopy, ...] = ()
+    deliveries: tuple[DeliveryCopy, ...] = ()
+    words: tuple[WordsCopy, ...] = ()
+    events: tuple[EventCopy, ...] = ()
+
+
+def hashes_of(fact: FactCopy) -> set[str]:
+    """Hashes of every wording a fact had."""
+    return {fact.content, *(revision.content for revision in fact.revisions)}
+
+
+def with_words(rows: Rows, needed: Collection[str]) -> Rows:
+    """The rows with only these of the session's words."""
+    kept = tuple(word for word in rows.words if word.owner == "user" or word.hash in needed)
+    return replace(rows, words=kept)
+
+
+def right_hash(word: WordsCopy) -> bool:
+    """Are these the words that the hash is of? A NUL was stored as U+FFFD, under the hash it had before."""
+    return word.hash in (content_hash(word.data), content_hash(word.data.replace("\ufffd", "\x00")))

@@ -1,0 +1,489 @@
+"""Knowledge graphs in the database: entities and relations with their words, states and sources.
+
+Each version of an entity or a relation is one event: it is added as version 1, and every `EntityChanged`,
+`RelationChanged` and `RelationEnded` is the next; a `RelationConfirmed` is none. So the log tells every former
+state, which is what undo and a past graph are made from.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, delete, func, insert, select, update
+
+from memory_core.errors import ConflictError
+from memory_core.events import (
+    Actor,
+    EntityAdded,
+    EntityChanged,
+    EntityErased,
+    GraphCurated,
+    RelationAdded,
+    RelationChanged,
+    RelationConfirmed,
+    RelationEnded,
+    RelationErased,
+    ranges,
+)
+from memory_core.planning.graph import Entity, Graph, Relation
+from memory_core.planning.graph_draft import GraphPlan, Source
+from memory_core.store.log import read_events
+from memory_core.store.tables import (
+    block_revision_table,
+    content_table,
+    entity_table,
+    event_table,
+    fact_revision_table,
+    fact_table,
+    relation_source_table,
+    relation_table,
+)
+from memory_core.store.writing import Writing, contents
+
+Item = TypeVar("Item")
+
+_e = entity_table.c
+_r = relation_table.c
+_s = relation_source_table.c
+
+Revision = tuple[float, ...]
+Versions = tuple[int, int, int]
+"""An id, its version before and its version after; see `GraphCurated`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What became of a plan."""
+
+    entities: tuple[Versions, ...]
+    """Those that were merged come first."""
+    relations: tuple[Versions, ...]
+
+
+# -- reading -------------------------------------------------------------------------------------
+
+
+def read_graph(connection: Connection, scope: str, block: str) -> Graph:
+    """All entities and relations of a block, whatever their state."""
+    entities = connection.execute(
+        select(entity_table).where(_e.scope == scope, _e.block == block).order_by(_e.id)
+    ).all()
+    relations = connection.execute(
+        select(relation_table).where(_r.scope == scope, _r.block == block).order_by(_r.id)
+    ).all()
+    aliases = {row.id: tuple(json.loads(row.aliases)) for row in entities}
+    hashes = {row.name for row in entities} | {row.predicate for row in relations}
+    words = contents(connection, scope, hashes.union(*aliases.values()))
+    sources: dict[int, list[Source]] = {}
+    of_block = select(_r.id).where(_r.scope == scope, _r.block == block)
+    query = select(relation_source_table).where(_s.relation_id.in_(of_block)).order_by(_s.session_id, _s.seq)
+    for id, session, seq in connection.execute(query) if relations else ():
+        sources.setdefault(id, []).append((session, seq))
+    return Graph(
+        {
+            row.id: Entity(
+                **{
+                    **row._mapping,
+                    "name": words.get(row.name, ""),
+                    "aliases": tuple(words[key] for key in aliases[row.id] if key in words),
+                }
+            )
+            for row in entities
+        },
+        {
+            row.id: Relation(
+                **{
+                    **row._mapping,
+                    "predicate": words.get(row.predicate, ""),
+                    "sources": tuple(sources.get(row.id, ())),
+                }
+            )
+            for row in relations
+        },
+    )
+
+
+def graph_revision(connection: Connection, scope: str, block: str) -> Revision:
+    """Changes whenever something of a block's graph does."""
+
+    def of(columns: Any, *more: Any) -> Any:
+        sums = func.count(), func.coalesce(func.max(columns.id), 0), func.coalesce(func.sum(columns.version), 0)
+        return select(*sums, *more).where(columns.scope == scope, columns.block == block)
+
+    of_block = select(_r.id).where(_r.scope == scope, _r.block == block)
+    confirmed = func.coalesce(func.max(_r.confirmed_at), 0.0)
+    sources = select(func.count()).select_from(relation_source_table).where(_s.relation_id.in_(of_block))
+    rows = (connection.execute(query).one() for query in (of(_e), of(_r, confirmed), sources))
+    return tuple(float(number) for row in rows for number in row)
+
+
+def count_graph(connection: Connection, scope: str, block: str) -> tuple[dict[str, int], dict[str, int]]:
+    """How many entities and relations a block has, by state."""
+    found = []
+    for table in (entity_table, relation_table):
+        own = (table.c.scope == scope) & (table.c.block == block)
+        query = select(table.c.state, func.count()).where(own).group_by(table.c.state)
+        found.append({str(state): int(number) for state, number in connection.execute(query)})
+    return found[0], found[1]
+
+
+def last_number(connection: Connection, session_id: str, block: str) -> int:
+    """The number of the newest change set of a block's graph; 0 when there is none."""
+    kinds = (GraphCurated.kind,)
+    newest = read_events(connection, session_id, kinds=kinds, block=block, limit=1, newest_first=True)
+    return newest[0].event.number if newest and isinstance(newest[0].event, GraphCurated) else 0
+
+
+# -- writing -------------------------------------------------------------------------------------
+
+
+def store_plan(w: Writing, scope: str, block: str, plan: GraphPlan, *, actor: Actor) -> Stored:
+    """Store all of a plan, with its events.
+
+    Raises:
+        ConflictError: something was changed elsewhere since the plan was made.
+    """
+    entity_ids: dict[int, int] = {}
+    relation_ids: dict[int, int] = {}
+    entities: dict[int, Versions] = {}
+    relations: dict[int, Versions] = {}
+
+    def real(entity: int) -> int:
+        return entity_ids.get(entity, entity)
+
+    for new in plan.added_entities:
+        id = entity_ids[new.id] = add_entity(w, scope, block, new, actor=actor)
+        entities[id] = (id, 0, 1)
+    for new in plan.added_entities:
+        if new.state != "active":  # it was found to be another one in the same breath
+            before = _as_stored(new, scope, block, id=real(new.id))
+            after = replace(
+                before, state=new.state, merged_into=None if new.merged_into is None else real(new.merged_into)
+            )
+            entities[before.id] = (before.id, 0, change_entity(w, before, after, actor=actor))
+    for old, changed in plan.changed_entities:
+        merged_into = None if changed.merged_into is None else real(changed.merged_into)
+        version = change_entity(w, old, replace(changed, merged_into=merged_into), actor=actor)
+        entities[old.id] = (old.id, old.version, version)
+    for id, sources in plan.confirmed:
+        confirm_relation(w, block, id, sources, actor=actor)
+    added = []
+    for fresh in plan.added_relations:
+        values: dict[str, Any] = {"id": fresh.id, "subject": real(fresh.subject), "object": real(fresh.object)}
+        stored = _as_stored(replace(fresh, **values), scope, block, id=fresh.id)
+        id = relation_ids[fresh.id] = add_relation(w, scope, block, stored, actor=actor)
+        relations[id] = (id, 0, 1)
+        added.append((fresh, replace(stored, id=id)))
+
+    def settled(relation: Relation) -> dict[str, Any]:
+        """Where it points to, in ids that are stored."""
+        by = relation.ended_by
+        return {
+            "subject": real(relation.subject),
+            "object": real(relation.object),
+            "ended_by": by if by is None else relation_ids.get(by, by),
+        }
+
+    for fresh, stored in added:
+        if fresh.state != "active":
+            changed_to = replace(stored, state=fresh.state, ended_turn=fresh.ended_turn, **settled(fresh))
+            relations[stored.id] = (stored.id, 0, change_relation(w, stored, changed_to, actor=actor))
+    for past, now in plan.changed_relations:
+        version = change_relation(w, past, replace(now, **settled(now)), actor=actor)
+        relations[past.id] = (past.id, past.version, version)
+    merged = {before.id for before, after in plan.changed_entities if after.state == "merged"}
+    ordered = sorted(entities.values(), key=lambda row: row[0] not in merged)
+    return Stored(tuple(ordered), tuple(relations.values()))
+
+
+def add_entity(w: Writing, scope: str, block: str, new: Entity, *, actor: Actor) -> int:
+    """Store an entity as active, and say so in the log; its id."""
+    name = w.keep(new.name, scope=scope)
+    aliases = tuple(w.keep(alias, scope=scope) for alias in new.aliases)
+    values = {
+        "scope": scope,
+        "block": block,
+        "name": name,
+        "aliases": json.dumps(aliases),
+        "type": new.type,
+        "state": "active",
+        "origin": new.origin,
+        "turn": w.session.turns,
+        "created_at": w.now,
+        "updated_at": w.now,
+        "version": 1,
+    }
+    id = int(w.connection.execute(insert(entity_table).values(values).returning(_e.id)).scalar_one())
+    w.record(EntityAdded(id, block, name, new.type, aliases, new.origin), actor=actor)
+    return id
+
+
+def change_entity(w: Writing, before: Entity, after: Entity, *, actor: Actor) -> int:
+    """Give an entity another name, type, state or other aliases; the new version.
+
+    Raises:
+        ConflictError: it was changed elsewhere since `before` was read.
+    """
+    was, now = _entity_values(w, before), _entity_values(w, after)
+    names = [name for name in was if was[name] != now[name]]
+    if not names:
+        return before.version
+    values = {name: json.dumps(now[name]) if name == "aliases" else now[name] for name in names}
+    _advance(w, entity_table, before, values)
+    changed = EntityChanged(before.id, before.block, {n: was[n] for n in names}, {n: now[n] for n in names})
+    w.record(changed, actor=actor)
+    return before.version + 1
+
+
+def add_relation(w: Writing, scope: str, block: str, new: Relation, *, actor: Actor) -> int:
+    """Store a relation as active, and say so in the log; its id."""
+    predicate = w.keep(new.predicate, scope=scope)
+    values = {
+        "scope": scope,
+        "block": block,
+        "subject": new.subject,
+        "predicate": predicate,
+        "object": new.object,
+        "state": "active",
+        "origin": new.origin,
+        "turn": w.session.turns,
+        "created_at": w.now,
+        "confirmed_at": w.now,
+        "updated_at": w.now,
+        "version": 1,
+    }
+    id = int(w.connection.execute(insert(relation_table).values(values).returning(_r.id)).scalar_one())
+    _add_sources(w, id, new.sources)
+    own = ranges(seq for session, seq in new.sources if session == w.session.id)
+    w.record(RelationAdded(id, block, new.subject, predicate, new.object, own, new.origin), actor=actor)
+    return id
+
+
+def confirm_relation(w: Writing, block: str, id: int, sources: Iterable[Source], *, actor: Actor) -> None:
+    """The same was said again: a newer date and more sources; no new version."""
+    sources = list(sources)
+    w.connection.execute(update(relation_table).where(_r.id == id).values(confirmed_at=w.now))
+    _add_sources(w, id, sources)
+    own = ranges(seq for session, seq in sources if session == w.session.id)
+    w.record(RelationConfirmed(id, block, own), actor=actor)
+
+
+def end_relation(w: Writing, relation: Relation, *, by: int | None = None, actor: Actor) -> int:
+    """It held until now; the new version.
+
+    Raises:
+        ConflictError: it was changed elsewhere since it was read.
+    """
+    values = {"state": "ended", "ended_turn": w.session.turns, "ended_by": by}
+    _advance(w, relation_table, relation, values)
+    w.record(RelationEnded(relation.id, relation.block, by), actor=actor)
+    return relation.version + 1
+
+
+def change_relation(w: Writing, before: Relation, after: Relation, *, actor: Actor) -> int:
+    """Give a relation other ends, words, another state or other sources; the new version.
+
+    One that is `ended` without an `ended_turn` ends now.
+
+    Raises:
+        ConflictError: it was changed elsewhere since `before` was read.
+    """
+    ends_now = after.state == "ended" and after.ended_turn is None
+    if ends_now and before.state == "active" and replace(after, state="active", ended_by=None) == before:
+        return end_relation(w, before, by=after.ended_by, actor=actor)
+    if ends_now:
+        after = replace(after, ended_turn=w.session.turns)
+    was, now = _relation_values(w, before), _relation_values(w, after)
+    names = [name for name in was if was[name] != now[name]]
+    if not names:
+        return before.version
+    _advance(w, relation_table, before, {name: now[name] for name in names if name != "sources"})
+    if "sources" in names:
+        gone = set(before.sources) - set(after.sources)
+        for session, seq in gone:
+            where = (_s.relation_id == before.id) & (_s.session_id == session) & (_s.seq == seq)
+            w.connection.execute(delete(relation_source_table).where(where))
+        _add_sources(w, before.id, set(after.sources) - set(before.sources))
+    changed = RelationChanged(before.id, before.block, {n: was[n] for n in names}, {n: now[n] for n in names})
+    w.record(changed, actor=actor)
+    return before.version + 1
+
+
+# -- forgetting ----------------------------------------------------------------------------------
+
+
+def erase_graph(
+    w: Writing, entities: Sequence[tuple[int, str]], relations: Sequence[tuple[int, str]], *, actor: Actor = "engine"
+) -> None:
+    """Remove entities and relations, each with its block, and words that only they had; tombstones stay in the log."""
+    if not entities and not relations:
+        return
+    w.save()  # their words are looked up in the log too
+    scope = w.session.scope
+    gone = _words_of(w.connection, scope, {id for id, _ in entities}, {id for id, _ in relations})
+    for ids in _chunks([id for id, _ in relations]):
+        w.connection.execute(delete(relation_source_table).where(_s.relation_id.in_(ids)))
+        w.connection.execute(delete(relation_table).where(_r.id.in_(ids)))
+    for ids in _chunks([id for id, _ in entities]):
+        w.connection.execute(delete(entity_table).where(_e.id.in_(ids)))
+    unused = sorted(gone - graph_words(w.connection, scope) - _words_elsewhere(w, scope))
+    for keys in _chunks(unused):
+        where = (content_table.c.scope == scope) & content_table.c.hash.in_(keys)
+        w.connection.execute(delete(content_table).where(where))
+    w.record(*(RelationErased(id, block) for id, block in relations), actor=actor)
+    w.record(*(EntityErased(id, block) for id, block in entities), actor=actor)
+
+
+def forget_sources(w: Writing, seqs: Sequence[int] | None, *, with_unsourced: bool) -> None:
+    """Forget messages of this session as sources (None: all), and what was learned from them alone.
+
+    Relations of which no source is left go, those that a person wrote excepted; and found entities that
+    then have no relation. `with_unsourced`: found relations that name no message go too.
+    """
+    own = _s.session_id == w.session.id
+    touched: set[int] = set()
+    for where in [own] if seqs is None else [own & _s.seq.in_(chunk) for chunk in _chunks(seqs)]:
+        touched.update(w.connection.execute(select(_s.relation_id).where(where)).scalars())
+        w.connection.execute(delete(relation_source_table).where(where))
+    in_scope = (_r.scope == w.session.scope) & (_r.origin != "written")
+    sourced = select(_s.relation_id).where(_s.relation_id == _r.id).exists()
+    found = w.connection.execute(select(_r.id, _r.block).where(in_scope, ~sourced)).all()
+    relations = [(id, block) for id, block in found if with_unsourced or id in touched]
+    if relations or with_unsourced:
+        erase_graph(w, _lonely(w, {id for id, _ in relations}), relations)
+
+
+def erase_all_graphs(w: Writing) -> None:
+    """Remove every graph of the session, those of removed blocks included."""
+    scope = w.session.scope
+    for table in (entity_table, relation_table):
+        if table is relation_table:
+            ids = select(_r.id).where(_r.scope == scope)
+            w.connection.execute(delete(relation_source_table).where(_s.relation_id.in_(ids)))
+        w.connection.execute(delete(table).where(table.c.scope == scope))
+
+
+def graph_words(connection: Connection, scope: str) -> set[str]:
+    """Hashes of all words that a scope's entities and relations have or had, so that they can be undone."""
+    entities = set(connection.execute(select(_e.id).where(_e.scope == scope)).scalars())
+    relations = set(connection.execute(select(_r.id).where(_r.scope == scope)).scalars())
+    return _words_of(connection, scope, entities, relations)
+
+
+def _words_of(connection: Connection, scope: str, entities: set[int], relations: set[int]) -> set[str]:
+    """Hashes of the words that these have, and had at any time."""
+    if not entities and not relations:
+        return set()
+    found: set[str] = set()
+    for ids in _chunks(sorted(entities)):
+        for name, aliases in connection.execute(select(_e.name, _e.aliases).where(_e.id.in_(ids))):
+            found |= {name, *json.loads(aliases)}
+    for ids in _chunks(sorted(relations)):
+        found.update(connection.execute(select(_r.predicate).where(_r.id.in_(ids))).scalars())
+    kinds = (EntityChanged.kind, RelationChanged.kind)
+    event = event_table.c
+    query = select(event.data).where(event.session_id == scope.partition(":")[2], event.kind.in_(kinds))
+    for text in connection.execute(query).scalars():
+        data = json.loads(text)
+        if data.get("entity") in entities or data.get("relation") in relations:
+            for values in (data["before"], data["after"]):
+                found |= {values[name] for name in ("name", "predicate") if name in values}
+                found.update(values.get("aliases", ()))
+    return found
+
+
+def _words_elsewhere(w: Writing, scope: str) -> set[str]:
+    """Hashes that a fact or a block's text needs."""
+    fact, past, text = fact_table.c, fact_revision_table.c, block_revision_table.c
+    facts = select(fact.id).where(fact.scope == scope)
+    queries = (
+        select(fact.content).where(fact.scope == scope),
+        select(past.content).where(past.fact_id.in_(facts)),
+        select(text.content).where(text.session_id == w.session.id),
+    )
+    return {key for query in queries for key in w.connection.execute(query).scalars()}
+
+
+def _lonely(w: Writing, without: set[int]) -> list[tuple[int, str]]:
+    """Found entities that no relation names but these; one that was merged stays as long as what it became."""
+    rows = w.connection.execute(select(_r.id, _r.subject, _r.object).where(_r.scope == w.session.scope)).all()
+    needed = {end for id, subject, object in rows if id not in without for end in (subject, object)}
+    columns = (_e.id, _e.block, _e.origin, _e.merged_into)
+    entities = w.connection.execute(select(*columns).where(_e.scope == w.session.scope).order_by(_e.id)).all()
+    into = {id: merged_into for id, _, _, merged_into in entities}
+    needed |= {id for id, _, origin, _ in entities if origin == "written"}
+
+    def stays(id: int) -> bool:
+        seen: set[int] = set()
+        following: int | None = id
+        while following is not None and following not in seen:
+            if following in needed:
+                return True
+            seen.add(following)
+            following = into.get(following)
+        return False
+
+    return [(id, block) for id, block, _, _ in entities if not stays(id)]
+
+
+# -- inside --------------------------------------------------------------------------------------
+
+
+def _advance(w: Writing, table: Any, before: Entity | Relation, values: Mapping[str, Any]) -> None:
+    """The next version of a row.
+
+    Raises:
+        ConflictError: it is not in the version it was read in.
+    """
+    where = (table.c.id == before.id) & (table.c.version == before.version)
+    query = update(table).where(where).values(**values, version=before.version + 1, updated_at=w.now)
+    if w.connection.execute(query.returning(table.c.id)).one_or_none() is None:
+        what = f'"{before.name}"' if isinstance(before, Entity) else "The relation"
+        raise ConflictError(f"{what} was changed elsewhere. Nothing was changed here.")
+
+
+def _entity_values(w: Writing, entity: Entity) -> dict[str, Any]:
+    """What may change of an entity, as the log has it."""
+    return {
+        "name": w.keep(entity.name, scope=entity.scope),
+        "type": entity.type,
+        "aliases": [w.keep(alias, scope=entity.scope) for alias in entity.aliases],
+        "state": entity.state,
+        "merged_into": entity.merged_into,
+    }
+
+
+def _relation_values(w: Writing, relation: Relation) -> dict[str, Any]:
+    """What may change of a relation, as the log has it."""
+    return {
+        "subject": relation.subject,
+        "predicate": w.keep(relation.predicate, scope=relation.scope),
+        "object": relation.object,
+        "state": relation.state,
+        "ended_turn": relation.ended_turn,
+        "ended_by": relation.ended_by,
+        "sources": ranges(seq for session, seq in relation.sources if session == w.session.id),
+    }
+
+
+def _add_sources(w: Writing, id: int, sources: Iterable[Source]) -> None:
+    rows = [{"relation_id": id, "session_id": session, "seq": seq} for session, seq in sorted(set(sources))]
+    w.database.insert_if_new(w.connection, relation_source_table, rows)
+
+
+Value = TypeVar("Value", Entity, Relation)
+
+
+def _as_stored(value: Value, scope: str, block: str, *, id: int) -> Value:
+    """Something new of a plan as it stands right after it was added."""
+    more: dict[str, Any] = (
+        {"merged_into": None} if isinstance(value, Entity) else {"ended_turn": None, "ended_by": None}
+    )
+    return replace(value, id=id, scope=scope, block=block, state="active", version=1, **more)
+
+
+def _chunks(items: Sequence[Item]) -> Iterator[list[Item]]:
+    """Below the parameter limit of every database."""
+    for start in range(0, len(items), 500):
+        yield list(items[start : start + 500])

@@ -1,0 +1,138 @@
+"""Running summaries in the database: the text is versioned like a static block's, and the log says what it covers."""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, delete
+
+from memory_core.errors import ConflictError
+from memory_core.events import Actor, BlockAdded, SummaryRewritten, expand, ranges
+from memory_core.messages import content_hash
+from memory_core.planning.summaries import losses, sentences
+from memory_core.store.blocks import BlockRecord, read_blocks, read_revisions, write_text
+from memory_core.store.log import read_events
+from memory_core.store.tables import block_revision_table
+from memory_core.store.writing import Writing, contents, session_scope
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSummary:
+    """A summary as it stood when it was read."""
+
+    record: BlockRecord
+    text: str
+    covers: int
+    """Sequence number of the last message that it took in; 0: none."""
+    turn_covered: int
+    rewritten: int
+    """Position in the log of its last rewriting; 0: none."""
+
+    @property
+    def stamp(self) -> tuple[int, int]:
+        """Another one whenever the text or what it covers is another."""
+        return self.record.revision, self.rewritten
+
+
+def read_summary(connection: Connection, session_id: str, block: str) -> StoredSummary | None:
+    """A block's summary; None where the session has no such block any more."""
+    record = next((each for each in read_blocks(connection, session_id) if each.name == block), None)
+    if record is None:
+        return None
+    text = contents(connection, session_scope(session_id), [record.text]).get(record.text, "") if record.text else ""
+    kinds = (BlockAdded.kind, SummaryRewritten.kind)  # one of that name that was removed covered something else
+    told = read_events(connection, session_id, kinds=kinds, block=block, limit=1, newest_first=True)
+    event = told[0].event if told else None
+    if not isinstance(event, SummaryRewritten):
+        return StoredSummary(record, text, 0, 0, 0)
+    return StoredSummary(record, text, event.covers, event.turn_covered, told[0].position)
+
+
+def write_summary(
+    w: Writing,
+    before: StoredSummary,
+    text: str,
+    *,
+    summariser: str,
+    covers: int,
+    turn_covered: int,
+    seqs: Sequence[int],
+    max_tokens: int,
+    count: Callable[[str], int],
+    shortened: int,
+    actor: Actor = "engine",
+) -> None:
+    """Store another text, and what it takes in. The words are the summariser's; `actor` asked for them.
+
+    Raises:
+        ConflictError: somebody changed the summary since it was read.
+    """
+    now = read_summary(w.connection, w.session.id, before.record.name)
+    if now is None or now.stamp != before.stamp:
+        raise ConflictError(f'"{before.record.name}" was changed while it was being rewritten. Nothing was saved.')
+    revision = now.record.revision
+    if text != now.text:
+        revision = write_text(w, now.record, text, actor="engine")
+        w.session.revision += 1  # whoever has the session open reads the text again
+    w.record(
+        SummaryRewritten(
+            block=now.record.name,
+            revision=revision,
+            summariser=summariser,
+            covers=covers,
+            turn_covered=turn_covered,
+            seqs=ranges(seqs),
+            tokens_before=count(now.text),
+            tokens=count(text),
+            max_tokens=max_tokens,
+            lost=len(losses(now.text, text)),
+            shortened=shortened,
+        ),
+        actor=actor,
+    )
+
+
+def summary_words(connection: Connection, session_id: str) -> set[str]:
+    """Hashes of the sentences of every text that the session's summaries had: past prompts name them one by one."""
+    summaries = [record.name for record in read_blocks(connection, session_id) if record.type == "summary"]
+    texts = (revision.text for name in summaries for revision in read_revisions(connection, session_id, name))
+    return {content_hash(sentence) for text in texts for sentence in sentences(text)}
+
+
+def empty_summaries(w: Writing, gone: Collection[int]) -> None:
+    """Empty the summaries into which any of these messages went, and forget every text they had.
+
+    One text holds all it was made of: nothing can be taken out of it alone.
+    """
+    wanted = set(gone)
+    for record in read_blocks(w.connection, w.session.id):
+        if record.type != "summary" or not wanted:
+            continue
+        read: set[int] = set()
+        last = None
+        for told in read_events(
+            w.connection, w.session.id, kinds=(BlockAdded.kind, SummaryRewritten.kind), block=record.name
+        ):
+            last = told.event if isinstance(told.event, SummaryRewritten) else None
+            read = read | set(expand(last.seqs)) if last is not None and last.covers else set()
+        if last is None or not read & wanted:
+            continue
+        text = contents(w.connection, w.session.scope, [record.text]).get(record.text, "") if record.text else ""
+        revisions = block_revision_table.c
+        where = (revisions.session_id == w.session.id) & (revisions.block == record.name)
+        w.connection.execute(delete(block_revision_table).where(where))
+        revision = write_text(w, record, "", actor="engine")
+        w.session.revision += 1
+        w.record(
+            SummaryRewritten(
+                block=record.name,
+                revision=revision,
+                summariser=last.summariser,
+                covers=0,
+                turn_covered=0,
+                seqs=(),
+                tokens_before=last.tokens,
+                tokens=0,
+                max_tokens=last.max_tokens,
+                lost=len(losses(text, "")),
+            )
+        )

@@ -1,0 +1,45 @@
+"""Vectors of facts' words: kept with the words, by their hash, and erased with them."""
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+from sqlalchemy import Connection, delete, select
+
+from memory_core.store.tables import content_table, word_vector_table
+from memory_core.store.writing import Writing
+from memory_core.vectors.base import Vector
+
+_v = word_vector_table.c
+
+
+def read_word_vectors(connection: Connection, scope: str, hashes: Iterable[str], embedder: str) -> dict[str, Vector]:
+    """The vectors of one embedder by hash of the words; what was never kept is missing."""
+    wanted = sorted(set(hashes))
+    found: dict[str, Vector] = {}
+    for start in range(0, len(wanted), 500):  # below the parameter limit of every database
+        chunk = wanted[start : start + 500]
+        where = (_v.scope == scope) & (_v.embedder == embedder) & _v.hash.in_(chunk)
+        for key, embedding in connection.execute(select(_v.hash, _v.embedding).where(where)):
+            found[key] = np.frombuffer(embedding, dtype="<f4").astype(np.float32)
+    return found
+
+
+def keep_word_vectors(w: Writing, scope: str, embedder: str, vectors: Mapping[str, Vector]) -> None:
+    """Keep vectors by hash of the words; those of words that are not in the content store are left out."""
+    w.flush_contents()
+    content, keys = content_table.c, sorted(vectors)
+    for start in range(0, len(keys), 500):
+        chunk = keys[start : start + 500]
+        kept = select(_v.hash).where(_v.scope == scope, _v.embedder == embedder, _v.hash.in_(chunk))
+        words = select(content.hash).where(content.scope == scope, content.hash.in_(chunk), content.hash.not_in(kept))
+        rows = [
+            {"scope": scope, "hash": key, "embedder": embedder, "embedding": np.asarray(vectors[key], "<f4").tobytes()}
+            for key in w.connection.execute(words).scalars()
+        ]
+        w.database.insert_if_new(w.connection, word_vector_table, rows)
+
+
+def drop_lonely_vectors(connection: Connection, scope: str) -> None:
+    """Delete the vectors of words that are in the content store no more."""
+    words = select(content_table.c.hash).where(content_table.c.scope == scope)
+    connection.execute(delete(word_vector_table).where(_v.scope == scope, _v.hash.not_in(words)))

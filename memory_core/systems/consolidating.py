@@ -1,0 +1,311 @@
+"""`ConsolidatingMemory`: facts that stay few and current, under Mem0's names.
+
+    memory = ConsolidatingMemory(user_id="ada")
+    memory.add("I like dark mode.")
+    memory.add("I prefer dark mode in every app.")
+    [hit.fact.text for hit in memory.search("which theme?")]
+
+A thin layer over `Memory` with one facts block that decides: each new fact is compared with its nearest and added,
+updates one, deletes one, or changes nothing; every decision is an event, every version is kept.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from memory_core.blocks.facts import FactExtractionMemoryBlock
+from memory_core.curation import Curation
+from memory_core.errors import ConfigError, MessageError, ModelError, NotFoundError
+from memory_core.events import EventRecord, FactAdded, FactChanged, FactDecided, FactsExtracted, expand
+from memory_core.fact_search import THRESHOLD, FactHit, fits
+from memory_core.memory import Memory
+from memory_core.messages import ChatMessage, MessageRole, message_text
+from memory_core.models.base import ChatModel
+from memory_core.planning import curation
+from memory_core.planning.consolidation import category_among
+from memory_core.planning.facts import Fact, same_words
+from memory_core.services import Services
+from memory_core.store.facts import FactRevision
+
+CATEGORIES = ("episodic", "semantic", "procedural")
+"""What happened, what is so, and how things are done."""
+
+DELETED = "deleted"
+
+Messages = str | ChatMessage | Mapping[str, Any] | Sequence[ChatMessage | Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What became of one thing that was found."""
+
+    event: Literal["ADD", "UPDATE", "DELETE", "NONE"]
+    id: int | None
+    """Of the fact; None where another one found at the same time says as much."""
+    text: str
+    """The fact's words: of a deleted one, its last."""
+    previous: str | None = None
+    """Its words before an update."""
+
+
+class ConsolidatingMemory:
+    """Facts of a user, or without one of a session. With `chat` a model finds them and decides; without, rules do.
+
+    >>> memory = ConsolidatingMemory(user_id="ada")
+    >>> [change.event for change in memory.add("I like dark mode.")]
+    ['ADD']
+    >>> [(change.event, change.text) for change in memory.add("I prefer dark mode in every app.")]
+    [('UPDATE', 'The user prefers dark mode in every app')]
+    >>> [fact.text for fact in memory.get_all()]
+    ['The user prefers dark mode in every app']
+    """
+
+    def __init__(
+        self,
+        user_id: str | None = None,
+        session_id: str | None = None,
+        *,
+        database_uri: str | None = None,
+        categories: Sequence[str] = CATEGORIES,
+        chat: ChatModel | None = None,
+        services: Services | None = None,
+        **settings: Any,
+    ) -> None:
+        """Make a session, or join it if it exists in the database.
+
+        `categories` are the names that facts are put under; `settings` are those of `MemoryConfig`.
+
+        Raises:
+            ConfigError: a setting is impossible, or the session is another user's.
+            StoreError: the database cannot be reached.
+        """
+        block = FactExtractionMemoryBlock(
+            name="Facts",
+            llm=chat,
+            scope="user" if user_id else "session",
+            on_change="decide",
+            deliver_on="turn",
+            categories=list(categories),
+            show="relevant",
+            max_facts=1_000,
+        )
+        memory = Memory.from_defaults(
+            session_id, user_id, memory_blocks=[block], database_uri=database_uri, services=services, **settings
+        )
+        self._take(memory, block.name)
+
+    @classmethod
+    def over(cls, memory: Memory, block: str | None = None) -> "ConsolidatingMemory":
+        """The same over a memory that is there: one of its facts blocks, by default the first that decides.
+
+        Raises:
+            NotFoundError: there is no such block, or none of facts.
+            ConfigError: the block holds no facts.
+        """
+        facts = [attached for attached in memory.blocks if attached.kind == "facts"]
+        facts.sort(key=lambda attached: attached.settings["on_change"] != "decide")
+        if block is None and not facts:
+            raise NotFoundError("This memory has no block that holds facts.")
+        self = cls.__new__(cls)
+        self._take(memory, facts[0].name if block is None else block)
+        self._desk()
+        return self
+
+    def _take(self, memory: Memory, block: str) -> None:
+        self.memory = memory
+        """The engine behind: its contexts, events, settings and screens."""
+        self.block = block
+
+    @property
+    def categories(self) -> tuple[str, ...]:
+        """What facts are put under."""
+        return tuple(self.memory.block_settings(self.block)["categories"])
+
+    # -- learning ---------------------------------------------------------------------------------
+
+    def add(self, messages: Messages, *, infer: bool = True, categories: Sequence[str] | None = None) -> list[Change]:
+        """Learn from messages now, and say what became of what was found.
+
+        They become a turn of the session, so that every fact names the words it came from. `infer=False` keeps each
+        message as a fact in its own words instead, and compares nothing. `categories`: those to put these facts
+        under, instead of the block's.
+
+        A block that does not learn each turn (`deliver_on`) learns when its time comes, and nothing has changed yet.
+
+        Raises:
+            MessageError: there is no text, or a message cannot be stored.
+            ModelError: the model failed; the messages are kept, and learned from at the next attempt.
+        """
+        given = _messages(messages)
+        if not any(message_text(message).strip() for message in given):
+            raise MessageError("There is no text to learn from.")
+        if not infer:
+            return [change for message in given for change in self._keep(message, categories)]
+        before = self.memory.status().position
+        receipt = self.memory.put_messages(given, end_turn=True)
+        served = receipt.served.get(self.block)
+        if served is not None and served.outcome != "done":
+            why = served.error or "The model has not answered in time."
+            raise ModelError(f"Nothing was learned yet: {why} The messages are kept, and learned from later.")
+        changes = self._changes(self.memory.events(before, block=self.block), set(receipt.seqs))
+        if categories is not None:
+            self._label([change.id for change in changes if change.event in ("ADD", "UPDATE")], categories)
+        return changes
+
+    def update(self, id: int, text: str) -> Fact:
+        """Give a fact other words.
+
+        Raises:
+            NotFoundError: there is no such fact.
+            MessageError: there are no words, or another fact has them already.
+        """
+        fact = self.get(id)
+        if " ".join(text.split()) != fact.text:
+            self._desk().apply(curation.edit(fact, text))
+        return self.get(id)
+
+    def delete(self, id: int) -> None:
+        """Put a fact away: it is found no more, and its history stays.
+
+        Raises:
+            NotFoundError: there is no such fact.
+        """
+        self._desk().apply(curation.retire([self.get(id)], DELETED))
+
+    def delete_all(self) -> int:
+        """Put all facts away, in one step that can be undone; how many there were."""
+        facts = self.get_all()
+        if facts:
+            self._desk().apply(curation.retire(facts, DELETED))
+        return len(facts)
+
+    # -- finding ----------------------------------------------------------------------------------
+
+    def search(
+        self,
+        query: str,
+        *,
+        top_k: int = 20,
+        threshold: float = THRESHOLD,
+        categories: Collection[str] | None = None,
+        filters: Mapping[str, Any] | None = None,
+    ) -> list[FactHit]:
+        """The facts that fit a question, best first, with their scores. See `Memory.search_facts`.
+
+        Raises:
+            ConfigError: a filter is unknown, or a number impossible.
+        """
+        return self.memory.search_facts(
+            query, block=self.block, top_k=top_k, threshold=threshold, categories=categories, filters=filters
+        )
+
+    def get(self, id: int) -> Fact:
+        """A fact that is known now.
+
+        Raises:
+            NotFoundError: there is none of this id.
+        """
+        return self._fact(id, self.memory.facts(self.block))
+
+    def get_all(
+        self,
+        *,
+        categories: Collection[str] | None = None,
+        filters: Mapping[str, Any] | None = None,
+        limit: int | None = None,
+    ) -> list[Fact]:
+        """All facts that are known now, oldest first, or the first `limit` of those that the filters let through.
+
+        Raises:
+            ConfigError: a filter is unknown.
+        """
+        wanted = dict(filters or {})
+        if categories is not None:
+            wanted["category"] = list(categories)
+        states = None if "state" in wanted else ("active",)
+        return [fact for fact in self.memory.facts(self.block, states=states) if fits(fact, wanted)][:limit]
+
+    def history(self, id: int) -> list[FactRevision]:
+        """Every state a fact ever had, oldest first, with who changed it and why; of deleted ones too.
+
+        Raises:
+            NotFoundError: there never was one of this id, or it was erased.
+        """
+        return self.memory.fact_history(self._fact(id, self.memory.facts(self.block, states=None)))
+
+    # -- inside -----------------------------------------------------------------------------------
+
+    def _desk(self) -> Curation:
+        return self.memory.curation(self.block)
+
+    @staticmethod
+    def _fact(id: int, facts: Iterable[Fact]) -> Fact:
+        found = next((fact for fact in facts if fact.id == id), None)
+        if found is None:
+            raise NotFoundError(f"There is no fact with the id {id}.")
+        return found
+
+    def _keep(self, message: ChatMessage, categories: Sequence[str] | None) -> list[Change]:
+        """A message as a fact in its own words, unless a fact has them already."""
+        text = " ".join(message_text(message).split())
+        if not text or message.role is MessageRole.SYSTEM:
+            return []
+        known = next((fact for fact in self.get_all() if same_words(fact.text) == same_words(text)), None)
+        if known is not None:
+            return [Change("NONE", known.id, known.text)]
+        category = category_among("other", text, self.categories if categories is None else categories)
+        applied = self._desk().apply(curation.add(text, category=category))
+        return [Change("ADD", applied.added[0], text)]
+
+    def _label(self, ids: Sequence[int | None], categories: Sequence[str]) -> None:
+        facts = [fact for fact in self.memory.facts(self.block, states=("active", "proposed")) if fact.id in ids]
+        wished = [(fact, category_among(fact.category, fact.text, categories)) for fact in facts]
+        steps = [curation.label([fact], category) for fact, category in wished if category != fact.category]
+        if steps:
+            self._desk().apply(curation.together("label", *steps))
+
+    def _changes(self, records: Sequence[EventRecord], seqs: set[int]) -> list[Change]:
+        """What was decided on what these messages say, in order."""
+        events = [record.event for record in records]
+        hashes = [e.content for e in events if isinstance(e, FactDecided | FactAdded)]
+        hashes += [text for e in events if isinstance(e, FactChanged) for text in (e.before, e.after)]
+        words = self.memory.words(hashes)
+        texts = {fact.id: fact.text for fact in self.memory.facts(self.block, states=None)}
+        changes: list[Change] = []
+        ours = False
+        for event in events:
+            if isinstance(event, FactsExtracted):
+                ours = bool(seqs & set(expand(event.seqs)))
+            elif not ours:
+                continue
+            elif isinstance(event, FactDecided):
+                if event.decision == "delete" and event.fact is not None:
+                    changes.append(Change("DELETE", event.fact, texts.get(event.fact, "")))
+                elif event.decision == "none":
+                    known = words.get(event.content, "") if event.fact is None else texts.get(event.fact, "")
+                    changes.append(Change("NONE", event.fact, known))
+            elif isinstance(event, FactAdded) and event.origin == "extracted":
+                changes.append(Change("ADD", event.fact, words.get(event.content, "")))
+            elif isinstance(event, FactChanged):
+                changes.append(Change("UPDATE", event.fact, words.get(event.after, ""), words.get(event.before, "")))
+        return changes
+
+
+def _messages(given: Messages) -> list[ChatMessage]:
+    if isinstance(given, str):
+        return [ChatMessage(role=MessageRole.USER, content=given)]
+    one = isinstance(given, ChatMessage | Mapping)
+    listed: list[Any] = [given] if one else list(given)
+    return [_message(each) for each in listed]
+
+
+def _message(given: Any) -> ChatMessage:
+    if isinstance(given, ChatMessage):
+        return given
+    if not isinstance(given, Mapping) or not isinstance(given.get("content"), str):
+        raise MessageError("a message must be a ChatMessage, or a dict with role and content")
+    role = given.get("role", "user")
+    try:
+        return ChatMessage(role=MessageRole(role), content=given["content"])
+    except ValueError:
+        raise ConfigError(f"a role must be one of {', '.join(MessageRole)}, not {role!r}") from None

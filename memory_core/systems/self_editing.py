@@ -1,0 +1,76 @@
+"""`SelfEditingMemory`: an agent that keeps its own memory through tools, under Letta's names.
+
+    agent = SelfEditingMemory("monday", human="Sam lives in Lisbon.")
+    agent.reply("I moved to Porto.")
+    agent.block("Human")
+
+A thin layer over `Memory` with the recipe `self_editing`: labelled core blocks that are always in the prompt, an
+archive that is searched, and the conversation. Every edit is a version of its block, with a diff and an undo.
+"""
+
+import asyncio
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from memory_core import agent
+from memory_core.errors import NotFoundError
+from memory_core.memory import Memory
+from memory_core.messages import ChatMessage, MessageRole
+from memory_core.models.base import ChatModel
+from memory_core.models.offline import OfflineResponder
+from memory_core.models.openai_client import OpenAIChat
+from memory_core.tools import MemoryTools
+
+
+class SelfEditingMemory:
+    """An agent's memory with the tools to edit it.
+
+    Args:
+        chat: the model that answers and calls the tools; None: the one that `OPENAI_...` names in the environment,
+            else the offline rules, which are no language model and edit by fixed patterns.
+        given: parameters of the recipe (`human`, `persona`, `limit` in characters) and what
+            `Memory.from_recipe` takes.
+    """
+
+    def __init__(
+        self,
+        session_id: str | None = None,
+        user_id: str | None = None,
+        *,
+        chat: ChatModel | None = None,
+        **given: Any,
+    ) -> None:
+        self.memory = Memory.from_recipe("self_editing", session_id, user_id, **given)
+        self.tools = MemoryTools(self.memory)
+        self.chat: ChatModel = chat or OpenAIChat.from_environment() or OfflineResponder()
+
+    @property
+    def blocks(self) -> dict[str, str]:
+        """The text of every core block, by its label."""
+        self.memory.refresh()
+        return {attached.name: attached.state or "" for attached in self.tools.core_blocks}
+
+    def block(self, label: str) -> str:
+        """The text of a core block.
+
+        Raises:
+            NotFoundError: there is none of this label that the agent may edit.
+        """
+        if label not in self.blocks:
+            raise NotFoundError(f'There is no core block "{label}": there are {", ".join(self.blocks) or "none"}.')
+        return self.blocks[label]
+
+    def reply(self, text: str, *, on_text: Callable[[str], None] = agent.nothing) -> str:
+        """Say something to the agent; its answer, once its tools are done. `on_text` is given the words as they come.
+
+        Raises:
+            ModelError: the model failed; your words and what its tools did are stored.
+        """
+        turn = uuid.uuid4().hex
+        agent.put(self.memory, [ChatMessage(role=MessageRole.USER, content=text)], [f"{turn}-user"])
+        return agent.reply(self.memory, self.chat, turn, agent.Watch(text=on_text)).text
+
+    async def areply(self, text: str) -> str:
+        """`reply`, in a worker thread."""
+        return await asyncio.to_thread(self.reply, text)

@@ -1,0 +1,353 @@
+"""`UserMemories`: what is known of a user, in every session of theirs, under Agno's names.
+
+    memories = UserMemories("ada", "monday")
+    memories.add_run("My name is Ada and I prefer tea.", "Noted.")
+    [fact.text for fact in UserMemories("ada", "tuesday").get_user_memories()]
+
+A thin layer over `Memory` with the recipe `user_memories`: what a run says of the user is learned when the run ends,
+compared with what is known, and added, updated, deleted or left; every decision is an event.
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
+
+from memory_core.curation import Curation
+from memory_core.delivery import Served
+from memory_core.errors import ConfigError, MessageError, ModelError, NotFoundError
+from memory_core.events import Actor, EventRecord, FactAdded, FactDecided, ProposalRefused, expand
+from memory_core.memory import Memory, Receipt
+from memory_core.messages import ChatMessage, MessageRole, independent
+from memory_core.models.base import ChatModel
+from memory_core.planning import curation
+from memory_core.planning.facts import Fact
+from memory_core.queueing import as_text
+from memory_core.services import Services
+from memory_core.session import Attached
+
+RetrievalMethod = Literal["last_n", "first_n", "semantic"]
+
+Messages = str | ChatMessage | Sequence[ChatMessage]
+
+FITTING = 20
+"""Memories that a semantic search gives at most, where no limit is given."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryAct:
+    """What became of one thing that was said of the user."""
+
+    act: Literal["add", "update", "delete", "none", "refuse"]
+    """`none`: known already; `refuse`: proposed by the model, and impossible."""
+    text: str
+    """What was found, or why it was refused; empty where the words were erased since."""
+    memory: int | None
+    """Id of the memory that was added, updated, deleted or said again."""
+    rule: str
+    """Which rule decided; `model` where a model did."""
+
+
+class UserMemories:
+    """The memories of one user, seen from one session. One user never sees another's.
+
+    A run is a turn: a user message and what answers it. Only the user's own words are learned. With `chat` a model
+    learns: one look at each run, one more where what it finds is near something known, one for the session's summary;
+    without it rules do, offline.
+    """
+
+    def __init__(
+        self,
+        user_id: str,
+        session_id: str | None = None,
+        *,
+        database_uri: str | None = None,
+        chat: ChatModel | None = None,
+        services: Services | None = None,
+        enabled: bool | None = None,
+        summaries: bool = True,
+        **settings: Any,
+    ) -> None:
+        """Make a session of the user, or join it if it exists in the database.
+
+        `enabled` switches learning and reading in this session; None: as it was left, on at first. `summaries`: does
+        the session keep a summary? `settings` are those of `MemoryConfig`.
+
+        Raises:
+            ConfigError: there is no user, the session is another user's, or a setting is impossible.
+            StoreError: the database cannot be reached.
+        """
+        if not user_id.strip():
+            raise ConfigError(f"user memories belong to somebody: give a user_id, not {user_id!r}")
+        self.memory = Memory.from_recipe(
+            "user_memories",
+            session_id,
+            user_id,
+            chat=chat,
+            services=services,
+            database_uri=database_uri,
+            summaries=summaries,
+            **settings,
+        )
+        """The engine behind: its contexts, events, settings and screens."""
+        if enabled is not None and enabled != self.enabled:
+            self.enabled = enabled
+
+    @property
+    def user_id(self) -> str:
+        return str(self.memory.user_id)
+
+    @property
+    def session_id(self) -> str:
+        return self.memory.session_id
+
+    @property
+    def enabled(self) -> bool:
+        """Off: nothing that is said in this session is ever learned, and nothing that is known is read in it.
+
+        What is known stays; deleting works all the same.
+        """
+        return bool(self._facts.settings["enabled"])
+
+    @enabled.setter
+    def enabled(self, on: bool) -> None:
+        facts = self._facts
+        summaries = [attached for attached in self.memory.blocks if attached.kind == "summary"]
+        self.memory.configure_blocks({attached.name: {"enabled": on} for attached in (facts, *summaries)})
+
+    # -- runs -------------------------------------------------------------------------------------
+
+    def add_run(self, messages: Messages, response: str | ChatMessage | None = None) -> Receipt:
+        """Append a run: the user's message and the answer, or all its messages in order; then learn from it.
+
+        A model that fails makes no run fail: what is due stays due (`memory.deliveries()`).
+
+        Raises:
+            MessageError: it has no user message or several, or cannot be stored.
+            StoreError: the database cannot be reached.
+        """
+        run = _messages(messages)
+        if response is not None:
+            run.append(_message(response, MessageRole.ASSISTANT))
+        users = sum(message.role is MessageRole.USER for message in run)
+        if users != 1:
+            raise MessageError(f"a run is one user message and what answers it: this has {users or 'no'} user messages")
+        return self.memory.put_messages(run, end_turn=True)
+
+    def get_messages_from_last_n_runs(
+        self, n: int | None = None, skip_role: MessageRole | str | None = None
+    ) -> list[ChatMessage]:
+        """The messages of the newest `n` runs of this session (None: all), oldest first, without those of one role.
+
+        Raises:
+            ConfigError: `n` is below 1, or there is no such role.
+        """
+        if n is not None and n < 1:
+            raise ConfigError(f"n must be at least 1 run, not {n}")
+        skipped = None if skip_role is None else _role(skip_role)
+        stored = self.memory.messages()
+        runs = sorted({message.turn for message in stored if message.turn})
+        wanted = set(runs if n is None else runs[-n:])
+        return [independent(each.message) for each in stored if each.turn in wanted and each.message.role != skipped]
+
+    # -- what is known of the user ----------------------------------------------------------------
+
+    def get_user_memories(self) -> list[Fact]:
+        """What is known of the user, oldest first; nothing while it is switched off."""
+        return self.memory.facts(self._facts.name) if self.enabled else []
+
+    def search_user_memories(
+        self, query: str | None = None, limit: int | None = None, retrieval_method: RetrievalMethod = "last_n"
+    ) -> list[Fact]:
+        """Some of what is known of the user; nothing while it is switched off.
+
+        `last_n` and `first_n`: those changed last or first, oldest first. `semantic`: those that fit `query`, best
+        first, without a `limit` at most 20.
+
+        Raises:
+            ConfigError: there is no such method, `limit` is below 1, or `semantic` has no query.
+        """
+        if retrieval_method not in get_args(RetrievalMethod):
+            methods = ", ".join(get_args(RetrievalMethod))
+            raise ConfigError(f"retrieval_method must be one of {methods}, not {retrieval_method!r}")
+        if limit is not None and limit < 1:
+            raise ConfigError(f"limit must be at least 1 memory, not {limit}")
+        if retrieval_method == "semantic":
+            if not (query or "").strip():
+                raise ConfigError("a semantic search needs a query: what should the memories be about?")
+            if not self.enabled:
+                return []
+            hits = self.memory.search_facts(query or "", block=self._facts.name, top_k=limit or FITTING)
+            return [hit.fact for hit in hits]
+        memories = sorted(self.get_user_memories(), key=lambda fact: (fact.updated_at, fact.id))
+        if limit is None:
+            return memories
+        return memories[-limit:] if retrieval_method == "last_n" else memories[:limit]
+
+    def add_user_memory(self, text: str, topics: Iterable[str] = (), *, actor: Actor = "curator") -> Fact:
+        """Add a memory in so many words.
+
+        Raises:
+            MessageError: there are no words, or another memory has them already.
+            ConfigError: user memories are switched off.
+        """
+        self._check_on()
+        applied = self._desk().apply(curation.add(text, topics=tuple(topics)), actor=actor)
+        return self._memory(applied.added[0])
+
+    def replace_user_memory(
+        self, id: int, text: str, topics: Iterable[str] | None = None, *, actor: Actor = "curator"
+    ) -> Fact:
+        """Give a memory other words, and other topics unless they are None. It can be undone.
+
+        Raises:
+            NotFoundError: the user has no such memory.
+            MessageError: there are no words, or another memory has them already.
+            ConfigError: user memories are switched off.
+        """
+        self._check_on()
+        fact = self._memory(id)
+        changes = [curation.edit(fact, text)] if text.strip() != fact.text else []
+        wished = fact.topics if topics is None else tuple(topics)
+        if wished != fact.topics:
+            changes.append(curation.label([fact], topics=wished))
+        if changes:
+            self._desk().apply(curation.together("edit", *changes), actor=actor)
+        return self._memory(id)
+
+    def delete_user_memory(self, id: int, *, reason: str = "", erase: bool = False, actor: Actor = "curator") -> None:
+        """Put a memory away: it is in no context and no search any more, and can be restored.
+
+        `erase` removes it with its words, for good.
+
+        Raises:
+            NotFoundError: the user has no such memory.
+        """
+        fact = self._memory(id)
+        if erase:
+            self._desk().erase([fact], actor=actor)
+        else:
+            self._desk().apply(curation.retire([fact], reason), actor=actor)
+
+    def create_user_memories(self, messages: Messages) -> list[MemoryAct]:
+        """Learn from messages now, and say what became of what was found.
+
+        They become a run of the session, so that every memory names the words that it came from.
+
+        Raises:
+            MessageError: there is no user message among them, or one cannot be stored.
+            ModelError: the model failed; the messages are kept, and learned from when it answers.
+            ConfigError: user memories are switched off.
+        """
+        self._check_on()
+        said = _messages(messages)
+        if not any(message.role is MessageRole.USER for message in said):
+            raise MessageError("only the user's own words become memories: there is no user message here")
+        name = self._facts.name
+        before = self.memory.status().position
+        receipt = self.memory.put_messages(said, end_turn=True)
+        _check_learned(receipt.served.get(name))
+        acts = _acts(self.memory.events(before, block=name), set(receipt.seqs))
+        words = self.memory.words(act.text for act in acts if act.act != "refuse")
+        return [act if act.act == "refuse" else replace(act, text=words.get(act.text, "")) for act in acts]
+
+    # -- the session's summary --------------------------------------------------------------------
+
+    def create_session_summary(self) -> str:
+        """Write the session's summary anew from its runs, and give it. It is kept current after every run, too.
+
+        Raises:
+            NotFoundError: there is no run yet, or the session keeps no summary.
+            ModelError: the model failed; the former summary stays.
+            ConfigError: user memories are switched off.
+        """
+        self._check_on()
+        return self.memory.summary(self._summary.name).rewrite(from_messages=True).text
+
+    def get_session_summary(self) -> str:
+        """The session's summary; empty before the first run, and while it is switched off.
+
+        Raises:
+            NotFoundError: the session keeps no summary.
+        """
+        name = self._summary.name
+        return self.memory.summary(name).state().text if self.enabled else ""
+
+    # -- the same for async code ------------------------------------------------------------------
+
+    async def aadd_run(self, messages: Messages, response: str | ChatMessage | None = None) -> Receipt:
+        return await asyncio.to_thread(self.add_run, messages, response)
+
+    async def acreate_user_memories(self, messages: Messages) -> list[MemoryAct]:
+        return await asyncio.to_thread(self.create_user_memories, messages)
+
+    async def acreate_session_summary(self) -> str:
+        return await asyncio.to_thread(self.create_session_summary)
+
+    # -- inside -----------------------------------------------------------------------------------
+
+    @property
+    def _facts(self) -> Attached:
+        """The block of the user's memories, as it is stored now."""
+        return self._block("facts", "The block of the user's memories was removed from this session.")
+
+    @property
+    def _summary(self) -> Attached:
+        return self._block("summary", "This session keeps no summary: it was made without, or its block was removed.")
+
+    def _block(self, kind: str, missing: str) -> Attached:
+        self.memory.refresh()
+        for attached in self.memory.blocks:
+            if attached.kind == kind and (kind != "facts" or attached.settings["scope"] == "user"):
+                return attached
+        raise NotFoundError(missing)
+
+    def _desk(self) -> Curation:
+        return self.memory.curation(self._facts.name)
+
+    def _memory(self, id: int) -> Fact:
+        found = next((fact for fact in self.memory.facts(self._facts.name) if fact.id == id), None)
+        if found is None:
+            raise NotFoundError(f"This user has no memory with the id {id}.")
+        return found
+
+    def _check_on(self) -> None:
+        if not self.enabled:
+            raise ConfigError("User memories are switched off in this session: nothing was stored or learned.")
+
+
+def _messages(given: Messages) -> list[ChatMessage]:
+    messages = [_message(given, MessageRole.USER)] if isinstance(given, str | ChatMessage) else list(given)
+    for message in messages:
+        as_text(message)  # before anything is stored
+    return messages
+
+
+def _message(given: str | ChatMessage, role: MessageRole) -> ChatMessage:
+    return ChatMessage(role=role, content=given) if isinstance(given, str) else given
+
+
+def _role(name: MessageRole | str) -> MessageRole:
+    try:
+        return MessageRole(name)
+    except ValueError:
+        raise ConfigError(f"skip_role must be one of {', '.join(MessageRole)}, not {name!r}") from None
+
+
+def _check_learned(served: Served | None) -> None:
+    if served is not None and served.outcome != "done":
+        why = served.error or "The model has not answered in time."
+        raise ModelError(f"Nothing was learned yet: {why} The messages are kept, and learned from at the next attempt.")
+
+
+def _acts(records: Iterable[EventRecord], seqs: set[int]) -> list[MemoryAct]:
+    """What was decided on what these messages say, in order; `text` is still the hash of the words."""
+    acts: list[MemoryAct] = []
+    for event in (record.event for record in records):
+        if isinstance(event, ProposalRefused):
+            acts += [MemoryAct("refuse", event.reason, None, "model")] * event.number
+        elif isinstance(event, FactDecided) and seqs & set(expand(event.sources)):
+            acts.append(MemoryAct(event.decision, event.content, event.fact, event.rule))
+        elif isinstance(event, FactAdded) and acts and acts[-1].act == "add" and acts[-1].memory is None:
+            acts[-1] = replace(acts[-1], memory=event.fact)
+    return acts

@@ -1,0 +1,164 @@
+"""`VectorMemory`: messages that are found again by a question, under LlamaIndex's name.
+
+    memory = VectorMemory.from_defaults(top_k=2)
+    memory.put(ChatMessage(role="user", content="My passport is in the blue drawer."))
+    memory.put(ChatMessage(role="assistant", content="Noted: the blue drawer."))
+    memory.get("Where is my passport?")  # both messages
+
+The newest turn is the queue, and everything before it has its vectors. So a turn is embedded once, when the next one
+begins; until then only if it is asked about, and again only if it has grown.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from memory_core.blocks.vector import VectorMemoryBlock
+from memory_core.errors import ConfigError
+from memory_core.memory import Memory, Receipt
+from memory_core.messages import ChatMessage, MessageRole, independent
+from memory_core.models.base import Embedder
+from memory_core.services import Services
+from memory_core.vectors.base import VectorIndex
+
+TOP_K = 2
+"""Turns that one question brings back, where nothing else is said: the reference's default."""
+
+BLOCK = "Earlier turns"
+
+
+class VectorMemory:
+    """A conversation whose turns are found by what a question means and by its words.
+
+    A user message and the replies to it are one turn, stored and found together. System messages are instructions and
+    no turns: they come first in every answer.
+
+    What differs from LlamaIndex's object of that name: there a system message is a unit like any other and may not be
+    found; turns come back best first instead of in order of time; `get_all` raises; every reply embeds its whole turn
+    again; and after `reset` the last turn comes back with the next reply.
+    """
+
+    def __init__(self, memory: Memory) -> None:
+        """Over a memory that has a vector block; `from_defaults` makes one as it should be."""
+        self.memory = memory
+        """The engine behind: its events, settings and screens."""
+
+    @classmethod
+    def from_defaults(
+        cls,
+        vector_store: VectorIndex | None = None,
+        embed_model: Embedder | None = None,
+        *,
+        top_k: int | None = None,
+        retriever_kwargs: Mapping[str, Any] | None = None,
+        similarity_threshold: float | None = None,
+        session_id: str | None = None,
+        user_id: str | None = None,
+        database_uri: str | None = None,
+        services: Services | None = None,
+        **settings: Any,
+    ) -> "VectorMemory":
+        """Make a vector memory, or join it if the session exists in the database.
+
+        `top_k` turns come back at most (None: 2); LlamaIndex's `retriever_kwargs={"similarity_top_k": 2}` says the
+        same. `similarity_threshold` is the least score, 0 to 1. Without `vector_store` and `embed_model` those of
+        `services` are used, without a database it lives in this process. `settings` are those of `MemoryConfig`.
+
+        Raises:
+            ConfigError: a setting is impossible.
+            StoreError: the database cannot be reached.
+        """
+        unknown = sorted(set(retriever_kwargs or {}) - {"similarity_top_k"})
+        if unknown:
+            raise ConfigError(f"retriever_kwargs may hold similarity_top_k alone, not {unknown[0]!r}")
+        theirs = (retriever_kwargs or {}).get("similarity_top_k")
+        if top_k is not None and theirs is not None and top_k != theirs:
+            raise ConfigError(f"give top_k or similarity_top_k, not both: {top_k} and {theirs}")
+        block = VectorMemoryBlock(
+            name=BLOCK,
+            priority=1,
+            vector_store=vector_store,
+            embed_model=embed_model,
+            similarity_top_k=next((given for given in (top_k, theirs) if given is not None), TOP_K),
+            similarity_threshold=similarity_threshold,
+            retrieval_context_window=1,
+        )
+        memory = Memory.from_defaults(
+            session_id,
+            user_id,
+            memory_blocks=[block],
+            database_uri=database_uri,
+            services=services,
+            **{"recipe": "vector", **settings, "queue_turns": 1, "split_long_turns": False},
+        )
+        return cls(memory)
+
+    @property
+    def session_id(self) -> str:
+        return self.memory.session_id
+
+    def put(self, message: ChatMessage) -> Receipt:
+        """Append one message; a user message begins a turn.
+
+        Raises:
+            MessageError: this is not a message, or it cannot be stored.
+            StoreError: the database cannot be reached.
+        """
+        return self.memory.put(message)
+
+    def put_messages(self, messages: Sequence[ChatMessage]) -> Receipt:
+        """Append messages in one transaction. See `put`."""
+        return self.memory.put_messages(messages)
+
+    def get(self, input: str | None = None) -> list[ChatMessage]:
+        """The system messages, each once, then the turns that fit `input` best, whole and in order of time.
+
+        Without words to search for: the system messages alone. Changes nothing and records nothing.
+        """
+        system = self.memory.messages(role=MessageRole.SYSTEM)
+        once = {stored.message.to_json(): stored.message for stored in system}
+        turns = self.memory.recall_turns(input or "")
+        said = {stored.seq: stored.message for turn in turns for stored in turn.messages}
+        return [independent(message) for message in (*once.values(), *(said[seq] for seq in sorted(said)))]
+
+    def get_all(self) -> list[ChatMessage]:
+        """The whole conversation in order."""
+        return self.memory.get_all()
+
+    def set(self, messages: Sequence[ChatMessage]) -> Receipt:
+        """These messages in place of everything there is: all of them or, where one cannot be stored, none.
+
+        Raises:
+            MessageError: one of them is not a message, or cannot be stored.
+            StoreError: the database cannot be reached.
+            VectorIndexError: as for `reset`; the messages are set.
+        """
+        return self.memory.set(messages, archive=True)
+
+    def reset(self) -> None:
+        """Forget everything: messages and their words, vectors in the database and in the index.
+
+        Raises:
+            VectorIndexError: everything was forgotten, but for the copy of the vectors in an index out of reach.
+        """
+        self.memory.reset()
+
+    # -- the same for async code ------------------------------------------------------------------
+
+    async def aput(self, message: ChatMessage) -> Receipt:
+        return await asyncio.to_thread(self.put, message)
+
+    async def aput_messages(self, messages: Sequence[ChatMessage]) -> Receipt:
+        return await asyncio.to_thread(self.put_messages, messages)
+
+    async def aget(self, input: str | None = None) -> list[ChatMessage]:
+        return await asyncio.to_thread(self.get, input)
+
+    async def aget_all(self) -> list[ChatMessage]:
+        return await asyncio.to_thread(self.get_all)
+
+    async def aset(self, messages: Sequence[ChatMessage]) -> Receipt:
+        return await asyncio.to_thread(self.set, messages)
+
+    async def areset(self) -> None:
+        await asyncio.to_thread(self.reset)

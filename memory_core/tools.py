@@ -1,0 +1,401 @@
+"""The tools with which an agent keeps its own memory, as values for a model and as calls that act.
+
+Names and meanings are Letta's. A core block is a static block that an agent may edit; the archive is a
+facts block that learns nothing by itself and is searched. What a call does, its edit and the record of it are one
+transaction; a call that cannot be is refused with a sentence for the model, and changes nothing.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, Field, ValidationError, field_validator
+
+from memory_core.blocks.facts import FactExtractionMemoryBlock
+from memory_core.blocks.static import StaticMemoryBlock
+from memory_core.change_sets import Curating
+from memory_core.delivery import scope_key
+from memory_core.editing import agent_may_edit, edit_text
+from memory_core.errors import (
+    ConfigError,
+    ConflictError,
+    EmbedderError,
+    MessageError,
+    ModelError,
+    NotFoundError,
+    VectorIndexError,
+)
+from memory_core.events import ToolCalled
+from memory_core.memory import Memory
+from memory_core.messages import MessageRole, TextPart, ToolCallPart, decode_arguments
+from memory_core.models.base import ToolSpec
+from memory_core.planning.core_memory import END, append, insert, replace, rethink, short
+from memory_core.planning.curation import ChangeSet, New
+from memory_core.session import Attached
+from memory_core.store.messages import StoredMessage
+from memory_core.store.writing import Writing
+from memory_core.vectors.keyword import KeywordIndex
+
+MOST_RESULTS = 50
+SHOWN_CHARACTERS = 600
+"""Characters of one found message that the model is told."""
+
+ARCHIVED_CHARACTERS = 4_000
+"""Longest text that is archived at once."""
+
+NAME_CHARACTERS = 64
+"""Longest name of a tool that endpoints take."""
+
+RANK_CONSTANT = 60
+"""How much the first places of two rankings outweigh the next: the usual constant of reciprocal rank fusion."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What became of a call."""
+
+    text: str
+    """What the model is told."""
+    done: bool
+    """False: it was refused, and nothing was changed."""
+    block: str | None = None
+    """The block it was about, where there is one."""
+
+
+class _Arguments(BaseModel):
+    """Arguments of a tool; what a model adds beyond them is left aside."""
+
+
+class _Append(_Arguments):
+    label: str = Field(description="The block.")
+    content: str = Field(description="What to add, as a line of its own.")
+
+
+class _Replace(_Arguments):
+    label: str = Field(description="The block.")
+    old_content: str = Field(description="Text of the block, letter by letter; it must be there once.")
+    new_content: str = Field(description="What stands there instead; empty to delete it.")
+
+
+class _Insert(_Arguments):
+    label: str = Field(description="The block.")
+    new_string: str = Field(description="What to insert, as a line of its own.")
+    insert_line: int = Field(END, description="The line after which it goes: 0 for the beginning, -1 for the end.")
+
+
+class _Rethink(_Arguments):
+    label: str = Field(description="The block.")
+    new_memory: str = Field(description="The whole new text of the block. What is left out of it is gone.")
+
+
+class _Tagged(_Arguments):
+    @field_validator("tags", mode="before", check_fields=False)
+    @classmethod
+    def _as_list(cls, value: object) -> object:
+        """Models often give a single tag as it is."""
+        return [value] if isinstance(value, str) else value
+
+
+class _ArchivalInsert(_Tagged):
+    content: str = Field(description="What to keep, understandable by itself.")
+    tags: list[str] = Field(default_factory=list, description="Short words to find it by.")
+
+
+class _ArchivalSearch(_Tagged):
+    query: str = Field(description="What to look for, in words.")
+    tags: list[str] | None = Field(None, description="Only what has one of these tags.")
+    top_k: int = Field(10, ge=1, le=MOST_RESULTS, description="Most results.")
+
+
+class _ConversationSearch(_Arguments):
+    query: str = Field(description="What to look for, in words.")
+    limit: int = Field(5, ge=1, le=MOST_RESULTS, description="Most results.")
+
+
+_CORE: dict[str, tuple[type[_Arguments], str]] = {
+    "core_memory_append": (_Append, "Add a line to a block of your core memory."),
+    "core_memory_replace": (_Replace, "Replace a piece of text in a block of your core memory, or delete it."),
+    "memory_insert": (_Insert, "Insert text at a line of a block of your core memory."),
+    "memory_rethink": (_Rethink, "Rewrite a block of your core memory as a whole."),
+}
+_ARCHIVE: dict[str, tuple[type[_Arguments], str]] = {
+    "archival_memory_insert": (_ArchivalInsert, "Keep something in your archive, which is searched and never in view."),
+    "archival_memory_search": (_ArchivalSearch, "Search your archive."),
+}
+_SEARCH: dict[str, tuple[type[_Arguments], str]] = {
+    "conversation_search": (_ConversationSearch, "Search what was said earlier in this conversation."),
+}
+_TOOLS = _CORE | _ARCHIVE | _SEARCH
+
+REFUSED = (ConfigError, MessageError, ConflictError, NotFoundError, EmbedderError, VectorIndexError, ModelError)
+"""What a call may fail with that the model can be told; anything else is the caller's."""
+
+
+class MemoryTools:
+    """The memory tools of one session. Thread-safe."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._session = memory._session
+
+    def specs(self) -> list[ToolSpec]:
+        """The tools as a model is told of them now; none where no block may be edited by an agent."""
+        core = self.core_blocks
+        if not core:
+            return []
+        labels = [attached.name for attached in core]
+        listed = "Your blocks:\n" + "\n".join(_described(attached) for attached in core)
+        specs = [_spec(name, f"{does} {listed}", arguments, labels) for name, (arguments, does) in _CORE.items()]
+        others = {**(_ARCHIVE if self.archive else {}), **_SEARCH}
+        return specs + [_spec(name, does, arguments) for name, (arguments, does) in others.items()]
+
+    @property
+    def core_blocks(self) -> list[Attached]:
+        """The blocks that an agent may edit, in their order."""
+        return [attached for attached in self._memory.blocks if agent_may_edit(attached)]
+
+    @property
+    def archive(self) -> Attached | None:
+        """The facts block that is the archive: the first that learns nothing by itself."""
+        found = (
+            attached
+            for attached in self._memory.blocks
+            if isinstance(attached.block, FactExtractionMemoryBlock)
+            and attached.settings["enabled"]
+            and not attached.settings["accept_short_term_memory"]
+        )
+        return next(found, None)
+
+    def call(self, call: ToolCallPart | str, /, **arguments: Any) -> ToolResult:
+        """Do what a model asks for: its call, or a tool's name and its arguments.
+
+        Nothing that a model can write raises: it is refused, with the reason for the model, and recorded.
+
+        Raises:
+            NotFoundError: the session was deleted.
+            StoreError: the database cannot be reached.
+        """
+        if isinstance(call, str):
+            call = ToolCallPart(tool_name=call, tool_kwargs=arguments)
+        call = storable(call)
+        try:
+            given = _read_arguments(call)
+            if isinstance(given, _ArchivalSearch):
+                return self._told(call, self._search_archive(given))
+            if isinstance(given, _ConversationSearch):
+                return self._told(call, self._search_conversation(given))
+            with self._session.writing() as w:
+                self._session.refresh(w)
+                result = self._insert(w, given) if isinstance(given, _ArchivalInsert) else self._edit(w, given)
+                _note(w, call, result)
+            return result
+        except REFUSED as error:
+            return self.refuse(call, str(error))
+
+    def refuse(self, call: ToolCallPart, reason: str) -> ToolResult:
+        """Record that a call was not made, and why. See `call` for what is raised."""
+        call = storable(call)
+        label = call.tool_kwargs.get("label") if isinstance(call.tool_kwargs, dict) else None
+        meant = self._named(label) if isinstance(label, str) else None
+        return self._told(call, ToolResult(reason, done=False, block=meant.name if meant else None))
+
+    # -- what each does ---------------------------------------------------------------------------
+
+    def _edit(self, w: Writing, given: _Arguments) -> ToolResult:
+        change: Callable[[str], str]
+        label = self._core(getattr(given, "label", ""))
+        match given:
+            case _Append(content=content):
+                did, change = "Appended to", lambda text: append(label, text, content)
+            case _Replace(old_content=old, new_content=new):
+                did, change = "Replaced in", lambda text: replace(label, text, old, new)
+            case _Insert(new_string=new, insert_line=line):
+                did, change = "Inserted into", lambda text: insert(label, text, new, line)
+            case _Rethink(new_memory=new):
+                did, change = "Rewrote", lambda text: rethink(label, text, new)
+            case _:
+                raise AssertionError(given)
+        _, after = edit_text(self._session, w, label, change, "agent")
+        limit = self._session.block(label).settings["limit"]
+        return ToolResult(f"{did} {label}. It has {_characters(len(after), limit)}.", done=True, block=label)
+
+    def _insert(self, w: Writing, given: _ArchivalInsert) -> ToolResult:
+        archive = self._archive()
+        block = archive.block
+        assert isinstance(block, FactExtractionMemoryBlock)
+        content = " ".join(given.content.split())
+        if not content:
+            raise ConfigError("There is no content to archive. Nothing was changed.")
+        if len(content) > ARCHIVED_CHARACTERS:
+            raise ConfigError(
+                f"The content has {len(content):,} characters; at most {ARCHIVED_CHARACTERS:,} are archived at once. "
+                "Nothing was changed. Split it."
+            )
+        tags = tuple(dict.fromkeys(tag for given_tag in given.tags if (tag := " ".join(given_tag.split()))))
+        asked = w.session.newest_turn  # what the agent archives on
+        sources = ((w.session.id, asked),) if asked is not None else ()
+        new = New(content, state="proposed" if block.approval else "active", topics=tags, sources=sources)
+        scope = scope_key(self._session, archive)
+        curating = Curating(w, scope, archive.name, self._session.counter.text, "agent")
+        curating.apply(ChangeSet("add", (new,)), max_facts=block.max_facts)
+        waits = " A person has to accept it first." if block.approval else ""
+        return ToolResult(f"Archived in {archive.name}.{waits}", done=True, block=archive.name)
+
+    def _search_archive(self, given: _ArchivalSearch) -> ToolResult:
+        archive = self._archive()
+        query = _asked(given.query)
+        found = self._memory.search_facts(query, block=archive.name, top_k=given.top_k, topics=given.tags)
+        lines = [f"{hit.fact.text}{_tags(hit.fact.topics)}" for hit in found]
+        return ToolResult(_listed(lines, "entry", "entries"), done=True, block=archive.name)
+
+    def _search_conversation(self, given: _ConversationSearch) -> ToolResult:
+        found = self._conversation(_asked(given.query), given.limit)
+        lines = [f"Turn {m.turn}, {m.message.role}: {short(_spoken(m), SHOWN_CHARACTERS)}" for m in found]
+        return ToolResult(_listed(lines, "message", "messages"), done=True)
+
+    def _conversation(self, query: str, limit: int) -> list[StoredMessage]:
+        """Messages of earlier turns that say something like it, best first."""
+        memory = self._memory
+        turn = memory.status().turns
+        said = {m.seq: m for m in memory.messages() if m.turn < turn and _spoken(m)}
+        index = memory.services.remembered(f"conversation/{memory.database.id}/{memory.session_id}", KeywordIndex)
+        for seq in set(index.numbers()) - said.keys():
+            index.remove(seq)
+        for seq, message in said.items():
+            if seq not in index:
+                index.add(seq, _spoken(message))
+        rankings = [[hit.number for hit in index.search(query, MOST_RESULTS)]]
+        for attached in memory.blocks:
+            if attached.kind == "vector" and attached.block is not None and attached.settings["enabled"]:
+                rankings.append(self._recalled(query, attached.name, said))
+        return [said[seq] for seq in fused(rankings)[:limit]]
+
+    def _recalled(self, query: str, block: str, said: Mapping[int, StoredMessage]) -> list[int]:
+        """What a vector block finds: the first message of each stored turn that is above its threshold."""
+        search = self._memory.search(query, block=block)
+        least = search.settings.similarity_threshold or 0.0
+        best = [found.number for found in search.found if found.score > least][:MOST_RESULTS]
+        turns = {turn.number: turn for turn in self._memory.stored_turns(block, numbers=best)} if best else {}
+        seqs = [[m.seq for m in turns[number].messages if m.seq in said] for number in best if number in turns]
+        return [unit[0] for unit in seqs if unit]
+
+    # -- who is meant -----------------------------------------------------------------------------
+
+    def _named(self, label: str) -> Attached | None:
+        """The block of this name, in whatever case."""
+        blocks = self._memory.blocks
+        exact = next((attached for attached in blocks if attached.name == label), None)
+        alike = [attached for attached in blocks if attached.name.casefold() == label.strip().casefold()]
+        return exact or (alike[0] if len(alike) == 1 else None)
+
+    def _core(self, label: str) -> str:
+        """The name of the core block that is meant; whether it may be edited is the editor's to say."""
+        attached = self._named(label)
+        if attached is None or not isinstance(attached.block, StaticMemoryBlock) or not attached.settings["enabled"]:
+            names = ", ".join(attached.name for attached in self.core_blocks) or "none"
+            raise ConfigError(f"There is no block “{short(label, 40)}”. Nothing was changed. Your blocks: {names}.")
+        return attached.name
+
+    def _archive(self) -> Attached:
+        archive = self.archive
+        if archive is None:
+            raise ConfigError("This session has no archive.")
+        return archive
+
+    def _told(self, call: ToolCallPart, result: ToolResult) -> ToolResult:
+        with self._session.writing() as w:
+            _note(w, call, result)
+        return result
+
+
+def storable(call: ToolCallPart) -> ToolCallPart:
+    """The call as it can be stored and sent back: no half characters, a name of bounded length."""
+    kwargs: dict[str, Any] | str
+    try:
+        written = _whole(call.arguments)
+        kwargs = written if isinstance(call.tool_kwargs, str) else decode_arguments(written)
+    except RecursionError:
+        kwargs = "(nested too deeply)"
+    id = None if call.tool_call_id is None else _whole(call.tool_call_id)
+    return ToolCallPart(tool_call_id=id, tool_name=_whole(call.tool_name)[:NAME_CHARACTERS], tool_kwargs=kwargs)
+
+
+def _whole(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
+
+
+def fused(rankings: Sequence[Sequence[int]]) -> list[int]:
+    """One ranking of several: what stands high in any of them, and higher still in more than one; ties by number."""
+    scores: dict[int, float] = {}
+    for ranking in rankings:
+        for place, number in enumerate(ranking):
+            scores[number] = scores.get(number, 0.0) + 1 / (RANK_CONSTANT + place)
+    return sorted(scores, key=lambda number: (-scores[number], number))
+
+
+def _read_arguments(call: ToolCallPart) -> _Arguments:
+    if call.tool_name not in _TOOLS:
+        raise ConfigError(f"There is no tool “{short(call.tool_name, 40)}”. The memory tools are: {', '.join(_TOOLS)}.")
+    if isinstance(call.tool_kwargs, str):
+        raise ConfigError(f"The arguments of {call.tool_name} are not a JSON object. Nothing was done.")
+    try:
+        return _TOOLS[call.tool_name][0].model_validate(call.tool_kwargs)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(step) for step in first["loc"])
+        raise ConfigError(f"{call.tool_name}: {where}: {first['msg']}. Nothing was done.") from None
+
+
+def _spec(name: str, description: str, arguments: type[_Arguments], labels: Sequence[str] = ()) -> ToolSpec:
+    properties = {}
+    for field, schema in arguments.model_json_schema()["properties"].items():
+        schema.pop("title", None)
+        properties[field] = schema | ({"enum": list(labels)} if field == "label" else {})
+    required = [field for field, info in arguments.model_fields.items() if info.is_required()]
+    return ToolSpec(name, description, {"type": "object", "properties": properties, "required": required})
+
+
+def _described(attached: Attached) -> str:
+    """A core block in a line: `- Human: what you know about the user (84 of 2,000 characters)`."""
+    settings = attached.settings
+    about = f": {' '.join(settings['description'].split())}" if settings["description"] else ""
+    return f"- {attached.name}{about} ({_characters(len(attached.state or ''), settings['limit'])})"
+
+
+def _characters(used: int, limit: int | None) -> str:
+    return f"{used:,} characters" if limit is None else f"{used:,} of {limit:,} characters"
+
+
+def _note(w: Writing, call: ToolCallPart, result: ToolResult) -> None:
+    called = ToolCalled(
+        tool=call.tool_name,
+        block=result.block,
+        outcome="done" if result.done else "refused",
+        arguments=w.keep(call.arguments),
+        result=w.keep(result.text),
+    )
+    w.record(called, actor="agent")
+
+
+def _spoken(message: StoredMessage) -> str:
+    """What the user or the assistant said in words: no tool's result, no call, no instructions."""
+    if message.message.role not in (MessageRole.USER, MessageRole.ASSISTANT):
+        return ""
+    words = " ".join(part.text for part in message.message.parts if isinstance(part, TextPart))
+    return " ".join(words.split())
+
+
+def _asked(query: str) -> str:
+    if not query.strip():
+        raise ConfigError("There is no query. Nothing was searched.")
+    return query.strip()
+
+
+def _tags(topics: Sequence[str]) -> str:
+    return f" [{', '.join(topics)}]" if topics else ""
+
+
+def _listed(lines: Sequence[str], one: str, several: str) -> str:
+    if not lines:
+        return f"Found no {one}."
+    return "\n".join([f"Found {len(lines)} {one if len(lines) == 1 else several}:", *(f"- {line}" for line in lines)])

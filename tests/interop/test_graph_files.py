@@ -1,0 +1,327 @@
+"""Graphs as files: written, read back, imported; and what is no graph is refused in one sentence."""
+
+import json
+import re
+from contextlib import suppress
+from xml.etree import ElementTree
+
+import pytest
+from engine_fakes import open_memory
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memory_core.blocks.graph import GraphMemoryBlock
+from memory_core.errors import ConfigError, FormatError
+from memory_core.interop import graph_files
+from memory_core.interop.graph_files import FORMS, file_of, import_graph, read_graph_file, write_graph
+from memory_core.planning.graph import TYPES, Entity, Graph, Relation, clean_name, normal_name
+
+ENDINGS = {"json": "json", "graphml": "graphml", "cypher": "cypher"}
+
+
+def entity(id, name, type="other", aliases=(), state="active"):
+    return Entity(id, "session:s", "graph", name, tuple(aliases), type, state, None, "extracted", 1, 0.0, 0.0, 1)
+
+
+def relation(id, subject, predicate, object, state="active"):
+    return Relation(
+        id, "session:s", "graph", subject, predicate, object, state, "extracted", 1, None, None, 0.0, 0.0, 0.0, 1, ()
+    )
+
+
+def graph(entities, relations=()):
+    return Graph({each.id: each for each in entities}, {each.id: each for each in relations})
+
+
+ALPHA = graph(
+    [entity(1, "Alice", "person", ["Ali"]), entity(2, "Project Alpha", "project"), entity(3, "March 2026", "date")],
+    [relation(1, 1, "manages", 2), relation(2, 2, "deadline", 3), relation(3, 1, "works on", 2, "ended")],
+)
+
+
+def back(form, of=ALPHA):
+    return read_graph_file(write_graph(of, form).encode(), f"graph.{ENDINGS[form]}")
+
+
+def content(file):
+    return file.entities, file.relations
+
+
+def refused(text, name="graph.json"):
+    with pytest.raises(FormatError) as told:
+        read_graph_file(text.encode() if isinstance(text, str) else text, name)
+    said = str(told.value)
+    assert "\n" not in said
+    assert len(said) < 300
+    assert said.endswith(" Nothing was imported.")
+    return said
+
+
+# -- there and back ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_graph_is_read_as_it_was_written(form):
+    file = back(form)
+    assert (file.form, file.alone) == (form, 0)
+    assert content(file) == content(file_of(ALPHA))
+    assert [(r.subject, r.predicate, r.object, r.state) for r in file.relations] == [
+        ("Alice", "manages", "Project Alpha", "active"),
+        ("Project Alpha", "deadline", "March 2026", "active"),
+        ("Alice", "works on", "Project Alpha", "ended"),
+    ]
+    assert file.entities[0].aliases == ("Ali",)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_was_removed_or_merged_is_not_in_a_file(form):
+    some = graph(
+        [entity(1, "Ana"), entity(2, "Anna", state="merged"), entity(3, "Rui", state="retired"), entity(4, "Lisbon")],
+        [relation(1, 1, "knows", 3), relation(2, 1, "lives in", 4, "retired"), relation(3, 1, "from", 4)],
+    )
+    text = write_graph(some, form)
+    assert "Anna" not in text
+    assert "Rui" not in text
+    assert [each.predicate for each in back(form, some).relations] == ["from"]
+
+
+def test_there_is_no_other_form():
+    with pytest.raises(ConfigError, match="json, graphml or cypher, not 'rdf'"):
+        write_graph(ALPHA, "rdf")
+
+
+names = (
+    st.text(min_size=1, max_size=30)
+    .map(lambda text: clean_name(clean_name(clean_name(graph_files._plain(text)))))
+    .filter(normal_name)
+)
+awkward = st.sampled_from(
+    [
+        "O'Neil", 'Say "hi"', r"back\slash", r"\u0027 OR 1", "a`b", "<b>&amp;</b>", "a]]>b", "ßtraße", "北京", "🦜",
+        "a\u2028b", "n1", "x' SET a.type = 'y", "'}) DETACH DELETE n //", r"\' + 'u", r"a\Under",
+    ]
+)  # fmt: skip
+
+
+@st.composite
+def graphs(draw):
+    found = draw(st.lists(st.one_of(awkward, names), min_size=2, max_size=8, unique_by=normal_name))
+    entities = [
+        entity(
+            number,
+            name,
+            draw(st.sampled_from(TYPES)),
+            draw(st.lists(st.one_of(awkward, names), max_size=2, unique=True)),
+        )
+        for number, name in enumerate(found, 1)
+    ]
+    ends = st.lists(st.integers(1, len(found)), min_size=2, max_size=2, unique=True)
+    told = draw(st.lists(st.tuples(ends, st.one_of(awkward, names), st.sampled_from(["active", "ended"])), max_size=8))
+    rows = {(tuple(pair), predicate, state): None for pair, predicate, state in told}
+    relations = [
+        relation(number, pair[0], predicate, pair[1], state) for number, (pair, predicate, state) in enumerate(rows, 1)
+    ]
+    return graph(entities, relations)
+
+
+@settings(max_examples=150, deadline=None)
+@given(some=graphs(), form=st.sampled_from(FORMS))
+def test_every_graph_is_read_as_it_was_written(some, form):
+    file = back(form, some)
+    assert content(file) == content(file_of(some))
+    again = graph(
+        [entity(number, each.name, each.type, each.aliases) for number, each in enumerate(file.entities, 1)],
+    )
+    assert content(back(form, again))[0] == file.entities
+
+
+@settings(max_examples=100, deadline=None)
+@given(some=graphs())
+def test_words_never_leave_their_string_in_cypher(some):
+    for line in write_graph(some, "cypher").split("\n"):
+        assert line.isprintable() or any(ord(character) > 0xFFFF for character in line)
+        outside = re.sub(r"'(?:[^'\\]|\\.)*'", "", line)
+        assert not re.search(r"[\\'\"`/]", outside.removeprefix("//"))
+        assert not re.search(r"\bDELETE\b|OR 1|SET a\.type = y", outside)
+        assert not re.search(r"(?<!\\)(?:\\\\)+[uU]", line)
+
+
+@settings(max_examples=60, deadline=None)
+@given(some=graphs())
+def test_graphml_is_what_any_program_reads(some):
+    tree = ElementTree.fromstring(write_graph(some, "graphml"))
+    space = "{http://graphml.graphdrawing.org/xmlns}"
+    nodes = tree.findall(f"{space}graph/{space}node")
+    assert [node.find(f"{space}data[@key='name']").text for node in nodes] == [e.name for e in file_of(some).entities]
+
+
+# -- files of others -----------------------------------------------------------------------------
+
+
+def test_json_by_hand_may_name_entities_instead_of_numbering_them():
+    text = {
+        "entities": [{"name": "Ana", "type": "Person"}, {"name": "Porto"}],
+        "relations": [{"subject": "Ana", "predicate": "lives in", "object": "porto"}],
+    }
+    file = read_graph_file(json.dumps(text).encode(), "mine.json")
+    assert [(r.subject, r.object, r.state) for r in file.relations] == [("Ana", "Porto", "active")]
+    assert [each.type for each in file.entities] == ["person", "other"]
+
+
+def test_graphml_of_other_programs_is_understood():
+    text = """<graphml xmlns="http://graphml.graphdrawing.org/xmlns" xmlns:y="http://www.yworks.com/xml/graphml">
+      <key id="d0" for="node" attr.name="Label" attr.type="string"><default>x</default></key>
+      <key id="d1" for="edge" attr.name="relationship" attr.type="string"/>
+      <graph edgedefault="undirected"><desc>Some</desc>
+        <node id="a"><data key="d0">Ana</data><port name="p"/></node><node id="Lisbon"/>
+        <edge source="a" target="Lisbon"><data key="d1">lives in</data></edge>
+        <edge source="Lisbon" target="a"/>
+      </graph></graphml>"""
+    file = read_graph_file(text.encode("utf-16"), "other.xml")
+    assert [(r.subject, r.predicate, r.object) for r in file.relations] == [
+        ("Ana", "lives in", "Lisbon"),
+        ("Lisbon", "related to", "Ana"),
+    ]
+
+
+def test_a_file_without_a_known_ending_is_known_by_how_it_begins():
+    for form in FORMS:
+        assert read_graph_file(write_graph(ALPHA, form).encode(), "graph").form == form
+
+
+# -- hostile files -------------------------------------------------------------------------------
+
+
+def as_json(**changes):
+    value = json.loads(write_graph(ALPHA, "json"))
+    return json.dumps({**value, **changes})
+
+
+def row(member, place, **changes):
+    value = json.loads(write_graph(ALPHA, "json"))
+    value[member][place] |= changes
+    return json.dumps(value, indent=1)
+
+
+GRAPHML = "<graphml><graph>{}</graph></graphml>"
+WRONG_JSON = {
+    "[]": "does not start with {",
+    '"text"': "does not start with {",
+    "{}": 'it is not one object with "entities" and "relations"',
+    '{"relations": []}': 'it holds no list "entities"',
+    '{"entities": {}, "relations": []}': 'it holds no list "entities"',
+    '{"entities": [], "relations": []}': "there is no entity in it",
+    '{"entities": [3], "relations": []}': "line 1: this is no object",
+    '{"entities": [': "ends too early",
+    '{"entities": []} {"a": 1}': "is not a graph",
+    '{"a": ' * 9000: "",
+    as_json(version=2): "newer Memory Inspector",
+    as_json(version="x"): "its format is another one",
+    as_json(format="other"): "its format is another one",
+    row("entities", 0, name=""): "line 5: an entity has an empty name",
+    row("entities", 0, name=7): "an entity has no name",
+    row("entities", 0, name=" ' "): "empty name",
+    row("entities", 0, name="x" * 81): "81 characters",
+    row("entities", 0, id=2): 'the id "#2" is there twice',
+    row("entities", 0, id=True): "neither a number nor a text",
+    row("entities", 0, id=None): "neither a number nor a text",
+    row("entities", 0, aliases="Ali"): "aliases of an entity must be a list",
+    row("entities", 0, aliases=[3]): "aliases of an entity must be a list",
+    row("relations", 0, subject=9): 'a relation names "#9", which is no entity',
+    row("relations", 0, subject={"a": 1}): "neither a number nor a text",
+    row("relations", 0, subject=2): "joins something to itself",
+    row("relations", 0, predicate=None): "a relation has no predicate",
+    row("relations", 0, predicate="..."): "a relation has an empty predicate",
+    row("relations", 0, state="maybe"): 'the state of a relation is "maybe", use active or ended',
+    row("relations", 0, state=["active"]): "use active or ended",
+}  # fmt: skip
+WRONG_XML = {
+    "<html></html>": "this is XML, but not GraphML",
+    "<graphml>": "not valid XML (no element found)",
+    "<graphml></graph>": "not valid XML (mismatched tag)",
+    "<graphml/>": "there is no entity in it",
+    '<!DOCTYPE graphml [<!ENTITY a "b">]><graphml/>': "line 1: a document type or an entity is declared",
+    '<!DOCTYPE g SYSTEM "file:///etc/passwd"><graphml/>': "a document type",
+    GRAPHML.format("&lol;"): "not valid XML (undefined entity)",
+    GRAPHML.format("<node/>"): "a node has no id",
+    GRAPHML.format('<node id="a"/><edge source="a"/>'): "an edge has no target",
+    GRAPHML.format('<node id="a"/><edge source="a" target="b"/>'): 'a relation names "b", which is no entity',
+    GRAPHML.format('<node id="a"/><edge source="a" target="a"/>'): "joins something to itself",
+    GRAPHML.format('<node id="a"/><node id="a"/>'): "is there twice",
+    GRAPHML.format('<node id="a"><graph/></node>'): "a graph stands inside a graph",
+    GRAPHML.format('<node id="a"><node id="b"/></node>'): "inside another one",
+    GRAPHML.format("<hyperedge/>"): "joins more than two",
+    GRAPHML.format("<a>" * 40): "nested more than 32 deep",
+    GRAPHML.format(f'<node id="a"><data key="name">{"x" * 30_000}</data></node>'): "more than 20,000 characters",
+    '<?xml version="1.0" encoding="klingon"?><graphml/>': "its encoding is not known",
+}
+WRONG_CYPHER = {
+    "": "is empty",
+    "MATCH (n) DETACH DELETE n;": "line 1: this is no statement that Memory Inspector writes",
+    "// Memory Inspector graph 1\nMERGE (a:Entity {name: 'Ana'})": "line 2",
+    "MERGE (a:Entity {name: 'A' + b}) SET a.type = 'other', a.aliases = [];": "no statement",
+    "MERGE (a:Entity {name: 'A\\'}) SET a.type = 'other', a.aliases = [];": "no statement",
+    "MERGE (a:Entity {name: 'A'}) SET a.type = 'other', a.aliases = []; MATCH (n) DELETE n;": "no statement",
+    "MERGE (a:Entity {name: '\\n'}) SET a.type = 'other', a.aliases = [];": "no statement",
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "why"),
+    [
+        *((text, "graph.json", why) for text, why in WRONG_JSON.items()),
+        *((text, "graph.graphml", why) for text, why in WRONG_XML.items()),
+        *((text, "graph.cypher", why) for text, why in WRONG_CYPHER.items()),
+        (b"\x89PNG\r\n\x1a\n\x00", "graph.json", "is not a graph: it is a PNG image. Choose a JSON, GraphML or Cypher"),
+        (b'{"entities": "\xff"}', "graph.json", "not UTF-8"),
+    ],
+)
+def test_what_is_no_graph_is_refused_in_one_sentence(text, name, why):
+    assert why in refused(text, name)
+
+
+def test_a_large_file_is_refused_before_it_is_read(monkeypatch):
+    monkeypatch.setattr(graph_files, "MAX_BYTES", 100)
+    assert refused(write_graph(ALPHA, "json")).startswith("File is ")
+    monkeypatch.undo()
+    monkeypatch.setattr(graph_files, "MOST_ROWS", 5)
+    for form in FORMS:
+        assert "more than 5 entities and relations" in refused(write_graph(ALPHA, form), f"graph.{form}")
+
+
+@given(st.binary(max_size=300), st.sampled_from(["a.json", "a.graphml", "a.cypher", "a"]))
+def test_no_file_breaks_reading(data, name):
+    with suppress(FormatError):
+        read_graph_file(data, name)
+
+
+# -- importing -----------------------------------------------------------------------------------
+
+
+def memory():
+    return open_memory(memory_blocks=[GraphMemoryBlock(name="graph")])
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_imported_graph_is_the_graph_and_one_change_set(form):
+    desk = memory().graph()
+    change = import_graph(desk, back(form))
+    assert (change.action, change.actor) == ("import", "curator")
+    assert content(file_of(desk.graph())) == content(file_of(ALPHA))
+    assert [desk.told(path) for path in desk.paths("Ali", "March 2026")] == [
+        "Alice → manages → Project Alpha → deadline → March 2026"
+    ]
+    desk.undo()
+    assert desk.relations() == []
+
+
+def test_importing_twice_adds_nothing():
+    desk = memory().graph()
+    import_graph(desk, back("json"))
+    assert import_graph(desk, back("graphml")) is None
+    assert len(desk.relations()) == 3
+
+
+def test_an_entity_without_relations_is_counted():
+    lonely = graph([entity(1, "Ana"), entity(2, "Rui"), entity(3, "Tom")], [relation(1, 1, "knows", 2)])
+    assert back("json", lonely).alone == 1

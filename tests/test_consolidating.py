@@ -1,0 +1,459 @@
+"""Facts that are decided on: updated, deleted or left, never doubled, every decision on record; and Mem0's names."""
+
+import doctest
+
+import pytest
+from engine_fakes import assistant, fact_numbers, open_memory, user
+from fakes import FakeChat, FakeEmbedder
+from sqlalchemy import select
+
+from memory_core.analysis.rebuild import rebuild
+from memory_core.blocks.facts import FactExtractionMemoryBlock
+from memory_core.blocks.static import StaticMemoryBlock
+from memory_core.errors import ConfigError, MessageError, ModelError, ModelUnreachableError, NotFoundError
+from memory_core.memory import Memory
+from memory_core.models.base import Decision, Decisions, ExtractedFact, Extraction
+from memory_core.planning.curation import add, pin, reject
+from memory_core.services import Services
+from memory_core.store.tables import content_table
+from memory_core.systems import consolidating
+from memory_core.systems.consolidating import ConsolidatingMemory
+
+
+def services():
+    return Services(embedder=FakeEmbedder())
+
+
+def memory_of(*blocks, **settings):
+    made = blocks or [FactExtractionMemoryBlock(name="Facts", on_change="decide", deliver_on="turn", **settings)]
+    return Memory.from_defaults("s", "ada", memory_blocks=made, services=services(), tokenizer_fn=str.split)
+
+
+def say(memory, *texts):
+    for text in texts:
+        memory.put_messages([user(text)], end_turn=True)
+
+
+def texts(memory, states=("active",)):
+    return [fact.text for fact in memory.facts("Facts", states=states)]
+
+
+def decisions(memory):
+    return [record.event for record in memory.events(kinds=["fact_decided"])]
+
+
+def facts_log(memory):
+    """Kinds of the events about facts, in order."""
+    return [r.event.kind for r in memory.events() if r.event.kind.startswith(("fact_", "proposal_"))]
+
+
+# -- the characteristic examples ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "known"),
+    [
+        ("I like dark mode", "I prefer dark mode in every app", ["The user prefers dark mode in every app"]),
+        ("I prefer dark mode in every app", "I like dark mode", ["The user prefers dark mode in every app"]),
+        ("I live in Lisbon", "I live in Porto now", ["The user lives in Porto"]),
+        ("I have two cats", "I have three cats", ["The user has three cats"]),
+        ("I like jazz", "I like jazz a lot", ["The user likes jazz"]),
+        ("I like jazz", "I no longer like jazz", []),
+        ("I like jazz", "I don't like jazz", ["The user does not like jazz"]),
+        ("I like jazz", "I like tea", ["The user likes jazz", "The user likes tea"]),
+    ],
+)
+def test_what_is_said_later_changes_what_is_known(first, then, known):
+    memory = memory_of()
+    say(memory, first, then)
+    assert texts(memory) == known
+    together = memory_of()
+    say(together, f"{first}. {then}")
+    assert len(texts(together)) <= max(1, len(known))
+
+
+def test_an_update_keeps_the_fact_its_history_and_both_sources():
+    memory = memory_of()
+    say(memory, "I live in Lisbon", "I live in Porto now")
+    (fact,) = memory.facts("Facts", states=None)
+    assert fact.sources == (("s", 1), ("s", 2))
+    assert [(r.text, r.actor) for r in memory.fact_history(fact)] == [
+        ("The user lives in Lisbon", "engine"),
+        ("The user lives in Porto", "engine"),
+    ]
+
+
+def test_a_decision_is_recorded_before_what_it_causes():
+    memory = memory_of()
+    say(memory, "I live in Lisbon", "I live in Porto now", "I moved to Porto")
+    assert facts_log(memory) == [
+        *("fact_decided", "fact_added"),
+        *("fact_decided", "fact_changed", "fact_confirmed"),
+        *("fact_decided", "fact_confirmed"),
+    ]
+    new, moved, again = decisions(memory)
+    assert (new.decision, new.fact, new.candidates, new.rule) == ("add", None, (), "new")
+    assert (moved.decision, moved.fact, moved.decider, moved.rule) == ("update", 1, "offline rules", "same_slot")
+    assert [id for id, _ in moved.candidates] == [1]
+    assert 0.5 < moved.candidates[0][1] < 1
+    assert (again.decision, again.fact, again.rule) == ("none", 1, "same")
+    assert memory.words([moved.content]) == {moved.content: "The user lives in Porto"}
+
+
+def test_what_holds_no_longer_is_superseded_by_nothing():
+    memory = memory_of()
+    say(memory, "I like jazz", "I no longer like jazz")
+    (fact,) = memory.facts("Facts", states=None)
+    assert fact.state == "superseded"
+    assert memory.fact_history(fact)[-1].reason == "what was said since ends it"
+    assert [r.event.by for r in memory.events(kinds=["fact_superseded"])] == [None]
+    say(memory, "I like jazz")
+    assert texts(memory) == ["The user likes jazz"]
+
+
+def test_a_denial_that_says_something_takes_the_place_of_what_it_denies():
+    memory = memory_of()
+    say(memory, "I like jazz", "I don't like jazz")
+    assert [r.event.by for r in memory.events(kinds=["fact_superseded"])] == [2]
+
+
+def test_what_is_said_twice_at_once_is_on_record_beside_what_stays():
+    memory = memory_of()
+    say(memory, "I like dark mode. I have a dog. I prefer dark mode in every app")
+    assert texts(memory) == ["The user has a dog", "The user prefers dark mode in every app"]
+    assert [(d.decision, d.fact, d.rule) for d in decisions(memory)] == [
+        ("add", None, "new"),
+        ("add", None, "new"),
+        ("none", 2, "repeated"),
+    ]
+
+
+def test_no_words_of_a_decision_outlive_the_facts_they_led_to():
+    memory = memory_of(scope="user", llm=FakeChat(
+        found("The user likes jazz"), found("The user hates jazz now"), decided((1, "add", None, "Jazz is out")),
+        found("The user is into jazz"), decided((1, "none", 1, None)),
+    ))  # fmt: skip
+    say(memory, "one", "two", "three")
+    assert len(decisions(memory)) == 3
+    memory.curation("Facts").erase(memory.facts("Facts", states=None))
+    with memory.database.read() as connection:
+        rows = connection.execute(select(content_table.c.data).where(content_table.c.scope == "user:ada"))
+        assert [text for text in rows.scalars() if "azz" in text] == []
+
+
+def test_at_most_the_nearest_facts_are_compared():
+    memory = memory_of(nearest=2)
+    say(memory, "I like jazz. I like tea. I like dogs. I have two cats", "I like jazz and blues")
+    assert len(decisions(memory)[-1].candidates) == 2
+    assert decisions(memory)[-1].decision == "update"
+
+
+def test_the_log_alone_tells_the_same_facts():
+    memory = memory_of()
+    say(
+        memory,
+        "I like jazz. I live in Lisbon",
+        "I live in Porto",
+        "I no longer like jazz",
+        "I don't like tea",
+        "I like tea",
+    )
+    records = memory.events()
+    hashes = {getattr(r.event, name, None) for r in records for name in ("content", "after", "before")} - {None}
+    words = memory.words(hashes)
+    past = rebuild(records, words.get, session_id="s")
+    assert [(f.text, f.state) for f in past.facts] == [(f.text, f.state) for f in memory.facts("Facts", states=None)]
+
+
+# -- what a person decided stands ----------------------------------------------------------------------
+
+
+def test_a_pinned_fact_is_never_changed_by_a_decision():
+    memory = memory_of()
+    say(memory, "I live in Lisbon")
+    memory.curation("Facts").apply(pin(memory.facts("Facts")))
+    say(memory, "I live in Porto now", "I no longer live in Lisbon")
+    assert texts(memory)[:2] == ["The user lives in Lisbon", "The user lives in Porto"]
+    added = [r.event for r in memory.events(kinds=["fact_added"])]
+    assert added[1].conflicts_with == (1,)
+    assert not memory.events(kinds=["fact_superseded", "fact_changed"])
+
+
+def test_under_approval_a_change_waits_beside_what_it_would_change():
+    memory = memory_of(approval=True)
+    say(memory, "I live in Lisbon")
+    memory.curation("Facts").apply(pin(memory.facts("Facts", states=None)))
+    memory = memory_of(approval=True)
+    memory.curation("Facts").apply(add("The user likes dark mode"))
+    say(memory, "I prefer dark mode in every app")
+    assert texts(memory) == ["The user likes dark mode"]
+    (waiting,) = memory.facts("Facts", states=["proposed"])
+    assert waiting.text == "The user prefers dark mode in every app"
+    assert memory.events(kinds=["fact_added"])[-1].event.conflicts_with == (1,)
+
+
+def test_a_near_copy_of_a_rejected_fact_is_held_back():
+    memory = memory_of()
+    say(memory, "I like jazz")
+    memory.curation("Facts").apply(reject(memory.facts("Facts")))
+    say(memory, "I really like jazz")
+    assert texts(memory) == []
+    assert len(memory.curation("Facts").held_back()) == 1
+
+
+def test_the_list_is_condensed_with_the_words_it_has_after_the_decisions():
+    memory = memory_of(max_facts=3)
+    say(memory, "I live in Lisbon. I like jazz. I like tea", "I live in Porto. I like dogs. I have two cats")
+    known = " ".join(texts(memory))
+    assert len(texts(memory)) <= 3
+    assert "Porto" in known
+    assert "Lisbon" not in known
+
+
+def test_trying_a_text_says_what_would_be_decided_and_changes_nothing():
+    memory = memory_of()
+    say(memory, "I live in Lisbon. I like jazz. I like tea")
+    before = memory.events()
+    tried = memory.curation("Facts").try_extraction(
+        "I live in Porto. I no longer like jazz. I love tea. I have a dog. I have a big dog."
+    )
+    assert [(t.text, t.outcome, t.fact.text if t.fact else None) for t in tried] == [
+        ("The user lives in Porto", "updated", "The user lives in Lisbon"),
+        ("The user no longer likes jazz", "ended", "The user likes jazz"),
+        ("The user loves tea", "confirmed", "The user likes tea"),
+        ("The user has a dog", "repeated", None),
+        ("The user has a big dog", "added", None),
+    ]
+    assert memory.events() == before
+
+
+# -- what is recalled is not learned again ----------------------------------------------------------------
+
+
+class EveryoneExtractor:
+    """Each message is a fact, whoever said it."""
+
+    name = "everyone"
+    offline = True
+
+    def extract(self, messages, *, known):
+        return Extraction(tuple(ExtractedFact(m.content, source=i) for i, m in enumerate(messages)))
+
+    def condense(self, facts, *, pinned, target):
+        raise AssertionError("nothing is to be condensed here")
+
+
+@pytest.mark.parametrize("on_change", ["add", "decide"])
+def test_what_the_assistant_repeats_from_memory_is_not_learned_again(on_change):
+    facts = FactExtractionMemoryBlock(name="Facts", on_change=on_change, deliver_on="turn", llm=EveryoneExtractor())
+    memory = memory_of(facts, StaticMemoryBlock(name="core", static_content="Rules apply. Tea is served at five."))
+    memory.put_messages([user("Ana lives in Lisbon"), assistant("Bob has a boat")], end_turn=True)
+    said = ["Ana lives in Lisbon", "Bob has a boat"]
+    assert texts(memory) == said
+    repeated = [assistant("Ana lives in Lisbon."), assistant("Bob has a boat"), assistant("Tea is served at five")]
+    memory.put_messages([user("Carla likes rain"), *repeated], end_turn=True)
+    assert texts(memory) == [*said, "Carla likes rain"]
+    assert [r.event.recalled for r in memory.events(kinds=["facts_extracted"])] == [0, 3]
+    assert memory.events(kinds=["fact_confirmed"]) == []
+    memory.put_messages([user("Ana lives in Lisbon")], end_turn=True)
+    assert len(memory.events(kinds=["fact_confirmed"])) == 1
+
+
+def test_an_assistant_that_recalls_the_past_does_not_bring_it_back():
+    memory = memory_of(llm=EveryoneExtractor())
+    say(memory, "The user lives in Lisbon", "The user has two cats", "The user has three cats")
+    say(memory, "The user no longer lives in Lisbon")
+    before = texts(memory, states=None)
+    assert before == ["The user lives in Lisbon", "The user has three cats"]
+    late = [assistant("The user lives in Lisbon"), assistant("The user has two cats")]
+    memory.put_messages([user("Ana has a boat"), *late], end_turn=True)
+    assert texts(memory, states=None) == [*before, "Ana has a boat"]
+    say(memory, "The user lives in Lisbon")
+    assert texts(memory) == ["The user has three cats", "Ana has a boat", "The user lives in Lisbon"]
+
+
+# -- models that answer badly --------------------------------------------------------------------------------
+
+
+def found(*facts):
+    return {"facts": [{"text": text, "category": "other", "message": 1} for text in facts]}
+
+
+def decided(*rows):
+    return {"decisions": [dict(zip(("found", "act", "known", "text"), row, strict=False)) for row in rows]}
+
+
+@pytest.mark.parametrize(
+    ("answer", "refused", "gone"),
+    [
+        pytest.param(decided(*((n, "delete", n) for n in (1, 2, 3))), 3, 0, id="deletes everything"),
+        pytest.param(decided(*((n, "update", 77, "x") for n in (1, 2, 3))), 3, 0, id="invents facts"),
+        pytest.param(
+            decided(*((n, "update", 1, "The user has one thing") for n in (1, 2, 3))), 2, 2, id="one fact thrice"
+        ),
+        pytest.param(decided(), 3, 0, id="decides nothing"),
+        pytest.param(decided(*((n, "burn", 1) for n in (1, 2, 3))), 3, 0, id="acts that do not exist"),
+    ],
+)
+def test_a_bad_decision_is_contained_and_recorded(answer, refused, gone):
+    known = ["The user has a harp", "The user speaks Dutch", "The user works at Acme"]
+    new = ["The user owns a boat", "Ana knows chess", "The dinner is on Monday"]
+    memory = memory_of(llm=FakeChat(found(*known), found(*new), answer))
+    say(memory, "one", "two")
+    kept = texts(memory)
+    assert len([text for text in (*known, *new) if text not in kept]) == gone
+    assert sum(r.event.number for r in memory.events(kinds=["proposal_refused"])) == refused
+    assert len(decisions(memory)) == 6
+    assert memory.deliveries(states=["pending", "parked"]) == []
+
+
+def test_the_same_fact_forty_times_is_one_fact():
+    memory = memory_of(llm=FakeChat(found(*(f"The user likes tea{'.' * n}" for n in range(40)))))
+    say(memory, "I like tea")
+    assert texts(memory) == ["The user likes tea"]
+
+
+def test_a_model_that_fails_to_decide_loses_nothing():
+    class Undecided:
+        name, offline, fails = "undecided", False, True
+
+        def decide(self, proposals):
+            if self.fails:
+                raise ModelUnreachableError("Nothing answers.")
+            return Decisions(tuple(Decision("add") for _ in proposals))
+
+    memory = memory_of()
+    memory.services._decider = Undecided()
+    say(memory, "I like tea")
+    assert texts(memory) == []
+    Undecided.fails = False
+    memory.deliver()
+    assert texts(memory) == ["The user likes tea"]
+    assert decisions(memory)[0].decider == "undecided"
+
+
+# -- Mem0's names ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def consolidating_memory():
+    return ConsolidatingMemory(user_id="ada", services=services())
+
+
+def test_the_example_of_the_documentation_holds():
+    assert doctest.testmod(consolidating).failed == 0
+
+
+def test_add_says_what_became_of_what_was_found(consolidating_memory):
+    memory = consolidating_memory
+    assert [(c.event, c.text) for c in memory.add("I like jazz. I live in Lisbon.")] == [
+        ("ADD", "The user likes jazz"),
+        ("ADD", "The user lives in Lisbon"),
+    ]
+    (moved,) = memory.add(
+        [{"role": "user", "content": "I live in Porto now"}, {"role": "assistant", "content": "Nice"}]
+    )
+    assert (moved.event, moved.text, moved.previous) == (
+        "UPDATE",
+        "The user lives in Porto",
+        "The user lives in Lisbon",
+    )
+    assert [(c.event, c.text) for c in memory.add("I no longer like jazz")] == [("DELETE", "The user likes jazz")]
+    assert [(c.event, c.id) for c in memory.add(user("I live in Porto, really"))] == [("NONE", moved.id)]
+    assert memory.add("What a day!") == []
+    assert [(r.text, r.actor) for r in memory.history(moved.id)] == [
+        ("The user lives in Lisbon", "engine"),
+        ("The user lives in Porto", "engine"),
+    ]
+
+
+def test_facts_come_under_categories_and_are_searched_by_them(consolidating_memory):
+    memory = consolidating_memory
+    memory.add("I have a dentist appointment on 14 March. I like green tea.")
+    assert [(f.text, f.category) for f in memory.get_all()] == [
+        ("The user has a dentist appointment on 14 March", "episodic"),
+        ("The user likes green tea", "semantic"),
+    ]
+    assert [h.fact.category for h in memory.search("the user", threshold=0, categories=["episodic"])] == ["episodic"]
+    assert [f.category for f in memory.get_all(categories=["semantic"])] == ["semantic"]
+    best, worse = memory.search("which green tea", threshold=0)
+    assert memory.search("which green tea", threshold=best.score) == [best]
+    assert best.score > worse.score
+    (trip,) = memory.add("I have a meeting on 3 May.", categories=["work", "other"])
+    assert memory.get(trip.id).category == "other"
+
+
+def test_text_can_be_kept_as_it_is(consolidating_memory):
+    memory = consolidating_memory
+    changes = memory.add([user("Tea at five."), assistant("How to reset: hold the button.")], infer=False)
+    assert [(c.event, c.text) for c in changes] == [("ADD", "Tea at five."), ("ADD", "How to reset: hold the button.")]
+    assert [f.category for f in memory.get_all()] == ["semantic", "procedural"]
+    assert [c.event for c in memory.add("tea at five.", infer=False)] == ["NONE"]
+    assert memory.memory.messages() == []
+
+
+def test_facts_are_updated_and_deleted_by_hand(consolidating_memory):
+    memory = consolidating_memory
+    memory.add("I like jazz. I like tea. I have a dog.")
+    first, second, _ = memory.get_all()
+    assert memory.update(first.id, "The user likes blues").text == "The user likes blues"
+    assert memory.update(first.id, "The user likes blues").version == 2
+    memory.delete(second.id)
+    with pytest.raises(NotFoundError):
+        memory.get(second.id)
+    assert [r.state for r in memory.history(second.id)] == ["active", "retired"]
+    assert memory.delete_all() == 2
+    assert memory.get_all() == []
+    assert memory.delete_all() == 0
+    assert len(memory.get_all(filters={"state": "retired"})) == 3
+
+
+def test_a_users_facts_are_known_in_their_next_session_and_to_nobody_else(tmp_path):
+    uri = f"sqlite:///{tmp_path}/m.db"
+    ConsolidatingMemory("ada", "s1", database_uri=uri, services=services()).add("I like tea")
+    again = ConsolidatingMemory("ada", "s2", database_uri=uri, services=services())
+    assert [hit.fact.text for hit in again.search("tea")] == ["The user likes tea"]
+    other = ConsolidatingMemory("bob", "s3", database_uri=uri, services=services())
+    assert other.get_all() == other.search("tea") == []
+
+
+def test_it_stands_over_any_memory_with_facts():
+    memory = memory_of()
+    over = ConsolidatingMemory.over(memory)
+    assert [change.event for change in over.add("I like tea")] == ["ADD"]
+    assert over.block == "Facts"
+    with pytest.raises(NotFoundError):
+        ConsolidatingMemory.over(Memory.from_defaults("none", services=services()))
+    core = memory_of(StaticMemoryBlock(name="core", static_content="x"))
+    with pytest.raises(ConfigError):
+        ConsolidatingMemory.over(core, "core")
+
+
+@pytest.mark.parametrize("given", ["  ", [], [{"role": "user"}], [{"role": "user", "content": 3}]])
+def test_no_words_are_refused(consolidating_memory, given):
+    with pytest.raises(MessageError):
+        consolidating_memory.add(given)
+
+
+def test_an_unknown_role_is_refused(consolidating_memory):
+    with pytest.raises(ConfigError):
+        consolidating_memory.add({"role": "wizard", "content": "x"})
+
+
+def test_a_failing_model_raises_and_the_messages_are_kept():
+    class Down(FakeChat):
+        def ask(self, messages, answer, *, purpose):
+            raise ModelUnreachableError("Nothing answers.")
+
+    memory = ConsolidatingMemory(user_id="ada", chat=Down(), services=services())
+    with pytest.raises(ModelError, match="kept"):
+        memory.add("I like tea")
+    assert len(memory.memory.deliveries(states=["pending"])) == 1
+
+
+def test_blocks_that_only_add_are_as_before():
+    memory = open_memory(memory_blocks=[FactExtractionMemoryBlock(name="facts")])
+    memory.put_messages([user(f"note {n} of the day is here") for n in range(6)])
+    memory.flush(all=True)
+    assert fact_numbers(memory) == list(range(6))
+    assert memory.events(kinds=["fact_decided"]) == []

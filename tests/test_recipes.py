@@ -1,0 +1,299 @@
+"""Recipes: each in one line, run on a real conversation, and switched from one to another."""
+
+import json
+
+import pytest
+from engine_fakes import assistant, user
+from fakes import FakeEmbedder
+from shared_data import shared
+
+from memory_core import ChatMessage, Memory, Services, StaticMemoryBlock
+from memory_core.comparing import compare_recipes
+from memory_core.errors import ConfigError
+from memory_core.events import RecipeChosen
+from memory_core.recipes import RECIPES, recipe
+from ui.demo_script import MESSAGES
+from ui.examples import EXAMPLES
+from ui.jobs import Job
+from ui.turns import play
+
+KEYS = list(RECIPES)
+FLOWERS = ("roses", "lilies", "tulips", "asters", "poppies", "irises", "dahlias", "peonies")
+
+
+@pytest.fixture
+def services():
+    return Services(embedder=FakeEmbedder())
+
+
+def made(key, services, **given):
+    options = {"token_limit": 300, "user_id": "sam"} | given
+    return Memory.from_recipe(key, "s", services=services, **options)
+
+
+def talk(memory, turns=FLOWERS):
+    for flower in turns:
+        memory.put(user(f"My favourite flowers in spring are {flower}, and I love {flower} more than anything else."))
+        memory.put(assistant(f"Noted: {flower}. I will think of {flower} when spring comes and the shop has them."))
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_every_recipe_is_one_line_and_keeps_its_limit(key, services):
+    memory = made(key, services)
+    talk(memory)
+    context = memory.build_context("Which flowers do I love?")
+    assert memory.config.recipe == key
+    assert context.plan.total <= 300
+    assert context.failures == {}
+    assert not memory.deliveries(states=("parked", "pending"))
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_every_recipe_says_when_to_use_it(key):
+    each = recipe(key)
+    assert each.key == key
+    for words in (each.title, each.tagline, each.when, each.strengths, each.limits):
+        assert words
+        assert words == words.strip()
+    assert max(len(each.tagline), len(each.strengths), len(each.limits)) < 100
+
+
+def test_a_buffer_holds_all_that_fits_and_not_a_message_more(services):
+    memory = made("buffer", services)
+    talk(memory)
+    context = memory.build_context()
+    assert context.plan.cuts == ()
+    oldest_gone = [message for message in memory.messages("archived") if message.message.role == "user"][-1]
+    turn = sum(m.tokens.content for m in memory.messages() if m.turn == oldest_gone.turn)
+    assert context.plan.total + turn > 300
+
+
+def test_a_window_holds_its_turns_and_no_more(services):
+    memory = made("window", services, turns=3, token_limit=10_000)
+    talk(memory)
+    said = [message.content for message in memory.get() if message.role == "user"]
+    assert [next(f for f in FLOWERS if f in text) for text in said] == list(FLOWERS[-3:])
+    flushed = memory.events(kinds=("flush_planned",))
+    assert {record.event.rules for record in flushed} == {("window",)}
+    assert {record.event.queue_turns for record in flushed} == {3}
+
+
+def test_a_recipes_settings_yield_to_what_is_given(services):
+    memory = made("window", services, turns=2, chat_history_token_ratio=0.5)
+    assert (memory.config.queue_turns, memory.config.chat_history_token_ratio) == (2, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("key", "given", "sentence"),
+    [
+        ("bufer", {}, "there is no recipe called 'bufer': choose one of buffer, window"),
+        ("window", {"turns": 0}, "queue_turns must be at least 1 turn, not 0"),
+        ("hybrid", {"overflow": "lost"}, "overflow must be 'verbatim' or 'summarised', not 'lost'"),
+        ("summary", {"max_tokens": 0}, "max_tokens must be at least 1 token"),
+        ("user_memories", {"user_id": None}, "belongs to the user: give the memory a user_id"),
+    ],
+)
+def test_an_impossible_recipe_is_refused_in_one_sentence(key, given, sentence, services):
+    with pytest.raises(ConfigError, match=sentence):
+        made(key, services, **given)
+
+
+def test_a_hybrid_keeps_overflow_word_for_word_or_as_a_summary(services):
+    assert [a.kind for a in made("hybrid", services).blocks] == ["graph", "vector"]
+    other = Memory.from_recipe("hybrid", overflow="summarised", services=services)
+    assert [a.kind for a in other.blocks] == ["graph", "summary"]
+
+
+# -- switching -----------------------------------------------------------------------------------
+
+
+def test_what_a_switch_keeps_adds_and_removes_is_said_before(services):
+    memory = made("blocks", services, instructions="Be brief.")
+    talk(memory)
+    archived = len(memory.messages("archived"))
+    plan = memory.switch_plan("summary")
+    assert plan.kept == ("Instructions",)
+    assert [(block.name, block.kind, block.fills) for block in plan.added] == [("Summary", "summary", archived)]
+    assert {left.name: left.kind for left in plan.removed} == {"Facts": "facts", "Earlier turns": "vector"}
+    assert plan.order == ("Instructions", "Summary")
+    assert memory.config.recipe == "blocks"
+    assert [attached.name for attached in memory.blocks] == ["Instructions", "Facts", "Earlier turns"]
+
+
+def test_a_switch_does_what_was_said_and_fills_what_comes(services):
+    memory = made("blocks", services)
+    talk(memory)
+    facts = {fact.text for fact in memory.facts("Facts")}
+    memory.switch("vector")
+    assert (memory.config.recipe, [a.name for a in memory.blocks]) == ("vector", ["Earlier turns"])
+    memory.switch("blocks")
+    assert {fact.text for fact in memory.facts("Facts")} == facts
+    chosen = memory.events(kinds=("recipe_chosen",))
+    assert [(r.event.before, r.event.recipe, r.actor) for r in chosen] == [
+        ("blocks", "vector", "curator"),
+        ("vector", "blocks", "curator"),
+    ]
+    assert isinstance(chosen[0].event, RecipeChosen)
+
+
+def test_a_block_that_learns_each_turn_is_given_every_turn_once(services):
+    memory = made("buffer", services, token_limit=3_000)
+    talk(memory)
+    memory.switch("user_memories")
+    talk(memory, ["orchids"])
+    given = [
+        seq
+        for d in memory.deliveries(states=("done",))
+        if d.block == "User memories"
+        for seq in range(d.first_seq, d.last_seq + 1)
+    ]
+    assert given == list(range(1, 19))
+    assert any("orchids" in fact.text for fact in memory.facts("User memories"))
+    assert any("roses" in fact.text for fact in memory.facts("User memories"))
+
+
+def test_the_room_for_blocks_that_a_person_set_stays(services):
+    memory = made("blocks", services, chat_history_token_ratio=0.5)
+    assert "chat_history_token_ratio" not in memory.switch_plan("summary").settings
+    memory.switch("buffer")
+    assert memory.config.chat_history_token_ratio == 1.0
+    assert memory.switch_plan("summary").settings["chat_history_token_ratio"] == (1.0, 0.7)
+
+
+def test_notes_that_an_agent_wrote_stay_and_are_edited_no_more(services):
+    memory = made("self_editing", services)
+    memory.edit_block("Human", "Sam lives in Porto.")
+    plan = memory.switch_plan("blocks")
+    assert plan.changed["Human"] == {"read_only": (False, True)}
+    memory.switch("blocks")
+    assert "Sam lives in Porto." in memory.get()[0].content
+
+
+def test_a_session_that_is_as_its_recipe_has_it_switches_to_nothing(services):
+    for key in KEYS:
+        memory = Memory.from_recipe(key, user_id="sam", services=services)
+        assert not memory.switch_plan(key), key
+
+
+def test_a_name_that_is_taken_gets_a_number(services):
+    memory = Memory.from_recipe("blocks", services=services, instructions="x")
+    memory.add_block(StaticMemoryBlock(name="Summary", static_content="Mine."))
+    assert [block.name for block in memory.switch("summary").added] == ["Summary 2"]
+
+
+def test_a_recipe_of_a_user_needs_one(services):
+    memory = Memory.from_recipe("buffer", services=services)
+    with pytest.raises(ConfigError, match="belongs to a user, and this session has none"):
+        memory.switch("user_memories")
+    assert memory.config.recipe == "buffer"
+
+
+@pytest.mark.parametrize("before", KEYS)
+def test_any_recipe_can_be_switched_to_any_other_and_back(before, services):
+    memory = Memory.from_recipe(before, user_id="sam", services=services, token_limit=400)
+    talk(memory, FLOWERS[:4])
+    for key in [*KEYS, before]:
+        memory.switch(key)
+        assert memory.config.recipe == key
+        assert not memory.switch_plan(key)
+        assert memory.build_context("flowers").failures == {}
+    assert len(memory.get_all()) == 8
+
+
+# -- side by side --------------------------------------------------------------------------------
+
+
+def test_recipes_are_compared_on_the_conversation_without_touching_it(services):
+    memory = made("blocks", services, instructions="Be brief.")
+    talk(memory)
+    position = memory.status().position
+    steps = []
+    trials = compare_recipes(memory, KEYS, progress=lambda done, of: steps.append((done, of)))
+    assert memory.status().position == position
+    assert [trial.recipe for trial in trials] == KEYS
+    assert steps[-1] == (len(KEYS) * len(FLOWERS), len(KEYS) * len(FLOWERS))
+    for trial in trials:
+        assert trial.error is None
+        assert [turn.turn for turn in trial.turns] == list(range(1, len(FLOWERS) + 1))
+        assert all(0 < turn.sent <= 300 for turn in trial.turns)
+        assert "Be brief." in trial.prompt.messages[0].content
+    calls = {trial.recipe: trial.calls for trial in trials}
+    assert calls["buffer"] == calls["window"] == calls["vector"] == 0
+    assert calls["user_memories"] > calls["summary"] > 0
+
+
+def test_a_trial_of_the_present_recipe_says_what_really_happened(services):
+    memory = made("summary", services)
+    sent = []
+    for flower in FLOWERS:
+        memory.put(user(f"My favourite flowers in spring are {flower}, and I love {flower} more than anything else."))
+        sent.append(memory.build_context().plan.total)
+        memory.put(assistant(f"Noted: {flower}. I will think of {flower} when spring comes and the shop has them."))
+    (trial,) = compare_recipes(memory, ["summary"])
+    assert [turn.sent for turn in trial.turns] == sent
+    assert sum(turn.flushed for turn in trial.turns) == len(memory.messages("archived"))
+
+
+def test_comparing_can_be_stopped(services):
+    memory = made("buffer", services)
+    talk(memory)
+    asked = []
+    assert len(compare_recipes(memory, KEYS, cancelled=lambda: asked.append(1) or len(asked) > 12)) == 1
+
+
+def test_a_recipe_that_cannot_be_tried_says_why(services):
+    memory = Memory.from_recipe("buffer", services=services)
+    talk(memory)
+    (trial,) = compare_recipes(memory, ["user_memories"])
+    assert (trial.prompt, trial.turns) == (None, ())
+    assert "belongs to a user" in trial.error
+
+
+# -- on real conversations -----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def real_conversation():
+    """The first 60 messages of a conversation between two people, the second of them as the assistant."""
+    told = json.loads(shared("locomo/locomo5.json").read_text())[0]["conversation"]
+    said = [line for number in (1, 2, 3, 4) for line in told[f"session_{number}"]]
+    return [
+        ChatMessage(role="user" if line["speaker"] == told["speaker_a"] else "assistant", content=line["text"])
+        for line in said[:60]
+    ]
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_every_recipe_runs_on_a_real_conversation(key, real_conversation, services):
+    memory = made(key, services, token_limit=800)
+    for message in real_conversation:
+        memory.put(message)
+        if message.role == "user":
+            context = memory.build_context()
+            assert context.plan.total <= 800
+            assert context.failures == {}
+    assert memory.get_all() == real_conversation
+    assert not memory.deliveries(states=("parked", "pending"))
+    log = [(record.kind, record.event) for record in memory.events()]
+    assert not [event for kind, event in log if kind in ("delivery_failed", "block_failed", "unknown_event")]
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_every_recipe_plays_the_demo_and_its_own_example(key, services):
+    for messages, limit in ((MESSAGES, 1_200), (EXAMPLES[key].messages, EXAMPLES[key].token_limit)):
+        memory = Memory.from_recipe(key, user_id="sam", services=services, token_limit=limit)
+        memory.attach_recording(messages, source="example")
+        play(Job("play"), memory, turns=None, pace=0)
+        said = [message for message in memory.get_all() if message.role != "tool" and not message.tool_calls]
+        assert said == list(messages)
+        assert memory.history().latest_turn == sum(message.role == "user" for message in messages)
+        assert memory.build_context().failures == {}
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_in_every_example_the_queue_or_a_block_does_something(key, services):
+    memory = Memory.from_recipe(key, user_id="sam", services=services, token_limit=EXAMPLES[key].token_limit)
+    memory.attach_recording(EXAMPLES[key].messages, source="example")
+    play(Job("play"), memory, turns=None, pace=0)
+    kinds = {record.kind for record in memory.events()}
+    assert kinds & {"flush_planned", "fact_added", "relation_added", "tool_called"}

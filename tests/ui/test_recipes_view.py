@@ -1,0 +1,354 @@
+"""The recipes section and what is decided about facts: rows, sentences and figures. Pure functions, no app."""
+
+from itertools import pairwise
+
+import pytest
+from engine_fakes import assistant, user
+from fakes import FakeEmbedder
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_core import FactExtractionMemoryBlock, Memory, Services, VectorMemoryBlock
+from memory_core.comparing import Trial, TrialTurn, compare_recipes
+from memory_core.events import (
+    EventRecord,
+    FactAdded,
+    FactChanged,
+    FactDecided,
+    FactLabelled,
+    FactSuperseded,
+    ProposalRefused,
+)
+from memory_core.recipes import RECIPES
+from memory_core.store.blocks import Holding
+from memory_core.store.facts import FactRevision
+from ui.deciding import RULES, decided_by
+from ui.facts.decisions import decisions_of, refusals, rows, score_of, summed, why
+from ui.facts.desk import Row, Wanted, categories_count, found, topics_count, view_labels
+from ui.facts.history import steps
+from ui.recipes.figure import bars_figure, lines_figure
+from ui.recipes.reading import (
+    NO_RECIPE,
+    PartShown,
+    Tried,
+    freshness,
+    number_rows,
+    opening,
+    parts_of,
+    plan_for,
+    plan_lines,
+    prompt_sentence,
+    running_on,
+    stays,
+    switched,
+    thinned,
+    title_of,
+    word_rows,
+)
+from ui.theme import DARK, LIGHT
+
+MARKUP = "![x](http://evil.test/a.png) **b**"
+
+
+@pytest.fixture(scope="module")
+def services():
+    return Services(embedder=FakeEmbedder())
+
+
+def memory_of(services, *blocks, user_id=None, **config):
+    given = {"token_limit": 400, "token_flush_size": 20, "chat_history_token_ratio": 0.2} | config
+    return Memory.from_defaults(user_id=user_id, memory_blocks=list(blocks), services=services, **given)
+
+
+def talked(memory, turns=6):
+    for number in range(turns):
+        memory.put(user(f"I like colour number {number} and I live in town {number}."))
+        memory.put(assistant("Noted, and what else should be known about that?"))
+    return memory
+
+
+def trial(key, *sent, calls=0, error=None):
+    turns = tuple(TrialTurn(number, size, 0, 0, 0) for number, size in enumerate(sent, start=1))
+    return Trial(key, turns, calls, 0, None, error)
+
+
+def tried(*trials, turns=3, **values):
+    return Tried(position=9, turns=turns, trials=trials, now=None, **values)
+
+
+# -- sentences and rows ----------------------------------------------------------------------------
+
+
+def test_the_section_opens_with_what_the_session_runs_on_in_numbers():
+    assert opening("Sliding window", 12, 3, None) == (
+        "This session runs on **Sliding window**: 3 blocks, 12 turns so far. "
+        "10 recipes make other memories of the same parts."
+    )
+    assert "nothing said yet" in opening(NO_RECIPE, 0, 0, None)
+
+
+def test_once_tried_it_opens_with_the_smallest_and_the_largest():
+    said = opening("Sliding window", 3, 1, tried(trial("buffer", 10, 20, 30), trial("window", 10, 10, 10)))
+    assert said.startswith("This session runs on **Sliding window**. On its 3 turns prompts would take from **10**")
+    assert said.endswith("to **20** (Conversation buffer).")
+
+
+def test_of_a_long_conversation_only_the_newest_turns_are_counted():
+    long = tried(trial("buffer", 10, 20, 30), turns=500)
+    assert long.first_turn == 498
+    assert "its newest 3 turns" in opening("x", 500, 1, long)
+    assert freshness(long, 502).startswith("Tried on turns 498 to 500, 2 turns ago, by rules: 0 model calls.")
+
+
+def test_a_name_of_a_recipe_says_when_it_was_changed_since():
+    assert title_of("blocks", changed=True) == "Short-term + blocks, changed since"
+    assert title_of(None) == NO_RECIPE
+    assert title_of("of_tomorrow") == "of_tomorrow"
+
+
+def test_every_recipe_has_a_row_in_words_and_one_in_numbers():
+    words = word_rows("window")
+    assert [row["Recipe"].removeprefix("✓ ") for row in words] == [recipe.title for recipe in RECIPES.values()]
+    assert [row["Recipe"] for row in words if row["Recipe"].startswith("✓")] == ["✓ Sliding window"]
+    numbers = number_rows(tried(trial("buffer", 10, 20, calls=4), trial("user_memories", error="No user.")), "window")
+    assert len(numbers) == len(RECIPES)
+    assert numbers[0] == {
+        "Recipe": "Conversation buffer", "Tokens by turn": [10, 20], "A turn": 15, "Last": 20, "Flushes": 0, "Cut": 0,
+        "Calls": 4,
+    }  # fmt: skip
+    assert numbers[7]["A turn"] is None
+
+
+@given(st.lists(st.integers(0, 9_999), max_size=400), st.integers(2, 120))
+def test_a_small_line_keeps_its_ends_and_its_bound(values, most):
+    shown = thinned(values, most)
+    assert len(shown) == min(len(values), most)
+    assert not values or (shown[0], shown[-1]) == (values[0], values[-1])
+
+
+# -- the switch ------------------------------------------------------------------------------------
+
+
+def test_a_switch_says_what_it_keeps_adds_removes_and_changes_before(services):
+    memory = talked(
+        memory_of(
+            services,
+            FactExtractionMemoryBlock(name="Facts", priority=1),
+            VectorMemoryBlock(name=MARKUP, priority=2),
+        )
+    )
+    archived = memory.status().archived_messages
+    said = plan_lines(memory.switch_plan("summary"))
+    assert said[0] == f"**Adds** Summary (filled from {archived} messages)."
+    facts = sum(memory.holding("Facts").facts.values())
+    assert said[1].startswith(f"**Removes** Facts (its {facts} facts stay stored) and ")
+    assert "![x]" not in said[1]
+    assert "**Changes**" in "\n".join(plan_lines(memory.switch_plan("consolidating")))
+
+
+def test_what_becomes_of_a_removed_block_depends_on_its_kind():
+    assert stays("facts", Holding(facts={"active": 1})) == "its 1 fact stays stored"
+    assert stays("vector", Holding(turns=3)) == "its 3 stored turns go; the messages stay"
+    assert stays("facts", Holding()) == "it holds no facts"
+    assert {stays(kind, Holding()) for kind in ("graph", "summary", "custom")} == {
+        "its relations stay stored", "its text goes; the messages stay", "what it holds goes",
+    }  # fmt: skip
+
+
+def test_after_a_switch_the_filling_is_told(services):
+    memory = talked(memory_of(services, VectorMemoryBlock(name="Turns", priority=2)))
+    plan = memory.switch("summary")
+    filled = plan.added[0].fills
+    assert switched(plan) == (
+        f"The session now runs on Summary buffer. Summary is being filled from {filled} messages."
+    )
+    assert running_on(memory) == ("summary", False)
+    memory.configure(queue_turns=3)
+    assert running_on(memory) == ("summary", True)
+    assert switched(memory.switch_plan("window")) == "The session now runs on Sliding window."
+
+
+def test_a_session_without_a_recipe_is_called_what_it_is_like(services):
+    like_vector = memory_of(services, VectorMemoryBlock(name="Mine", priority=1, similarity_top_k=5))
+    assert running_on(like_vector)[0] == "vector"
+    own = memory_of(services, VectorMemoryBlock(name="A"), VectorMemoryBlock(name="B"))
+    assert running_on(own) == (None, False)
+
+
+def test_a_recipe_that_needs_a_user_says_so_in_place_of_a_plan(services):
+    plan, refused = plan_for(memory_of(services), "user_memories")
+    assert plan is None
+    assert "user" in refused
+
+
+# -- two prompts -----------------------------------------------------------------------------------
+
+
+def test_a_prompt_is_shown_part_by_part_and_adds_up(services):
+    memory = talked(memory_of(services, FactExtractionMemoryBlock(name="Facts", priority=1)))
+    context = memory.build_context(record=False)
+    parts = parts_of(context)
+    assert [part.name for part in parts] == ["Queue", "Facts"]
+    assert sum(part.granted for part in parts) == context.plan.total
+    assert parts[0].entries[0].startswith(("User: ", "Assistant: "))
+    assert len(parts[0].entries) == len(context.plan.queue)
+    assert any("colour number" in words for words in parts[1].entries)
+
+
+def test_two_prompts_are_compared_in_one_sentence(services):
+    memory = talked(memory_of(services, FactExtractionMemoryBlock(name="Facts", priority=1)))
+    now = memory.build_context(record=False)
+    assert prompt_sentence("Sliding window", now, now).endswith("with Sliding window, the same size.")
+    made = compare_recipes(memory, ["buffer"])[0]
+    difference = made.prompt.plan.total - now.plan.total
+    assert f"{abs(difference)} {'more' if difference > 0 else 'fewer'}" in prompt_sentence("Buffer", now, made.prompt)
+
+
+# -- figures ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("mode", "palette"), [("light", LIGHT), ("dark", DARK)])
+def test_the_chosen_recipe_stands_out_and_every_line_begins_at_its_turn(mode, palette):
+    figure = lines_figure([10, 20], MARKUP, {1: 12, 2: 14}, [[5, 6]], mode, limit=1_000, first=7)
+    other, own, chosen = figure.data
+    assert (own.line.dash, chosen.line.color, other.opacity) == ("7px,5px", palette.queue, 0.25)
+    assert list(chosen.x) == list(own.x) == [7, 8]
+    assert not figure.layout.shapes, "a limit that is far above is left out: the lines would lie flat"
+
+
+def test_a_limit_that_is_near_is_drawn_and_named():
+    figure = lines_figure([90, 95], "Window", {}, [], "light", limit=100)
+    assert figure.layout.annotations[0].text == "limit 100"
+    heights = sorted(note.y for note in figure.layout.annotations)
+    assert all(above - below > 5 for below, above in pairwise(heights))
+
+
+def test_what_was_cut_is_hatched_behind_its_bar():
+    now = (PartShown("Queue", "queue", 50, 50, ()), PartShown("Facts", "facts", 40, 30, ()))
+    figure = bars_figure(now, (PartShown("Queue", "queue", 20, 20, ()),), "Window", "light", limits=(100, 100))
+    hatched = [bar for bar in figure.data if bar.marker.pattern.shape]
+    assert [(bar.base[0], bar.x[0], bar.y[0]) for bar in hatched] == [(80, 10, 0)]
+    assert len(figure.layout.shapes) == 2
+
+
+# -- decisions about facts -------------------------------------------------------------------------
+
+TEXTS = {"light": "The user prefers light mode", "dark": "The user prefers dark mode", "name": "The user is Sam"}
+
+
+def record(event, *, turn=1, actor="engine", at=100.0):
+    record.position += 1
+    return EventRecord(record.position, "s", turn, at, actor, event)
+
+
+record.position = 0
+
+
+def decided(content, decision, fact=None, candidates=(), rule="new", decider="offline rules", block="Facts"):
+    return FactDecided(block, content, decision, fact, candidates, decider, rule, ((1, 1),))
+
+
+def added(fact, content):
+    return FactAdded(fact, "Facts", content, 5, "other", ((1, 1),))
+
+
+LOG = [
+    record(ProposalRefused("Facts", "decision", "a decision would change a pinned fact", 2)),
+    record(decided("light", "add")),
+    record(added(1, "light")),
+    record(decided("name", "add", candidates=((1, 0.2),), decider="gpt-4o-mini", rule="model")),
+    record(added(2, "name")),
+    record(decided("dark", "update", 1, ((1, 0.82), (2, 0.11)), "preference"), turn=4, at=200.0),
+    record(FactChanged(1, "Facts", "light", "dark", 5), turn=4, at=200.0),
+    record(FactLabelled(1, "Facts", "preference", ("style",)), turn=5, actor="curator"),
+    record(FactChanged(1, "Facts", "dark", "name", 5), turn=5, actor="curator"),
+    record(decided("x", "add", block="Other")),
+    record(FactSuperseded(2, "Facts", None), turn=6),
+]
+
+
+def known(hashes):
+    return {key: TEXTS[key] for key in hashes if key in TEXTS}
+
+
+def test_a_decision_is_read_with_what_followed_from_it():
+    decisions = decisions_of(LOG, "Facts", known)
+    first, second, third = decisions.decided
+    assert (first.added, second.added) == (1, 2)
+    assert (third.before, third.after) == ("light", "dark")
+    assert decisions.of_fact(1) == [first, third]
+    assert summed(decisions) == "3 decisions: 2 added, 1 updated."
+    assert why(third) == "decided by rules: a changed preference; compared with 2: 0.82, 0.11"
+    assert why(second) == "decided by gpt-4o-mini; compared with 1: 0.20"
+    assert (score_of(third), score_of(first)) == (0.82, None)
+
+
+def test_what_was_proposed_and_cannot_be_is_listed():
+    said = refusals(decisions_of(LOG, "Facts", known))
+    assert said == ["Turn 1: left out 2 decisions, a decision would change a pinned fact"]
+
+
+def test_words_that_were_erased_since_are_not_invented():
+    decisions = decisions_of(LOG, "Facts", lambda hashes: {})
+    assert {row["Found"] for row in rows(decisions, decisions.decided)} == {"words erased"}
+
+
+def test_every_rule_has_words_and_a_new_one_is_shown_as_it_is():
+    from memory_core.planning import consolidation
+
+    used = {rule for _, rule in consolidation._RULES.values()} | {"new", "pinned", "repeated", "approval", "model"}
+    assert used <= set(RULES)
+    assert decided_by(decided("dark", "add", rule="by_the_moon")) == "by rules: by the moon"
+
+
+def revision(version, text, *, actor="engine", at=100.0, category="other", topics=()):
+    return FactRevision(version, text, "active", False, actor, None, 1, at, category, topics)
+
+
+def test_a_facts_history_says_how_each_version_was_decided():
+    decisions = decisions_of(LOG, "Facts", known).of_fact(1)
+    told = steps(
+        [
+            revision(1, TEXTS["light"]),
+            revision(2, TEXTS["dark"], at=200.0),
+            revision(3, TEXTS["dark"], actor="curator", at=300.0, category="preference", topics=("style",)),
+        ],
+        decisions,
+    )
+    assert [step.what for step in told] == ["Added", "Updated", "Labelled preference, style"]
+    assert told[0].why == "decided by rules: nothing known bears on it; there was none to compare with"
+    assert told[1].why == "decided by rules: a changed preference; compared with 2: 0.82, 0.11"
+    assert told[2].why == ""
+
+
+# -- labels ----------------------------------------------------------------------------------------
+
+LABELLED = (
+    Row(1, "Ana is allergic to nuts", "active", category="health", topics=("Ana", "food")),
+    Row(2, "Dinner is on 14 March", "active", category="plan", topics=("food",)),
+    Row(3, "Sam lives in Porto", "active", category="plan"),
+)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "ids"),
+    [
+        (Wanted(categories=("plan",)), [2, 3]),
+        (Wanted(topics=("food",)), [1, 2]),
+        (Wanted(topics=("Ana", "food"), categories=("plan",)), [2]),
+        (Wanted(topics=("nothing",)), []),
+    ],
+)
+def test_facts_are_filtered_by_category_and_topic(wanted, ids):
+    assert [row.id for row in found(LABELLED, wanted, now=0)] == ids
+    assert wanted.filters == bool(wanted.categories) + bool(wanted.topics)
+
+
+def test_labels_are_offered_the_most_used_first():
+    assert list(topics_count(LABELLED)) == ["food", "Ana"]
+    assert categories_count(LABELLED) == {"plan": 2, "health": 1}
+
+
+def test_decisions_are_a_segment_only_where_there_can_be_some():
+    assert "decisions" not in view_labels(LABELLED, 0)
+    assert view_labels(LABELLED, 0, 0)["decisions"] == "Decisions 0"

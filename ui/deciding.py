@@ -1,0 +1,58 @@
+"""How a decision about a found fact is said: what was decided, by whom, by which rule, beside what. Pure.
+
+The sentences of the timeline, a fact's history and the list of decisions are made of these words.
+"""
+
+from collections.abc import Mapping
+
+from memory_core.events import FactDecided
+from ui.text import count, short
+
+RULES: Mapping[str, str] = {
+    "new": "nothing known bears on it",
+    "same": "the same in other words",
+    "less": "the known fact says as much",
+    "more": "it says more of the same",
+    "negation": "it says that the known fact holds no longer",
+    "opposite": "it says the opposite",
+    "same_slot": "another value of the same",
+    "other_number": "another number of the same",
+    "preference": "a changed preference",
+    "pinned": "a pinned fact is not changed",
+    "repeated": "found twice at once",
+    "approval": "changes wait for a person",
+    "model": "its own answer",
+}
+"""Rules of a decision in words; a rule without words is shown as it is named."""
+
+NOTHING_KNOWN = "there was none to compare with"
+
+DECISIONS: Mapping[str, str] = {"add": "Added", "update": "Updated", "delete": "Deleted", "none": "Nothing new"}
+"""What was decided, as a label."""
+
+
+def decided_by(event: FactDecided) -> str:
+    """`by rules: same slot`, `by gpt-4o-mini`."""
+    if event.rule == "model":
+        return f"by {short(event.decider, 40)}"
+    who = "rules" if "rules" in event.decider else short(event.decider, 40)
+    return f"by {who}: {rule_words(event.rule)}"
+
+
+def rule_words(rule: str) -> str:
+    return RULES.get(rule, rule.replace("_", " "))
+
+
+def compared(event: FactDecided) -> str:
+    """`compared with 3 facts, nearest 0.82`; where nothing was known, that."""
+    if not event.candidates:
+        return NOTHING_KNOWN
+    return f"compared with {count(len(event.candidates), 'fact')}, nearest {event.candidates[0][1]:.2f}"
+
+
+def scores(event: FactDecided) -> str:
+    """`compared with 3: 0.82, 0.41, 0.40`."""
+    if not event.candidates:
+        return NOTHING_KNOWN
+    listed = ", ".join(f"{score:.2f}" for _, score in event.candidates)
+    return f"compared with {len(event.candidates)}: {listed}"

@@ -1,0 +1,128 @@
+"""Decisions: what became of every found fact beside its nearest known ones, and why."""
+
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import streamlit as st
+
+from ui import theme
+from ui.components import empty
+from ui.deciding import DECISIONS
+from ui.facts import tab
+from ui.facts.decisions import Decided, Decisions, refusals, rows, summed, why
+from ui.facts.listing import CHIP_COLOURS, ROW_PIXELS, SHOWN_ROWS
+from ui.facts.marks import diff_pieces, markdown
+from ui.facts.reading import Desk
+from ui.text import plain, short, tokens
+
+MOST = 200
+"""Decisions that are listed, the newest."""
+
+REFUSALS = 5
+
+FOUND_PIXELS = 260
+
+COLOURS = {"Added": "green", "Updated": "blue", "Deleted": "orange", "Nothing new": "gray"}
+
+_PICKED = "decision"
+
+
+def draw_decisions(desk: Desk) -> None:
+    """The decisions of the block, newest first, and one of them with all that it was compared with."""
+    decisions = desk.decisions
+    if not decisions.decided:
+        empty(
+            "No decisions yet.",
+            "Each fact that is found is compared with the nearest known ones. What is decided is listed here.",
+            icon="balance",
+        )
+        _refused(decisions)
+        return
+    left, right = st.columns([0.6, 0.4], gap="medium")
+    shown = list(reversed(decisions.decided))[:MOST]
+    facts = {row.id: row.text for row in desk.rows}
+    with left:
+        st.markdown(f":small[:gray[{summed(decisions)}]]")
+        picked = _list(desk, decisions, shown)
+        _refused(decisions)
+    with right:
+        _detail(decisions, picked, facts)
+
+
+def _list(desk: Desk, decisions: Decisions, shown: Sequence[Decided]) -> Decided:
+    """The table; the decision whose row is picked, the newest unless one is."""
+    positions = [each.position for each in shown]
+    key = tab.key(desk.place, f"decisions_{zlib.crc32(repr(positions).encode())}")
+    kept = tab.kept(desk.place, _PICKED)
+    at = positions.index(kept) if kept in positions else 0
+    drawn: Any = st.dataframe(
+        rows(decisions, shown),
+        key=key,
+        hide_index=True,
+        height="content" if len(shown) <= SHOWN_ROWS else ROW_PIXELS * (SHOWN_ROWS + 1) + 3,
+        column_config={
+            "Turn": st.column_config.NumberColumn(width=48, format="localized"),
+            "Found": st.column_config.TextColumn(width=FOUND_PIXELS),
+            "Decision": st.column_config.MultiselectColumn(
+                options=list(COLOURS), color=[CHIP_COLOURS[theme.mode()][each] for each in COLOURS.values()], width=108
+            ),
+            "Score": st.column_config.NumberColumn(
+                format="%.2f", width=60, help="How near the known fact is that it was decided beside, 0 to 1"
+            ),
+        },
+        placeholder="–",
+        on_select="rerun",
+        selection_mode="single-row",
+        selection_default={"selection": {"rows": [at]}},
+        alt=f"{tokens(len(shown))} decisions about found facts",
+    )
+    chosen = drawn["selection"]["rows"]
+    picked = shown[chosen[0] if chosen and chosen[0] < len(shown) else 0]
+    tab.keep(desk.place, _PICKED, picked.position)
+    return picked
+
+
+def _detail(decisions: Decisions, picked: Decided, facts: dict[int, str]) -> None:
+    event = picked.event
+    label = DECISIONS[event.decision]
+    with st.container(border=True, gap="xsmall", key="facts__decision"):
+        st.markdown(f"**{plain(short(decisions.told(event.content), 160))}**")
+        with st.container(horizontal=True, gap="xsmall", vertical_alignment="center"):
+            st.badge(plain(label), color=_BADGES[event.decision], icon=f":material/{_ICONS[event.decision]}:")
+            st.markdown(f":small[:gray[turn {tokens(picked.turn)}]]", width="content")
+        if picked.before is not None:
+            change = markdown(diff_pieces(decisions.told(picked.before), decisions.told(picked.after)))
+            st.markdown(f":small[{change}]")
+        elif event.decision == "delete" and event.fact is not None:
+            st.markdown(f":small[:orange[~~{plain(facts.get(event.fact, 'words erased'))}~~]]")
+        st.markdown(f":small[:gray[{plain(why(picked))}]]")
+        if event.candidates:
+            st.markdown(":small[**Compared with**]")
+            near = [
+                {"score": f"{score:.2f}", "fact": _candidate(fact, facts, bold=fact == event.fact)}
+                for fact, score in event.candidates
+            ]
+            st.table(near, border=False, hide_header=True, hide_index=True)
+
+
+_ICONS = {"add": "add", "update": "edit", "delete": "history", "none": "check"}
+
+_BADGES: dict[str, Any] = {"add": "green", "update": "blue", "delete": "orange", "none": "gray"}
+
+
+def _candidate(fact: int, facts: dict[int, str], *, bold: bool) -> str:
+    said = plain(short(facts.get(fact, "words erased"), 120))
+    return f"**{said}**" if bold else said
+
+
+def _refused(decisions: Decisions) -> None:
+    """What was proposed and cannot be."""
+    lines = refusals(decisions)
+    if not lines:
+        return
+    st.markdown(":small[**Left out**]")
+    for line in lines[:REFUSALS]:
+        st.markdown(f":small[:orange[:material/block:] {plain(line)}]")
+    if len(lines) > REFUSALS:
+        st.markdown(f":small[:gray[and {tokens(len(lines) - REFUSALS)} more]]")

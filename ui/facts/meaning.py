@@ -1,0 +1,50 @@
+"""Facts that fit what is searched for by their meaning, in whatever words, with their scores."""
+
+from zlib import crc32
+
+import streamlit as st
+
+from memory_core import MemoryInspectorError
+from ui.facts import tab
+from ui.facts.desk import Picked, Wanted
+from ui.facts.reading import Desk
+from ui.text import plain, short
+
+HITS = 8
+
+SHOWN_CHARACTERS = 120
+
+
+def draw_meanings(desk: Desk, words: str) -> None:
+    """Under the list, while something is searched for: read only when it is opened."""
+    if not words:
+        return
+    offline = desk.memory.services.embedder.offline
+    says = "Nearest in meaning" if offline else "Nearest in meaning (one embedding call)"
+    opened = st.expander(says, key=f"facts__meaning_{crc32(words.encode())}", on_change="rerun", type="compact")
+    if not opened.open:
+        return
+    with opened:
+        try:
+            hits = desk.memory.search_facts(words, block=desk.block, top_k=HITS)
+        except MemoryInspectorError as error:
+            st.error(plain(str(error)))
+            return
+        if not hits:
+            st.markdown(":small[:gray[No active fact fits it.]]")
+        for hit in hits:
+            st.button(
+                f"{hit.score:.2f}\N{EN SPACE}{plain(short(hit.fact.text, SHOWN_CHARACTERS))}",
+                key=f"facts__hit_{hit.fact.id}",
+                type="tertiary",
+                on_click=_open,
+                args=(desk.place, hit.fact.id),
+            )
+
+
+def _open(place: tab.Place, fact: int) -> None:
+    """Show a fact, and the list without the search that may hide it."""
+    tab.want(place, Wanted())
+    tab.show(place, "active")
+    tab.pick(place, Picked(fact))
+    tab.redraw(place)

@@ -1,0 +1,67 @@
+"""The writes of the Graph page, for `on_click`: one change set, one call, one sentence about what it did."""
+
+from collections.abc import Callable, Sequence
+
+from memory_core import ConflictError, MemoryInspectorError
+from memory_core.context import Context
+from memory_core.graphs import GraphChange, GraphDesk
+from memory_core.planning.graph import Entity, Relation
+from ui import state
+from ui.facts.effects import foreseen
+from ui.graph import tab
+from ui.graph.reading import Desk
+
+
+def apply(desk: Desk, change: Callable[[GraphDesk], GraphChange | None], *, before: str = "") -> GraphChange | None:
+    """Store one change set, and say it and what the next prompt makes of it. None: it was not stored."""
+    try:
+        old = _next_prompt(desk)
+        made = change(desk.desk)
+    except ConflictError as error:
+        state.say("warning", str(error))
+    except MemoryInspectorError as error:
+        state.say("error", str(error))
+    else:
+        if made is not None:
+            new = _next_prompt(desk)
+            effect = f" {foreseen(old, new)}" if old is not None and new is not None else ""
+            state.say("info", f"{before}{made.sentence}{effect}")
+        return made
+    return None
+
+
+def end(desk: Desk, relation: Relation) -> None:
+    apply(desk, lambda graph: graph.end([relation]))
+
+
+def hold(desk: Desk, relation: Relation) -> None:
+    apply(desk, lambda graph: graph.hold([relation]))
+
+
+def retire(desk: Desk, relation: Relation) -> None:
+    if apply(desk, lambda graph: graph.retire([relation])) is not None:
+        tab.look(desk.place, relation=None)
+
+
+def remove(desk: Desk, entity: Entity) -> None:
+    """Put an entity away with all its relations."""
+    if apply(desk, lambda graph: graph.remove([entity])) is not None:
+        tab.look(desk.place, focus=None, to=None)
+
+
+def merge(desk: Desk, entities: Sequence[Entity], into: Entity) -> None:
+    if apply(desk, lambda graph: graph.merge(entities, into)) is not None:
+        tab.look(desk.place, focus=into.id)
+
+
+def undo(desk: Desk, change: GraphChange) -> None:
+    """Take one change back; again for the one before it."""
+    apply(desk, lambda graph: graph.undo(change.number))
+
+
+def _next_prompt(desk: Desk) -> Context | None:
+    """The next prompt as it is; None when it cannot be built, which the pages about it say."""
+    try:
+        return desk.memory.preview()
+    except MemoryInspectorError:
+        return None

@@ -1,0 +1,289 @@
+"""The drawers of the Graph page: a relation added or edited by hand, an entity renamed, merged or removed.
+
+What a change would do, or why it cannot be done, stands in the drawer before its last button is pressed.
+"""
+
+from collections.abc import Callable, Sequence
+from difflib import SequenceMatcher
+
+import streamlit as st
+
+from memory_core import MemoryInspectorError
+from memory_core.planning import graph_changes as plans
+from memory_core.planning.graph import LONGEST, Entity, Graph, Names, Relation
+from memory_core.planning.graph_draft import GraphPlan
+from memory_core.text import similarity
+from ui.components import closing_button, error_inside
+from ui.graph import changes, tab
+from ui.graph.listing import NAME_CHARACTERS, TYPES, entity_label, relation_words
+from ui.graph.reading import Desk
+from ui.graph.seen import by_mentions, kinds, relations
+from ui.text import count, plain, short
+
+LIKELY = 0.7
+"""From this likeness of their names on, an entity is suggested as the same."""
+
+OFFERED = 200
+"""Entities offered to merge with: the most alike."""
+
+SHOWN_ENDS = 3
+"""Relations named that a change would end."""
+
+
+# -- relations -----------------------------------------------------------------------------------
+
+
+@st.dialog("Add a relation", width=440, position="right", icon=":material/add:", on_dismiss="rerun")
+@error_inside
+def add_dialog(desk: Desk) -> None:
+    """Who is related to whom, in a person's own words; names that are not known yet are added."""
+    graph, mark = desk.graph, "add"
+    focus = tab.looking(desk.place).focus
+    known = desk.entity(focus) if focus is not None else None
+    subject = _name(graph, "From", f"graph__{mark}_subject", known.name if known is not None else None)
+    predicate = _predicate(graph, f"graph__{mark}_predicate", None)
+    object = _name(graph, "To", f"graph__{mark}_object", None)
+    types = (_type_of(graph, subject, "add_subject"), _type_of(graph, object, "add_object"))
+    possible = False
+    if subject and predicate and object:
+        new = plans.NewRelation(subject, predicate, object, *types)
+        possible = _foreseen(graph, lambda: plans.add(graph, new))
+    else:
+        st.markdown(":small[:gray[Ana · lives in · Lisbon. Type a new name to add somebody or something.]]")
+    with st.container(horizontal=True):
+        closing_button(
+            "Add relation", _add, (desk, subject, predicate, object, types), kind="primary", disabled=not possible
+        )
+        closing_button("Cancel", _nothing)
+
+
+def _add(desk: Desk, subject: str, predicate: str, object: str, types: tuple[str, str]) -> None:
+    made = changes.apply(desk, lambda graph: graph.add(subject, predicate, object, types))
+    if made is not None:
+        now = desk.desk.graph()
+        found = Names(now).find(subject)
+        added = [id for id in made.relations if id not in desk.graph.relations]
+        if found is not None:
+            tab.look(desk.place, focus=found.id, relation=added[-1] if added else None)
+
+
+@st.dialog("Edit a relation", width=440, position="right", icon=":material/edit:", on_dismiss="rerun")
+@error_inside
+def edit_dialog(desk: Desk, id: int) -> None:
+    """Other ends or other words. Where it was said stays with it."""
+    graph = desk.desk.graph()
+    relation = graph.relations.get(id)
+    if relation is None or relation.state == "retired":
+        st.markdown("This relation was removed elsewhere.")
+        return
+    st.markdown(f"**{plain(relation_words(graph, relation))}**")
+    mark = f"graph__edit_{id}_{relation.version}"
+    subject = _name(graph, "From", f"{mark}_subject", graph.name(relation.subject))
+    predicate = _predicate(graph, f"{mark}_predicate", relation.predicate)
+    object = _name(graph, "To", f"{mark}_object", graph.name(relation.object))
+    before = (graph.name(relation.subject), relation.predicate, graph.name(relation.object))
+    changed = (subject, predicate, object) != before and bool(subject and predicate and object)
+    possible = changed and _foreseen(graph, lambda: plans.edit(graph, relation, subject, predicate, object))
+    with st.container(horizontal=True):
+        closing_button(
+            "Save", _edit, (desk, relation, subject, predicate, object), kind="primary", disabled=not possible
+        )
+        closing_button("Cancel", _nothing)
+
+
+def _edit(desk: Desk, relation: Relation, subject: str, predicate: str, object: str) -> None:
+    changes.apply(desk, lambda graph: graph.edit(relation, subject=subject, predicate=predicate, object=object))
+
+
+def _name(graph: Graph, label: str, key: str, value: str | None) -> str:
+    names = [entity.name for entity in by_mentions(graph)]
+    chosen = st.selectbox(
+        label,
+        names if value is None or value in names else [value, *names],
+        index=None if value is None else (names.index(value) if value in names else 0),
+        key=key,
+        placeholder="Choose, or type a name",
+        accept_new_options=True,
+        format_func=lambda name: short(name, NAME_CHARACTERS),
+    )
+    return str(chosen or "").strip()
+
+
+def _predicate(graph: Graph, key: str, value: str | None) -> str:
+    known = kinds(graph)
+    offered = known if value is None or value in known else [value, *known]
+    chosen = st.selectbox(
+        "Relation",
+        offered,
+        index=None if value is None else offered.index(value),
+        key=key,
+        placeholder="Choose, or type what joins them",
+        accept_new_options=True,
+        format_func=lambda name: short(name, NAME_CHARACTERS),
+    )
+    return str(chosen or "").strip()
+
+
+def _type_of(graph: Graph, name: str, mark: str) -> str:
+    """What a new entity is; of known ones it is known."""
+    if not name or Names(graph).find(name) is not None:
+        return "other"
+    return str(
+        st.selectbox(
+            f"{plain(short(name))} is new. What is it?",
+            list(TYPES),
+            index=list(TYPES).index("other"),
+            key=f"graph__{mark}_type",
+            format_func=lambda kind: TYPES[kind],
+        )
+    )
+
+
+def _foreseen(graph: Graph, plan: Callable[[], GraphPlan]) -> bool:
+    """Say what a change would do besides, or why it cannot be done. Can it?"""
+    try:
+        planned = plan()
+    except MemoryInspectorError as error:
+        st.error(plain(str(error)))
+        return False
+    ending = [old for old, new in planned.changed_relations if old.state == "active" and new.state == "ended"]
+    for relation in ending[:SHOWN_ENDS]:
+        st.markdown(f":small[:material/history: {plain(relation_words(graph, relation))} will end.]")
+    if len(ending) > SHOWN_ENDS:
+        st.markdown(f":small[and {count(len(ending) - SHOWN_ENDS, 'more relation')}]")
+    return True
+
+
+# -- entities ------------------------------------------------------------------------------------
+
+
+@st.dialog("Edit an entity", width=440, position="right", icon=":material/edit:", on_dismiss="rerun")
+@error_inside
+def entity_dialog(desk: Desk, id: int) -> None:
+    """Its name, its other names and what it is. Its relations stay."""
+    graph = desk.desk.graph()
+    entity = _still(graph, id)
+    if entity is None:
+        return
+    mark = f"graph__entity_{id}_{entity.version}"
+    name = st.text_input("Name", value=entity.name, key=f"{mark}_name", max_chars=LONGEST).strip()
+    aliases = st.multiselect(
+        "Also called",
+        list(entity.aliases),
+        default=list(entity.aliases),
+        key=f"{mark}_aliases",
+        accept_new_options=True,
+        placeholder="Type another name",
+        help="Whoever mentions it by one of these names means it.",
+    )
+    types = list(TYPES)
+    type = st.selectbox(
+        "What it is",
+        types,
+        index=types.index(entity.type) if entity.type in types else types.index("other"),
+        key=f"{mark}_type",
+        format_func=lambda kind: TYPES[kind],
+    )
+    others = [alias for alias in aliases if alias.strip()]
+    if name != entity.name and name and others == list(entity.aliases):
+        others = [*others, entity.name]
+        st.markdown(f":small[:gray[{plain(short(entity.name))} stays as another name.]]")
+    changed = (name, tuple(others), type) != (entity.name, entity.aliases, entity.type) and bool(name)
+    possible = changed and _foreseen(graph, lambda: plans.rename(graph, entity, name, type, others))
+    with st.container(horizontal=True):
+        closing_button("Save", _rename, (desk, entity, name, type, others), kind="primary", disabled=not possible)
+        closing_button("Cancel", _nothing)
+
+
+def _rename(desk: Desk, entity: Entity, name: str, type: str, aliases: Sequence[str]) -> None:
+    changes.apply(desk, lambda graph: graph.rename(entity, name, type, aliases))
+
+
+@st.dialog("Merge two entities", width=440, position="right", icon=":material/merge:", on_dismiss="rerun")
+@error_inside
+def merge_dialog(desk: Desk, id: int) -> None:
+    """Two entities are one; the most alike is offered first."""
+    graph = desk.desk.graph()
+    entity = _still(graph, id)
+    if entity is None:
+        return
+    ranked = [other for other in by_mentions(graph) if other.id != id]
+    if not ranked:
+        st.markdown("There is no other entity to merge it with.")
+        return
+    ranked.sort(key=lambda other: -_alike(entity, other))
+    by_id = {other.id: other for other in ranked[:OFFERED]}
+    likely = _alike(entity, ranked[0]) >= LIKELY
+    chosen = st.selectbox(
+        f"{plain(short(entity.name, NAME_CHARACTERS))} is the same as",
+        list(by_id),
+        index=0 if likely else None,
+        placeholder="Choose an entity",
+        key=f"graph__merge_with_{id}",
+        format_func=lambda other: entity_label(by_id[other]),
+    )
+    if chosen is None:
+        closing_button("Cancel", _nothing)
+        return
+    other = by_id[chosen]
+    first, second = sorted((entity, other), key=lambda each: -_own(graph, each))
+    into_id = st.segmented_control(
+        "Keep the name",
+        [first.id, second.id],
+        default=first.id,
+        key=f"graph__merge_name_{id}_{other.id}",
+        format_func=lambda each: plain(short(graph.name(each))),
+        required=True,
+    )
+    into, gone = (second, first) if into_id == second.id else (first, second)
+    moved = count(_own(graph, gone), "relation")
+    st.markdown(
+        f"**{plain(short(gone.name, NAME_CHARACTERS))}** becomes another name of "
+        f"**{plain(short(into.name, NAME_CHARACTERS))}**, which gets its {moved}."
+    )
+    possible = _foreseen(graph, lambda: plans.merge(graph, [gone], into))
+    with st.container(horizontal=True):
+        closing_button("Merge", changes.merge, (desk, [gone], into), kind="primary", disabled=not possible)
+        closing_button("Cancel", _nothing)
+
+
+@st.dialog("Remove an entity", width=440, position="right", icon=":material/archive:", on_dismiss="rerun")
+@error_inside
+def remove_dialog(desk: Desk, id: int) -> None:
+    """What goes with it, and that it can be undone."""
+    graph = desk.desk.graph()
+    entity = _still(graph, id)
+    if entity is None:
+        return
+    own = _own(graph, entity)
+    st.markdown(f"Remove **{plain(short(entity.name, NAME_CHARACTERS))}** with {count(own, 'relation')}?")
+    st.markdown(":small[They are then in no prompt, and are not learned again. This can be undone.]")
+    with st.container(horizontal=True):
+        closing_button("Remove", changes.remove, (desk, entity), kind="primary")
+        closing_button("Keep", _nothing)
+
+
+def _alike(one: Entity, other: Entity) -> float:
+    """How alike the names of two entities are: letter by letter, or as words (`Rui` and `Rui Costa`)."""
+    return max(
+        max(SequenceMatcher(None, a.casefold(), b.casefold()).ratio(), similarity(a, b))
+        for a in (one.name, *one.aliases)
+        for b in (other.name, *other.aliases)
+    )
+
+
+def _own(graph: Graph, entity: Entity) -> int:
+    return sum(entity.id in (relation.subject, relation.object) for relation in relations(graph))
+
+
+def _still(graph: Graph, id: int) -> Entity | None:
+    """The entity as it is now; says so when it is gone."""
+    found = graph.entities.get(id)
+    if found is None or found.state != "active":
+        st.markdown("This entity was merged or removed elsewhere.")
+        return None
+    return found
+
+
+def _nothing() -> None:
+    """For a button that only closes its drawer."""

@@ -1,0 +1,88 @@
+"""A graph from a file, with a preview of what will come in. Files are written on Sessions, under Export."""
+
+import streamlit as st
+
+from memory_core import MemoryInspectorError
+from memory_core.interop.graph_files import GraphFile, import_graph, read_graph_file
+from memory_core.planning import graph_changes as plans
+from memory_core.planning.graph import Graph
+from memory_core.planning.graph_draft import GraphPlan
+from ui.components import closing_button, error_inside
+from ui.graph import changes, tab
+from ui.graph.reading import Desk
+from ui.text import count, plain, short, tokens
+
+MOST_MEGABYTES = 20
+SHOWN = 200
+
+
+@st.dialog("Import a graph", width=720, icon=":material/upload:", on_dismiss="rerun")
+@error_inside
+def import_dialog(desk: Desk) -> None:
+    """Choose a file, see what is in it and what of it is new, and take it over as one change."""
+    if tab.finished(desk.place):
+        st.rerun()
+    uploaded = st.file_uploader(
+        "A graph as JSON, GraphML or Cypher",
+        key=f"{tab.key(desk.place, 'import')}_{tab.generation(desk.place)}",
+        max_upload_size=MOST_MEGABYTES,
+        help="As Export on Sessions writes them; GraphML also from other programs.",
+    )
+    if uploaded is None:
+        closing_button("Cancel", _nothing)
+        return
+    graph = desk.desk.graph()
+    try:
+        file = read_graph_file(uploaded.getvalue(), uploaded.name)
+    except MemoryInspectorError as error:
+        st.error(f"{plain(str(error))} Nothing was imported.")
+        closing_button("Cancel", tab.finish, (desk.place,))
+        return
+    planned = foreseen(graph, file)
+    st.markdown(f"**{plain(preview(file, planned))}**")
+    for reason, number in planned.refused:
+        st.markdown(f":small[Left out, {tokens(number)}: {plain(reason)}]")
+    rows = [
+        {"From": each.subject, "Relation": each.predicate, "To": each.object, "Stands": _stands(each.state)}
+        for each in file.relations
+    ]
+    st.dataframe(rows[:SHOWN], hide_index=True, key="graph__import_rows", alt="Relations in the file")
+    if len(rows) > SHOWN:
+        st.markdown(f":small[:gray[and {tokens(len(rows) - SHOWN)} more]]")
+    with st.container(horizontal=True):
+        if planned.added_relations:
+            says = f"Import {count(len(planned.added_relations), 'relation')}"
+            closing_button(says, _import, (desk, file), kind="primary")
+        closing_button("Cancel", tab.finish, (desk.place,))
+
+
+def foreseen(graph: Graph, file: GraphFile) -> GraphPlan:
+    """What of a file would be new."""
+    new = [plans.NewRelation(each.subject, each.predicate, each.object, state=each.state) for each in file.relations]
+    return plans.add_many(graph, new, {})
+
+
+def preview(file: GraphFile, planned: GraphPlan) -> str:
+    """What is in a file: `graph.json: 12 entities, 15 relations. 3 relations are known already.`"""
+    size = f"{count(len(file.entities), 'entity')}, {count(len(file.relations), 'relation')}"
+    said = [f"{short(file.name, 40)}: {size}."]
+    if planned.repeated:
+        said.append(f"{count(planned.repeated, 'relation')} {'is' if planned.repeated == 1 else 'are'} known already.")
+    if file.alone:
+        said.append(f"{count(file.alone, 'entity')} without a relation {'is' if file.alone == 1 else 'are'} left out.")
+    if not planned.added_relations:
+        said.append("There is nothing new in it.")
+    return " ".join(said)
+
+
+def _stands(state: str) -> str:
+    return "ended" if state == "ended" else "holds"
+
+
+def _import(desk: Desk, file: GraphFile) -> None:
+    tab.finish(desk.place)
+    changes.apply(desk, lambda graph: import_graph(graph, file))
+
+
+def _nothing() -> None:
+    """For a button that only closes its drawer."""

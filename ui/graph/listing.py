@@ -1,0 +1,131 @@
+"""What the Graph page says: how large it is, who said what, which way leads where. Pure; no Streamlit.
+
+Nothing here is escaped but what says that it is markdown: names and kinds are somebody's words.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from memory_core.planning.graph import Entity, Graph, Path, Relation
+from ui.graph.seen import FARTHEST, Seen, entities, mentions, relations
+from ui.text import count, plain, short, tokens
+
+NAME_CHARACTERS = 40
+"""Of a name in a sentence or a list."""
+
+BADGES: Mapping[str, tuple[str, str]] = {
+    "active": ("Holds now", "check"),
+    "ended": ("Ended", "history"),
+    "retired": ("Removed", "archive"),
+}
+"""How a relation stands, with its icon."""
+
+TYPES: Mapping[str, str] = {
+    "person": "Person",
+    "place": "Place",
+    "organisation": "Organisation",
+    "project": "Project",
+    "thing": "Thing",
+    "date": "Date",
+    "other": "Other",
+}
+
+SAID_BY = {"user": "the user", "assistant": "the assistant", "tool": "a tool", "system": "the system message"}
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """The message a relation was learned from first."""
+
+    turn: int
+    role: str
+
+
+def opening(graph: Graph, *, past_turn: int | None = None) -> str:
+    """The page's one sentence: `12 entities, 15 relations, 2 ended.`"""
+    known = relations(graph)
+    ended = sum(relation.state == "ended" for relation in known)
+    size = f"{count(len(entities(graph)), 'entity')}, {count(len(known), 'relation')}"
+    size += f", {tokens(ended)} ended." if ended else "."
+    return size if past_turn is None else f"After turn {tokens(past_turn)}: {size}"
+
+
+def relation_words(graph: Graph, relation: Relation, most: int = NAME_CHARACTERS) -> str:
+    """`Ana → lives in → Lisbon`, each of the three cut to so many characters."""
+    parts = (graph.name(relation.subject), relation.predicate, graph.name(relation.object))
+    return " → ".join(short(part, most) for part in parts)
+
+
+def way(graph: Graph, path: Path | None) -> str:
+    """The sentence above the figure when a path was asked for: `Ana → brother → Rui: 1 step.`"""
+    if path is None:
+        return f"No path up to {FARTHEST} steps."
+    return f"{graph.way(path)}: {count(len(path.steps), 'step')}."
+
+
+def how_many(seen: Seen) -> str | None:
+    """What the figure leaves out: `Showing the 40 most mentioned of 212.`"""
+    if seen.around >= seen.reached:
+        return None
+    nearest = " nearest and" if max(seen.distances.values()) > 1 and not seen.path else ""
+    return f"Showing the {tokens(seen.around)}{nearest} most mentioned of {tokens(seen.reached)}."
+
+
+def said(relation: Relation, heard: Heard | None, *, session_id: str) -> str:
+    """Who said a relation, and in which turn: `said in turn 3 by the user`."""
+    if relation.origin == "written":
+        return f"written by a person in turn {tokens(relation.turn)}" if relation.turn else "written by a person"
+    times = f"said {tokens(len(relation.sources))} times, first" if len(relation.sources) > 1 else "said"
+    if heard is not None:
+        return f"{times} in turn {tokens(heard.turn)} by {SAID_BY.get(heard.role, heard.role)}"
+    if relation.sources and all(session != session_id for session, _ in relation.sources):
+        return f"{times} in another session"
+    return f"{times} in turn {tokens(relation.turn)}" if relation.turn else "the message it came from is gone"
+
+
+def standing(graph: Graph, relation: Relation) -> str:
+    """`holds now`, or `ended in turn 9, replaced by Porto`."""
+    if relation.state == "active":
+        return "holds now"
+    if relation.state == "retired":
+        return "removed"
+    when = f"ended in turn {tokens(relation.ended_turn)}" if relation.ended_turn else "ended"
+    by = graph.relations.get(relation.ended_by) if relation.ended_by is not None else None
+    if by is None:
+        return when
+    new = graph.name(by.object) if by.subject == relation.subject else relation_words(graph, by)
+    return f"{when}, replaced by {short(new, NAME_CHARACTERS)}"
+
+
+def entity_label(entity: Entity) -> str:
+    """An entity in a list to choose from; its other names are found there too."""
+    also = f" ({', '.join(short(alias) for alias in entity.aliases[:3])})" if entity.aliases else ""
+    return f"{short(entity.name, NAME_CHARACTERS)}{also}"
+
+
+def entity_lines(graph: Graph, entity: Entity) -> list[str]:
+    """What is known of an entity itself, as markdown."""
+    own = [each for each in relations(graph) if entity.id in (each.subject, each.object)]
+    ended = sum(each.state == "ended" for each in own)
+    lines = [TYPES.get(entity.type, "Other")]
+    if entity.aliases:
+        lines.append("also " + ", ".join(plain(short(alias, NAME_CHARACTERS)) for alias in entity.aliases))
+    lines.append(count(len(own), "relation") + (f", {tokens(ended)} ended" if ended else ""))
+    lines.append(f"mentioned {count(mentions(graph)[entity.id], 'time')}")
+    return lines
+
+
+def number_rows(graph: Graph, seen: Seen) -> list[dict[str, Any]]:
+    """The figure as a table: its relations with the steps of their nearer end from the focus."""
+    return [
+        {
+            "From": graph.name(relation.subject),
+            "Relation": relation.predicate,
+            "To": graph.name(relation.object),
+            "Since turn": relation.turn,
+            "Stands": standing(graph, relation),
+            "Path": "✓" if relation.id in seen.lit else "",
+        }
+        for relation in seen.drawn()
+    ]

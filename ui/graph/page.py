@@ -1,0 +1,239 @@
+"""The Graph page: who and what is related, how, and which way leads from one to another."""
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from memory_core.planning.graph import Graph, Path
+from ui.blocks.editor import add_dialog as add_block
+from ui.charts import CONFIG
+from ui.components import empty, numbers_table
+from ui.frame import View
+from ui.graph import changes, dialogs, files, tab
+from ui.graph.figure import ENTITY, RELATION, graph_figure, legend
+from ui.graph.listing import entity_label, how_many, number_rows, opening, way
+from ui.graph.panel import draw_entity, draw_list, draw_relation
+from ui.graph.reading import Desk, graph_blocks, next_undo, read_desk
+from ui.graph.seen import Seen, around, by_mentions, find, kinds, shortest
+from ui.text import count, plain, short
+from ui.theme import mode
+
+STEPS = {1: "1 step", 2: "2 steps"}
+
+
+def draw(view: View) -> None:
+    """The graph of one block of the session, now or at a past turn."""
+    blocks = graph_blocks(view)
+    if not blocks:
+        _no_block(view)
+        return
+    desk = read_desk(view, _block(view, blocks))
+    tab.finished(desk.place)
+    _head(view, desk, blocks)
+    if not by_mentions(desk.graph):
+        _nothing(view, desk)
+        return
+    _take_link(desk)
+    focus, looking = _focus(desk), tab.looking(desk.place)
+    path = shortest(desk.graph, focus, looking.to) if looking.to is not None else None
+    only = [kind for kind in looking.kinds if kind in kinds(desk.graph)]
+    seen = around(desk.graph, focus, steps=looking.steps, only=only, path=path)
+    _controls(desk, focus)
+    relation = desk.graph.relations.get(looking.relation) if looking.relation is not None else None
+    tab.write_link(desk.place, focus, relation.id if relation is not None else None)
+    left, right = st.columns([0.58, 0.42], gap="medium")
+    with left:
+        if looking.to is not None:
+            _way(desk.graph, path)
+        _draw_figure(desk, seen, relation.id if relation is not None else None)
+    with right:
+        draw_list(desk, seen)
+        if relation is not None:
+            draw_relation(desk, relation)
+        else:
+            draw_entity(desk, desk.graph.entities[focus])
+        _undo_line(desk)
+
+
+def _no_block(view: View) -> None:
+    when = "yet" if view.past else "in this session"
+    empty(f"No graph block {when}.", "It learns who is related to what.", icon="hub")
+    if not view.past:
+        with st.container(horizontal_alignment="center"):
+            if st.button("Add a graph block", key="graph__add_block", icon=":material/add:"):
+                add_block(view.memory.session_id, "graph")
+
+
+def _nothing(view: View, desk: Desk) -> None:
+    if view.past:
+        empty("No relations yet.", "Nothing had been learned by then.", icon="hub")
+        return
+    room = f"{count(view.status.to_next_flush, 'token')} to the next flush."
+    empty("No relations yet.", f"They are learned when messages leave the queue. {room}", icon="hub")
+    _undo_line(desk)
+
+
+def _block(view: View, blocks: Sequence[str]) -> str:
+    chosen = tab.chosen_block(view.memory.session_id)
+    return chosen if chosen is not None and chosen in blocks else blocks[0]
+
+
+def _head(view: View, desk: Desk, blocks: Sequence[str]) -> None:
+    """The page's sentence, and what can be added."""
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="graph__head"):
+        past_turn = view.shown_turn if view.past else None
+        st.markdown(plain(opening(desk.graph, past_turn=past_turn)), width="stretch")
+        if len(blocks) > 1:
+            session_id = view.memory.session_id
+            widget = f"graph__block_{session_id}"
+            st.selectbox(
+                "Block",
+                blocks,
+                index=list(blocks).index(desk.block),
+                key=widget,
+                format_func=short,
+                label_visibility="collapsed",
+                on_change=lambda: tab.choose_block(session_id, st.session_state[widget]),
+                width=180,
+            )
+        if view.past:
+            return
+        if st.button("Import", key="graph__import", type="tertiary", icon=":material/upload:"):
+            files.import_dialog(desk)
+        if st.button("Add a relation", key="graph__add", icon=":material/add:"):
+            dialogs.add_dialog(desk)
+
+
+def _take_link(desk: Desk) -> None:
+    """Look at what the address names: an entity, or a relation with its subject."""
+    if not tab.is_new(desk.place):
+        return
+    asked, relation_id = tab.asked()
+    relation = desk.graph.relations.get(relation_id) if relation_id is not None else None
+    focus = find(desk.graph, asked) if asked else None
+    if focus is None and relation is not None:
+        focus = relation.subject if desk.entity(relation.subject) is not None else None
+    if asked and focus is None:
+        st.warning(f"{plain(short(asked, 60))} is not in this graph. Showing the most mentioned entity.")
+    if focus is not None:
+        tab.look(desk.place, focus=focus, relation=relation.id if relation is not None else None)
+
+
+def _focus(desk: Desk) -> int:
+    """The entity that was chosen, or what it was merged into, or the most mentioned one."""
+    chosen = tab.looking(desk.place).focus
+    found = find(desk.graph, str(chosen)) if chosen is not None else None
+    focus = found if found is not None else by_mentions(desk.graph)[0].id
+    looking = tab.looking(desk.place)
+    to = looking.to if looking.to is not None and desk.entity(looking.to) is not None and looking.to != focus else None
+    tab.look(desk.place, focus=focus, to=to, relation=looking.relation if found is not None else None)
+    return focus
+
+
+# -- what is looked at ---------------------------------------------------------------------------
+
+
+def _controls(desk: Desk, focus: int) -> None:
+    place, looking = desk.place, tab.looking(desk.place)
+    ranked = [entity.id for entity in by_mentions(desk.graph)]
+    labels = {id: entity_label(desk.graph.entities[id]) for id in ranked}
+    with st.container(horizontal=True, vertical_alignment="top", gap="small", key="graph__controls"):
+        widget = tab.key(place, "focus")
+        tab.fill(widget, focus)
+        st.selectbox(
+            "Focus",
+            ranked,
+            key=widget,
+            format_func=lambda id: labels.get(id, ""),
+            on_change=lambda: tab.look(place, focus=st.session_state[widget]),
+            width=190,
+        )
+        others = [id for id in ranked if id != focus]
+        to = tab.key(place, "to")
+        tab.fill(to, looking.to)
+        st.selectbox(
+            "Path to",
+            others,
+            index=None,
+            key=to,
+            placeholder="Choose an entity",
+            format_func=lambda id: labels.get(id, ""),
+            on_change=lambda: tab.look(place, to=st.session_state[to], page=1),
+            width=190,
+            help="The shortest way over what holds now, in either direction.",
+        )
+        known = kinds(desk.graph)
+        chosen = tab.key(place, "kinds")
+        tab.fill(chosen, [kind for kind in looking.kinds if kind in known])
+        st.multiselect(
+            "Kinds",
+            known,
+            key=chosen,
+            placeholder="All kinds",
+            format_func=short,
+            on_change=lambda: tab.look(place, kinds=tuple(st.session_state[chosen]), page=1),
+            width="stretch",
+        )
+        far = tab.key(place, "steps")
+        tab.fill(far, looking.steps)
+        st.segmented_control(
+            "Around the focus",
+            list(STEPS),
+            key=far,
+            format_func=lambda steps: STEPS[steps],
+            required=True,
+            on_change=lambda: tab.look(place, steps=st.session_state[far] or 1, page=1),
+            width="content",
+        )
+
+
+def _way(graph: Graph, path: Path | None) -> None:
+    icon = "route" if path is not None else "wrong_location"
+    st.markdown(f":material/{icon}: **{plain(way(graph, path))}**")
+
+
+# -- the figure ----------------------------------------------------------------------------------
+
+
+def _draw_figure(desk: Desk, seen: Seen, picked: int | None) -> None:
+    place, widget = desk.place, tab.key(desk.place, "figure")
+    focus = desk.graph.name(seen.focus)
+    st.plotly_chart(
+        graph_figure(desk.graph, seen, mode(), picked=picked),
+        key=widget,
+        on_select=lambda: _pick(place, widget),
+        selection_mode="points",
+        config=CONFIG,
+        theme=None,
+        alt=f"{focus} with {count(seen.around, 'entity')} around it; the list beside it says the same",
+    )
+    with st.container(gap=None):
+        if (said := how_many(seen)) is not None:
+            st.markdown(f":small[{said}]")
+        st.markdown(f":small[:gray[{legend(desk.graph, seen, mode())}]]")
+    numbers_table(lambda: number_rows(desk.graph, seen), "graph__numbers")
+
+
+def _pick(place: tab.Place, widget: str) -> None:
+    """Take over what was clicked: an entity becomes the focus, a relation is opened."""
+    for point in st.session_state[widget]["selection"]["points"]:
+        meant = point.get("customdata")
+        if meant and meant[0] == ENTITY:
+            tab.look(place, focus=int(meant[1]))
+        elif meant and meant[0] == RELATION:
+            tab.look(place, relation=int(meant[1]))
+
+
+def _undo_line(desk: Desk) -> None:
+    """What can be taken back, and again for the one before it."""
+    newest = next_undo(desk.changes)
+    with st.container(key="graph__undo"):
+        if newest is not None and not desk.past:
+            st.button(
+                f"Undo: {plain(short(newest.sentence.removesuffix('.'), 90))}",
+                key="graph__undo_button",
+                type="tertiary",
+                icon=":material/undo:",
+                on_click=changes.undo,
+                args=(desk, newest),
+            )

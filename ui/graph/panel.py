@@ -1,0 +1,202 @@
+"""The right side of Graph: the relations in words, and the one that is open or the entity in focus."""
+
+import zlib
+
+import streamlit as st
+
+from memory_core.planning.graph import Entity, Relation
+from ui.facts.pieces import draw_source
+from ui.graph import changes, dialogs, tab
+from ui.graph.listing import BADGES, entity_lines, relation_words, said, standing
+from ui.graph.reading import Desk, sources_of
+from ui.graph.seen import Seen
+from ui.text import count, plain, short, tokens
+
+PAGE = 12
+"""Relations that are listed at a time."""
+
+LIST_PIXELS = 345
+"""Five relations; more are scrolled to."""
+
+UNSCROLLED = 5
+
+SHOWN_SOURCES = 2
+
+
+def draw_list(desk: Desk, seen: Seen) -> None:
+    """The relations around the focus, each with who said it and how it stands; a click opens one."""
+    listed = seen.relations
+    if not listed:
+        st.markdown(":small[:gray[No relation of these kinds touches it.]]")
+        return
+    pages = -(-len(listed) // PAGE)
+    number = min(tab.looking(desk.place).page, pages)
+    part = listed[(number - 1) * PAGE : number * PAGE]
+    with st.container(
+        border=True, height=LIST_PIXELS if len(part) > UNSCROLLED else "content", gap=None, key="graph__list"
+    ):
+        for place, relation in enumerate(part, (number - 1) * PAGE + 1):
+            _row(desk, seen, relation, place)
+    if pages > 1:
+        with st.container(
+            horizontal=True, horizontal_alignment="distribute", vertical_alignment="center", key="graph__pager"
+        ):
+            first = (number - 1) * PAGE + 1
+            st.markdown(
+                f":small[:gray[{tokens(first)} to {tokens(first + len(part) - 1)} of {tokens(len(listed))}]]",
+                width="content",
+            )
+            looking = tab.looking(desk.place)
+            mark = zlib.crc32(repr((looking.focus, looking.to, looking.kinds, looking.steps, pages)).encode())
+            widget = f"{tab.key(desk.place, 'page')}_{mark}"
+            st.pagination(
+                pages,
+                default=number,
+                key=widget,
+                max_visible_pages=3,
+                on_change=lambda: tab.look(desk.place, page=st.session_state[widget] or 1),
+                width=230,
+            )
+
+
+def _row(desk: Desk, seen: Seen, relation: Relation, number: int) -> None:
+    opened = tab.looking(desk.place).relation == relation.id
+    words = plain(relation_words(desk.graph, relation))
+    if relation.id in seen.lit:
+        words = f"{number}\\. {words}"
+    with st.container(gap=None, key=f"graph__row_{relation.id}"):
+        st.button(
+            f"**{words}**" if opened else words,
+            key=f"graph__open_{relation.id}",
+            type="tertiary",
+            icon=":material/chevron_right:" if opened else None,
+            on_click=_open,
+            args=(desk.place, relation.id),
+            wrap=False,
+        )
+        who = said(relation, desk.first_heard(relation), session_id=desk.memory.session_id)
+        state = plain(standing(desk.graph, relation))
+        mark = "" if relation.state == "active" else f":material/{BADGES[relation.state][1]}: "
+        st.markdown(f":small[:gray[{plain(who)} · {mark}{state}]]")
+
+
+def _open(place: tab.Place, relation: int) -> None:
+    opened = tab.looking(place).relation == relation
+    tab.look(place, relation=None if opened else relation)
+
+
+# -- one relation --------------------------------------------------------------------------------
+
+
+def draw_relation(desk: Desk, relation: Relation) -> None:
+    """Where it was said, and what can be done to it."""
+    graph = desk.graph
+    with st.container(border=True, gap="xsmall", key="graph__panel"):
+        with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="top", gap="small"):
+            st.markdown(f"**{plain(relation_words(graph, relation, 80))}**", width="stretch")
+            st.button(
+                ":material/close:",
+                key="graph__close",
+                type="tertiary",
+                help="Close it",
+                on_click=_open,
+                args=(desk.place, relation.id),
+            )
+        label, icon = BADGES[relation.state]
+        with st.container(horizontal=True, gap="xsmall", vertical_alignment="center"):
+            st.badge(plain(label), icon=f":material/{icon}:", color="green" if relation.state == "active" else "gray")
+            if relation.state == "ended":
+                st.markdown(f":small[:gray[{plain(standing(graph, relation))}]]", width="content")
+        _sources(desk, relation)
+        _ends(desk, relation)
+        if not desk.past:
+            _relation_actions(desk, relation)
+
+
+def _sources(desk: Desk, relation: Relation) -> None:
+    found = sources_of(desk, relation, SHOWN_SOURCES)
+    for source in found:
+        draw_source(source)
+    more = len(relation.sources) - len(found)
+    if found and more > 0:
+        st.markdown(f":small[:gray[and in {count(more, 'more message')}]]")
+    elif not found:
+        who = said(relation, desk.first_heard(relation), session_id=desk.memory.session_id)
+        st.markdown(f":small[:gray[{plain(who[:1].upper() + who[1:])}.]]")
+
+
+def _ends(desk: Desk, relation: Relation) -> None:
+    """The way on to its other end."""
+    focus = tab.looking(desk.place).focus
+    others = [id for id in (relation.subject, relation.object) if id != focus and desk.entity(id) is not None]
+    with st.container(horizontal=True, gap="small"):
+        for id in others:
+            st.button(
+                f"Look at {plain(short(desk.graph.name(id)))}",
+                key=f"graph__go_{id}",
+                type="tertiary",
+                icon=":material/center_focus_strong:",
+                on_click=_go,
+                args=(desk.place, id),
+            )
+
+
+def _go(place: tab.Place, entity: int) -> None:
+    tab.look(place, focus=entity)
+
+
+def _relation_actions(desk: Desk, relation: Relation) -> None:
+    graph = desk.graph
+    with st.container(horizontal=True, gap="xsmall"):
+        if st.button("Edit", key="graph__edit", disabled=relation.state == "retired"):
+            dialogs.edit_dialog(desk, relation.id)
+        if relation.state == "active":
+            st.button(
+                "End",
+                key="graph__end",
+                help="It held until now: it stays, marked ended.",
+                on_click=changes.end,
+                args=(desk, relation),
+            )
+        else:
+            st.button(
+                "Holds again", key="graph__hold", help="It holds now.", on_click=changes.hold, args=(desk, relation)
+            )
+        ends = {f"Merge {short(graph.name(id))} with…": id for id in (relation.subject, relation.object)}
+        chosen = st.menu_button(
+            "Merge with…",
+            list(ends),
+            key=f"graph__merge_{relation.id}",
+            format_func=plain,
+            help="Two entities that are the same become one.",
+        )
+        if relation.state != "retired":
+            st.button(
+                "Remove",
+                key="graph__retire",
+                type="tertiary",
+                help="It never held: it is in no prompt and is not learned again.",
+                on_click=changes.retire,
+                args=(desk, relation),
+            )
+    if chosen is not None:
+        dialogs.merge_dialog(desk, ends[chosen])
+
+
+# -- one entity ----------------------------------------------------------------------------------
+
+
+def draw_entity(desk: Desk, entity: Entity) -> None:
+    """What is known of the entity in focus, and what can be done to it."""
+    with st.container(border=True, gap="xsmall", key="graph__panel"):
+        st.markdown(f"**{plain(short(desk.graph.name(entity.id), 80))}**")
+        st.markdown(f":small[:gray[{' · '.join(entity_lines(desk.graph, entity))}]]")
+        if desk.past:
+            return
+        with st.container(horizontal=True, gap="small"):
+            if st.button("Edit", key="graph__entity_edit", help="Its name, its other names, its type."):
+                dialogs.entity_dialog(desk, entity.id)
+            if st.button("Merge with…", key="graph__entity_merge", help="Two that are the same become one."):
+                dialogs.merge_dialog(desk, entity.id)
+            if st.button("Remove", key="graph__entity_remove", type="tertiary"):
+                dialogs.remove_dialog(desk, entity.id)

@@ -1,0 +1,111 @@
+"""What the Graph page shows, read from the engine: one block's graph now, or as it stood at a past turn.
+
+No Streamlit. Nothing here writes, and nothing calls a model.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from memory_core import Memory
+from memory_core.analysis.facts import source_spans
+from memory_core.analysis.past_graph import PastGraph
+from memory_core.curation import SourceMessage
+from memory_core.events import MessageAdded
+from memory_core.graphs import GraphChange, GraphDesk
+from memory_core.messages import message_text
+from memory_core.planning.graph import Entity, Graph, Relation
+from ui.frame import View
+from ui.graph.listing import Heard
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """The graph of one block, as the page shows it."""
+
+    memory: Memory
+    block: str
+    graph: Graph
+    heard: Mapping[int, Heard] = field(default_factory=dict)
+    """By sequence number: who said each message, and when."""
+    past: bool = False
+    changes: tuple[GraphChange, ...] = ()
+    """What was done by hand, newest first."""
+
+    @property
+    def place(self) -> tuple[str, str]:
+        return self.memory.session_id, self.block
+
+    @property
+    def desk(self) -> GraphDesk:
+        """What changes the graph. Raises `NotFoundError` when the block is gone."""
+        return self.memory.graph(self.block)
+
+    def first_heard(self, relation: Relation) -> Heard | None:
+        """The message of this session in which a relation was said first."""
+        here = [seq for session, seq in relation.sources if session == self.memory.session_id and seq in self.heard]
+        return self.heard[min(here)] if here else None
+
+    def entity(self, id: int) -> Entity | None:
+        """An entity that is there."""
+        found = self.graph.entities.get(id)
+        return found if found is not None and found.state == "active" else None
+
+
+def graph_blocks(view: View) -> list[str]:
+    """The graph blocks of the session as it stood, in their order."""
+    if view.past:
+        return [block.name for block in view.history.blocks_at(view.position) if block.kind == "graph"]
+    return [attached.name for attached in view.memory.blocks if attached.kind == "graph"]
+
+
+def read_desk(view: View, block: str) -> Desk:
+    """The graph of a block at the turn that is shown.
+
+    Raises:
+        NotFoundError: the block was removed.
+    """
+    heard = {
+        record.event.seq: Heard(record.turn, record.event.role)
+        for record in view.history.records
+        if isinstance(record.event, MessageAdded)
+    }
+    if view.past:
+        return Desk(view.memory, block, past_graph(view, block), heard, past=True)
+    desk = view.memory.graph(block)
+    return Desk(view.memory, block, desk.graph(), heard, changes=tuple(desk.change_sets()))
+
+
+def past_graph(view: View, block: str) -> Graph:
+    """A block's graph at the end of the shown turn, from the log."""
+    past = PastGraph()
+    for record in view.history.upto(view.position):
+        past.take(record)
+    hashes = {hash for entity in past.entities.values() for hash in entity.hashes}
+    hashes |= {relation.predicate for relation in past.relations.values()}
+    words = view.memory.words(hashes)
+    return past.graphs(view.memory.session_id, words.get).get(block, Graph())
+
+
+def sources_of(desk: Desk, relation: Relation, most: int) -> Sequence[SourceMessage]:
+    """The first messages of this session that a relation was learned from, its words in them marked."""
+    session_id = desk.memory.session_id
+    words = desk.graph.sentence(relation)
+    found = []
+    for seq in sorted(seq for session, seq in relation.sources if session == session_id)[:most]:
+        for stored in desk.memory.messages(after=seq - 1, upto=seq):
+            text = message_text(stored.message)
+            spans = source_spans(words, text)
+            found.append(SourceMessage(session_id, seq, stored.turn, str(stored.message.role), text, spans))
+    return found
+
+
+def next_undo(changes: Sequence[GraphChange]) -> GraphChange | None:
+    """The newest change of a person that can still be taken back."""
+    return next(
+        (
+            change
+            for change in changes
+            if change.action != "undo" and change.actor == "curator" and not (change.undone or change.final)
+        ),
+        None,
+    )

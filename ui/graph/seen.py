@@ -1,0 +1,227 @@
+"""What of a graph is looked at: the focus, what lies around it, and the way to another entity. Pure; no Streamlit.
+
+Distances are steps: relations walked in either direction.
+"""
+
+from collections import Counter, deque
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from memory_core.planning.graph import Entity, Graph, Names, Path, Relation, Step
+
+MOST = 40
+"""Entities around the focus that are drawn, and relations that are labelled in the figure."""
+
+BESIDE_A_PATH = 12
+"""Of these where a path is lit, beside those it passes."""
+
+ON_A_BRANCH = 20
+"""Of these beyond one entity beside the focus: as many as one side of the figure has rows for."""
+
+FARTHEST = 4
+"""Steps of the longest path that is looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A focus with what is around it."""
+
+    focus: int
+    relations: tuple[Relation, ...]
+    """Of the path first, then those of the focus, then the rest; in each, what holds before what ended."""
+    distances: Mapping[int, int]
+    """Steps from the focus, of every entity that is drawn."""
+    reached: int
+    """Entities around the focus that there are; more than are drawn, where there are many."""
+    path: tuple[int, ...] = ()
+    """The entities along the path that is lit, from the focus on."""
+    lit: frozenset[int] = frozenset()
+    """The relations of the path."""
+
+    @property
+    def around(self) -> int:
+        """Entities around the focus that are drawn."""
+        return len(self.distances) - 1
+
+    def drawn(self) -> list[Relation]:
+        """The relations between entities that are drawn."""
+        return [each for each in self.relations if each.subject in self.distances and each.object in self.distances]
+
+
+def entities(graph: Graph) -> list[Entity]:
+    """The entities that are there: neither merged into others nor removed."""
+    return [entity for entity in graph.entities.values() if entity.state == "active"]
+
+
+def relations(graph: Graph) -> list[Relation]:
+    """The relations that hold or held, between entities that are there."""
+    there = {entity.id for entity in entities(graph)}
+    return [
+        relation
+        for relation in graph.relations.values()
+        if relation.state != "retired" and relation.subject in there and relation.object in there
+    ]
+
+
+def mentions(graph: Graph) -> Counter[int]:
+    """How often each entity was said to be related: once for every message, or for what a person wrote."""
+    said = Counter({entity.id: 0 for entity in entities(graph)})
+    for relation in relations(graph):
+        times = max(1, len(relation.sources))
+        said[relation.subject] += times
+        said[relation.object] += times
+    return said
+
+
+def by_mentions(graph: Graph) -> list[Entity]:
+    """The entities, the most mentioned first; of equals the one known longest."""
+    said = mentions(graph)
+    return sorted(entities(graph), key=lambda entity: (-said[entity.id], entity.id))
+
+
+def find(graph: Graph, asked: str) -> int | None:
+    """The entity of an address: its number, its name or another name of it, in any case."""
+    if asked.isdecimal() and len(asked) < 16:
+        known = graph.entities.get(int(asked))
+        if known is not None and known.state == "merged" and known.merged_into is not None:
+            known = graph.entities.get(known.merged_into)
+        if known is not None and known.state == "active":
+            return known.id
+    named = Names(graph).find(asked)
+    return named.id if named is not None else None
+
+
+def kinds(graph: Graph) -> list[str]:
+    """What relations are called here, the most frequent first."""
+    counted = Counter(relation.predicate for relation in relations(graph))
+    return sorted(counted, key=lambda name: (-counted[name], name.casefold()))
+
+
+def around(
+    graph: Graph, focus: int, *, steps: int = 1, only: Collection[str] = (), path: Path | None = None, most: int = MOST
+) -> Seen:
+    """The focus, the relations within so many steps of it (`only`: of these kinds), and a path from it.
+
+    Of more than `most` entities the nearest are drawn, and of these the most mentioned, but not all beyond one and the
+    same; the path always is.
+    """
+    known = [each for each in relations(graph) if not only or each.predicate in only]
+    way = [graph.relations[step.relation] for step in path.steps] if path is not None else []
+    along = stops(graph, path) if path is not None else ()
+    lit = frozenset(each.id for each in way)
+    within = _distances(known, focus, steps)
+    said = mentions(graph)
+    others = sorted(
+        (entity for entity in within if entity != focus and entity not in along),
+        key=lambda entity: (within[entity], -said[entity], entity),
+    )
+    room = most if path is None else min(most, BESIDE_A_PATH)
+    far = {entity: number for number, entity in enumerate(along)}
+    distances = {focus: 0} | {entity: within.get(entity, far[entity]) for entity in along if entity != focus}
+    taken = _taken(others, within, said, _beside(known), set(along) | {focus}, room)
+    distances |= {entity: within[entity] for entity in taken}
+    listed = [
+        each
+        for each in known
+        if each.id not in lit
+        and each.subject in within
+        and each.object in within
+        and min(within[each.subject], within[each.object]) < steps
+    ]
+    listed.sort(key=lambda each: (focus not in (each.subject, each.object), each.state == "ended", -each.turn, each.id))
+    return Seen(
+        focus=focus,
+        relations=(*way, *listed),
+        distances=distances,
+        reached=len(others) + len(set(along) - {focus}),
+        path=along,
+        lit=lit,
+    )
+
+
+def _taken(
+    others: Sequence[int],
+    within: Mapping[int, int],
+    said: Mapping[int, int],
+    beside: Mapping[int, Sequence[Relation]],
+    there: set[int],
+    room: int,
+) -> list[int]:
+    """Which of these are drawn, in their order: each beside something that is drawn too."""
+    taken: list[int] = []
+    branches: Counter[int] = Counter()
+    for entity in others:
+        if len(taken) == room:
+            break
+        if within[entity] > 1:
+            ends = {end for relation in beside[entity] for end in (relation.subject, relation.object)}
+            above = [end for end in ends & there if within.get(end) == within[entity] - 1]
+            branch = min(above, key=lambda end: (-said.get(end, 0), end)) if above else None
+            if branch is None or branches[branch] == ON_A_BRANCH:
+                continue
+            branches[branch] += 1
+        taken.append(entity)
+        there.add(entity)
+    return taken
+
+
+def _distances(known: Sequence[Relation], start: int, most: int) -> dict[int, int]:
+    """Steps from an entity, of everything within so many."""
+    beside = _beside(known)
+    found, waiting = {start: 0}, deque([start])
+    while waiting:
+        here = waiting.popleft()
+        if found[here] == most:
+            continue
+        for relation in beside.get(here, ()):
+            there = relation.object if relation.subject == here else relation.subject
+            if there not in found:
+                found[there] = found[here] + 1
+                waiting.append(there)
+    return found
+
+
+def shortest(graph: Graph, start: int, end: int, *, most: int = FARTHEST) -> Path | None:
+    """The shortest way over what holds now, in either direction; None when there is none of so many steps.
+
+    Of equally short ways the one whose relations are known longest.
+    """
+    beside = _beside(sorted((each for each in relations(graph) if each.state == "active"), key=lambda each: each.id))
+    came: dict[int, tuple[int, Step]] = {}
+    far, waiting = {start: 0}, deque([start])
+    while waiting and end not in far:
+        here = waiting.popleft()
+        if far[here] == most:
+            continue
+        for relation in beside.get(here, ()):
+            forward = relation.subject == here
+            there = relation.object if forward else relation.subject
+            if there not in far:
+                far[there] = far[here] + 1
+                came[there] = here, Step(relation.id, forward)
+                waiting.append(there)
+    if end not in far:
+        return None
+    steps: list[Step] = []
+    while end != start:
+        end, step = came[end]
+        steps.append(step)
+    return Path(start, tuple(reversed(steps)))
+
+
+def stops(graph: Graph, path: Path) -> tuple[int, ...]:
+    """The entities along a path, its start first."""
+    found = [path.start]
+    for step in path.steps:
+        relation = graph.relations[step.relation]
+        found.append(relation.object if step.forward else relation.subject)
+    return tuple(found)
+
+
+def _beside(known: Sequence[Relation]) -> dict[int, list[Relation]]:
+    """The relations of each entity."""
+    beside: dict[int, list[Relation]] = {}
+    for relation in known:
+        beside.setdefault(relation.subject, []).append(relation)
+        beside.setdefault(relation.object, []).append(relation)
+    return beside

@@ -1,0 +1,310 @@
+"""What the recipes section says: rows, sentences, what a switch keeps, the parts of two prompts. Pure; no Streamlit.
+
+Sizes are tokens. Sentences are markdown in which others' words are escaped, unless said otherwise.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from memory_core import ConfigError, Context, Memory
+from memory_core.analysis.history import History
+from memory_core.comparing import Trial
+from memory_core.events import ContextBuilt
+from memory_core.messages import ChatMessage, message_text
+from memory_core.planning.context import QUEUE
+from memory_core.recipes import RECIPES, Recipe
+from memory_core.store.blocks import Holding
+from memory_core.switching import LeftBlock, NewBlock, SwitchPlan
+from ui.telling import SETTINGS, value_words
+from ui.text import count, plain, short, tokens
+
+NO_RECIPE = "its own settings and blocks"
+"""What a session runs on that no recipe made."""
+
+SPARK_POINTS = 120
+"""Most points of the small line in a row."""
+
+NAMED_CHANGES = 3
+"""Settings of a block that are named when a switch changes them; more are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """The recipes on one conversation, as it stood at a position of the log."""
+
+    position: int
+    turns: int
+    """How many there were."""
+    trials: tuple[Trial, ...]
+    now: Context
+    """The session's own next prompt at that time."""
+    stopped: bool = False
+    """It was cancelled: the recipes after the last trial are missing."""
+
+    @property
+    def first_turn(self) -> int:
+        """The turn that trials begin with: of a long conversation only the newest are tried."""
+        return max(1, self.turns - max((len(trial.turns) for trial in self.trials), default=0) + 1)
+
+    def of(self, key: str | None) -> Trial | None:
+        """The trial of a recipe, where it was tried and could be."""
+        return next((t for t in self.trials if t.recipe == key and t.error is None), None)
+
+    def refused(self, key: str | None) -> str | None:
+        """Why a recipe could not be tried."""
+        return next((trial.error for trial in self.trials if trial.recipe == key), None)
+
+
+def title_of(key: str | None, *, changed: bool = False) -> str:
+    """`Short-term + blocks, changed since`. Plain text."""
+    if key is None:
+        return NO_RECIPE
+    known = RECIPES.get(key)
+    title = known.title if known is not None else short(key)
+    return f"{title}, changed since" if changed else title
+
+
+# -- the opening ---------------------------------------------------------------------------------
+
+
+def opening(running: str, turns: int, blocks: int, tried: Tried | None) -> str:
+    """The section's one sentence, in numbers. `running` is plain text: what the session runs on."""
+    on = f"This session runs on **{plain(running)}**"
+    if tried is None or not _averages(tried):
+        said = f"{count(turns, 'turn')} so far" if turns else "nothing said yet"
+        return f"{on}: {count(blocks, 'block')}, {said}. {len(RECIPES)} recipes make other memories of the same parts."
+    least, most = _averages(tried)[0], _averages(tried)[-1]
+    spread = f"from **{tokens(least[0])}** tokens a turn ({plain(_name(least[1]))})"
+    spread += f" to **{tokens(most[0])}** ({plain(_name(most[1]))})"
+    return f"{on}. On {_span(tried)} prompts would take {spread}."
+
+
+def _averages(tried: Tried) -> list[tuple[int, str]]:
+    return sorted((trial.average, trial.recipe) for trial in tried.trials if trial.error is None and trial.turns)
+
+
+def _span(tried: Tried) -> str:
+    if tried.first_turn > 1:
+        return f"its newest {count(tried.turns - tried.first_turn + 1, 'turn')}"
+    return f"its {count(tried.turns, 'turn')}"
+
+
+def _name(key: str) -> str:
+    return RECIPES[key].title if key in RECIPES else key
+
+
+def last(trial: Trial) -> int:
+    """Tokens of the last turn's prompt."""
+    return trial.turns[-1].sent if trial.turns else 0
+
+
+def freshness(tried: Tried, turns: int) -> str:
+    """Which turns the numbers are of, and how calls are meant."""
+    since = turns - tried.turns
+    when = f"Tried on turns {tokens(tried.first_turn)} to {tokens(tried.turns)}"
+    when += f", {count(since, 'turn')} ago" if since > 0 else ""
+    return f"{when}, by rules: 0 model calls. The column Calls says how many a model would take to learn the same."
+
+
+# -- the table -----------------------------------------------------------------------------------
+
+
+def word_rows(current: str | None) -> list[dict[str, str]]:
+    """One row a recipe, in words."""
+    return [
+        {
+            "Recipe": _row_name(recipe, current),
+            "In one line": recipe.tagline,
+            "Good at": recipe.strengths,
+            "Weak at": recipe.limits,
+        }
+        for recipe in RECIPES.values()
+    ]
+
+
+def number_rows(tried: Tried, current: str | None) -> list[dict[str, Any]]:
+    """One row a recipe, in numbers; empty where it could not be tried."""
+    rows: list[dict[str, Any]] = []
+    for recipe in RECIPES.values():
+        trial = tried.of(recipe.key)
+        row: dict[str, Any] = {"Recipe": _row_name(recipe, current)}
+        if trial is None:
+            row |= dict.fromkeys(("Tokens by turn", "A turn", "Last", "Flushes", "Cut", "Calls"))
+        else:
+            row |= {
+                "Tokens by turn": thinned([turn.sent for turn in trial.turns]),
+                "A turn": trial.average,
+                "Last": last(trial),
+                "Flushes": sum(bool(turn.flushed) for turn in trial.turns),
+                "Cut": sum(turn.cut for turn in trial.turns),
+                "Calls": trial.calls,
+            }
+        rows.append(row)
+    return rows
+
+
+def _row_name(recipe: Recipe, current: str | None) -> str:
+    return f"✓ {recipe.title}" if recipe.key == current else recipe.title
+
+
+def thinned(values: Sequence[int], most: int = SPARK_POINTS) -> list[int]:
+    """At most `most` of the values, evenly spaced, the last among them.
+
+    >>> thinned([1, 2, 3, 4, 5], 3)
+    [1, 3, 5]
+    """
+    if len(values) <= most:
+        return list(values)
+    return [values[round(place * (len(values) - 1) / (most - 1))] for place in range(most)]
+
+
+def highest(tried: Tried) -> int:
+    """The scale of every small line: the largest prompt of all."""
+    return max((turn.sent for trial in tried.trials for turn in trial.turns), default=1)
+
+
+def sent_by_turn(history: History) -> dict[int, int]:
+    """Tokens of the prompts that were really sent, by turn; the last of each."""
+    return {
+        turn: record.built.event.total
+        for turn, record in history.turns.items()
+        if record.built is not None and isinstance(record.built.event, ContextBuilt)
+    }
+
+
+def running_on(memory: Memory) -> tuple[str | None, bool]:
+    """The recipe of a session, and whether it was changed since; one that fits where the session names none."""
+    named = memory.config.recipe
+    if named in RECIPES:
+        return named, bool(plan_for(memory, named)[0])
+    return next((key for key in RECIPES if _fits(memory, key)), None), False
+
+
+def _fits(memory: Memory, key: str) -> bool:
+    plan, refused = plan_for(memory, key)
+    return refused is None and not plan
+
+
+def plan_for(memory: Memory, key: str) -> tuple[SwitchPlan | None, str | None]:
+    """What switching would do, or why it cannot be."""
+    try:
+        return memory.switch_plan(key), None
+    except ConfigError as error:
+        return None, str(error)
+
+
+# -- the switch ----------------------------------------------------------------------------------
+
+
+def plan_lines(plan: SwitchPlan) -> list[str]:
+    """What a switch keeps, adds, removes and changes, a line each; what there is nothing of is not said."""
+    lines = []
+    if plan.kept:
+        lines.append(f"**Keeps** {_listed([plain(short(name)) for name in plan.kept])}.")
+    if plan.added:
+        lines.append(f"**Adds** {_listed([_added(block) for block in plan.added])}.")
+    if plan.removed:
+        lines.append(f"**Removes** {_listed([_removed(block) for block in plan.removed])}.")
+    lines += [f"**Changes** {plain(short(name))}: {_changes(changes)}." for name, changes in plan.changed.items()]
+    if plan.settings:
+        lines.append(f"**Changes** {_changes(plan.settings)}.")
+    return lines
+
+
+def _added(block: NewBlock) -> str:
+    filled = f" (filled from {count(block.fills, 'message')})" if block.fills else ""
+    return f"{plain(short(block.name))}{filled}"
+
+
+def _removed(block: LeftBlock) -> str:
+    return f"{plain(short(block.name))} ({stays(block.kind, block.holds)})"
+
+
+def stays(kind: str, holds: Holding) -> str:
+    """What becomes of what a removed block holds: `its 9 facts stay stored`."""
+    if kind == "facts":
+        facts = sum(holds.facts.values())
+        return (
+            f"its {count(facts, 'fact')} {'stays' if facts == 1 else 'stay'} stored" if facts else "it holds no facts"
+        )
+    if kind == "vector":
+        return f"its {count(holds.turns, 'stored turn')} go; the messages stay" if holds.turns else "nothing is stored"
+    if kind == "graph":
+        return "its relations stay stored"
+    if kind == "summary":
+        return "its text goes; the messages stay"
+    return "what it holds goes"
+
+
+def _changes(changes: Mapping[str, tuple[Any, Any]]) -> str:
+    said = [_setting(name, before, after) for name, (before, after) in list(changes.items())[:NAMED_CHANGES]]
+    more = len(changes) - NAMED_CHANGES
+    return ", ".join([*said, *([count(more, "other setting")] if more > 0 else [])])
+
+
+def _setting(name: str, before: object, after: object) -> str:
+    label = SETTINGS.get(name, name.replace("_", " "))
+    return f"{plain(label)} {plain(value_words(name, before))} → {plain(value_words(name, after))}"
+
+
+def switched(plan: SwitchPlan) -> str:
+    """What is said once it is done. Plain text."""
+    filling = [block for block in plan.added if block.fills]
+    done = f"The session now runs on {plan.recipe.title}."
+    if not filling:
+        return done
+    names = " and ".join(short(block.name) for block in filling)
+    verb = "is" if len(filling) == 1 else "are"
+    return f"{done} {names} {verb} being filled from {count(max(block.fills for block in filling), 'message')}."
+
+
+def _listed(items: Sequence[str]) -> str:
+    return " and ".join([", ".join(items[:-1]), items[-1]] if len(items) > 1 else items)
+
+
+# -- two prompts ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PartShown:
+    """One part of a prompt with its words."""
+
+    name: str
+    kind: str
+    asked: int
+    granted: int
+    entries: tuple[str, ...]
+    """What went in, in order. Plain text."""
+
+    @property
+    def size(self) -> str:
+        """`126`, or `279 of 335` where it was cut."""
+        return tokens(self.granted) if self.asked == self.granted else f"{tokens(self.granted)} of {tokens(self.asked)}"
+
+
+def parts_of(context: Context) -> tuple[PartShown, ...]:
+    """The parts of a prompt: the queue first, pinned messages, then the blocks in their order."""
+    plan = context.plan
+    messages = context.messages[len(context.messages) - len(plan.queue) :] if plan.queue else ()
+    queue = PartShown("Queue", QUEUE, plan.queue_asked, plan.queue_granted, tuple(_said(each) for each in messages))
+    found = [queue]
+    if plan.pinned_tokens:
+        found.append(PartShown("System messages", "custom", plan.pinned_tokens, plan.pinned_tokens, ()))
+    for part in plan.granted:
+        words = tuple(context.words[piece.ref] for piece in part.pieces if piece.ref in context.words)
+        kind = context.kinds.get(part.name, "custom")
+        found.append(PartShown(part.name, kind, part.asked, part.granted, words))
+    return tuple(found)
+
+
+def _said(message: ChatMessage) -> str:
+    return f"{str(message.role).capitalize()}: {' '.join(message_text(message).split())}"
+
+
+def prompt_sentence(title: str, now: Context, then: Context) -> str:
+    """Two prompts in one line: `The next prompt: 1,106 tokens now, 512 with Sliding window: 594 fewer.`"""
+    before, after = now.plan.total, then.plan.total
+    difference = after - before
+    said = "the same size" if not difference else f"{tokens(abs(difference))} {'more' if difference > 0 else 'fewer'}"
+    return f"The next prompt: **{tokens(before)}** tokens now, **{tokens(after)}** with {plain(title)}, {said}."

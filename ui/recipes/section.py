@@ -1,0 +1,329 @@
+"""The recipes section of the Blocks page: choose a memory system by what it would make of this conversation."""
+
+from collections import Counter
+from typing import Any
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from memory_core import ConfigError, Context, MemoryInspectorError
+from memory_core.recipes import RECIPES, Recipe
+from memory_core.switching import SwitchPlan
+from ui import state
+from ui.charts import CONFIG
+from ui.components import numbers_table
+from ui.frame import View
+from ui.jobs import Job
+from ui.model import chosen_model, services_for
+from ui.recipes import trying
+from ui.recipes.figure import bars_figure, lines_figure
+from ui.recipes.picked import generation, pick, picked, take_link, write_link
+from ui.recipes.reading import (
+    PartShown,
+    Tried,
+    freshness,
+    highest,
+    number_rows,
+    opening,
+    parts_of,
+    plan_for,
+    plan_lines,
+    prompt_sentence,
+    running_on,
+    sent_by_turn,
+    switched,
+    title_of,
+    word_rows,
+)
+from ui.services import engine
+from ui.text import count, plain, short, tokens
+from ui.theme import block_colour, mode
+
+WORD_ROW_PIXELS = 61
+"""Three lines of words: from here on the table wraps them."""
+
+ENTRIES = 30
+"""Things of one part that are drawn."""
+
+ENTRY_CHARACTERS = 600
+
+
+def draw(view: View) -> None:
+    """What the session runs on, the ten recipes, and the one that is picked."""
+    memory, session_id = view.memory, view.memory.session_id
+    config = view.history.config_at(view.position) if view.past else memory.config
+    blocks = view.history.blocks_at(view.position) if view.past else memory.blocks
+    tried = None if view.past else trying.result(memory)
+    current, changed = (config.recipe, False) if view.past else running_on(memory)
+    st.markdown(opening(title_of(current, changed=changed), view.shown_turn, len(blocks), tried))
+    take_link(session_id)
+    job = None if view.past else trying.running(memory)
+    in_words, progress = _head(view, tried, job)
+    chosen = _table(session_id, tried, current, in_words=in_words)
+    write_link(chosen)
+    if chosen is not None:
+        _detail(view, RECIPES[chosen], tried, current=current)
+    else:
+        st.markdown(":small[:gray[Select a recipe to see what switching to it would keep, add and remove.]]")
+    if job is not None and progress is not None:
+        trying.follow(job, progress)
+
+
+def _head(view: View, tried: Tried | None, job: Job | None) -> tuple[bool, DeltaGenerator | None]:
+    """What can be shown and tried; whether the table is to be in words, and where to say how far trying is."""
+    shown, progress = "In words", None
+    with st.container(
+        horizontal=True, horizontal_alignment="distribute", vertical_alignment="center", key="recipes__head"
+    ):
+        if tried is not None:
+            shown = str(
+                st.segmented_control(
+                    "Show",
+                    ["On this conversation", "In words"],
+                    default="On this conversation",
+                    required=True,
+                    key="recipes__show",
+                    label_visibility="collapsed",
+                    width="content",
+                )
+            )
+        elif job is None and not view.past:
+            st.markdown(":small[:gray[Trying is done by rules: no model call, and nothing changes.]]", width="stretch")
+        stale = tried is not None and (tried.position != view.status.position or tried.stopped)
+        if job is not None:
+            progress = st.empty()
+            st.button("Cancel", key="recipes__cancel", on_click=job.cancel.set)
+        elif not view.past and (tried is None or stale):
+            st.button(
+                "Try them on this conversation" if tried is None else "Try again",
+                key="recipes__try",
+                icon=":material/science:",
+                type="primary" if tried is None else "secondary",
+                disabled=not view.status.turns,
+                help=None if view.status.turns else "Nothing was said yet.",
+                on_click=trying.begin,
+                args=(view.memory.session_id,),
+            )
+    if tried is not None and shown != "In words":
+        stopped = " Cancelled: the rest was not tried." if tried.stopped else ""
+        st.markdown(f":small[:gray[{freshness(tried, view.status.turns)}{stopped}]]")
+    return tried is None or shown == "In words", progress
+
+
+def _table(session_id: str, tried: Tried | None, current: str | None, *, in_words: bool) -> str | None:
+    """One row a recipe; the key of the one that is picked."""
+    keys = list(RECIPES)
+    chosen = picked(session_id)
+    key = f"recipes__rows_{'words' if in_words else 'numbers'}_{generation()}"
+    rows: list[dict[str, Any]]
+    if in_words or tried is None:
+        rows, columns, height = list(word_rows(current)), _WORD_COLUMNS, WORD_ROW_PIXELS
+    else:
+        rows, columns, height = number_rows(tried, current), _number_columns(highest(tried)), None
+    st.dataframe(
+        rows,
+        key=key,
+        hide_index=True,
+        height="content",
+        row_height=height,
+        column_config=columns,
+        placeholder="–",
+        on_select=lambda: _pick_row(session_id, key, keys),
+        selection_mode="single-row",
+        selection_default={"selection": {"rows": [keys.index(chosen)] if chosen else []}},
+        alt="The ten recipes, with what each is good and weak at, or what each made of this conversation",
+    )
+    return chosen
+
+
+def _pick_row(session_id: str, table: str, keys: list[str]) -> None:
+    rows = st.session_state[table]["selection"]["rows"]
+    pick(session_id, keys[rows[0]] if rows else None)
+
+
+_MARKED = "✓ is what this session runs on"
+
+_WORD_COLUMNS = {
+    "Recipe": st.column_config.TextColumn(width=150, help=_MARKED),
+    "In one line": st.column_config.TextColumn(width=230),
+    "Good at": st.column_config.TextColumn(width=210),
+    "Weak at": st.column_config.TextColumn(width=240),
+}
+
+
+def _number_columns(scale: int) -> dict[str, Any]:
+    whole = st.column_config.NumberColumn
+    return {
+        "Recipe": st.column_config.TextColumn(width=215, help=_MARKED),
+        "Tokens by turn": st.column_config.LineChartColumn(
+            width=180, y_min=0, y_max=scale, help="The prompt of each turn; one scale for all recipes"
+        ),
+        "A turn": whole(format="localized", width=70, help="Tokens of a prompt, on average"),
+        "Last": whole(format="localized", width=70, help="Tokens of the last turn's prompt"),
+        "Flushes": whole(format="localized", width=70, help="Turns in which the oldest messages left the queue"),
+        "Cut": whole(format="localized", width=70, help="Tokens that did not fit, over all turns"),
+        "Calls": whole(
+            format="localized", width=70, help="Calls that a model would take to learn; by rules it is none"
+        ),
+    }
+
+
+# -- the picked one --------------------------------------------------------------------------------
+
+
+def _detail(view: View, recipe: Recipe, tried: Tried | None, *, current: str | None) -> None:
+    plan, refused = (None, None) if view.past else plan_for(view.memory, recipe.key)
+    with st.container(border=True, gap="small", key="recipes__detail"):
+        left, right = st.columns([0.42, 0.58], gap="medium")
+        with left:
+            st.markdown(f"**{plain(recipe.title)}**  \n:small[{plain(recipe.when)}]")
+            st.markdown(
+                f":small[:material/add_circle: {plain(recipe.strengths)}  \n"
+                f":material/do_not_disturb_on: {plain(recipe.limits)}]"
+            )
+        with right:
+            if view.past:
+                st.markdown(":small[:gray[Recipes are switched at the latest turn.]]")
+            else:
+                _switch(view, recipe, plan, refused, current=current)
+    trial = tried.of(recipe.key) if tried is not None else None
+    if tried is not None and trial is not None and trial.prompt is not None:
+        _numbers(view, recipe, tried)
+        _prompts(recipe, tried.now, trial.prompt)
+    elif tried is not None and refused is None:
+        why = tried.refused(recipe.key) or "It was not tried: trying was cancelled before."
+        st.markdown(f":small[:gray[{plain(why)}]]")
+
+
+def _switch(view: View, recipe: Recipe, plan: SwitchPlan | None, refused: str | None, *, current: str | None) -> None:
+    """What a switch would do, before the button that does it."""
+    if plan is None:
+        st.warning(plain(refused or ""), icon=":material/person_off:")
+        return
+    if recipe.key == current and not plan:
+        st.markdown(":material/check: **In use.** The session is as this recipe has it.")
+        _filling(view)
+        return
+    lines = plan_lines(plan) or ["Settings and blocks are already so: only the name is taken over."]
+    st.markdown("  \n".join(lines))
+    calls = _learning_calls(plan)
+    if calls:
+        st.markdown(f":small[:orange[:material/smart_toy:] {calls}]")
+    st.button(
+        f"Switch to {plain(recipe.title)}" if recipe.key != current else f"Go back to {plain(recipe.title)}",
+        key="recipes__switch",
+        type="primary",
+        icon=":material/swap_horiz:",
+        disabled=view.running is not None,
+        on_click=_do,
+        args=(view.memory.session_id, recipe.key),
+    )
+
+
+def _filling(view: View) -> None:
+    """What is still on its way to blocks that came with a switch; the page is drawn anew as it goes on."""
+    due = Counter(delivery.block for delivery in view.memory.deliveries(states=("pending",)))
+    for name, deliveries in due.items():
+        to_go = f"{count(deliveries, 'delivery')} to go"
+        st.markdown(f":small[:orange[:material/hourglass_top: {plain(short(name))} is being filled: {to_go}.]]")
+
+
+def _learning_calls(plan: SwitchPlan) -> str:
+    """With a model, filling asks it: that is said before."""
+    fills = [block.fills for block in plan.added if block.fills and block.kind in ("facts", "summary", "graph")]
+    try:
+        chosen = chosen_model()
+    except ConfigError:
+        return ""
+    if not fills or chosen.offline:
+        return ""
+    return f"Filling asks {plain(short(chosen.model.name, 40))} to read {count(sum(fills), 'message')}."
+
+
+def _do(session_id: str, key: str) -> None:
+    try:
+        chosen = chosen_model()
+        plan = engine().open(session_id, services_for(chosen)).switch(key, wait=False)
+    except MemoryInspectorError as error:
+        state.say("error", str(error))
+        return
+    state.say("info", switched(plan))
+
+
+def _numbers(view: View, recipe: Recipe, tried: Tried) -> None:
+    """Tokens by turn: the recipe's, the session's own, the others' behind."""
+    trial = tried.of(recipe.key)
+    if trial is None or not trial.turns:
+        return
+    first = tried.first_turn
+    really = {turn - first + 1: sent for turn, sent in sent_by_turn(view.history).items() if turn >= first}
+    st.markdown("**Tokens by turn**")
+    st.plotly_chart(
+        lines_figure(
+            [turn.sent for turn in trial.turns],
+            recipe.title,
+            really,
+            [[turn.sent for turn in other.turns] for other in tried.trials if other.recipe != recipe.key],
+            mode(),
+            limit=trial.prompt.plan.token_limit if trial.prompt is not None else view.status.token_limit,
+            first=first,
+        ),
+        key="recipes__lines",
+        config=CONFIG,
+        theme=None,
+        alt=f"Tokens of each turn's prompt with {recipe.title}, beside what was really sent",
+    )
+    numbers_table(
+        lambda: [
+            {
+                "Turn": first + turn.turn - 1,
+                recipe.title: turn.sent,
+                "This session": really.get(turn.turn),
+                "Cut": turn.cut,
+                "Flushed": turn.flushed,
+                "Calls": turn.calls,
+            }
+            for turn in trial.turns
+        ],
+        "recipes__lines_numbers",
+    )
+
+
+def _prompts(recipe: Recipe, now: Context, then: Context) -> None:
+    """The next prompt, part by part beside the present one."""
+    st.markdown(prompt_sentence(recipe.title, now, then))
+    before, after = parts_of(now), parts_of(then)
+    st.plotly_chart(
+        bars_figure(before, after, recipe.title, mode(), limits=(now.plan.token_limit, then.plan.token_limit)),
+        key="recipes__bars",
+        config=CONFIG,
+        theme=None,
+        alt=f"The next prompt now and with {recipe.title}, part by part",
+    )
+    left, right = st.columns(2, gap="medium")
+    with left:
+        _parts("Now", now, before, "now")
+    with right:
+        _parts(recipe.title, then, after, "then")
+
+
+def _parts(title: str, context: Context, parts: tuple[PartShown, ...], mark: str) -> None:
+    """A prompt's parts, each behind a line that opens it."""
+    with st.container(gap="xsmall"):
+        st.markdown(f"**{plain(title)}** :small[:gray[{tokens(context.plan.total)} tokens]]")
+        for number, part in enumerate(parts):
+            square = f':color[■]{{foreground="{block_colour(part.kind, mode())}"}}'
+            headed = f"{square} {plain(short(part.name))} :small[:gray[{part.size}]]"
+            opened = st.expander(headed, key=f"recipes__{mark}_{number}", on_change="rerun")
+            if opened.open:
+                with opened:
+                    _entries(part)
+
+
+def _entries(part: PartShown) -> None:
+    if not part.entries:
+        st.markdown(":small[:gray[Nothing in it for this prompt.]]")
+    for words in part.entries[:ENTRIES]:
+        st.markdown(f":small[{plain(short(words, ENTRY_CHARACTERS))}]")
+    if len(part.entries) > ENTRIES:
+        st.markdown(f":small[:gray[and {tokens(len(part.entries) - ENTRIES)} more]]")

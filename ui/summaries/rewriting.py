@@ -1,0 +1,114 @@
+"""Writing a summary anew on demand: what it would read is said first, then it runs as a job."""
+
+import uuid
+
+import streamlit as st
+
+from memory_core import Memory, MemoryInspectorError
+from memory_core.messages import content_hash
+from ui import state
+from ui.components import closing_button, error_inside
+from ui.jobs import Job
+from ui.model import chosen_model, services_for
+from ui.services import engine
+from ui.summaries.words import Freshness, cost_line, freshness_line
+from ui.text import plain, short, tokens
+
+REWRITE = "Rewrite now"
+"""In a block's menu, and on the button that does it."""
+
+_SOURCES = {"text": "Its own text", "messages": "The messages it was made of"}
+
+
+@st.dialog("Rewrite the summary", width=440, position="right", icon=":material/autorenew:", on_dismiss="rerun")
+@error_inside
+def rewrite_dialog(session_id: str, name: str) -> None:
+    """Out of what, at what cost, and what stays if it fails; nothing happens before the button is pressed."""
+    chosen = chosen_model()
+    memory = engine().open(session_id, services_for(chosen))
+    if name not in [attached.name for attached in memory.blocks]:
+        st.warning("This block was removed elsewhere.")
+        return
+    desk = memory.summary(name)
+    now, writer = desk.state(), desk.summariser
+    st.markdown(f"**{plain(name)}** :gray[{tokens(now.tokens)} of {tokens(now.max_tokens)} tokens]")
+    st.markdown(f":small[:gray[{freshness_line(Freshness(now.covers_turn, now.latest_turn))}.]]")
+    source = st.segmented_control(
+        "Out of",
+        list(_SOURCES),
+        default="messages" if writer.offline else "text",
+        key=f"blocks__rewrite_{session_id}_{name}_source",
+        format_func=lambda value: _SOURCES[value],
+        required=True,
+    )
+    from_messages = source == "messages"
+    messages, size = desk.rewrite_cost(from_messages)
+    possible = bool(messages) if from_messages else bool(now.text)
+    if not possible:
+        st.info("No message was given to it yet." if from_messages else "It is empty: there is nothing to rewrite.")
+    else:
+        model = None if writer.offline else writer.name
+        st.markdown(cost_line(messages, size, model))
+        if not from_messages and writer.offline and not now.over:
+            st.markdown(":small[:gray[The rules write the same text again as long as it fits.]]")
+    if engine().running(session_id) is not None:
+        st.info("Something runs for this session. It can be rewritten after that.")
+        possible = False
+    st.markdown(":small[:gray[The text of now stays in its history. If it fails, it stays as it is.]]")
+    with st.container(horizontal=True):
+        closing_button(
+            REWRITE,
+            _rewrite,
+            (session_id, name, from_messages),
+            kind="primary",
+            disabled=not possible,
+            key="blocks__rewrite_now",
+        )
+        closing_button("Leave it", _nothing, key="blocks__rewrite_leave")
+
+
+def rewriting(session_id: str, name: str) -> str | None:
+    """What is to be said of the last rewriting of a summary that was asked for here: it runs, or why it failed."""
+    job = engine().job(session_id)
+    if job is None or not job.id.startswith(_begin(name)):
+        return None
+    if not job.done:
+        return ":orange[:material/autorenew: Rewriting it. The former text stays until that is done.]"
+    problem = job.error
+    if problem is None:
+        return None
+    return f":red[:material/error: Could not be rewritten: {plain(short(problem, 240))}]"
+
+
+def _rewrite(session_id: str, name: str, from_messages: bool) -> None:
+    try:
+        chosen = chosen_model()
+        memory = engine().open(session_id, services_for(chosen))
+        memory.summary(name)
+    except MemoryInspectorError as error:
+        state.say("error", str(error))
+        return
+    engine().start(
+        session_id,
+        f"{_begin(name)}{uuid.uuid4().hex}",
+        lambda job: rewrite(job, memory, name, from_messages),
+        browser_model=chosen.pasted,
+    )
+
+
+def rewrite(job: Job, memory: Memory, name: str, from_messages: bool) -> None:
+    """The work behind it.
+
+    Raises:
+        ModelError: the model failed; the former text stays.
+    """
+    job.add_progress("Rewriting the summary")
+    memory.summary(name).rewrite(from_messages)
+
+
+def _begin(name: str) -> str:
+    return f"rewrite-{content_hash(name)}-"
+
+
+def _nothing() -> None:
+    """For a button that only closes its drawer."""
