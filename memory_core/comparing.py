@@ -57,7 +57,7 @@ class Trial:
     prompt: Context | None
     """What would go out next; None where the recipe cannot be tried."""
     error: str | None = None
-    """Why it cannot be tried, in a sentence."""
+    """Why it cannot be tried, or learned less than it would, in a sentence."""
 
     @property
     def average(self) -> int:
@@ -142,7 +142,7 @@ class _Running:
             return Trial(self._key, (), 0, 0, None, self._error)
         calls, tokens = _calls(self._memory, 0)
         prompt = self._memory.build_context(record=False)
-        return Trial(self._key, tuple(self._turns), calls, tokens, prompt)
+        return Trial(self._key, tuple(self._turns), calls, tokens, prompt, _undelivered(self._memory))
 
 
 def _calls(memory: Memory, after: int) -> tuple[int, int]:
@@ -158,6 +158,15 @@ def _calls(memory: Memory, after: int) -> tuple[int, int]:
         else:
             calls += 1
     return calls, tokens
+
+
+def _undelivered(memory: Memory) -> str | None:
+    """What did not reach the blocks, in a sentence."""
+    left = memory.deliveries(states=("pending", "parked"))
+    if not left:
+        return None
+    reason = next((f" {delivery.error}" for delivery in left if delivery.error), "")
+    return f"{len(left)} deliveries were not done, so it learned less than it would.{reason}"
 
 
 def _left(receipt: Receipt) -> int:

@@ -9,7 +9,7 @@ from shared_data import shared
 
 from memory_core import ChatMessage, Memory, Services, StaticMemoryBlock
 from memory_core.comparing import compare_recipes
-from memory_core.errors import ConfigError
+from memory_core.errors import ConfigError, EmbedderError
 from memory_core.events import RecipeChosen
 from memory_core.recipes import RECIPES, recipe
 from ui.demo_script import MESSAGES
@@ -297,3 +297,17 @@ def test_in_every_example_the_queue_or_a_block_does_something(key, services):
     play(Job("play"), memory, turns=None, pace=0)
     kinds = {record.kind for record in memory.events()}
     assert kinds & {"flush_planned", "fact_added", "relation_added", "tool_called"}
+
+
+def test_a_trial_whose_blocks_did_not_learn_says_so(services):
+    memory = made("vector", Services(embedder=BrokenEmbedder()))
+    talk(memory)
+    (trial,) = compare_recipes(memory, ["vector"])
+    assert "deliveries were not done, so it learned less than it would. " in trial.error
+
+
+class BrokenEmbedder(FakeEmbedder):
+    """A model whose file is missing."""
+
+    def embed(self, texts):
+        raise EmbedderError("The embedding model is missing.")

@@ -108,7 +108,7 @@ EXAMPLES: dict[str, Example] = {
     "blocks": Example("Trip to Portugal", "Facts are learned and turns recalled as the queue is flushed.", _TRIP, 320),
     "vector": Example("Coffee machine", "A question brings back an earlier question with its answer.", _SUPPORT, 280),
     "summary": Example("Trip to Portugal", "What leaves the queue is taken into one summary.", _TRIP, 300),
-    "hybrid": Example("The project", "Relations and earlier turns answer together.", _TEAM, 150),
+    "hybrid": Example("The project", "Relations and earlier turns answer together.", _TEAM, 170),
     "graph": Example("The project", "The last question needs two steps: Alice, Project Alpha, March 2026.", _TEAM, 140),
     "user_memories": Example("Chandra", "The name is known in the next session of the same user.", _PERSON, 400),
     "consolidating": Example("Chandra", "Dark mode is updated, not doubled; Leeds becomes York.", _PERSON, 400),

@@ -4,6 +4,7 @@ import streamlit as st
 
 from memory_core import MemoryInspectorError
 from memory_core.log import last_position
+from ui import state
 from ui.services import engine
 
 LOOK_SECONDS = 1.0
@@ -18,4 +19,5 @@ def follow(session_id: str, position: int) -> None:
     except MemoryInspectorError:
         changed = True  # the page says what is wrong
     if changed:
+        state.keep_notice()
         st.rerun()

@@ -12,6 +12,7 @@ TURN = "turn"
 """Widget of the turn that is looked at, and the parameter of the address that names it; empty for the latest."""
 
 _NOTICE = "notice"
+_SHOWN = "notice_shown"
 _STORY = "story_turn"
 _EARLIER = "chat_earlier"
 _FLUSHES = "seen_flushes"
@@ -36,7 +37,15 @@ def say(kind: Literal["error", "warning", "info"], text: str) -> None:
 def take_notice() -> Notice | None:
     """The sentence to show, once."""
     notice: Notice | None = st.session_state.pop(_NOTICE, None)
+    st.session_state[_SHOWN] = notice
     return notice
+
+
+def keep_notice() -> None:
+    """Have the sentence that is shown stay for another drawing: nobody did anything, the log only went on."""
+    shown: Notice | None = st.session_state.get(_SHOWN)
+    if shown is not None:
+        st.session_state.setdefault(_NOTICE, shown)
 
 
 def story_turn(session_id: str) -> int | None:

@@ -25,6 +25,7 @@ from memory_core.events import (
     MessageAdded,
     QueueRecounted,
     QueueReplaced,
+    RelationAdded,
     Retrieved,
     SessionReset,
     expand,
@@ -53,6 +54,7 @@ class TurnRecord:
     contexts: tuple[EventRecord, ...] = ()
     """Every context built in it."""
     facts_added: int = 0
+    relations_added: int = 0
     recalled: int = 0
     """Stored turns that the last search of each block in this turn would bring back."""
     edited: tuple[EventRecord, ...] = ()
@@ -196,6 +198,8 @@ class Folding:
             changes["contexts"] = (*known.contexts, record)
         elif isinstance(event, FactAdded):
             changes["facts_added"] = known.facts_added + 1
+        elif isinstance(event, RelationAdded):
+            changes["relations_added"] = known.relations_added + 1
         elif isinstance(event, Retrieved):
             self._recalled[event.block] = int(event.gates.get("granted", 0))
             changes["recalled"] = sum(self._recalled.values())

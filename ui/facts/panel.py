@@ -114,7 +114,7 @@ def _states(row: Row) -> None:
 def _labels(desk: Desk, row: Row, fact: Fact | None) -> None:
     """What it is about: its category and topics, and a way to put it under others."""
     with st.container(horizontal=True, gap="xsmall", vertical_alignment="center"):
-        if row.category:
+        if row.category and row.category not in row.topics:
             st.markdown(f":small[:gray[{plain(short(row.category))}]]", width="content")
         for topic in row.topics:
             st.badge(plain(short(topic)), color="gray", icon=":material/sell:")

@@ -188,6 +188,8 @@ def _detail(view: View, recipe: Recipe, tried: Tried | None, *, current: str | N
                 _switch(view, recipe, plan, refused, current=current)
     trial = tried.of(recipe.key) if tried is not None else None
     if tried is not None and trial is not None and trial.prompt is not None:
+        if trial.error:
+            st.warning(plain(trial.error))
         _numbers(view, recipe, tried)
         _prompts(recipe, tried.now, trial.prompt)
     elif tried is not None and refused is None:

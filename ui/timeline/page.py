@@ -52,4 +52,6 @@ def _sentence(view: View) -> str:
 def _sums(turns: Sequence[TurnRecord]) -> str:
     cuts = sum(bool(turn.cut_tokens) for turn in turns)
     flushes, facts = sum(len(turn.flushes) for turn in turns), sum(turn.facts_added for turn in turns)
-    return f"{count(flushes, 'flush')}, {count(cuts, 'cut')}, {count(facts, 'fact')}"
+    relations = sum(turn.relations_added for turn in turns)
+    found = f", {count(relations, 'relation')}" if relations else ""
+    return f"{count(flushes, 'flush')}, {count(cuts, 'cut')}, {count(facts, 'fact')}{found}"
