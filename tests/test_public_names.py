@@ -8,12 +8,12 @@ import memory_core
 PUBLIC = [
     "BaseMemoryBlock", "ChatMessage", "ConfigError", "ConflictError", "Context", "ContextOverflowError",
     "Database", "EmbedderError", "Event", "EventRecord", "FactExtractionMemoryBlock", "FilePart", "FormatError",
-    "GraphMemoryBlock", "ImageBlock", "ImagePart", "InsertMethod", "Memory", "MemoryConfig", "MemoryInspectorError", "MessageError",
-    "MessageRole", "MessageStatus", "ModelAnswerError", "ModelError", "ModelKeyError", "ModelRateLimitError",
-    "ModelRequestError", "ModelTimeoutError", "ModelUnreachableError", "NotFoundError", "Receipt", "Services",
-    "Settings", "StaticMemoryBlock", "Status", "StoreError", "SummaryMemoryBlock", "TextBlock", "TextPart", "ThinkingBlock",
-    "ThinkingPart", "ToolCallBlock", "ToolCallPart", "VectorIndexError", "VectorMemoryBlock", "delete_session",
-    "lint", "sessions",
+    "GraphMemoryBlock", "ImageBlock", "ImagePart", "InsertMethod", "Memory", "MemoryConfig",
+    "MemoryInspectorError", "MessageError", "MessageRole", "MessageStatus", "ModelAnswerError", "ModelError",
+    "ModelKeyError", "ModelRateLimitError", "ModelRequestError", "ModelTimeoutError", "ModelUnreachableError",
+    "NotFoundError", "Receipt", "Services", "Settings", "StaticMemoryBlock", "Status", "StoreError",
+    "SummaryMemoryBlock", "TextBlock", "TextPart", "ThinkingBlock", "ThinkingPart", "ToolCallBlock",
+    "ToolCallPart", "VectorIndexError", "VectorMemoryBlock", "delete_session", "lint", "sessions",
 ]  # fmt: skip
 
 SLOW = ("chromadb", "openai", "onnxruntime", "tokenizers", "tiktoken", "streamlit", "plotly", "snowballstemmer")

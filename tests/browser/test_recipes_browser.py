@@ -68,7 +68,7 @@ def test_a_path_of_two_steps_is_found_and_said(served, visitor):
     tab = visitor.open(f"{served.url}/graph?session={memory.session_id}&entity=Alice")
     expect(tab.get_by_text(re.compile(r"entities, \d+ relations, 1 ended"))).to_be_visible()
     idle(tab)
-    tab.get_by_label("Path to").click()
+    tab.get_by_role("combobox", name="Path to").click()
     tab.get_by_role("option", name="March 2026").click()
     expect(tab.get_by_text("Alice → manages → Project Alpha → deadline → March 2026: 2 steps.")).to_be_visible()
     idle(tab)

@@ -64,7 +64,7 @@ def draw(view: View) -> None:
     if chosen is not None:
         _detail(view, RECIPES[chosen], tried, current=current)
     else:
-        st.markdown(":small[:gray[Select a recipe to see what switching to it would keep, add and remove.]]")
+        st.markdown(":small[:gray[Click a recipe to see what switching to it would keep, add and remove.]]")
     if job is not None and progress is not None:
         trying.follow(job, progress)
 
@@ -129,16 +129,16 @@ def _table(session_id: str, tried: Tried | None, current: str | None, *, in_word
         column_config=columns,
         placeholder="–",
         on_select=lambda: _pick_row(session_id, key, keys),
-        selection_mode="single-row",
-        selection_default={"selection": {"rows": [keys.index(chosen)] if chosen else []}},
+        selection_mode="single-cell",
+        selection_default={"selection": {"cells": [(keys.index(chosen), "Recipe")] if chosen else []}},
         alt="The ten recipes, with what each is good and weak at, or what each made of this conversation",
     )
     return chosen
 
 
 def _pick_row(session_id: str, table: str, keys: list[str]) -> None:
-    rows = st.session_state[table]["selection"]["rows"]
-    pick(session_id, keys[rows[0]] if rows else None)
+    cells = st.session_state[table]["selection"]["cells"]
+    pick(session_id, keys[cells[0][0]] if cells else None)
 
 
 _MARKED = "✓ is what this session runs on"
