@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 from memory_core.config import MemoryConfig
 from memory_core.store.database import Database
 from memory_core.store.erasing import erase_session
-from memory_core.store.totals import MessageSums, count_facts, read_origins, sum_messages
+from memory_core.store.totals import MessageSums, count_facts, read_origins, reading_user_facts, sum_messages
 from memory_core.store.writing import Clock, SessionState, list_sessions, session_scope, user_scope, writing
 from memory_core.tokens import total_tokens
 
@@ -103,6 +103,8 @@ class Overview:
     """Active facts of the session itself: they go with it."""
     user_facts: int
     """Active facts of its user, which all sessions of that user share and none takes along."""
+    reads_user_facts: bool
+    """Does one of its blocks keep those?"""
     origin: Origin
 
 
@@ -116,14 +118,17 @@ def overview(database: Database, *, user_id: str | None = None) -> list[Overview
         states = list_sessions(connection, user_id=user_id)
         sums = _sums(database, connection, states)
         facts = count_facts(connection)
-        origins = read_origins(connection)
+        reading = reading_user_facts(connection)
+        origins = {id: _origin(*origin) for id, origin in read_origins(connection).items()}
     return [
-        _overview(state, sums[state.id], facts, _origin(*origins[state.id]) if state.id in origins else Origin("new"))
+        _overview(state, sums[state.id], facts, state.id in reading, origins.get(state.id, Origin("new")))
         for state in states
     ]
 
 
-def _overview(state: SessionState, sums: MessageSums, facts: Mapping[str, int], origin: Origin) -> Overview:
+def _overview(
+    state: SessionState, sums: MessageSums, facts: Mapping[str, int], reads_user_facts: bool, origin: Origin
+) -> Overview:
     config = _config(state.config)
     return Overview(
         status=status_of(state, config),
@@ -131,6 +136,7 @@ def _overview(state: SessionState, sums: MessageSums, facts: Mapping[str, int], 
         tokens=total_tokens(sums.content, sums.reference, sums.messages, config.accounting),
         facts=facts.get(session_scope(state.id), 0),
         user_facts=facts.get(user_scope(state.user_id), 0) if state.user_id else 0,
+        reads_user_facts=reads_user_facts,
         origin=origin,
     )
 

@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, func, select, text
 
 from memory_core.store.tables import (
+    block_table,
     collection_table,
     event_table,
     fact_table,
@@ -48,6 +49,13 @@ def count_facts(connection: Connection) -> dict[str, int]:
     """Active facts by scope (`session:<id>`, `user:<id>`)."""
     counts = select(fact_table.c.scope, func.count()).where(fact_table.c.state == "active").group_by(fact_table.c.scope)
     return {scope: int(count) for scope, count in connection.execute(counts)}
+
+
+def reading_user_facts(connection: Connection) -> set[str]:
+    """Sessions with a facts block that keeps the user's facts."""
+    b = block_table.c
+    rows = connection.execute(select(b.session_id, b.settings).where(b.type == "facts"))
+    return {session for session, settings in rows if json.loads(settings).get("scope") == "user"}
 
 
 def read_origins(connection: Connection) -> dict[str, tuple[str, dict[str, Any]]]:

@@ -50,9 +50,15 @@ def status(session_id="one", title="Trip", user_id=None, **more):
 NEW = Origin("new")
 
 
-def session(session_id="one", *, facts=9, user_facts=0, origin=NEW, **more):
+def session(session_id="one", *, facts=9, user_facts=0, reads=True, origin=NEW, **more):
     return Overview(
-        status(session_id, **more), messages=24, tokens=1938, facts=facts, user_facts=user_facts, origin=origin
+        status(session_id, **more),
+        messages=24,
+        tokens=1938,
+        facts=facts,
+        user_facts=user_facts,
+        reads_user_facts=reads,
+        origin=origin,
     )
 
 
@@ -70,6 +76,11 @@ def test_a_row_holds_the_session_as_it_was_typed():
             "From": "new",
         }
     ]
+
+
+def test_facts_of_the_user_count_where_the_session_reads_them():
+    assert rows([session(user_id="sam", facts=1, user_facts=4)], now=0)[0]["Facts"] == 5
+    assert rows([session(user_id="sam", facts=1, user_facts=4, reads=False)], now=0)[0]["Facts"] == 1
 
 
 def test_without_any_user_there_is_no_column_of_users():

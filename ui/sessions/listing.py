@@ -37,7 +37,7 @@ def rows(found: Sequence[Overview], now: float) -> list[dict[str, object]]:
             "Turns": each.status.turns,
             "Tokens": each.tokens,
             "Flushes": each.status.flushes,
-            "Facts": each.facts + each.user_facts,
+            "Facts": each.facts + (each.user_facts if each.reads_user_facts else 0),
             "Last activity": ago(each.status.updated_at, now),
             "From": origin(each),
         }
