@@ -87,3 +87,9 @@ def test_what_left_the_queue_is_in_the_summary():
     assert state.tokens <= state.max_tokens
     assert "Lisbon" in state.text
     assert state.covers_turn
+
+
+def test_the_agents_notes_hold_nothing_that_was_taken_back():
+    memory = played("self_editing")
+    human = next(attached for attached in memory.blocks if attached.name == "Human")
+    assert [line for line in human.state.splitlines() if "hiking" in line] == ["The user no longer likes hiking"]

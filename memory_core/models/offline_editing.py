@@ -139,11 +139,11 @@ def _edits(said: str, block: _Block | None, replacing: bool) -> tuple[ToolCallPa
 
 
 def _outdated(fact: ExtractedFact, lines: Sequence[KnownFact]) -> list[int]:
-    """The line that the rules for facts would change for this one."""
+    """The line that the rules for facts would change for this one, or end with it."""
     near = [Candidate(line.id, line.text, similarity(line.text, fact.text), line.slot) for line in lines]
     near = sorted((c for c in near if c.similarity > 0), key=lambda c: -c.similarity)[:5]
     (decision,) = RuleDecider().decide([Proposal(fact, tuple(near))]).decisions
-    return [decision.target] if decision.act == "update" and decision.target is not None else []
+    return [decision.target] if decision.act in ("update", "delete") and decision.target is not None else []
 
 
 def _once(lines: Sequence[str], place: int) -> bool:

@@ -175,7 +175,7 @@ def _size(standing: Standing, part: InPrompt | None, use: BlockUse) -> str:
 
 def _holds(standing: Standing, holding: Holding) -> str:
     if standing.kind == "facts":
-        return _facts(holding)
+        return _facts(holding, bool(standing.settings.get("accept_short_term_memory", True)))
     if standing.kind == "vector":
         return _turns(standing, holding)
     if standing.kind == "graph":
@@ -190,11 +190,11 @@ def _holds(standing: Standing, holding: Holding) -> str:
     return "No text." if standing.kind == "static" else "It put nothing into the prompt."
 
 
-def _facts(holding: Holding) -> str:
+def _facts(holding: Holding, learns: bool) -> str:
     active, proposed = holding.facts.get("active", 0), holding.facts.get("proposed", 0)
     waits = f" {count(proposed, 'fact')} {'waits' if proposed == 1 else 'wait'} for approval." if proposed else ""
     if not active:
-        return f"No facts yet.{waits or ' They are learned when messages leave the queue.'}"
+        return f"No facts yet.{waits or (' They are learned when messages leave the queue.' if learns else '')}"
     newest = f" Newest: {clipped(' '.join(holding.newest.split()))}" if holding.newest else ""
     return f"{count(active, 'fact')}.{waits}{newest}"
 
