@@ -8,9 +8,7 @@ from memory_core.blocks.base import BaseMemoryBlock
 from memory_core.config import MemoryConfig
 from memory_core.curation import Curation
 from memory_core.delivery import Served
-from memory_core.events import (
-    Actor,
-)
+from memory_core.events import Actor
 from memory_core.graphs import GraphDesk
 from memory_core.opened import Opened
 from memory_core.summaries import SummaryDesk

@@ -1,0 +1,39 @@
+"""Every event as one sentence. Pure: an event and words in, a line out.
+
+A sentence says in the past tense what happened, how much, and by which rule, in numbers that the event holds. This is
+the one place where events become words: the story of a turn and the timeline are both made of these lines.
+"""
+
+from ui.telling import blocks, contexts, facts, graphs, queue
+from ui.telling.contexts import PURPOSES, one_cut, too_large
+from ui.telling.facts import CURATED, contradiction
+from ui.telling.graphs import GRAPH_CURATED, relations_of
+from ui.telling.line import ERASED, QUOTED, SAID, Line, Tone, Words, seconds, tell
+from ui.telling.queue import still_learning
+from ui.telling.settings import SETTINGS, setting_words, value_words
+
+SENTENCES = (blocks, contexts, facts, graphs, queue)
+"""The modules that hold the sentences: importing them makes `tell` know every kind of event."""
+
+__all__ = [
+    "CURATED",
+    "ERASED",
+    "GRAPH_CURATED",
+    "PURPOSES",
+    "QUOTED",
+    "SAID",
+    "SENTENCES",
+    "SETTINGS",
+    "Line",
+    "Tone",
+    "Words",
+    "contradiction",
+    "one_cut",
+    "relations_of",
+    "seconds",
+    "setting_words",
+    "still_learning",
+    "tell",
+    "too_large",
+    "value_words",
+]

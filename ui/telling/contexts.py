@@ -1,0 +1,149 @@
+"""Retrieval, contexts and model calls in sentences."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from memory_core.events import (
+    ContextBuilt,
+    ModelCalled,
+    Retrieved,
+    VectorsRemoved,
+    VectorsStored,
+    spread,
+)
+from memory_core.planning.context import QUEUE
+from ui.telling.line import ERASED, ERASED_RELATION, Line, Words, clause, listed, seconds, tell, turn_words
+from ui.text import count, short, tokens
+
+# -- retrieval -----------------------------------------------------------------------------------
+
+
+@tell.register
+def _(event: VectorsStored, words: Words) -> Line:
+    return Line("inventory_2", f"Stored {count(len(event.nodes), 'turn')} in {short(event.block)}")
+
+
+@tell.register
+def _(event: VectorsRemoved, words: Words) -> Line:
+    gone = count(len(event.numbers), "stored turn")
+    return Line("delete", f"Deleted {gone} of {short(event.block)}: the messages stay", "loss")
+
+
+@tell.register
+def _(event: Retrieved, words: Words) -> Line:
+    granted = [candidate for candidate in event.candidates if candidate[4] == "granted"]
+    if granted:
+        best = max(candidate[3] for candidate in granted)
+        shown = tuple(
+            f"Turn {turn_words(number, words)} ({score:.2f}): {words.previews.get(number, 'erased since')}"
+            for number, _, _, score, _ in granted
+        )
+        line = Line("search", f"Recalled {count(len(granted), 'earlier turn')}, best {best:.2f}", more=shown)
+    elif not event.candidates:
+        line = Line("search_off", f"Recalled nothing from {short(event.block)}: no stored turn fits")
+    else:
+        line = Line("search_off", f"Recalled nothing: {_why_nothing(event)}")
+    if event.degraded:
+        return Line("warning", f"{line.text}. {clause(event.degraded)}", "waiting", more=line.more)
+    return line
+
+
+def _why_nothing(event: Retrieved) -> str:
+    _, _, _, best, fate = event.candidates[0]
+    if fate == "in_queue":
+        return f"what fits best ({best:.2f}) is still in the queue"
+    if event.threshold is None:
+        return f"none of {count(len(event.candidates), 'candidate')} was granted"
+    places = 2 if f"{best:.2f}" != f"{event.threshold:.2f}" else 4  # as many as show that it is less
+    return f"best {best:.{places}f} is below the threshold {event.threshold:.2f}"
+
+
+# -- contexts and model calls --------------------------------------------------------------------
+
+
+@tell.register
+def _(event: ContextBuilt, words: Words) -> Line:
+    if event.cuts:
+        line = Line("content_cut", _cuts(event), "loss")
+    else:
+        sent, free = f"{tokens(event.total)} of {tokens(event.token_limit)}", max(0, event.token_limit - event.total)
+        line = Line("article", f"Built the prompt: {sent} tokens, {tokens(free)} free")
+    if event.over_by:
+        return Line("error", f"{line.text}. {too_large(event).text}", "loss")
+    return line
+
+
+def _cuts(event: ContextBuilt) -> str:
+    """`Cut 56 of 335 tokens from Earlier turns: priority 2 goes first`."""
+    parts = {str(part["name"]): part for part in event.parts}
+    blocks = [cut for cut in event.cuts if cut["part"] != QUEUE]
+    said = []
+    for index, cut in enumerate(blocks):
+        part = parts.get(str(cut["part"]), {})
+        asked = f" of {tokens(int(part['asked']))}" if "asked" in part else ""
+        said.append(f"{tokens(int(cut['tokens']))}{asked}{' tokens' * (not index)} from {short(str(cut['part']))}")
+    left = [_left_out(cut) for cut in event.cuts if cut["part"] == QUEUE]
+    if not said:
+        return f"Left {listed(left)} out of the prompt: what is never cut is over the limit"
+    first = parts.get(str(blocks[0]["part"]), {}).get("priority", "?")
+    which = "largest" if event.truncation_order == "largest_first" else "smallest"
+    why = f"priority {first} goes first" if len(said) == 1 else f"the {which} priority number goes first"
+    return f"Cut {listed(said)}: {why}" + (f". Left {listed(left)} out as well" if left else "")
+
+
+def _left_out(cut: Mapping[str, Any]) -> str:
+    return f"{count(len(spread(cut['refs'])), 'oldest turn')}, {count(int(cut['tokens']), 'token')},"
+
+
+def one_cut(cut: Mapping[str, Any], recalled: Sequence[Retrieved], words: Words) -> Line:
+    """A single cut, with by how much the prompt was over the limit and what went."""
+    refs = spread(cut["refs"])
+    freed, over = int(cut["tokens"]), int(cut["over_before"])
+    part = str(cut["part"])
+    if part == QUEUE:
+        turns = count(len(refs), "oldest turn")
+        text = f"Left {turns} out of this prompt, {count(freed, 'token')}: asked {tokens(over)} over the limit"
+        return Line("content_cut", text, "loss")
+    scores = {number: score for event in recalled for number, _, _, score, _ in event.candidates}
+    gone = sorted((int(ref[1:]) for ref in refs if ref[0] == "v"), key=lambda number: scores.get(number, 0))
+    lowest = ""
+    if gone:
+        names = ", ".join(f"turn {turn_words(number, words)} ({scores.get(number, 0):.2f})" for number in gone)
+        lowest = f". Lowest score first: {names}"
+    whole = ", the whole block" if cut["rule"] == "dropped" else ""
+    if any(ref[0] == "r" for ref in refs) and not whole:
+        lowest = ". Farthest from the question first"
+    text = f"Cut {count(freed, 'token')} from {short(part)}{whole}: asked {tokens(over)} over the limit{lowest}"
+    named = {"f": (words.facts, ERASED), "r": (words.relations, ERASED_RELATION)}
+    gone_words = tuple(named[ref[0]][0].get(int(ref[1:]), named[ref[0]][1]) for ref in refs if ref[0] in named)
+    return Line("content_cut", text, "loss", gone_words)
+
+
+def too_large(event: ContextBuilt) -> Line:
+    """A prompt that is over the limit all the same."""
+    return Line(
+        "error",
+        f"Sent {tokens(event.total)} of {tokens(event.token_limit)}: {tokens(event.over_by)} over. "
+        f"{event.over_because} cannot be cut",
+        "loss",
+    )
+
+
+@tell.register
+def _(event: ModelCalled, words: Words) -> Line:
+    purpose = f"to {PURPOSES.get(event.purpose, event.purpose)}"
+    if event.error:
+        return Line("error", f"Asked {short(event.model)} {purpose}, and it failed: {clause(event.error)}", "waiting")
+    counted = ((event.input_tokens, "in"), (event.output_tokens, "out"))
+    sizes = [f"{count(number, 'token')} {way}" for number, way in counted if number is not None]
+    return Line("smart_toy", f"Asked {short(event.model)} {purpose}: {', '.join([*sizes, seconds(event.seconds)])}")
+
+
+PURPOSES = {
+    "reply": "reply",
+    "extract": "find facts",
+    "condense": "shorten the list of facts",
+    "summarise": "write the summary",
+    "answer": "answer",
+}
+"""What a model is called for, as it follows "asked to"."""

@@ -1,0 +1,198 @@
+"""Sessions, the queue, deliveries and replies in sentences."""
+
+from memory_core.events import (
+    ConfigurationChanged,
+    DeliveryDone,
+    DeliveryFailed,
+    DeliveryParked,
+    DeliveryQueued,
+    DeliveryRetried,
+    DeliverySkipped,
+    FlushPlanned,
+    MemoryStripped,
+    MessageAdded,
+    QueueRecounted,
+    QueueReplaced,
+    ReplyEnded,
+    ReplyStarted,
+    SessionBranched,
+    SessionClosed,
+    SessionCreated,
+    SessionImported,
+    SessionRenamed,
+    SessionReset,
+    expand,
+)
+from ui.telling.line import QUOTED, SAID, Line, Words, because, clause, in_quotes, listed, seconds, tell
+from ui.telling.settings import _MISSING, setting_words
+from ui.text import count, short, tokens
+
+# -- the session ---------------------------------------------------------------------------------
+
+
+@tell.register
+def _(event: SessionCreated, words: Words) -> Line:
+    return Line("flag", f"Started the session{in_quotes(event.title)}")
+
+
+@tell.register
+def _(event: SessionRenamed, words: Words) -> Line:
+    return Line("edit", f"Renamed the session from “{short(event.before)}” to “{short(event.after)}”")
+
+
+@tell.register
+def _(event: SessionClosed, words: Words) -> Line:
+    return Line("lock", "Closed the session: everything left the queue")
+
+
+@tell.register
+def _(event: SessionReset, words: Words) -> Line:
+    what = {None: "everything", "active": "the queue", "archived": "what had left the queue"}.get(event.status, "")
+    gone = [
+        count(number, noun)
+        for number, noun in ((event.messages, "message"), (event.facts, "fact"), (event.vectors, "stored turn"))
+    ]
+    return Line("delete", f"Forgot {what}: {', '.join(gone)}", "loss")
+
+
+@tell.register
+def _(event: SessionImported, words: Words) -> Line:
+    skipped = f", {tokens(event.skipped)} skipped" if event.skipped else ""
+    source = f" from {short(event.source, QUOTED)}" if event.source else ""
+    return Line("upload_file", f"Imported {count(event.messages, 'message')}{source}{skipped}")
+
+
+@tell.register
+def _(event: SessionBranched, words: Words) -> Line:
+    erased = f", {count(event.missing, 'thing')} of then erased since" if event.missing else ""
+    return Line("call_split", f"Branched from another session at the end of turn {tokens(event.turn)}{erased}")
+
+
+@tell.register
+def _(event: ConfigurationChanged, words: Words) -> Line:
+    if not event.after:
+        lost = listed([setting_words(name, value) for name, value in event.ignored.items()])
+        return Line("tune", f"Kept the stored settings against the code's: {lost}")
+    changed = [
+        setting_words(name, value, event.before.get(name, _MISSING), begun=name in event.before)
+        for name, value in event.after.items()
+    ]
+    return Line("tune", f"{'Changed' if event.before else 'Set'} {listed(changed)}")
+
+
+# -- the queue -----------------------------------------------------------------------------------
+
+
+@tell.register
+def _(event: MessageAdded, words: Words) -> Line:
+    said = words.said.get(event.content)
+    quoted = "something that was erased since" if said is None else f"“{short(said, SAID)}”"
+    if said == "":
+        quoted = "something without text"
+    who = {"user": "The user said", "assistant": "The assistant said", "tool": "A tool answered"}
+    pinned = ", pinned: it never leaves the queue" if event.pinned else ""
+    begins = who.get(event.role, "The system message is")
+    return Line("chat_bubble", f"{begins} {quoted}, {count(event.tokens, 'token')}{pinned}")
+
+
+@tell.register
+def _(event: MemoryStripped, words: Words) -> Line:
+    return Line("remove", "Took memory's own text out of a message that brought it back")
+
+
+@tell.register
+def _(event: FlushPlanned, words: Words) -> Line:
+    moved = f"Flushed {count(event.messages, 'message')}, {count(event.tokens, 'token')}"
+    why = {
+        "over_budget": f"queue {tokens(event.queue_before)} was above {tokens(int(event.history_budget))}",
+        "asked": "you asked for it",
+        "closed": "the session was closed",
+    }.get(event.trigger, event.trigger)
+    if "window" in event.rules and event.queue_turns is not None:
+        window = f"the queue holds {count(event.queue_turns, 'turn')} at most"
+        why = window if event.rules == ("window",) else f"{window}, and {why}"
+    if "long_turn" in event.rules:
+        why += ", and the newest turn alone is too long"
+    still = f". Still {tokens(event.over_by)} above it" if event.over_by else ""
+    return Line("keyboard_tab", f"{moved}: {why}{still}")
+
+
+@tell.register
+def _(event: QueueReplaced, words: Words) -> Line:
+    gone = count(len(expand(event.removed)), "message")
+    return Line("swap_horiz", f"Replaced the queue: {gone}, {count(event.tokens, 'token')}, left it for good", "loss")
+
+
+@tell.register
+def _(event: QueueRecounted, words: Words) -> Line:
+    return Line(
+        "calculate", f"Counted the queue again: {tokens(event.tokens_before)} is now {tokens(event.tokens_after)}"
+    )
+
+
+# -- deliveries ----------------------------------------------------------------------------------
+
+
+@tell.register
+def _(event: DeliveryQueued, words: Words) -> Line:
+    why = {
+        "flush": "they left the queue",
+        "turn": "the turn was complete",
+        "session_end": "the session was closed",
+        "archive": "it came later than they did",
+    }.get(event.trigger, event.trigger)
+    what = f"{count(len(expand(event.seqs)), 'message')}, {count(event.tokens, 'token')}"
+    return Line("outbox", f"Handed {what}, to {short(event.block)}: {why}")
+
+
+def still_learning(event: DeliveryQueued) -> Line:
+    """The same while it is not done."""
+    messages = count(len(expand(event.seqs)), "message")
+    return Line("schedule", f"{short(event.block)} is learning from {messages}", "waiting")
+
+
+@tell.register
+def _(event: DeliveryDone, words: Words) -> Line:
+    tries = f" at try {event.attempt}" if event.attempt > 1 else ""
+    what = count(len(event.deliveries), "delivery")
+    return Line("check", f"Brought {short(event.block)} up to date{tries}: {what} in {seconds(event.seconds)}")
+
+
+@tell.register
+def _(event: DeliveryFailed, words: Words) -> Line:
+    again = ", and will be tried again" if event.retry_in_seconds else ""
+    return Line("refresh", f"{short(event.block)} could not be updated{again}: {clause(event.error)}", "waiting")
+
+
+@tell.register
+def _(event: DeliveryParked, words: Words) -> Line:
+    given_up = f"given up after {count(event.attempts, 'try')}: {clause(event.error)}"
+    return Line("error", f"{short(event.block)} could not be updated, {given_up}", "loss")
+
+
+@tell.register
+def _(event: DeliveryRetried, words: Words) -> Line:
+    what = count(len(event.deliveries), "delivery")
+    return Line("refresh", f"Asked {short(event.block)} to try {what} again", "waiting")
+
+
+@tell.register
+def _(event: DeliverySkipped, words: Words) -> Line:
+    what = count(len(event.deliveries), "delivery")
+    return Line("block", f"Gave up {what} to {short(event.block)}: the messages stay in the archive", "loss")
+
+
+# -- replies -------------------------------------------------------------------------------------
+
+
+@tell.register
+def _(event: ReplyStarted, words: Words) -> Line:
+    return Line("forum", f"Began a reply with {short(event.model)}")
+
+
+@tell.register
+def _(event: ReplyEnded, words: Words) -> Line:
+    if event.outcome == "failed":
+        return Line("error", f"The reply failed{because(event.error or '')}", "loss")
+    ended = {"done": "is complete", "stopped": "was stopped", "interrupted": "was interrupted"}
+    return Line("forum", f"The reply {ended.get(event.outcome, event.outcome)}")
