@@ -13,7 +13,8 @@ from pydantic import BaseModel, Field
 
 from memory_core.errors import ModelAnswerError
 from memory_core.messages import ChatMessage
-from memory_core.models.base import Candidate, ChatModel, Decision, Decisions, ModelCall, Proposal
+from memory_core.models.base import Candidate, Decision, Decisions, ModelCall, Proposal
+from memory_core.models.minds import ByModel, ByRules
 from memory_core.planning.consolidation import (
     ACTS,
     MISSING,
@@ -60,35 +61,16 @@ class DecidedFacts(BaseModel):
     decisions: list[_Decided]
 
 
-class RuleDecider:
+class RuleDecider(ByRules):
     """Decides without a language model; in doubt both statements are kept."""
-
-    @property
-    def name(self) -> str:
-        return "offline rules"
-
-    @property
-    def offline(self) -> bool:
-        return True
 
     def decide(self, proposals: Sequence[Proposal]) -> Decisions:
         """A decision for each proposal, in their order."""
         return Decisions(tuple(_by_rule(proposal) for proposal in proposals))
 
 
-class ModelDecider:
+class ModelDecider(ByModel):
     """Decides with a chat model, in one call for all proposals that anything known is near to."""
-
-    def __init__(self, chat: ChatModel) -> None:
-        self.chat = chat
-
-    @property
-    def name(self) -> str:
-        return self.chat.name
-
-    @property
-    def offline(self) -> bool:
-        return self.chat.offline
 
     def decide(self, proposals: Sequence[Proposal]) -> Decisions:
         """A decision for each proposal, in their order; what cannot be believed is refused and decided by rule.

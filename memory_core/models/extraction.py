@@ -16,6 +16,7 @@ from memory_core.errors import ModelAnswerError
 from memory_core.messages import ChatMessage, message_text
 from memory_core.models.base import ChatModel, Condensation, CondensedFact, ExtractedFact, Extraction, ModelCall
 from memory_core.models.condensing import condense_by_rules
+from memory_core.models.minds import ByModel
 
 FACT_CHARACTERS = 500
 """Longer facts are dropped: they are retellings."""
@@ -91,24 +92,16 @@ class CondensedFacts(BaseModel):
 Form = TypeVar("Form", Facts, CondensedFacts)
 
 
-class ModelExtractor:
+class ModelExtractor(ByModel):
     """Facts by a chat model. Asks for a structured answer, and for tagged text where only text can be had."""
 
     def __init__(self, chat: ChatModel, categories: Sequence[str] = CATEGORIES) -> None:
-        self.chat = chat
+        super().__init__(chat)
         self.categories = tuple(categories)
 
     def under(self, categories: Sequence[str]) -> "ModelExtractor":
         """The same extractor, with other categories to put facts under."""
         return ModelExtractor(self.chat, categories)
-
-    @property
-    def name(self) -> str:
-        return self.chat.name
-
-    @property
-    def offline(self) -> bool:
-        return self.chat.offline
 
     def extract(self, messages: Sequence[ChatMessage], *, known: Sequence[str]) -> Extraction:
         """New facts in `messages`, in the order they were said.

@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from pydantic import BaseModel, Field
 
 from memory_core.messages import ChatMessage, MessageRole, TextPart
-from memory_core.models.base import ChatModel, FoundRelation, RelationsFound
+from memory_core.models.base import FoundRelation, RelationsFound
 from memory_core.models.extraction import listed_as_known, transcript
+from memory_core.models.minds import ByModel, ByRules
 from memory_core.models.relation_rules import relations_in
 from memory_core.planning.graph import LONGEST, THE_USER, TYPES, clean_name, names_nobody, normal_name, normal_predicate
 from memory_core.planning.graph_changes import PRONOUN, TO_ITSELF, TOO_LONG, WITHOUT_NAMES
@@ -72,16 +73,8 @@ class Relations(BaseModel):
     relations: list[_Relation]
 
 
-class RuleRelations:
+class RuleRelations(ByRules):
     """Relations by rules: deterministic, from the user's own words only, and in linear time."""
-
-    @property
-    def name(self) -> str:
-        return "offline rules"
-
-    @property
-    def offline(self) -> bool:
-        return True
 
     def relations(self, messages: Sequence[ChatMessage], *, known: Sequence[str]) -> RelationsFound:
         """Relations the user states in `messages`, in the order said; each once a message."""
@@ -109,19 +102,8 @@ class RuleRelations:
         return RelationsFound(tuple(found))
 
 
-class ModelRelations:
+class ModelRelations(ByModel):
     """Relations by a chat model, in one call for all messages."""
-
-    def __init__(self, chat: ChatModel) -> None:
-        self.chat = chat
-
-    @property
-    def name(self) -> str:
-        return self.chat.name
-
-    @property
-    def offline(self) -> bool:
-        return self.chat.offline
 
     def relations(self, messages: Sequence[ChatMessage], *, known: Sequence[str]) -> RelationsFound:
         """Relations said in `messages`, in the order the model gives them; what cannot be one is in `refused`.

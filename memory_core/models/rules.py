@@ -17,6 +17,7 @@ from memory_core.models.clauses import clauses
 from memory_core.models.condensing import condense_by_rules
 from memory_core.models.grammar import Statement, strip_lead_in
 from memory_core.models.judging import aiming, being, doing, having, living, naming, tasting
+from memory_core.models.minds import ByRules
 from memory_core.models.shapes import budget, called, relatives, standing
 from memory_core.models.vocabulary import FILLER_AIM, NUMBER
 from memory_core.models.wording import YOU, Found, clean, in_third_person
@@ -37,16 +38,8 @@ _REMEMBER = re.compile(
 )
 
 
-class RuleExtractor:
+class RuleExtractor(ByRules):
     """Facts by rules: deterministic, from the user's own words only, and in linear time."""
-
-    @property
-    def name(self) -> str:
-        return "offline rules"
-
-    @property
-    def offline(self) -> bool:
-        return True
 
     def extract(self, messages: Sequence[ChatMessage], *, known: Sequence[str]) -> Extraction:
         """Facts the user states in `messages`, in the order said, without repetition and without the `known`."""

@@ -13,7 +13,8 @@ from pydantic import BaseModel, Field
 from memory_core.errors import ModelAnswerError
 from memory_core.messages import ChatMessage, MessageRole, TextPart, message_text
 from memory_core.models import clauses
-from memory_core.models.base import ChatModel, ModelCall, Summarised
+from memory_core.models.base import ModelCall, Summarised
+from memory_core.models.minds import ByModel, ByRules
 from memory_core.models.rules import facts_in
 from memory_core.planning.facts import same_words
 from memory_core.planning.summaries import density, fit, losses, sentences
@@ -47,20 +48,12 @@ _SMALLEST = 3
 """Words of a quotation at least."""
 
 
-class RuleSummariser:
+class RuleSummariser(ByRules):
     """What users said, by rules: deterministic, from their own words only, and in linear time.
 
     A sentence stands as the facts it states ("The user lives in Porto."), or, where these would lose
     a name, number or date of it, as it was said. What does not fit goes by `planning.summaries.fit`.
     """
-
-    @property
-    def name(self) -> str:
-        return "offline rules"
-
-    @property
-    def offline(self) -> bool:
-        return True
 
     def summarise(
         self, summary: str, messages: Sequence[ChatMessage], *, max_tokens: int, count: Callable[[str], int]
@@ -109,19 +102,8 @@ class Summary(BaseModel):
     summary: str = Field(description="the complete new summary, as plain sentences")
 
 
-class ModelSummariser:
+class ModelSummariser(ByModel):
     """Summaries by a chat model. Asks for a structured answer, and for plain text where only text can be had."""
-
-    def __init__(self, chat: ChatModel) -> None:
-        self.chat = chat
-
-    @property
-    def name(self) -> str:
-        return self.chat.name
-
-    @property
-    def offline(self) -> bool:
-        return self.chat.offline
 
     def summarise(
         self, summary: str, messages: Sequence[ChatMessage], *, max_tokens: int, count: Callable[[str], int]

@@ -1,0 +1,30 @@
+"""Who learns: fixed rules, or a chat model. What every learner of either kind says of itself."""
+
+from memory_core.models.base import ChatModel
+
+
+class ByRules:
+    """Works by fixed rules, without a language model."""
+
+    @property
+    def name(self) -> str:
+        return "offline rules"
+
+    @property
+    def offline(self) -> bool:
+        return True
+
+
+class ByModel:
+    """Works with a chat model."""
+
+    def __init__(self, chat: ChatModel) -> None:
+        self.chat = chat
+
+    @property
+    def name(self) -> str:
+        return self.chat.name
+
+    @property
+    def offline(self) -> bool:
+        return self.chat.offline
