@@ -1,4 +1,4 @@
-"""How quick the pages are on a long session: 5,000 messages, 300 facts, more than 2,000 stored turns.
+"""How quick the pages are on a long session: 5,000 messages, 300 facts, 500 entities, more than 2,000 stored turns.
 
     python benchmarks/pages.py [--home DIR] [--turns N] [--no-browser]
 
@@ -26,12 +26,21 @@ from growth import turns
 from streamlit.runtime.pages_manager import PagesManager
 from streamlit.testing.v1 import AppTest, app_test
 
-from memory_core import ChatMessage, FactExtractionMemoryBlock, Memory, StaticMemoryBlock, VectorMemoryBlock
+from memory_core import (
+    ChatMessage,
+    FactExtractionMemoryBlock,
+    GraphMemoryBlock,
+    Memory,
+    StaticMemoryBlock,
+    VectorMemoryBlock,
+)
+from memory_core.planning.graph_changes import NewRelation
 
 ROOT = Path(__file__).resolve().parent.parent
 SESSION = "long"
-PAGES = ("chat", "context", "timeline", "blocks", "facts", "retrieval", "sessions")
+PAGES = ("chat", "context", "timeline", "blocks", "facts", "graph", "retrieval", "sessions")
 FACTS = 300
+ENTITIES = 500
 REPEATS = 5
 MOST_RERUN_MS = 300
 MOST_COLD_SECONDS = 3.0
@@ -46,10 +55,12 @@ def make(home: Path, count: int) -> None:
             name="Facts", priority=1, max_facts=2 * FACTS, facts=[f"Ada has been to place {n}" for n in range(FACTS)]
         ),
         VectorMemoryBlock(name="Earlier turns", priority=2, similarity_top_k=5, retrieval_context_window=3),
+        GraphMemoryBlock(name="Relations", priority=3),
     ]
     memory = Memory.from_defaults(
         SESSION, database_uri=f"sqlite:///{home}/memory.db", memory_blocks=blocks, title="Long", token_limit=4_000
     )
+    memory.graph().add_many([NewRelation(f"Person {n}", "knows", f"Person {n // 3}") for n in range(1, ENTITIES)])
     had = memory.status().turns
     for number, (said, answer) in enumerate(turns(count), start=1):
         if number <= had:
@@ -63,7 +74,9 @@ def make(home: Path, count: int) -> None:
     status = memory.status()
     messages = status.queue_messages + status.archived_messages
     facts, stored = len(memory.facts("Facts")), len(memory.stored_turns("Earlier turns"))
-    print(f"\r{messages:,} messages, {facts} facts, {stored:,} stored turns, {status.position:,} events")
+    entities = len(memory.graph().graph().entities)
+    held = f"{facts} facts, {entities} entities, {stored:,} stored turns"
+    print(f"\r{messages:,} messages, {held}, {status.position:,} events")
     memory.database.close()
 
 

@@ -5,6 +5,7 @@ facts block that learns nothing by itself and is searched. What a call does, its
 transaction; a call that cannot be is refused with a sentence for the model, and changes nothing.
 """
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -145,9 +146,17 @@ class MemoryTools:
             return []
         labels = [attached.name for attached in core]
         listed = "Your blocks:\n" + "\n".join(_described(attached) for attached in core)
-        specs = [_spec(name, f"{does} {listed}", arguments, labels) for name, (arguments, does) in _CORE.items()]
+        first, *rest = _CORE.items()
+        specs = [_spec(first[0], f"{first[1][1]} {listed}", first[1][0], labels)]
+        # Once is enough: every model reads all definitions, and every prompt pays for them.
+        specs += [_spec(name, f"{does} See {first[0]}.", arguments, labels) for name, (arguments, does) in rest]
         others = {**(_ARCHIVE if self.archive else {}), **_SEARCH}
         return specs + [_spec(name, does, arguments) for name, (arguments, does) in others.items()]
+
+    def tokens(self) -> int:
+        """About what the definitions cost beside every prompt, written as JSON. No token limit counts them."""
+        told = [[spec.name, spec.description, dict(spec.parameters)] for spec in self.specs()]
+        return self._memory.count_tokens(json.dumps(told, ensure_ascii=False)) if told else 0
 
     @property
     def core_blocks(self) -> list[Attached]:

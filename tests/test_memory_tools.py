@@ -386,3 +386,10 @@ def test_whatever_a_model_writes_is_done_or_refused_and_no_limit_is_passed(calls
         assert after["Instructions"] == "Be brief."
         assert 0 < len(after["Human"]) <= 200
     assert [event.outcome for event in called(memory)].count("done") <= len(called(memory)) == len(calls)
+
+
+def test_the_definitions_list_the_blocks_once_and_say_what_they_cost(memory):
+    specs = MemoryTools(memory).specs()
+    listing = [spec.name for spec in specs if "Your blocks:" in spec.description]
+    assert listing == ["core_memory_append"]
+    assert MemoryTools(memory).tokens() > sum(memory.count_tokens(spec.description) for spec in specs)

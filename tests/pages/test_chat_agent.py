@@ -165,3 +165,11 @@ def test_a_text_is_given_to_the_agent_and_taken_from_it_in_its_settings(memory):
     assert "120 of 100 characters: the agent can only shorten it." in joined(drawn)
     button(drawn, "Save").click().run()
     assert text(memory, "Rules") == "x" * 120
+
+
+def test_what_the_tools_cost_beside_the_prompt_is_said(memory):
+    write(opened(session=memory.session_id), "I live in Porto")
+    app = opened(page="context", session=memory.session_id)
+    app.segmented_control(key="context__show").set_value("Counted, billed").run()
+    assert not app.exception
+    assert "A model that calls tools is also told of 7 memory tools, about " in joined(app)

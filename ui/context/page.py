@@ -8,6 +8,7 @@ from memory_core.analysis.prompt import Prompt
 from memory_core.analysis.prompt_diff import diff_prompts
 from memory_core.events import EventRecord
 from memory_core.planning.rendering import InsertMethod
+from memory_core.tools import MemoryTools
 from ui import nav
 from ui.charts import CONFIG
 from ui.components import empty, numbers_table
@@ -146,7 +147,7 @@ def _draw_detail(view: View, sent: Prompt) -> None:
     if shown == CHANGES and before is not None:
         draw_changes(diff_prompts(view.memory.prompt(before), sent), before.turn, mode())
     elif shown == BILL:
-        _draw_bill(sent)
+        _draw_bill(view, sent)
     else:
         with st.container(gap="xsmall"):
             draw_parts(sent, mode(), past=view.past)
@@ -162,9 +163,12 @@ def _earlier(view: View, sent: Prompt) -> list[int]:
     ]
 
 
-def _draw_bill(sent: Prompt) -> None:
+def _draw_bill(view: View, sent: Prompt) -> None:
     st.table(words.bill_rows(sent), border="horizontal", hide_index=True, width=460)
     st.markdown(f":small[:gray[{words.bill_sentence(sent)}]]")
+    if not view.past and view.memory.has_tools:
+        offered = MemoryTools(view.memory)
+        st.markdown(f":small[:gray[{words.tools_sentence(len(offered.specs()), offered.tokens())}]]")
 
 
 def _same_start(memory: Memory, before: EventRecord, sent: Prompt) -> str:

@@ -258,6 +258,14 @@ def bill_sentence(prompt: Prompt) -> str:
     )
 
 
+def tools_sentence(tools: int, size: int) -> str:
+    """What goes out beside the prompt where the agent edits memory."""
+    return (
+        f"A model that calls tools is also told of {count(tools, 'memory tool')}, about {count(size, 'token')}: "
+        "no token limit counts them, an endpoint bills them."
+    )
+
+
 def same_start_sentence(turn: int, same: int, billed: int, other: int | None, *, in_user: bool) -> str:
     """How much of the prompt a prompt cache can reuse, and how much it would be with memory in the other place.
 
