@@ -187,7 +187,7 @@ def _scratch(memory: Memory, key: str, services: Services) -> Memory:
         if attached.name in plan.kept:
             changes = {name: after for name, (_, after) in plan.changed.get(attached.name, {}).items()}
             made[attached.name] = _copy(attached, changes)
-    settings = memory.config.model_dump(mode="json", exclude={"recipe"})
+    settings = memory.config.model_dump(mode="json", exclude={"recipe", "recipe_parameters"})
     settings |= {name: after for name, (_, after) in plan.settings.items()}
     return Memory.from_defaults(
         user_id="trial" if memory.user_id else None,

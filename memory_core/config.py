@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from memory_core.errors import ConfigError
 from memory_core.planning.context import TruncationOrder, WhenOver
@@ -73,6 +73,8 @@ class MemoryConfig(BaseModel):
     """Most turns the queue holds, the newest included; older ones leave it. None: only its tokens count."""
     recipe: str | None = None
     """The recipe that these settings and the blocks came from (see `memory_core.recipes`); a name, no rule."""
+    recipe_parameters: dict[str, Any] = Field(default_factory=dict)
+    """What that recipe was given beside its defaults; its texts aside, which are the blocks'."""
 
     def __init__(self, **values: Any) -> None:
         try:

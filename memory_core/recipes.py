@@ -72,12 +72,23 @@ class Recipe:
             takes = f"it takes {', '.join(self.parameters)}" if self.parameters else "it takes none"
             raise ConfigError(f'the recipe "{self.key}" has no parameter called {unknown[0]!r}: {takes}')
         made = self.make(**{**self.parameters, **parameters})
-        MemoryConfig(**made.settings)
-        return Made({**_PLAIN, **made.settings, "recipe": self.key}, made.blocks)
+        own = {name: _as_json(value) for name, value in parameters.items() if name not in _TEXTS}
+        own = {name: value for name, value in own.items() if value != _as_json(self.parameters[name])}
+        settings = {**_PLAIN, **made.settings, "recipe": self.key, "recipe_parameters": own}
+        MemoryConfig(**settings)
+        return Made(settings, made.blocks)
 
+
+_TEXTS = frozenset({"instructions", "persona", "human"})
+"""Parameters that are a block's first words; from then on they are the block's."""
 
 _PLAIN: dict[str, Any] = {"queue_turns": None}
 """What a recipe settles even where it has no opinion: another one may have set it."""
+
+
+def _as_json(value: Any) -> Any:
+    """A parameter as it is stored."""
+    return list(value) if isinstance(value, tuple) else value
 
 
 def recipe(key: str) -> Recipe:

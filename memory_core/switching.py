@@ -81,6 +81,8 @@ class SwitchPlan:
     """Settings of the memory that change, before and after; the recipe's name aside."""
     order: tuple[str, ...]
     """The blocks afterwards, in the order of the prompt."""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """What the recipe is given beside its defaults."""
     blocks: Sequence[Block] = field(default=(), repr=False)
     """Those that come."""
 
@@ -92,7 +94,9 @@ def plan_switch(session: Session, key: str, parameters: Mapping[str, Any]) -> Sw
     """See `Memory.switch_plan`."""
     with session.database.read() as connection:
         session.keep_up(connection)
-        made, chosen = recipe(key).made(**parameters), recipe(key)
+        chosen = recipe(key)
+        stored = session.config.recipe_parameters if key == session.config.recipe else {}
+        made = chosen.made(**{**stored, **parameters})
         matches, new = _matched(session.blocks, made)
         if chosen.of_user and not session.user_id:
             raise ConfigError(f'"{chosen.title}" belongs to a user, and this session has none: start one for a user')
@@ -112,6 +116,7 @@ def plan_switch(session: Session, key: str, parameters: Mapping[str, Any]) -> Sw
             changed=_changes(stay, matches),
             settings=_settings(session.config, made),
             order=_order(stay, matches, made, new),
+            parameters=made.settings["recipe_parameters"],
             blocks=tuple(new),
         )
 
@@ -124,7 +129,8 @@ def switch(session: Session, key: str, parameters: Mapping[str, Any], actor: Act
         if {a.name for a in session.blocks} != {*plan.kept, *(block.name for block in plan.removed)}:
             raise editing.changed_elsewhere("The blocks were")
         before = session.config.recipe
-        editing.write_configuration(session, w, {**{n: v for n, (_, v) in plan.settings.items()}, "recipe": key}, actor)
+        named = {"recipe": key, "recipe_parameters": dict(plan.parameters)}
+        editing.write_configuration(session, w, {n: v for n, (_, v) in plan.settings.items()} | named, actor)
         for left in plan.removed:
             editing.take_out(session, w, left.name, actor)
         for name, changes in plan.changed.items():
@@ -226,7 +232,7 @@ def _wanted(block: Block) -> dict[str, Any]:
 
 def _settings(config: MemoryConfig, made: Made) -> dict[str, tuple[Any, Any]]:
     now = config.model_dump(mode="json")
-    wanted = {name: value for name, value in made.settings.items() if name != "recipe"}
+    wanted = {name: value for name, value in made.settings.items() if not name.startswith("recipe")}
     if wanted["chat_history_token_ratio"] < 1 and config.chat_history_token_ratio < 1:
         wanted = {name: value for name, value in wanted.items() if name not in _LEAVES_ROOM}
     return {name: (now[name], value) for name, value in wanted.items() if now[name] != value}

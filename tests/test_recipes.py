@@ -311,3 +311,17 @@ class BrokenEmbedder(FakeEmbedder):
 
     def embed(self, texts):
         raise EmbedderError("The embedding model is missing.")
+
+
+def test_what_a_recipe_was_given_is_remembered_and_goes_with_the_next_one(services):
+    memory = Memory.from_recipe("window", turns=4, services=services)
+    assert memory.config.recipe_parameters == {"turns": 4}
+    assert not memory.switch_plan("window")
+    assert memory.switch_plan("window", turns=6).settings == {"queue_turns": (4, 6)}
+    memory.switch("hybrid", overflow="summarised")
+    assert memory.config.recipe_parameters == {"overflow": "summarised"}
+    assert not memory.switch_plan("hybrid")
+    memory.switch("summary")
+    assert memory.config.recipe_parameters == {}
+    made_of_words = Memory.from_recipe("blocks", instructions="Be brief.", services=services)
+    assert made_of_words.config.recipe_parameters == {}

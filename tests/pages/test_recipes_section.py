@@ -146,6 +146,18 @@ def test_what_a_switch_does_is_said_before_the_button_that_does_it(demo_home):
     assert "being filled" not in joined(recipes_page(recipe="summary"))
 
 
+def test_a_hybrid_keeps_older_turns_as_a_summary_where_that_is_chosen(demo_home):
+    app = recipes_page(recipe="hybrid")
+    assert "Keeps** Instructions and Earlier turns." in joined(app)
+    app.segmented_control(key="recipes__overflow_hybrid").set_value("summarised").run()
+    assert "Summary (filled from 6 messages)" in joined(app)
+    press(app, "Switch to Composable")
+    assert not app.exception
+    assert [attached.kind for attached in demo().blocks] == ["static", "graph", "summary"]
+    assert demo().config.recipe_parameters == {"overflow": "summarised"}
+    assert "**In use.**" in joined(recipes_page(recipe="hybrid"))
+
+
 def test_a_recipe_that_was_changed_since_says_so_and_can_be_gone_back_to(demo_home):
     memory = new_memory(services.engine(), title="Mine", recipe="window")
     memory.configure(queue_turns=2)

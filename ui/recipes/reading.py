@@ -186,10 +186,10 @@ def _fits(memory: Memory, key: str) -> bool:
     return refused is None and not plan
 
 
-def plan_for(memory: Memory, key: str) -> tuple[SwitchPlan | None, str | None]:
+def plan_for(memory: Memory, key: str, **parameters: Any) -> tuple[SwitchPlan | None, str | None]:
     """What switching would do, or why it cannot be."""
     try:
-        return memory.switch_plan(key), None
+        return memory.switch_plan(key, **parameters), None
     except ConfigError as error:
         return None, str(error)
 

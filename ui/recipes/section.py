@@ -172,7 +172,7 @@ def _number_columns(scale: int) -> dict[str, Any]:
 
 
 def _detail(view: View, recipe: Recipe, tried: Tried | None, *, current: str | None) -> None:
-    plan, refused = (None, None) if view.past else plan_for(view.memory, recipe.key)
+    refused = None
     with st.container(border=True, gap="small", key="recipes__detail"):
         left, right = st.columns([0.42, 0.58], gap="medium")
         with left:
@@ -185,7 +185,9 @@ def _detail(view: View, recipe: Recipe, tried: Tried | None, *, current: str | N
             if view.past:
                 st.markdown(":small[:gray[Recipes are switched at the latest turn.]]")
             else:
-                _switch(view, recipe, plan, refused, current=current)
+                given = _given(view, recipe)
+                plan, refused = plan_for(view.memory, recipe.key, **given)
+                _switch(view, recipe, plan, refused, given, current=current)
     trial = tried.of(recipe.key) if tried is not None else None
     if tried is not None and trial is not None and trial.prompt is not None:
         if trial.error:
@@ -197,7 +199,35 @@ def _detail(view: View, recipe: Recipe, tried: Tried | None, *, current: str | N
         st.markdown(f":small[:gray[{plain(why)}]]")
 
 
-def _switch(view: View, recipe: Recipe, plan: SwitchPlan | None, refused: str | None, *, current: str | None) -> None:
+def _given(view: View, recipe: Recipe) -> dict[str, Any]:
+    """What is chosen for the recipe, where it has a choice that changes what is kept."""
+    if "overflow" not in recipe.parameters:
+        return {}
+    config = view.memory.config
+    stored = config.recipe_parameters if config.recipe == recipe.key else {}
+    chosen = st.segmented_control(
+        "Turns that leave the queue are kept",
+        list(_OVERFLOW),
+        default={**recipe.parameters, **stored}["overflow"],
+        format_func=lambda value: _OVERFLOW[value],
+        required=True,
+        key=f"recipes__overflow_{recipe.key}",
+    )
+    return {"overflow": str(chosen)}
+
+
+_OVERFLOW = {"verbatim": "Word for word", "summarised": "As one summary"}
+
+
+def _switch(
+    view: View,
+    recipe: Recipe,
+    plan: SwitchPlan | None,
+    refused: str | None,
+    given: dict[str, Any],
+    *,
+    current: str | None,
+) -> None:
     """What a switch would do, before the button that does it."""
     if plan is None:
         st.warning(plain(refused or ""), icon=":material/person_off:")
@@ -218,7 +248,7 @@ def _switch(view: View, recipe: Recipe, plan: SwitchPlan | None, refused: str | 
         icon=":material/swap_horiz:",
         disabled=view.running is not None,
         on_click=_do,
-        args=(view.memory.session_id, recipe.key),
+        args=(view.memory.session_id, recipe.key, given),
     )
 
 
@@ -242,10 +272,10 @@ def _learning_calls(plan: SwitchPlan) -> str:
     return f"Filling asks {plain(short(chosen.model.name, 40))} to read {count(sum(fills), 'message')}."
 
 
-def _do(session_id: str, key: str) -> None:
+def _do(session_id: str, key: str, given: dict[str, Any]) -> None:
     try:
         chosen = chosen_model()
-        plan = engine().open(session_id, services_for(chosen)).switch(key, wait=False)
+        plan = engine().open(session_id, services_for(chosen)).switch(key, wait=False, **given)
     except MemoryInspectorError as error:
         state.say("error", str(error))
         return

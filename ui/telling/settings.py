@@ -15,6 +15,7 @@ SETTINGS = {
     "accounting": "how tokens are counted",
     "queue_turns": "the turns in the queue",
     "recipe": "the recipe",
+    "recipe_parameters": "what the recipe is given",
     "encoding": "the tokenizer",
     "context_window": "the model's window",
     "reply_reserve": "the room kept for the reply",
@@ -92,6 +93,8 @@ def value_words(name: str, value: object) -> str:
         return recipe_title(str(value)) if value else "none"
     if name in ("queue_turns", "limit") and value is None:
         return "no limit"
+    if isinstance(value, dict):
+        return listed([f"{short(str(key))} {value_words(key, item)}" for key, item in value.items()]) or "nothing"
     if isinstance(value, list | tuple):
         return listed([short(str(item)) for item in value]) or "its own"
     if value is None:
