@@ -6,9 +6,9 @@ A recipe is settings and blocks, nothing else: the session that was made with it
 events and shows on the same screens as any other, and can be changed like any other.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from memory_core.blocks import (
     BaseMemoryBlock,
@@ -156,13 +156,14 @@ def _user_memories(summaries: bool) -> Made:
     return Made(_SHARED, blocks)
 
 
-def _consolidating(categories: tuple[str, ...], top_k: int) -> Made:
+def _consolidating(categories: Sequence[str], top_k: int, scope: Literal["session", "user"]) -> Made:
     return Made(
         _SHARED,
         [
             FactExtractionMemoryBlock(
                 name="Memories",
                 priority=1,
+                scope=scope,
                 deliver_on="turn",
                 on_change="decide",
                 categories=list(categories),
@@ -325,7 +326,7 @@ RECIPES: dict[str, Recipe] = {
             strengths="No duplicates, current values, scored search.",
             limits="A wrong decision overwrites: look at them now and then.",
             make=_consolidating,
-            parameters={"categories": CATEGORIES, "top_k": 10},
+            parameters={"categories": CATEGORIES, "top_k": 10, "scope": "session"},
         ),
         Recipe(
             key="self_editing",

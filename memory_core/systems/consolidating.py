@@ -13,7 +13,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from memory_core.blocks.facts import FactExtractionMemoryBlock
 from memory_core.curation import Curation
 from memory_core.errors import ConfigError, MessageError, ModelError, NotFoundError
 from memory_core.events import EventRecord, FactAdded, FactChanged, FactDecided, FactsExtracted, expand
@@ -24,11 +23,9 @@ from memory_core.models.base import ChatModel
 from memory_core.planning import curation
 from memory_core.planning.consolidation import category_among
 from memory_core.planning.facts import Fact, same_words
+from memory_core.recipes import CATEGORIES
 from memory_core.services import Services
 from memory_core.store.facts import FactRevision
-
-CATEGORIES = ("episodic", "semantic", "procedural")
-"""What happened, what is so, and how things are done."""
 
 DELETED = "deleted"
 
@@ -79,20 +76,18 @@ class ConsolidatingMemory:
             ConfigError: a setting is impossible, or the session is another user's.
             StoreError: the database cannot be reached.
         """
-        block = FactExtractionMemoryBlock(
-            name="Facts",
-            llm=chat,
+        memory = Memory.from_recipe(
+            "consolidating",
+            session_id,
+            user_id,
+            categories=tuple(categories),
             scope="user" if user_id else "session",
-            on_change="decide",
-            deliver_on="turn",
-            categories=list(categories),
-            show="relevant",
-            max_facts=1_000,
+            chat=chat,
+            services=services,
+            database_uri=database_uri,
+            **settings,
         )
-        memory = Memory.from_defaults(
-            session_id, user_id, memory_blocks=[block], database_uri=database_uri, services=services, **settings
-        )
-        self._take(memory, block.name)
+        self._take(memory, memory.blocks[0].name)
 
     @classmethod
     def over(cls, memory: Memory, block: str | None = None) -> "ConsolidatingMemory":
