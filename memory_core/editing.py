@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from memory_core import queueing
 from memory_core.blocks import BUILT_IN
 from memory_core.blocks.base import BaseMemoryBlock
 from memory_core.blocks.facts import FactExtractionMemoryBlock
@@ -134,7 +135,8 @@ def edit_text(session: Session, w: Writing, name: str, change: Callable[[str], s
     """Make something else of a static block's newest text, inside a transaction; the text before and after.
 
     Raises:
-        ConfigError: there is no such block, it holds more than text, or an agent may not do that to it.
+        NotFoundError: there is no such block.
+        ConfigError: it has no text to edit, holds more than text, or an agent may not do that to it.
     """
     attached = _with_text(session, w, name, None)
     stored = attached.state or ""
@@ -235,6 +237,8 @@ def write_settings(session: Session, w: Writing, name: str, settings: Mapping[st
         raise ConfigError(f'the block "{name}" would belong to the user: give the memory a user_id')
     changed = {key: value for key, value in after.items() if before[key] != value}
     if changed:
+        if changed.get("deliver_on") == "turn":
+            queueing.begin_turns(session, w, attached)
         update_block(w, name, settings=after)
         edited = BlockEdited(block=name, revision=attached.record.revision, before=None, after=None, settings=changed)
         w.record(edited, actor=actor)

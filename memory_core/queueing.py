@@ -14,7 +14,7 @@ from memory_core.messages import ChatMessage
 from memory_core.planning.flush import FlushPlan, Trigger, complete_turns, plan_flush
 from memory_core.planning.rendering import strip_memory
 from memory_core.session import Attached, Session
-from memory_core.store.deliveries import queue_delivery, read_deliveries
+from memory_core.store.deliveries import given_seqs, last_turn_heard, queue_delivery, read_deliveries
 from memory_core.store.log import section_went_out
 from memory_core.store.messages import NewMessage, add_messages, archive, oldest_queued, queued_turns, sizes_between
 from memory_core.store.writing import Writing
@@ -90,8 +90,32 @@ def flush_queue(session: Session, w: Writing, trigger: Trigger) -> FlushPlan:
     )
     for attached in session.blocks:
         if attached.learns and attached.deliver_on == "flush":
-            queue_for(session, w, attached, "flush", seqs, flush=w.session.flushes)
+            _queue_flushed(session, w, attached, seqs)
     return plan
+
+
+def _queue_flushed(session: Session, w: Writing, attached: Attached, seqs: Sequence[int]) -> None:
+    """What left the queue is due to a block, but for what it heard turn by turn before it learned at flushes."""
+    heard = last_turn_heard(w.connection, session.id, attached.name) if w.session.turn_delivered else 0
+    if heard < seqs[0]:
+        queue_for(session, w, attached, "flush", seqs, flush=w.session.flushes)
+        return
+    for first, last in ranges(seq for seq in seqs if seq > heard):
+        queue_for(session, w, attached, "flush", range(first, last + 1))
+
+
+def begin_turns(session: Session, w: Writing, attached: Attached) -> None:
+    """A block that learned at flushes learns each turn from here on: it is owed the queue's complete turns, once."""
+    queue_turns(session, w)  # so that nobody who learns each turn already misses one
+    complete = complete_turns(sizes_between(w.connection, session.id, after=0))
+    if not complete:
+        return
+    given = given_seqs(w.connection, session.id, attached.name)
+    queued = {message.seq for message in oldest_queued(w.connection, session.id, session.config.accounting)}
+    due = [message.seq for message in complete if message.seq in queued - given] if attached.learns else []
+    for first, last in ranges(due):
+        queue_for(session, w, attached, "turn", range(first, last + 1))
+    w.session.turn_delivered = max(w.session.turn_delivered, complete[-1].seq)
 
 
 def _turns_over(session: Session, w: Writing) -> int:

@@ -325,3 +325,27 @@ def test_what_a_recipe_was_given_is_remembered_and_goes_with_the_next_one(servic
     assert memory.config.recipe_parameters == {}
     made_of_words = Memory.from_recipe("blocks", instructions="Be brief.", services=services)
     assert made_of_words.config.recipe_parameters == {}
+
+
+def given_to(memory, block):
+    """The messages a block was given, each as often as it was."""
+    memory.deliver()
+    done = [delivery for delivery in memory.deliveries(states=("done",)) if delivery.block == block]
+    flushes = {delivery.flush for delivery in done if delivery.flush is not None}
+    given = [message.seq for message in memory.messages("archived") if message.flush in flushes]
+    spans = [(delivery.first_seq, delivery.last_seq) for delivery in done if delivery.flush is None]
+    return sorted([*given, *(seq for first, last in spans for seq in range(first, last + 1))])
+
+
+def test_a_block_that_stays_is_given_no_message_twice_when_it_learns_at_another_time(services):
+    memory = Memory.from_recipe("summary", user_id="sam", services=services, token_limit=300)
+    talk(memory, FLOWERS[:5])
+    memory.switch("user_memories")  # the summary stays, and learns each turn from here on
+    assert [attached.name for attached in memory.blocks if attached.kind == "summary"] == ["Summary"]
+    talk(memory, FLOWERS[5:7])
+    assert given_to(memory, "Summary") == list(range(1, 15))
+    memory.switch("summary")  # and again when messages leave the queue
+    talk(memory, (*FLOWERS[7:], "violets", "orchids", "jasmine"))
+    given = given_to(memory, "Summary")
+    assert given == sorted(set(given))
+    assert set(given) >= {message.seq for message in memory.messages("archived")}

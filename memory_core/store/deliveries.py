@@ -151,6 +151,12 @@ def given_seqs(connection: Connection, session_id: str, block: str) -> set[int]:
     return set(connection.execute(query).scalars())
 
 
+def last_turn_heard(connection: Connection, session_id: str, block: str) -> int:
+    """The last message that a block was given, or is to be given, with a turn; 0 for none."""
+    wanted = (_d.session_id == session_id) & (_d.block == block) & (_d.trigger == "turn") & (_d.state != "skipped")
+    return int(connection.execute(select(func.coalesce(func.max(_d.last_seq), 0)).where(wanted)).scalar_one())
+
+
 def undelivered_seqs(connection: Connection, session_id: str, block: str) -> set[int]:
     """Messages that wait for a block, or that it never got because their delivery was given up."""
     m = message_table.c
