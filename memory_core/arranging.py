@@ -1,9 +1,9 @@
 """What a person, or an agent's tool, arranges in a session: its settings, blocks and recipe, and what blocks hold."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from memory_core import delivery, editing, searching, switching
+from memory_core import delivery, editing, reembedding, searching, switching
 from memory_core.blocks.base import BaseMemoryBlock
 from memory_core.config import MemoryConfig
 from memory_core.curation import Curation
@@ -125,6 +125,26 @@ class Arranged(Opened):
             NotFoundError: there is no such block, or no such stored turn any more.
         """
         searching.forget_turn(self._session, block, number, actor)
+
+    def embed_again(
+        self,
+        block: str | None = None,
+        *,
+        progress: Callable[[int, int], None] | None = None,
+        actor: Actor = "curator",
+    ) -> int:
+        """Give what a vector block (None: the first) stored under other embedding models, or while one failed,
+        vectors of the present one; how many stored turns got one.
+
+        They keep their numbers. Each 200 are stored at once, and `progress` is told how many are done, and of how
+        many; what is done stays done, so after an error, or a stop half way, the next call goes on from there.
+
+        Raises:
+            NotFoundError: there is no such block, or none that stores turns.
+            ConfigError: the block stores no turns.
+            EmbedderError: the embedding model cannot be loaded or does not answer.
+        """
+        return reembedding.embed_again(self._session, block, progress, actor)
 
     # -- recipes -----------------------------------------------------------------------------------
 

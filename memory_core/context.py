@@ -6,15 +6,15 @@ record. Reading changes no memory and no counter that a later reading depends on
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
-from memory_core.blocks.base import BaseMemoryBlock, Content, Item, Reading, stored_item
+from memory_core.blocks.base import BaseMemoryBlock, Content, Item, Reading, item_tokens, stored_item
 from memory_core.errors import ContextOverflowError, sentence
 from memory_core.events import BlockFailed, ContextBuilt, Event, compact, ranges
 from memory_core.messages import ChatMessage, MessageRole, TextPart, independent, message_text
-from memory_core.planning.context import ContextPlan, Part, Piece, Truncator, plan_context
+from memory_core.planning.context import ContextPlan, Part, Piece, TruncationOrder, Truncator, plan_context
 from memory_core.planning.rendering import (
     InsertMethod,
     Section,
@@ -23,11 +23,12 @@ from memory_core.planning.rendering import (
     render_memory,
     section_hash,
 )
+from memory_core.planning.retrieval import room_for
 from memory_core.session import Attached, Session
 from memory_core.store.log import read_events
 from memory_core.store.messages import QueueRow
 from memory_core.store.writing import contents, session_scope
-from memory_core.tokens import MESSAGE_OVERHEAD, Accounting, TokenCounter
+from memory_core.tokens import MESSAGE_OVERHEAD, Accounting
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,8 @@ class Context:
     """Blocks that could not be read, each with a sentence why."""
     queue_seqs: tuple[int, ...]
     pinned_seqs: tuple[int, ...]
+    rooms: Mapping[str, int] = field(default_factory=dict)
+    """Tokens that each block which fills could ask for, by name."""
 
     @property
     def billed_tokens(self) -> int:
@@ -101,26 +104,26 @@ def build_context(
     """
     with session.database.read() as connection:
         rows = session.queue(connection)
-    config, counter = session.config, session.counter
+    config = session.config
     reading = reading_for(session, rows, input, dict(arguments or {}))
-    read, failures = _read_blocks(session, reading)
+    frame = _outer_frame(session, rows)
+    read, failures, rooms = _read_blocks(session, reading, taken=frame + sum(row.sized.tokens for row in rows))
 
     layout = _Layout(session, read, reading)
     queue = [row for row in rows if not row.pinned]
     pinned = [row for row in rows if row.pinned]
-    billed = config.accounting == "billed"
     plan = plan_context(
         layout.parts(),
         [row.sized for row in queue],
         token_limit=config.limit,
         pinned_tokens=sum(row.sized.tokens for row in pinned),
-        frame=counter.text("<memory>\n</memory>\n") if billed else 0,
+        frame=frame,
         truncation_order=config.truncation_order,
         when_over=config.when_over,
         truncators=layout.truncators(),
     )
     failures |= layout.failures
-    context, section = _laid_out(session, plan, layout, pinned, queue, failures)
+    context, section = _laid_out(session, plan, layout, pinned, queue, failures, rooms)
     if record:
         _record(session, context, layout, failures, section)
     if plan.over_by and config.when_over == "raise":
@@ -151,14 +154,13 @@ class _Layout:
         return [self._part(self._attached[name], content) for name, content in self.read.items()]
 
     def _part(self, attached: Attached, content: Content) -> Part:
-        frame = f"<{attached.name}>\n</{attached.name}>\n"
         return Part(
             name=attached.name,
-            priority=int(attached.record.settings.get("priority", 0)),
+            priority=attached.priority,
             pieces=tuple(Piece(item.ref, self._size(item)) for item in content.items),
             cut_order=content.cut_order,
             truncation=attached.record.settings.get("truncation", "trim"),
-            frame=self._counter.text(frame) if self._accounting == "billed" else 0,
+            frame=_frame(attached.name, self.reading),
         )
 
     def _size(self, item: Item) -> int:
@@ -184,16 +186,6 @@ class _Layout:
             return replace(part, pieces=tuple(Piece(item.ref, self._size(item)) for item in shorter.items))
 
         return shorten
-
-
-def item_tokens(item: Item, counter: TokenCounter, accounting: Accounting) -> int:
-    """The size of an item: its words, and what is no text; with markup where that counts."""
-    if item.messages:
-        return sum(counter.message(message).by(accounting) for message in item.messages)
-    if accounting != "content":
-        return sum(counter.part(part) for part in item.parts)
-    other = sum(counter.part(part) for part in item.parts if not isinstance(part, TextPart))
-    return other + (counter.text(item.words) if item.tokens is None else item.tokens)
 
 
 def reading_for(
@@ -224,19 +216,33 @@ def reading_for(
         messages=(*(row.message for row in rows), *extra),
         names=tuple(attached.name for attached in session.blocks),
         arguments=arguments,
+        accounting=session.config.accounting,
     )
 
 
-def _read_blocks(session: Session, reading: Reading) -> tuple[dict[str, Content], dict[str, str]]:
-    """What each block asks for, in order of the blocks; read beside each other."""
+def _read_blocks(
+    session: Session, reading: Reading, *, taken: int
+) -> tuple[dict[str, Content], dict[str, str], dict[str, int]]:
+    """What each block asks for, in order of the blocks; why others could not be read; and the rooms that were filled.
+
+    Blocks are read beside each other, but for those that fill: they come last, one after the other, the one that is
+    cut last first, each with what is left of the limit.
+    """
     enabled = [a for a in session.blocks if a.record.settings.get("enabled", True)]
-    slow = [attached for attached in enabled if attached.kind != "static"]
+    filling = [attached for attached in enabled if attached.block is not None and attached.block.fills]
+    slow = [attached for attached in enabled if attached.kind != "static" and attached not in filling]
     if len(slow) > 1:
         futures = {attached.name: _pool().submit(_read, attached, reading) for attached in slow}
         outcomes = {name: future.result() for name, future in futures.items()}
     else:
         outcomes = {attached.name: _read(attached, reading) for attached in slow}
-    outcomes |= {attached.name: _read(attached, reading) for attached in enabled if attached not in slow}
+    outcomes |= {a.name: _read(a, reading) for a in enabled if a not in slow and a not in filling}
+    rooms: dict[str, int] = {}
+    for attached in _cut_last(filling, session.config.truncation_order):
+        asked = sum(_asked(name, content, reading) for name, content in outcomes.items())
+        room = room_for(session.config.limit, taken + asked + _frame(attached.name, reading))
+        rooms[attached.name] = room
+        outcomes[attached.name] = _read(attached, replace(reading, room=room))
     read: dict[str, Content] = {}
     failures: dict[str, str] = {}
     for attached in enabled:
@@ -246,7 +252,34 @@ def _read_blocks(session: Session, reading: Reading) -> tuple[dict[str, Content]
         else:
             read[attached.name] = Content()
             failures[attached.name] = outcome
-    return read, failures
+    return read, failures, rooms
+
+
+def _cut_last(attached: Sequence[Attached], order: TruncationOrder) -> list[Attached]:
+    """The blocks that are never cut, then the others, the one that is cut last first."""
+    sign = 1 if order == "largest_first" else -1
+    return sorted(attached, key=lambda one: (one.priority > 0, sign * one.priority))
+
+
+def _asked(name: str, content: Content | str, reading: Reading) -> int:
+    if isinstance(content, str) or not content.items:
+        return 0
+    sizes = (item_tokens(item, reading.counter, reading.accounting) for item in content.items)
+    return sum(sizes) + _frame(name, reading)
+
+
+def _outer_frame(session: Session, rows: Sequence[QueueRow]) -> int:
+    """Tokens of the markup around all blocks, and of the message made for it where there is none to stand in."""
+    if session.config.accounting != "billed":
+        return 0
+    role = MessageRole.SYSTEM if session.config.insert_method is InsertMethod.SYSTEM else MessageRole.USER
+    new = not any(row.message.role is role for row in rows)
+    return session.counter.text("<memory>\n</memory>\n") + (MESSAGE_OVERHEAD if new else 0)
+
+
+def _frame(name: str, reading: Reading) -> int:
+    """Tokens of a block's own markup, where that counts."""
+    return reading.counter.text(f"<{name}>\n</{name}>\n") if reading.accounting == "billed" else 0
 
 
 def _read(attached: Attached, reading: Reading) -> Content | str:
@@ -284,6 +317,7 @@ def _laid_out(
     pinned: Sequence[QueueRow],
     queue: Sequence[QueueRow],
     failures: Mapping[str, str],
+    rooms: Mapping[str, int],
 ) -> tuple[Context, str | None]:
     names = layout.reading.names
     kept = {message.seq for message in plan.queue}
@@ -323,6 +357,7 @@ def _laid_out(
         failures=failures,
         queue_seqs=tuple(message.seq for message in plan.queue),
         pinned_seqs=tuple(row.sized.seq for row in pinned),
+        rooms=rooms,
     )
     return context, section_hash(memory) if memory else None
 
@@ -359,6 +394,7 @@ def _record(
                         "granted": part.granted,
                         "refs": compact(piece.ref for piece in part.pieces),
                     }
+                    | ({"layout": read[part.name].layout} if read[part.name].layout else {})
                     for part in plan.granted
                 ),
                 cuts=tuple(

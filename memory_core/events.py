@@ -93,7 +93,7 @@ def compact(refs: Iterable[str]) -> tuple[str, ...]:
     found: list[tuple[str, int, int] | str] = []
     for ref in refs:
         mark, number = ref[0], ref[1:]
-        if mark not in "fvmr" or not number.isdigit():
+        if mark not in "fvmrd" or not number.isdigit():
             found.append(ref)
             continue
         last = found[-1] if found else None
@@ -666,22 +666,39 @@ class VectorsRemoved(Event):
 
 
 @dataclass(frozen=True)
+class VectorsReplaced(Event):
+    """Stored turns were embedded again with another model; they keep their numbers."""
+
+    block: str
+    embedder: str
+    """The model that the vectors are of now."""
+    numbers: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Retrieved(Event):
     block: str
     query: str
     """Hash of the query's words in the content store."""
     embedder: str | None
     index: str
-    top_k: int
+    top_k: int | None
+    """None: as many as fitted."""
     threshold: float | None
     candidates: tuple[tuple[int, float | None, float | None, float, str], ...]
-    """Number, vector score, keyword score, fused score, fate; best first, at most 50."""
+    """Number, vector score, keyword score, score, fate; best first, at most 50."""
     gates: dict[str, int]
     """How many candidates met each fate, the ones not listed included."""
     degraded: str | None = None
     """Why a search signal was missing, in words."""
     weights: tuple[float, float] | None = None
     """Of the vector and the keyword score, as they were used; None in events of older versions."""
+    terms: tuple[tuple[float, ...], ...] = ()
+    """What each of `planning.terms.TERMS` added to the match of each candidate; empty where none was switched on."""
+    term_weights: dict[str, float] = field(default_factory=dict)
+    """Weight by term; empty where none was switched on."""
+    room: int | None = None
+    """Tokens there were to fill; None where a number of results was asked for."""
 
 
 # -- contexts ------------------------------------------------------------------------------------

@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memory_core import delivery, editing, fact_search, recalling, recording, searching
+from memory_core import delivery, editing, fact_search, recalling, recording, reembedding, searching
+from memory_core.analysis.found_by import FoundBy, found_by
 from memory_core.analysis.history import History
 from memory_core.analysis.prompt import Prompt
 from memory_core.analysis.usage import Tally, Usage, usage_of
@@ -282,6 +283,18 @@ class Opened:
                 turns.append(StoredTurn(node.number, messages[0].turn, node.tokens, messages))
         return turns
 
+    def stored_under_other_embedders(self, block: str | None = None) -> int:
+        """How many stored turns of a vector block (None: the first) have no vector of the present embedding model.
+
+        They were stored under another, or while it failed, and are found by keyword only until `embed_again`.
+
+        Raises:
+            NotFoundError: there is no such block, or none that stores turns.
+            ConfigError: the block stores no turns.
+            EmbedderError: the dimension of the model's vectors is not known yet and its endpoint does not answer.
+        """
+        return reembedding.stored_under_others(self._session, block)
+
     # -- what searches find ------------------------------------------------------------------------
 
     def search(self, query: str, *, block: str | None = None, settings: Mapping[str, Any] | None = None) -> Search:
@@ -348,6 +361,18 @@ class Opened:
     def recorded_searches(self, turn: int, block: str) -> list[Search]:
         """The searches of a turn as they were recorded, in order; at most 50 candidates of each, the rest as counts."""
         return searching.recorded_searches(self._session, turn, block)
+
+    def found_by(self, number: int, *, block: str | None = None, upto: int | None = None) -> tuple[FoundBy, ...]:
+        """The recorded searches that had a stored turn of a vector block (None: the first) among their candidates.
+
+        Newest first; `upto` is the position of the log up to which they are looked for, None its end.
+
+        Raises:
+            NotFoundError: no block is named, and none stores turns.
+        """
+        name = searching.vector_block(self._session, None).name if block is None else block
+        history = self.history()
+        return found_by(history.upto(history.position if upto is None else upto), name, number)
 
     def neighbours(self, block: str, number: int, *, limit: int = 5) -> tuple[Neighbour, ...]:
         """The stored turns nearest to one of them by meaning, nearest first.

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from sqlalchemy import Connection
 
 from memory_core.blocks.base import Reading
-from memory_core.blocks.vector import VectorMemoryBlock, units_of, words_of
+from memory_core.blocks.units import search_words, units_of
+from memory_core.blocks.vector import VectorMemoryBlock
 from memory_core.context import reading_for
 from memory_core.errors import VectorIndexError
 from memory_core.events import expand
@@ -39,13 +40,13 @@ def recall_turns(session: Session, query: str, *, block: str | None = None) -> t
     with session.database.read() as connection:
         reading = _reading(session, connection, query)
         heard = _not_stored_yet(session, connection, found_in.name)
-    nodes, _ = found_in.stored(reading)
+    nodes = found_in.stored(reading).nodes
     # What a delivery stored in between is a stored turn by now.
     known = {seq for node in nodes.values() for seq in expand(node.seqs)} if heard else set()
     units = units_of([message for message in heard if message.seq not in known], found_in.unit)
-    units = [unit for unit in units if words_of(unit)]
+    units = [unit for unit in units if search_words(unit)]
     unsaved = dict(zip(range(-len(units), 0), units, strict=True))
-    recall = found_in.recall(reading, {number: words_of(unit) for number, unit in unsaved.items()})
+    recall = found_in.recall(reading, unsaved)
     if recall is None:
         return ()
     scores = {candidate.number: candidate.score for candidate in recall.plan.candidates}

@@ -117,12 +117,12 @@ def _blocks(instructions: str) -> Made:
         [
             *_instructions(instructions),
             FactExtractionMemoryBlock(name="Facts", priority=1),
-            VectorMemoryBlock(name="Earlier turns", priority=2, similarity_top_k=5),
+            VectorMemoryBlock(name="Earlier turns", priority=2),
         ],
     )
 
 
-def _vector(top_k: int) -> Made:
+def _vector(top_k: int | None) -> Made:
     return Made(_SHARED, [VectorMemoryBlock(name="Earlier turns", priority=1, similarity_top_k=top_k)])
 
 
@@ -130,7 +130,7 @@ def _summary(max_tokens: int) -> Made:
     return Made(_SHARED, [SummaryMemoryBlock(name="Summary", priority=1, max_tokens=max_tokens)])
 
 
-def _hybrid(overflow: str, top_k: int) -> Made:
+def _hybrid(overflow: str, top_k: int | None) -> Made:
     if overflow not in ("verbatim", "summarised"):
         raise ConfigError(f"overflow must be 'verbatim' or 'summarised', not {overflow!r}")
     kept: Block = (
@@ -196,7 +196,7 @@ def _self_editing(limit: int, persona: str, human: str) -> Made:
             FactExtractionMemoryBlock(
                 name="Archival", priority=2, accept_short_term_memory=False, show="none", max_facts=10_000
             ),
-            VectorMemoryBlock(name="Earlier turns", priority=1, similarity_top_k=3),
+            VectorMemoryBlock(name="Earlier turns", priority=1),
         ],
     )
 
@@ -260,7 +260,7 @@ RECIPES: dict[str, Recipe] = {
             strengths="Word for word, question and answer together.",
             limits="Finds what resembles the question; sums nothing up.",
             make=_vector,
-            parameters={"top_k": 5},
+            parameters={"top_k": None},
         ),
         Recipe(
             key="summary",
@@ -286,7 +286,7 @@ RECIPES: dict[str, Recipe] = {
             strengths="Answers lookups and connections alike.",
             limits="Two kinds of memory to pay for in every prompt.",
             make=_hybrid,
-            parameters={"overflow": "verbatim", "top_k": 4},
+            parameters={"overflow": "verbatim", "top_k": None},
         ),
         Recipe(
             key="graph",

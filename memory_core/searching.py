@@ -6,7 +6,7 @@ nothing. Deleting a stored turn is here too.
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from math import floor
 from threading import Lock
 from typing import Any, Literal, get_args
@@ -17,7 +17,8 @@ from sqlalchemy import Connection
 
 from memory_core.analysis.projection import Projection, fit, thin
 from memory_core.blocks.base import Reading
-from memory_core.blocks.vector import Recall, VectorMemoryBlock, words_of
+from memory_core.blocks.units import words_of
+from memory_core.blocks.vector import TERM_FIELDS, Recall, VectorMemoryBlock
 from memory_core.context import Context, build_context, reading_for
 from memory_core.errors import ConfigError, ContextOverflowError, NotFoundError
 from memory_core.events import (
@@ -39,11 +40,11 @@ from memory_core.store.vectors import Node, remove_nodes
 from memory_core.store.writing import contents, session_scope
 from memory_core.vectors.base import Revision, Vector
 
-Fate = Literal["granted", "cut", "no_prompt", "beyond_top_k", "in_queue", "below_threshold", "not_proposed"]
+Fate = Literal["granted", "cut", "no_prompt", "no_room", "beyond_top_k", "in_queue", "below_threshold", "not_proposed"]
 """Where a stored turn ended, from the prompt backwards.
 
-`cut` by the token limit; `no_prompt`: asked for, and there is no prompt to stand in; `not_proposed`: neither search
-named it among its nearest."""
+`cut` by the token limit; `no_prompt`: asked for, and there is no prompt to stand in; `no_room`: it does not fit beside
+better ones; `not_proposed`: neither search named it among its nearest."""
 
 ASKED: tuple[Fate, ...] = ("granted", "cut", "no_prompt")
 """What the block wants in the prompt."""
@@ -56,10 +57,17 @@ MOST_DRAWN = 2_000
 class SearchSettings:
     """What decides a search. Names are those of `VectorMemoryBlock`."""
 
-    similarity_top_k: int
+    similarity_top_k: int | None
+    """None: as many as fit."""
     similarity_threshold: float | None
     vector_weight: float
     keyword_weight: float
+    neighbour_weight: float
+    sitting_weight: float
+    speaker_weight: float
+    date_weight: float
+    substance_weight: float
+    length_weight: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +85,15 @@ class Found:
     """Cosine similarity, -1 to 1; None: not known, or the search is switched off."""
     keyword: float | None
     score: float
-    """Both by their weights, 0 to 1."""
+    """The match, both by their weights, and what the terms add."""
     fate: Fate
+    terms: tuple[float, ...] = ()
+    """What each of `planning.terms.TERMS` adds; empty where none does."""
+
+    @property
+    def match(self) -> float:
+        """Vector and keyword by their weights, 0 to 1."""
+        return self.score - sum(self.terms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +126,8 @@ class Search:
     """The prompt as this question would have it built."""
     vector: Vector | None = None
     """The question's vector."""
+    room: int | None = None
+    """Tokens there were to fill; None where a number of results is asked for."""
 
     @property
     def candidates(self) -> int:
@@ -138,7 +155,7 @@ class Search:
             changes["similarity_threshold"] = floor(round(found.score * 100, 6)) / 100
         passed_by = ("in_queue", "not_proposed")
         ahead = sum(other.rank < found.rank and other.fate not in passed_by for other in self.found)
-        if ahead >= self.settings.similarity_top_k:
+        if self.settings.similarity_top_k is not None and ahead >= self.settings.similarity_top_k:
             changes["similarity_top_k"] = ahead + 1
         return changes
 
@@ -182,20 +199,18 @@ def search(
     attached, found_in = imagined.block(name), vector_block(imagined, name)
     with session.database.read() as connection:
         rows = imagined.queue(connection)
-    reading = reading_for(imagined, rows, query, {})
-    nodes, _ = found_in.stored(reading)
+    context, no_prompt = _context(imagined, query, attached)
+    room = None
+    if found_in.fills:  # without a prompt, as if it were alone
+        room = context.rooms.get(name) if context is not None else imagined.config.limit
+    reading = replace(reading_for(imagined, rows, query, {}), room=room)
     recall = found_in.recall(reading)
-    used = SearchSettings(
-        similarity_top_k=found_in.similarity_top_k,
-        similarity_threshold=found_in.similarity_threshold,
-        vector_weight=found_in.vector_weight,
-        keyword_weight=found_in.keyword_weight,
-    )
+    used = SearchSettings(**{field.name: getattr(found_in, field.name) for field in fields(SearchSettings)})
     if recall is None:
+        nodes = found_in.stored(reading).nodes
         listed = _listed(_texts(reading, found_in, nodes), nodes)
         fates = {**dict.fromkeys(get_args(Fate), 0), "not_proposed": len(nodes)}
         return Search(name, query, used, None, listed, fates, len(nodes), 0, None, reading.services.index.name)
-    context, no_prompt = _context(imagined, query, attached)
     found, unknown = _found(found_in, reading, recall, _asked_refs(context, name))
     return Search(
         block=name,
@@ -213,6 +228,7 @@ def search(
         other_embedder=unknown,
         context=context,
         vector=recall.query,
+        room=room,
     )
 
 
@@ -265,28 +281,28 @@ def _found(
 ) -> tuple[tuple[Found, ...], int]:
     """Every stored turn with its scores and fate, best first, and how many have no vector of this embedder."""
     vectors: dict[int, float] = {}
-    if recall.query is not None and recall.weights[0] > 0:
+    by_meaning = recall.query is not None and recall.weights[0] > 0
+    if recall.query is not None and by_meaning:
         hits = reading.services.exact.search(block.source(reading), recall.query, limit=len(recall.nodes))
         vectors = {hit.number: hit.score for hit in hits}
     candidates = {candidate.number: candidate for candidate in recall.plan.candidates}
     by_word = recall.weights[1] > 0
-    signals = [
-        Signals(number, vectors.get(number), recall.keyword.get(number, 0.0) if by_word else None)
-        for number in recall.nodes
-        if number not in candidates
-    ]
-    signals += [Signals(each.number, each.vector, each.keyword) for each in candidates.values()]
-    ranked = plan_retrieval(
-        signals,
-        top_k=1,
+    rest = plan_retrieval(
+        [
+            Signals(number, vectors.get(number), recall.keyword.get(number, 0.0) if by_word else None)
+            for number in recall.nodes
+            if number not in candidates
+        ],
+        top_k=None,
         threshold=None,
         in_queue=(),
         vector_weight=recall.weights[0],
         keyword_weight=recall.weights[1],
     )
+    ranked = sorted([*candidates.values(), *rest.candidates], key=lambda each: (-each.score, each.number))
     texts = _texts(reading, block, recall.nodes)
     found = []
-    for rank, each in enumerate(ranked.candidates, start=1):
+    for rank, each in enumerate(ranked, start=1):
         turn, words = texts.get(each.number, (0, ""))
         fate: Fate = "not_proposed"
         if each.number in candidates:
@@ -295,8 +311,9 @@ def _found(
             # A turn that a second look no longer asks for was deleted in between: it is in no prompt.
             fate = "no_prompt" if asked is None else asked.get(f"v{each.number}", "no_prompt")
         tokens = recall.nodes[each.number].tokens
-        found.append(Found(each.number, rank, turn, words, tokens, each.vector, each.keyword, each.score, fate))
-    unknown = len(recall.nodes) - len(vectors) if vectors else 0
+        scores = (each.vector, each.keyword, each.score)
+        found.append(Found(each.number, rank, turn, words, tokens, *scores, fate, each.terms))
+    unknown = len(recall.nodes) - len(vectors) if by_meaning else 0
     return tuple(found), unknown
 
 
@@ -353,7 +370,7 @@ def _looking(session: Session, name: str) -> tuple[VectorMemoryBlock, Reading]:
 def neighbours(session: Session, name: str, number: int, *, limit: int) -> tuple[Neighbour, ...]:
     """See `Memory.neighbours`."""
     block, reading = _looking(session, name)
-    nodes, _ = block.stored(reading)
+    nodes = block.stored(reading).nodes
     if number not in nodes:
         raise NotFoundError(f'This stored turn is not in "{name}" any more.')
     source = block.source(reading)
@@ -466,15 +483,25 @@ def _recorded(
             fate = refs.get(f"v{number}", "no_prompt")
         turn, words = texts.get(number, (0, ""))
         tokens = nodes[number].tokens if number in nodes else 0
-        found.append(Found(number, rank, turn, words, tokens, vector, keyword, score, fate))
+        terms = event.terms[rank - 1] if event.terms else ()
+        found.append(Found(number, rank, turn, words, tokens, vector, keyword, score, fate, terms))
     counts: dict[Fate, int] = {fate: event.gates.get(fate, 0) for fate in get_args(Fate)}
-    # What passed the gates, the prompt tells apart. It is always recorded in full: the best come first.
-    counts |= {fate: sum(one.fate == fate for one in found) for fate in ASKED}
+    # What passed the gates, the prompt tells apart.
+    in_prompt = Counter(fate for ref, fate in refs.items() if ref[0] == "v")
+    counts |= {"granted": in_prompt["granted"], "cut": in_prompt["cut"]}
+    counts["no_prompt"] = max(0, event.gates.get("granted", 0) - in_prompt.total())
     vector_weight, keyword_weight = event.weights or (0.0, 0.0)
+    weights = {TERM_FIELDS[term]: weight for term, weight in event.term_weights.items() if term in TERM_FIELDS}
     return Search(
         block=event.block,
         query=query,
-        settings=SearchSettings(event.top_k, event.threshold, vector_weight, keyword_weight),
+        settings=SearchSettings(
+            event.top_k,
+            event.threshold,
+            vector_weight,
+            keyword_weight,
+            **{field: weights.get(field, 0.0) for field in TERM_FIELDS.values()},
+        ),
         weights=event.weights,
         found=tuple(found),
         counts=counts,
@@ -483,6 +510,7 @@ def _recorded(
         embedder=event.embedder,
         index=event.index,
         degraded=event.degraded,
+        room=event.room,
     )
 
 

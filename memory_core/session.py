@@ -80,6 +80,11 @@ class Attached:
         return self.block.kind if self.block else self.record.type if self.record.type in BUILT_IN else "custom"
 
     @property
+    def priority(self) -> int:
+        """0: never cut."""
+        return int(self.record.settings.get("priority", 0))
+
+    @property
     def learns(self) -> bool:
         """Is it given messages?"""
         settings = self.record.settings

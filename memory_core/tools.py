@@ -282,8 +282,9 @@ class MemoryTools:
     def _recalled(self, query: str, block: str, said: Mapping[int, StoredMessage]) -> list[int]:
         """What a vector block finds: the first message of each stored turn that is above its threshold."""
         search = self._memory.search(query, block=block)
-        least = search.settings.similarity_threshold or 0.0
-        best = [found.number for found in search.found if found.score > least][:MOST_RESULTS]
+        least = search.settings.similarity_threshold
+        fitting = (found for found in search.found if found.match > 0 and (least is None or found.score > least))
+        best = [found.number for found in fitting][:MOST_RESULTS]
         turns = {turn.number: turn for turn in self._memory.stored_turns(block, numbers=best)} if best else {}
         seqs = [[m.seq for m in turns[number].messages if m.seq in said] for number in best if number in turns]
         return [unit[0] for unit in seqs if unit]

@@ -158,8 +158,8 @@ def test_a_setting_that_came_with_a_later_version_has_its_default_and_can_be_cha
         old = '{"name": "turns", "priority": 2, "enabled": true}'
         connection.execute(text("update mi_block set settings = :s where name = 'turns'"), {"s": old})
     memory.refresh()
-    assert memory.block_settings("turns")["similarity_top_k"] == 2
-    memory.configure_block("turns", opened={"similarity_top_k": 2}, similarity_top_k=5)
+    assert memory.block_settings("turns")["similarity_top_k"] is None
+    memory.configure_block("turns", opened={"similarity_top_k": None}, similarity_top_k=5)
     assert memory.block_settings("turns")["similarity_top_k"] == 5
 
 

@@ -1000,16 +1000,13 @@ def test_condensing_keeps_the_support_that_facts_have_in_other_sessions(uri):
 
 
 def test_turns_stored_with_vectors_come_back_when_they_fit_the_question():
-    memory = make(token_limit=30, memory_blocks=[VectorMemoryBlock(name="recall", similarity_top_k=1)])
+    memory = make(token_limit=30, memory_blocks=[VectorMemoryBlock(name="recall", unit="turn", similarity_top_k=1)])
     memory.put_messages([user("the cat sleeps on the red sofa"), assistant("noted")])
     memory.put_messages([user("my train leaves at nine"), assistant("noted")])
     memory.put_messages([user("we had soup for dinner tonight and it was good"), assistant("nice")])
     memory.flush()
     text = memory.get("where does the cat sleep")[0].content
-    assert text == (
-        "<memory>\n<recall>\n<message role='user'>the cat sleeps on the red sofa</message>\n"
-        "<message role='assistant'>noted</message>\n</recall>\n</memory>"
-    )
+    assert text == ("<memory>\n<recall>\nuser: the cat sleeps on the red sofa\nassistant: noted\n</recall>\n</memory>")
     assert last(memory, "retrieved").gates["granted"] == 1
 
 

@@ -17,6 +17,7 @@ from memory_core import (
     VectorMemoryBlock,
 )
 from memory_core.analysis.rebuild import rebuild
+from memory_core.blocks.vector import CLASSIC
 from memory_core.events import Retrieved, VectorsRemoved
 from memory_core.searching import ASKED, compared
 from memory_core.vectors.chroma import ChromaIndex
@@ -30,7 +31,7 @@ def user(text):
 
 
 def made(turns=12, *, services=None, limit=120, blocks=None, **settings):
-    block = VectorMemoryBlock(name="turns", priority=1, **{"similarity_top_k": 3, **settings})
+    block = VectorMemoryBlock(name="turns", priority=1, **{**CLASSIC, "similarity_top_k": 3, **settings})
     memory = Memory.from_defaults(
         "s",
         token_limit=limit,

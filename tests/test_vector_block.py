@@ -8,6 +8,7 @@ from fakes import FakeEmbedder
 from shared_data import shared
 
 from memory_core import ChatMessage, ConfigError, EmbedderError, Memory, Services, TextPart, VectorMemoryBlock
+from memory_core.blocks.vector import CLASSIC
 from memory_core.events import Retrieved, VectorsStored
 from memory_core.messages import message_text
 from memory_core.vectors.chroma import ChromaIndex
@@ -62,8 +63,8 @@ def recalled(made, question):
     return [message_text(by_number[number].messages[0].message) for number in numbers]
 
 
-def test_a_user_message_and_its_replies_are_stored_together():
-    made = filled()
+def test_a_user_message_and_its_replies_are_stored_together_where_the_unit_is_the_turn():
+    made = filled(block=VectorMemoryBlock(name="turns", unit="turn"))
     assert [[m.message.role for m in turn.messages] for turn in made.stored_turns("turns")] == [
         ["user", "assistant"]
     ] * len(made.stored_turns("turns"))
@@ -95,7 +96,7 @@ def test_no_more_than_top_k_come_back_and_every_candidate_has_its_fate():
 
 
 def test_nothing_below_the_threshold_comes_back():
-    made = filled(block=VectorMemoryBlock(name="turns", similarity_threshold=0.99))
+    made = filled(block=VectorMemoryBlock(name="turns", similarity_threshold=0.99, **CLASSIC))
     made.build_context("concern about cheese")
     assert retrieved(made).gates["granted"] == 0
     assert "turns" not in (made.get("concern about cheese")[0].content or "")

@@ -307,7 +307,7 @@ def test_what_could_not_be_embedded_is_found_by_its_words_and_later_by_meaning()
     memory = made(embedder, top_k=1)
     embedder.broken = True
     memory.put_messages(TALK)
-    assert memory.memory.stored_turns("Earlier turns") == []
+    assert [turn.messages[0].message for turn in memory.memory.stored_turns("Earlier turns")] == TALK[:-2:2]
     assert memory.get("passport") == PASSPORT
     embedder.broken = False
     assert memory.get("lemons") == CAKE
@@ -432,7 +432,7 @@ def test_reset_takes_what_the_exact_scan_and_the_process_remembered():
     assert not index._copies
     remembered = memory.memory.services._remembered
     assert not any(value._vectors for key, value in remembered.items() if key.endswith("/unsaved"))
-    assert not any(value._nodes for key, value in remembered.items() if key.endswith("/Earlier turns"))
+    assert not any(value._stored.nodes for key, value in remembered.items() if key.endswith("/Earlier turns"))
 
 
 def test_reset_says_when_the_index_still_has_a_copy():
@@ -536,7 +536,7 @@ def test_the_async_names_do_the_same():
 def test_any_memory_with_a_vector_block_recalls_stored_and_queued_turns():
     memory = Memory.from_defaults(
         "s",
-        memory_blocks=[VectorMemoryBlock(name="turns", deliver_on="turn", similarity_top_k=1)],
+        memory_blocks=[VectorMemoryBlock(name="turns", deliver_on="turn", unit="turn", similarity_top_k=1)],
         services=Services(embedder=FakeEmbedder()),
     )
     memory.put_messages([*PASSPORT, *BOILER, user("Lemons are yellow")])

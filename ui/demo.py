@@ -11,6 +11,7 @@ from memory_core import (
     VectorMemoryBlock,
     sessions,
 )
+from memory_core.blocks.vector import CLASSIC
 from memory_core.store.database import Database
 from ui.demo_script import INSTRUCTIONS, MESSAGES, RECORDED_TURNS, TITLE
 from ui.jobs import Job
@@ -65,6 +66,7 @@ def demo_memory(database: Database, services: Services) -> Memory:
             similarity_top_k=5,
             similarity_threshold=RECALL_THRESHOLD,
             retrieval_context_window=1,
+            **CLASSIC,  # ranked by its own words alone: what the script misses, and why, shows at once
         ),
     ]
     config = {"token_limit": 1200, "chat_history_token_ratio": 0.6, "token_flush_size": 120}

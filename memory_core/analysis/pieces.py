@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from memory_core.blocks.base import Item, stored_item
-from memory_core.blocks.markup import fact_parts, relation_parts, static_parts, turn_parts
+from memory_core.blocks.markup import day_parts, fact_parts, line_parts, relation_parts, static_parts, turn_parts
 from memory_core.blocks.static import decode
 from memory_core.events import (
     ContextBuilt,
@@ -207,7 +207,7 @@ class Pieces:
             elif ref[0] == "r":
                 told = self.relation(int(ref[1:]), record.position)
                 found |= {told.subject, told.predicate, told.object} if told else set()
-            elif ref[0] == "v":
+            elif ref[0] in "vd":
                 unit = self.unit(int(ref[1:]))
                 seqs += expand(unit.seqs) if unit else []
         seqs += self.left_out(record)
@@ -263,8 +263,11 @@ class PieceReader:
         """Those whose words are there."""
         return [message for seq in seqs if (message := self.message(seq)) is not None]
 
-    def item(self, ref: str) -> Item | None:
-        """A piece of a block, in the form in which the block gave it; None where its words were erased."""
+    def item(self, ref: str, layout: str | None = None) -> Item | None:
+        """A piece of a block, in the form in which the block gave it; None where its words were erased.
+
+        `layout` is that of its part in the recorded context.
+        """
         if ref[0] == "c":
             stored = self.text(ref[1:])
             return None if stored is None else stored_item(ref, stored, self._safe)
@@ -285,8 +288,11 @@ class PieceReader:
         heard = self.messages(expand(unit.seqs)) if unit else []
         if unit is None or not heard:
             return None
+        if ref[0] == "d":
+            return Item(ref, "", day_parts(heard, self._safe), tokens=0)
         words = "\n".join(text for message in heard if (text := message_text(message)))
-        return Item(ref, words, turn_parts(heard, self._safe), tokens=unit.tokens)
+        parts_of = line_parts if layout == "lines" else turn_parts
+        return Item(ref, words, parts_of(heard, self._safe), tokens=unit.tokens)
 
     def _told(self, relation: int) -> str | None:
         """A relation in words; None where some of them were erased."""
@@ -323,7 +329,7 @@ def lay_out(event: ContextBuilt, reader: PieceReader) -> Layout:
     sections: list[Section] = []
     in_front: list[ChatMessage] = []
     for part in event.parts:
-        items = [item for ref in spread(part["refs"]) if (item := reader.item(ref)) is not None]
+        items = [item for ref in spread(part["refs"]) if (item := reader.item(ref, part.get("layout"))) is not None]
         if parts := tuple(piece for item in items for piece in item.parts):
             sections.append(Section(part["name"], parts))
         in_front += [message for item in items for message in item.messages]

@@ -10,8 +10,7 @@ from typing import Any, Literal, cast
 
 from memory_core.analysis.history import History, PastBlock
 from memory_core.analysis.pieces import FactWords, Layout, PieceReader, Pieces, Words, lay_out
-from memory_core.blocks.base import Item
-from memory_core.context import item_tokens
+from memory_core.blocks.base import Item, item_tokens
 from memory_core.events import (
     BlockFailed,
     ContextBuilt,
@@ -273,20 +272,21 @@ class _Reading:
         scores = {candidate[0]: candidate[3] for candidate in retrieved.candidates} if retrieved else {}
         refs = [(ref, False) for ref in spread(part["refs"])]
         refs += [(ref, True) for cut in self.event.cuts if cut["part"] == name for ref in spread(cut["refs"])]
+        layout = part.get("layout")  # date lines (`d`) are markup
         return PromptPart(
             name=name,
             kind=block.kind if block else "custom",
             priority=int(part["priority"]),
             asked=int(part["asked"]),
             granted=int(part["granted"]),
-            entries=tuple(self._piece(ref, cut, scores) for ref, cut in refs),
+            entries=tuple(self._piece(ref, cut, scores, layout) for ref, cut in refs if ref[0] != "d"),
             truncation=block.settings.get("truncation", "trim") if block else "trim",
             failure=self.around.failed.get(name),
             degraded=retrieved.degraded if retrieved else None,
         )
 
-    def _piece(self, ref: str, cut: bool, scores: Mapping[int, float]) -> Entry:
-        item = self.reader.item(ref)
+    def _piece(self, ref: str, cut: bool, scores: Mapping[int, float], layout: str | None) -> Entry:
+        item = self.reader.item(ref, layout)
         unit = self.reader.pieces.unit(int(ref[1:])) if ref[0] == "v" else None
         seqs = expand(unit.seqs) if unit else []
         return Entry(

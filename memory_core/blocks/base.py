@@ -37,7 +37,7 @@ from memory_core.store.blocks import update_block
 from memory_core.store.database import Database
 from memory_core.store.messages import StoredMessage
 from memory_core.store.writing import Writing, session_scope, user_scope
-from memory_core.tokens import TokenCounter
+from memory_core.tokens import Accounting, TokenCounter
 
 T = TypeVar("T")
 
@@ -59,6 +59,22 @@ class Item:
     """For a custom block that returns messages: they go in front of the queue instead."""
     tokens: int | None = None
     """Tokens of `words`, where they were counted before."""
+    billed: int | None = None
+    """Tokens of `parts` with the break after them, where they were counted before."""
+
+
+def item_tokens(item: Item, counter: TokenCounter, accounting: Accounting) -> int:
+    """The size of an item: its words, and what is no text; with markup, and the break after it, where that counts."""
+    if item.messages:
+        return sum(counter.message(message).by(accounting) for message in item.messages)
+    if accounting == "billed":
+        if item.billed is not None:
+            return item.billed
+        return sum(counter.text(p.text + "\n") if isinstance(p, TextPart) else counter.part(p) for p in item.parts)
+    if accounting == "reference":
+        return sum(counter.part(part) for part in item.parts)
+    other = sum(counter.part(part) for part in item.parts if not isinstance(part, TextPart))
+    return other + (counter.text(item.words) if item.tokens is None else item.tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +88,8 @@ class Content:
     """What happened while reading, to be recorded with the context."""
     keep: tuple[str, ...] = ()
     """Words that the events name, for the content store."""
+    layout: str | None = None
+    """How the items are laid out, where a block has several ways; recorded, so that a past context can be laid out."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +112,9 @@ class Reading:
     """Names of all blocks: text must not pose as one of their elements."""
     arguments: dict[str, Any] = field(default_factory=dict)
     """Further keyword arguments of `get`."""
+    accounting: Accounting = "content"
+    room: int | None = None
+    """Tokens that a block which fills may ask for; None: nobody said."""
 
     @property
     def question(self) -> str:
@@ -256,6 +277,11 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
         takes_id = "delivery_id" in inspect.signature(block._hook("_aput", "_put")).parameters
         block._call("_aput", "_put", messages, **({"delivery_id": batch.delivery_id} if takes_id else {}))
         return _LearnedState(self, block)
+
+    @property
+    def fills(self) -> bool:
+        """Does it ask for as much as fits? Such a block is read last, with what the others leave as its room."""
+        return False
 
     @property
     def shortens(self) -> bool:

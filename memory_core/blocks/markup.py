@@ -1,8 +1,17 @@
 """How stored pieces stand in the memory section. Pure: reading uses it, and so does who rebuilds a past context."""
 
+import re
 from collections.abc import Callable, Iterable
+from typing import Literal
 
 from memory_core.messages import ChatMessage, Part, TextPart, message_text
+from memory_core.planning.speech import date_line, told
+
+Layout = Literal["lines", "messages"]
+"""How stored units stand in a prompt: a date line and `Ana: words`, or LlamaIndex's `<message>` elements."""
+
+_BREAK = re.compile(r"\r\n|[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]")
+_SET_IN = "\n "
 
 Safe = Callable[[str], str]
 """Makes a text harmless inside the memory section (see `memory_core.planning.rendering.neutralise`)."""
@@ -32,3 +41,23 @@ def static_parts(content: str | tuple[Part, ...], safe: Safe) -> tuple[Part, ...
     """The content of a static block."""
     parts = (TextPart(text=content),) if isinstance(content, str) else content
     return tuple(TextPart(text=safe(part.text)) if isinstance(part, TextPart) else part for part in parts)
+
+
+def line_parts(messages: Iterable[ChatMessage], safe: Safe) -> tuple[Part, ...]:
+    """A stored unit in few tokens: `Ana: words` for each message that has words, `user` where there is no name.
+
+    Further lines of a message are set in by a blank, so that no text can pose as a line of somebody else.
+    """
+    lines = []
+    for message in messages:
+        said = told(message)
+        if said.words:
+            label = safe(said.speaker) if said.speaker else str(message.role)
+            lines.append(f"{label}: {_BREAK.sub(_SET_IN, safe(said.words))}")
+    return (TextPart(text="\n".join(lines)),)
+
+
+def day_parts(messages: Iterable[ChatMessage], safe: Safe) -> tuple[Part, ...]:
+    """The date line above stored units: the day of the first message that came with a time."""
+    dated = next((said for message in messages if (said := told(message)).when), None)
+    return (TextPart(text=safe(date_line(dated))),) if dated is not None else ()

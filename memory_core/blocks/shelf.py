@@ -1,46 +1,134 @@
-"""A vector block's stored turns as one process remembers them: which there are, and their words for keyword search.
+"""A vector block's stored units as one process remembers them: which there are, their words, who speaks in them, when.
 
 The database is the truth. A shelf catches up with it before it is used, and reads only what is new.
 """
 
-from collections.abc import Callable, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from threading import Lock
 
 from sqlalchemy import Connection
 
+from memory_core.blocks.base import Item
+from memory_core.blocks.units import Heard
+from memory_core.planning.terms import Traits, sittings, substance
 from memory_core.store.vectors import Node, count_nodes, read_nodes
+from memory_core.text import stems
 from memory_core.vectors.keyword import KeywordIndex
 
-WordsOf = Callable[[Connection, Sequence[Node]], list[str]]
+Listen = Callable[[Connection, Sequence[Node]], list[Heard | None]]
+"""What each unit says of itself; None where its messages are gone."""
+
+MOST_RENDERED = 4_096
+"""Units kept as they stand in a prompt: a few megabytes."""
+
+NOTHING_HEARD = Heard("", frozenset(), frozenset(), False, None, None, 0.0, "")
 
 
-class Shelf:
-    """The stored turns of one block of one session. Safe to share between threads."""
+class Rendered:
+    """Units as they stand in a prompt, the ones used last. Safe to share between threads."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._nodes: dict[int, Node] = {}
-        self._keywords = KeywordIndex()
+        self._items: OrderedDict[tuple[Hashable, ...], Item] = OrderedDict()
+
+    def get(self, key: tuple[Hashable, ...]) -> Item | None:
+        with self._lock:
+            item = self._items.get(key)
+            if item is not None:
+                self._items.move_to_end(key)
+            return item
+
+    def keep(self, key: tuple[Hashable, ...], item: Item) -> None:
+        with self._lock:
+            self._items[key] = item
+            if len(self._items) > MOST_RENDERED:
+                self._items.popitem(last=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """All stored units of a block. Not changed once it is handed out, but for the index and what was rendered."""
+
+    nodes: Mapping[int, Node] = field(default_factory=dict)
+    """By number."""
+    order: tuple[int, ...] = ()
+    """Numbers in the order in which they were said."""
+    traits: Mapping[int, Traits] = field(default_factory=dict)
+    days: Mapping[int, str] = field(default_factory=dict)
+    """The date line of each unit that came with a time."""
+    names: frozenset[str] = frozenset()
+    """Of everybody who speaks under a name, folded."""
+    last: Heard | None = None
+    """The last unit of `order`."""
+    keywords: KeywordIndex = field(default_factory=KeywordIndex)
+    rendered: Rendered = field(default_factory=Rendered)
+
+    def around(self, numbers: Collection[int], steps: int) -> list[int]:
+        """The units within so many places before or after these in the order in which they were said, these too."""
+        wanted = set(numbers)
+        places = [place for place, number in enumerate(self.order) if number in wanted]
+        near = {other for place in places for other in range(place - steps, place + steps + 1)}
+        return [self.order[place] for place in sorted(near) if 0 <= place < len(self.order)]
+
+    def with_units(self, new: Sequence[tuple[Node, Heard]], keywords: KeywordIndex) -> "Stored":
+        """These and new ones, which were said after them."""
+        before = [self.last] if self.last is not None else []
+        heard = [*before, *(one for _, one in new)]
+        found = sittings([(one.when, one.time, one.stored) for one in heard])[len(before) :]
+        first = self.traits[self.order[-1]].sitting if self.order else 0
+        described = {
+            node.number: Traits(
+                number=node.number,
+                sitting=first + sitting,
+                speakers=one.speakers,
+                person=one.person,
+                time=one.time,
+                substance=substance(one.words, stems(one.words)),
+                tokens=node.tokens,
+            )
+            for (node, one), sitting in zip(new, found, strict=True)
+        }
+        return Stored(
+            nodes={**self.nodes, **{node.number: node for node, _ in new}},
+            order=(*self.order, *(node.number for node, _ in new)),
+            traits={**self.traits, **described},
+            days={**self.days, **{node.number: one.day for node, one in new if one.day}},
+            names=self.names.union(*(one.names for _, one in new)),
+            last=new[-1][1] if new else self.last,
+            keywords=keywords,
+            rendered=self.rendered,
+        )
+
+
+class Shelf:
+    """The stored units of one block of one session. Safe to share between threads."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._stored = Stored()
 
     def clear(self) -> None:
         """Remember nothing; the next look reads the database again."""
         with self._lock:
-            self._nodes, self._keywords = {}, KeywordIndex()
+            self._stored = Stored()
 
-    def catch_up(
-        self, connection: Connection, session_id: str, block: str, words: WordsOf
-    ) -> tuple[dict[int, Node], KeywordIndex]:
-        """All stored turns by number, and the index of their words, as the database has them now."""
+    def catch_up(self, connection: Connection, session_id: str, block: str, listen: Listen) -> Stored:
+        """All stored units as the database has them now."""
         with self._lock:
             count, last = count_nodes(connection, session_id, block)
-            known = max(self._nodes, default=0)
-            if (count, last) != (len(self._nodes), known):
+            known = max(self._stored.nodes, default=0)
+            if (count, last) != (len(self._stored.nodes), known):
                 new = read_nodes(connection, session_id, block, after=known)
-                if len(self._nodes) + len(new) != count:  # some were removed: begin again
-                    self._keywords, new = KeywordIndex(), read_nodes(connection, session_id, block)
-                    self._nodes = {}
-                for node, text in zip(new, words(connection, new), strict=True):
-                    self._keywords.add(node.number, text)
-                # A new dict: who still reads the old one is not disturbed.
-                self._nodes = {**self._nodes, **{node.number: node for node in new}}
-            return self._nodes, self._keywords
+                end = self._stored.nodes[self._stored.order[-1]].seqs[0][0] if self._stored.order else 0
+                grew = len(self._stored.nodes) + len(new) == count and all(node.seqs[0][0] >= end for node in new)
+                if not grew:  # some were removed, or belong between those that are known: begin again
+                    self._stored, new = Stored(), read_nodes(connection, session_id, block)
+                new.sort(key=lambda node: (node.seqs[0][0], node.number))
+                heard = [one or NOTHING_HEARD for one in listen(connection, new)]
+                keywords = self._stored.keywords
+                for node, one in zip(new, heard, strict=True):
+                    keywords.add(node.number, one.words)
+                self._stored = self._stored.with_units(list(zip(new, heard, strict=True)), keywords)
+            return self._stored

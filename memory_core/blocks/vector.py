@@ -1,43 +1,75 @@
-"""A block that stores turns with their vectors and brings back those that fit the question."""
+"""A block that stores messages with their vectors and brings back those that answer the question."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from threading import Lock
-from typing import Any, ClassVar, Literal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from pydantic import Field
 from sqlalchemy import Connection
 
-from memory_core.blocks.base import BaseMemoryBlock, Batch, Content, Item, Learned, Nothing, Reading
-from memory_core.blocks.markup import turn_parts
-from memory_core.blocks.shelf import Shelf
+from memory_core.blocks.base import BaseMemoryBlock, Batch, Content, Learned, Nothing, Reading
+from memory_core.blocks.laid_out import LaidOut
+from memory_core.blocks.learned_units import learn_units
+from memory_core.blocks.markup import Layout
+from memory_core.blocks.shelf import Shelf, Stored
+from memory_core.blocks.units import Heard, Unit, heard, search_words, units_of
+from memory_core.blocks.unsaved import Unsaved
 from memory_core.errors import ConfigError, EmbedderError, VectorIndexError
-from memory_core.events import Retrieved, VectorsStored, expand, ranges
-from memory_core.messages import MessageRole, content_hash, message_text, recites_memory
-from memory_core.models.base import Embedder, ModelCall
+from memory_core.events import Retrieved, expand
+from memory_core.messages import MessageRole, content_hash, message_text
+from memory_core.models.base import Embedder
 from memory_core.planning.retrieval import RetrievalPlan, Signals, plan_retrieval
+from memory_core.planning.speech import Asked, asked
+from memory_core.planning.terms import NEIGHBOURS, TermWeights, Traits, terms
 from memory_core.services import Services
 from memory_core.store.database import Database
 from memory_core.store.messages import StoredMessage, read_messages
-from memory_core.store.vectors import DatabaseVectors, NewNode, Node, add_nodes, collection_name
-from memory_core.store.writing import Writing
+from memory_core.store.vectors import DatabaseVectors, Node, collection_name
+from memory_core.text import stems
 from memory_core.vectors.base import Vector, VectorIndex
-from memory_core.vectors.keyword import KeywordIndex
+from memory_core.vectors.exact import ExactIndex
 
-VECTOR_WEIGHT = 0.85
-KEYWORD_WEIGHT = 0.15
-"""Equal weights halve the first-place recall on questions asked in other words; a small share still
-lifts exact names and numbers."""
+VECTOR_WEIGHT = 0.4
+KEYWORD_WEIGHT = 0.6
+"""Shares of the match. Found with the terms (see `planning.terms.TermWeights`): BM25 scores, as `KeywordIndex` gives
+them, are small beside cosines, so these are about equal voices where the question's words are found, and the vector's
+alone where they are not."""
 
 QUESTION_WEIGHT = 0.8
-"""Share of the latest user input in the query; the rest is the messages before it."""
+"""Share of the question in the query where it is completed; the rest is the messages before it."""
+
+SAYS_LITTLE = 2
+"""Stems; a question with fewer ("And what about her?") is completed by the messages before it."""
 
 MOST_RECORDED = 50
 """Candidates kept in an event; the rest only as counts."""
 
 LEAST_CANDIDATES = 50
-"""Turns that each search proposes, however few results are wanted."""
+"""Units that each search proposes, however few results are wanted."""
+
+WIDE_CANDIDATES = 500
+"""Units that each search proposes where units lend to each other or as many as fit are wanted: with 300 instead, recall
+at 1,000 tokens was the same on conversations of 700 messages, with 100 it was lower by 2 points."""
+
+UNFILLED_TOP_K = 10
+"""Results where as many as fit are wanted, and nobody says how many tokens there are."""
+
+TERM_FIELDS = {
+    "neighbours": "neighbour_weight",
+    "sitting": "sitting_weight",
+    "speaker": "speaker_weight",
+    "date": "date_weight",
+    "substance": "substance_weight",
+    "length": "length_weight",
+}
+"""The setting that weighs each of `planning.terms.TERMS`."""
+
+BEFORE_TERMS: dict[str, Any] = {"layout": "messages", **dict.fromkeys(TERM_FIELDS.values(), 0.0)}
+"""What a block of a version without terms did; such a block goes on doing so until it is changed."""
+
+CLASSIC: dict[str, Any] = {**BEFORE_TERMS, "unit": "turn", "vector_weight": 0.85, "keyword_weight": 0.15}
+"""A user message with its replies, ranked by its own words alone: LlamaIndex's vector memory."""
 
 DATABASE_COPY = "Searched the database copy instead (slower)."
 KEYWORD_ONLY = "Keyword search only."
@@ -45,51 +77,32 @@ NOTHING_SEARCHED = "Nothing could be searched."
 """How the sentence begins that says what could not be searched."""
 
 
-class _Unsaved:
-    """Vectors of units that are not stored yet, each embedded when it is first searched. Safe to share between threads.
-
-    Only those of the last search are kept.
-    """
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._vectors: dict[tuple[str, str], Vector] = {}
-
-    def of(self, words: Sequence[str], embedder: Embedder) -> list[Vector]:
-        keys = [(embedder.id, content_hash(text)) for text in words]
-        with self._lock:
-            missing = {key: text for key, text in zip(keys, words, strict=True) if key not in self._vectors}
-            vectors = dict(self._vectors)
-            if missing:
-                vectors.update(zip(missing, embedder.embed(list(missing.values())), strict=True))
-            self._vectors = {key: vectors[key] for key in keys}
-        return [vectors[key] for key in keys]
-
-    def clear(self) -> None:
-        with self._lock:
-            self._vectors = {}
-
-
 @dataclass(frozen=True, slots=True)
 class Recall:
     """What one question finds, before the token limit has its say."""
 
     question: str
-    nodes: Mapping[int, Node]
-    """Every stored turn by number."""
+    stored: Stored
     plan: RetrievalPlan
     proposed: int
-    """How many turns each search proposes at most; the rest are no candidates."""
-    embedder: str
+    """How many units each search proposes at most; the rest are no candidates."""
+    embedder: str | None
+    """None: nothing says which, because its endpoint does not answer."""
     index: str
     weights: tuple[float, float]
     """Of the vector and the keyword score, as they were used."""
     query: Vector | None
     """None: nothing was embedded."""
     keyword: Mapping[int, float]
-    """Of every stored turn that has a word of the question."""
+    """Of every stored unit that has a word of the question."""
     degraded: str | None
     """What could not be searched, in words."""
+    laid_out: LaidOut
+
+    @property
+    def nodes(self) -> Mapping[int, Node]:
+        """Every stored unit by number."""
+        return self.stored.nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +115,14 @@ class _Searched:
 
 
 class VectorMemoryBlock(BaseMemoryBlock[str]):
-    """Stored turns, found again by meaning and by keyword.
+    """Stored messages, found again by meaning and by keyword, and by what stands around them.
 
-    A user message and the replies to it are one unit (`unit="turn"`), or everything that left the
-    queue together (`unit="batch"`). `vector_store` is a `VectorIndex`, `embed_model` an `Embedder`;
-    without them the memory's own are used.
+    Each message is stored by itself (`unit="message"`), or a user message with the replies to it (`unit="turn"`), or
+    everything that left the queue together (`unit="batch"`). The score of one is its match, the weighted mean of the
+    vector and the keyword score, and what six terms add, each with a weight of its own; 0 switches it off. Without a
+    number of results (`similarity_top_k`) as many are brought back as fit into the tokens that the other parts of the
+    prompt leave. `vector_store` is a `VectorIndex`, `embed_model` an `Embedder`; without them the memory's own are
+    used.
     """
 
     kind: ClassVar[str] = "vector"
@@ -114,17 +130,33 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
     name: str = "RetrievedMessages"
     vector_store: Any = Field(default=None, exclude=True)
     embed_model: Any = Field(default=None, exclude=True)
-    similarity_top_k: int = 2
-    """Most turns brought back for one context."""
+    similarity_top_k: int | None = None
+    """Most units brought back for one context; None: as many as fit."""
     retrieval_context_window: int = 5
-    """Messages that make up the query, the latest user input among them and weighing most; 1: it alone."""
+    """Messages that make up the query of a question that says little by itself, the question among them and weighing
+    most; 1: it alone."""
     similarity_threshold: float | None = None
-    """Least fused score, 0 to 1; None: no threshold."""
+    """Least score; None: no threshold."""
     vector_weight: float = VECTOR_WEIGHT
-    """Share of the vector score in the fused one; 0 switches vector search off."""
+    """Share of the vector score in the match; 0 switches vector search off."""
     keyword_weight: float = KEYWORD_WEIGHT
     """Share of the keyword score; 0 switches keyword search off."""
-    unit: Literal["turn", "batch"] = "turn"
+    neighbour_weight: float = TermWeights().neighbours
+    """Part of the match of the units around it, two on either side in the same sitting, that is lent to a unit."""
+    sitting_weight: float = TermWeights().sitting
+    """Part of the mean match of the best three units of a sitting that is lent to all of it."""
+    speaker_weight: float = TermWeights().speaker
+    """For whom the question is about: the one speaker it names, or its asker; then for people before assistants."""
+    date_weight: float = TermWeights().date
+    """For what was said on a date that the question names."""
+    substance_weight: float = TermWeights().substance
+    """For what tells much by itself: many different words, somebody speaking of themselves, no questions."""
+    length_weight: float = TermWeights().length
+    """Against long units: for each doubling beyond 100 tokens."""
+    unit: Unit = "message"
+    layout: Layout = "lines"
+    """How units stand in the prompt: `lines`, a date line for each sitting and `Ana: words`; `messages`, LlamaIndex's
+    `<message>` elements, best first."""
 
     def __init__(self, **values: Any) -> None:
         super().__init__(**values)
@@ -134,12 +166,23 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
     def type(self) -> str:
         return self.kind
 
+    @property
+    def fills(self) -> bool:
+        return self.similarity_top_k is None
+
+    @property
+    def term_weights(self) -> TermWeights:
+        """What each term counts."""
+        return TermWeights(**{term: getattr(self, field) for term, field in TERM_FIELDS.items()})
+
     def settings(self) -> dict[str, Any]:
         own = set(VectorMemoryBlock.model_fields) - set(BaseMemoryBlock.model_fields)
         return super().settings() | self.model_dump(mode="json", include=own)
 
     def apply(self, settings: dict[str, Any]) -> None:
-        super().apply(settings)
+        # A full set of settings without a layout was stored by a version that knew no terms.
+        before = BEFORE_TERMS if "unit" in settings and "layout" not in settings else {}
+        super().apply(before | settings)
         self._check_settings()
 
     def _check_settings(self) -> None:
@@ -147,26 +190,17 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
             raise ConfigError(
                 f"retrieval_context_window must be at least 1 message, not {self.retrieval_context_window}"
             )
-        # Top-k, threshold and weights: the planner's own rules, asked before there is anything to plan.
-        self._plan((), in_queue=(), weights=(self.vector_weight, self.keyword_weight))
+        # Top-k, threshold and weights: the planners' own rules, asked before there is anything to plan.
+        _ = self.term_weights
+        self._plan((), in_queue=(), weights=(self.vector_weight, self.keyword_weight), added=None)
 
     # -- storing ----------------------------------------------------------------------------------
 
     def learn(self, batch: Batch) -> Learned:
-        units = [unit for unit in units_of(batch.messages, self.unit) if words_of(unit)]
+        units = [unit for unit in units_of(batch.messages, self.unit) if search_words(unit)]
         if not units:
             return Nothing()
-        embedder = self._embedder(batch.services)
-        vectors = embedder.embed([words_of(unit) for unit in units])
-        nodes = [
-            NewNode(
-                seqs=tuple(message.seq for message in unit),
-                tokens=batch.counter.text(words_of(unit)),
-                vector=vector,
-            )
-            for unit, vector in zip(units, vectors, strict=True)
-        ]
-        return _LearnedTurns(self.name, embedder.id, nodes)
+        return learn_units(batch, self.name, self._embedder(batch.services), units)
 
     # -- finding ----------------------------------------------------------------------------------
 
@@ -174,7 +208,9 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         recall = self.recall(reading)
         if recall is None:
             return Content()
-        items = self._items(reading, [recall.nodes[number] for number in recall.plan.granted])
+        items, cut_order = recall.laid_out.content(recall.plan)
+        listed = recall.plan.candidates[:MOST_RECORDED]
+        weights = self.term_weights
         retrieved = Retrieved(
             block=self.name,
             query=content_hash(recall.question),
@@ -183,60 +219,76 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
             top_k=self.similarity_top_k,
             threshold=self.similarity_threshold,
             candidates=tuple(
-                (c.number, _round(c.vector), _round(c.keyword), round(c.score, 4), c.fate)
-                for c in recall.plan.candidates[:MOST_RECORDED]
+                (c.number, _round(c.vector), _round(c.keyword), round(c.score, 4), c.fate) for c in listed
             ),
             gates={str(fate): count for fate, count in recall.plan.gates.items()},
             degraded=recall.degraded,
             weights=recall.weights,
+            terms=tuple(tuple(round(value, 3) for value in c.terms) for c in listed) if weights.any else (),
+            term_weights=asdict(weights) if weights.any else {},
+            room=reading.room,
         )
-        # Granted turns are listed best first, so the worst is cut first.
-        cut_order = tuple(reversed(range(len(items))))
-        return Content(items=items, cut_order=cut_order, events=(retrieved,), keep=(recall.question,))
+        layout = None if self.layout == "messages" else self.layout
+        return Content(items, cut_order, events=(retrieved,), keep=(recall.question,), layout=layout)
 
-    def recall(self, reading: Reading, unsaved: Mapping[int, str] | None = None) -> "Recall | None":
-        """What the question finds among the stored turns, each candidate with its fate; None: nothing to search.
+    def recall(self, reading: Reading, unsaved: Mapping[int, Sequence[StoredMessage]] | None = None) -> "Recall | None":
+        """What the question finds among the stored units, each candidate with its fate; None: nothing to search.
 
-        What asks for the prompt and what only looks (`memory_core.searching`) both find with this. `unsaved` are the
-        words of units that are not stored yet, searched with the others, under negative numbers.
+        What asks for the prompt and what only looks (`memory_core.searching`) both find with this. `unsaved` are units
+        that are not stored yet, searched with the others, under negative numbers; they were said after all others.
         """
         question = reading.question.strip()
-        nodes, keywords = self.stored(reading)
-        unsaved = unsaved or {}
-        if not question or not (nodes or unsaved):
+        stored = self.stored(reading)
+        new = {number: heard(unit) for number, unit in (unsaved or {}).items()}
+        if not question or not (stored.nodes or new):
             return None
         index: VectorIndex = self.vector_store or reading.services.index
         embedder = self._embedder(reading.services)
-        searched = self._searched(reading, index, embedder, keywords, question, unsaved)
-        # An index may know turns that were stored since the nodes were read, or deleted.
-        signals = [signal for signal in searched.signals if signal.number in nodes or signal.number in unsaved]
-        stored = [nodes[signal.number] for signal in signals if signal.number in nodes]
-        in_queue = {node.number for node in stored if node.covers(reading.queue_seqs)}
+        weights = self.term_weights
+        speakers = stored.names.union(*(one.names for one in new.values())) if weights.speaker else ()
+        meant = asked(question, speakers)
+        searched = self._searched(reading, index, embedder, stored, meant, {n: one.words for n, one in new.items()})
+        # An index may know units that were stored since the others were read, or deleted.
+        signals = [signal for signal in searched.signals if signal.number in stored.nodes or signal.number in new]
+        known = [stored.nodes[signal.number] for signal in signals if signal.number in stored.nodes]
+        in_queue = {node.number for node in known if reading.queue_seqs and node.covers(reading.queue_seqs)}
+        traits, order = _with_unsaved(stored, new, reading)
+
+        def added(matches: Mapping[int, float]) -> dict[int, tuple[float, ...]]:
+            return terms(matches, traits, order, meant, weights)
+
+        plan = self._plan(
+            signals, in_queue=in_queue, weights=searched.weights, added=added if weights.any else None, reading=reading
+        )
+        laid_out = LaidOut(reading, stored, self.layout)
+        if self.fills and reading.room is not None:
+            plan = laid_out.filled(plan, reading.room)
         return Recall(
             question=question,
-            nodes=nodes,
-            plan=self._plan(signals, in_queue=in_queue, weights=searched.weights),
+            stored=stored,
+            plan=plan,
             proposed=self._candidates,
-            embedder=embedder.id,
+            embedder=_id(embedder),
             index=index.name,
             weights=searched.weights,
             query=searched.query,
             keyword=searched.keyword,
             degraded=searched.degraded,
+            laid_out=laid_out,
         )
 
-    def stored(self, reading: Reading) -> tuple[dict[int, Node], KeywordIndex]:
-        """All stored turns by number, and the index of their words."""
+    def stored(self, reading: Reading) -> Stored:
+        """All stored units."""
         with reading.database.read() as connection:
             return self._shelf(reading.services, reading.database, reading.session_id).catch_up(
                 connection,
                 reading.session_id,
                 self.name,
-                lambda connection, new: [words_of(messages) for messages in self._messages(connection, reading, new)],
+                lambda connection, new: self._heard(connection, reading, new),
             )
 
     def source(self, reading: Reading) -> DatabaseVectors:
-        """The vectors of the stored turns under the present embedder."""
+        """The vectors of the stored units under the present embedder."""
         embedder = self._embedder(reading.services)
         collection = collection_name(reading.database, reading.session_id, self.name, embedder.id)
         return DatabaseVectors(reading.database, collection)
@@ -246,21 +298,22 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         reading: Reading,
         index: VectorIndex,
         embedder: Embedder,
-        keywords: KeywordIndex,
-        question: str,
+        stored: Stored,
+        meant: Asked,
         unsaved: Mapping[int, str],
     ) -> "_Searched":
-        """What each search says of the stored turns that either finds, and of every unit not stored yet."""
+        """What each search says of the stored units that either finds, and of every unit not stored yet."""
+        keywords = stored.keywords
         keyword: dict[int, float] = {}
         if self.keyword_weight > 0:
-            keyword = {hit.number: hit.score for hit in keywords.search(question, limit=max(1, len(keywords)))}
+            keyword = {hit.number: hit.score for hit in keywords.search(meant.words, limit=max(1, len(keywords)))}
         best = list(keyword)[: self._candidates]
         weights = self.vector_weight, self.keyword_weight
         vector: dict[int, float] = {}
         query = degraded = None
         if self.vector_weight > 0:
             try:
-                query = self._query_vector(reading, embedder, question)
+                query = self._query_vector(reading, embedder, meant.words)
                 vector, degraded = self._by_meaning(reading, index, query, also=best)
                 vector |= self._unsaved_by_meaning(reading, embedder, query, unsaved) if unsaved else {}
             except (EmbedderError, VectorIndexError) as error:
@@ -269,31 +322,36 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
                     weights = 0.0, self.keyword_weight  # what cannot be known must not hold the scores down
         on = self.keyword_weight > 0
         if on:
-            keyword |= {number: keywords.score(question, words) for number, words in unsaved.items()}
+            keyword |= {number: keywords.score(meant.words, words) for number, words in unsaved.items()}
         found = dict.fromkeys([*vector, *best, *unsaved])
+        if not vector and self._lends:  # else only what shares a word with the question could be lent anything
+            found |= dict.fromkeys(stored.around(best, NEIGHBOURS))
         signals = [Signals(n, vector.get(n), keyword.get(n, 0.0) if on else None) for n in found]
         return _Searched(signals, keyword, weights, query, degraded)
 
     def _by_meaning(
         self, reading: Reading, index: VectorIndex, query: Vector, *, also: Sequence[int]
     ) -> tuple[dict[int, float], str | None]:
-        """Cosine by number: of the nearest stored turns, and of those that keyword search likes best.
+        """Cosine by number: of the nearest stored units, and of those that keyword search likes best.
 
         And in words, if the index did not answer and the database's own vectors were searched instead.
         """
         source = self.source(reading)
         limit = self._candidates
         degraded = None
+        used: VectorIndex = index
         try:
             hits = index.search(source, query, limit=limit)
         except VectorIndexError as error:
             degraded = f"{DATABASE_COPY} {error}"
-            hits = reading.services.exact.search(source, query, limit=limit)
+            used = reading.services.exact
+            hits = used.search(source, query, limit=limit)
         scores = {hit.number: hit.score for hit in hits}
         missing = set(also) - set(scores)
-        if missing:
-            stored = source.some(sorted(missing))
-            scores.update((vector.number, float(vector.vector @ query)) for vector in stored)
+        if isinstance(used, ExactIndex):
+            scores.update((hit.number, hit.score) for hit in used.score(source, query, missing))
+        elif missing:
+            scores.update((vector.number, float(vector.vector @ query)) for vector in source.some(sorted(missing)))
         return scores, degraded
 
     def _unsaved_by_meaning(
@@ -305,59 +363,67 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         return {number: float(vector @ query) for number, vector in zip(unsaved, vectors, strict=True)}
 
     def let_go(self, services: Services, database: Database, session_id: str) -> None:
-        """Drop what this process remembers of a session's turns."""
+        """Drop what this process remembers of a session's units."""
         self._shelf(services, database, session_id).clear()
         self._not_stored(services, database, session_id).clear()
 
     def _shelf(self, services: Services, database: Database, session_id: str) -> Shelf:
         return services.remembered(f"{database.id}/{session_id}/{self.name}", Shelf)
 
-    def _not_stored(self, services: Services, database: Database, session_id: str) -> _Unsaved:
-        return services.remembered(f"{database.id}/{session_id}/{self.name}/unsaved", _Unsaved)
+    def _not_stored(self, services: Services, database: Database, session_id: str) -> Unsaved:
+        return services.remembered(f"{database.id}/{session_id}/{self.name}/unsaved", Unsaved)
 
     @property
     def _candidates(self) -> int:
-        """How many turns each search proposes at most."""
-        return max(LEAST_CANDIDATES, 4 * self.similarity_top_k)
+        """How many units each search proposes at most."""
+        wide = self._lends or self.fills
+        return max(WIDE_CANDIDATES if wide else LEAST_CANDIDATES, 4 * (self.similarity_top_k or 0))
+
+    @property
+    def _lends(self) -> bool:
+        """Do units lend a part of their match to others?"""
+        return self.neighbour_weight > 0 or self.sitting_weight > 0
 
     def _query_vector(self, reading: Reading, embedder: Embedder, question: str) -> Vector:
-        before = [message_text(message) for message in reading.queue if message.role is not MessageRole.TOOL]
-        if before and before[-1] == question:
-            before.pop()
-        window = "\n".join(text for text in before[-(self.retrieval_context_window - 1) :] if text)
-        if self.retrieval_context_window == 1 or not window:
-            return np.asarray(embedder.embed([question])[0], dtype=np.float32)
-        asked, around = embedder.embed([question])[0], embedder.embed([window])[0]
-        mixed = QUESTION_WEIGHT * asked + (1 - QUESTION_WEIGHT) * around
-        length = float(np.linalg.norm(mixed))
-        return np.asarray(mixed / length if length else asked, dtype=np.float32)
+        """The vector of the question; of one that says little by itself, with the messages before it."""
+        asked = embedder.embed([question])[0]
+        if self.retrieval_context_window > 1 and len(stems(question)) < SAYS_LITTLE:
+            before = [message_text(message) for message in reading.queue if message.role is not MessageRole.TOOL]
+            if before and before[-1] == question:
+                before.pop()
+            window = "\n".join(text for text in before[-(self.retrieval_context_window - 1) :] if text)
+            if window:
+                mixed = QUESTION_WEIGHT * asked + (1 - QUESTION_WEIGHT) * embedder.embed([window])[0]
+                length = float(np.linalg.norm(mixed))
+                asked = mixed / length if length else asked
+        return np.asarray(asked, dtype=np.float32)
 
-    def _items(self, reading: Reading, nodes: Sequence[Node]) -> tuple[Item, ...]:
-        items = []
-        with reading.database.read() as connection:
-            stored = self._messages(connection, reading, nodes)
-        for node, messages in zip(nodes, stored, strict=True):
-            parts = turn_parts([message.message for message in messages], reading.safe)
-            items.append(Item(f"v{node.number}", words_of(messages), parts, tokens=node.tokens))
-        return tuple(items)
-
-    def _messages(self, connection: Connection, reading: Reading, nodes: Sequence[Node]) -> list[list[StoredMessage]]:
-        """The messages of each node, one read for all."""
+    def _heard(self, connection: Connection, reading: Reading, nodes: Sequence[Node]) -> list[Heard | None]:
+        """What each stored unit says of itself, its messages read at once."""
         seqs = sorted({seq for node in nodes for seq in expand(node.seqs)})
         found = read_messages(connection, reading.session_id, reading.services.messages, seqs=seqs)
         by_seq = {message.seq: message for message in found}
-        return [[by_seq[seq] for seq in expand(node.seqs) if seq in by_seq] for node in nodes]
+        units = [[by_seq[seq] for seq in expand(node.seqs) if seq in by_seq] for node in nodes]
+        return [heard(unit) if unit else None for unit in units]
 
     def _plan(
-        self, signals: Sequence[Signals], *, in_queue: set[int] | tuple[()], weights: tuple[float, float]
+        self,
+        signals: Sequence[Signals],
+        *,
+        in_queue: set[int] | tuple[()],
+        weights: tuple[float, float],
+        added: Callable[[Mapping[int, float]], Mapping[int, tuple[float, ...]]] | None,
+        reading: Reading | None = None,
     ) -> RetrievalPlan:
+        unfilled = self.fills and (reading is None or reading.room is None)
         return plan_retrieval(
             signals,
-            top_k=self.similarity_top_k,
+            top_k=UNFILLED_TOP_K if unfilled else self.similarity_top_k,
             threshold=self.similarity_threshold,
             in_queue=in_queue,
             vector_weight=weights[0],
             keyword_weight=weights[1],
+            terms=added,
         )
 
     def _embedder(self, services: Services) -> Embedder:
@@ -365,46 +431,23 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         return embedder
 
 
-class _LearnedTurns:
-    """Embedded turns, not yet stored."""
+def _with_unsaved(
+    stored: Stored, new: Mapping[int, Heard], reading: Reading
+) -> tuple[Mapping[int, Traits], Sequence[int]]:
+    """Traits and order of the stored units with those that are not stored yet at their end."""
+    if not new:
+        return stored.traits, stored.order
+    nodes = [(Node(number, (), reading.counter.text(one.words), 0), one) for number, one in sorted(new.items())]
+    together = stored.with_units(nodes, stored.keywords)
+    return together.traits, together.order
 
-    calls: tuple[ModelCall, ...] = ()
 
-    def __init__(self, block: str, embedder: str, nodes: list[NewNode]) -> None:
-        self._block, self._embedder, self._nodes = block, embedder, nodes
-
-    def save(self, w: Writing) -> None:
-        numbers = add_nodes(w, self._block, self._embedder, self._nodes)
-        stored = tuple((n, ranges(node.seqs), node.tokens) for n, node in zip(numbers, self._nodes, strict=True))
-        w.record(VectorsStored(block=self._block, embedder=self._embedder, nodes=stored))
-
-    def committed(self) -> None:
+def _id(embedder: Embedder) -> str | None:
+    """Which model it is; None where its endpoint has not told yet."""
+    try:
+        return embedder.id
+    except EmbedderError:
         return None
-
-
-def units_of(messages: Sequence[StoredMessage], unit: Literal["turn", "batch"]) -> list[list[StoredMessage]]:
-    """Messages grouped into what is stored together. System messages are instructions, not memories.
-
-    What follows no user message of the batch (the rest of a thinned turn, say) is a unit of its own.
-    """
-    heard = [
-        message
-        for message in messages
-        if message.message.role is not MessageRole.SYSTEM and not recites_memory(message.message)
-    ]
-    if unit == "batch":
-        return [heard] if heard else []
-    units: list[list[StoredMessage]] = []
-    for message in heard:
-        if not units or message.message.role is MessageRole.USER:
-            units.append([])
-        units[-1].append(message)
-    return units
-
-
-def words_of(unit: Sequence[StoredMessage]) -> str:
-    """The text of a unit, as it is embedded, searched and counted."""
-    return "\n".join(text for message in unit if (text := message_text(message.message)))
 
 
 def _round(score: float | None) -> float | None:

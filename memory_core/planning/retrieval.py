@@ -1,19 +1,26 @@
 """Decide which of the messages found by search are granted a place in the context.
 
-Pure: what each search said goes in, a frozen plan comes out. Searching is not here (`vectors/`), nor is the text of
-what is granted, nor whether it fits the token limit (`context.py`).
+Pure: what each search said goes in, a frozen plan comes out. Searching is not here (`vectors/`), nor what is known of
+a message beside its match (`terms.py`), nor the text of what is granted, nor the last word on the token limit
+(`context.py`).
 """
 
 import math
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 from memory_core.errors import ConfigError
 
-Fate = Literal["granted", "below_threshold", "in_queue", "beyond_top_k"]
-"""Where a candidate ended; the last three are gates, in the order in which they are passed."""
+Fate = Literal["granted", "below_threshold", "in_queue", "beyond_top_k", "no_room"]
+"""Where a candidate ended; the last four are gates, in the order in which they are passed."""
+
+Head = tuple[int, str]
+"""A line that several units stand under: sitting and day."""
+
+LEAST_SHARE = 10
+"""A block that fills asks for at least this part of the token limit: a tenth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +42,10 @@ class Candidate:
     vector: float | None
     keyword: float | None
     score: float
-    """0 to 1: larger is closer."""
+    """Larger is better: the match, 0 to 1, and what the terms add."""
     fate: Fate
+    terms: tuple[float, ...] = ()
+    """What each of `terms.TERMS` adds to the match; empty where none is switched on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +55,7 @@ class RetrievalPlan:
     candidates: tuple[Candidate, ...]
     """Best first; equal scores: smaller number, that is the older, first."""
     gates: dict[Fate, int]
-    """How many candidates met each fate; all four are there."""
+    """How many candidates met each fate; all five are there."""
 
     @property
     def granted(self) -> tuple[int, ...]:
@@ -57,24 +66,25 @@ class RetrievalPlan:
 def plan_retrieval(
     signals: Sequence[Signals],
     *,
-    top_k: int,
+    top_k: int | None,
     threshold: float | None,
     in_queue: Collection[int],
     vector_weight: float,
     keyword_weight: float,
+    terms: Callable[[Mapping[int, float]], Mapping[int, tuple[float, ...]]] | None = None,
 ) -> RetrievalPlan:
     """Score what was found, then pass it through three gates: threshold, already in the queue, beyond `top_k`.
 
-    The score is the weighted mean of the two signals, `(v·vector + k·keyword) / (v + k)`. A negative cosine counts as
+    The match is the weighted mean of the two signals, `(v·vector + k·keyword) / (v + k)`. A negative cosine counts as
     0, as does a signal that did not find the message. A weight of 0 switches a signal off, and the other alone is the
-    score: do so when there are no embeddings at all, else every score is held down by what could not be known. A number
+    match: do so when there are no embeddings at all, else every match is held down by what could not be known. A number
     that is given several times, as for a long message embedded in pieces, is one candidate with its best signals.
 
-    The keyword weight is meant to be low (the engine's default is 0.15 to 0.85): people ask in other words than
-    they told. On 60 paraphrased questions, ranking by BM25 and embeddings (MiniLM) as equals took the rate of right
-    answers in first place from .77 to .40; a small bonus helps exact names and numbers past equally near neighbours.
+    The two are fused by value, not by rank: a keyword score is near 0 where only common words agree, and then counts
+    for little, while a rank would not tell. People ask in other words than they told.
 
-    `threshold` (None: no such gate) and the score are on the same scale, 0 to 1; at the threshold is enough.
+    `terms` gives what else counts for each candidate, from the matches of all; the score is the match and their sum.
+    `threshold` (None: no such gate) is the least score; at the threshold is enough. `top_k` None: no such gate.
 
     >>> found = [Signals(1, vector=0.9, keyword=None), Signals(2, vector=0.8, keyword=1.0)]
     >>> plan_retrieval(
@@ -86,10 +96,11 @@ def plan_retrieval(
         ConfigError: `top_k` is below 1, the threshold outside 0 to 1, a weight negative or both 0.
     """
     _check(top_k, threshold, vector_weight, keyword_weight)
-    scored = sorted(
-        ((_score(found, vector_weight, keyword_weight), found) for found in _merged(signals)),
-        key=lambda pair: (-pair[0], pair[1].number),
-    )
+    merged = {found.number: found for found in _merged(signals)}
+    matches = {number: _match(found, vector_weight, keyword_weight) for number, found in merged.items()}
+    added = terms(matches) if terms is not None else {}
+    scores = {number: match + sum(added.get(number, ())) for number, match in matches.items()}
+    scored = sorted(((scores[number], found) for number, found in merged.items()), key=lambda p: (-p[0], p[1].number))
     queued = frozenset(in_queue)
     candidates: list[Candidate] = []
     gates: Counter[Fate] = Counter()
@@ -99,17 +110,58 @@ def plan_retrieval(
             fate = "below_threshold"
         elif found.number in queued:
             fate = "in_queue"
-        elif gates["granted"] >= top_k:
+        elif top_k is not None and gates["granted"] >= top_k:
             fate = "beyond_top_k"
         else:
             fate = "granted"
         gates[fate] += 1
-        candidates.append(Candidate(found.number, found.vector, found.keyword, score, fate))
+        own = added.get(found.number, ())
+        candidates.append(Candidate(found.number, found.vector, found.keyword, score, fate, own))
     return RetrievalPlan(tuple(candidates), {fate: gates[fate] for fate in get_args(Fate)})
 
 
-def _check(top_k: int, threshold: float | None, vector_weight: float, keyword_weight: float) -> None:
-    if top_k < 1:
+def fill(
+    plan: RetrievalPlan,
+    room: int,
+    sizes: Mapping[int, int],
+    heads: Mapping[int, Head] | None = None,
+    head_sizes: Mapping[Head, int] | None = None,
+) -> RetrievalPlan:
+    """The plan with as many granted candidates as fit into `room` tokens; best first, what does not fit is passed over.
+
+    `sizes` are the tokens of candidates; one that is not there does not fit. `heads` names the line that a candidate
+    stands under, which takes its tokens once for all that stand under it.
+    """
+    left = room
+    there: set[Head] = set()
+    candidates = []
+    for candidate in plan.candidates:
+        if candidate.fate == "granted":
+            head = (heads or {}).get(candidate.number)
+            size = sizes.get(candidate.number, room + 1)
+            if head is not None and head not in there:
+                size += (head_sizes or {})[head]
+            if size > left:
+                c = candidate
+                candidate = Candidate(c.number, c.vector, c.keyword, c.score, "no_room", c.terms)
+            else:
+                left -= size
+                there |= {head} if head is not None else set()
+        candidates.append(candidate)
+    gates = Counter(candidate.fate for candidate in candidates)
+    return RetrievalPlan(tuple(candidates), {fate: gates[fate] for fate in get_args(Fate)})
+
+
+def room_for(token_limit: int, others: int) -> int:
+    """Tokens that a block which fills may ask for, the other parts asking for `others`.
+
+    A tenth of the limit at least, so that a prompt that is full already is decided by the priorities.
+    """
+    return max(token_limit - others, token_limit // LEAST_SHARE)
+
+
+def _check(top_k: int | None, threshold: float | None, vector_weight: float, keyword_weight: float) -> None:
+    if top_k is not None and top_k < 1:
         raise ConfigError(f"Retrieval must grant at least 1 message: {top_k=}")
     if threshold is not None and not 0 <= threshold <= 1:
         raise ConfigError(f"The retrieval threshold must be from 0 to 1, or None: {threshold=}")
@@ -136,7 +188,7 @@ def _larger(a: float | None, b: float | None) -> float | None:
     return max((value for value in (a, b) if value is not None), default=None)
 
 
-def _score(found: Signals, vector_weight: float, keyword_weight: float) -> float:
+def _match(found: Signals, vector_weight: float, keyword_weight: float) -> float:
     vector, keyword = max(found.vector or 0.0, 0.0), max(found.keyword or 0.0, 0.0)
     if not keyword_weight:
         return vector

@@ -19,8 +19,8 @@ Renumber = Callable[[Thing, int], int]
 Walk = Callable[[Any, Renumber], Any]
 """A stored value with new numbers."""
 
-_MARKS: dict[str, Thing] = {"f": "facts", "v": "vectors", "r": "relations"}
-_REF = re.compile(r"([fvmr])([0-9]{1,18})(?:-\1([0-9]{1,18}))?|[sc][0-9a-f]{32}")
+_MARKS: dict[str, Thing] = {"f": "facts", "v": "vectors", "d": "vectors", "r": "relations"}
+_REF = re.compile(r"([fvmrd])([0-9]{1,18})(?:-\1([0-9]{1,18}))?|[sc][0-9a-f]{32}")
 _HASH = re.compile(r"(?=([0-9a-f]{32}))")
 
 
@@ -129,6 +129,7 @@ REFERENCES: dict[str, dict[str, Walk]] = {
     "graph_curated": {"entities": _first("entities"), "relations": _first("relations")},
     "vectors_stored": {"nodes": _first("vectors")},
     "vectors_removed": {"numbers": _many("vectors")},
+    "vectors_replaced": {"numbers": _many("vectors")},
     "retrieved": {"candidates": _first("vectors")},
     "context_built": {"parts": _with_refs, "cuts": _with_refs},
 }

@@ -1,12 +1,13 @@
 """Stored turns and their vectors: the truth that a vector index follows."""
 
 import json
-from collections.abc import Collection, Iterator, Sequence, Set
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from hashlib import sha256
 
 import numpy as np
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
 
 from memory_core.events import Ranges, expand, ranges
 from memory_core.store.database import Database
@@ -14,7 +15,15 @@ from memory_core.store.tables import collection_table, vector_table
 from memory_core.store.writing import Writing
 from memory_core.vectors.base import Revision, StoredVector, Vector
 
+NO_EMBEDDER = ""
+"""Of stored turns without a vector, because the embedding model failed: they are found by keyword only."""
+NO_VECTOR: Vector = np.ones(1, dtype=np.float32)
+"""What stands in a row in place of a vector; nothing is ever compared with it."""
+
 _v = vector_table.c
+
+_INSERT = insert(vector_table).returning(_v.id, sort_by_parameter_order=True)
+_NODE = select(_v.id, _v.seqs, _v.tokens, _v.turn)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +55,12 @@ def collection_name(database: Database, session_id: str, block: str, embedder: s
 
 
 def add_nodes(w: Writing, block: str, embedder: str, nodes: Sequence[NewNode]) -> list[int]:
-    """Store turns; their numbers."""
+    """Store turns; their numbers, which grow in the order given."""
+    if not nodes:
+        return []
     collection = collection_name(w.database, w.session.id, block, embedder)
-    numbers = []
-    for node in nodes:
-        values = {
+    values = [
+        {
             "collection": collection,
             "session_id": w.session.id,
             "block": block,
@@ -58,12 +68,13 @@ def add_nodes(w: Writing, block: str, embedder: str, nodes: Sequence[NewNode]) -
             "seqs": json.dumps(ranges(node.seqs)),
             "first_seq": min(node.seqs),
             "tokens": node.tokens,
-            "embedding": np.asarray(node.vector, dtype="<f4").tobytes(),
+            "embedding": _encode(node.vector),
             "turn": w.session.turns,
             "created_at": w.now,
         }
-        numbers.append(int(w.connection.execute(insert(vector_table).values(values).returning(_v.id)).scalar_one()))
-    return numbers
+        for node in nodes
+    ]
+    return [int(number) for number in w.connection.execute(_INSERT, values).scalars()]
 
 
 def count_nodes(connection: Connection, session_id: str, block: str) -> tuple[int, int]:
@@ -75,13 +86,64 @@ def count_nodes(connection: Connection, session_id: str, block: str) -> tuple[in
 
 def read_nodes(connection: Connection, session_id: str, block: str, *, after: int = 0) -> list[Node]:
     """The stored turns of a block with a number above `after`, oldest first."""
-    query = select(_v.id, _v.seqs, _v.tokens, _v.turn).where(_v.session_id == session_id, _v.block == block)
-    rows = connection.execute(query.where(_v.id > after).order_by(_v.id)).all()
+    query = _NODE.where(_v.session_id == session_id, _v.block == block)
+    return _nodes(connection.execute(query.where(_v.id > after).order_by(_v.id)).all())
+
+
+def count_of_others(connection: Connection, session_id: str, block: str, embedder: str) -> int:
+    """How many stored turns of a block have no vector of this embedder: they have another's, or none."""
+    query = select(func.count()).where(_v.session_id == session_id, _v.block == block, _v.embedder != embedder)
+    return int(connection.execute(query).scalar_one())
+
+
+def read_nodes_of_others(
+    connection: Connection, session_id: str, block: str, embedder: str, *, after: int, limit: int
+) -> list[Node]:
+    """The first stored turns with a number above `after` that have no vector of this embedder."""
+    query = _NODE.where(_v.session_id == session_id, _v.block == block, _v.embedder != embedder)
+    return _nodes(connection.execute(query.where(_v.id > after).order_by(_v.id).limit(limit)).all())
+
+
+def read_nodes_without_vector(
+    connection: Connection, database: Database, session_id: str, block: str, *, limit: int
+) -> list[Node]:
+    """The first stored turns of a block under `NO_EMBEDDER`."""
+    collection = collection_name(database, session_id, block, NO_EMBEDDER)  # by which there is an index
+    return _nodes(connection.execute(_NODE.where(_v.collection == collection).order_by(_v.id).limit(limit)).all())
+
+
+def _nodes(rows: Sequence[Row[int, str, int, int]]) -> list[Node]:
     spans = json.loads(f"[{','.join(row.seqs for row in rows)}]")  # one text for all: parsed four times as fast
     return [
         Node(row.id, tuple((first, last) for first, last in seqs), row.tokens, row.turn)
         for row, seqs in zip(rows, spans, strict=True)
     ]
+
+
+def replace_vectors(w: Writing, block: str, embedder: str, vectors: Mapping[int, Vector]) -> list[int]:
+    """Give stored turns, by number, vectors of this embedder in place of another's or of none; which ones got theirs.
+
+    Turns that are gone, or have a vector of this embedder by now, are left alone.
+    """
+    collection = collection_name(w.database, w.session.id, block, embedder)
+    moved: dict[int, str] = {}
+    for chunk in _chunks(sorted(vectors)):
+        query = select(_v.id, _v.collection).where(_v.session_id == w.session.id, _v.block == block)
+        rows = w.connection.execute(query.where(_v.embedder != embedder, _v.id.in_(chunk)))
+        moved.update((number, other) for number, other in rows)
+    if not moved:
+        return []
+    newest = w.connection.execute(select(func.max(_v.id)).where(_v.collection == collection)).scalar() or 0
+    new = {"collection": collection, "embedder": embedder, "embedding": bindparam("vector")}
+    values = [{"number": number, "vector": _encode(vectors[number])} for number in moved]
+    w.connection.execute(update(vector_table).where(_v.id == bindparam("number")).values(new), values)
+    gone = Counter(moved.values())
+    if newest > min(moved):
+        # A copy of the collection reads only what is newer than it has: as if some were deleted, it is made anew.
+        gone[collection] = len(moved)
+    for name, count in gone.items():
+        _count_gone(w, name, count)
+    return sorted(moved)
 
 
 def remove_nodes(
@@ -106,13 +168,17 @@ def remove_nodes(
         if gone_seqs is None or gone_seqs.intersection(expand(json.loads(spans))):
             gone.setdefault(collection, []).append(number)
     for collection, gone_numbers in gone.items():
-        for start in range(0, len(gone_numbers), 500):
-            w.connection.execute(delete(vector_table).where(_v.id.in_(gone_numbers[start : start + 500])))
-        w.database.insert_if_new(w.connection, collection_table, [{"name": collection, "deleted": 0}])
-        more = collection_table.c.deleted + len(gone_numbers)
-        where = collection_table.c.name == collection
-        w.connection.execute(update(collection_table).where(where).values(deleted=more))
+        for chunk in _chunks(gone_numbers):
+            w.connection.execute(delete(vector_table).where(_v.id.in_(chunk)))
+        _count_gone(w, collection, len(gone_numbers))
     return sum(len(gone_numbers) for gone_numbers in gone.values())
+
+
+def _count_gone(w: Writing, collection: str, count: int) -> None:
+    """Let whoever has a copy of a collection notice that vectors are gone from it."""
+    w.database.insert_if_new(w.connection, collection_table, [{"name": collection, "deleted": 0}])
+    more = collection_table.c.deleted + count
+    w.connection.execute(update(collection_table).where(collection_table.c.name == collection).values(deleted=more))
 
 
 def collections_of(connection: Connection, session_id: str) -> set[tuple[str, str]]:
@@ -150,12 +216,20 @@ class DatabaseVectors:
         """The vectors with these numbers, smallest first."""
         found: list[StoredVector] = []
         with self._database.read() as connection:
-            for start in range(0, len(numbers), 500):
-                chunk = list(numbers[start : start + 500])
+            for chunk in _chunks(numbers):
                 where = (_v.collection == self._collection) & _v.id.in_(chunk)
                 rows = connection.execute(select(_v.id, _v.embedding).where(where).order_by(_v.id))
                 found += [StoredVector(number, _decode(embedding)) for number, embedding in rows]
         return found
+
+
+def _chunks(numbers: Sequence[int]) -> Iterable[list[int]]:
+    """Below the parameter limit of every database."""
+    return (list(numbers[start : start + 500]) for start in range(0, len(numbers), 500))
+
+
+def _encode(vector: Vector) -> bytes:
+    return np.asarray(vector, dtype="<f4").tobytes()
 
 
 def _decode(embedding: bytes) -> Vector:

@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from memory_core.blocks.vector import VectorMemoryBlock
+from memory_core.blocks.vector import CLASSIC, VectorMemoryBlock
 from memory_core.errors import ConfigError
 from memory_core.memory import Memory, Receipt
 from memory_core.messages import ChatMessage, MessageRole, independent
@@ -82,6 +82,7 @@ class VectorMemory:
             similarity_top_k=next((given for given in (top_k, theirs) if given is not None), TOP_K),
             similarity_threshold=similarity_threshold,
             retrieval_context_window=1,
+            **CLASSIC,
         )
         memory = Memory.from_defaults(
             session_id,

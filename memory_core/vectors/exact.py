@@ -4,6 +4,7 @@ As fast as an index up to some 50,000 vectors a collection, and what every other
 """
 
 from collections import OrderedDict
+from collections.abc import Collection
 from itertools import islice
 from threading import Lock
 
@@ -48,16 +49,31 @@ class ExactIndex:
     def search(self, source: VectorSource, query: Vector, *, limit: int) -> list[Hit]:
         """See `VectorIndex.search`."""
         check_search(query, limit)
-        with self._lock:
-            copy = self._copies.setdefault(source.collection, _Copy())
-            self._copies.move_to_end(source.collection)
-        numbers, rows, lengths = copy.caught_up(source)
+        numbers, rows, lengths = self._copy(source).caught_up(source)
         self._make_room()
         if not len(numbers):
             return []
         check_dimension(query, rows.shape[1])
         near = _nearest(rows, lengths, query, limit)
         return rank(numbers[near], rows[near], query)[:limit]
+
+    def score(self, source: VectorSource, query: Vector, numbers: Collection[int]) -> list[Hit]:
+        """How near these vectors are, in no order; those that are not there are missing.
+
+        Raises:
+            VectorIndexError: the query has another dimension than the stored vectors.
+        """
+        if not numbers:
+            return []
+        known, rows, _ = self._copy(source).caught_up(source)
+        if not len(known):
+            return []
+        check_dimension(query, rows.shape[1])
+        wanted = np.array(sorted(numbers), dtype=np.int64)
+        order = np.argsort(known)
+        places = np.minimum(np.searchsorted(known, wanted, sorter=order), len(known) - 1)
+        found = order[places][known[order[places]] == wanted]
+        return rank(known[found], rows[found], query)
 
     def forget(self, collection: str) -> None:
         with self._lock:
@@ -70,6 +86,12 @@ class ExactIndex:
         """Give the memory back; the next search reads the database again."""
         with self._lock:
             self._copies.clear()
+
+    def _copy(self, source: VectorSource) -> "_Copy":
+        with self._lock:
+            copy = self._copies.setdefault(source.collection, _Copy())
+            self._copies.move_to_end(source.collection)
+            return copy
 
     def _make_room(self) -> None:
         with self._lock:

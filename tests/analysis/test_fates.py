@@ -16,6 +16,7 @@ from memory_core import (
 )
 from memory_core.analysis.fates import Fates, Given, MessageFate, flush_fate
 from memory_core.analysis.rebuild import rebuild
+from memory_core.blocks.vector import CLASSIC
 from memory_core.events import (
     DeliveryQueued,
     EventRecord,
@@ -148,7 +149,7 @@ def test_it_agrees_with_the_whole_rebuilding_of_the_session():
         [
             StaticMemoryBlock(name="Rules", static_content="Be brief."),
             FactExtractionMemoryBlock(name="Facts", priority=1),
-            VectorMemoryBlock(name="Earlier turns", priority=2),
+            VectorMemoryBlock(name="Earlier turns", priority=2, similarity_top_k=2, **CLASSIC),
         ]
     )
     memory.set(memory.get_all("active")[:1])

@@ -192,7 +192,7 @@ def test_words_that_were_erased_since_are_missing_and_said_to_be():
     assert [entry.words for entry in turns.entries] == [None] * len(part(before, "turns").entries)
     assert (turns.asked, turns.granted) == (part(before, "turns").asked, part(before, "turns").granted)
     assert [remark.text for remark in remarks(prompt)] == [
-        f"{len(prompt.missing)} texts of this prompt were erased since, and cannot be shown."
+        "1 text of this prompt was erased since, and cannot be shown."
     ]
 
 
@@ -307,7 +307,9 @@ def test_facts_cut_from_the_later_prompt_are_told_from_those_that_are_gone():
 
 def test_the_same_pieces_in_another_order_are_said_to_be_reordered():
     memory = open_memory(
-        memory_blocks=[VectorMemoryBlock(name="turns", embed_model=HashEmbedder(), similarity_top_k=9)]
+        memory_blocks=[
+            VectorMemoryBlock(name="turns", embed_model=HashEmbedder(), similarity_top_k=9, layout="messages")
+        ]
     )
     for number in range(9):
         memory.put(note(number))

@@ -8,6 +8,7 @@ from memory_core.events import (
     ModelCalled,
     Retrieved,
     VectorsRemoved,
+    VectorsReplaced,
     VectorsStored,
     spread,
 )
@@ -15,12 +16,18 @@ from memory_core.planning.context import QUEUE
 from ui.telling.line import ERASED, ERASED_RELATION, Line, Words, clause, listed, seconds, tell, turn_words
 from ui.text import count, short, tokens
 
+MOST_NAMED = 12
+"""Recalled turns that are named; the others are counted."""
+
 # -- retrieval -----------------------------------------------------------------------------------
 
 
 @tell.register
 def _(event: VectorsStored, words: Words) -> Line:
-    return Line("inventory_2", f"Stored {count(len(event.nodes), 'turn')} in {short(event.block)}")
+    line = f"Stored {count(len(event.nodes), 'turn')} in {short(event.block)}"
+    if event.embedder:
+        return Line("inventory_2", line)
+    return Line("warning", f"{line} for keyword search only: the embedding model failed", "waiting")
 
 
 @tell.register
@@ -30,15 +37,23 @@ def _(event: VectorsRemoved, words: Words) -> Line:
 
 
 @tell.register
+def _(event: VectorsReplaced, words: Words) -> Line:
+    renewed = count(len(event.numbers), "stored turn")
+    return Line("refresh", f"Embedded {renewed} of {short(event.block)} again with {short(event.embedder)}")
+
+
+@tell.register
 def _(event: Retrieved, words: Words) -> Line:
     granted = [candidate for candidate in event.candidates if candidate[4] == "granted"]
     if granted:
         best = max(candidate[3] for candidate in granted)
-        shown = tuple(
+        shown = [
             f"Turn {turn_words(number, words)} ({score:.2f}): {words.previews.get(number, 'erased since')}"
-            for number, _, _, score, _ in granted
-        )
-        line = Line("search", f"Recalled {count(len(granted), 'earlier turn')}, best {best:.2f}", more=shown)
+            for number, _, _, score, _ in granted[:MOST_NAMED]
+        ]
+        many = max(len(granted), event.gates.get("granted", 0))  # the best 50 are listed
+        shown += [f"and {tokens(many - len(shown))} more"] if many > len(shown) else []
+        line = Line("search", f"Recalled {count(many, 'earlier turn')}, best {best:.2f}", more=tuple(shown))
     elif not event.candidates:
         line = Line("search_off", f"Recalled nothing from {short(event.block)}: no stored turn fits")
     else:
@@ -52,6 +67,9 @@ def _why_nothing(event: Retrieved) -> str:
     _, _, _, best, fate = event.candidates[0]
     if fate == "in_queue":
         return f"what fits best ({best:.2f}) is still in the queue"
+    if fate == "no_room":
+        room = f" of {count(event.room, 'token')}" if event.room is not None else ""
+        return f"what fits best ({best:.2f}) is too long for the room{room}"
     if event.threshold is None:
         return f"none of {count(len(event.candidates), 'candidate')} was granted"
     places = 2 if f"{best:.2f}" != f"{event.threshold:.2f}" else 4  # as many as show that it is less
@@ -108,8 +126,10 @@ def one_cut(cut: Mapping[str, Any], recalled: Sequence[Retrieved], words: Words)
     gone = sorted((int(ref[1:]) for ref in refs if ref[0] == "v"), key=lambda number: scores.get(number, 0))
     lowest = ""
     if gone:
-        names = ", ".join(f"turn {turn_words(number, words)} ({scores.get(number, 0):.2f})" for number in gone)
-        lowest = f". Lowest score first: {names}"
+        named_turns = gone[:MOST_NAMED]
+        names = ", ".join(f"turn {turn_words(number, words)}{_score(scores.get(number))}" for number in named_turns)
+        more = f" and {tokens(len(gone) - MOST_NAMED)} more" if len(gone) > MOST_NAMED else ""
+        lowest = f". Lowest score first: {names}{more}"
     whole = ", the whole block" if cut["rule"] == "dropped" else ""
     if any(ref[0] == "r" for ref in refs) and not whole:
         lowest = ". Farthest from the question first"
@@ -117,6 +137,11 @@ def one_cut(cut: Mapping[str, Any], recalled: Sequence[Retrieved], words: Words)
     named = {"f": (words.facts, ERASED), "r": (words.relations, ERASED_RELATION)}
     gone_words = tuple(named[ref[0]][0].get(int(ref[1:]), named[ref[0]][1]) for ref in refs if ref[0] in named)
     return Line("content_cut", text, "loss", gone_words)
+
+
+def _score(score: float | None) -> str:
+    """Of a turn beyond the best 50 none is recorded."""
+    return "" if score is None else f" ({score:.2f})"
 
 
 def too_large(event: ContextBuilt) -> Line:

@@ -43,6 +43,13 @@ SETTINGS = {
     "retrieval_context_window": "the messages a search asks with",
     "keyword_weight": "the weight of keywords",
     "vector_weight": "the weight of meaning",
+    "neighbour_weight": "the weight of neighbours",
+    "sitting_weight": "the weight of the sitting",
+    "speaker_weight": "the weight of the speaker",
+    "date_weight": "the weight of dates",
+    "substance_weight": "the weight of substance",
+    "length_weight": "the weight against length",
+    "layout": "how stored turns stand in the prompt",
     "unit": "what is stored as one",
     "hops": "the steps from what is mentioned",
     "most_relations": "the most relations in the prompt",
@@ -72,8 +79,24 @@ VALUES = {
     "add": "keep them",
     "decide": "compare and decide",
     "relevant": "the most relevant",
+    "lines": "compact lines",
+    "messages": "LlamaIndex's messages",
 }
 """Values of settings as they stand in a sentence."""
+
+_WITHOUT = {
+    "queue_turns": "no limit",
+    "limit": "no limit",
+    "similarity_top_k": "as many as fit",
+    "similarity_threshold": "none",
+}
+"""What it means that such a setting has no value; of others, their default counts."""
+
+_UNITS = {
+    "message": "each message",
+    "turn": "a user message with its replies",
+    "batch": "all that leaves the queue at once",
+}
 
 _MISSING = object()
 
@@ -91,8 +114,10 @@ def value_words(name: str, value: object) -> str:
         return "the user"
     if name == "recipe":
         return recipe_title(str(value)) if value else "none"
-    if name in ("queue_turns", "limit") and value is None:
-        return "no limit"
+    if name in _WITHOUT and value is None:
+        return _WITHOUT[name]
+    if name == "unit":
+        return _UNITS.get(str(value), str(value))
     if isinstance(value, dict):
         return listed([f"{short(str(key))} {value_words(key, item)}" for key, item in value.items()]) or "nothing"
     if isinstance(value, list | tuple):

@@ -71,6 +71,7 @@ from memory_core.events import (
     ToolCalled,
     UnknownEvent,
     VectorsRemoved,
+    VectorsReplaced,
     VectorsStored,
 )
 from ui.telling import PURPOSES
@@ -129,7 +130,7 @@ GROUPS: Mapping[str, tuple[type[Event], ...]] = {
         EntityErased,
         GraphCurated,
     ),
-    "Earlier turns": (VectorsStored, VectorsRemoved, Retrieved),
+    "Earlier turns": (VectorsStored, VectorsRemoved, VectorsReplaced, Retrieved),
     PROMPTS: (ContextBuilt, BlockFailed),
     "Blocks": (BlockAdded, BlockRemoved, BlocksOrdered, BlockEdited, BlockStateSaved, ToolCalled),
     "Settings": (ConfigurationChanged, RecipeChosen),

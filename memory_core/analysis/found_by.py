@@ -1,0 +1,71 @@
+"""Which questions found a stored turn: the recorded searches that had it among their candidates. Pure.
+
+An event lists the best 50 candidates. Of a search that asked for more, the recorded prompt says what was asked for
+beyond them.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import get_args
+
+from memory_core.events import ContextBuilt, EventRecord, Retrieved, spread
+from memory_core.searching import Fate
+
+
+@dataclass(frozen=True, slots=True)
+class FoundBy:
+    """One recorded search that had a stored turn among its candidates."""
+
+    turn: int
+    """Of the conversation, in which the question was asked."""
+    place: int
+    """Of the search in `Memory.recorded_searches(turn, block)`, from 0."""
+    query: str
+    """Hash of the question: `Memory.words` has its words."""
+    fate: Fate
+    rank: int | None
+    """1 was the best score; None: beyond the candidates that were recorded."""
+    score: float | None
+
+
+def found_by(records: Sequence[EventRecord], block: str, number: int) -> tuple[FoundBy, ...]:
+    """The searches of a block in these records that had a stored turn among their candidates, newest first."""
+    found: list[FoundBy] = []
+    built: tuple[int, ContextBuilt] | None = None
+    searches = Counter(r.turn for r in records if isinstance(r.event, Retrieved) and r.event.block == block)
+    for record in reversed(records):
+        event = record.event
+        if isinstance(event, ContextBuilt):
+            built = record.turn, event
+        elif isinstance(event, Retrieved) and event.block == block:
+            searches[record.turn] -= 1
+            prompt = built[1] if built is not None and built[0] == record.turn else None
+            one = _found_by(record.turn, searches[record.turn], event, prompt, number)
+            found += [one] if one is not None else []
+    return tuple(found)
+
+
+def _found_by(turn: int, place: int, event: Retrieved, prompt: ContextBuilt | None, number: int) -> FoundBy | None:
+    for rank, (candidate, _, _, score, ended) in enumerate(event.candidates, start=1):
+        if candidate == number:
+            fate: Fate = next(each for each in get_args(Fate) if each == ended)
+            if fate == "granted":
+                fate = _in_prompt(prompt, event.block, number) or "no_prompt"
+            return FoundBy(turn, place, event.query, fate, rank, score)
+    listed = sum(candidate[4] == "granted" for candidate in event.candidates)
+    if event.gates.get("granted", 0) > listed:
+        unlisted = _in_prompt(prompt, event.block, number)
+        return FoundBy(turn, place, event.query, unlisted, None, None) if unlisted is not None else None
+    return None
+
+
+def _in_prompt(prompt: ContextBuilt | None, block: str, number: int) -> Fate | None:
+    """What became in a prompt of what was asked for; None: it names no such stored turn."""
+    if prompt is None:
+        return None
+    ref = f"v{number}"
+    if any(cut["part"] == block and ref in spread(cut["refs"]) for cut in prompt.cuts):
+        return "cut"
+    granted = any(part["name"] == block and ref in spread(part["refs"]) for part in prompt.parts)
+    return "granted" if granted else None

@@ -1,0 +1,114 @@
+"""Stored units as pieces of a prompt: which of them fit, and how they stand in it.
+
+In lines, they stand in the order in which they were said, under a date line for each sitting; as messages, best first.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from itertools import batched
+
+from memory_core.blocks.base import Item, Reading, item_tokens
+from memory_core.blocks.markup import Layout, line_parts, turn_parts
+from memory_core.blocks.shelf import Stored
+from memory_core.blocks.units import words_of
+from memory_core.events import expand
+from memory_core.messages import TextPart
+from memory_core.planning.retrieval import Head, RetrievalPlan, fill
+from memory_core.store.messages import StoredMessage, read_messages
+
+READ_AT_ONCE = 64
+"""Units, best first, whose real sizes are looked at before more are."""
+
+UNSAID = 40
+"""Tokens by which a unit may be shorter in a prompt than as it was stored: speaker and time before its words."""
+
+
+def read_units(reading: Reading, stored: Stored, numbers: Collection[int]) -> dict[int, list[StoredMessage]]:
+    """The messages of stored units by number, one read for all; those whose messages are gone are missing."""
+    seqs = sorted({seq for number in numbers for seq in expand(stored.nodes[number].seqs)})
+    with reading.database.read() as connection:
+        found = read_messages(connection, reading.session_id, reading.services.messages, seqs=seqs)
+    by_seq = {message.seq: message for message in found}
+    units = {number: [by_seq[seq] for seq in expand(stored.nodes[number].seqs) if seq in by_seq] for number in numbers}
+    return {number: unit for number, unit in units.items() if unit}
+
+
+class LaidOut:
+    """Granted units as items, each made once."""
+
+    def __init__(self, reading: Reading, stored: Stored, layout: Layout) -> None:
+        self._reading, self._stored, self._layout = reading, stored, layout
+        self._how = (layout, reading.names, reading.counter.id, reading.accounting)
+
+    def filled(self, plan: RetrievalPlan, room: int) -> RetrievalPlan:
+        """The plan with as many granted units as fit into the room."""
+        sizes: dict[int, int] = {}
+        heads: dict[int, Head] = {}
+        head_sizes: dict[Head, int] = {}
+        filled, left = plan, room
+        for some in batched(plan.granted, READ_AT_ONCE):
+            may_fit = [number for number in some if self._stored.nodes[number].tokens <= left + UNSAID]
+            for number, item in self._units(may_fit).items():
+                sizes[number] = self._tokens(item)
+                if (head := self._head(number)) is not None:
+                    heads[number] = head
+                    head_sizes.setdefault(head, self._tokens(self._day(number)))
+            filled = fill(plan, room, sizes, heads, head_sizes)
+            there = {heads[number] for number in filled.granted if number in heads}
+            left = room - sum(sizes[n] for n in filled.granted) - sum(head_sizes[head] for head in there)
+        return filled
+
+    def content(self, plan: RetrievalPlan) -> tuple[tuple[Item, ...], tuple[int, ...]]:
+        """The items of what is granted, in the order of the prompt, and their indexes, first to be cut first."""
+        units = self._units(plan.granted)
+        best_first = [number for number in plan.granted if number in units]
+        if self._layout == "messages":
+            return tuple(units[number] for number in best_first), tuple(reversed(range(len(best_first))))
+        place = {number: place for place, number in enumerate(self._stored.order)}
+        items: list[Item] = []
+        lines: dict[Head, Item] = {}
+        for number in sorted(best_first, key=lambda number: place[number]):
+            head = self._head(number)
+            if head is not None and head not in lines:
+                lines[head] = self._day(number)
+                items.append(lines[head])
+            items.append(units[number])
+        # A date line goes once nothing is left under it.
+        best_under = {self._head(number): number for number in reversed(best_first)}
+        cut: list[str] = []
+        for number in reversed(best_first):
+            cut.append(units[number].ref)
+            head = self._head(number)
+            if head is not None and best_under[head] == number:
+                cut.append(lines[head].ref)
+        at = {item.ref: index for index, item in enumerate(items)}
+        return tuple(items), tuple(at[ref] for ref in cut)
+
+    def _tokens(self, item: Item) -> int:
+        return item_tokens(item, self._reading.counter, self._reading.accounting)
+
+    def _head(self, number: int) -> Head | None:
+        """Under which date line a unit stands: units of one sitting and day share one."""
+        day = self._stored.days.get(number)
+        return (self._stored.traits[number].sitting, day) if day and self._layout == "lines" else None
+
+    def _units(self, numbers: Sequence[int]) -> dict[int, Item]:
+        """Units as items; those whose messages are gone are missing."""
+        known = {n: item for n in numbers if (item := self._stored.rendered.get((n, *self._how))) is not None}
+        missing = [number for number in numbers if number not in known]
+        for number, unit in read_units(self._reading, self._stored, missing).items() if missing else ():
+            parts_of = line_parts if self._layout == "lines" else turn_parts
+            parts = parts_of([message.message for message in unit], self._reading.safe)
+            item = self._counted(Item(f"v{number}", words_of(unit), parts, tokens=self._stored.nodes[number].tokens))
+            self._stored.rendered.keep((number, *self._how), item)
+            known[number] = item
+        return known
+
+    def _day(self, number: int) -> Item:
+        """The date line above a unit."""
+        line = TextPart(text=self._reading.safe(self._stored.days[number]))
+        return self._counted(Item(f"d{number}", "", (line,), tokens=0))
+
+    def _counted(self, item: Item) -> Item:
+        """The item with its size, where that must be counted: it is asked for several times."""
+        return replace(item, billed=self._tokens(item)) if self._reading.accounting == "billed" else item

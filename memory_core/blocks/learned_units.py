@@ -1,0 +1,92 @@
+"""What a vector block learns: units with their vectors, or without where the embedding model fails.
+
+Keyword search finds both. Units without a vector get one with the next ones that are learned once the model answers
+again, or by `Memory.embed_again`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sqlalchemy import Connection
+
+from memory_core.blocks.base import Batch
+from memory_core.blocks.units import search_words, words_of
+from memory_core.errors import EmbedderError
+from memory_core.events import VectorsReplaced, VectorsStored, expand, ranges
+from memory_core.models.base import Embedder, ModelCall
+from memory_core.store.messages import MessageCache, StoredMessage, read_messages
+from memory_core.store.vectors import (
+    NO_EMBEDDER,
+    NO_VECTOR,
+    NewNode,
+    Node,
+    add_nodes,
+    read_nodes_without_vector,
+    replace_vectors,
+)
+from memory_core.store.writing import Writing
+from memory_core.vectors.base import Vector
+
+MOST_CAUGHT_UP = 200
+"""Units without a vector that are embedded along with new ones, the oldest first."""
+
+
+@dataclass(slots=True)
+class LearnedUnits:
+    """Units and vectors, not yet stored."""
+
+    block: str
+    embedder: str
+    """`NO_EMBEDDER` where the model failed."""
+    nodes: Sequence[NewNode]
+    earlier: Mapping[int, Vector] = field(default_factory=dict)
+    """Of stored units that had none, by number."""
+    calls: tuple[ModelCall, ...] = ()
+
+    def save(self, w: Writing) -> None:
+        numbers = add_nodes(w, self.block, self.embedder, self.nodes)
+        stored = tuple((n, ranges(node.seqs), node.tokens) for n, node in zip(numbers, self.nodes, strict=True))
+        w.record(VectorsStored(block=self.block, embedder=self.embedder, nodes=stored))
+        replaced = replace_vectors(w, self.block, self.embedder, self.earlier)
+        if replaced:
+            w.record(VectorsReplaced(self.block, self.embedder, tuple(replaced)))
+
+    def committed(self) -> None:
+        return None
+
+
+def learn_units(batch: Batch, block: str, embedder: Embedder, units: Sequence[Sequence[StoredMessage]]) -> LearnedUnits:
+    """Units of at least one message with words, each with its vector; `block` is the block's name."""
+    try:
+        vectors = embedder.embed([search_words(unit) for unit in units])
+        name = embedder.id
+    except EmbedderError:  # said by every search for as long as it lasts
+        return LearnedUnits(block, NO_EMBEDDER, _nodes(batch, units, [NO_VECTOR] * len(units)))
+    return LearnedUnits(block, name, _nodes(batch, units, list(vectors)), _caught_up(batch, block, embedder))
+
+
+def _caught_up(batch: Batch, block: str, embedder: Embedder) -> dict[int, Vector]:
+    """Vectors of stored units that have none, by number."""
+    with batch.database.read() as connection:
+        nodes = read_nodes_without_vector(connection, batch.database, batch.session_id, block, limit=MOST_CAUGHT_UP)
+        words = node_words(connection, batch.session_id, batch.services.messages, nodes)
+    if not nodes:
+        return {}
+    try:
+        return dict(zip((node.number for node in nodes), embedder.embed(words), strict=True))
+    except EmbedderError:  # one of them may be what it cannot embed: that must not hold up what is new
+        return {}
+
+
+def node_words(connection: Connection, session_id: str, messages: MessageCache, nodes: Sequence[Node]) -> list[str]:
+    """What is embedded of each stored unit."""
+    seqs = sorted({seq for node in nodes for seq in expand(node.seqs)})
+    by_seq = {message.seq: message for message in read_messages(connection, session_id, messages, seqs=seqs)}
+    return [search_words([by_seq[seq] for seq in expand(node.seqs) if seq in by_seq]) for node in nodes]
+
+
+def _nodes(batch: Batch, units: Sequence[Sequence[StoredMessage]], vectors: Sequence[Vector]) -> list[NewNode]:
+    return [
+        NewNode(tuple(message.seq for message in unit), batch.counter.text(words_of(unit)), vector)
+        for unit, vector in zip(units, vectors, strict=True)
+    ]

@@ -1,0 +1,80 @@
+"""What a vector block stores as one, and what is read off it: its words, who speaks, when."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from memory_core.messages import MessageRole, message_text, recites_memory
+from memory_core.planning.speech import date_line, speaker_of, told
+from memory_core.store.messages import StoredMessage
+
+Unit = Literal["message", "turn", "batch"]
+"""A message by itself; a user message with the replies to it; everything that left the queue together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """A unit as it was said."""
+
+    words: str
+    """See `search_words`."""
+    speakers: frozenset[str]
+    """Folded names, or roles where there is no name."""
+    names: frozenset[str]
+    """Those of `speakers` that are names."""
+    person: bool
+    """Does a user speak, or an assistant with a name?"""
+    when: str | None
+    """The time that came with its first message that has one, as written."""
+    time: float | None
+    """The same in seconds since 1970."""
+    stored: float
+    """When its first message was stored, in seconds since 1970."""
+    day: str
+    """The date line above it in a prompt; empty where no time came with it."""
+
+
+def units_of(messages: Sequence[StoredMessage], unit: Unit) -> list[list[StoredMessage]]:
+    """Messages grouped into what is stored together. System messages are instructions, not memories.
+
+    What follows no user message of the batch (the rest of a thinned turn, say) is a turn of its own.
+    """
+    heard = [
+        message
+        for message in messages
+        if message.message.role is not MessageRole.SYSTEM and not recites_memory(message.message)
+    ]
+    if unit == "batch":
+        return [heard] if heard else []
+    units: list[list[StoredMessage]] = []
+    for message in heard:
+        if unit == "message" or not units or message.message.role is MessageRole.USER:
+            units.append([])
+        units[-1].append(message)
+    return units
+
+
+def words_of(unit: Sequence[StoredMessage]) -> str:
+    """The text of a unit, as it is shown and counted."""
+    return "\n".join(text for message in unit if (text := message_text(message.message)))
+
+
+def search_words(unit: Sequence[StoredMessage]) -> str:
+    """The text of a unit, as it is embedded and searched: without speaker and time where they stand before it."""
+    return "\n".join(words for message in unit if (words := told(message.message).words))
+
+
+def heard(unit: Sequence[StoredMessage]) -> Heard:
+    """What a unit of at least one message says of itself."""
+    each = [(told(message.message), message.message.role) for message in unit]
+    dated = next((one for one, _ in each if one.when), None)
+    return Heard(
+        words="\n".join(one.words for one, _ in each if one.words),
+        speakers=frozenset(speaker_of(one, role) for one, role in each),
+        names=frozenset(one.speaker.casefold() for one, _ in each if one.speaker),
+        person=any(role is MessageRole.USER or one.speaker is not None for one, role in each),
+        when=dated.when if dated else None,
+        time=dated.time if dated else None,
+        stored=unit[0].at,
+        day=date_line(dated) if dated else "",
+    )

@@ -1,0 +1,33 @@
+"""Vectors of units that no block has stored yet: what is still in the queue can be searched with the rest."""
+
+from collections.abc import Sequence
+from threading import Lock
+
+from memory_core.messages import content_hash
+from memory_core.models.base import Embedder
+from memory_core.vectors.base import Vector
+
+
+class Unsaved:
+    """Vectors of units that are not stored yet, each embedded when it is first searched. Safe to share between threads.
+
+    Only those of the last search are kept.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._vectors: dict[tuple[str, str], Vector] = {}
+
+    def of(self, words: Sequence[str], embedder: Embedder) -> list[Vector]:
+        keys = [(embedder.id, content_hash(text)) for text in words]
+        with self._lock:
+            missing = {key: text for key, text in zip(keys, words, strict=True) if key not in self._vectors}
+            vectors = dict(self._vectors)
+            if missing:
+                vectors.update(zip(missing, embedder.embed(list(missing.values())), strict=True))
+            self._vectors = {key: vectors[key] for key in keys}
+        return [vectors[key] for key in keys]
+
+    def clear(self) -> None:
+        with self._lock:
+            self._vectors = {}

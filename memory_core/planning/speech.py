@@ -1,0 +1,200 @@
+"""Who said a message, when, and in which words; and which speaker and date a question is about. Pure.
+
+Speaker and time are taken from the message's own metadata (`name`, `time`), else from how exported chats begin a line,
+`[8 May 2023] Ana: ...` or `08/05/2023, 14:05 - Ana: ...`.
+"""
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
+
+from memory_core.messages import ChatMessage, MessageRole, message_text
+from memory_core.text import STOP_WORDS
+
+LONGEST_NAME = 40
+"""Characters of a speaker's name; what is longer is no name."""
+
+_LONGEST_TIME = 40
+_NAME = r"[^\W\d_][\w .'’-]{0,39}?"
+_NUMBERS = r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}"
+_EXPORTED = (
+    # What a link's address follows is its text.
+    re.compile(
+        rf"\[(?P<when>(?=[^\]]{{0,{_LONGEST_TIME}}}\d)[^\]\[\n]{{1,{_LONGEST_TIME}}})\](?!\()\s*(?:(?P<who>{_NAME}):\s+)?"
+    ),
+    re.compile(rf"(?P<when>{_NUMBERS},? \d{{1,2}}:\d\d(?:\s?[AaPp][Mm])?) - (?P<who>{_NAME}):\s+"),
+)
+_BEGINS = tuple("[0123456789")
+_OLDEST = 1e8  # seconds: 1973; smaller numbers are no times
+_DEFAULTS = (datetime(1970, 1, 1), datetime(1972, 2, 2))
+
+MONTHS = (
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
+_MONTH = "|".join((*MONTHS, *(month[:3] for month in MONTHS if month != "May"), "Sept"))
+_ASKED_DATE = re.compile(
+    rf"(?:\b(?P<before>\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?)?\b(?P<month>{_MONTH})\b\.?"
+    r"(?:\s+(?P<after>\d{1,2})(?:st|nd|rd|th)?(?!\d))?(?:,?\s+(?:of\s+)?(?P<year>(?:19|20)\d\d))?"
+)
+_ISO_DATE = re.compile(r"\b(?P<year>(?:19|20)\d\d)-(?P<month>\d\d)(?:-(?P<day>\d\d))?\b")
+_FIRST_PERSON = re.compile(r"\b(?:I|i|my|My|me|mine|myself|we|We|our|Our|us)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A message as it was said."""
+
+    speaker: str | None
+    """The name that came with it; None where only its role is known."""
+    when: str | None
+    """The time that came with it, as it was written."""
+    time: float | None
+    """The same in seconds since 1970, as if it had been UTC; None where it could not be read."""
+    words: str
+    """All its words, without speaker and time where they stood before them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """A date that a question names."""
+
+    month: int
+    day: int | None
+    year: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a question says of whom and of when."""
+
+    words: str
+    """The question, without the names of the speakers it is about."""
+    speaker: str | None
+    """The one speaker it names, or the role `user` where it speaks of who asks it; folded, as `speaker_of` gives it."""
+    days: tuple[Day, ...]
+
+
+def told(message: ChatMessage) -> Told:
+    """Speaker, time and words of a message."""
+    text = message_text(message)
+    given = message.additional_kwargs
+    speaker = _name(given.get("name")) if message.role in (MessageRole.USER, MessageRole.ASSISTANT) else None
+    when = _written(given.get("time"))
+    words = text
+    for form in _EXPORTED if text.startswith(_BEGINS) else ():
+        found = form.match(text)
+        if found and read_time(found["when"]) is not None and text[found.end() :].strip():
+            speaker, when, words = speaker or _name(found["who"]), when or found["when"], text[found.end() :]
+            break
+    return Told(speaker, when, None if when is None else read_time(when), words)
+
+
+def speaker_of(told: Told, role: MessageRole) -> str:
+    """Whom a message counts as said by: the name, folded, or the role."""
+    return told.speaker.casefold() if told.speaker else str(role)
+
+
+def asked(question: str, speakers: Collection[str]) -> Asked:
+    """What a question says of speaker and date. `speakers` are the folded names that are known.
+
+    A name counts by its first word too, `Ana` for `Ana Lopes`. A question that names two speakers is about neither.
+    """
+    named = {name: found for name in sorted(speakers) if (found := _mentions(name, question))}
+    words = question
+    for places in named.values():
+        for form in places:
+            words = re.sub(rf"(?<!\w){re.escape(form)}(?:['’]s)?(?!\w)", " ", words, flags=re.IGNORECASE)
+    words = " ".join(words.split()) if named else question
+    speaker = next(iter(named)) if len(named) == 1 else None
+    if not named and _FIRST_PERSON.search(question):
+        speaker = str(MessageRole.USER)
+    return Asked(words if any(map(str.isalnum, words)) else question, speaker, _days(question))
+
+
+def date_line(told: Told) -> str:
+    """The day on which a message was said, for a prompt: `8 May 2023`; as it was written where that is no date."""
+    if told.time is None:
+        return " ".join((told.when or "").split())
+    day = datetime.fromtimestamp(told.time, UTC)
+    return f"{day.day} {MONTHS[day.month - 1]} {day.year}"
+
+
+def agreement(days: Collection[Day], time: float | None) -> float:
+    """How well a time agrees with the dates that a question names, 0 to 1.
+
+    1 on the day, or in the month where no day is named; a half elsewhere in the month, and what was said in the month
+    after counts a little: people tell of what is over.
+    """
+    if time is None or not days:
+        return 0.0
+    then = datetime.fromtimestamp(time, UTC)
+    return max(_agreement(day, then) for day in days)
+
+
+def _agreement(day: Day, then: datetime) -> float:
+    if day.year is not None and day.year != then.year:
+        return 0.0
+    if day.month == then.month:
+        return 1.0 if day.day in (None, then.day) else 0.5
+    return 0.3 if then.month == day.month % 12 + 1 else 0.0
+
+
+@lru_cache(maxsize=4_096)
+def read_time(written: str) -> float | None:
+    """A time as people write it, in seconds since 1970, as if it were UTC; None where it names no day of a year."""
+    try:
+        seconds = float(written)
+        return seconds if _OLDEST < seconds < 100 * _OLDEST else None
+    except ValueError:
+        pass
+    from dateutil import parser
+
+    try:
+        # What is missing is taken from the default: only what two of them agree on was written.
+        found, again = (parser.parse(written, default=default, ignoretz=True) for default in _DEFAULTS)
+        return found.replace(tzinfo=UTC).timestamp() if found.date() == again.date() else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def _days(question: str) -> tuple[Day, ...]:
+    found = [
+        Day(int(m["month"]), int(m["day"]) if m["day"] else None, int(m["year"])) for m in _ISO_DATE.finditer(question)
+    ]
+    for match in _ASKED_DATE.finditer(question):
+        month = next(i for i, name in enumerate(MONTHS, start=1) if name[:3] == match["month"][:3])
+        day = match["before"] or match["after"]
+        if match["month"] in ("May", "March") and not (day or match["year"]) and match.start() == 0:
+            continue  # "May I ..." and "March on!" are no dates
+        found.append(Day(month, int(day) if day else None, int(match["year"]) if match["year"] else None))
+    return tuple(day for day in found if 1 <= day.month <= 12)
+
+
+def _mentions(name: str, question: str) -> list[str]:
+    """The forms of a name that a question holds, longest first."""
+    first = name.split()[0]
+    forms = [name, *([first] if first != name and len(first) > 2 else [])]
+    return [
+        form
+        for form in forms
+        if form not in STOP_WORDS and re.search(rf"(?<!\w){re.escape(form)}(?:['’]s)?(?!\w)", question, re.IGNORECASE)
+    ]
+
+
+def _name(given: Any) -> str | None:
+    """A speaker's name on one line; a role is no name, nor is what could pose as the beginning of a line."""
+    name = " ".join(given.split()) if isinstance(given, str) else ""
+    if not name or len(name) > LONGEST_NAME or ":" in name or name.casefold() in set(MessageRole):
+        return None
+    return name
+
+
+def _written(given: Any) -> str | None:
+    if isinstance(given, bool) or not isinstance(given, str | int | float):
+        return None
+    written = " ".join(str(given).split())
+    return written if 0 < len(written) <= _LONGEST_TIME else None

@@ -1,0 +1,166 @@
+"""What is known of a stored unit beside how well its own words match: the terms of its score. Pure.
+
+An answer seldom repeats the words of its question. The message before it often does, and the sitting in which it was
+said is about the same things; so part of their match is lent to it. Speaker, date, substance and length say what the
+question asks for and what is worth its tokens.
+"""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+
+from memory_core.errors import ConfigError
+from memory_core.planning.speech import Asked, agreement
+
+SITTING_GAP_HOURS = 3.0
+"""Silence after which a conversation counts as taken up anew."""
+
+NEIGHBOURS = 2
+"""Units on either side that lend a part of their match."""
+
+BEST_OF_SITTING = 3
+"""Units whose mean match is that of their sitting; one that is missing counts as 0."""
+
+PERSON = 0.4
+"""Speaker signal of what a person said, the question being about somebody else or nobody; an assistant's is 0."""
+
+LONG = 100
+"""Tokens; a unit twice as long costs the length term once and lends half, four times as long twice and a quarter."""
+
+TALKATIVE = 3.5
+"""Natural logarithm of 1 + the distinct stems (32) from which on more words add nothing to the substance."""
+
+_SENTENCE = re.compile(r"(?<=[.!?])\s+")
+_FIRST_PERSON = re.compile(r"\b(?:i|my|me|mine|we|our|us)\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What is known of a stored unit without a question."""
+
+    number: int
+    sitting: int
+    speakers: frozenset[str]
+    """Folded names or roles of who speaks in it."""
+    person: bool
+    """Is any of them a user, or an assistant with a name?"""
+    time: float | None
+    """When it was said, where that was told: seconds since 1970."""
+    substance: float
+    """0 to 1, see `substance`."""
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class TermWeights:
+    """What each term counts in the score; 0 switches it off.
+
+    The defaults were found on half of the LoCoMo conversations, BEAM's and our own paraphrases together
+    (`benchmarks/recall.py`), and rounded; near them the results hardly change.
+    """
+
+    neighbours: float = 0.15
+    """Of the match of each neighbour."""
+    sitting: float = 0.4
+    """Of the mean match of the sitting's best units."""
+    speaker: float = 0.25
+    date: float = 0.1
+    substance: float = 0.15
+    length: float = 0.08
+    """For each doubling beyond `LONG` tokens; it is taken away."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not math.isfinite(value) or value < 0:
+                raise ConfigError(f"the weight of a term must not be negative: {field.name}={value}")
+
+    @property
+    def any(self) -> bool:
+        """Is any term switched on?"""
+        return any(getattr(self, field.name) > 0 for field in fields(self))
+
+
+TERMS = tuple(field.name for field in fields(TermWeights))
+"""In the order in which events and candidates hold them."""
+
+NO_TERMS = TermWeights(0, 0, 0, 0, 0, 0)
+
+
+def terms(
+    matches: Mapping[int, float], traits: Mapping[int, Traits], order: Sequence[int], asked: Asked, weights: TermWeights
+) -> dict[int, tuple[float, ...]]:
+    """What each term adds to each candidate, by number, in the order of `TERMS`.
+
+    `matches` are the candidates with their match, 0 to 1; `order` all units in the order in which they were said. A
+    unit that is no candidate lends nothing.
+    """
+    found = [(place, number) for place, number in enumerate(order) if number in matches]
+    at = dict(found)
+    best: dict[int, list[float]] = {}
+    for _, number in found:
+        best.setdefault(traits[number].sitting, []).append(matches[number])
+    means = {
+        sitting: sum(sorted(several, reverse=True)[:BEST_OF_SITTING]) / BEST_OF_SITTING
+        for sitting, several in best.items()
+    }
+    result: dict[int, tuple[float, ...]] = {}
+    for place, number in found:
+        own = traits[number]
+        lent = 0.0
+        for step in (*range(-NEIGHBOURS, 0), *range(1, NEIGHBOURS + 1)):
+            other = at.get(place + step)
+            if other is not None and traits[other].sitting == own.sitting:
+                # A long text is about many things: it lends less.
+                lent += matches[other] * min(1.0, LONG / max(traits[other].tokens, 1))
+        result[number] = (
+            weights.neighbours * lent,
+            weights.sitting * means[own.sitting],
+            weights.speaker * _spoken(own, asked),
+            weights.date * agreement(asked.days, own.time),
+            weights.substance * own.substance,
+            -weights.length * max(0.0, math.log2(max(own.tokens, 1) / LONG)),
+        )
+    return result
+
+
+def substance(words: str, stems: Sequence[str]) -> float:
+    """How much a text tells by itself, 0 to 1: different words, somebody speaking of themselves, few questions."""
+    sentences = [sentence for sentence in _SENTENCE.split(words) if sentence.strip()]
+    questions = [sentence for sentence in sentences if sentence.rstrip().endswith(("?", "？"))]
+    asking = len(questions) / max(1, len(sentences))
+    varied = min(math.log1p(len(set(stems))), TALKATIVE) / TALKATIVE
+    own = 1.0 if _FIRST_PERSON.search(words) else 0.0
+    return 0.55 * varied + 0.27 * own + 0.18 * (1 - asking)
+
+
+def sittings(times: Sequence[tuple[str | None, float | None, float]]) -> list[int]:
+    """The sitting of each unit, in the order in which they were said; the first is 0.
+
+    Each unit has the time it came with, as written and in seconds, and the seconds at which it was stored. What came
+    with no time belongs to the sitting before it, unless it was stored long after.
+    """
+    found: list[int] = []
+    for place, (written, time, stored) in enumerate(times):
+        if place == 0:
+            found.append(0)
+            continue
+        before = times[place - 1]
+        found.append(found[-1] + _begins_anew(before, (written, time, stored)))
+    return found
+
+
+def _begins_anew(before: tuple[str | None, float | None, float], now: tuple[str | None, float | None, float]) -> bool:
+    gap = SITTING_GAP_HOURS * 3600
+    if before[1] is not None and now[1] is not None:
+        return abs(now[1] - before[1]) > gap
+    if before[0] != now[0] and now[0] is not None:
+        return True
+    return now[2] - before[2] > gap
+
+
+def _spoken(traits: Traits, asked: Asked) -> float:
+    if asked.speaker is not None and asked.speaker in traits.speakers:
+        return 1.0
+    return PERSON if traits.person else 0.0

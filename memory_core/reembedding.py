@@ -1,0 +1,83 @@
+"""Another embedding model: turns stored under an earlier one, or without any, are given vectors of the present one.
+
+Vectors of two models are never compared, so until then those turns are found by keyword only.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+
+from memory_core.blocks.learned_units import node_words
+from memory_core.blocks.vector import VectorMemoryBlock
+from memory_core.errors import VectorIndexError
+from memory_core.events import Actor, VectorsReplaced
+from memory_core.models.base import Embedder
+from memory_core.searching import vector_block
+from memory_core.session import Session
+from memory_core.store.vectors import (
+    Node,
+    collections_of,
+    count_of_others,
+    read_nodes_of_others,
+    replace_vectors,
+)
+
+BATCH = 200
+"""Turns embedded and stored at once: a few seconds' work, which is what stopping half way can cost."""
+
+Progress = Callable[[int, int], None]
+"""Told how many turns are done, and of how many."""
+
+
+def stored_under_others(session: Session, name: str | None) -> int:
+    """See `Memory.stored_under_other_embedders`."""
+    block = vector_block(session, name)
+    present = _embedder(session, block).id
+    with session.database.read() as connection:
+        return count_of_others(connection, session.id, block.name, present)
+
+
+def embed_again(session: Session, name: str | None, progress: Progress | None, actor: Actor) -> int:
+    """See `Memory.embed_again`."""
+    block = vector_block(session, name)
+    embedder = _embedder(session, block)
+    present = embedder.id
+    with session.database.read() as connection:
+        before = collections_of(connection, session.id)
+        total = count_of_others(connection, session.id, block.name, present)
+    done = 0
+    nodes, words = _next(session, block.name, present, 0)
+    while nodes:
+        vectors = embedder.embed(words)
+        given = {node.number: vector for node, vector in zip(nodes, vectors, strict=True)}
+        with session.writing() as w:
+            numbers = replace_vectors(w, block.name, present, given)
+            if numbers:
+                w.record(VectorsReplaced(block.name, present, tuple(numbers)), actor=actor)
+        done += len(numbers)
+        if progress is not None:
+            progress(done, max(total, done))  # more may have been stored meanwhile
+        nodes, words = _next(session, block.name, present, nodes[-1].number)
+    with session.database.read() as connection:
+        emptied = before - collections_of(connection, session.id)
+    _forget_copies(session, block, sorted(collection for name, collection in emptied if name == block.name))
+    return done
+
+
+def _next(session: Session, block: str, embedder: str, after: int) -> tuple[list[Node], list[str]]:
+    """Stored turns of others, and what is embedded of each."""
+    with session.database.read() as connection:
+        nodes = read_nodes_of_others(connection, session.id, block, embedder, after=after, limit=BATCH)
+        return nodes, node_words(connection, session.id, session.services.messages, nodes)
+
+
+def _forget_copies(session: Session, block: VectorMemoryBlock, collections: list[str]) -> None:
+    index = block.vector_store or session.services.index
+    for collection in collections:
+        session.services.exact.forget(collection)
+        with suppress(VectorIndexError):  # out of reach: nobody asks for that copy any more
+            index.forget(collection)
+
+
+def _embedder(session: Session, block: VectorMemoryBlock) -> Embedder:
+    embedder: Embedder = block.embed_model or session.services.embedder
+    return embedder
