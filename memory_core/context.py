@@ -157,7 +157,7 @@ class _Layout:
         return Part(
             name=attached.name,
             priority=attached.priority,
-            pieces=tuple(Piece(item.ref, self._size(item)) for item in content.items),
+            pieces=tuple(Piece(item.ref, self._size(item), item.heading) for item in content.items),
             cut_order=content.cut_order,
             truncation=attached.record.settings.get("truncation", "trim"),
             frame=_frame(attached.name, self.reading),

@@ -49,6 +49,7 @@ def back_to_version_1(uri):
         for table, column in NEW_COLUMNS:
             connection.exec_driver_sql(f"ALTER TABLE {table} DROP COLUMN {column}")
         connection.exec_driver_sql("""UPDATE mi_event SET data = replace(data, ',"topics":[]', '')""")
+        connection.exec_driver_sql("DROP INDEX mi_vector_block")
         connection.exec_driver_sql("UPDATE mi_schema SET version = 1")
         found = inspect(connection)
         assert {each["name"] for each in found.get_columns("mi_fact")} == FACT_COLUMNS_OF_1

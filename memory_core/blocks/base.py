@@ -59,6 +59,8 @@ class Item:
     """For a custom block that returns messages: they go in front of the queue instead."""
     tokens: int | None = None
     """Tokens of `words`, where they were counted before."""
+    heading: bool = False
+    """A line above other items, that goes with the last of them (see `planning.context.Piece`)."""
     billed: int | None = None
     """Tokens of `parts` with the break after them, where they were counted before."""
 

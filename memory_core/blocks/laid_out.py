@@ -3,9 +3,8 @@
 In lines, they stand in the order in which they were said, under a date line for each sitting; as messages, best first.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from itertools import batched
 
 from memory_core.blocks.base import Item, Reading, item_tokens
 from memory_core.blocks.markup import Layout, line_parts, turn_parts
@@ -16,8 +15,11 @@ from memory_core.messages import TextPart
 from memory_core.planning.retrieval import Head, RetrievalPlan, fill
 from memory_core.store.messages import StoredMessage, read_messages
 
-READ_AT_ONCE = 64
-"""Units, best first, whose real sizes are looked at before more are."""
+LEAST_UNIT = 8
+"""Tokens; into less, hardly any unit fits, and none is looked for."""
+
+LOOKED_AT_AGAIN = 64
+"""Units whose real sizes are looked at to fill what is left at the end."""
 
 UNSAID = 40
 """Tokens by which a unit may be shorter in a prompt than as it was stored: speaker and time before its words."""
@@ -42,21 +44,23 @@ class LaidOut:
 
     def filled(self, plan: RetrievalPlan, room: int) -> RetrievalPlan:
         """The plan with as many granted units as fit into the room."""
-        sizes: dict[int, int] = {}
-        heads: dict[int, Head] = {}
-        head_sizes: dict[Head, int] = {}
-        filled, left = plan, room
-        for some in batched(plan.granted, READ_AT_ONCE):
-            may_fit = [number for number in some if self._stored.nodes[number].tokens <= left + UNSAID]
-            for number, item in self._units(may_fit).items():
-                sizes[number] = self._tokens(item)
-                if (head := self._head(number)) is not None:
-                    heads[number] = head
-                    head_sizes.setdefault(head, self._tokens(self._day(number)))
-            filled = fill(plan, room, sizes, heads, head_sizes)
-            there = {heads[number] for number in filled.granted if number in heads}
-            left = room - sum(sizes[n] for n in filled.granted) - sum(head_sizes[head] for head in there)
-        return filled
+        sized = self._units(self._may_fit(plan, room))
+        filled, left = self._fill(plan, room, sized)
+        # What was left out for its words alone may fit without its speaker and time, or into what markup left.
+        small = [n for n in plan.granted if n not in sized and self._stored.nodes[n].tokens <= left + UNSAID]
+        if left < LEAST_UNIT or not small:
+            return filled
+        return self._fill(plan, room, sized | self._units(small[:LOOKED_AT_AGAIN]))[0]
+
+    def _fill(self, plan: RetrievalPlan, room: int, sized: Mapping[int, Item]) -> tuple[RetrievalPlan, int]:
+        """The plan filled with these units, and the tokens that are left of the room."""
+        sizes = {number: self._tokens(item) for number, item in sized.items()}
+        heads = {number: head for number in sized if (head := self._head(number)) is not None}
+        any_of = {head: number for number, head in heads.items()}
+        head_sizes = {head: self._tokens(self._day(number)) for head, number in any_of.items()}
+        filled = fill(plan, room, sizes, heads, head_sizes)
+        there = {heads[number] for number in filled.granted if number in heads}
+        return filled, room - sum(sizes[n] for n in filled.granted) - sum(head_sizes[head] for head in there)
 
     def content(self, plan: RetrievalPlan) -> tuple[tuple[Item, ...], tuple[int, ...]]:
         """The items of what is granted, in the order of the prompt, and their indexes, first to be cut first."""
@@ -64,10 +68,9 @@ class LaidOut:
         best_first = [number for number in plan.granted if number in units]
         if self._layout == "messages":
             return tuple(units[number] for number in best_first), tuple(reversed(range(len(best_first))))
-        place = {number: place for place, number in enumerate(self._stored.order)}
         items: list[Item] = []
         lines: dict[Head, Item] = {}
-        for number in sorted(best_first, key=lambda number: place[number]):
+        for number in sorted(best_first, key=lambda number: (self._stored.nodes[number].seqs, number)):
             head = self._head(number)
             if head is not None and head not in lines:
                 lines[head] = self._day(number)
@@ -83,6 +86,16 @@ class LaidOut:
                 cut.append(lines[head].ref)
         at = {item.ref: index for index, item in enumerate(items)}
         return tuple(items), tuple(at[ref] for ref in cut)
+
+    def _may_fit(self, plan: RetrievalPlan, room: int) -> list[int]:
+        """The best units whose words alone fill the room."""
+        found, left = [], room
+        for number in plan.granted:
+            tokens = self._stored.nodes[number].tokens
+            if tokens <= left:
+                found.append(number)
+                left -= tokens
+        return found
 
     def _tokens(self, item: Item) -> int:
         return item_tokens(item, self._reading.counter, self._reading.accounting)
@@ -107,7 +120,7 @@ class LaidOut:
     def _day(self, number: int) -> Item:
         """The date line above a unit."""
         line = TextPart(text=self._reading.safe(self._stored.days[number]))
-        return self._counted(Item(f"d{number}", "", (line,), tokens=0))
+        return self._counted(Item(f"d{number}", "", (line,), tokens=0, heading=True))
 
     def _counted(self, item: Item) -> Item:
         """The item with its size, where that must be counted: it is asked for several times."""

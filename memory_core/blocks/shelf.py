@@ -55,6 +55,8 @@ class Stored:
     """By number."""
     order: tuple[int, ...] = ()
     """Numbers in the order in which they were said."""
+    places: Mapping[int, int] = field(default_factory=dict)
+    """Where each stands in that order."""
     traits: Mapping[int, Traits] = field(default_factory=dict)
     days: Mapping[int, str] = field(default_factory=dict)
     """The date line of each unit that came with a time."""
@@ -67,8 +69,7 @@ class Stored:
 
     def around(self, numbers: Collection[int], steps: int) -> list[int]:
         """The units within so many places before or after these in the order in which they were said, these too."""
-        wanted = set(numbers)
-        places = [place for place, number in enumerate(self.order) if number in wanted]
+        places = [place for number in set(numbers) if (place := self.places.get(number)) is not None]
         near = {other for place in places for other in range(place - steps, place + steps + 1)}
         return [self.order[place] for place in sorted(near) if 0 <= place < len(self.order)]
 
@@ -93,6 +94,7 @@ class Stored:
         return Stored(
             nodes={**self.nodes, **{node.number: node for node, _ in new}},
             order=(*self.order, *(node.number for node, _ in new)),
+            places={**self.places, **{node.number: place for place, (node, _) in enumerate(new, len(self.order))}},
             traits={**self.traits, **described},
             days={**self.days, **{node.number: one.day for node, one in new if one.day}},
             names=self.names.union(*(one.names for _, one in new)),

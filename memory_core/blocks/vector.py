@@ -252,10 +252,10 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         signals = [signal for signal in searched.signals if signal.number in stored.nodes or signal.number in new]
         known = [stored.nodes[signal.number] for signal in signals if signal.number in stored.nodes]
         in_queue = {node.number for node in known if reading.queue_seqs and node.covers(reading.queue_seqs)}
-        traits, order = _with_unsaved(stored, new, reading)
+        traits, places = _with_unsaved(stored, new, reading)
 
         def added(matches: Mapping[int, float]) -> dict[int, tuple[float, ...]]:
-            return terms(matches, traits, order, meant, weights)
+            return terms(matches, traits, places, meant, weights)
 
         plan = self._plan(
             signals, in_queue=in_queue, weights=searched.weights, added=added if weights.any else None, reading=reading
@@ -433,13 +433,13 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
 
 def _with_unsaved(
     stored: Stored, new: Mapping[int, Heard], reading: Reading
-) -> tuple[Mapping[int, Traits], Sequence[int]]:
-    """Traits and order of the stored units with those that are not stored yet at their end."""
+) -> tuple[Mapping[int, Traits], Mapping[int, int]]:
+    """Traits and places of the stored units with those that are not stored yet at their end."""
     if not new:
-        return stored.traits, stored.order
+        return stored.traits, stored.places
     nodes = [(Node(number, (), reading.counter.text(one.words), 0), one) for number, one in sorted(new.items())]
     together = stored.with_units(nodes, stored.keywords)
-    return together.traits, together.order
+    return together.traits, together.places
 
 
 def _id(embedder: Embedder) -> str | None:

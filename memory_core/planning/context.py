@@ -28,6 +28,8 @@ class Piece:
     ref: str
     """What it is, in the form events use (see `memory_core.blocks.base.Content`)."""
     tokens: int
+    heading: bool = False
+    """A line above other pieces: in the cut order it comes right after the last of them, and goes with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,10 +203,11 @@ def _trimmed(part: Part, over: int) -> Part:
     gone: set[int] = set()
     freed = 0
     for index in part.cut_order:
-        if freed >= over:
+        piece = part.pieces[index]
+        if freed >= over and not piece.heading:
             break
         gone.add(index)
-        freed += part.pieces[index].tokens
+        freed += piece.tokens
     return replace(part, pieces=tuple(p for i, p in enumerate(part.pieces) if i not in gone))
 
 

@@ -177,9 +177,11 @@ def _merged(signals: Sequence[Signals]) -> list[Signals]:
     """One `Signals` for each number, with its best of each kind."""
     best: dict[int, Signals] = {}
     for found in signals:
-        known = best.get(found.number, found)
-        best[found.number] = Signals(
-            found.number, _larger(known.vector, found.vector), _larger(known.keyword, found.keyword)
+        known = best.get(found.number)
+        best[found.number] = (
+            found
+            if known is None
+            else Signals(found.number, _larger(known.vector, found.vector), _larger(known.keyword, found.keyword))
         )
     return list(best.values())
 

@@ -19,6 +19,8 @@ SITTING_GAP_HOURS = 3.0
 NEIGHBOURS = 2
 """Units on either side that lend a part of their match."""
 
+_STEPS = tuple(step for step in range(-NEIGHBOURS, NEIGHBOURS + 1) if step)
+
 BEST_OF_SITTING = 3
 """Units whose mean match is that of their sitting; one that is missing counts as 0."""
 
@@ -89,38 +91,39 @@ NO_TERMS = TermWeights(0, 0, 0, 0, 0, 0)
 
 
 def terms(
-    matches: Mapping[int, float], traits: Mapping[int, Traits], order: Sequence[int], asked: Asked, weights: TermWeights
+    matches: Mapping[int, float],
+    traits: Mapping[int, Traits],
+    places: Mapping[int, int],
+    asked: Asked,
+    weights: TermWeights,
 ) -> dict[int, tuple[float, ...]]:
     """What each term adds to each candidate, by number, in the order of `TERMS`.
 
-    `matches` are the candidates with their match, 0 to 1; `order` all units in the order in which they were said. A
-    unit that is no candidate lends nothing.
+    `matches` are the candidates with their match, 0 to 1; `places` where each unit stands in the order in which they
+    were said. A unit that is no candidate lends nothing.
     """
-    found = [(place, number) for place, number in enumerate(order) if number in matches]
-    at = dict(found)
+    found = sorted((places[number], number) for number in matches)
+    lends: dict[int, tuple[int, float]] = {}
     best: dict[int, list[float]] = {}
-    for _, number in found:
-        best.setdefault(traits[number].sitting, []).append(matches[number])
-    means = {
-        sitting: sum(sorted(several, reverse=True)[:BEST_OF_SITTING]) / BEST_OF_SITTING
-        for sitting, several in best.items()
-    }
+    for place, number in found:
+        one, match = traits[number], matches[number]
+        # A long text is about many things: it lends less.
+        lends[place] = one.sitting, match * min(1.0, LONG / max(one.tokens, 1))
+        best.setdefault(one.sitting, []).append(match)
+    means = {key: sum(sorted(several)[-BEST_OF_SITTING:]) / BEST_OF_SITTING for key, several in best.items()}
     result: dict[int, tuple[float, ...]] = {}
     for place, number in found:
         own = traits[number]
-        lent = 0.0
-        for step in (*range(-NEIGHBOURS, 0), *range(1, NEIGHBOURS + 1)):
-            other = at.get(place + step)
-            if other is not None and traits[other].sitting == own.sitting:
-                # A long text is about many things: it lends less.
-                lent += matches[other] * min(1.0, LONG / max(traits[other].tokens, 1))
+        near = (lends.get(place + step) for step in _STEPS)
+        lent = sum(other[1] for other in near if other is not None and other[0] == own.sitting)
+        long = math.log2(own.tokens / LONG) if own.tokens > LONG else 0.0
         result[number] = (
             weights.neighbours * lent,
             weights.sitting * means[own.sitting],
             weights.speaker * _spoken(own, asked),
-            weights.date * agreement(asked.days, own.time),
+            weights.date * agreement(asked.days, own.time) if asked.days else 0.0,
             weights.substance * own.substance,
-            -weights.length * max(0.0, math.log2(max(own.tokens, 1) / LONG)),
+            -weights.length * long,
         )
     return result
 

@@ -37,7 +37,7 @@ from sqlalchemy.schema import CreateColumn, CreateSchema
 from sqlmodel import SQLModel
 
 from memory_core.errors import ConfigError, MessageError, StoreError
-from memory_core.store.tables import SCHEMA_VERSION, SINCE_2, TABLES, schema_table
+from memory_core.store.tables import SCHEMA_VERSION, SINCE_2, SINCE_3, TABLES, schema_table
 
 BUSY_TIMEOUT_SECONDS = 30
 """How long a write waits for another process's write on SQLite."""
@@ -200,21 +200,23 @@ class Database:
                 SQLModel.metadata.create_all(connection, tables=TABLES)
                 connection.execute(insert(schema_table).values(version=SCHEMA_VERSION, database_id=uuid.uuid4().hex))
             found, self.id = connection.execute(select(schema_table.c.version, schema_table.c.database_id)).one()
-            if found == 1:
-                self._upgrade(connection)
+            if found < SCHEMA_VERSION:
+                self._upgrade(connection, found)
         if found > SCHEMA_VERSION:
             raise StoreError(
                 f"The database at {self.url} has schema version {found}; this program knows versions up to "
                 f"{SCHEMA_VERSION}. Update Memory Inspector, or use another database."
             )
 
-    def _upgrade(self, connection: Connection) -> None:
-        """From version 1 of the schema: new columns and tables; nothing that is there is rewritten."""
+    def _upgrade(self, connection: Connection, found: int) -> None:
+        """From an earlier version of the schema: what is new is added; nothing that is there is rewritten."""
         place = f'"{self._schema}".' if self._schema else ""
-        for column in SINCE_2:
+        for column in SINCE_2 if found < 2 else ():
             added = CreateColumn(column).compile(dialect=connection.dialect)
             connection.exec_driver_sql(f"ALTER TABLE {place}{column.table.name} ADD COLUMN {added}")
         SQLModel.metadata.create_all(connection, tables=TABLES)
+        for index in SINCE_3:
+            index.create(connection, checkfirst=True)
         connection.execute(update(schema_table).values(version=SCHEMA_VERSION))
 
 

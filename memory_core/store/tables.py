@@ -7,7 +7,7 @@ Times are seconds since the epoch, for people; order is always by an integer key
 from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, Table, Text
 from sqlmodel import Field, SQLModel
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 _BigKey = BigInteger().with_variant(Integer, "sqlite")  # SQLite counts only INTEGER keys up by itself
 
@@ -349,6 +349,7 @@ Index("mi_relation_subject", relation_table.c.subject)
 Index("mi_relation_object", relation_table.c.object)
 Index("mi_vector_collection", vector_table.c.collection, vector_table.c.id)
 Index("mi_vector_session", vector_table.c.session_id, vector_table.c.first_seq)
+_vectors_of_a_block = Index("mi_vector_block", vector_table.c.session_id, vector_table.c.block, vector_table.c.id)
 
 TABLES = [
     schema_table,
@@ -373,3 +374,6 @@ TABLES = [
 
 SINCE_2 = (fact_table.c.topics, fact_revision_table.c.topics, fact_revision_table.c.category)
 """Columns that version 2 of the schema added to tables of version 1."""
+
+SINCE_3 = (_vectors_of_a_block,)
+"""Indexes that version 3 added to tables of earlier ones."""

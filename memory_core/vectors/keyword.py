@@ -103,8 +103,8 @@ class KeywordIndex:
         if len(found) > limit:
             least = np.partition(scores[found], -limit)[-limit]
             found = found[scores[found] >= least]
-        order = np.lexsort((numbers[found], -scores[found]))[:limit]
-        return [KeywordHit(int(numbers[slot]), float(scores[slot])) for slot in found[order]]
+        best = found[np.lexsort((numbers[found], -scores[found]))[:limit]]
+        return [KeywordHit(*hit) for hit in zip(numbers[best].tolist(), scores[best].tolist(), strict=True)]
 
     def score(self, query: str, text: str) -> float:
         """What a text that is not in the index scores, 0 to 1, beside those that are."""

@@ -20,7 +20,7 @@ def rank(numbers: Numbers, rows: Rows, query: Vector) -> list[Hit]:
     cosines = np.divide(exact @ wanted, lengths, out=np.zeros(len(rows)), where=lengths > 0)
     scores = np.round(cosines, SCORE_DECIMALS) + 0.0  # no negative zero
     order = np.lexsort((numbers, -scores))
-    return [Hit(int(numbers[i]), float(scores[i])) for i in order]
+    return [Hit(number, score) for number, score in zip(numbers[order].tolist(), scores[order].tolist(), strict=True)]
 
 
 def check_search(query: Vector, limit: int) -> None:

@@ -383,6 +383,22 @@ def test_settings_of_a_kind_say_their_effect_before_they_are_applied(demo_home):
     assert settings["retrieval_context_window"] == 1
 
 
+def test_what_may_be_missing_can_be_emptied(demo_home):
+    drawn = settings_of("Earlier turns")
+    assert field(drawn, "Results").value == 5
+    field(drawn, "Results").set_value(None).run()
+    field(drawn, "Threshold").set_value(None).run()
+    field(drawn, "Weight of the speaker").set_value(0.25).run()
+    press(drawn, "Apply from the next turn")
+    settings = demo().block_settings("Earlier turns")
+    assert (settings["similarity_top_k"], settings["similarity_threshold"], settings["speaker_weight"]) == (
+        None,
+        None,
+        0.25,
+    )
+    assert (settings["unit"], settings["layout"], settings["date_weight"]) == ("turn", "messages", 0.0)
+
+
 def test_facts_wait_for_approval_once_that_is_set(demo_home):
     drawn = settings_of("Facts")
     drawn.toggle[0].set_value(True).run()
@@ -491,17 +507,17 @@ def test_a_block_is_removed(demo_home):
 
 
 def test_what_waits_for_a_block_can_be_tried_again(demo_home, monkeypatch):
-    from memory_core.errors import EmbedderError
-    from memory_core.models.embedding import MiniLMEmbedder
+    from memory_core.errors import ModelUnreachableError
+    from memory_core.models.rules import RuleExtractor
 
-    def fail(self, texts):
-        raise EmbedderError("The embedding model did not answer.")
+    def fail(self, messages, *, known):
+        raise ModelUnreachableError("The model did not answer.")
 
     with monkeypatch.context() as broken:
-        broken.setattr(MiniLMEmbedder, "embed", fail)
+        broken.setattr(RuleExtractor, "extract", fail)
         demo().flush()
         app = opened(page="blocks")
-    assert "Waiting: 1 flush not delivered. The embedding model did not answer." in joined(app)
+    assert "Waiting: 1 flush not delivered. The model did not answer." in joined(app)
     press(app, "Try now")
     assert services.engine().job("demo").wait(30)
     app.run()

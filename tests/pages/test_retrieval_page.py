@@ -174,7 +174,7 @@ def test_the_knobs_try_and_go_back(memory):
     app = page(query=QUESTION)
     knob(app, "Results").set_value(1).run()
     knob(app, "Threshold").set_value(None).run()
-    app.toggle(key="retrieval__keyword").set_value(False).run()
+    app.pills(key="retrieval__signals").set_value(["vector"]).run()
     settings = {"similarity_top_k": 1, "similarity_threshold": None, "keyword_weight": 0.0}
     search = memory.search(QUESTION, settings=settings)
     assert [row["Turn"] for row in listed(app)] == [one.turn for one in search.found]

@@ -21,6 +21,7 @@ from ui.blocks.cards import InPrompt, Standing, State, card, card_order, clipped
 from ui.blocks.differences import MOST_LINES, difference
 from ui.blocks.kinds import BUILT_IN, fields_of, free_name, kinds, make
 from ui.blocks.settings import DROP, STOP, TRIM, TURN_OFF, TURN_ON, changes_for
+from ui.telling import SETTINGS
 from ui.text import plain
 from ui.theme import LIGHT
 
@@ -278,6 +279,16 @@ def test_every_setting_on_screen_is_one_that_the_block_has(kind):
     assert {field.setting for field in fields} <= set(settings)
     for field in fields:
         assert field.choices is None or settings[field.setting] in field.choices
+
+
+def test_every_own_setting_of_a_vector_block_is_on_screen():
+    own = set(VectorMemoryBlock(name="X").settings()) - set(BaseMemoryBlock.model_fields)
+    fields = {field.setting: field for field in fields_of("vector", has_user=False)}
+    assert own <= set(fields)
+    assert (fields["similarity_top_k"].optional, fields["similarity_top_k"].without) == (True, "as many as fit")
+    for name, field in fields.items():
+        assert f"`{name}`" in field.help
+        assert name in SETTINGS
 
 
 def test_the_menu_offers_the_other_side_of_each_switch():

@@ -252,15 +252,28 @@ def test_a_message_and_a_stored_turn_say_who_when_and_how_large(cut):
     message, turn = cut.parts[0].kept[0], cut.parts[-1].left_out[0]
     assert words.entry_note(message).replace("\\", "") == "message 3 · user · turn 3 · 7 tokens"
     assert words.cut_note(turn) == f"turn {turn.turn} · cut, 7 tokens, score {turn.score:.2f}"
-    memory = session(turns(similarity_top_k=1), token_limit=60, chat_history_token_ratio=0.3)
-    for number in range(4):
-        memory.put(note(number))
-        memory.put(assistant(f"noted {number}"))
-    (recalled,) = prompt_of(memory).parts[-1].kept
+    recalled = recalled_of("turn")
     assert words.entry_words(recalled).splitlines() == [
         f"user: note {recalled.turn - 1} of the day is here",
         f"assistant: noted {recalled.turn - 1}",
     ]
+
+
+def recalled_of(unit, **told):
+    """What a block that stores such units brings back of four short turns."""
+    memory = session(turns(similarity_top_k=1, unit=unit), token_limit=60, chat_history_token_ratio=0.3)
+    for number in range(4):
+        memory.put(ChatMessage(content=note(number).content, additional_kwargs=told))
+        memory.put(assistant(f"noted {number}"))
+    (recalled,) = prompt_of(memory).parts[-1].kept
+    return recalled
+
+
+def test_a_message_that_was_stored_by_itself_says_who_said_it():
+    assert words.entry_note(recalled_of("message")).startswith("user · turn")
+    named = recalled_of("message", name="Ana", time="8 May 2023")
+    assert words.entry_note(named).startswith("Ana · turn")
+    assert words.entry_words(named).startswith("note")
 
 
 # -- to take along ----------------------------------------------------------------------------------

@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from memory_core.events import EventRecord, Retrieved
+from memory_core.analysis.found_by import FoundBy
 from memory_core.searching import Found, Search, SearchSettings, TurnMap
 from ui.retrieval.figure import legend, map_figure, map_note, map_rows
 from ui.retrieval.reading import (
@@ -11,24 +13,24 @@ from ui.retrieval.reading import (
     change_label,
     changed_sentence,
     degraded,
-    earlier,
-    earlier_line,
     fate,
     headline,
     holding,
     missed,
     place,
+    question_rows,
     rows,
     stages,
-    terms,
     why,
     within,
 )
+from ui.retrieval.scores import nothing_from, score_words, split, sum_rows, terms_shown
 
 ZERO = {
     "granted": 0,
     "cut": 0,
     "no_prompt": 0,
+    "no_room": 0,
     "beyond_top_k": 0,
     "in_queue": 0,
     "below_threshold": 0,
@@ -47,7 +49,7 @@ def search(*turns, threshold=0.31, top_k=5, stored=..., **more):
     values = {
         "block": "Earlier turns",
         "query": "What can Rui eat?",
-        "settings": SearchSettings(top_k, threshold, 0.85, 0.15),
+        "settings": SearchSettings(top_k, threshold, 0.85, 0.15, *(0.0,) * 6),
         "weights": (0.85, 0.15),
         "found": turns,
         "counts": counts,
@@ -118,6 +120,7 @@ def test_each_fate_has_its_words_and_its_rule():
         "granted": "Granted, 67 tokens",
         "cut": "Cut, 67 tokens",
         "no_prompt": "Asked, in no prompt",
+        "no_room": "No room: 67 tokens",
         "beyond_top_k": "Beyond the best 5",
         "in_queue": "In the queue",
         "below_threshold": "Below 0.31",
@@ -145,10 +148,89 @@ def test_places_are_counted_as_people_count(rank, words):
 
 def test_the_score_is_shown_as_its_sum():
     one = Found(1, 1, 7, "x", 9, 0.58, 0.4, 0.553, "granted")
-    assert terms(one, NINE) == "0.85 × 0.58 vector + 0.15 × 0.40 keyword = **0.55**"
+    assert score_words(one, NINE) == "0.85 × 0.58 vector + 0.15 × 0.40 keyword = **0.55**"
     alone = search(one, weights=(0.0, 0.15))
-    assert terms(Found(1, 1, 7, "x", 9, None, 0.4, 0.4, "granted"), alone) == "1.00 × 0.40 keyword = **0.40**"
-    assert terms(one, search(one, weights=None)) is None
+    assert score_words(Found(1, 1, 7, "x", 9, None, 0.4, 0.4, "granted"), alone) == "1.00 × 0.40 keyword = **0.40**"
+    assert score_words(one, search(one, weights=None)) is None
+
+
+WEIGHTS = SearchSettings(None, None, 0.4, 0.6, 0.15, 0.4, 0.25, 0.1, 0.15, 0.1)
+
+
+def with_terms(number=1, *terms, fate="granted", match=0.312):
+    given = terms or (0.084, 0.052, 0.25, 0.0, 0.061, -0.1)
+    return Found(number, number, 4, "Rui stays off meat", 41, 0.42, 0.24, match + sum(given), fate, given)
+
+
+def filled(*turns, **more):
+    return search(*turns, **{"settings": WEIGHTS, "weights": (0.4, 0.6), "room": 300, **more})
+
+
+def test_a_score_with_terms_is_a_sum_that_adds_up():
+    one = with_terms()
+    found = filled(one)
+    assert terms_shown(found) == ("neighbours", "sitting", "speaker", "substance", "length")
+    said = [(row["amount"], row["what"]) for row in sum_rows(one, found)]
+    assert said == [
+        ("0.31", "Match"),
+        ("+0.09", "Neighbours"),
+        ("+0.05", "Sitting"),
+        ("+0.25", "Speaker"),
+        ("+0.06", "Substance"),
+        ("−0.10", "Length"),
+        ("**0.66**", "**Score**"),
+    ]
+    assert "0.40 × 0.42 vector + 0.60 × 0.24 keyword" in sum_rows(one, found)[0]["means"]
+    assert nothing_from(one, found) == ["date"]
+    alone = Found(1, 1, 7, "x", 9, 0.5, 0.4, 0.5, "granted")
+    assert sum_rows(alone, search(alone)) == []
+
+
+def test_the_speaker_is_told_from_any_person():
+    asked, anybody = with_terms(1, 0, 0, 0.25, 0, 0, 0), with_terms(2, 0, 0, 0.1, 0, 0, 0)
+    found = filled(asked, anybody)
+    assert "whom the question is about" in sum_rows(asked, found)[1]["means"]
+    assert "not by an assistant" in sum_rows(anybody, found)[1]["means"]
+
+
+@given(
+    st.floats(0, 1),
+    st.lists(st.floats(0, 2), min_size=5, max_size=5),
+    st.floats(-1, 0),
+)
+def test_what_is_shown_of_a_score_always_adds_up(match, added, length):
+    one = with_terms(1, *added, length, match=match)
+    own, shown = split(one)
+    assert f"{own + sum(shown.values()):.2f}".replace("-0.00", "0.00") == f"{one.score:.2f}".replace("-0.00", "0.00")
+    assert abs(own - match) < 0.0101
+    assert all(abs(value - exact) < 0.0101 for value, exact in zip(shown.values(), one.terms, strict=True))
+
+
+def test_terms_are_one_column_or_each_its_own():
+    one, rest = with_terms(), Found(2, 2, 9, "Wine", 3, 0.1, 0.0, 0.04, "not_proposed")
+    found = filled(one, rest)
+    first, second = rows([one, rest], found)
+    assert list(first) == ["Turn", "Text", "Vector", "Keyword", "Added", "Score", "Fate"]
+    assert (first["Added"], second["Added"]) == (0.35, None)
+    first, second = rows([one, rest], found, each_term=True)
+    assert list(first)[2:] == ["Match", "Neighbours", "Sitting", "Speaker", "Substance", "Length", "Score", "Fate"]
+    assert (first["Match"], first["Length"], second["Neighbours"]) == (0.31, -0.1, None)
+    assert "Added" not in rows([one], search(one))[0]
+
+
+def test_what_does_not_fit_is_told_with_its_size_and_the_room():
+    one = with_terms(fate="no_room")
+    found = filled(one)
+    assert stages(found)["no_room"] == "No room in 300 tokens: 1"
+    assert within(found, "no_room") == [one]
+    assert fate(one, found) == "No room: 41 tokens"
+    assert why(one, found) == (
+        "It was found, but better ones filled the 300 tokens there were: **no room for its 41 tokens**."
+    )
+    assert headline(found).endswith("None is asked for: 1 too long for the room of 300 tokens.")
+    assert changed_sentence(filled(with_terms()), found) == "turn 4 is left out for lack of room"
+    recorded = filled(one, room=None)
+    assert stages(recorded)["no_room"] == "No room: 1"
 
 
 def test_rows_hold_one_line_of_words_and_nothing_where_they_are_gone():
@@ -220,20 +302,12 @@ def test_a_button_says_the_change_it_makes():
     assert both == "Lower the threshold to 0.27 and raise the results to 7"
 
 
-def test_earlier_searches_name_their_question_and_how_it_ended():
-    def record(turn, block, *candidates):
-        event = Retrieved(block, f"q{turn}", "e", "i", 5, 0.31, candidates, {})
-        return EventRecord(turn, "s", turn, 0.0, "engine", event)
-
-    records = [
-        record(1, "Earlier turns", (7, 0.5, 0.1, 0.44, "granted")),
-        record(2, "Other", (7, 0.5, 0.1, 0.44, "granted")),
-        record(3, "Earlier turns", (8, 0.5, 0.1, 0.44, "granted"), (7, 0.2, 0.0, 0.17, "below_threshold")),
+def test_questions_that_found_a_turn_are_rows_with_how_it_ended():
+    asked = [FoundBy(12, 0, "a", "cut", 2, 0.44), FoundBy(3, 1, "b", "granted", None, None)]
+    assert question_rows(asked, {"a": "Wine?\n\nOr  beer?"}) == [
+        {"Turn": 12, "Question": "Wine? Or beer?", "Place": "2nd", "Score": 0.44, "Fate": "Cut"},
+        {"Turn": 3, "Question": "(erased)", "Place": "", "Score": None, "Fate": "Granted"},
     ]
-    lines = earlier(records, "Earlier turns", 7)
-    assert [(one.turn, one.fate) for one in lines] == [(1, "granted"), (3, "below_threshold")]
-    assert earlier_line(lines[0], "Wine?").replace("\\", "") == "Turn 1: asked for with 0.44 by “Wine?”"
-    assert earlier_line(lines[1], None) == "Turn 3: below the threshold with 0.17 by a question that was erased"
 
 
 def drawn(numbers, *, stored=None, query=(0.5, 0.5)):
@@ -244,9 +318,9 @@ def drawn(numbers, *, stored=None, query=(0.5, 0.5)):
 @pytest.mark.parametrize("mode", ["light", "dark"])
 def test_each_mark_carries_its_number_and_each_fate_its_own_shape(mode):
     every = search(*(found(number, each) for number, each in enumerate(ZERO, start=1)))
-    figure = map_figure(drawn(range(1, 8)), every, mode, picked=3).to_dict()
+    figure = map_figure(drawn(range(1, 9)), every, mode, picked=3).to_dict()
     marks = [trace for trace in figure["data"] if "customdata" in trace]
-    assert sorted(trace["customdata"][0][0] for trace in marks) == list(range(1, 8))
+    assert sorted(trace["customdata"][0][0] for trace in marks) == list(range(1, 9))
     looks = [(trace["marker"]["symbol"], trace["marker"]["color"], trace["marker"]["size"]) for trace in marks]
     assert len(set(looks)) == len(ZERO)
     names = [trace["name"] for trace in figure["data"]]

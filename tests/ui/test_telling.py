@@ -2,6 +2,7 @@
 
 import dataclasses
 import typing
+from dataclasses import replace
 
 import pytest
 
@@ -66,6 +67,7 @@ from memory_core.events import (
     SummaryRewritten,
     UnknownEvent,
     VectorsRemoved,
+    VectorsReplaced,
     VectorsStored,
 )
 from memory_core.planning.curation import ACTIONS
@@ -353,6 +355,14 @@ SENTENCES = [
     ),
     (FactErased(2, "Facts"), "Deleted a fact of Facts for good"),
     (VectorsStored("Earlier turns", "minilm", ((7, ((1, 2),), 40),)), "Stored 1 turn in Earlier turns"),
+    (
+        VectorsStored("Earlier turns", "", ((7, ((1, 2),), 40),)),
+        "Stored 1 turn in Earlier turns for keyword search only: the embedding model failed",
+    ),
+    (
+        VectorsReplaced("Earlier turns", "minilm:384", (7, 9)),
+        "Embedded 2 stored turns of Earlier turns again with minilm:384",
+    ),
     (retrieved((7, 0.5, 0.4, 0.62, "granted")), "Recalled 1 earlier turn, best 0.62"),
     (
         retrieved((7, 0.3, None, 0.28, "below_threshold")),
@@ -363,6 +373,14 @@ SENTENCES = [
         "Recalled nothing: best 0.3099 is below the threshold 0.31",
     ),
     (retrieved((7, 0.9, None, 0.9, "in_queue")), "Recalled nothing: what fits best (0.90) is still in the queue"),
+    (
+        replace(retrieved((7, 0.9, None, 0.9, "no_room")), top_k=None, room=12),
+        "Recalled nothing: what fits best (0.90) is too long for the room of 12 tokens",
+    ),
+    (
+        replace(retrieved((7, 0.5, 0.4, 0.62, "granted")), top_k=None, gates={"granted": 60}),
+        "Recalled 60 earlier turns, best 0.62",
+    ),
     (retrieved(), "Recalled nothing from Earlier turns: no stored turn fits"),
     (built(), "Built the prompt: 1,106 of 1,200 tokens, 94 free"),
     (built(cuts=(TURNS,)), "Cut 56 of 335 tokens from Earlier turns: priority 2 goes first"),
@@ -435,6 +453,13 @@ def test_losses_are_told_in_the_colour_of_a_loss():
     )
 
 
+def test_of_many_recalled_turns_a_handful_is_named():
+    many = replace(retrieved(*((number, 0.5, None, 0.5, "granted") for number in range(50))), gates={"granted": 60})
+    more = tell(many, WORDS).more
+    assert len(more) == 13
+    assert more[-1] == "and 48 more"
+
+
 def test_a_triggers_or_a_purposes_new_word_is_shown_as_it_is():
     assert tell(ModelCalled("dream", "m", None, None, 1.0, None), WORDS).text == "Asked m to dream: 1.0 s"
     assert tell(DeliveryQueued(1, "Facts", "hourly", ((1, 1),), 9), WORDS).text.endswith("to Facts: hourly")
@@ -451,6 +476,10 @@ def test_a_triggers_or_a_purposes_new_word_is_shown_as_it_is():
         ("truncation_order", "smallest_first", "the smallest priority number"),
         ("scope", "user", "the user"),
         ("insert_method", "user", "the user message"),
+        ("similarity_top_k", None, "as many as fit"),
+        ("unit", "turn", "a user message with its replies"),
+        ("layout", "lines", "compact lines"),
+        ("deliver_on", "turn", "after each turn"),
         ("greeting", "hello", "hello"),
     ],
 )

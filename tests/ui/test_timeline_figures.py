@@ -1,6 +1,7 @@
 """The timeline's figures, its list and its drawer's numbers, as values."""
 
 import dataclasses
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -344,6 +345,15 @@ def test_a_search_gives_its_gates():
         ("Results wanted", "5"),
         ("Threshold", "none"),
         ("Weight of meaning, keywords", "0.8, 0.2"),
+    ]
+    filled = replace(event, top_k=None, room=300, term_weights={"speaker": 0.25, "date": 0.0}, gates={"no_room": 4})
+    assert number_rows(filled) == [
+        ("No room left", "4"),
+        ("Results wanted", "as many as fit"),
+        ("Room", "300 tokens"),
+        ("Threshold", "none"),
+        ("Weight of meaning, keywords", "0.8, 0.2"),
+        ("Weight of what is added", "speaker 0.25"),
     ]
 
 

@@ -102,10 +102,14 @@ class Field:
     most: float | None = None
     optional: bool = False
     """May it be None?"""
+    without: str = "none"
+    """What stands in the empty field of a setting that is None."""
     choices: Mapping[str, str] | None = None
     """Words by value, for a choice."""
     offered: tuple[str, ...] = ()
     """Labels that are suggested; others can be typed."""
+    group: str = ""
+    """What it is folded under with others; empty: it is always in sight."""
     when: tuple[str, object] | None = None
     """Another setting, and the value without which this one does nothing."""
 
@@ -204,21 +208,62 @@ _FIELDS: Mapping[str, tuple[Field, ...]] = {
         _DELIVER_ON,
     ),
     "vector": (
-        Field("similarity_top_k", "Results", "`similarity_top_k`: most turns brought back.", "whole", least=1),
+        Field(
+            "unit",
+            "Stored as one",
+            "`unit`: what is found, and brought back, as a whole. What is stored already stays as it is.",
+            "choice",
+            choices={
+                "message": "Each message by itself",
+                "turn": "A user message with its replies",
+                "batch": "All that leaves the queue at once",
+            },
+        ),
+        Field(
+            "similarity_top_k",
+            "Results",
+            "`similarity_top_k`: most of them brought back. Empty: as many as fit into the tokens that are left.",
+            "whole",
+            least=1,
+            optional=True,
+            without="as many as fit",
+        ),
         Field(
             "similarity_threshold",
             "Threshold",
-            "`similarity_threshold`: least score of a turn that is brought back.",
+            "`similarity_threshold`: least score of what is brought back.",
             "share",
             most=1,
             optional=True,
         ),
         Field(
+            "layout",
+            "In the prompt",
+            "`layout`: lines take fewest tokens, in the order they were said. Messages are as LlamaIndex writes them, "
+            "best first.",
+            "choice",
+            choices={"lines": "A date, then speaker: words", "messages": "As marked-up messages"},
+        ),
+        Field(
             "retrieval_context_window",
             "Messages in the question",
-            "`retrieval_context_window`: how many of the latest messages make up the search.",
+            "`retrieval_context_window`: a question that says little by itself is completed by the messages before it. "
+            "1: never.",
             "whole",
             least=1,
+        ),
+        *(
+            Field(setting, title, f"`{setting}`: {means} 0 switches it off.", "share", group="What counts in the score")
+            for setting, title, means in (
+                ("vector_weight", "Weight of meaning", "share of the nearness in meaning in the match."),
+                ("keyword_weight", "Weight of keywords", "share of the shared words in the match."),
+                ("neighbour_weight", "Weight of neighbours", "part of the match of what was said around it, added."),
+                ("sitting_weight", "Weight of the sitting", "part of the best matches of the same sitting, added."),
+                ("speaker_weight", "Weight of the speaker", "added for who is asked about, and for people."),
+                ("date_weight", "Weight of dates", "added for a date that the question names."),
+                ("substance_weight", "Weight of substance", "added for what tells much by itself."),
+                ("length_weight", "Weight against length", "taken away for each doubling beyond 100 tokens."),
+            )
         ),
         _DELIVER_ON,
     ),

@@ -1,10 +1,12 @@
 """Drawers for one block's settings: on or off, how it is cut, what it is given, and those of its kind."""
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from memory_core import ConflictError, MemoryInspectorError
 from ui import state
@@ -124,9 +126,13 @@ def settings_of_dialog(session_id: str, name: str) -> None:
     st.markdown(f"**{plain(name)}** :gray[{attached.kind}]")
     place = st.container()
     chosen: dict[str, Any] = {}
+    folds: dict[str, DeltaGenerator] = {}
     for field in fields:
+        if field.group and field.group not in folds:
+            folds[field.group] = st.expander(field.group)
         if field.when is None or chosen.get(field.when[0]) == field.when[1]:
-            chosen[field.setting] = _drawn(field, opened.values[field.setting], widgets[field.setting])
+            with folds[field.group] if field.group else nullcontext():
+                chosen[field.setting] = _drawn(field, opened.values[field.setting], widgets[field.setting])
     changed = {setting: value for setting, value in chosen.items() if value != opened.values[setting]}
     possible = bool(changed) and draw_effect(memory, blocks={name: changed})
     if "scope" in changed:
@@ -181,25 +187,29 @@ def _drawn(field: Field, value: Any, key: str) -> Any:
             format_func=lambda choice: choices[choice],
             help=field.help,
         )
+    number = None if value is None else float(value) if field.sort == "share" else int(value)
+    if field.optional:  # only a field that begins empty can be emptied
+        st.session_state.setdefault(key, number)
+        number = None
     if field.sort == "share":
-        number = st.number_input(
+        share = st.number_input(
             field.title,
             min_value=0.0,
-            max_value=1.0,
-            value=None if value is None else float(value),
+            max_value=None if field.most is None else float(field.most),
+            value=number,
             step=0.01,
             key=key,
-            placeholder="none",
+            placeholder=field.without,
             help=field.help,
         )
-        return None if number is None else round(float(number), 4)
+        return None if share is None else round(float(share), 4)
     whole = st.number_input(
         field.title,
         min_value=int(field.least),
-        value=None if value is None else int(value),
+        value=number,
         step=1,
         key=key,
-        placeholder="none",
+        placeholder=field.without,
         help=field.help,
     )
     return None if whole is None else int(whole)

@@ -7,7 +7,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from memory_core.analysis.prompt import PINNED, Entry, Prompt, PromptCut, PromptPart
+from memory_core.messages import ChatMessage
 from memory_core.planning.context import QUEUE
+from memory_core.planning.speech import told
 from ui.text import count, plain, short, tokens
 from ui.theme import Mode, block_colour
 
@@ -293,9 +295,16 @@ def entry_words(entry: Entry) -> str:
     if entry.words is None:
         return "(These words were erased since.)"
     if len(entry.messages) > 1:
-        lines = [f"{message.role}: {words}" for message in entry.messages if (words := _said(message.content, message))]
+        lines = [
+            f"{_who(message)}: {words}" for message in entry.messages if (words := _said(message.content, message))
+        ]
         return "\n".join(lines)
     return entry.words or "(no words)"
+
+
+def _who(message: ChatMessage) -> str:
+    """The name that a message came with, else its role."""
+    return told(message).speaker or str(message.role)
 
 
 def _said(content: str | None, message: Any) -> str:
@@ -305,7 +314,9 @@ def _said(content: str | None, message: Any) -> str:
 
 def entry_note(entry: Entry) -> str:
     """A message or a stored turn in a few words: who, which turn, how large, how well it fitted."""
-    notes = [part for part in (_message_number(entry), entry.role) if part]
+    alone = entry.messages[0] if entry.ref[0] == "v" and len(entry.messages) == 1 else None
+    who = entry.role or (_who(alone) if alone is not None else None)
+    notes = [part for part in (_message_number(entry), who) if part]
     if entry.turn is not None:
         notes.append(f"turn {tokens(entry.turn)}")
     if entry.score is not None:

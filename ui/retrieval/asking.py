@@ -39,6 +39,8 @@ class Asked:
     block: str | None = None
     number: int | None = None
     """Of the stored turn whose row or mark is picked."""
+    place: tuple[int, int] | None = None
+    """Turn and place of the recorded search that is shown; None: the last of the shown turn."""
     tried: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Settings that differ from the stored ones, by block."""
 

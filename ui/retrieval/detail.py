@@ -1,23 +1,30 @@
-"""One stored turn beneath the list: its words, why it ended where it did, what would change that, what lies near it."""
+"""One stored turn beneath the list: its words, why it ended where it did, how its score adds up, what would change
+that, what lies near it, and which questions found it.
+"""
 
 from typing import Any
 
 import streamlit as st
 
 from memory_core import MemoryInspectorError
+from memory_core.analysis.found_by import FoundBy
 from memory_core.searching import Found, Search
 from ui import state
 from ui.components import closing_button, error_inside
 from ui.effect import effect_sentence
 from ui.frame import View
 from ui.retrieval import asking, knobs
-from ui.retrieval.reading import change_label, changed_sentence, earlier, earlier_line, place, terms, why
+from ui.retrieval.reading import change_label, changed_sentence, place, question_rows, why
+from ui.retrieval.scores import nothing_from, score_words, sum_rows
 from ui.services import engine
 from ui.text import count, plain, short, tokens
 
 NEIGHBOURS = 4
-EARLIER = 5
-"""Recorded searches that are listed, the newest ones."""
+QUESTIONS = 5
+"""Questions that found it which are listed, the newest ones; the others where they are asked for."""
+MOST_LINES = 12
+"""Rows of that list that are seen at once."""
+LINE_PIXELS = 33
 
 LONG_TEXT = 900
 """Characters above which a turn's words scroll in a box of their own."""
@@ -35,13 +42,10 @@ def draw_detail(view: View, search: Search, number: int) -> None:
             _draw_words(view, search, found)
         with right:
             st.markdown(why(found, search))
-            said = terms(found, search)
-            if said is not None and search.candidates:
-                of = count(search.stored, "stored turn") if search.stored else count(search.candidates, "candidate")
-                st.markdown(f":small[Score: {said}. It is {place(found)} of {of}.]")
+            _draw_score(search, found)
             if not view.past:
                 _draw_fix(view, search, found)
-            _draw_earlier(view, search, found)
+        _draw_questions(view, search, found)
 
 
 def _draw_words(view: View, search: Search, found: Found) -> None:
@@ -102,17 +106,69 @@ def _try(session_id: str, block: str, changes: dict[str, Any]) -> None:
     knobs.set_tried(session_id, block, **changes)
 
 
-def _draw_earlier(view: View, search: Search, found: Found) -> None:
-    """Which recorded questions had this turn among their candidates."""
-    before = earlier(view.history.upto(view.position), search.block, found.number)
-    if not before:
-        st.markdown(":small[:gray[No prompt so far had it among its candidates.]]")
+def _draw_score(search: Search, found: Found) -> None:
+    """How the score adds up, and which place it makes."""
+    said = score_words(found, search)
+    if said is None or not search.candidates:
         return
-    newest = before[: -EARLIER - 1 : -1]
-    words = view.memory.words({one.query for one in newest})
-    lines = "\n".join(f"- :small[{earlier_line(one, words.get(one.query))}]" for one in newest)
-    more = f", the newest {tokens(EARLIER)}" if len(before) > EARLIER else ""
-    st.markdown(f":small[:gray[Candidate in {count(len(before), 'prompt')}{more}]]\n\n{lines}")
+    of = count(search.stored, "stored turn") if search.stored else count(search.candidates, "candidate")
+    placed = f"It is {place(found)} of {of}."
+    summed = sum_rows(found, search)
+    if not summed:
+        st.markdown(f":small[Score: {said}. {placed}]")
+        return
+    st.table(summed, border=False, hide_header=True, hide_index=True)
+    nothing = nothing_from(found, search)
+    more = f" Nothing from {', '.join(nothing)}." if nothing else ""
+    st.markdown(f":small[:gray[{placed}{more}]]")
+
+
+def _draw_questions(view: View, search: Search, found: Found) -> None:
+    """Which questions found this turn so far; one that is picked is shown as it was searched then."""
+    asked = view.memory.found_by(found.number, block=search.block, upto=view.position)
+    if not asked:
+        st.markdown(":small[:gray[No question has found this turn yet.]]")
+        return
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        title = f"**Found by {count(len(asked), 'question')}**"
+        st.markdown(f":small[{title} :gray[newest first; pick one to see that search]]", width="content")
+        all_ = len(asked) > QUESTIONS and st.toggle(f"Show all {tokens(len(asked))}", key="retrieval__all_questions")
+    key = f"retrieval__questions_{found.number}_{view.position}"
+    listed = asked if all_ else asked[:QUESTIONS]
+    words = view.memory.words({one.query for one in listed})
+    st.dataframe(
+        question_rows(listed, words),
+        hide_index=True,
+        height="content" if len(listed) <= MOST_LINES else LINE_PIXELS * (MOST_LINES + 1) + 2,
+        column_config={
+            "Turn": st.column_config.NumberColumn(width=52, help="Turn of the conversation in which it was asked."),
+            "Question": st.column_config.TextColumn(width="large"),
+            "Place": st.column_config.TextColumn(width=66, help="Of this stored turn among the candidates then."),
+            "Score": st.column_config.NumberColumn(format="%.2f", width=66),
+            "Fate": st.column_config.TextColumn(width=150, help="What became of this stored turn then."),
+        },
+        key=key,
+        on_select=lambda: _pick_question(view, found.number, listed, words, key),
+        selection_mode="single-row",
+        alt="The questions that found this stored turn, newest first",
+    )
+
+
+def _pick_question(view: View, number: int, listed: tuple[FoundBy, ...], words: dict[str, str], key: str) -> None:
+    chosen = st.session_state[key]["selection"]["rows"]
+    if chosen and chosen[0] < len(listed):
+        show_search(view, number, listed[chosen[0]], words.get(listed[chosen[0]].query))
+
+
+def show_search(view: View, number: int, one: FoundBy, question: str | None) -> None:
+    """Show a recorded search with a stored turn in it; the latest turn's question is asked again. For callbacks."""
+    session_id = view.memory.session_id
+    if one.turn < view.status.turns:
+        asking.ask(session_id, place=(one.turn, one.place), number=number)
+        state.show_turn(one.turn)
+    elif question is not None:
+        asking.ask(session_id, query=question.strip() or None, sent=True, number=number)
+        state.show_turn(None)
 
 
 @st.dialog("Delete stored turn", icon=":material/delete:", on_dismiss="rerun")

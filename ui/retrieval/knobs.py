@@ -1,11 +1,11 @@
 """The settings that are tried on a question, what they change, and the button that stores them."""
 
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import streamlit as st
 
 from memory_core import ConflictError, MemoryInspectorError
-from memory_core.blocks.vector import KEYWORD_WEIGHT
 from memory_core.searching import Search
 from memory_core.session import Attached
 from ui import state
@@ -13,10 +13,12 @@ from ui.effect import effect_sentence
 from ui.frame import View
 from ui.retrieval import asking
 from ui.retrieval.reading import changed_sentence
+from ui.retrieval.scores import SEARCHES, SIGNALS
 from ui.services import engine
 from ui.text import short
 
-TOP_K, THRESHOLD, KEYWORD = "similarity_top_k", "similarity_threshold", "keyword_weight"
+TOP_K, THRESHOLD = "similarity_top_k", "similarity_threshold"
+WEIGHTS = tuple(signal.setting for signal in SIGNALS.values())
 MOST_RESULTS = 100
 """Results that can be tried; more than any prompt holds."""
 
@@ -44,11 +46,14 @@ def draw(view: View, block: Attached, before: Search, after: Search) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="retrieval__knobs"):
         st.number_input(
             "Results",
+            value=None,
             min_value=1,
-            max_value=max(MOST_RESULTS, int(now[TOP_K])),
+            max_value=max(MOST_RESULTS, int(now[TOP_K] or 0)),
+            step=1,
             key=_key("top_k"),
-            width=120,
-            help="Most stored turns asked for in one prompt (top-k).",
+            placeholder="as many as fit",
+            width=190,
+            help="Most stored turns asked for in one prompt (top-k). Empty: as many as fit into the room that is left.",
             on_change=_moved,
             args=(session_id, name, TOP_K, "top_k"),
         )
@@ -66,15 +71,7 @@ def draw(view: View, block: Attached, before: Search, after: Search) -> None:
             on_change=_moved,
             args=(session_id, name, THRESHOLD, "threshold"),
         )
-        st.toggle(
-            "Keyword search",
-            key=_key("keyword"),
-            disabled=not stored["vector_weight"],
-            help="Exact names and numbers count beside the meaning. Off: the meaning alone.",
-            on_change=_switched,
-            args=(session_id, name, float(stored[KEYWORD]) or KEYWORD_WEIGHT),
-        )
-        opened = {key: stored[key] for key in (TOP_K, THRESHOLD, KEYWORD)}
+        opened = {key: stored[key] for key in (TOP_K, THRESHOLD, *WEIGHTS)}
         st.button(
             "Apply from the next turn",
             key="retrieval__apply",
@@ -86,6 +83,16 @@ def draw(view: View, block: Attached, before: Search, after: Search) -> None:
             st.button(
                 "Back to the stored", key="retrieval__back", type="tertiary", on_click=_back, args=(session_id, name)
             )
+    st.pills(
+        "What counts in the score",
+        list(SIGNALS),
+        selection_mode="multi",
+        key=_key("signals"),
+        format_func=lambda each: SIGNALS[each].label,
+        help="  \n".join(f"**{signal.label}**: {signal.means}" for signal in SIGNALS.values()),
+        on_change=_switched,
+        args=(session_id, name, {each: float(stored[signal.setting]) for each, signal in SIGNALS.items()}),
+    )
     if not changes:
         st.markdown(
             ":small[:gray[These are the stored settings. Change them to see what this question would find then.]]"
@@ -104,18 +111,27 @@ def _key(knob: str) -> str:
 
 def _fill(now: dict[str, Any]) -> None:
     """Let the knobs show what is tried, whoever set it."""
-    st.session_state[_key("top_k")] = int(now[TOP_K])
-    threshold = now[THRESHOLD]
+    top_k, threshold = now[TOP_K], now[THRESHOLD]
+    st.session_state[_key("top_k")] = None if top_k is None else int(top_k)
     st.session_state[_key("threshold")] = None if threshold is None else float(threshold)
-    st.session_state[_key("keyword")] = bool(now[KEYWORD])
+    st.session_state[_key("signals")] = [each for each, signal in SIGNALS.items() if now[signal.setting]]
 
 
 def _moved(session_id: str, name: str, setting: str, knob: str) -> None:
     set_tried(session_id, name, **{setting: st.session_state[_key(knob)]})
 
 
-def _switched(session_id: str, name: str, weight: float) -> None:
-    set_tried(session_id, name, **{KEYWORD: weight if st.session_state[_key("keyword")] else 0.0})
+def _switched(session_id: str, name: str, stored: Mapping[str, float]) -> None:
+    on = set(st.session_state[_key("signals")])
+    if not on & set(SEARCHES):
+        state.say("info", "One of the two searches stays on: without a match there is nothing to add to.")
+        return
+    set_tried(session_id, name, **switched(on, stored))
+
+
+def switched(on: Collection[str], stored: Mapping[str, float]) -> dict[str, float]:
+    """Weights by setting: of what is on the block's own, or the usual one where the block has it off; else 0."""
+    return {signal.setting: (stored[each] or signal.usual) if each in on else 0.0 for each, signal in SIGNALS.items()}
 
 
 def _back(session_id: str, name: str) -> None:

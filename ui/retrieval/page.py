@@ -15,22 +15,41 @@ from ui.frame import View
 from ui.retrieval import asking, knobs
 from ui.retrieval.detail import draw_detail
 from ui.retrieval.figure import ColourBy, legend, map_figure, map_note, map_rows
+from ui.retrieval.others import draw_others
 from ui.retrieval.reading import ROWS, degraded, headline, holding, missed, rows, stages, within
+from ui.retrieval.scores import ADDED, terms_shown
 from ui.text import count, plain, short, tokens
 from ui.theme import mode
 
+TEXT_PIXELS, ADDED_PIXELS, LEAST_PIXELS = 400, 70, 190
+TERM_PIXELS = {"neighbours": 92, "sitting": 66, "speaker": 72, "date": 56, "substance": 84, "length": 66}
+"""Widths of the columns: as their titles need."""
+
 COLUMNS = {
-    "Turn": st.column_config.NumberColumn(width=52, help="Turn of the conversation it is from."),
-    "Text": st.column_config.TextColumn(width="large"),
+    "Turn": st.column_config.NumberColumn(width=52, help="Turn of the conversation it is from; 0: before the first."),
     "Vector": st.column_config.NumberColumn(format="%.2f", width=70, help="Nearness in meaning (cosine similarity)."),
     "Keyword": st.column_config.NumberColumn(format="%.2f", width=80, help="Shared words, rare ones most (BM25)."),
+    "Added": st.column_config.NumberColumn(
+        format="%+.2f",
+        width=ADDED_PIXELS,
+        help="What the other signals add to the match: who, when, what stands around it.",
+    ),
+    "Match": st.column_config.NumberColumn(
+        format="%.2f", width=66, help="How well its own words fit the question: vector and keyword by their weights."
+    ),
+    **{
+        signal.label: st.column_config.NumberColumn(format="%+.2f", width=TERM_PIXELS[term], help=signal.means)
+        for term, signal in ADDED.items()
+    },
     "Score": st.column_config.NumberColumn(
-        format="%.2f", width=66, help="How well it fits the question (similarity): both by their weights."
+        format="%.2f", width=66, help="How well it fits the question (similarity): the match and what is added."
     ),
     "Fate": st.column_config.TextColumn(width=170),
 }
 STAGE = "retrieval__stage"
 """Widget of the stage that the list is narrowed to."""
+EACH_TERM = "retrieval__each_term"
+"""Widget that gives every term a column of its own."""
 
 COLOURINGS: tuple[ColourBy, ...] = ("fate", "time")
 
@@ -104,6 +123,7 @@ def _draw_live(view: View, name: str) -> None:
         headline(search) if query else f"**{count(search.stored, 'stored turn')}.** Ask what they would answer."
     )
     _warn(search)
+    draw_others(session_id, search, offline=offline)
     number = _draw_found(view, search)
     before = asking.searched(memory, view.status.position, name, query, {}) if tried else search
     knobs.draw(view, block, before, search)
@@ -156,11 +176,6 @@ def _warn(search: Search) -> None:
     if said is not None:
         kind, sentence = said
         {"warning": st.warning, "error": st.error}[kind](sentence)
-    if search.other_embedder:
-        st.warning(
-            f"{count(search.other_embedder, 'stored turn')} can be found by keyword only: another embedding model "
-            "stored them. Add the block anew and fill it from the archive to mend that."
-        )
 
 
 # -- then ------------------------------------------------------------------------------------------
@@ -177,12 +192,11 @@ def _draw_past(view: View, name: str) -> None:
             icon="manage_search",
         )
         return
-    search = searches[-1]
+    place = _recorded_place(view.memory.session_id, turn, len(searches))
+    search = searches[place]
     st.markdown(headline(search, past=True))
     st.text(search.query if search.query is not None else "(The question was erased.)")
     notes = ["As it was recorded. Questions can be tried on the latest turn."]
-    if len(searches) > 1:
-        notes.append(f"{count(len(searches), 'prompt')} were built in this turn; this is the search for the last.")
     if search.candidates > len(search.found):
         notes.append(f"The best {tokens(len(search.found))} are listed; of the rest only the counts were recorded.")
     st.markdown(f":small[:gray[{' '.join(notes)}]]")
@@ -190,6 +204,25 @@ def _draw_past(view: View, name: str) -> None:
     number = _draw_found(view, search)
     if number is not None and search.one(number) is not None:
         draw_detail(view, search, number)
+
+
+def _recorded_place(session_id: str, turn: int, searches: int) -> int:
+    """Which of a turn's recorded searches is shown; there is a picker only where there is a choice."""
+    shown = asking.asked(session_id).place
+    place = min(shown[1], searches - 1) if shown is not None and shown[0] == turn else searches - 1
+    if searches == 1:
+        return 0
+    chosen = st.selectbox(
+        "Searches of this turn",
+        range(searches),
+        index=place,
+        format_func=lambda each: f"Search {tokens(each + 1)} of {tokens(searches)} in turn {tokens(turn)}",
+        label_visibility="collapsed",
+        width=230,
+    )
+    if chosen != place:
+        asking.ask(session_id, place=(turn, chosen))
+    return chosen
 
 
 # -- the funnel, the list and the map ----------------------------------------------------------------
@@ -225,15 +258,21 @@ def _draw_found(view: View, search: Search) -> int | None:
                 )
                 or "List"
             )
-    words = ""
-    if not view.past:
-        words = st.text_input(
-            "Did it miss something?",
-            key="retrieval__missed",
-            placeholder="Did it miss something? Type words that should have been found",
-            icon=":material/search:",
-            label_visibility="collapsed",
-        ).strip()
+    words, each_term = "", False
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        if not view.past:
+            words = st.text_input(
+                "Did it miss something?",
+                key="retrieval__missed",
+                placeholder="Did it miss something? Type words that should have been found",
+                icon=":material/search:",
+                label_visibility="collapsed",
+                width="stretch",
+            ).strip()
+        if shown == "List" and terms_shown(search):
+            each_term = st.toggle(
+                "Each term", key=EACH_TERM, help="The match and all that is added to it, each in a column of its own."
+            )
     found = within(search, stage or "candidates")
     if words:
         found = holding(search, words)
@@ -246,7 +285,7 @@ def _draw_found(view: View, search: Search) -> int | None:
     if shown == "Map":
         _draw_map(view, search, picked)
     else:
-        _draw_list(session_id, search, found, picked, filtered=bool(words))
+        _draw_list(session_id, search, found, picked, filtered=bool(words), each_term=each_term)
     return picked
 
 
@@ -262,7 +301,9 @@ def _elsewhere(view: View, words: str) -> None:
         st.markdown(f":small[Turn {tokens(stored.turn)} says it and left the queue, but is not stored here.]")
 
 
-def _draw_list(session_id: str, search: Search, found: list[Found], picked: int | None, *, filtered: bool) -> None:
+def _draw_list(
+    session_id: str, search: Search, found: list[Found], picked: int | None, *, filtered: bool, each_term: bool
+) -> None:
     if not found:
         if not filtered:
             st.markdown(":small[:gray[No stored turn is at this stage.]]")
@@ -279,9 +320,9 @@ def _draw_list(session_id: str, search: Search, found: list[Found], picked: int 
     numbers = [one.number for one in part]
     key = table_key(numbers)
     st.dataframe(
-        rows(part, search),
+        rows(part, search, each_term=each_term),
         hide_index=True,
-        column_config=COLUMNS,
+        column_config={**COLUMNS, "Text": st.column_config.TextColumn(width=_text_pixels(search, each_term))},
         height="content" if len(part) <= MOST_LINES else LINE_PIXELS * (MOST_LINES + 1) + 2,
         key=key,
         on_select=lambda: _pick_row(session_id, key, numbers),
@@ -289,6 +330,14 @@ def _draw_list(session_id: str, search: Search, found: list[Found], picked: int 
         selection_default={"selection": {"rows": [numbers.index(picked)] if picked in numbers else []}},
         alt="Stored turns, best first, with their scores and what became of them",
     )
+
+
+def _text_pixels(search: Search, each_term: bool) -> int:
+    """Width of the words beside the scores that are shown, so that all columns stand in sight where they can."""
+    shown = terms_shown(search)
+    if not (shown and each_term):
+        return TEXT_PIXELS - (ADDED_PIXELS - 10 if shown else 0)
+    return max(LEAST_PIXELS, TEXT_PIXELS + 90 - sum(TERM_PIXELS[term] for term in shown))
 
 
 def table_key(numbers: list[int]) -> str:

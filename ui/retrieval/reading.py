@@ -3,16 +3,16 @@
 Sentences are markdown; a user's own words in them are escaped.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+from memory_core.analysis.found_by import FoundBy
 from memory_core.blocks.vector import DATABASE_COPY, KEYWORD_ONLY
-from memory_core.events import EventRecord, Retrieved
-from memory_core.searching import ASKED, Found, Search, compared
-from ui.text import count, plain, short, tokens
+from memory_core.searching import ASKED, Fate, Found, Search, compared
+from ui.retrieval.scores import term_columns, terms_shown
+from ui.text import count, plain, tokens
 
-Stage = Literal["stored", "candidates", "below", "queued", "beyond", "asked", "granted"]
+Stage = Literal["stored", "candidates", "below", "queued", "beyond", "no_room", "asked", "granted"]
 """What the table is narrowed to."""
 
 CELL_CHARACTERS = 300
@@ -26,10 +26,11 @@ NAMED = 3
 
 _STAGES: dict[Stage, tuple[str, ...] | None] = {
     "stored": None,
-    "candidates": (*ASKED, "beyond_top_k", "in_queue", "below_threshold"),
+    "candidates": (*ASKED, "no_room", "beyond_top_k", "in_queue", "below_threshold"),
     "below": ("below_threshold",),
     "queued": ("in_queue",),
     "beyond": ("beyond_top_k",),
+    "no_room": ("no_room",),
     "asked": ASKED,
     "granted": ("granted",),
 }
@@ -47,12 +48,31 @@ def stages(search: Search) -> dict[Stage, str]:
         found["below"] = f"Below {score(threshold)}: {tokens(counts['below_threshold'])}"
     found["queued"] = f"In the queue: {tokens(counts['in_queue'])}"
     if counts["beyond_top_k"]:
-        found["beyond"] = (
-            f"Beyond {count(search.settings.similarity_top_k, 'result')}: {tokens(counts['beyond_top_k'])}"
-        )
+        found["beyond"] = f"{_beyond(search)}: {tokens(counts['beyond_top_k'])}"
+    if counts["no_room"]:
+        room = f"No room in {count(search.room, 'token')}" if search.room is not None else "No room"
+        found["no_room"] = f"{room}: {tokens(counts['no_room'])}"
     found["asked"] = f"Asked {tokens(search.asked)}"
     found["granted"] = f"Granted {tokens(counts['granted'])}"
     return found
+
+
+def _beyond(search: Search) -> str:
+    top_k = search.settings.similarity_top_k
+    return "Beyond the results" if top_k is None else f"Beyond {count(top_k, 'result')}"
+
+
+def left(search: Search) -> int | None:
+    """Tokens of its room that a block which fills left empty; None where that is not known."""
+    part = next((p for p in search.context.plan.granted if p.name == search.block), None) if search.context else None
+    return None if search.room is None or part is None else max(0, search.room - part.asked)
+
+
+def _no_room(found: Found, search: Search) -> str:
+    """`41 tokens, 12 left`; without markup the left can seem enough, and is not said."""
+    free = left(search)
+    more = f", {tokens(free)} left" if free is not None and free < found.tokens else ""
+    return f"{count(found.tokens, 'token')}{more}"
 
 
 def within(search: Search, stage: Stage) -> list[Found]:
@@ -88,7 +108,8 @@ def fate(found: Found, search: Search) -> str:
         "granted": f"Granted, {count(found.tokens, 'token')}",
         "cut": f"Cut, {count(found.tokens, 'token')}",
         "no_prompt": "Asked, in no prompt",
-        "beyond_top_k": f"Beyond the best {tokens(settings.similarity_top_k)}",
+        "no_room": f"No room: {_no_room(found, search)}",
+        "beyond_top_k": f"Beyond the best {_results(search)}".strip(),
         "in_queue": "In the queue",
         "below_threshold": f"Below {score(settings.similarity_threshold or 0)}",
         "not_proposed": f"Not among the nearest {tokens(search.proposed)}" if search.proposed else "Stored",
@@ -96,10 +117,15 @@ def fate(found: Found, search: Search) -> str:
     return words[found.fate]
 
 
+def _results(search: Search) -> str:
+    """How many results were wanted; empty where the block fills, and nobody said how much room there was."""
+    top_k = search.settings.similarity_top_k
+    return "" if top_k is None else tokens(top_k)
+
+
 def why(found: Found, search: Search) -> str:
     """What became of a turn, by which rule and with which numbers."""
     settings = search.settings
-    top_k = settings.similarity_top_k
     if found.fate == "granted":
         return f"It is in the prompt, with {count(found.tokens, 'token')}."
     if found.fate == "cut":
@@ -109,8 +135,15 @@ def why(found: Found, search: Search) -> str:
         )
     if found.fate == "no_prompt":
         return f"It was asked for. {plain(search.no_prompt)}" if search.no_prompt else "It was asked for, in no prompt."
+    if found.fate == "no_room":
+        room = f" the {tokens(search.room)} tokens there were" if search.room is not None else ""
+        return (
+            f"It was found, but better ones filled{room or ' the room there was'}: "
+            f"**no room for its {_no_room(found, search)}**."
+        )
     if found.fate == "beyond_top_k":
-        return f"It passed the threshold, but only the best {tokens(top_k)} are asked for, and it is {place(found)}."
+        best = " ".join(["the best", _results(search)]).strip()
+        return f"It passed the threshold, but only {best} are asked for, and it is {place(found)}."
     if found.fate == "in_queue":
         return "It was found and left out: its messages are still in the queue, so the prompt has them already."
     if found.fate == "below_threshold":
@@ -123,40 +156,43 @@ def why(found: Found, search: Search) -> str:
 
 def place(found: Found) -> str:
     """`1st`, `2nd`, `13th`."""
+    return place_of(found.rank)
+
+
+def place_of(rank: int) -> str:
+    """The same of a rank."""
     last = {1: "st", 2: "nd", 3: "rd"}
-    ending = "th" if found.rank % 100 in (11, 12, 13) else last.get(found.rank % 10, "th")
-    return f"{tokens(found.rank)}{ending}"
+    ending = "th" if rank % 100 in (11, 12, 13) else last.get(rank % 10, "th")
+    return f"{tokens(rank)}{ending}"
 
 
-def terms(found: Found, search: Search) -> str | None:
-    """The score as the sum it is; None where its weights are not known."""
-    if search.weights is None:
-        return None
-    by_meaning, by_word = search.weights
-    total = by_meaning + by_word
-    if not total:
-        return None
-    parts = []
-    if by_meaning:
-        parts.append(f"{by_meaning / total:.2f} × {score(max(0.0, found.vector or 0.0))} vector")
-    if by_word:
-        parts.append(f"{by_word / total:.2f} × {score(max(0.0, found.keyword or 0.0))} keyword")
-    return f"{' + '.join(parts)} = **{score(found.score)}**"
+def rows(found: Sequence[Found], search: Search, *, each_term: bool = False) -> list[dict[str, Any]]:
+    """The table. Words of others stand in cells, which read no markup.
 
-
-def rows(found: Sequence[Found], search: Search) -> list[dict[str, Any]]:
-    """The table. Words of others stand in cells, which read no markup."""
+    Where terms add to the match, `Added` is what they add together; `each_term`: the match and every term by itself.
+    """
+    known = search.weights is not None or search.stored is None
+    shown = terms_shown(search)
+    split = term_columns(found, search) if shown else [{} for _ in found]
     return [
         {
-            "Turn": each.turn or None,
+            "Turn": each.turn if each.words else None,
             "Text": _cell(each.words),
-            "Vector": each.vector,
-            "Keyword": each.keyword,
-            "Score": each.score if search.weights is not None or search.stored is None else None,
+            **_scores(each, values, each_term=each_term),
+            "Score": each.score if known else None,
             "Fate": fate(each, search),
         }
-        for each in found
+        for each, values in zip(found, split, strict=True)
     ]
+
+
+def _scores(found: Found, split: dict[str, Any], *, each_term: bool) -> dict[str, Any]:
+    if split and each_term:
+        return split
+    scores: dict[str, Any] = {"Vector": found.vector, "Keyword": found.keyword}
+    if split:
+        scores["Added"] = round(found.score - split["Match"], 2) if found.terms else None
+    return scores
 
 
 def _cell(words: str) -> str:
@@ -197,6 +233,9 @@ def _hindrance(search: Search) -> str:
         reasons.append(f"{tokens(counts['below_threshold'])} below the threshold")
     if counts["in_queue"]:
         reasons.append(f"{tokens(counts['in_queue'])} still in the queue")
+    if counts["no_room"]:
+        room = f" of {count(search.room, 'token')}" if search.room is not None else ""
+        reasons.append(f"{tokens(counts['no_room'])} too long for the room{room}")
     return " and ".join(reasons) or "no stored turn has a word or a meaning in common with it"
 
 
@@ -243,7 +282,8 @@ def _gate(found: Found, search: Search) -> str:
         "granted": "it is in the prompt.",
         "cut": "asked for, and cut by the token limit.",
         "no_prompt": "asked for, in no prompt.",
-        "beyond_top_k": f"beyond the best {tokens(settings.similarity_top_k)}.",
+        "no_room": f"no room for its {_no_room(found, search)}.",
+        "beyond_top_k": " ".join(["beyond the best", _results(search)]).strip() + ".",
         "in_queue": "left out, because it is still in the queue.",
         "not_proposed": f"neither search names it among its nearest {tokens(search.proposed)}.",
     }[found.fate]
@@ -268,6 +308,7 @@ def _becomes(found: Found, search: Search) -> str:
         "granted": "granted",
         "cut": "cut",
         "no_prompt": "asked for",
+        "no_room": "left out for lack of room",
         "beyond_top_k": "no longer asked for",
         "in_queue": "in the queue",
         "below_threshold": f"below {score(search.settings.similarity_threshold or 0)}",
@@ -286,38 +327,26 @@ def change_label(changes: dict[str, Any]) -> str:
     return says[:1].upper() + says[1:]
 
 
-@dataclass(frozen=True, slots=True)
-class Earlier:
-    """One recorded search that had a turn among its candidates."""
-
-    turn: int
-    query: str
-    """Hash of its words in the content store."""
-    score: float
-    fate: str
-    """As the planner of retrieval names it: what was asked for is `granted`."""
-
-
-def earlier(records: Iterable[EventRecord], block: str, number: int) -> list[Earlier]:
-    """The recorded searches that had a stored turn among their candidates, oldest first."""
-    found = []
-    for record in records:
-        event = record.event
-        if isinstance(event, Retrieved) and event.block == block:
-            for candidate, _, _, reached, ended in event.candidates:
-                if candidate == number:
-                    found.append(Earlier(record.turn, event.query, reached, ended))
-                    break
-    return found
+_THEN: dict[Fate, str] = {
+    "granted": "Granted",
+    "cut": "Cut",
+    "no_prompt": "Asked, in no prompt",
+    "no_room": "No room",
+    "beyond_top_k": "Beyond the results",
+    "in_queue": "In the queue",
+    "below_threshold": "Below the threshold",
+}
 
 
-def earlier_line(one: Earlier, query: str | None) -> str:
-    """One such search in words; `query` None where its words were erased."""
-    asked = f"“{plain(short(' '.join(query.split()), 60))}”" if query else "a question that was erased"
-    ended = {
-        "granted": "asked for",
-        "beyond_top_k": "beyond the results",
-        "in_queue": "still in the queue",
-        "below_threshold": "below the threshold",
-    }.get(one.fate, one.fate)
-    return f"Turn {tokens(one.turn)}: {ended} with {score(one.score)} by {asked}"
+def question_rows(found: Sequence[FoundBy], words: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The questions that found a stored turn, as a table; `words` by the questions' hashes."""
+    return [
+        {
+            "Turn": one.turn if one.words else None,
+            "Question": _cell(words.get(one.query, "")),
+            "Place": place_of(one.rank) if one.rank is not None else "",
+            "Score": one.score,
+            "Fate": _THEN.get(one.fate, one.fate),
+        }
+        for one in found
+    ]

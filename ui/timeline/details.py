@@ -35,6 +35,7 @@ FATES = {
     "below_threshold": "Below the threshold",
     "in_queue": "Still in the queue",
     "beyond_top_k": "Beyond the number of results",
+    "no_room": "No room left",
 }
 """What became of the candidates of a search."""
 
@@ -106,11 +107,15 @@ def _granted(asked: int, granted: int) -> str:
 
 def _search(event: Retrieved) -> list[Row]:
     rows = [(FATES.get(fate, fate), tokens(number)) for fate, number in event.gates.items()]
-    rows.append(("Results wanted", tokens(event.top_k)))
+    rows.append(("Results wanted", "as many as fit" if event.top_k is None else tokens(event.top_k)))
+    if event.room is not None:
+        rows.append(("Room", count(event.room, "token")))
     rows.append(("Threshold", "none" if event.threshold is None else f"{event.threshold:.2f}"))
     if event.weights:
         meaning, keywords = event.weights
         rows.append(("Weight of meaning, keywords", f"{meaning:g}, {keywords:g}"))
+    if added := {term: weight for term, weight in event.term_weights.items() if weight}:
+        rows.append(("Weight of what is added", ", ".join(f"{term} {weight:g}" for term, weight in added.items())))
     return rows
 
 

@@ -1,0 +1,63 @@
+"""Stored turns that have no vector of the present embedding model: the warning, embedding them again, its progress."""
+
+import uuid
+
+import streamlit as st
+
+from memory_core.searching import Search
+from ui import state
+from ui.jobs import Job
+from ui.services import engine
+from ui.text import count, plain, tokens
+
+FOLLOW_SECONDS = 0.5
+"""How often the progress is drawn anew; what takes less is waited for."""
+
+
+def draw_others(session_id: str, search: Search, *, offline: bool) -> None:
+    """How many turns can be found by keyword only, and the button that mends it."""
+    if engine().running(_key(session_id, search.block)) is not None:
+        st.fragment(_follow, run_every=FOLLOW_SECONDS)(session_id, search.block)
+    elif search.other_embedder:
+        costs = "" if offline else " Embedding them again calls the embedding model."
+        st.warning(
+            f"{count(search.other_embedder, 'stored turn')} can be found by keyword only: another embedding model "
+            f"stored them, or none answered then.{costs}"
+        )
+        st.button("Embed them again", key="retrieval__embed", on_click=_embed, args=(session_id, search.block))
+
+
+def _key(session_id: str, block: str) -> str:
+    """Under which the work runs: beside the session's own, so that it can be talked to meanwhile."""
+    return f"embed/{session_id}/{block}"
+
+
+def _embed(session_id: str, block: str) -> None:
+    shared = engine()
+
+    def work(job: Job) -> None:
+        def tell(done: int, of: int) -> None:
+            job.add_progress(f"Embedding again: {tokens(done)} of {count(of, 'stored turn')}")
+
+        job.add_text(str(shared.open(session_id).embed_again(block, progress=tell)))
+
+    job = shared.start(_key(session_id, block), f"embed-{uuid.uuid4().hex}", work)
+    if job.wait(FOLLOW_SECONDS):
+        _tell(job)
+
+
+def _follow(session_id: str, block: str) -> None:
+    job = engine().job(_key(session_id, block))
+    if job is None or job.done:
+        if job is not None:
+            _tell(job)
+        st.rerun()
+    lines = job.progress
+    st.markdown(f":shimmer[{plain(lines[-1] if lines else 'Embedding again')}]")
+
+
+def _tell(job: Job) -> None:
+    if job.error is not None:
+        state.say("error", f"Not all were embedded: {job.error}")
+    else:
+        state.say("info", f"Embedded {count(int(job.text or 0), 'stored turn')} again.")

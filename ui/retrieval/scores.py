@@ -1,0 +1,161 @@
+"""How a score adds up, in rows and words: the match of a stored turn's own words, and what each term adds. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from memory_core.blocks.vector import KEYWORD_WEIGHT, TERM_FIELDS, VECTOR_WEIGHT
+from memory_core.planning.terms import TERMS, TermWeights
+from memory_core.searching import Found, Search
+
+PLACES = 2
+"""Of scores on screen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """One thing that the score is made of, and that a switch turns on and off."""
+
+    label: str
+    means: str
+    """What it counts for, in one sentence."""
+    setting: str
+    """The block's weight of it."""
+    usual: float
+    """Its weight where it is switched on and the block's own is 0."""
+    brief: str = ""
+    """What it says of a stored turn to which it adds something."""
+
+
+SEARCHES: Mapping[str, Signal] = {
+    "vector": Signal("Vector search", "Nearness in meaning.", "vector_weight", VECTOR_WEIGHT),
+    "keyword": Signal("Keyword search", "Shared words, rare ones most.", "keyword_weight", KEYWORD_WEIGHT),
+}
+_USUAL = TermWeights()
+ADDED: Mapping[str, Signal] = {
+    term: Signal(label, means, TERM_FIELDS[term], getattr(_USUAL, term), brief)
+    for term, label, brief, means in (
+        (
+            "neighbours",
+            "Neighbours",
+            "What was said around it fits too.",
+            "What was said just before and after it fits too, and lends it a part.",
+        ),
+        (
+            "sitting",
+            "Sitting",
+            "Others of the same sitting fit too.",
+            "The best of what was said in the same sitting fit, and lend it a part.",
+        ),
+        (
+            "speaker",
+            "Speaker",
+            "Said by whom the question is about.",
+            "It was said by whom the question is about; people count before assistants.",
+        ),
+        (
+            "date",
+            "Date",
+            "Said on the date that is named.",
+            "It was said on a date that the question names, or near it.",
+        ),
+        (
+            "substance",
+            "Substance",
+            "It tells much by itself.",
+            "It tells much by itself: many words, somebody of themselves, no questions.",
+        ),
+        (
+            "length",
+            "Length",
+            "Longer than 100 tokens.",
+            "Long ones lose: something for each doubling beyond 100 tokens.",
+        ),
+    )
+}
+SIGNALS: Mapping[str, Signal] = {**SEARCHES, **ADDED}
+
+
+def terms_shown(search: Search) -> tuple[str, ...]:
+    """The terms that are switched on and add something to at least one candidate, in their order."""
+    return tuple(
+        term
+        for place, term in enumerate(TERMS)
+        if getattr(search.settings, TERM_FIELDS[term]) and any(one.terms and one.terms[place] for one in search.found)
+    )
+
+
+def split(found: Found) -> tuple[float, dict[str, float]]:
+    """The match and what each term adds, with two places, so that they add up to the score with two places."""
+    exact = [found.match, *(found.terms or (0.0,) * len(TERMS))]
+    sums = [round(sum(exact[: place + 1]), PLACES) for place in range(len(TERMS))] + [round(found.score, PLACES)]
+    parts = [round(after - before, PLACES) + 0.0 for before, after in zip([0.0, *sums], sums, strict=False)]
+    return parts[0], dict(zip(TERMS, parts[1:], strict=True))
+
+
+def match_words(found: Found, search: Search) -> str | None:
+    """The match as the weighted mean it is; None where its weights are not known."""
+    if search.weights is None or not sum(search.weights):
+        return None
+    signals = zip(("vector", "keyword"), search.weights, (found.vector, found.keyword), strict=True)
+    total = sum(search.weights)
+    return " + ".join(
+        f"{weight / total:.2f} × {max(0.0, value or 0.0):.2f} {name}" for name, weight, value in signals if weight
+    )
+
+
+def score_words(found: Found, search: Search) -> str | None:
+    """The score as the weighted mean it is where no term adds anything; None where its weights are not known."""
+    match = match_words(found, search)
+    return None if match is None else f"{match} = **{found.score:.2f}**"
+
+
+def sum_rows(found: Found, search: Search) -> list[dict[str, str]]:
+    """The score as a sum: amount, what it is, what it means. Markdown; empty where no term adds anything."""
+    match = match_words(found, search)
+    shown = terms_shown(search) if found.terms else ()
+    if match is None or not shown:
+        return []
+    own, added = split(found)
+    rows = [_row(f"{own:.2f}", "Match", match)]
+    rows += [
+        _row(_signed(added[term]), ADDED[term].label, _means(term, found, search)) for term in shown if added[term]
+    ]
+    return [*rows, _row(f"**{found.score:.2f}**", "**Score**", "")]
+
+
+def _signed(value: float) -> str:
+    return f"{'−' if value < 0 else '+'}{abs(value):.2f}"
+
+
+def _means(term: str, found: Found, search: Search) -> str:
+    """What a term that adds something says of this stored turn."""
+    whole = found.terms[TERMS.index(term)] > 0.9 * getattr(search.settings, TERM_FIELDS[term])
+    if term == "speaker" and not whole:
+        return "Said by a person, not by an assistant."
+    if term == "date" and not whole:
+        return "Said near a date that is named."
+    return ADDED[term].brief
+
+
+def _row(amount: str, what: str, means: str) -> dict[str, str]:
+    return {"amount": amount, "what": what, "means": f":small[:gray[{means}]]" if means else ""}
+
+
+def nothing_from(found: Found, search: Search) -> list[str]:
+    """The terms that are switched on and add nothing to this one."""
+    if not found.terms or not terms_shown(search):
+        return []
+    added = split(found)[1]
+    return [term for term in TERMS if getattr(search.settings, TERM_FIELDS[term]) and not added[term]]
+
+
+def term_columns(found: Sequence[Found], search: Search) -> list[dict[str, Any]]:
+    """For each turn, its match and what each shown term adds, by the columns' titles."""
+    shown = terms_shown(search)
+    rows: list[dict[str, Any]] = []
+    for one in found:
+        match, added = split(one)
+        values: dict[str, Any] = {ADDED[term].label: added[term] if one.terms else None for term in shown}
+        rows.append({"Match": match, **values})
+    return rows
