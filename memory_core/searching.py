@@ -372,7 +372,7 @@ def neighbours(session: Session, name: str, number: int, *, limit: int) -> tuple
     block, reading = _looking(session, name)
     nodes = block.stored(reading).nodes
     if number not in nodes:
-        raise NotFoundError(f'This stored turn is not in "{name}" any more.')
+        raise NotFoundError(f'This stored {block.unit} is not in "{name}" any more.')
     source = block.source(reading)
     own = source.some([number])
     if not own:  # another embedding model made its vector
@@ -519,10 +519,10 @@ def _recorded(
 
 def forget_turn(session: Session, name: str, number: int, actor: Actor) -> None:
     """See `Memory.forget_turn`."""
-    vector_block(session, name)
+    unit = vector_block(session, name).unit
     with session.writing() as w:
         if not remove_nodes(w, block=name, numbers=[number]):
-            raise NotFoundError(f'This stored turn is not in "{name}" any more. Nothing was deleted.')
+            raise NotFoundError(f'This stored {unit} is not in "{name}" any more. Nothing was deleted.')
         w.record(VectorsRemoved(block=name, numbers=(number,)), actor=actor)
 
 

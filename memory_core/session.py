@@ -451,7 +451,8 @@ class Session:
         constructor = constructor_values(block)
         given, last = json.loads(constructor), json.loads(record.constructor or '{"settings": {}, "state": null}')
         # A setting that came with a newer version had its default before.
-        later = {k: v for k, v in _defaults(block).items() if k not in record.settings}
+        before = {**_defaults(block), **block.meant_before(record.settings)}
+        later = {k: v for k, v in before.items() if k not in record.settings}
         had = {**later, **last["settings"]} if record.constructor else {}
         wins = {k: v for k, v in given["settings"].items() if had.get(k, _MISSING) != v}
         changed = {k: v for k, v in wins.items() if {**later, **record.settings}.get(k, _MISSING) != v}

@@ -12,6 +12,7 @@ from sqlalchemy import select, update
 from memory_core import ChatMessage, Memory, Services, StaticMemoryBlock, VectorMemoryBlock
 from memory_core.blocks.vector import BEFORE_TERMS, TERM_FIELDS
 from memory_core.events import expand, spread
+from memory_core.store.database import Database
 from memory_core.store.tables import block_table
 from memory_core.tokens import default_counter
 from memory_core.vectors.exact import ExactIndex
@@ -74,7 +75,7 @@ def recalled(memory, question):
 
 def answers(memory, question, settings=None):
     """Texts a search would bring back, best first."""
-    return [one.text for one in memory.search(question, settings=settings).found if one.fate == "granted"]
+    return [one.words for one in memory.search(question, settings=settings).found if one.fate == "granted"]
 
 
 # -- the limit ---------------------------------------------------------------------------------------------
@@ -106,6 +107,8 @@ def test_what_takes_the_whole_room_for_its_words_alone_leaves_it_to_others():
     memory = from_recipe(400, chat_history_token_ratio=0.1, token_flush_size=1)
     told(memory, talk(12))
     memory.flush(all=True)
+    off = {"length_weight": 0, "neighbour_weight": 0, "sitting_weight": 0, "substance_weight": 0, "keyword_weight": 0}
+    memory.configure_block(BLOCK, **off)
     memory.build_context("kites")
     room = retrieved(memory).room
     counter = default_counter()
@@ -155,8 +158,9 @@ def test_what_is_never_cut_and_too_large_leaves_the_memory_out():
 
 
 def test_what_is_in_the_queue_is_not_repeated():
-    memory = told(from_recipe(600), talk(60))
-    memory.fill_block(BLOCK)
+    block = VectorMemoryBlock(name=BLOCK, deliver_on="turn")
+    memory = Memory.from_defaults("s", token_limit=600, memory_blocks=[block], services=services(), accounting="billed")
+    told(memory, talk(60))
     context = memory.build_context("notes of boats")
     assert retrieved(memory).gates["in_queue"] > 0
     for line in (f"note {number}:" for number in range(60)):
@@ -210,7 +214,7 @@ def test_a_huge_turn_is_stored_and_found_by_keyword_but_put_into_no_prompt_that_
     told(memory, [said("begin xylophone " + "rain and wind " * 6_700, name="Ana"), *talk(30)])
     assert max(turn.tokens for turn in memory.stored_turns(BLOCK)) > 20_000
     found = memory.search("xylophone")
-    (huge,) = (one for one in found.found if "xylophone" in one.text)
+    (huge,) = (one for one in found.found if "xylophone" in one.words)
     assert huge.keyword > 0
     assert huge.fate == "no_room"
     context = memory.build_context("xylophone")
@@ -285,7 +289,7 @@ OLDER = {"unit": "turn", "similarity_top_k": 3, "vector_weight": 0.85, "keyword_
 def test_a_block_that_an_older_version_stored_goes_on_as_it_did(tmp_path):
     memory = told(from_recipe(500, uri=on_file(tmp_path)), talk(30))
     as_stored_before(memory, BLOCK, **OLDER)
-    again = Memory.open("s", database_uri=on_file(tmp_path), services=services())
+    again = Memory.open("s", Database.open(on_file(tmp_path)), services=services())
     (block,) = again.memory_blocks
     assert block.settings().items() >= (BEFORE_TERMS | OLDER).items()
     text = recalled(again, "Who has boats?")

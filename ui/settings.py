@@ -11,6 +11,7 @@ from ui.components import closing_button, error_inside
 from ui.recipes import picked
 from ui.recipes.reading import plan_for, plan_lines, running_on, title_of
 from ui.services import engine
+from ui.stored import units
 from ui.text import plain, tokens
 
 _ORDERS = {"largest_first": "Largest priority number", "smallest_first": "Smallest priority number"}
@@ -122,7 +123,7 @@ def _recipe(memory: Memory) -> None:
     if refused is not None:
         st.markdown(f":small[:orange[:material/person_off: {plain(refused)}]]")
     elif plan is not None and (plan or chosen != current):
-        lines = plan_lines(plan) or ["Settings and blocks are already so."]
+        lines = plan_lines(plan, units(memory)) or ["Settings and blocks are already so."]
         st.markdown(":small[" + "  \n".join(lines) + "]")
     switching = refused is None and bool(plan or chosen != current)
     says = "Switch on Blocks" if switching else "Compare recipes on Blocks"

@@ -53,10 +53,11 @@ def tokens(n: int) -> str:
 
 def count(n: int, noun: str) -> str:
     """A number with its noun: `1 message`, `4 messages`, `1,178 deliveries`."""
-    return f"{tokens(n)} {noun if n == 1 else _plural(noun)}"
+    return f"{tokens(n)} {noun if n == 1 else plural(noun)}"
 
 
-def _plural(noun: str) -> str:
+def plural(noun: str) -> str:
+    """`messages`, `deliveries`, `batches`."""
     if noun.endswith(("s", "x", "ch", "sh")):
         return noun + "es"
     if noun.endswith("y") and noun[-2:-1] not in set("aeiou"):

@@ -147,7 +147,8 @@ class Prompt:
 
     @property
     def around(self) -> int:
-        """Tokens of the total that belong to no part: the markup around all of them, where it counts."""
+        """Tokens of the total that belong to no part: the markup around all of them, and the message that was
+        made for it, where they count."""
         return self.built.total - sum(part.granted for part in self.parts)
 
     @property

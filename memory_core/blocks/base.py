@@ -255,6 +255,13 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
             raise _impossible(type(self), error) from error
         _check(self)
 
+    def meant_before(self, settings: dict[str, Any]) -> dict[str, Any]:
+        """What the settings that these do not hold, because an older version stored them, stood for there.
+
+        Only those that stood for something else than their default does now.
+        """
+        return {}
+
     def read(self, reading: Reading, state: str | None) -> Content:
         """What the block would put into this context."""
         block = self._with_state(state)

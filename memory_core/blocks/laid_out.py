@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from memory_core.blocks.base import Item, Reading, item_tokens
-from memory_core.blocks.markup import Layout, line_parts, turn_parts
+from memory_core.blocks.markup import UNDATED, Layout, line_parts, turn_parts
 from memory_core.blocks.shelf import Stored
 from memory_core.blocks.units import words_of
 from memory_core.events import expand
@@ -101,9 +101,14 @@ class LaidOut:
         return item_tokens(item, self._reading.counter, self._reading.accounting)
 
     def _head(self, number: int) -> Head | None:
-        """Under which date line a unit stands: units of one sitting and day share one."""
-        day = self._stored.days.get(number)
-        return (self._stored.traits[number].sitting, day) if day and self._layout == "lines" else None
+        """Under which date line a unit stands: units of one sitting and day share one.
+
+        Where some came with a time, the others must not seem to be of the same day.
+        """
+        if self._layout != "lines" or not self._stored.days:
+            return None
+        _, day = self._stored.days.get(number, (number, UNDATED))
+        return self._stored.traits[number].sitting, day
 
     def _units(self, numbers: Sequence[int]) -> dict[int, Item]:
         """Units as items; those whose messages are gone are missing."""
@@ -119,8 +124,9 @@ class LaidOut:
 
     def _day(self, number: int) -> Item:
         """The date line above a unit."""
-        line = TextPart(text=self._reading.safe(self._stored.days[number]))
-        return self._counted(Item(f"d{number}", "", (line,), tokens=0, heading=True))
+        source, day = self._stored.days.get(number, (number, UNDATED))
+        line = TextPart(text=self._reading.safe(day))
+        return self._counted(Item(f"d{source}", "", (line,), tokens=0, heading=True))
 
     def _counted(self, item: Item) -> Item:
         """The item with its size, where that must be counted: it is asked for several times."""

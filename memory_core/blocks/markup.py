@@ -10,6 +10,9 @@ from memory_core.planning.speech import date_line, told
 Layout = Literal["lines", "messages"]
 """How stored units stand in a prompt: a date line and `Ana: words`, or LlamaIndex's `<message>` elements."""
 
+UNDATED = "no date"
+"""The line above units of a sitting that came with no time, where others came with one."""
+
 _BREAK = re.compile(r"\r\n|[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]")
 _SET_IN = "\n "
 
@@ -60,4 +63,4 @@ def line_parts(messages: Iterable[ChatMessage], safe: Safe) -> tuple[Part, ...]:
 def day_parts(messages: Iterable[ChatMessage], safe: Safe) -> tuple[Part, ...]:
     """The date line above stored units: the day of the first message that came with a time."""
     dated = next((said for message in messages if (said := told(message)).when), None)
-    return (TextPart(text=safe(date_line(dated))),) if dated is not None else ()
+    return (TextPart(text=safe(date_line(dated)) if dated is not None else UNDATED),)

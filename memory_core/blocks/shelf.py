@@ -58,8 +58,9 @@ class Stored:
     places: Mapping[int, int] = field(default_factory=dict)
     """Where each stands in that order."""
     traits: Mapping[int, Traits] = field(default_factory=dict)
-    days: Mapping[int, str] = field(default_factory=dict)
-    """The date line of each unit that came with a time."""
+    days: Mapping[int, tuple[int, str]] = field(default_factory=dict)
+    """The date line of each unit of a sitting that came with a time, and the unit that came with it: it holds for what
+    was said after it in the same sitting."""
     names: frozenset[str] = frozenset()
     """Of everybody who speaks under a name, folded."""
     last: Heard | None = None
@@ -75,9 +76,9 @@ class Stored:
 
     def with_units(self, new: Sequence[tuple[Node, Heard]], keywords: KeywordIndex) -> "Stored":
         """These and new ones, which were said after them."""
-        before = [self.last] if self.last is not None else []
-        heard = [*before, *(one for _, one in new)]
-        found = sittings([(one.when, one.time, one.stored) for one in heard])[len(before) :]
+        known = [self.last] if self.last is not None else []
+        heard = [*known, *(one for _, one in new)]
+        found = sittings([(one.when, one.time, one.stored) for one in heard])[len(known) :]
         first = self.traits[self.order[-1]].sitting if self.order else 0
         described = {
             node.number: Traits(
@@ -91,12 +92,21 @@ class Stored:
             )
             for (node, one), sitting in zip(new, found, strict=True)
         }
+        traits = {**self.traits, **described}
+        days = dict(self.days)
+        before = self.order[-1] if self.order else 0
+        for node, one in new:
+            if one.day:
+                days[node.number] = node.number, one.day
+            elif before in days and traits[before].sitting == traits[node.number].sitting:
+                days[node.number] = days[before]
+            before = node.number
         return Stored(
             nodes={**self.nodes, **{node.number: node for node, _ in new}},
             order=(*self.order, *(node.number for node, _ in new)),
             places={**self.places, **{node.number: place for place, (node, _) in enumerate(new, len(self.order))}},
-            traits={**self.traits, **described},
-            days={**self.days, **{node.number: one.day for node, one in new if one.day}},
+            traits=traits,
+            days=days,
             names=self.names.union(*(one.names for _, one in new)),
             last=new[-1][1] if new else self.last,
             keywords=keywords,

@@ -71,7 +71,7 @@ def heard(unit: Sequence[StoredMessage]) -> Heard:
     return Heard(
         words="\n".join(one.words for one, _ in each if one.words),
         speakers=frozenset(speaker_of(one, role) for one, role in each),
-        names=frozenset(one.speaker.casefold() for one, _ in each if one.speaker),
+        names=frozenset(one.speaker.lower() for one, _ in each if one.speaker),
         person=any(role is MessageRole.USER or one.speaker is not None for one, role in each),
         when=dated.when if dated else None,
         time=dated.time if dated else None,

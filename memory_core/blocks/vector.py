@@ -42,8 +42,8 @@ QUESTION_WEIGHT = 0.8
 SAYS_LITTLE = 2
 """Stems; a question with fewer ("And what about her?") is completed by the messages before it."""
 
-MOST_RECORDED = 50
-"""Candidates kept in an event; the rest only as counts."""
+MOST_RECORDED = 40
+"""Candidates kept in an event, with their terms some 3 KB; the rest only as counts."""
 
 LEAST_CANDIDATES = 50
 """Units that each search proposes, however few results are wanted."""
@@ -180,10 +180,12 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         return super().settings() | self.model_dump(mode="json", include=own)
 
     def apply(self, settings: dict[str, Any]) -> None:
-        # A full set of settings without a layout was stored by a version that knew no terms.
-        before = BEFORE_TERMS if "unit" in settings and "layout" not in settings else {}
-        super().apply(before | settings)
+        super().apply(self.meant_before(settings) | settings)
         self._check_settings()
+
+    def meant_before(self, settings: dict[str, Any]) -> dict[str, Any]:
+        # A full set of settings without a layout was stored by a version that knew no terms.
+        return BEFORE_TERMS if "unit" in settings and "layout" not in settings else {}
 
     def _check_settings(self) -> None:
         if self.retrieval_context_window < 1:

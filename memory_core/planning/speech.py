@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from memory_core.messages import ChatMessage, MessageRole, message_text
@@ -27,6 +27,8 @@ _EXPORTED = (
     ),
     re.compile(rf"(?P<when>{_NUMBERS},? \d{{1,2}}:\d\d(?:\s?[AaPp][Mm])?) - (?P<who>{_NAME}):\s+"),
 )
+_DATED = re.compile(r"\d{4}|[^\W\d_]{3}|:")  # a year, a month's name or a time of day: `1/2/3` may be anything
+_DOTTED = re.compile(r"\d{1,2}\.\d{1,2}\.\d{2,4}")
 _BEGINS = tuple("[0123456789")
 _OLDEST = 1e8  # seconds: 1973; smaller numbers are no times
 _DEFAULTS = (datetime(1970, 1, 1), datetime(1972, 2, 2))
@@ -51,7 +53,7 @@ class Told:
     speaker: str | None
     """The name that came with it; None where only its role is known."""
     when: str | None
-    """The time that came with it, as it was written."""
+    """The time that came with it, as it was written; unreadable ones only where they cannot pose as a line."""
     time: float | None
     """The same in seconds since 1970, as if it had been UTC; None where it could not be read."""
     words: str
@@ -84,10 +86,18 @@ def told(message: ChatMessage) -> Told:
     given = message.additional_kwargs
     speaker = _name(given.get("name")) if message.role in (MessageRole.USER, MessageRole.ASSISTANT) else None
     when = _written(given.get("time"))
+    if when is not None and ":" in when and read_time(when) is None:
+        when = None
     words = text
-    for form in _EXPORTED if text.startswith(_BEGINS) else ():
+    spoken = message.role in (MessageRole.USER, MessageRole.ASSISTANT)  # a tool's output is no chat
+    for form in _EXPORTED if spoken and text.startswith(_BEGINS) else ():
         found = form.match(text)
-        if found and read_time(found["when"]) is not None and text[found.end() :].strip():
+        if (
+            found
+            and _DATED.search(found["when"])
+            and read_time(found["when"]) is not None
+            and text[found.end() :].strip()
+        ):
             speaker, when, words = speaker or _name(found["who"]), when or found["when"], text[found.end() :]
             break
     return Told(speaker, when, None if when is None else read_time(when), words)
@@ -95,7 +105,7 @@ def told(message: ChatMessage) -> Told:
 
 def speaker_of(told: Told, role: MessageRole) -> str:
     """Whom a message counts as said by: the name, folded, or the role."""
-    return told.speaker.casefold() if told.speaker else str(role)
+    return told.speaker.lower() if told.speaker else str(role)
 
 
 def asked(question: str, speakers: Collection[str]) -> Asked:
@@ -104,6 +114,10 @@ def asked(question: str, speakers: Collection[str]) -> Asked:
     A name counts by its first word too, `Ana` for `Ana Lopes`. A question that names two speakers is about neither.
     """
     named = {name: found for name in sorted(speakers) if (found := _mentions(name, question))}
+    whole = {name for name, found in named.items() if name in found}
+    if whole:  # "Ana Lopes" is meant, not every other Ana; nor "Ana", where both are known
+        longest = {name for name in whole if not any(name != other and name in other for other in whole)}
+        named = {name: found for name, found in named.items() if name in longest}
     words = question
     for places in named.values():
         for form in places:
@@ -112,7 +126,7 @@ def asked(question: str, speakers: Collection[str]) -> Asked:
     speaker = next(iter(named)) if len(named) == 1 else None
     if not named and _FIRST_PERSON.search(question):
         speaker = str(MessageRole.USER)
-    return Asked(words if any(map(str.isalnum, words)) else question, speaker, _days(question))
+    return Asked(words if any(map(str.isalnum, words)) else question, speaker, _days(words))
 
 
 def date_line(told: Told) -> str:
@@ -136,11 +150,10 @@ def agreement(days: Collection[Day], time: float | None) -> float:
 
 
 def _agreement(day: Day, then: datetime) -> float:
-    if day.year is not None and day.year != then.year:
-        return 0.0
     if day.month == then.month:
-        return 1.0 if day.day in (None, then.day) else 0.5
-    return 0.3 if then.month == day.month % 12 + 1 else 0.0
+        return 0.0 if day.year not in (None, then.year) else 1.0 if day.day in (None, then.day) else 0.5
+    after = then.month == day.month % 12 + 1 and day.year in (None, then.year - (day.month == 12))
+    return 0.3 if after else 0.0
 
 
 @lru_cache(maxsize=4_096)
@@ -148,6 +161,7 @@ def read_time(written: str) -> float | None:
     """A time as people write it, in seconds since 1970, as if it were UTC; None where it names no day of a year."""
     try:
         seconds = float(written)
+        seconds = seconds / 1_000 if seconds > 1_000 * _OLDEST else seconds  # JavaScript counts milliseconds
         return seconds if _OLDEST < seconds < 100 * _OLDEST else None
     except ValueError:
         pass
@@ -155,7 +169,9 @@ def read_time(written: str) -> float | None:
 
     try:
         # What is missing is taken from the default: only what two of them agree on was written.
-        found, again = (parser.parse(written, default=default, ignoretz=True) for default in _DEFAULTS)
+        dotted = _DOTTED.search(written) is not None  # so written where the day comes first
+        read = partial(parser.parse, written, dayfirst=dotted, ignoretz=True)
+        found, again = (read(default=default) for default in _DEFAULTS)
         return found.replace(tzinfo=UTC).timestamp() if found.date() == again.date() else None
     except (ValueError, OverflowError):
         return None
@@ -188,7 +204,7 @@ def _mentions(name: str, question: str) -> list[str]:
 def _name(given: Any) -> str | None:
     """A speaker's name on one line; a role is no name, nor is what could pose as the beginning of a line."""
     name = " ".join(given.split()) if isinstance(given, str) else ""
-    if not name or len(name) > LONGEST_NAME or ":" in name or name.casefold() in set(MessageRole):
+    if not name or len(name) > LONGEST_NAME or ":" in name or name.lower() in set(MessageRole):
         return None
     return name
 

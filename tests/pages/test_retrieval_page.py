@@ -201,13 +201,13 @@ def test_a_stored_turn_is_deleted_behind_a_question(memory):
     pick(app, number_of(memory, 4))
     press(app, "Delete stored turn")
     assert number in {turn.number for turn in memory.stored_turns("Earlier turns")}
-    asked = dialog("ui.retrieval.detail", "delete_dialog", "demo", "Earlier turns", number, 4, "words")
+    asked = dialog("ui.retrieval.detail", "delete_dialog", "demo", "Earlier turns", number, 4, "words", "turn")
     assert "Its messages stay in the archive." in joined(asked)
     press(asked, "Keep")
     assert number in {turn.number for turn in memory.stored_turns("Earlier turns")}
     press(asked, "Delete stored turn")
     assert number not in {turn.number for turn in memory.stored_turns("Earlier turns")}
-    asked = dialog("ui.retrieval.detail", "delete_dialog", "demo", "Earlier turns", number, 4, "words")
+    asked = dialog("ui.retrieval.detail", "delete_dialog", "demo", "Earlier turns", number, 4, "words", "turn")
     press(asked, "Delete stored turn")
     assert asked.session_state["notice"].text.endswith("Nothing was deleted.")
     app.run()
@@ -266,7 +266,7 @@ def test_nothing_stored_yet_says_when_something_will_be(home):
     app = page(session="young")
     assert not app.exception
     assert "Nothing is stored yet." in joined(app)
-    assert "Turns are stored when they leave the queue." in joined(app)
+    assert "Messages are stored when they leave the queue." in joined(app)
 
 
 def test_without_a_block_that_stores_turns_it_says_what_to_add(home):

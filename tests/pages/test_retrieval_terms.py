@@ -203,7 +203,7 @@ def test_a_turn_that_no_question_found_says_so(memory):
     memory.put_messages([ChatMessage(role="user", content="The cellar is full of apples")])
     memory.flush(all=True)
     app = ask_with(page(), number=number_of(memory, "cellar"))
-    assert "No question has found this turn yet." in joined(app)
+    assert "No question has found this message yet." in joined(app)
 
 
 def test_a_question_that_is_picked_opens_its_recorded_search(memory, monkeypatch):
@@ -259,7 +259,7 @@ def test_a_date_line_is_no_entry_of_a_prompt_and_breaks_no_page(memory):
     app = opened(page="context", session="ana")
     assert not app.exception
     (label,) = [each.label for each in app.expander if BLOCK in each.label]
-    assert f"{stored} turn" in label
+    assert f"{stored} message" in label
     next(each for each in app.expander if BLOCK in each.label).open = True
     prompt = memory.prompt(built)
     (entries,) = [each.entries for each in prompt.parts if each.kind == "vector"]
@@ -267,7 +267,7 @@ def test_a_date_line_is_no_entry_of_a_prompt_and_breaks_no_page(memory):
     assert all(entry.words and entry.tokens for entry in entries)
     chat = opened(session="ana")
     assert not chat.exception
-    assert "Recalled" in joined(chat)
+    assert f"Recalled {stored} earlier message" in joined(chat)
 
 
 def test_every_event_of_it_has_a_drawer_with_its_numbers(memory):
@@ -326,7 +326,7 @@ def test_what_was_stored_while_no_embedding_model_answered_is_found_and_embedded
     memory.embed_again()
     monkeypatch.setattr(Unplugged, "id", "another")
     app = page()
-    assert "3 stored turns can be found by keyword only" in app.warning[0].value
+    assert "3 stored messages can be found by keyword only" in app.warning[0].value
     press(app, "Embed them again")
     app.run()
     assert not app.exception

@@ -499,7 +499,7 @@ def test_the_index_is_rebuilt_and_that_is_told(demo_home):
     assert "Database: " in shown
     assert "Vectors: Chroma in " in shown
     app.button(key="sessions__rebuild_index").click().run()
-    assert told(app) == ["The index was rebuilt: 3 stored turns."]
+    assert told(app) == ["The index was rebuilt: 3 vectors."]
 
 
 def test_a_database_that_cannot_be_opened_is_seen_at_a_glance(home):

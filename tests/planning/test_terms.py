@@ -36,10 +36,15 @@ def unit(number, **known):
 
 def added(term, matches, *units, asked=NOTHING_ASKED, weight=1.0):
     """What one term alone adds to each candidate; the units are in the order in which they were said."""
-    found = terms(matches, {one.number: one for one in units}, [one.number for one in units], asked, only(term, weight))
+    traits = {one.number: one for one in units}
+    found = terms(matches, traits, places_of(units), asked, only(term, weight))
     place = TERMS.index(term)
     assert all(value == 0 for values in found.values() for other, value in enumerate(values) if other != place)
     return {number: pytest.approx(values[place]) for number, values in found.items()}
+
+
+def places_of(units):
+    return {one.number: place for place, one in enumerate(units)}
 
 
 def only(term, weight=1.0):
@@ -118,7 +123,7 @@ def test_each_doubling_of_a_long_text_costs_once(tokens, cost):
 
 
 def test_without_candidates_there_is_nothing_to_add():
-    assert terms({}, {1: unit(1)}, [1], NOTHING_ASKED, TermWeights()) == {}
+    assert terms({}, {1: unit(1)}, {1: 0}, NOTHING_ASKED, TermWeights()) == {}
 
 
 # -- weights ------------------------------------------------------------------------------------------------
@@ -180,7 +185,7 @@ def planned(matches, added=None):
 def test_terms_that_weigh_nothing_change_no_score_and_no_order(units, matches, asked):
     traits = {one.number: one for one in units}
     plain = planned(matches)
-    weighed = planned(matches, lambda found: terms(found, traits, list(traits), asked, NO_TERMS))
+    weighed = planned(matches, lambda found: terms(found, traits, places_of(units), asked, NO_TERMS))
     assert [(c.number, c.score, c.fate) for c in weighed.candidates] == [
         (c.number, c.score, c.fate) for c in plain.candidates
     ]
@@ -191,7 +196,7 @@ def test_terms_that_weigh_nothing_change_no_score_and_no_order(units, matches, a
 def test_every_candidate_gets_every_term_and_only_length_takes_away(units, matches, asked):
     traits = {one.number: one for one in units}
     weights = TermWeights()
-    found = terms(matches, traits, list(traits), asked, weights)
+    found = terms(matches, traits, places_of(units), asked, weights)
     assert found.keys() == matches.keys()
     for values in found.values():
         by_term = dict(zip(TERMS, values, strict=True))
@@ -204,7 +209,7 @@ def test_every_candidate_gets_every_term_and_only_length_takes_away(units, match
 @given(units_said, matches_found, questions)
 def test_the_score_is_the_match_and_what_the_terms_add(units, matches, asked):
     traits = {one.number: one for one in units}
-    plan = planned(matches, lambda found: terms(found, traits, list(traits), asked, TermWeights()))
+    plan = planned(matches, lambda found: terms(found, traits, places_of(units), asked, TermWeights()))
     for candidate in plan.candidates:
         assert candidate.score == pytest.approx(matches[candidate.number] + sum(candidate.terms))
 

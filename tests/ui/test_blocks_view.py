@@ -86,6 +86,9 @@ def test_a_cut_block_says_what_it_asked_for_and_how_often_it_was_cut():
     drawn = said(turns(), InPrompt(335, 279, 1200), use, Holding(turns=5))
     assert drawn.size == "**279** of 335 tokens"
     assert drawn.holds == "5 stored turns, whole turns cut, lowest score first."
+    by_message = said(turns(unit="message"), holding=Holding(turns=5))
+    assert by_message.holds == "5 stored messages, whole messages cut, lowest score first."
+    assert said(turns(unit="batch")).holds == "No stored batches yet. Batches are stored when they leave the queue."
     assert drawn.lines.endswith(":red[cut in 1 of 3 prompts, last turn\N{NO-BREAK SPACE}12]")
 
 

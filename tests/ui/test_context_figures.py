@@ -148,7 +148,7 @@ def test_each_cut_says_its_rule_its_numbers_and_what_went(cut):
     assert words.cut_title(1, earlier) == "**1 Earlier** · priority 2"
     asked, went, proportion = words.cut_lines(earlier)
     scored = sorted(earlier.entries, key=lambda entry: entry.score)
-    listed = ", ".join(f"turn {entry.turn} ({entry.score:.2f})" for entry in scored)
+    listed = ", ".join(f"message of turn {entry.turn} ({entry.score:.2f})" for entry in scored)
     assert (asked, went) == ("asked 14, granted 0", f"lowest score first: {listed}, 14 tokens")
     assert proportion == "Needed 15, removed 14: the rest had to come from elsewhere."
     asked, went, proportion = words.cut_lines(known)
@@ -208,7 +208,7 @@ def test_a_part_is_opened_by_a_line_that_says_what_it_holds(cut):
         "Queue **28** :small[:gray[4 messages]]",
         "Rules **5** :small[:gray[text · never cut]]",
         "Facts **4 of 8** :small[:gray[1 fact · priority 1] · :red[cut 4]]",
-        "Earlier **0 of 14** :small[:gray[0 turns · priority 2] · :red[cut 14]]",
+        "Earlier **0 of 14** :small[:gray[0 messages · priority 2] · :red[cut 14]]",
     ]
 
 

@@ -138,12 +138,12 @@ def test_a_switch_says_what_it_keeps_adds_removes_and_changes_before(services):
         )
     )
     archived = memory.status().archived_messages
-    said = plan_lines(memory.switch_plan("summary"))
+    said = plan_lines(memory.switch_plan("summary"), {})
     assert said[0] == f"**Adds** Summary (filled from {archived} messages)."
     facts = sum(memory.holding("Facts").facts.values())
     assert said[1].startswith(f"**Removes** Facts (its {facts} facts stay stored) and ")
     assert "![x]" not in said[1]
-    assert "**Changes**" in "\n".join(plan_lines(memory.switch_plan("consolidating")))
+    assert "**Changes**" in "\n".join(plan_lines(memory.switch_plan("consolidating"), {}))
 
 
 def test_what_becomes_of_a_removed_block_depends_on_its_kind():

@@ -98,6 +98,21 @@ def test_a_stage_holds_as_many_turns_as_it_says(stage):
     assert len(within(NINE, stage)) == said
 
 
+def test_what_is_stored_as_one_is_what_the_sentences_count():
+    assert headline(NINE, unit="message").startswith("This question finds **9 of 9 stored messages**.")
+    assert headline(NINE, unit="batch").endswith("; 1 batch with 67 tokens is cut.")
+    unknown = search(found(1, "not_proposed"))
+    assert "no stored message has a word" in headline(unknown, unit="message")
+    assert missed([], "fish", NINE, unit="message") == "No stored message says “fish”."
+    assert " The message of turn 1 is 1st" in missed([found(1)], "fish", search(found(1)), unit="message")
+    two = [found(1), found(2)]
+    assert " The nearest, a batch of turn 1, is 1st" in missed(two, "fish", search(*two), unit="batch")
+    later = search(found(1, "below_threshold"))
+    assert changed_sentence(search(found(1)), later, unit="message") == "a message of turn 1 is below 0.31"
+    assert "apart, so near here" in map_note(drawn([1, 2]), unit="message")
+    assert "2 of 5,000 stored messages, evenly" in map_note(drawn([1, 2], stored=5000), unit="message")
+
+
 def test_the_page_s_question_is_answered_in_numbers():
     assert headline(NINE) == (
         "This question finds **9 of 9 stored turns**. 5 are asked for and **4 are in the prompt**; "

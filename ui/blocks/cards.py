@@ -10,8 +10,9 @@ from typing import Any, Literal
 from memory_core.analysis.usage import BlockUse
 from memory_core.planning.priorities import CutOrder
 from memory_core.store.blocks import Holding
+from ui.stored import beginning, stored, stored_plural, unit_of
 from ui.summaries.words import Freshness, freshness_line
-from ui.text import count, plain, short, tokens
+from ui.text import count, plain, plural, short, tokens
 from ui.theme import Mode, block_colour
 
 HELD_CHARACTERS = 180
@@ -210,11 +211,12 @@ def _graph(holding: Holding) -> str:
 
 
 def _turns(standing: Standing, holding: Holding) -> str:
+    unit = unit_of(standing.settings)
     if not holding.turns:
-        return "No stored turns yet. Turns are stored when they leave the queue."
+        return f"No {stored_plural(unit)} yet. {beginning(plural(unit))} are stored when they leave the queue."
     whole = standing.settings.get("truncation") == "drop"
-    how = "all or none in a prompt" if whole else "whole turns cut, lowest score first"
-    return f"{count(holding.turns, 'stored turn')}, {how}."
+    how = "all or none in a prompt" if whole else f"whole {plural(unit)} cut, lowest score first"
+    return f"{stored(holding.turns, unit)}, {how}."
 
 
 # -- its numbers -----------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from ui.blocks.versions import draw_difference, draw_versions, text_block
 from ui.components import closing_button, error_inside
 from ui.model import chosen_model, services_for
 from ui.services import engine
+from ui.stored import stored, unit_of
 from ui.text import count, plain, short, tokens
 
 MOST_CHARACTERS = 100_000
@@ -255,7 +256,7 @@ def what_goes(memory: Memory, name: str) -> list[str]:
     if attached.kind in WITH_TEXT:
         goes.append(f"its text with {count(holding.texts, 'version')}")
     elif attached.kind == "vector":
-        goes.append(count(holding.turns, "stored turn"))
+        goes.append(stored(holding.turns, unit_of(attached.settings)))
     elif attached.kind == "facts":
         facts = sum(holding.facts.values())
         stays.append(f"{count(facts, 'fact')}, which {'returns' if facts == 1 else 'return'} with a block of this name")

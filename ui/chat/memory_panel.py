@@ -18,6 +18,7 @@ from ui.chat.player import start
 from ui.frame import View
 from ui.jobs import Job
 from ui.model import chosen_model
+from ui.stored import units
 from ui.story import story
 from ui.telling import Line, Words, relations_of
 from ui.text import plain, short
@@ -201,6 +202,7 @@ def _words(memory: Memory, events: Sequence[EventRecord]) -> Words:
         due=frozenset(delivery.id for delivery in memory.deliveries(states=("pending", "parked"))),
         relations=relations,
         entities=entities,
+        units=units(memory),
         said=memory.words(key for event in called for key in (event.arguments, event.result)) if called else {},
     )
 

@@ -66,7 +66,7 @@ def _draw_part(sent: Prompt, part: PromptPart, *, past: bool) -> None:
 
 def _why_empty(part: PromptPart) -> str:
     if part.kind == "vector":
-        return "No stored turn fitted the question well enough, or nothing is stored yet."
+        return "Nothing stored fitted the question well enough, or nothing is stored yet."
     if part.kind == "graph":
         return "No relation touches what was mentioned, or none is known yet."
     if part.kind == "facts":

@@ -10,7 +10,8 @@ from memory_core.analysis.prompt import PINNED, Entry, Prompt, PromptCut, Prompt
 from memory_core.messages import ChatMessage
 from memory_core.planning.context import QUEUE
 from memory_core.planning.speech import told
-from ui.text import count, plain, short, tokens
+from ui.stored import TURN, from_turn
+from ui.text import count, plain, plural, short, tokens
 from ui.theme import Mode, block_colour
 
 NAMED_TURNS = 6
@@ -106,12 +107,17 @@ def _what_went(cut: PromptCut) -> str:
 
 
 def _turns(entries: Sequence[Entry]) -> str:
-    worst = sorted(entries, key=lambda entry: entry.score or 0.0)
+    unit, worst = _unit(entries), sorted(entries, key=lambda entry: entry.score or 0.0)
     if len(worst) > NAMED_TURNS:
-        return count(len(worst), "turn")
+        return count(len(worst), unit)
     return ", ".join(
-        f"turn {turn_number(entry)}{f' ({entry.score:.2f})' * (entry.score is not None)}" for entry in worst
+        f"{from_turn(unit, turn_number(entry))}{f' ({entry.score:.2f})' * (entry.score is not None)}" for entry in worst
     )
+
+
+def _unit(entries: Sequence[Entry]) -> str:
+    """What these pieces of a vector block are: messages where each is one."""
+    return "message" if entries and all(len(entry.messages) == 1 for entry in entries) else TURN
 
 
 def turn_number(entry: Entry) -> str:
@@ -142,7 +148,7 @@ def _proportion(cut: PromptCut) -> str:
         return f"{needed}."
     whole = {"oldest_turns": "turns go whole", "dropped": "this block goes whole", "own_truncation": "its own choice"}
     kinds = {
-        "vector": "turns go whole",
+        "vector": f"{plural(_unit(cut.entries))} go whole",
         "facts": "facts go whole",
         "summary": "sentences go whole",
         "graph": "relations go whole",
@@ -181,7 +187,7 @@ def part_label(part: PromptPart, mode: Mode) -> str:
 
 def held(part: PromptPart) -> str:
     """How many of what a part put in: `13 messages`."""
-    nouns = {QUEUE: "message", PINNED: "message", "facts": "fact", "vector": "turn", "graph": "relation"}
+    nouns = {QUEUE: "message", PINNED: "message", "facts": "fact", "vector": _unit(part.entries), "graph": "relation"}
     if part.failure is not None:
         return "could not be read"
     if not part.entries:

@@ -16,6 +16,7 @@ from memory_core.planning.context import QUEUE
 from memory_core.recipes import RECIPES, Recipe
 from memory_core.store.blocks import Holding
 from memory_core.switching import LeftBlock, NewBlock, SwitchPlan
+from ui.stored import TURN, stored
 from ui.telling import SETTINGS, value_words
 from ui.text import count, plain, short, tokens
 
@@ -197,15 +198,20 @@ def plan_for(memory: Memory, key: str, **parameters: Any) -> tuple[SwitchPlan | 
 # -- the switch ----------------------------------------------------------------------------------
 
 
-def plan_lines(plan: SwitchPlan) -> list[str]:
-    """What a switch keeps, adds, removes and changes, a line each; what there is nothing of is not said."""
+def plan_lines(plan: SwitchPlan, units: Mapping[str, str]) -> list[str]:
+    """What a switch keeps, adds, removes and changes, a line each; what there is nothing of is not said.
+
+    `units`: what vector blocks store as one, as `ui.stored.units` has it.
+    """
     lines = []
     if plan.kept:
         lines.append(f"**Keeps** {_listed([plain(short(name)) for name in plan.kept])}.")
     if plan.added:
         lines.append(f"**Adds** {_listed([_added(block) for block in plan.added])}.")
     if plan.removed:
-        lines.append(f"**Removes** {_listed([_removed(block) for block in plan.removed])}.")
+        lines.append(
+            f"**Removes** {_listed([_removed(block, units.get(block.name, TURN)) for block in plan.removed])}."
+        )
     lines += [f"**Changes** {plain(short(name))}: {_changes(changes)}." for name, changes in plan.changed.items()]
     if plan.settings:
         lines.append(f"**Changes** {_changes(plan.settings)}.")
@@ -217,19 +223,22 @@ def _added(block: NewBlock) -> str:
     return f"{plain(short(block.name))}{filled}"
 
 
-def _removed(block: LeftBlock) -> str:
-    return f"{plain(short(block.name))} ({stays(block.kind, block.holds)})"
+def _removed(block: LeftBlock, unit: str) -> str:
+    return f"{plain(short(block.name))} ({stays(block.kind, block.holds, unit)})"
 
 
-def stays(kind: str, holds: Holding) -> str:
-    """What becomes of what a removed block holds: `its 9 facts stay stored`."""
+def stays(kind: str, holds: Holding, unit: str = TURN) -> str:
+    """What becomes of what a removed block holds: `its 9 facts stay stored`.
+
+    `unit`: what a vector block stores as one.
+    """
     if kind == "facts":
         facts = sum(holds.facts.values())
         return (
             f"its {count(facts, 'fact')} {'stays' if facts == 1 else 'stay'} stored" if facts else "it holds no facts"
         )
     if kind == "vector":
-        return f"its {count(holds.turns, 'stored turn')} go; the messages stay" if holds.turns else "nothing is stored"
+        return f"its {stored(holds.turns, unit)} go; the messages stay" if holds.turns else "nothing is stored"
     if kind == "graph":
         return "its relations stay stored"
     if kind == "summary":

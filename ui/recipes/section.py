@@ -36,6 +36,7 @@ from ui.recipes.reading import (
     word_rows,
 )
 from ui.services import engine
+from ui.stored import units
 from ui.text import count, plain, short, tokens
 from ui.theme import block_colour, mode
 
@@ -236,7 +237,7 @@ def _switch(
         st.markdown(":material/check: **In use.** The session is as this recipe has it.")
         _filling(view)
         return
-    lines = plan_lines(plan) or ["Settings and blocks are already so: only the name is taken over."]
+    lines = plan_lines(plan, units(view.memory)) or ["Settings and blocks are already so: only the name is taken over."]
     st.markdown("  \n".join(lines))
     calls = _learning_calls(plan)
     if calls:

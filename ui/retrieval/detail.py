@@ -17,6 +17,7 @@ from ui.retrieval import asking, knobs
 from ui.retrieval.reading import change_label, changed_sentence, place, question_rows, why
 from ui.retrieval.scores import nothing_from, score_words, sum_rows
 from ui.services import engine
+from ui.stored import beginning, from_turn, stored, stored_plural
 from ui.text import count, plain, short, tokens
 
 NEIGHBOURS = 4
@@ -30,36 +31,34 @@ LONG_TEXT = 900
 """Characters above which a turn's words scroll in a box of their own."""
 
 
-def draw_detail(view: View, search: Search, number: int) -> None:
-    """The picked turn."""
+def draw_detail(view: View, search: Search, number: int, unit: str) -> None:
+    """The picked turn, message or batch, whichever the block stores as one."""
     found = search.one(number)
     if found is None:
-        st.markdown(":small[:gray[The turn that was picked is not stored any more.]]")
+        st.markdown(f":small[:gray[The {unit} that was picked is not stored any more.]]")
         return
     with st.container(border=True, key="retrieval__detail"):
         left, right = st.columns([0.55, 0.45], gap="medium")
         with left:
-            _draw_words(view, search, found)
+            _draw_words(view, search, found, unit)
         with right:
             st.markdown(why(found, search))
-            _draw_score(search, found)
+            _draw_score(search, found, unit)
             if not view.past:
-                _draw_fix(view, search, found)
-        _draw_questions(view, search, found)
+                _draw_fix(view, search, found, unit)
+        _draw_questions(view, search, found, unit)
 
 
-def _draw_words(view: View, search: Search, found: Found) -> None:
-    title = (
-        f"**Turn {tokens(found.turn)}** · {count(found.tokens, 'token')}" if found.turn else "**A turn since erased**"
-    )
-    st.markdown(title)
+def _draw_words(view: View, search: Search, found: Found, unit: str) -> None:
+    title = f"**{beginning(from_turn(unit, found.turn))}** · {count(found.tokens, 'token')}"
+    st.markdown(title if found.turn else f"**A {unit} since erased**")
     with st.container(height=220 if len(found.words) > LONG_TEXT else "content", border=False):
         st.text(found.words or "(erased)")
     if view.past:
         return
     near = view.memory.neighbours(search.block, found.number, limit=NEIGHBOURS)
     if near:
-        st.markdown(":small[:gray[Nearest stored turns]]")
+        st.markdown(f":small[:gray[Nearest {stored_plural(unit)}]]")
         st.dataframe(
             [
                 {"Turn": each.turn, "Text": " ".join(each.words.split())[:200], "Nearness": each.similarity}
@@ -74,13 +73,13 @@ def _draw_words(view: View, search: Search, found: Found) -> None:
                 ),
             },
             key="retrieval__near",
-            alt="The stored turns nearest to this one by meaning",
+            alt=f"The {stored_plural(unit)} nearest to this one by meaning",
         )
-    if st.button("Delete stored turn", icon=":material/delete:", key="retrieval__delete", type="tertiary"):
-        delete_dialog(view.memory.session_id, search.block, found.number, found.turn, found.words)
+    if st.button(f"Delete stored {unit}", icon=":material/delete:", key="retrieval__delete", type="tertiary"):
+        delete_dialog(view.memory.session_id, search.block, found.number, found.turn, found.words, unit)
 
 
-def _draw_fix(view: View, search: Search, found: Found) -> None:
+def _draw_fix(view: View, search: Search, found: Found, unit: str) -> None:
     """The smallest change of settings that would ask for the turn, with its effect, before anything is done."""
     changes = search.settings_to_ask_for(found.number)
     if not changes:
@@ -96,7 +95,7 @@ def _draw_fix(view: View, search: Search, found: Found) -> None:
         args=(session_id, search.block, changes),
         help="Sets the knobs above. Nothing is stored before you apply it.",
     )
-    sentence = f"Then {changed_sentence(search, after, first=found.number)}."
+    sentence = f"Then {changed_sentence(search, after, first=found.number, unit=unit)}."
     if search.context is not None and after.context is not None:
         sentence += f" {effect_sentence(search.context, after.context)}"
     st.markdown(f":small[{sentence}]")
@@ -106,12 +105,12 @@ def _try(session_id: str, block: str, changes: dict[str, Any]) -> None:
     knobs.set_tried(session_id, block, **changes)
 
 
-def _draw_score(search: Search, found: Found) -> None:
+def _draw_score(search: Search, found: Found, unit: str) -> None:
     """How the score adds up, and which place it makes."""
     said = score_words(found, search)
     if said is None or not search.candidates:
         return
-    of = count(search.stored, "stored turn") if search.stored else count(search.candidates, "candidate")
+    of = stored(search.stored, unit) if search.stored else count(search.candidates, "candidate")
     placed = f"It is {place(found)} of {of}."
     summed = sum_rows(found, search)
     if not summed:
@@ -123,11 +122,11 @@ def _draw_score(search: Search, found: Found) -> None:
     st.markdown(f":small[:gray[{placed}{more}]]")
 
 
-def _draw_questions(view: View, search: Search, found: Found) -> None:
-    """Which questions found this turn so far; one that is picked is shown as it was searched then."""
+def _draw_questions(view: View, search: Search, found: Found, unit: str) -> None:
+    """Which questions found this one so far; one that is picked is shown as it was searched then."""
     asked = view.memory.found_by(found.number, block=search.block, upto=view.position)
     if not asked:
-        st.markdown(":small[:gray[No question has found this turn yet.]]")
+        st.markdown(f":small[:gray[No question has found this {unit} yet.]]")
         return
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         title = f"**Found by {count(len(asked), 'question')}**"
@@ -143,14 +142,14 @@ def _draw_questions(view: View, search: Search, found: Found) -> None:
         column_config={
             "Turn": st.column_config.NumberColumn(width=52, help="Turn of the conversation in which it was asked."),
             "Question": st.column_config.TextColumn(width="large"),
-            "Place": st.column_config.TextColumn(width=66, help="Of this stored turn among the candidates then."),
+            "Place": st.column_config.TextColumn(width=66, help=f"Of this stored {unit} among the candidates then."),
             "Score": st.column_config.NumberColumn(format="%.2f", width=66),
-            "Fate": st.column_config.TextColumn(width=150, help="What became of this stored turn then."),
+            "Fate": st.column_config.TextColumn(width=150, help=f"What became of this stored {unit} then."),
         },
         key=key,
         on_select=lambda: _pick_question(view, found.number, listed, words, key),
         selection_mode="single-row",
-        alt="The questions that found this stored turn, newest first",
+        alt=f"The questions that found this stored {unit}, newest first",
     )
 
 
@@ -171,29 +170,38 @@ def show_search(view: View, number: int, one: FoundBy, question: str | None) -> 
         state.show_turn(None)
 
 
-@st.dialog("Delete stored turn", icon=":material/delete:", on_dismiss="rerun")
+def delete_dialog(session_id: str, block: str, number: int, turn: int, words: str, unit: str) -> None:
+    """Ask before what is stored as one is deleted."""
+    drawn = st.dialog(f"Delete stored {unit}", icon=":material/delete:", on_dismiss="rerun")(_draw_delete)
+    drawn(session_id, block, number, turn, words, unit)
+
+
 @error_inside
-def delete_dialog(session_id: str, block: str, number: int, turn: int, words: str) -> None:
-    """Ask before a stored turn is deleted."""
+def _draw_delete(session_id: str, block: str, number: int, turn: int, words: str, unit: str) -> None:
     st.markdown(
-        f"Delete turn {tokens(turn)} from “{plain(short(block))}”? It will not be found again, and no later flush "
-        "brings it back. Its messages stay in the archive."
+        f"Delete {from_turn(unit, turn, 'the')} from “{plain(short(block))}”? It will not be found again, and no "
+        f"later flush brings it back. {beginning(_stays(unit))} in the archive."
     )
     st.text(short(" ".join(words.split()), 200))
     with st.container(horizontal=True):
-        closing_button("Delete stored turn", _delete, (session_id, block, number, turn), kind="primary")
+        closing_button(f"Delete stored {unit}", _delete, (session_id, block, number, turn, unit), kind="primary")
         closing_button("Keep", _keep)
+
+
+def _stays(unit: str) -> str:
+    return "it stays" if unit == "message" else "its messages stay"
 
 
 def _keep() -> None:
     return None
 
 
-def _delete(session_id: str, block: str, number: int, turn: int) -> None:
+def _delete(session_id: str, block: str, number: int, turn: int, unit: str) -> None:
     try:
         engine().open(session_id).forget_turn(block, number)
     except MemoryInspectorError as error:
         state.say("error", str(error))
     else:
         asking.ask(session_id, number=None)
-        state.say("info", f"Deleted. Turn {tokens(turn)} is not found any more; its messages are in the archive.")
+        what = beginning(from_turn(unit, turn, "the"))
+        state.say("info", f"Deleted. {what} is not found any more; {_stays(unit)} in the archive.")

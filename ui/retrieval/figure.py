@@ -13,7 +13,8 @@ import plotly.graph_objects as go
 from memory_core.searching import Fate, Found, Search, TurnMap
 from ui.charts import blank, shown
 from ui.retrieval.reading import fate as fate_words
-from ui.text import tokens
+from ui.stored import TURN, stored_plural
+from ui.text import plural, tokens
 from ui.theme import PALETTES, Mode, Palette
 
 HEIGHT = 320
@@ -169,12 +170,15 @@ def map_rows(drawn: TurnMap, search: Search) -> list[dict[str, Any]]:
     ]
 
 
-def map_note(drawn: TurnMap) -> str:
-    """What the map can and cannot show."""
-    kept = f"This map keeps {drawn.share:.0%} of what sets the turns apart, so near here is not always near in meaning."
+def map_note(drawn: TurnMap, *, unit: str = TURN) -> str:
+    """What the map can and cannot show; `unit`: what the block stores as one."""
+    kept = (
+        f"This map keeps {drawn.share:.0%} of what sets the {plural(unit)} apart, "
+        "so near here is not always near in meaning."
+    )
     if len(drawn.numbers) < drawn.stored:
         return (
-            f"Showing {tokens(len(drawn.numbers))} of {tokens(drawn.stored)} stored turns, evenly by age, "
+            f"Showing {tokens(len(drawn.numbers))} of {tokens(drawn.stored)} {stored_plural(unit)}, evenly by age, "
             f"and every candidate. {kept}"
         )
     return kept

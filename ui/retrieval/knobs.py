@@ -15,6 +15,7 @@ from ui.retrieval import asking
 from ui.retrieval.reading import changed_sentence
 from ui.retrieval.scores import SEARCHES, SIGNALS
 from ui.services import engine
+from ui.stored import stored_plural
 from ui.text import short
 
 TOP_K, THRESHOLD = "similarity_top_k", "similarity_threshold"
@@ -36,8 +37,8 @@ def set_tried(session_id: str, block: str, **changes: Any) -> None:
     asking.try_settings(session_id, block, {**known, **changes})
 
 
-def draw(view: View, block: Attached, before: Search, after: Search) -> None:
-    """The row of knobs: what they are set to, what that changes, and applying it."""
+def draw(view: View, block: Attached, before: Search, after: Search, unit: str) -> None:
+    """The row of knobs: what they are set to, what that changes, and applying it; `unit`: what is stored as one."""
     session_id, name = view.memory.session_id, block.name
     stored = block.settings
     now = {**stored, **tried(session_id, block)}
@@ -53,7 +54,8 @@ def draw(view: View, block: Attached, before: Search, after: Search) -> None:
             key=_key("top_k"),
             placeholder="as many as fit",
             width=190,
-            help="Most stored turns asked for in one prompt (top-k). Empty: as many as fit into the room that is left.",
+            help=f"Most {stored_plural(unit)} asked for in one prompt (top-k). "
+            "Empty: as many as fit into the room that is left.",
             on_change=_moved,
             args=(session_id, name, TOP_K, "top_k"),
         )
@@ -67,7 +69,7 @@ def draw(view: View, block: Attached, before: Search, after: Search) -> None:
             key=_key("threshold"),
             placeholder="none",
             width=130,
-            help="Least score a stored turn needs to be used. Empty: no threshold.",
+            help=f"Least score a stored {unit} needs to be used. Empty: no threshold.",
             on_change=_moved,
             args=(session_id, name, THRESHOLD, "threshold"),
         )
@@ -99,7 +101,7 @@ def draw(view: View, block: Attached, before: Search, after: Search) -> None:
         )
         return
     picked = asking.asked(session_id).number
-    sentence = f"With these: **{changed_sentence(before, after, first=picked)}**."
+    sentence = f"With these: **{changed_sentence(before, after, first=picked, unit=unit)}**."
     if before.context is not None and after.context is not None:
         sentence += f" {effect_sentence(before.context, after.context)}"
     st.markdown(f":small[{sentence}]")

@@ -8,23 +8,24 @@ from memory_core.searching import Search
 from ui import state
 from ui.jobs import Job
 from ui.services import engine
-from ui.text import count, plain, tokens
+from ui.stored import stored
+from ui.text import plain, tokens
 
 FOLLOW_SECONDS = 0.5
 """How often the progress is drawn anew; what takes less is waited for."""
 
 
-def draw_others(session_id: str, search: Search, *, offline: bool) -> None:
-    """How many turns can be found by keyword only, and the button that mends it."""
+def draw_others(session_id: str, search: Search, unit: str, *, offline: bool) -> None:
+    """How many stored units can be found by keyword only, and the button that mends it."""
     if engine().running(_key(session_id, search.block)) is not None:
-        st.fragment(_follow, run_every=FOLLOW_SECONDS)(session_id, search.block)
+        st.fragment(_follow, run_every=FOLLOW_SECONDS)(session_id, search.block, unit)
     elif search.other_embedder:
         costs = "" if offline else " Embedding them again calls the embedding model."
         st.warning(
-            f"{count(search.other_embedder, 'stored turn')} can be found by keyword only: another embedding model "
+            f"{stored(search.other_embedder, unit)} can be found by keyword only: another embedding model "
             f"stored them, or none answered then.{costs}"
         )
-        st.button("Embed them again", key="retrieval__embed", on_click=_embed, args=(session_id, search.block))
+        st.button("Embed them again", key="retrieval__embed", on_click=_embed, args=(session_id, search.block, unit))
 
 
 def _key(session_id: str, block: str) -> str:
@@ -32,32 +33,32 @@ def _key(session_id: str, block: str) -> str:
     return f"embed/{session_id}/{block}"
 
 
-def _embed(session_id: str, block: str) -> None:
+def _embed(session_id: str, block: str, unit: str) -> None:
     shared = engine()
 
     def work(job: Job) -> None:
         def tell(done: int, of: int) -> None:
-            job.add_progress(f"Embedding again: {tokens(done)} of {count(of, 'stored turn')}")
+            job.add_progress(f"Embedding again: {tokens(done)} of {stored(of, unit)}")
 
         job.add_text(str(shared.open(session_id).embed_again(block, progress=tell)))
 
     job = shared.start(_key(session_id, block), f"embed-{uuid.uuid4().hex}", work)
     if job.wait(FOLLOW_SECONDS):
-        _tell(job)
+        _tell(job, unit)
 
 
-def _follow(session_id: str, block: str) -> None:
+def _follow(session_id: str, block: str, unit: str) -> None:
     job = engine().job(_key(session_id, block))
     if job is None or job.done:
         if job is not None:
-            _tell(job)
+            _tell(job, unit)
         st.rerun()
     lines = job.progress
     st.markdown(f":shimmer[{plain(lines[-1] if lines else 'Embedding again')}]")
 
 
-def _tell(job: Job) -> None:
+def _tell(job: Job, unit: str) -> None:
     if job.error is not None:
         state.say("error", f"Not all were embedded: {job.error}")
     else:
-        state.say("info", f"Embedded {count(int(job.text or 0), 'stored turn')} again.")
+        state.say("info", f"Embedded {stored(int(job.text or 0), unit)} again.")

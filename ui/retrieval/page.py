@@ -18,7 +18,8 @@ from ui.retrieval.figure import ColourBy, legend, map_figure, map_note, map_rows
 from ui.retrieval.others import draw_others
 from ui.retrieval.reading import ROWS, degraded, headline, holding, missed, rows, stages, within
 from ui.retrieval.scores import ADDED, terms_shown
-from ui.text import count, plain, short, tokens
+from ui.stored import TURN, beginning, from_turn, stored, stored_plural, unit_of
+from ui.text import count, plain, plural, short, tokens
 from ui.theme import mode
 
 TEXT_PIXELS, ADDED_PIXELS, LEAST_PIXELS = 400, 70, 190
@@ -70,16 +71,23 @@ def draw(view: View) -> None:
         nav.link("blocks", "Add a block", icon=":material/view_agenda:")
         return
     name = _picked(view, names)
+    unit = _unit(view, name)
     if view.past:
-        _draw_past(view, name)
+        _draw_past(view, name, unit)
     else:
-        _draw_live(view, name)
+        _draw_live(view, name, unit)
 
 
 def _blocks(view: View) -> list[str]:
     if view.past:
         return [block.name for block in view.history.blocks_at(view.position) if block.kind == "vector"]
     return [attached.name for attached in view.memory.blocks if attached.kind == "vector"]
+
+
+def _unit(view: View, name: str) -> str:
+    """What the block stores, or stored then, as one."""
+    blocks = view.history.blocks_at(view.position) if view.past else view.memory.blocks
+    return next((unit_of(block.settings) for block in blocks if block.name == name), TURN)
 
 
 def _picked(view: View, names: list[str]) -> str:
@@ -100,7 +108,7 @@ def _picked(view: View, names: list[str]) -> str:
 # -- now -------------------------------------------------------------------------------------------
 
 
-def _draw_live(view: View, name: str) -> None:
+def _draw_live(view: View, name: str, unit: str) -> None:
     memory, session_id = view.memory, view.memory.session_id
     asking.take_link(session_id)
     top = st.container()
@@ -113,25 +121,25 @@ def _draw_live(view: View, name: str) -> None:
     block = next(attached for attached in memory.blocks if attached.name == name)
     tried = knobs.tried(session_id, block)
     line = top.empty()
-    line.markdown(":shimmer[Searching the stored turns]")
+    line.markdown(f":shimmer[Searching the {stored_plural(unit)}]")
     search = asking.searched(memory, view.status.position, name, query, tried)
     if not search.stored:
         line.empty()
-        _nothing_stored(view)
+        _nothing_stored(view, unit)
         return
     line.markdown(
-        headline(search) if query else f"**{count(search.stored, 'stored turn')}.** Ask what they would answer."
+        headline(search, unit=unit) if query else f"**{stored(search.stored, unit)}.** Ask what they would answer."
     )
     _warn(search)
-    draw_others(session_id, search, offline=offline)
-    number = _draw_found(view, search)
+    draw_others(session_id, search, unit, offline=offline)
+    number = _draw_found(view, search, unit)
     before = asking.searched(memory, view.status.position, name, query, {}) if tried else search
-    knobs.draw(view, block, before, search)
+    knobs.draw(view, block, before, search, unit)
     if number is not None:
-        draw_detail(view, search, number)
+        draw_detail(view, search, number, unit)
     else:
         st.markdown(
-            ":small[:gray[Pick a row to read the whole turn, see why it ended there, and what would change that.]]"
+            f":small[:gray[Pick a row to read the whole {unit}, see why it ended there, and what would change that.]]"
         )
 
 
@@ -162,13 +170,17 @@ def _latest_question(memory: Memory) -> str:
     return message_text(said[-1]).strip() if said else ""
 
 
-def _nothing_stored(view: View) -> None:
+def _nothing_stored(view: View, unit: str) -> None:
     status = view.status
     if status.in_transit_messages:
         more = f"{count(status.in_transit_messages, 'message')} left the queue and will be stored soon."
     else:
         more = f"The queue has room for {count(status.to_next_flush, 'token')} before the oldest leave."
-    empty("Nothing is stored yet.", f"Turns are stored when they leave the queue. {more}", icon="manage_search")
+    empty(
+        "Nothing is stored yet.",
+        f"{beginning(plural(unit))} are stored when they leave the queue. {more}",
+        icon="manage_search",
+    )
 
 
 def _warn(search: Search) -> None:
@@ -181,7 +193,7 @@ def _warn(search: Search) -> None:
 # -- then ------------------------------------------------------------------------------------------
 
 
-def _draw_past(view: View, name: str) -> None:
+def _draw_past(view: View, name: str, unit: str) -> None:
     turn = view.shown_turn
     searches = view.memory.recorded_searches(turn, name)
     if not searches:
@@ -194,16 +206,16 @@ def _draw_past(view: View, name: str) -> None:
         return
     place = _recorded_place(view.memory.session_id, turn, len(searches))
     search = searches[place]
-    st.markdown(headline(search, past=True))
+    st.markdown(headline(search, past=True, unit=unit))
     st.text(search.query if search.query is not None else "(The question was erased.)")
     notes = ["As it was recorded. Questions can be tried on the latest turn."]
     if search.candidates > len(search.found):
         notes.append(f"The best {tokens(len(search.found))} are listed; of the rest only the counts were recorded.")
     st.markdown(f":small[:gray[{' '.join(notes)}]]")
     _warn(search)
-    number = _draw_found(view, search)
+    number = _draw_found(view, search, unit)
     if number is not None and search.one(number) is not None:
-        draw_detail(view, search, number)
+        draw_detail(view, search, number, unit)
 
 
 def _recorded_place(session_id: str, turn: int, searches: int) -> int:
@@ -228,7 +240,7 @@ def _recorded_place(session_id: str, turn: int, searches: int) -> int:
 # -- the funnel, the list and the map ----------------------------------------------------------------
 
 
-def _draw_found(view: View, search: Search) -> int | None:
+def _draw_found(view: View, search: Search, unit: str) -> int | None:
     """Draws them; the number of the stored turn that is picked."""
     labels = stages(search)
     if st.session_state.get(STAGE) not in labels:  # a stage that this search does not have
@@ -276,37 +288,45 @@ def _draw_found(view: View, search: Search) -> int | None:
     found = within(search, stage or "candidates")
     if words:
         found = holding(search, words)
-        st.markdown(f":small[{missed(found, words, search)}]")
+        st.markdown(f":small[{missed(found, words, search, unit=unit)}]")
         if not found:
-            _elsewhere(view, words)
+            _elsewhere(view, words, unit)
     picked = asking.asked(session_id).number
     if words and found and picked not in {one.number for one in found}:
         picked = found[0].number  # what was missed is what is asked about
     if shown == "Map":
-        _draw_map(view, search, picked)
+        _draw_map(view, search, unit, picked)
     else:
-        _draw_list(session_id, search, found, picked, filtered=bool(words), each_term=each_term)
+        _draw_list(session_id, search, found, unit, picked, filtered=bool(words), each_term=each_term)
     return picked
 
 
-def _elsewhere(view: View, words: str) -> None:
+def _elsewhere(view: View, words: str, unit: str) -> None:
     """Where the words stand, when no stored turn says them."""
-    stored = asking.said_elsewhere(view.memory, view.status.position, words)
-    if stored is None:
+    said = asking.said_elsewhere(view.memory, view.status.position, words)
+    if said is None:
         st.markdown(":small[:gray[Nobody said it in this session.]]")
-    elif stored.status is MessageStatus.ACTIVE:
-        where = "says it and is still in the queue, so the prompt has it"
-        st.markdown(f":small[Turn {tokens(stored.turn)} {where}.]")
+        return
+    who = beginning(from_turn(unit, said.turn, "a"))
+    if said.status is MessageStatus.ACTIVE:
+        st.markdown(f":small[{who} says it and is still in the queue, so the prompt has it.]")
     else:
-        st.markdown(f":small[Turn {tokens(stored.turn)} says it and left the queue, but is not stored here.]")
+        st.markdown(f":small[{who} says it and left the queue, but is not stored here.]")
 
 
 def _draw_list(
-    session_id: str, search: Search, found: list[Found], picked: int | None, *, filtered: bool, each_term: bool
+    session_id: str,
+    search: Search,
+    found: list[Found],
+    unit: str,
+    picked: int | None,
+    *,
+    filtered: bool,
+    each_term: bool,
 ) -> None:
     if not found:
         if not filtered:
-            st.markdown(":small[:gray[No stored turn is at this stage.]]")
+            st.markdown(f":small[:gray[No stored {unit} is at this stage.]]")
         return
     page = 0
     if len(found) > ROWS:
@@ -328,7 +348,7 @@ def _draw_list(
         on_select=lambda: _pick_row(session_id, key, numbers),
         selection_mode="single-row",
         selection_default={"selection": {"rows": [numbers.index(picked)] if picked in numbers else []}},
-        alt="Stored turns, best first, with their scores and what became of them",
+        alt=f"{beginning(stored_plural(unit))}, best first, with their scores and what became of them",
     )
 
 
@@ -350,12 +370,12 @@ def _pick_row(session_id: str, key: str, numbers: list[int]) -> None:
     asking.ask(session_id, number=numbers[chosen[0]] if chosen else None)
 
 
-def _draw_map(view: View, search: Search, picked: int | None) -> None:
+def _draw_map(view: View, search: Search, unit: str, picked: int | None) -> None:
     session_id = view.memory.session_id
     candidates = [one.number for one in search.found if one.fate != "not_proposed"]
     drawn = view.memory.turn_map(search.block, query=search.vector, keep=candidates)
     if not drawn.numbers:
-        empty("No map.", "No stored turn has a vector of the present embedding model.")
+        empty("No map.", f"No stored {unit} has a vector of the present embedding model.")
         return
     by = st.segmented_control(
         "Colour by",
@@ -374,10 +394,10 @@ def _draw_map(view: View, search: Search, picked: int | None) -> None:
         selection_mode="points",
         config=CONFIG,
         theme=None,
-        alt=f"Map of {count(len(drawn.numbers), 'stored turn')} with the question among them",
+        alt=f"Map of {stored(len(drawn.numbers), unit)} with the question among them",
     )
     st.markdown(f":small[{legend(search, mode(), by)}]")
-    st.markdown(f":small[:gray[{map_note(drawn)}]]")
+    st.markdown(f":small[:gray[{map_note(drawn, unit=unit)}]]")
     numbers_table(lambda: map_rows(drawn, search), "retrieval__map_numbers")
 
 

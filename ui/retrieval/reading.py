@@ -10,6 +10,7 @@ from memory_core.analysis.found_by import FoundBy
 from memory_core.blocks.vector import DATABASE_COPY, KEYWORD_ONLY
 from memory_core.searching import ASKED, Fate, Found, Search, compared
 from ui.retrieval.scores import term_columns, terms_shown
+from ui.stored import TURN, beginning, from_turn, stored
 from ui.text import count, plain, tokens
 
 Stage = Literal["stored", "candidates", "below", "queued", "beyond", "no_room", "asked", "granted"]
@@ -202,23 +203,21 @@ def _cell(words: str) -> str:
     return line if len(line) <= CELL_CHARACTERS else line[: CELL_CHARACTERS - 1].rstrip() + "…"
 
 
-def headline(search: Search, *, past: bool = False) -> str:
-    """The page's question answered in numbers."""
+def headline(search: Search, *, past: bool = False, unit: str = TURN) -> str:
+    """The page's question answered in numbers; `unit`: what the block stores as one."""
     counts = search.counts
-    of = count(search.candidates, "stored turn")
+    of = stored(search.candidates, unit)
     if search.stored is not None:
-        of = f"{tokens(search.candidates)} of {count(search.stored, 'stored turn')}"
+        of = f"{tokens(search.candidates)} of {stored(search.stored, unit)}"
     found = f"This question {'found' if past else 'finds'} **{of}**. "
     if not search.asked:
-        return found + f"None {'was' if past else 'is'} asked for: {_hindrance(search)}."
+        return found + f"None {'was' if past else 'is'} asked for: {_hindrance(search, unit)}."
     asked = f"{tokens(search.asked)} {_be(search.asked, past)} asked for and "
     if counts["no_prompt"]:
         return found + f"{tokens(search.asked)} {_be(search.asked, past)} asked for, for no prompt."
     granted = f"**{tokens(counts['granted'])} {_be(counts['granted'], past)} in the prompt**"
     cut = sum(each.tokens for each in search.found if each.fate == "cut")
-    tail = (
-        f"; {count(counts['cut'], 'turn')} with {count(cut, 'token')} {_be(counts['cut'], past)} cut." if cut else "."
-    )
+    tail = f"; {count(counts['cut'], unit)} with {count(cut, 'token')} {_be(counts['cut'], past)} cut." if cut else "."
     return found + asked + granted + tail
 
 
@@ -226,7 +225,7 @@ def _be(n: int, past: bool) -> str:
     return ("was" if n == 1 else "were") if past else ("is" if n == 1 else "are")
 
 
-def _hindrance(search: Search) -> str:
+def _hindrance(search: Search, unit: str) -> str:
     counts = search.counts
     reasons = []
     if counts["below_threshold"]:
@@ -236,7 +235,7 @@ def _hindrance(search: Search) -> str:
     if counts["no_room"]:
         room = f" of {count(search.room, 'token')}" if search.room is not None else ""
         reasons.append(f"{tokens(counts['no_room'])} too long for the room{room}")
-    return " and ".join(reasons) or "no stored turn has a word or a meaning in common with it"
+    return " and ".join(reasons) or f"no stored {unit} has a word or a meaning in common with it"
 
 
 def degraded(search: Search) -> tuple[Literal["warning", "error"], str] | None:
@@ -260,17 +259,19 @@ def _escaped(cause: str) -> str:
     return f" {plain(cause)}" if cause.strip() else ""
 
 
-def missed(found: Sequence[Found], words: str, search: Search) -> str:
-    """Which stored turns hold the words that should have been found, and where the nearest ended."""
+def missed(found: Sequence[Found], words: str, search: Search, *, unit: str = TURN) -> str:
+    """Which stored units hold the words that should have been found, and where the nearest ended."""
     said = f"“{plain(words.strip()[:60])}”"
     if not found:
-        return f"No stored turn says {said}."
+        return f"No stored {unit} says {said}."
     best = found[0]
-    of = count(search.stored or len(search.found), "stored turn")
+    of = stored(search.stored or len(search.found), unit)
     many = f"{tokens(len(found))} of {of} {'says' if len(found) == 1 else 'say'} {said}."
     if search.weights is None:
         return many
-    which = f"Turn {tokens(best.turn)}" if len(found) == 1 else f"The nearest, turn {tokens(best.turn)},"
+    which = f"The nearest, {from_turn(unit, best.turn, 'a')},"
+    if len(found) == 1:
+        which = beginning(from_turn(unit, best.turn, "the"))
     return f"{many} {which} is {place(best)} with {score(best.score)}: {_gate(best, search)}"
 
 
@@ -289,15 +290,15 @@ def _gate(found: Found, search: Search) -> str:
     }[found.fate]
 
 
-def changed_sentence(before: Search, after: Search, *, first: int | None = None) -> str:
+def changed_sentence(before: Search, after: Search, *, first: int | None = None, unit: str = TURN) -> str:
     """Which turns meet another fate under other settings: `turn 4 is granted, turn 9 is cut`.
 
-    `first` is the number of a stored turn that is named before the others.
+    `first` is the number of a stored turn that is named before the others; `unit`: what the block stores as one.
     """
     pairs = sorted(compared(before, after), key=lambda pair: pair[0].number != first)
     # What reaches the prompt or leaves it comes first; moves among those left out matter to nobody.
     telling = [(one, other) for one, other in pairs if one.fate in ASKED or other.fate in ASKED]
-    named = [f"turn {tokens(other.turn)} is {_becomes(other, after)}" for _, other in telling[:NAMED]]
+    named = [f"{from_turn(unit, other.turn, 'a')} is {_becomes(other, after)}" for _, other in telling[:NAMED]]
     if len(telling) > NAMED:
         named.append(f"{tokens(len(telling) - NAMED)} more change")
     return ", ".join(named) or "nothing changes for this question"
@@ -342,7 +343,7 @@ def question_rows(found: Sequence[FoundBy], words: Mapping[str, str]) -> list[di
     """The questions that found a stored turn, as a table; `words` by the questions' hashes."""
     return [
         {
-            "Turn": one.turn if one.words else None,
+            "Turn": one.turn or None,
             "Question": _cell(words.get(one.query, "")),
             "Place": place_of(one.rank) if one.rank is not None else "",
             "Score": one.score,

@@ -27,6 +27,7 @@ from ui.new_session import RECIPE, TOKEN_LIMIT, new_memory
 from ui.services import engine
 from ui.sessions import making
 from ui.sessions.listing import branch_title, delete_question, file_stem, named, users
+from ui.stored import common, stored_plural, units
 from ui.text import count, plain, short, tokens
 
 NEW_TITLE = "New session"
@@ -206,12 +207,14 @@ def branch_dialog(session_id: str, turn: int | None = None) -> None:
 
 def branch_effect(session_id: str, turn: int, latest: int) -> str:
     """What a branch takes along, in words."""
-    messages = engine().open(session_id).messages()
+    memory = engine().open(session_id)
+    messages = memory.messages()
     taken = [message for message in messages if message.turn <= turn]
     said = f"The branch begins with {count(turn, 'turn')}: {count(len(taken), 'message')}"
     left = len(messages) - len(taken)
     rest = f"; {count(left, 'message')} said later {'is' if left == 1 else 'are'} not in it" if turn < latest else ""
-    return f"{said}, with the facts, stored turns and settings of that moment{rest}."
+    kept = stored_plural(common(units(memory).values()))
+    return f"{said}, with the facts, {kept} and settings of that moment{rest}."
 
 
 # -- export --------------------------------------------------------------------------------------

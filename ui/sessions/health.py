@@ -260,9 +260,7 @@ def _maintenance(rebuilding: Job | None) -> None:
             return
         st.markdown(f"Vectors: {plain(index.name)}")
         if can_be_rebuilt(index):
-            st.markdown(
-                ":small[:gray[The index is a copy of the stored turns in the database. Rebuilding loses nothing.]]"
-            )
+            st.markdown(":small[:gray[The index is a copy of the vectors in the database. Rebuilding loses nothing.]]")
             st.button(
                 "Rebuild index", key="sessions__rebuild_index", on_click=_rebuild, disabled=rebuilding is not None
             )
@@ -292,7 +290,7 @@ def _rebuild() -> None:
 
     def work(job: Job) -> None:
         def tell(done: int, of: int) -> None:
-            job.add_progress(f"Rebuilding the index: {tokens(done)} of {count(of, 'stored turn')}")
+            job.add_progress(f"Rebuilding the index: {tokens(done)} of {count(of, 'vector')}")
 
         done = rebuild_index(shared.database, shared.services, progress=tell, stop=job.cancel.is_set)
         job.add_text(str(done))
@@ -324,7 +322,7 @@ def _tell_rebuilt() -> None:
     elif job.cancel.is_set():
         state.say("info", "Stopped. What is missing in the index is added when it is next searched.")
     else:
-        state.say("info", f"The index was rebuilt: {count(int(job.text or 0), 'stored turn')}.")
+        state.say("info", f"The index was rebuilt: {count(int(job.text or 0), 'vector')}.")
 
 
 def _look() -> tuple[str, Callable[..., Callable[[], Health]]]:

@@ -22,6 +22,7 @@ from ui.jobs import Job
 from ui.new_session import TOKEN_LIMIT, recorded_session
 from ui.services import Engine, engine
 from ui.sessions import making
+from ui.stored import common, stored, unit_of
 from ui.text import count, plain, short, tokens
 
 MOST_MEGABYTES = 20
@@ -242,12 +243,13 @@ def _bundle(bundle: Bundle) -> None:
 
 def bundle_sentence(bundle: Bundle) -> str:
     """What a bundle holds, in numbers."""
+    unit = common(unit_of(block.settings) for block in bundle.rows.blocks if block.type == "vector")
     parts = [
         count(bundle.turns, "turn"),
         count(bundle.messages, "message"),
         f"about {count(bundle.tokens, 'token')}",
         count(bundle.facts, "fact"),
-        count(bundle.stored_turns, "stored turn"),
+        stored(bundle.stored_turns, unit),
         count(bundle.events, "event"),
     ]
     whose = f" It belongs to {short(bundle.user_id)}." if bundle.user_id else ""

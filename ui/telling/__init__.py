@@ -5,7 +5,7 @@ the one place where events become words: the story of a turn and the timeline ar
 """
 
 from ui.telling import blocks, contexts, facts, graphs, queue
-from ui.telling.contexts import PURPOSES, one_cut, too_large
+from ui.telling.contexts import PURPOSES, one_cut, stored_as, too_large
 from ui.telling.facts import CURATED, contradiction
 from ui.telling.graphs import GRAPH_CURATED, relations_of
 from ui.telling.line import ERASED, QUOTED, SAID, Line, Tone, Words, seconds, tell
@@ -33,6 +33,7 @@ __all__ = [
     "seconds",
     "setting_words",
     "still_learning",
+    "stored_as",
     "tell",
     "too_large",
     "value_words",

@@ -5,14 +5,17 @@ from typing import Any
 
 from memory_core.events import (
     ContextBuilt,
+    Event,
     ModelCalled,
     Retrieved,
     VectorsRemoved,
     VectorsReplaced,
     VectorsStored,
+    expand,
     spread,
 )
 from memory_core.planning.context import QUEUE
+from ui.stored import TURN, common, from_turn, stored
 from ui.telling.line import ERASED, ERASED_RELATION, Line, Words, clause, listed, seconds, tell, turn_words
 from ui.text import count, short, tokens
 
@@ -24,26 +27,39 @@ MOST_NAMED = 12
 
 @tell.register
 def _(event: VectorsStored, words: Words) -> Line:
-    line = f"Stored {count(len(event.nodes), 'turn')} in {short(event.block)}"
+    line = f"Stored {count(len(event.nodes), stored_as(event, words))} in {short(event.block)}"
     if event.embedder:
         return Line("inventory_2", line)
     return Line("warning", f"{line} for keyword search only: the embedding model failed", "waiting")
 
 
+def stored_as(event: Event, words: Words) -> str:
+    """What the block of an event stores as one; what the event itself holds comes before what the block does now."""
+    block = getattr(event, "block", None)
+    if block is None:
+        return common(words.units.values())
+    if not isinstance(event, VectorsStored):
+        return words.units.get(block, TURN)
+    alone = all(len(expand(seqs)) == 1 for _, seqs, _ in event.nodes)
+    unit = words.units.get(block, "message" if alone else TURN)
+    return TURN if unit == "message" and not alone else unit
+
+
 @tell.register
 def _(event: VectorsRemoved, words: Words) -> Line:
-    gone = count(len(event.numbers), "stored turn")
+    gone = stored(len(event.numbers), stored_as(event, words))
     return Line("delete", f"Deleted {gone} of {short(event.block)}: the messages stay", "loss")
 
 
 @tell.register
 def _(event: VectorsReplaced, words: Words) -> Line:
-    renewed = count(len(event.numbers), "stored turn")
+    renewed = stored(len(event.numbers), stored_as(event, words))
     return Line("refresh", f"Embedded {renewed} of {short(event.block)} again with {short(event.embedder)}")
 
 
 @tell.register
 def _(event: Retrieved, words: Words) -> Line:
+    unit = stored_as(event, words)
     granted = [candidate for candidate in event.candidates if candidate[4] == "granted"]
     if granted:
         best = max(candidate[3] for candidate in granted)
@@ -53,9 +69,9 @@ def _(event: Retrieved, words: Words) -> Line:
         ]
         many = max(len(granted), event.gates.get("granted", 0))  # the best 50 are listed
         shown += [f"and {tokens(many - len(shown))} more"] if many > len(shown) else []
-        line = Line("search", f"Recalled {count(many, 'earlier turn')}, best {best:.2f}", more=tuple(shown))
+        line = Line("search", f"Recalled {count(many, f'earlier {unit}')}, best {best:.2f}", more=tuple(shown))
     elif not event.candidates:
-        line = Line("search_off", f"Recalled nothing from {short(event.block)}: no stored turn fits")
+        line = Line("search_off", f"Recalled nothing from {short(event.block)}: no stored {unit} fits")
     else:
         line = Line("search_off", f"Recalled nothing: {_why_nothing(event)}")
     if event.degraded:
@@ -126,8 +142,10 @@ def one_cut(cut: Mapping[str, Any], recalled: Sequence[Retrieved], words: Words)
     gone = sorted((int(ref[1:]) for ref in refs if ref[0] == "v"), key=lambda number: scores.get(number, 0))
     lowest = ""
     if gone:
-        named_turns = gone[:MOST_NAMED]
-        names = ", ".join(f"turn {turn_words(number, words)}{_score(scores.get(number))}" for number in named_turns)
+        named_turns, unit = gone[:MOST_NAMED], words.units.get(part, TURN)
+        names = ", ".join(
+            f"{from_turn(unit, turn_words(number, words))}{_score(scores.get(number))}" for number in named_turns
+        )
         more = f" and {tokens(len(gone) - MOST_NAMED)} more" if len(gone) > MOST_NAMED else ""
         lowest = f". Lowest score first: {names}{more}"
     whole = ", the whole block" if cut["rule"] == "dropped" else ""

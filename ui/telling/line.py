@@ -56,6 +56,8 @@ class Words:
     """By relation id: `Ana → lives in → Lisbon`, as it reads now."""
     entities: Mapping[int, str] = field(default_factory=dict)
     """By entity id: its name, as it reads now."""
+    units: Mapping[str, str] = field(default_factory=dict)
+    """By vector block: what it stores as one, as in `ui.stored`; one that was removed is missing."""
 
 
 @singledispatch

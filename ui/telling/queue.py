@@ -23,6 +23,7 @@ from memory_core.events import (
     SessionReset,
     expand,
 )
+from ui.stored import common
 from ui.telling.line import QUOTED, SAID, Line, Words, because, clause, in_quotes, listed, seconds, tell
 from ui.telling.settings import _MISSING, setting_words
 from ui.text import count, short, tokens
@@ -48,9 +49,10 @@ def _(event: SessionClosed, words: Words) -> Line:
 @tell.register
 def _(event: SessionReset, words: Words) -> Line:
     what = {None: "everything", "active": "the queue", "archived": "what had left the queue"}.get(event.status, "")
+    vectors = f"stored {common(words.units.values())}"
     gone = [
         count(number, noun)
-        for number, noun in ((event.messages, "message"), (event.facts, "fact"), (event.vectors, "stored turn"))
+        for number, noun in ((event.messages, "message"), (event.facts, "fact"), (event.vectors, vectors))
     ]
     return Line("delete", f"Forgot {what}: {', '.join(gone)}", "loss")
 

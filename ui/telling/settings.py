@@ -49,7 +49,7 @@ SETTINGS = {
     "date_weight": "the weight of dates",
     "substance_weight": "the weight of substance",
     "length_weight": "the weight against length",
-    "layout": "how stored turns stand in the prompt",
+    "layout": "the layout in the prompt",
     "unit": "what is stored as one",
     "hops": "the steps from what is mentioned",
     "most_relations": "the most relations in the prompt",

@@ -15,6 +15,7 @@ from memory_core.events import (
     expand,
 )
 from ui.deciding import DECISIONS, rule_words
+from ui.stored import TURN, beginning, stored_plural
 from ui.telling import SETTINGS, seconds, value_words
 from ui.text import count, short, tokens
 
@@ -40,8 +41,11 @@ FATES = {
 """What became of the candidates of a search."""
 
 
-def number_rows(event: Event) -> list[Row]:
-    """What the event holds in numbers, in the order of its fields; ids and hashes are left to the raw record."""
+def number_rows(event: Event, unit: str = TURN) -> list[Row]:
+    """What the event holds in numbers, in the order of its fields; ids and hashes are left to the raw record.
+
+    `unit`: what its block stores as one.
+    """
     if isinstance(event, FlushPlanned):
         return _flush(event)
     if isinstance(event, ContextBuilt):
@@ -54,7 +58,7 @@ def number_rows(event: Event) -> list[Row]:
     if isinstance(event, GraphCurated):
         del given["number"]  # of the change set
     rows = [
-        (label, written(given[name]))
+        (label or beginning(stored_plural(unit)), written(given[name]))
         for name, (label, written) in _LABELS.items()
         if name in given and given[name] not in (None, "", ()) and not _is_hash(name, given[name])
     ]
@@ -152,9 +156,9 @@ _LABELS: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "seqs": ("Messages", _messages),
     "removed": ("Messages", _messages),
     "facts": ("Facts", lambda facts: tokens(facts) if isinstance(facts, int) else tokens(len(facts))),
-    "vectors": ("Stored turns", tokens),
-    "nodes": ("Stored turns", _length),
-    "numbers": ("Stored turns", _length),
+    "vectors": ("", tokens),
+    "nodes": ("", _length),
+    "numbers": ("", _length),
     "skipped": ("Skipped", tokens),
     "missing": ("Missing", tokens),
     "tokens": ("Tokens", tokens),
@@ -210,4 +214,4 @@ _LABELS: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "restored": ("Brought back", lambda revision: f"version {tokens(revision)}"),
     "error": ("Error", _words),
 }
-"""Fields that people understand: their label, and how they are written."""
+"""Fields that people understand: their label, and how they are written. No label: of what blocks store as one."""

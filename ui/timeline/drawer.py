@@ -27,7 +27,8 @@ from memory_core.messages import message_text
 from ui import nav, state
 from ui.components import error_inside
 from ui.frame import View
-from ui.telling import QUOTED, SAID, Line, Words, one_cut, seconds, tell
+from ui.stored import TURN, units
+from ui.telling import QUOTED, SAID, Line, Words, one_cut, seconds, stored_as, tell
 from ui.text import ago, count, plain, short, tokens
 from ui.timeline.details import number_rows
 from ui.timeline.listing import ACTORS, GROUP_OF
@@ -87,7 +88,7 @@ def event_drawer(view: View, timeline: Timeline, position: int) -> None:
     turn = f"Turn {tokens(record.turn)}" if record.turn else "Before the first turn"
     _sentence(line, f"{turn} · {who} · {when}")
     _in_full(event, words)
-    if rows := number_rows(event):
+    if rows := number_rows(event, stored_as(event, words)):
         cells = [{"what": f":gray[{plain(what)}]", "value": plain(value)} for what, value in rows]
         st.table(cells, border=False, hide_header=True, hide_index=True)
     if isinstance(event, FlushPlanned):
@@ -168,21 +169,22 @@ def _flush(memory: Memory, timeline: Timeline, fate: FlushFate) -> None:
     learned = [fact for given in fate.given for fact in (*given.learned, *given.confirmed)]
     known = timeline.fact_words(learned, memory)
     told = timeline.relation_words([relation for given in fate.given for relation in given.related], memory)
+    known_units = units(memory)
     for given in fate.given:
         with st.container(gap="xxsmall"):
-            _given(given, known, told)
+            _given(given, known, told, known_units.get(given.block, TURN))
 
 
-def _given(given: Given, known: dict[int, str], told: dict[int, str]) -> None:
-    st.markdown(f":material/outbox: **{plain(short(given.block))}**: {plain(_outcome(given))}")
+def _given(given: Given, known: dict[int, str], told: dict[int, str], unit: str) -> None:
+    st.markdown(f":material/outbox: **{plain(short(given.block))}**: {plain(_outcome(given, unit))}")
     if given.error and given.state != "done":
         st.text(given.error)
     _listed([known.get(fact, "a fact that was erased since") for fact in given.learned])
     _listed([told.get(relation, "a relation that was erased since") for relation in given.related])
 
 
-def _outcome(given: Given) -> str:
-    """What one block made of a flush, in words."""
+def _outcome(given: Given, unit: str) -> str:
+    """What one block made of a flush, in words; `unit`: what it stores as one."""
     if given.state == "pending":
         return "waiting" if not given.attempts else f"waiting, {count(given.attempts, 'try')} failed"
     if given.state == "parked":
@@ -197,9 +199,7 @@ def _outcome(given: Given) -> str:
     if given.confirmed:
         made.append(f"heard {count(len(given.confirmed), 'fact')} again")
     if given.stored:
-        made.append(f"stored {count(len(given.stored), 'turn')}")
-    if given.related:
-        made.append(f"learned {count(len(given.related), 'relation')}")
+        made.append(f"stored {count(len(given.stored), unit)}")
     if given.summarised:
         made.append(f"took {count(given.summarised, 'message')} into its text")
     took = f", in {seconds(given.seconds)}" if given.seconds is not None else ""

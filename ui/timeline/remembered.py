@@ -27,6 +27,7 @@ from memory_core.events import (
     ToolCalled,
 )
 from memory_core.messages import MEMORY_TOOLS, message_text
+from ui.stored import units
 from ui.telling import Line, Words, relations_of, tell
 from ui.timeline.listing import Index
 
@@ -156,7 +157,15 @@ class Timeline:
         said |= {key: said_text(found[key]) for key in messages if key in found}
         relations, entities = self.graph_words(events, memory)
         told = self.fact_words(facts, memory)
-        return Words(facts=told, turns={}, previews={}, said=said, relations=relations, entities=entities)
+        return Words(
+            facts=told,
+            turns={},
+            previews={},
+            said=said,
+            relations=relations,
+            entities=entities,
+            units=units(memory),
+        )
 
     def graph_words(self, events: Iterable[Event], memory: Memory) -> tuple[dict[int, str], dict[int, str]]:
         """The relations and the entities that these events name, in words; those erased since are missing."""
