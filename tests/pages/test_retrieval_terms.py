@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 from fakes import FakeEmbedder
-from pages_driver import joined, message_texts, opened, press
+from pages_driver import dialog, joined, message_texts, opened, press
 
-from memory_core import ChatMessage, EmbedderError, Memory
+from memory_core import ChatMessage, EmbedderError, Memory, NotFoundError
 from memory_core.events import ContextBuilt, Retrieved, spread
 from memory_core.planning.terms import TERMS, TermWeights
 from ui import services, state
@@ -195,6 +195,23 @@ def test_the_questions_that_found_a_turn_are_listed_newest_first(memory):
     assert [row["Question"] for row in table] == [QUESTION, "What about the dog?"]
     assert table[1]["Place"] == "1st"
     assert "Found by 2 questions" in joined(app)
+
+
+def test_a_block_that_stores_messages_counts_and_deletes_messages(memory):
+    number = number_of(memory, "small dog")
+    app = ask_with(page(), number=number)
+    assert f"of {len(memory.stored_turns(BLOCK))} stored messages**" in joined(app)
+    assert "**Message of turn" in joined(app)
+    press(app, "Delete stored message")
+    asked = dialog("ui.retrieval.detail", "delete_dialog", "ana", BLOCK, number, 1, "words", "message")
+    assert "Delete the message of turn 1" in joined(asked)
+    assert "It stays in the archive." in joined(asked)
+    press(asked, "Delete stored message")
+    assert asked.session_state["notice"].text == (
+        "Deleted. The message of turn 1 is not found any more; it stays in the archive."
+    )
+    with pytest.raises(NotFoundError, match="This stored message is not in"):
+        memory.forget_turn(BLOCK, number)
 
 
 def test_a_turn_that_no_question_found_says_so(memory):

@@ -149,6 +149,7 @@ def test_a_switch_says_what_it_keeps_adds_removes_and_changes_before(services):
 def test_what_becomes_of_a_removed_block_depends_on_its_kind():
     assert stays("facts", Holding(facts={"active": 1})) == "its 1 fact stays stored"
     assert stays("vector", Holding(turns=3)) == "its 3 stored turns go; the messages stay"
+    assert stays("vector", Holding(turns=1), "message") == "its 1 stored message goes; the messages stay"
     assert stays("facts", Holding()) == "it holds no facts"
     assert {stays(kind, Holding()) for kind in ("graph", "summary", "custom")} == {
         "its relations stay stored", "its text goes; the messages stay", "what it holds goes",

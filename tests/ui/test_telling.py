@@ -447,6 +447,27 @@ def test_an_event_says_what_happened_how_much_and_by_which_rule(event, text):
     assert tell(event, WORDS).text == text
 
 
+@pytest.mark.parametrize(
+    ("event", "unit", "text"),
+    [
+        (VectorsStored("Earlier turns", "m", ((7, ((1, 1),), 9), (8, ((2, 2),), 9))), None,
+         "Stored 2 messages in Earlier turns"),
+        (VectorsStored("Earlier turns", "m", ((7, ((1, 1),), 9),)), "turn", "Stored 1 turn in Earlier turns"),
+        (VectorsStored("Earlier turns", "m", ((7, ((1, 2),), 9),)), "message", "Stored 1 turn in Earlier turns"),
+        (VectorsStored("Earlier turns", "m", ((7, ((1, 9),), 9),)), "batch", "Stored 1 batch in Earlier turns"),
+        (VectorsRemoved("Earlier turns", (7, 9)), "message",
+         "Deleted 2 stored messages of Earlier turns: the messages stay"),
+        (VectorsReplaced("Earlier turns", "m:3", (7, 9)), "batch",
+         "Embedded 2 stored batches of Earlier turns again with m:3"),
+        (retrieved((7, 0.5, 0.4, 0.62, "granted")), "message", "Recalled 1 earlier message, best 0.62"),
+        (retrieved(), "message", "Recalled nothing from Earlier turns: no stored message fits"),
+        (SessionReset(None, 22, 6, 9), "message", "Forgot everything: 22 messages, 6 facts, 9 stored messages"),
+    ],
+)  # fmt: skip
+def test_what_a_block_stores_as_one_is_called_by_its_name(event, unit, text):
+    assert tell(event, replace(WORDS, units={"Earlier turns": unit} if unit else {})).text == text
+
+
 def test_losses_are_told_in_the_colour_of_a_loss():
     assert tell(built(cuts=(FACTS,)), WORDS) == Line(
         "content_cut", "Cut 14 of 126 tokens from Facts: priority 1 goes first", "loss"

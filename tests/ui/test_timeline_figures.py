@@ -25,6 +25,7 @@ from memory_core.events import (
     Retrieved,
     SessionReset,
     UnknownEvent,
+    VectorsStored,
 )
 from ui.theme import DARK, LIGHT
 from ui.timeline.course import MOST_BARS, MOST_POINTS, Layer, Mark, course, course_rows, describe
@@ -384,6 +385,12 @@ def test_a_search_gives_its_gates():
 )  # fmt: skip
 def test_an_events_numbers_have_labels_and_hold_no_id_or_hash(event, rows):
     assert number_rows(event) == rows
+
+
+def test_what_was_stored_is_counted_in_what_the_block_stores():
+    event = VectorsStored("Earlier turns", "m", ((7, ((1, 2),), 9),))
+    assert ("Stored turns", "1") in number_rows(event)
+    assert ("Stored messages", "1") in number_rows(event, "message")
 
 
 def test_arrays_are_sent_as_arrays():

@@ -238,7 +238,8 @@ def stays(kind: str, holds: Holding, unit: str = TURN) -> str:
             f"its {count(facts, 'fact')} {'stays' if facts == 1 else 'stay'} stored" if facts else "it holds no facts"
         )
     if kind == "vector":
-        return f"its {stored(holds.turns, unit)} go; the messages stay" if holds.turns else "nothing is stored"
+        goes = "goes" if holds.turns == 1 else "go"
+        return f"its {stored(holds.turns, unit)} {goes}; the messages stay" if holds.turns else "nothing is stored"
     if kind == "graph":
         return "its relations stay stored"
     if kind == "summary":
