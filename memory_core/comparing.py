@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from memory_core.agent import act
 from memory_core.blocks import BUILT_IN, BaseMemoryBlock, StaticMemoryBlock
 from memory_core.context import Context
-from memory_core.errors import MemoryInspectorError
+from memory_core.errors import EmbedderError, MemoryInspectorError
 from memory_core.events import DeliveryDone, ToolCalled
 from memory_core.memory import Memory, Receipt
 from memory_core.messages import ChatMessage, MessageRole
@@ -161,10 +161,15 @@ def _calls(memory: Memory, after: int) -> tuple[int, int]:
 
 
 def _undelivered(memory: Memory) -> str | None:
-    """What did not reach the blocks, in a sentence."""
+    """What did not reach the blocks as it should, in a sentence."""
     left = memory.deliveries(states=("pending", "parked"))
     if not left:
-        return None
+        stored = any(attached.kind == "vector" for attached in memory.blocks)
+        try:
+            bare = memory.stored_under_other_embedders() if stored else 0
+        except EmbedderError as error:
+            return str(error)
+        return f"{bare} stored pieces are found by keyword alone: the embedding model failed." if bare else None
     reason = next((f" {delivery.error}" for delivery in left if delivery.error), "")
     return f"{len(left)} deliveries were not done, so it learned less than it would.{reason}"
 
