@@ -27,6 +27,7 @@ bench: $(VENV)/.dev      ## the tables of the README; takes some minutes
 	$(BIN)/python benchmarks/growth.py --turns 1000
 	$(BIN)/python benchmarks/facts.py
 	$(BIN)/python benchmarks/pages.py
+	$(BIN)/python benchmarks/recall.py --paraphrases
 
 clean:
 	rm -rf $(VENV)
