@@ -34,7 +34,7 @@ from recall_data import (
     read_conversations,
     read_paraphrases,
 )
-from recall_measure import Result, digest_of_a_second_run, measure, ranks
+from recall_measure import IN_OTHER_WORDS, Result, digest_of_a_second_run, measure, ranks
 from recall_report import print_ablations, print_conditions, print_ranks, print_rows, print_suite
 
 from memory_core.models.base import Embedder
@@ -127,11 +127,18 @@ def run(options: argparse.Namespace, folder: Path) -> None:
                 book.keep(row, result)
     _measure_rows(options, conversations, book, folder)
 
-    found = [
-        rank
-        for talk in talks
-        for rank in book.once("ranks", talk.name, lambda talk=talk: ranks(talk, folder, inline=options.inline))
-    ]
+    found = {
+        row: [
+            rank
+            for talk in talks
+            for rank in book.once(
+                "ranks",
+                f"{talk.name}, {row}",
+                lambda talk=talk, settings=settings: ranks(talk, folder, inline=options.inline, settings=settings),
+            )
+        ]
+        for row, settings in IN_OTHER_WORDS.items()
+    }
     again = {
         row: _same_again(row, embedder, conversations, options, book, folder)
         for row, embedder in (kinds if conversations else ())
@@ -154,7 +161,7 @@ def run(options: argparse.Namespace, folder: Path) -> None:
         if options.ablations:
             rows = {row: book.results(row, several) for row in ablation_rows()}
             print_ablations(suite, book.results(DEFAULT, several), rows, options.budgets)
-    if found:
+    if talks:
         print_ranks(found)
 
 

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Protocol
 from recall_data import Conversation, Question
 
 from memory_core import Memory
+from memory_core.blocks.vector import TERM_FIELDS
 from memory_core.context import Context
 from memory_core.messages import message_text
 from memory_core.models.base import Embedder
@@ -304,12 +305,23 @@ def measure_row(row: str, conversation: Conversation, budgets: Sequence[int], me
     return result
 
 
+_NO_TERMS = dict.fromkeys(TERM_FIELDS.values(), 0.0)
+IN_OTHER_WORDS: dict[str, dict[str, float]] = {
+    "as it is": {},
+    "own words alone": _NO_TERMS,
+    "own words alone, by vectors": {**_NO_TERMS, "vector_weight": 1.0, "keyword_weight": 0.0},
+    "own words alone, by keyword": {**_NO_TERMS, "vector_weight": 0.0, "keyword_weight": 1.0},
+}
+"""Settings under which the questions in other words are asked."""
+
+
 def ranks(
     conversation: Conversation,
     folder: Path,
     *,
     inline: bool = False,
     embedder: Callable[[], Embedder] | None = None,
+    settings: Mapping[str, float] | None = None,
 ) -> list[int]:
     """Of each question: where `memory.search` ranks the first message that answers it, from 1; 0: nowhere."""
     filled = Filled(conversation, folder, inline=inline, embedder=embedder)
@@ -320,7 +332,7 @@ def ranks(
     }
     found = []
     for question in conversation.questions:
-        order = filled.memory.search(question.words).found
+        order = filled.memory.search(question.words, settings=settings).found
         hits = (rank for rank, one in enumerate(order, 1) if stored[one.number].intersection(question.evidence))
         found.append(next(hits, 0))
     filled.close()

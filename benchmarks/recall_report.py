@@ -171,9 +171,11 @@ def print_ablations(
         print(f"{name:<34}{cells}{value:8.1f}{change:>9}{f'{guard:.1f}' if guard == guard else '-':>8}")
 
 
-def print_ranks(ranks: Sequence[int]) -> None:
-    """Of `memory.search` on questions in other words: 0 in `ranks` is not found at all."""
-    first, five = (sum(0 < rank <= most for rank in ranks) / len(ranks) for most in (1, 5))
-    reciprocal = sum(1 / rank for rank in ranks if rank) / len(ranks)
-    print(f"\nquestions in other words, {len(ranks)} asked by memory.search")
-    print(f"R@1 {first:.3f}   R@5 {five:.3f}   MRR {reciprocal:.3f}")
+def print_ranks(rows: Mapping[str, Sequence[int]]) -> None:
+    """Of `memory.search` on questions in other words, by row: a rank of 0 is not found at all."""
+    asked = max(len(ranks) for ranks in rows.values())
+    print(f"\n{f'questions in other words, {asked} asked by memory.search':<58}{'R@1':>7}{'R@5':>7}{'MRR':>7}")
+    for row, ranks in rows.items():
+        first, five = (sum(0 < rank <= most for rank in ranks) / len(ranks) for most in (1, 5))
+        reciprocal = sum(1 / rank for rank in ranks if rank) / len(ranks)
+        print(f"{row:<58}{first:7.3f}{five:7.3f}{reciprocal:7.3f}")
