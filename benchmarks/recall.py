@@ -34,8 +34,8 @@ from recall_data import (
     read_conversations,
     read_paraphrases,
 )
-from recall_measure import IN_OTHER_WORDS, Result, digest_of_a_second_run, measure, ranks
-from recall_report import print_ablations, print_conditions, print_ranks, print_rows, print_suite
+from recall_measure import IN_OTHER_WORDS, Result, digest_of_a_second_run, measure, measure_long, ranks
+from recall_report import print_ablations, print_conditions, print_long, print_ranks, print_rows, print_suite
 
 from memory_core.models.base import Embedder
 
@@ -103,6 +103,10 @@ def _told(options: dict[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in options.items())
 
 
+LONG_BUDGET = 4_000
+"""Token limit among many messages."""
+
+
 def static_embedder() -> Embedder:
     from memory_core.models.static_embedding import WordLlamaEmbedder
 
@@ -163,6 +167,8 @@ def run(options: argparse.Namespace, folder: Path) -> None:
             print_ablations(suite, book.results(DEFAULT, several), rows, options.budgets)
     if talks:
         print_ranks(found)
+    if options.long and conversations:
+        print_long(measure_long(conversations, options.long, folder, static_embedder, LONG_BUDGET))
 
 
 def _measure_rows(options: argparse.Namespace, conversations: Sequence[Conversation], book: Book, folder: Path) -> None:
@@ -254,6 +260,7 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--ablations", action="store_true", help="a row for each signal switched off")
     made.add_argument("--static", action="store_true", help="the same with the static embedder")
+    made.add_argument("--long", type=int, metavar="N", help="how long a prompt takes among N stored messages (static)")
     made.add_argument("--json", type=Path, metavar="FILE", help="keep all numbers there; a stopped run goes on from it")
     return made
 

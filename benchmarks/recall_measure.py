@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -195,6 +195,40 @@ class Filled:
 
     def _services(self) -> Services:
         return Services(embedder=self._embedder() if self._embedder else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Long:
+    """Many stored messages, and how long a prompt takes among them."""
+
+    stored: int
+    rate: float
+    """Messages taken in a second."""
+    first: float
+    """Seconds of the first prompt, which reads all of them."""
+    median: float
+    p95: float
+    """Milliseconds of the others."""
+
+
+def measure_long(
+    conversations: Sequence[Conversation], count: int, folder: Path, embedder: Callable[[], Embedder], budget: int
+) -> Long:
+    """The conversations' messages one after the other, told over and over until there are so many; then questions."""
+    told = [line for conversation in conversations for line in conversation.lines]
+    lines = tuple(replace(told[n % len(told)], words=f"{told[n % len(told)].words} ({n})") for n in range(count))
+    filled = Filled(replace(conversations[0], name=f"{count} messages", lines=lines), folder, embedder=embedder)
+    filled.limit(budget)
+    questions = [question.words for conversation in conversations for question in conversation.questions]
+    seconds = []
+    for question in questions[:: max(1, len(questions) // 100)]:
+        start = time.perf_counter()
+        filled.ask(question)
+        seconds.append(time.perf_counter() - start)
+    filled.close()
+    first, others = seconds[0], sorted(seconds[1:])
+    middle, high = (1_000 * others[int(share * (len(others) - 1))] for share in (0.5, 0.95))
+    return Long(count, count / filled.seconds, first, middle, high)
 
 
 class Provenance:

@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from recall_data import LOCOMO
-from recall_measure import Result, Score
+from recall_measure import Long, Result, Score
 
 GUARD = "5"
 """LoCoMo's adversarial questions: they ask about what was not said that way, and count nowhere else."""
@@ -12,6 +12,7 @@ GUARD = "5"
 CATEGORIES = {"1": "1 multi-hop", "2": "2 temporal", "3": "3 open-domain", "4": "4 single-hop", "5": "5 (guard)"}
 
 GOAL_P95_MS = 50.0
+LONG_P95_MS = 100
 GOAL_NAMED = 0.99
 GOAL_TURNS_A_SECOND, GOAL_TURNS_A_SECOND_STATIC = 100.0, 500.0
 
@@ -179,3 +180,12 @@ def print_ranks(rows: Mapping[str, Sequence[int]]) -> None:
         first, five = (sum(0 < rank <= most for rank in ranks) / len(ranks) for most in (1, 5))
         reciprocal = sum(1 / rank for rank in ranks if rank) / len(ranks)
         print(f"{row:<58}{first:7.3f}{five:7.3f}{reciprocal:7.3f}")
+
+
+def print_long(long: Long) -> None:
+    """A prompt among many stored messages."""
+    verdict = "pass" if long.p95 < LONG_P95_MS else "miss"
+    print(
+        f"\namong {long.stored:,} stored messages ({long.rate:,.0f} taken in a second, first prompt {long.first:.1f} s)"
+    )
+    print(f"build_context, median {long.median:.0f} ms, p95 under {LONG_P95_MS} ms: {long.p95:.0f} ms  {verdict}")
