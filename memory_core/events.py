@@ -686,7 +686,7 @@ class Retrieved(Event):
     """None: as many as fitted."""
     threshold: float | None
     candidates: tuple[tuple[int, float | None, float | None, float, str], ...]
-    """Number, vector score, keyword score, score, fate; best first, at most 40, in older events 50."""
+    """Number, vector score, keyword score, score, fate; best first, at most 25, in older events 50."""
     gates: dict[str, int]
     """How many candidates met each fate, the ones not listed included."""
     degraded: str | None = None

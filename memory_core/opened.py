@@ -359,7 +359,7 @@ class Opened:
         return recalling.recall_turns(self._session, query, block=block)
 
     def recorded_searches(self, turn: int, block: str) -> list[Search]:
-        """The searches of a turn as they were recorded, in order; at most 40 candidates of each, the rest as counts."""
+        """The searches of a turn as they were recorded, in order; at most 25 candidates of each, the rest as counts."""
         return searching.recorded_searches(self._session, turn, block)
 
     def found_by(self, number: int, *, block: str | None = None, upto: int | None = None) -> tuple[FoundBy, ...]:

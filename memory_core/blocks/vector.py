@@ -42,8 +42,8 @@ QUESTION_WEIGHT = 0.8
 SAYS_LITTLE = 2
 """Stems; a question with fewer ("And what about her?") is completed by the messages before it."""
 
-MOST_RECORDED = 40
-"""Candidates kept in an event, with their terms some 3 KB; the rest only as counts."""
+MOST_RECORDED = 25
+"""Candidates kept in an event, with their terms some 2 KB, so that a turn fits a page of SQLite; the rest as counts."""
 
 LEAST_CANDIDATES = 50
 """Units that each search proposes, however few results are wanted."""
