@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy import Connection
 
 from memory_core.blocks.base import Reading
-from memory_core.blocks.units import search_words, units_of
+from memory_core.blocks.units import messages_of, search_words, units_of
 from memory_core.blocks.vector import VectorMemoryBlock
 from memory_core.context import reading_for
 from memory_core.errors import VectorIndexError
@@ -19,7 +19,6 @@ from memory_core.searching import vector_block
 from memory_core.session import Session
 from memory_core.store.deliveries import delivered_messages, read_deliveries
 from memory_core.store.messages import StoredMessage, read_messages
-from memory_core.store.vectors import Node
 
 NOT_STORED = ("pending", "parked")
 """States of the deliveries whose messages a block does not have yet."""
@@ -50,10 +49,10 @@ def recall_turns(session: Session, query: str, *, block: str | None = None) -> t
     if recall is None:
         return ()
     scores = {candidate.number: candidate.score for candidate in recall.plan.candidates}
-    stored = _messages(session, [recall.nodes[number] for number in recall.plan.granted if number not in unsaved])
-    turns = [
-        RecalledTurn(tuple(unsaved.get(number) or stored[number]), scores[number]) for number in recall.plan.granted
-    ]
+    granted = [recall.nodes[number] for number in recall.plan.granted if number not in unsaved]
+    with session.database.read() as connection:
+        found = unsaved | messages_of(connection, session.id, session.services.messages, granted)
+    turns = [RecalledTurn(tuple(found.get(number, ())), scores[number]) for number in recall.plan.granted]
     return tuple(turn for turn in turns if turn.messages)
 
 
@@ -94,12 +93,3 @@ def _not_stored_yet(session: Session, connection: Connection, name: str) -> list
         if delivery.block == name:
             found |= {message.seq: message for message in delivered_messages(connection, delivery, cache)}
     return [found[seq] for seq in sorted(found)]
-
-
-def _messages(session: Session, nodes: Collection[Node]) -> dict[int, list[StoredMessage]]:
-    """The messages of stored turns, by number."""
-    seqs = sorted({seq for node in nodes for seq in expand(node.seqs)})
-    with session.database.read() as connection:
-        found = read_messages(connection, session.id, session.services.messages, seqs=seqs)
-    by_seq = {message.seq: message for message in found}
-    return {node.number: [by_seq[seq] for seq in expand(node.seqs) if seq in by_seq] for node in nodes}

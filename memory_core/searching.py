@@ -17,7 +17,7 @@ from sqlalchemy import Connection
 
 from memory_core.analysis.projection import Projection, fit, thin
 from memory_core.blocks.base import Reading
-from memory_core.blocks.units import words_of
+from memory_core.blocks.units import messages_of, words_of
 from memory_core.blocks.vector import TERM_FIELDS, Recall, VectorMemoryBlock
 from memory_core.context import Context, build_context, reading_for
 from memory_core.errors import ConfigError, ContextOverflowError, NotFoundError
@@ -28,14 +28,12 @@ from memory_core.events import (
     Retrieved,
     VectorsRemoved,
     VectorsStored,
-    expand,
     spread,
 )
 from memory_core.planning.retrieval import Signals, plan_retrieval
 from memory_core.services import Services
 from memory_core.session import Attached, ImaginedBlocks, Session
 from memory_core.store.log import read_events
-from memory_core.store.messages import read_messages
 from memory_core.store.vectors import Node, remove_nodes
 from memory_core.store.writing import contents, session_scope
 from memory_core.vectors.base import Revision, Vector
@@ -341,16 +339,8 @@ def texts_of(
     connection: Connection, session_id: str, services: Services, nodes: Iterable[Node]
 ) -> dict[int, tuple[int, str]]:
     """Turn of the conversation and words of stored turns, by number; those whose messages are gone are missing."""
-    nodes = list(nodes)
-    seqs = sorted({seq for node in nodes for seq in expand(node.seqs)})
-    stored = read_messages(connection, session_id, services.messages, seqs=seqs)
-    by_seq = {message.seq: message for message in stored}
-    found = {}
-    for node in nodes:
-        messages = [by_seq[seq] for seq in expand(node.seqs) if seq in by_seq]
-        if messages:
-            found[node.number] = (messages[0].turn, words_of(messages))
-    return found
+    units = messages_of(connection, session_id, services.messages, nodes)
+    return {number: (unit[0].turn, words_of(unit)) for number, unit in units.items()}
 
 
 def _texts(reading: Reading, block: VectorMemoryBlock, nodes: Mapping[int, Node]) -> dict[int, tuple[int, str]]:

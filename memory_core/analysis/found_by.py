@@ -1,6 +1,6 @@
 """Which questions found a stored turn: the recorded searches that had it among their candidates. Pure.
 
-An event lists the best 50 candidates. Of a search that asked for more, the recorded prompt says what was asked for
+An event lists the best candidates alone. Of a search that asked for more, the recorded prompt says what was asked for
 beyond them.
 """
 

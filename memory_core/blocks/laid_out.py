@@ -3,17 +3,16 @@
 In lines, they stand in the order in which they were said, under a date line for each sitting; as messages, best first.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from memory_core.blocks.base import Item, Reading, item_tokens
 from memory_core.blocks.markup import UNDATED, Layout, line_parts, turn_parts
 from memory_core.blocks.shelf import Stored
-from memory_core.blocks.units import words_of
-from memory_core.events import expand
+from memory_core.blocks.units import messages_of, words_of
 from memory_core.messages import TextPart
 from memory_core.planning.retrieval import Head, RetrievalPlan, fill
-from memory_core.store.messages import StoredMessage, read_messages
+from memory_core.store.messages import StoredMessage
 
 LEAST_UNIT = 8
 """Tokens; into less, hardly any unit fits, and none is looked for."""
@@ -23,16 +22,6 @@ LOOKED_AT_AGAIN = 64
 
 UNSAID = 40
 """Tokens by which a unit may be shorter in a prompt than as it was stored: speaker and time before its words."""
-
-
-def read_units(reading: Reading, stored: Stored, numbers: Collection[int]) -> dict[int, list[StoredMessage]]:
-    """The messages of stored units by number, one read for all; those whose messages are gone are missing."""
-    seqs = sorted({seq for number in numbers for seq in expand(stored.nodes[number].seqs)})
-    with reading.database.read() as connection:
-        found = read_messages(connection, reading.session_id, reading.services.messages, seqs=seqs)
-    by_seq = {message.seq: message for message in found}
-    units = {number: [by_seq[seq] for seq in expand(stored.nodes[number].seqs) if seq in by_seq] for number in numbers}
-    return {number: unit for number, unit in units.items() if unit}
 
 
 class LaidOut:
@@ -114,13 +103,18 @@ class LaidOut:
         """Units as items; those whose messages are gone are missing."""
         known = {n: item for n in numbers if (item := self._stored.rendered.get((n, *self._how))) is not None}
         missing = [number for number in numbers if number not in known]
-        for number, unit in read_units(self._reading, self._stored, missing).items() if missing else ():
+        for number, unit in self._messages(missing).items() if missing else ():
             parts_of = line_parts if self._layout == "lines" else turn_parts
             parts = parts_of([message.message for message in unit], self._reading.safe)
             item = self._counted(Item(f"v{number}", words_of(unit), parts, tokens=self._stored.nodes[number].tokens))
             self._stored.rendered.keep((number, *self._how), item)
             known[number] = item
         return known
+
+    def _messages(self, numbers: Sequence[int]) -> dict[int, list[StoredMessage]]:
+        reading, nodes = self._reading, [self._stored.nodes[number] for number in numbers]
+        with reading.database.read() as connection:
+            return messages_of(connection, reading.session_id, reading.services.messages, nodes)
 
     def _day(self, number: int) -> Item:
         """The date line above a unit."""

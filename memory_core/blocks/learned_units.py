@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from sqlalchemy import Connection
 
 from memory_core.blocks.base import Batch
-from memory_core.blocks.units import search_words, words_of
+from memory_core.blocks.units import messages_of, search_words, words_of
 from memory_core.errors import EmbedderError
-from memory_core.events import VectorsReplaced, VectorsStored, expand, ranges
+from memory_core.events import VectorsReplaced, VectorsStored, ranges
 from memory_core.models.base import Embedder, ModelCall
-from memory_core.store.messages import MessageCache, StoredMessage, read_messages
+from memory_core.store.messages import MessageCache, StoredMessage
 from memory_core.store.vectors import (
     NO_EMBEDDER,
     NO_VECTOR,
@@ -80,9 +80,8 @@ def _caught_up(batch: Batch, block: str, embedder: Embedder) -> dict[int, Vector
 
 def node_words(connection: Connection, session_id: str, messages: MessageCache, nodes: Sequence[Node]) -> list[str]:
     """What is embedded of each stored unit."""
-    seqs = sorted({seq for node in nodes for seq in expand(node.seqs)})
-    by_seq = {message.seq: message for message in read_messages(connection, session_id, messages, seqs=seqs)}
-    return [search_words([by_seq[seq] for seq in expand(node.seqs) if seq in by_seq]) for node in nodes]
+    units = messages_of(connection, session_id, messages, nodes)
+    return [search_words(units.get(node.number, ())) for node in nodes]
 
 
 def _nodes(batch: Batch, units: Sequence[Sequence[StoredMessage]], vectors: Sequence[Vector]) -> list[NewNode]:

@@ -74,8 +74,8 @@ class Stored:
         near = {other for place in places for other in range(place - steps, place + steps + 1)}
         return [self.order[place] for place in sorted(near) if 0 <= place < len(self.order)]
 
-    def with_units(self, new: Sequence[tuple[Node, Heard]], keywords: KeywordIndex) -> "Stored":
-        """These and new ones, which were said after them."""
+    def with_units(self, new: Sequence[tuple[Node, Heard]]) -> "Stored":
+        """These and new ones, which were said after them; the keyword index is its owner's to fill."""
         known = [self.last] if self.last is not None else []
         heard = [*known, *(one for _, one in new)]
         found = sittings([(one.when, one.time, one.stored) for one in heard])[len(known) :]
@@ -109,7 +109,7 @@ class Stored:
             days=days,
             names=self.names.union(*(one.names for _, one in new)),
             last=new[-1][1] if new else self.last,
-            keywords=keywords,
+            keywords=self.keywords,
             rendered=self.rendered,
         )
 
@@ -139,8 +139,7 @@ class Shelf:
                     self._stored, new = Stored(), read_nodes(connection, session_id, block)
                 new.sort(key=lambda node: (node.seqs[0][0], node.number))
                 heard = [one or NOTHING_HEARD for one in listen(connection, new)]
-                keywords = self._stored.keywords
                 for node, one in zip(new, heard, strict=True):
-                    keywords.add(node.number, one.words)
-                self._stored = self._stored.with_units(list(zip(new, heard, strict=True)), keywords)
+                    self._stored.keywords.add(node.number, one.words)
+                self._stored = self._stored.with_units(list(zip(new, heard, strict=True)))
             return self._stored

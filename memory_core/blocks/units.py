@@ -1,12 +1,16 @@
 """What a vector block stores as one, and what is read off it: its words, who speaks, when."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from sqlalchemy import Connection
+
+from memory_core.events import expand
 from memory_core.messages import MessageRole, message_text, recites_memory
 from memory_core.planning.speech import date_line, speaker_of, told
-from memory_core.store.messages import StoredMessage
+from memory_core.store.messages import MessageCache, StoredMessage, read_messages
+from memory_core.store.vectors import Node
 
 Unit = Literal["message", "turn", "batch"]
 """A message by itself; a user message with the replies to it; everything that left the queue together."""
@@ -52,6 +56,17 @@ def units_of(messages: Sequence[StoredMessage], unit: Unit) -> list[list[StoredM
             units.append([])
         units[-1].append(message)
     return units
+
+
+def messages_of(
+    connection: Connection, session_id: str, cache: MessageCache, nodes: Iterable[Node]
+) -> dict[int, list[StoredMessage]]:
+    """The messages of stored units by number, one read for all; units whose messages are gone are missing."""
+    spans = {node.number: expand(node.seqs) for node in nodes}
+    seqs = sorted({seq for several in spans.values() for seq in several})
+    by_seq = {message.seq: message for message in read_messages(connection, session_id, cache, seqs=seqs)}
+    units = {number: [by_seq[seq] for seq in several if seq in by_seq] for number, several in spans.items()}
+    return {number: unit for number, unit in units.items() if unit}
 
 
 def words_of(unit: Sequence[StoredMessage]) -> str:

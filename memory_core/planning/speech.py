@@ -29,6 +29,7 @@ _EXPORTED = (
 )
 _DATED = re.compile(r"\d{4}|[^\W\d_]{3}|:")  # a year, a month's name or a time of day: `1/2/3` may be anything
 _DOTTED = re.compile(r"\d{1,2}\.\d{1,2}\.\d{2,4}")
+_NUMBER = re.compile(r"[0-9]+(?:\.[0-9]*)?")
 _BEGINS = tuple("[0123456789")
 _OLDEST = 1e8  # seconds: 1973; smaller numbers are no times
 _DEFAULTS = (datetime(1970, 1, 1), datetime(1972, 2, 2))
@@ -159,12 +160,10 @@ def _agreement(day: Day, then: datetime) -> float:
 @lru_cache(maxsize=4_096)
 def read_time(written: str) -> float | None:
     """A time as people write it, in seconds since 1970, as if it were UTC; None where it names no day of a year."""
-    try:
+    if _NUMBER.fullmatch(written):
         seconds = float(written)
         seconds = seconds / 1_000 if seconds > 1_000 * _OLDEST else seconds  # JavaScript counts milliseconds
         return seconds if _OLDEST < seconds < 100 * _OLDEST else None
-    except ValueError:
-        pass
     from dateutil import parser
 
     try:
