@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 
 from memory_core.models.grammar import word_set
+from memory_core.patterns import pattern
 
 SENTENCE_CHARACTERS = 600
 """Longer sentences are read up to here, which bounds what the patterns look at."""
@@ -19,29 +20,34 @@ _ABBREVIATIONS = word_set(
 )
 _MAY_NOT_END = frozenset(["mr", "mrs", "ms", "dr", "prof", "st", "no", "vs", "e.g", "i.e", "approx", "dept", "tel"])
 """Abbreviations that go before a name or number; the others end a sentence where a capital follows."""
-_END = re.compile(r"[.!?…]{1,9}[\"”')\]]{0,3}(?=\s)|\n")
-_QUOTED = re.compile(r"\"[^\"\n]{1,300}\"|“[^”\n]{1,300}”|(?<![\w'])'[^'\n]{2,300}'(?!\w)|«[^»\n]{1,300}»")
-_CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+_END = pattern(r"[.!?…]{1,9}[\"”')\]]{0,3}(?=\s)|\n")
+_QUOTED = pattern(r"\"[^\"\n]{1,300}\"|“[^”\n]{1,300}”|(?<![\w'])'[^'\n]{2,300}'(?!\w)|«[^»\n]{1,300}»")
+_CODE = pattern(r"```.*?(?:```|\Z)", re.DOTALL)
 _NAME_START = r"[A-Z][a-z]{1,30}"
-_CLAUSE = re.compile(
-    r"\s{0,3}[;–—]\s{0,3}"
+_CLAUSE = pattern(
+    r"\s{0,3}[;–—]\s{0,3}| -{1,2} "
     r"|,? (?:and|but|so|because|yet) (?:then |also |now )?"
-    rf"(?=(?:I|I'm|I've|my|we|we're|we've|he|she|it|he's|she's|it's|they|they're|the|{_NAME_START} (?:is|"
-    rf"has|likes|loves|hates))\b)"
+    rf"(?=(?:I|I'm|I've|my|we|we're|we've|he|she|it|he's|she's|it's|they|they're|(?:the(?: [\w'-]{{1,25}}){{1,4}}?|"
+    rf"{_NAME_START}) (?:is|are|was|were|has|had|starts|begins|costs|takes|likes|loves|hates))\b)"
     rf"|, (?=(?:(?:I|I'm|I've|my|we|we're|we've)|{_NAME_START} (?:is|has|likes|loves|hates))\b)"
 )
-_ASKED = re.compile(
+_ASKED = pattern(
     r", (?:and |but |so )?(?=(?:do|does|did|can|could|would|will|are|is|have|has|should|what|which|how|"
     r"where|when|who|any)\b)"
 )
-_SUPPOSED_SENTENCE = re.compile(
+_IN_FULL = {"gonna": "going to", "wanna": "want to", "gotta": "have to"}
+_SPOKEN = pattern(r"\b(?:gonna|wanna|gotta)\b", re.IGNORECASE)
+_SUPPOSED_SENTENCE = pattern(
     r"\b(?:if|unless|imagine|suppose|supposing|pretend|wish|assuming|let's say|hypothetically|as though)\b",
     re.IGNORECASE,
 )
-_SUPPOSED_CLAUSE = re.compile(
+_SUPPOSED_CLAUSE = pattern(
     r"\b(?:would|wouldn't|could|couldn't|might|maybe|perhaps|possibly|probably|should)\b|\b\w{1,6}'d\b", re.IGNORECASE
 )
-_REPORTED = re.compile(
+_FRONTED = pattern(r"(?:during|when|whenever|while|after|before|on|at|every|each) ", re.IGNORECASE)
+_HABIT = pattern(r"\b(?:always|usually|often|sometimes|normally|rarely|never)\b", re.IGNORECASE)
+"""What is so only at the time that goes before it: "during Thanksgiving, we usually watch films"."""
+_REPORTED = pattern(
     r"(?:[\w',]{1,25} ){0,5}(?:said|says|told|tells|asked|asks|wrote|writes|claims|claimed|heard|according to)\b|"
     r".{0,600}, (?:she|he|they|[A-Z][a-z]{1,25}) (?:said|says|told me|wrote)$",
     re.IGNORECASE,
@@ -101,13 +107,18 @@ def clauses(text: str) -> Iterator[str]:
     ['I live in Porto']
     """
     for sentence in sentences(text):
+        sentence = _SPOKEN.sub(lambda word: _IN_FULL[word[0].lower()], sentence)
         if _SUPPOSED_SENTENCE.search(sentence):
             continue
         stated = sentence
         if sentence.rstrip("\"”')").endswith("?"):
             stated = _before_the_question(sentence)
+        fronted = False
         for clause in _parts(stated):
             plain = _QUOTED.sub(" ", clause)
+            if fronted and _HABIT.search(plain):
+                continue
+            fronted = bool(_FRONTED.match(plain))
             if clause[:1] in "\"“«'" or _SUPPOSED_CLAUSE.search(plain) or _REPORTED.match(plain):
                 continue
             yield clause

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memory_core.models.base import Condensation, CondensedFact
+from memory_core.patterns import pattern
 from memory_core.text import similarity, stems
 
 SAME = 0.85
@@ -43,7 +44,7 @@ _JOINABLE = {
     "plans to": "plan",
 }
 """Predicates that take a list, with the category of the joined fact."""
-_LIST = re.compile(rf"(?P<subject>[A-Z].{{0,60}}?) (?P<verb>{'|'.join(_JOINABLE)}) (?P<object>.+)")
+_LIST = pattern(rf"(?P<subject>[A-Z].{{0,60}}?) (?P<verb>{'|'.join(_JOINABLE)}) (?P<object>.+)")
 
 
 @dataclass(frozen=True, slots=True)

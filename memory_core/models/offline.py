@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice
 
 from memory_core.errors import ConfigError, ModelRequestError
@@ -21,6 +22,7 @@ from memory_core.models.grammar import BASE, RELATION, strip_lead_in, word_set
 from memory_core.models.offline_editing import MEMORY, told, tool_calls
 from memory_core.models.related import joined
 from memory_core.models.rules import facts_in
+from memory_core.patterns import pattern
 from memory_core.text import similarity, stems
 
 NAME = "Offline: rules, not a language model"
@@ -29,65 +31,58 @@ ENOUGH = 0.4
 MANY_CHARACTERS = 100_000
 """Of a context that are read, the latest; more is no conversation with a person."""
 
-_ITEM = re.compile(
+_ITEM = pattern(
     r"<fact>(?P<fact>.*?)</fact>|<relation>(?P<relation>.*?)</relation>|"
     r"<message role='(?P<role>\w+)'>(?P<said>.*?)</message>|(?P<line>[^<\n]{2,})",
     re.DOTALL,
 )
-_GREETING = re.compile(
+_GREETING = pattern(
     r"(?:hi|hello|hey|good (?:morning|afternoon|evening)|greetings)\b(?:[ ,]+\w{2,20}){0,3}[.! ]*", re.I
 )
-_THANKS = re.compile(r"(?:(?:ok|okay|great|perfect|wonderful),? )?(?:many )?(?:thanks|thank you)\b[^?]{0,60}", re.I)
-_QUESTION = re.compile(
+_THANKS = pattern(r"(?:(?:ok|okay|great|perfect|wonderful),? )?(?:many )?(?:thanks|thank you)\b[^?]{0,60}", re.I)
+_QUESTION = pattern(
     r"(?:what|which|who|whom|whose|when|where|why|how|is|are|am|was|were|do|does|did|can|could|will|would|"
     r"should|has|have|"
     r"any|tell me|remind me|do you|what's|who's|when's|where's)\b",
     re.IGNORECASE,
 )
-_ORDER = re.compile(
+_ORDER = pattern(
     r"(?:please )?(?:suggest|recommend|book|find|make|write|plan|list|give|show|help|summari[sz]e|draft|"
     r"check|send|create|"
     r"order|call me back|look|search|propose|pick|choose|explain|describe|translate)\b",
     re.IGNORECASE,
 )
-_TOLD_TO_ASSISTANT = re.compile(r"(?:you|your|never|always|do not|don't|be|answer|help|use|reply)\b", re.IGNORECASE)
-_EMPTY_WORDS = frozenset(
-    stem
-    for word in word_set("""
+_TOLD_TO_ASSISTANT = pattern(r"(?:you|your|never|always|do not|don't|be|answer|help|use|reply)\b", re.IGNORECASE)
+_EMPTY_WORDS = """
     know remember tell say remind anything something again please think thing mind keep idea exactly now
     currently today supposed going let much many still sure good best happen mention told said like
-    """)
-    for stem in stems(word)
-)
+"""
 """Words of a question that no answer needs to repeat."""
-_CONCEPTS = tuple(
-    frozenset(stem for word in row.split() for stem in stems(word))
-    for row in (
-        "budget spend cost price money limit afford pay expensive euros dollars pounds",
-        "eat food diet vegetarian vegan allergic allergy allergies meal dish menu avoid meat gluten",
-        "live home house address move moved lives",
-        "job work employer company profession",
-        "date day time when start begin",
-        "birthday born turns",
-        "name called",
-        "hobby hobbies enjoy free fun love likes interests",
-        "guest guests people come coming invited attend",
-    )
+_CONCEPTS = (
+    "budget spend cost price money limit afford pay expensive euros dollars pounds",
+    "eat food diet vegetarian vegan allergic allergy allergies meal dish menu avoid meat gluten",
+    "live home house address move moved lives",
+    "job work employer company profession",
+    "date day time when start begin",
+    "birthday born turns",
+    "name called",
+    "hobby hobbies enjoy free fun love likes interests",
+    "guest guests people come coming invited attend",
 )
 """Everyday words that stand for one another when a question is matched."""
-_WHEN = re.compile(r"\b(?:when|what (?:date|day|time)|which (?:date|day)|how soon)\b", re.IGNORECASE)
-_AMOUNT = re.compile(r"\bhow (?:much|many|old|long|big)\b", re.IGNORECASE)
-_WHERE = re.compile(r"\bwhere\b", re.IGNORECASE)
-_PLACED = re.compile(r"\b(?:in|at|from|near|to) (?:the )?[A-ZÀ-Þ]|\b(?:behind|near|next to|opposite) ")
-_WHO = re.compile(r"\bwho\b", re.IGNORECASE)
-_DATED = re.compile(
+_WHEN = pattern(r"\b(?:when|what (?:date|day|time)|which (?:date|day)|how soon)\b", re.IGNORECASE)
+_AMOUNT = pattern(r"\bhow (?:much|many|old|long|big)\b", re.IGNORECASE)
+_WHERE = pattern(r"\bwhere\b", re.IGNORECASE)
+_PLACED = pattern(r"\b(?:in|at|from|near|to) (?:the )?[A-ZÀ-Þ]|\b(?:behind|near|next to|opposite) ")
+_WHO = pattern(r"\bwho\b", re.IGNORECASE)
+_DATED = pattern(
     r"\b(?:january|february|march|april|may|june|july|august|september|october|november|december|\w+day|"
     r"tomorrow|tonight|"
     r"noon|midnight|next \w+|\d{1,2}[:.]\d\d|\d{1,2} ?[ap]\.?m|\d{4})\b",
     re.IGNORECASE,
 )
-_SELF = re.compile(r"\b(?:do|am|did|have|can|should|was|will|would) I\b|\babout me\b")
-_FIRST = re.compile(r"\b(?:I|my|me|we|our|us|mine|I'm|I've)\b|\bthe user\b", re.IGNORECASE)
+_SELF = pattern(r"\b(?:do|am|did|have|can|should|was|will|would) I\b|\babout me\b")
+_FIRST = pattern(r"\b(?:I|my|me|we|our|us|mine|I'm|I've)\b|\bthe user\b", re.IGNORECASE)
 _SECOND = {
     "i": "you", "i'm": "you are", "i've": "you have", "i'll": "you will", "i'd": "you would", "my": "your", "me": "you",
     "mine": "yours", "myself": "yourself", "am": "are", "we": "you", "we're": "you are", "we've": "you have",
@@ -292,7 +287,7 @@ class _Asked:
         counts = Counter(stem for bag in bags for stem in bag)
         capitals = re.findall(r"(?<!^)(?<![.!?] )\b[A-ZÀ-Þ][\w'’-]+", question)
         names = {stem for word in capitals for stem in stems(word)}
-        words = [stem for stem in dict.fromkeys(stems(question)) if stem not in _EMPTY_WORDS]
+        words = [stem for stem in dict.fromkeys(stems(question)) if stem not in _empty()]
         relatives = self._relatives(question, known)
         if relatives:
             names |= {stem for name in relatives.values() for stem in stems(name)}
@@ -356,13 +351,25 @@ def _weight(counts: Counter[str], word: str, total: int) -> float:
     return 2.0 if count == 0 else 1 + math.log((total + 1) / count) / math.log(total + 2)
 
 
+@cache
+def _empty() -> frozenset[str]:
+    """The stems of `_EMPTY_WORDS`."""
+    return frozenset(stems(_EMPTY_WORDS))
+
+
+@cache
+def _groups() -> tuple[frozenset[str], ...]:
+    """The stems of each group of `_CONCEPTS`."""
+    return tuple(frozenset(stems(row)) for row in _CONCEPTS)
+
+
 def _with_concept(stem: str) -> frozenset[str]:
     """A stem, and the mark of every group of `_CONCEPTS` it belongs to."""
-    return frozenset([stem, *(f"#{number}" for number, group in enumerate(_CONCEPTS) if stem in group)])
+    return frozenset([stem, *(f"#{number}" for number, group in enumerate(_groups()) if stem in group)])
 
 
 def _concepts(bag: set[str]) -> set[str]:
-    return bag | {f"#{number}" for number, group in enumerate(_CONCEPTS) if bag & group}
+    return bag | {f"#{number}" for number, group in enumerate(_groups()) if bag & group}
 
 
 # --- wording

@@ -4,19 +4,20 @@ import re
 
 from memory_core.models.grammar import BASE, NOT_NAMES, THIRD, USER, word_set
 from memory_core.models.vocabulary import MONTH, WEEKDAY
+from memory_core.patterns import pattern
 
 _WORD = r"[A-ZÀ-ÖØ-Þ][A-Za-zÀ-ÖØ-öø-ÿ0-9&-]{0,30}(?:'[A-Z][a-z]{1,20})?"
 _JOIN = r"(?:of|de|da|do|dos|das|del|della|di|la|le|van|von|der|den|the|&)"
 PROPER = rf"(?:(?:Dr|Mrs?|Ms|Prof)\.? )?{_WORD}(?:(?: {_JOIN}){{0,2}} {_WORD}| \d{{1,4}}\b){{0,4}}"
 """A name of one word or several: `Taberna do Cais`, `Project Alpha`, `Windows 11`."""
-_ONLY_PROPER = re.compile(
+_ONLY_PROPER = pattern(
     rf"({PROPER})(?=$|[,.;!)]| (?:and|or|with|from|in|at|on|for|to|by|since|until|till|as|every|near|next|last|now|too|"
     r"again|because|but|so|these|this|right|currently|still|any ?more|any longer|when|where|after|before|during|"
     r"together|alone|yesterday|today|tomorrow|tonight|recently|though|who|which)\b)"
 )
 """A name that nothing follows which may belong to it: in `Porto airport` there is none."""
 
-_DATE = re.compile(
+_DATE = pattern(
     rf"(?:now )?(?:on |in |by |at |for |until |the )?(?:the )?(?P<date>"
     rf"(?:(?:end|beginning|middle) of )?(?:\d{{1,2}}(?:st|nd|rd|th)? (?:of )?)?{MONTH}"
     rf"(?: \d{{1,2}}(?:st|nd|rd|th)?\b)?(?:,? \d{{4}})?|\d{{4}}-\d\d-\d\d|\d{{1,2}}/\d{{1,2}}(?:/\d{{2,4}})?|"
@@ -45,14 +46,14 @@ _NO_THING = word_set(
     giving taking thinking feeling looking finding connecting chatting telling saying
     """
 )
-_ORGANISATION = re.compile(
+_ORGANISATION = pattern(
     r"(?:Inc|Ltd|Corp|Corporation|Company|GmbH|University|College|Institute|Hospital|Clinic|Bank|School|Labs?|"
     r"Foundation|Studios?|Group|Ministry|Museum|Library|Agency|Airlines|Technologies|Systems|Partners)\b|"
     r"\b(?:hospital|university|school|bank|clinic|library|museum|company|factory|office|restaurant|bakery|hotel|"
     r"airport|agency|post office|department|team|shelter|gym|studio|shop|store)$"
 )
-PROJECT = re.compile(r"^Project\b|\bproject$", re.IGNORECASE)
-ANY_DATE = re.compile(
+PROJECT = pattern(r"^Project\b|\bproject$", re.IGNORECASE)
+ANY_DATE = pattern(
     rf"(?:end of |next |this )?(?:\d{{1,2}} )?(?:{MONTH}|{WEEKDAY})\b.{{0,12}}|\d{{4}}(?:-\d\d-\d\d)?|Q[1-4] \d{{4}}"
 )
 

@@ -27,8 +27,9 @@ from memory_core.models.relation_names import (
 )
 from memory_core.models.shapes import called, relatives
 from memory_core.models.wording import YOU
+from memory_core.patterns import pattern
 
-_MONEY = re.compile(
+_MONEY = pattern(
     r"(?:at most |up to |about |around )?"
     r"(?P<sum>[€$£] ?\d[\d.,]*k?|\d[\d.,]* ?(?:k )?(?:euros?|dollars?|pounds?|€|\$|£))"
 )
@@ -37,19 +38,19 @@ _HOLDERS = "manager|owner|leader|lead|head|boss|CEO|CTO|founder|author|director|
 _PLACES = "capital|headquarters|head office|office|location|venue"
 _IS = r"(?:is now|is|was|will be|has moved to|has been moved to|moved to|changed to|has changed to|got moved to)"
 _ATTRIBUTE = rf"(?P<what>{_DATES}|{_HOLDERS}|{_PLACES}|budget|name)"
-_OWNED = re.compile(rf"(?:[Tt]he )?(?P<owner>{PROPER})'s? {_ATTRIBUTE} {_IS} (?P<value>.{{1,80}})")
-_OF = re.compile(
+_OWNED = pattern(rf"(?:[Tt]he )?(?P<owner>{PROPER})'s? {_ATTRIBUTE} {_IS} (?P<value>.{{1,80}})")
+_OF = pattern(
     rf"[Tt]he {_ATTRIBUTE} (?:of|for) "
     rf"(?P<owner>(?:the )?{PROPER}(?: project)?|the (?:[a-z-]{{2,20}} ){{0,2}}[a-z-]{{2,20}})"
     rf" {_IS} (?P<value>.{{1,80}})"
 )
-_VERBLESS = re.compile(
+_VERBLESS = pattern(
     rf"(?P<subject>I|[Mm]y {RELATION},? {PROPER}|{PROPER}) (?:(?:now|currently|also|still|directly) )?"
     r"(?P<verb>report|lead|head|belong|depend|found|supervise|mentor)(?P<ending>s|ed)?"
     r"(?: (?P<to>to|on))? (?P<rest>.{1,120})"
 )
 """Verbs that the grammar does not know, because no fact rests on them alone."""
-_SAID_OF = re.compile(r"(?P<name>.{1,80}) is (?:(?P<user>the user)|(?P<whose>.{1,80}))'s (?P<what>[a-zé -]{2,40})")
+_SAID_OF = pattern(r"(?P<name>.{1,80}) is (?:(?P<user>the user)|(?P<whose>.{1,80}))'s (?P<what>[a-zé -]{2,40})")
 _ROLE = (
     "engineer|developer|programmer|designer|teacher|nurse|doctor|lawyer|chef|cook|waiter|waitress|baker|"
     "architect|accountant|journalist|writer|editor|photographer|musician|singer|actor|actress|artist|painter|"
@@ -59,12 +60,10 @@ _ROLE = (
     "firefighter|police officer|soldier|social worker|project manager|product manager|CEO|CTO|CFO|founder|"
     "counselor|counsellor|banker|economist|barista|hairdresser|entrepreneur"
 )
-_WORKS_AS = re.compile(rf"(?:an? |the )?(?P<role>(?:[a-z-]{{3,15}} ){{0,2}}(?:{_ROLE}))(?P<after>$|[ ,.].*)")
-_AT = re.compile(rf" (?:at|for|with) (?P<where>(?:the )?{PROPER}|the [a-z-]{{3,20}})(?=$|[,.;!]| )")
-_LEFT_JOB = re.compile(
-    r"(?:(?:my|his|her|their) (?:\w{2,15} )?(?:job|position|post|role) (?:at|with|in) )?(?P<where>.+)"
-)
-_NEWS = re.compile(r"(?:good|great|bad|big|some) news[,:] ", re.IGNORECASE)
+_WORKS_AS = pattern(rf"(?:an? |the )?(?P<role>(?:[a-z-]{{3,15}} ){{0,2}}(?:{_ROLE}))(?P<after>$|[ ,.].*)")
+_AT = pattern(rf" (?:at|for|with) (?P<where>(?:the )?{PROPER}|the [a-z-]{{3,20}})(?=$|[,.;!]| )")
+_LEFT_JOB = pattern(r"(?:(?:my|his|her|their) (?:\w{2,15} )?(?:job|position|post|role) (?:at|with|in) )?(?P<where>.+)")
+_NEWS = pattern(r"(?:good|great|bad|big|some) news[,:] ", re.IGNORECASE)
 _NOW = ("present", "gerund")
 _PAST = ("used", "past")
 
@@ -132,8 +131,8 @@ def _of_clause(clause: str, said: Statement | None, employers: dict[str, str]) -
     if (found := called(clause)) is not None:
         yield from _told(found.text)
         return
-    for pattern in (_OWNED, _OF):
-        if match := pattern.fullmatch(clause):
+    for shape in (_OWNED, _OF):
+        if match := shape.fullmatch(clause):
             yield from _attribute(match)
             return
     if match := _VERBLESS.fullmatch(clause):
@@ -301,16 +300,16 @@ def _role(subject: str, text: str, ended: bool) -> Iterator[Triple]:
 
 
 _BEING = (
-    (re.compile(r"(?:severely |deathly |highly |very )?allergic to (.+)"), "allergic to", "person", "other"),
-    (re.compile(r"(?:happily |now )?married to (.+)"), "married to", "person", "person"),
-    (re.compile(r"(?:now )?engaged to (.+)"), "engaged to", "person", "person"),
-    (re.compile(r"(?:originally )?from (.+)"), "comes from", "person", "place"),
-    (re.compile(r"(?:located|based|situated) in (.+)"), "located in", "other", "place"),
-    (re.compile(r"(?:a )?part of (.+)"), "part of", "other", "other"),
-    (re.compile(r"a member of (.+)"), "member of", "person", "organisation"),
-    (re.compile(r"owned by (.+)"), "owned by", "other", "other"),
-    (re.compile(r"managed by (.+)"), "managed by", "other", "person"),
-    (re.compile(r"led by (.+)"), "led by", "other", "person"),
+    (pattern(r"(?:severely |deathly |highly |very )?allergic to (.+)"), "allergic to", "person", "other"),
+    (pattern(r"(?:happily |now )?married to (.+)"), "married to", "person", "person"),
+    (pattern(r"(?:now )?engaged to (.+)"), "engaged to", "person", "person"),
+    (pattern(r"(?:originally )?from (.+)"), "comes from", "person", "place"),
+    (pattern(r"(?:located|based|situated) in (.+)"), "located in", "other", "place"),
+    (pattern(r"(?:a )?part of (.+)"), "part of", "other", "other"),
+    (pattern(r"a member of (.+)"), "member of", "person", "organisation"),
+    (pattern(r"owned by (.+)"), "owned by", "other", "other"),
+    (pattern(r"managed by (.+)"), "managed by", "other", "person"),
+    (pattern(r"led by (.+)"), "led by", "other", "person"),
 )
 
 
@@ -322,8 +321,8 @@ def _being(subject: str, said: Statement, employers: dict[str, str]) -> Iterator
         rest, ended = over[1], True
     if ended is None:
         return
-    for pattern, predicate, kind, object_kind in _BEING:
-        match = pattern.fullmatch(rest)
+    for shape, predicate, kind, object_kind in _BEING:
+        match = shape.fullmatch(rest)
         if match is None:
             continue
         names = things(match[1]) if predicate == "allergic to" else [proper(match[1])]
@@ -399,7 +398,7 @@ _DOING: dict[str, tuple[str, str]] = {
     "drive": ("person", "thing"),
 }
 _TASTES = ("like", "love", "prefer", "enjoy", "hate", "dislike")
-_CANNOT = re.compile(r"(?:can't|cannot) stand (.+)")
+_CANNOT = pattern(r"(?:can't|cannot) stand (.+)")
 
 
 def _doing(subject: str, said: Statement, employers: dict[str, str]) -> Iterator[Triple]:
@@ -437,7 +436,7 @@ def _doing(subject: str, said: Statement, employers: dict[str, str]) -> Iterator
             yield Triple(subject, THIRD[said.verb], name, type_of(subject, kinds[0]), type_of(name, fallback), ended)
 
 
-_GAMES = re.compile(
+_GAMES = pattern(
     r"(?:video games|board games|chess|tennis|football|soccer|basketball|baseball|volleyball|golf|cricket|rugby|hockey|"
     r"badminton|poker|bridge|guitar|piano|violin|drums|cello|flute|saxophone|bass|clarinet|trumpet|ukulele)"
 )

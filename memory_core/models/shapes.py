@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from memory_core.models.grammar import NAME, NOT_NAMES, RELATION, strip_lead_in
 from memory_core.models.vocabulary import MONEY
 from memory_core.models.wording import Found, clean, in_third_person
+from memory_core.patterns import pattern
 
-_BUDGET = re.compile(
+_BUDGET = pattern(
     r"(?:please )?(?:let's |we (?:have to|need to|must|should) |I (?:have to|need to|must|"
     r"want to) )?(?:try to )?(?:keep|stay|remain)"
     r"(?: (?:it|this|that|everything|all|costs?|the (?:total|cost|costs|price|budget|bill|whole thing|"
@@ -15,7 +16,7 @@ _BUDGET = re.compile(
     r"(?: all)? (?P<limit>(?:strictly |well )?(?:under|below|within|at most|to at most|at|to) .{1,80})",
     re.IGNORECASE,
 )
-_SPEND = re.compile(
+_SPEND = pattern(
     r"(?:I|we) (?:can't|cannot|can|must|want to|will|may)(?: only| not| never)? (?:spend|pay|"
     r"afford) (?P<limit>(?:at most|no more than|"
     r"not more than|more than|up to|only|a maximum of|around|about|less than|under)? ?.{1,60})",
@@ -23,30 +24,35 @@ _SPEND = re.compile(
 )
 _ASKED = "answer|reply|respond|use|ask|include|write|speak|book|send|show|tell|give|mention|assume|suggest|add|call|say"
 """What an assistant is asked to do always or never."""
-_STANDING = re.compile(rf"(?:please )?(?P<what>(?:always|never) (?:{_ASKED}) .{{3,150}})", re.IGNORECASE)
-_CALL_ME = re.compile(
+_STANDING = pattern(rf"(?:please )?(?P<what>(?:always|never) (?:{_ASKED}) .{{3,150}})", re.IGNORECASE)
+_CALL_ME = pattern(
     rf"(?:[Pp]lease |[Jj]ust |[Yy]ou can )?[Cc]all me (?P<name>{NAME})$|[Mm]y friends call me (?P<name2>{NAME})$"
 )
-_HAVE_RELATIVE = re.compile(
+_HAVE_RELATIVE = pattern(
     rf"[Ii](?:'ve got| have)\b.{{0,80}}?\b(?P<what>{RELATION}),? (?:named|called) (?P<name>{NAME})\b"
 )
-_MY_RELATIVE = re.compile(rf"\b[Mm]y (?P<what>{RELATION}),? (?P<name>{NAME})(?! {NAME}'s)\b")
-_THEIR_RELATIVE = re.compile(rf"\b(?P<whose>{NAME})'s (?P<what>{RELATION}),? (?P<name>{NAME})\b")
+_MY_RELATIVE = pattern(
+    rf"\b[Mm]y (?P<what>{RELATION})(?: (?P<name>{NAME})|, (?P<one>{NAME})(?=,| [a-z]))\b(?! {NAME}'s)"
+)
+"""After a comma a name may be the next of a list: "my girlfriend, Toby [and I]"."""
+_THEIR_RELATIVE = pattern(rf"\b(?P<whose>{NAME})'s (?P<what>{RELATION}) (?P<name>{NAME})\b")
 
 
 def relatives(clause: str) -> Iterator[Found]:
     """ "my sister Ana" and "Ana's brother Rui", wherever they stand."""
-    for match in [*_MY_RELATIVE.finditer(clause), *_HAVE_RELATIVE.finditer(strip_lead_in(clause)[:200])]:
-        if match["name"].lower() not in NOT_NAMES:
-            yield Found(f"{match['name']} is the user's {match['what'].lower()}", "relationship")
+    mine = [(match["name"] or match["one"], match["what"]) for match in _MY_RELATIVE.finditer(clause)]
+    mine += [(match["name"], match["what"]) for match in _HAVE_RELATIVE.finditer(strip_lead_in(clause)[:200])]
+    for name, what in mine:
+        if name.lower() not in NOT_NAMES:
+            yield Found(f"{name} is the user's {what.lower()}", "relationship")
     for match in _THEIR_RELATIVE.finditer(clause):
         if not {match["name"].lower(), match["whose"].lower()} & NOT_NAMES:
             yield Found(f"{match['name']} is {match['whose']}'s {match['what'].lower()}", "relationship")
 
 
 def budget(clause: str) -> Found | None:
-    for pattern in (_BUDGET, _SPEND):
-        match = pattern.match(clause)
+    for shape in (_BUDGET, _SPEND):
+        match = shape.match(clause)
         if match and MONEY.search(match["limit"]):
             limit = clean(match["limit"])
             if limit is None:

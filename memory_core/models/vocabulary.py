@@ -3,33 +3,34 @@
 import re
 
 from memory_core.models.grammar import NAME, RELATION, word_set
+from memory_core.patterns import pattern
 
 MONTH = (
     "(?:January|February|March|April|May|June|July|August|September|October|November|December|"
     "Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sep|Sept|Oct|Nov|Dec)"
 )
 WEEKDAY = "(?:Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday)"
-DATE = re.compile(
-    rf"\b\d{{1,2}}(?:st|nd|rd|th)? (?:of )?{MONTH}\b|\b{MONTH} \d{{1,2}}\b|\b\d{{4}}-\d\d-\d\d\b|"
+DATE = pattern(
+    rf"\b\d{{1,2}}(?:st|nd|rd|th)? (?:of )?{MONTH}\b|\b{MONTH} \d{{1,2}}(?:st|nd|rd|th)?\b|\b\d{{4}}-\d\d-\d\d\b|"
     rf"\b\d{{1,2}}/\d{{1,2}}\b|"
     rf"\b{WEEKDAY}s?\b|\b(?:tomorrow|tonight|next (?:week|month|year|spring|summer|autumn|fall|winter|weekend))\b|"
     rf"\b(?:in|of) {MONTH}\b|\bthe \d{{1,2}}(?:st|nd|rd|th)\b"
 )
-TIME = re.compile(
+TIME = pattern(
     r"\b\d{1,2}(?:[:.]\d\d)? ?(?:am|pm|a\.m|p\.m|o'clock)\b|\b\d{1,2}:\d\d\b|\b(?:noon|midnight|"
     r"half past)\b|\bat \d{1,2}\b",
     re.IGNORECASE,
 )
-MONEY = re.compile(
+MONEY = pattern(
     r"[€$£] ?\d|\b\d[\d.,]{0,12} ?(?:k )?(?:euros?|dollars?|pounds?|francs?|yen|yuan|bucks|usd|eur|gbp|€|\$|£)",
     re.IGNORECASE,
 )
-NUMBER = re.compile(
+NUMBER = pattern(
     r"\d|\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|dozen|hundred|thousand)\b",
     re.IGNORECASE,
 )
-CAPITAL = re.compile(rf"(?<![.!?] )\b(?!I\b|I'|AI\b|OK\b){NAME}\b|[\"“]")
-LIMIT = re.compile(
+CAPITAL = pattern(rf"(?<![.!?] )\b(?!I\b|I'|AI\b|OK\b){NAME}\b|[\"“]")
+LIMIT = pattern(
     r"\b(?:at most|at least|no more than|not more than|no later than|not later than|no earlier than|"
     r"not before|maximum|"
     r"minimum|up to|at the latest|under|below)\b",
@@ -61,7 +62,7 @@ EVENTS = word_set(
     graduate retire pass fail win quit break celebrate plant climb hike read move cook bake run play
     participate receive discover apply organise organize order reserve complete build create host invite marry
     open try swim ski paint write eat study work live grow begin leave volunteer train raise photograph teach
-    paint come arrive
+    paint come arrive take drive bring wear spend
     """
 )
 UNDERWAY = word_set(
@@ -78,7 +79,7 @@ AIMS = word_set(
     """
 )
 
-CONDITION = re.compile(
+CONDITION = pattern(
     r"(?:not )?(?:an? )?(?:severely |deathly |highly |very |quite |slightly |strictly )?(?:allergic|"
     r"intolerant|lactose|gluten|vegetarian|vegan|"
     r"pescatarian|pescetarian|diabetic|pregnant|coeliac|celiac|asthmatic|anaemic|anemic|kosher|halal|"
@@ -86,7 +87,7 @@ CONDITION = re.compile(
     r"blind|deaf|dyslexic|left-handed|sober)\b",
     re.IGNORECASE,
 )
-ILLNESS = re.compile(
+ILLNESS = pattern(
     r"(?:an? |the |some |severe |mild |bad |chronic |high |low |type \d ){0,3}(?:asthma|diabetes|"
     r"migraines?|insomnia|arthritis|adhd|allerg(?:y|ies)|"
     r"anxiety|depression|epilepsy|eczema|hypertension|blood pressure|back pain|knee|cancer|flu|cold|fever|"
@@ -94,7 +95,7 @@ ILLNESS = re.compile(
     r"heart condition|coeliac disease|celiac disease)\b",
     re.IGNORECASE,
 )
-FEELING = re.compile(
+FEELING = pattern(
     r"(?:a (?:bit|little) |very |so |really |quite |extremely |rather |under (?:a lot of |so much |"
     r"great )?(?:\w+ )?pressure|"
     r"more )?(?:stressed|anxious|tired|exhausted|lonely|depressed|sad|overwhelmed|nervous|worried|unwell|"
@@ -103,16 +104,16 @@ FEELING = re.compile(
     r"so much |great )?(?:\w+ )?pressure",
     re.IGNORECASE,
 )
-FONDNESS = re.compile(
+FONDNESS = pattern(
     r"(?:a (?:big |huge |great )?fan of|into|fond of|keen on|interested in|most interested in|"
     r"passionate about|obsessed with|crazy about|"
     r"good at|bad at|terrible at|afraid of|scared of|terrified of|allergic to|addicted to)\b",
     re.IGNORECASE,
 )
-STATUS = re.compile(
+STATUS = pattern(
     r"(?:not )?(?:married|single|engaged|divorced|widowed|separated|retired|unemployed|self-employed)\b", re.I
 )
-NATIONALITY = re.compile(
+NATIONALITY = pattern(
     r"(?:half )?(?:American|Argentinian|Australian|Austrian|Belgian|Brazilian|British|Bulgarian|Canadian|"
     r"Chilean|Chinese|Colombian|"
     r"Croatian|Czech|Danish|Dutch|Egyptian|English|Estonian|Filipino|Finnish|French|German|Greek|Hungarian|"
@@ -124,7 +125,7 @@ NATIONALITY = re.compile(
     r"Spanish|Swedish|Swiss|Syrian|Taiwanese|Thai|Turkish|Ukrainian|Vietnamese|Welsh|Catholic|Christian|"
     r"Buddhist|Hindu)\b"
 )
-OWN_NOUN = re.compile(
+OWN_NOUN = pattern(
     rf"(?:(?:[\w'-]{{1,20}} ){{0,3}})?(?:{RELATION}|name|age|birthday|anniversary|job|budget|limit|address|"
     rf"phone|phone number|car|bike|"
     r"house|flat|apartment|email|hobby|hobbies|hometown|home town|major|salary|flight|train|appointment|"
@@ -133,23 +134,10 @@ OWN_NOUN = re.compile(
     r"blood type|school|university|shift|rent|party|dinner|trip|holiday|vacation|plan)(?:'s (?:name|birthday|job))?",
     re.IGNORECASE,
 )
-FAVOURITE = re.compile(r"favou?rite [\w' -]{2,40}", re.IGNORECASE)
-VAGUE = re.compile(
-    r"(?:to )?(?:(?:a|an|the|some|any|this|that|these|those|my|one|another|such|so|more|much|many|no|other|all|every|"
-    r"great|good|small|little|few|lot of|very|really|different|same|two|certain) ){0,4}"
-    r"(?:questions?|problems?|troubles?|idea|ideas|thoughts?|feelings?|suggestions?|advice|"
-    r"recommendations?|points?|look|minute|"
-    r"moment|time|times|lot|bit|way|ways|chance|thing|things|something|anything|everything|nothing|"
-    r"methods?|tips?|sense|"
-    r"it|them|him|her|here|there|so|both|one|this|that|these|those|others|myself|better|help|need|well|too|"
-    r"confident|confidence|conversation|chat|topic|topics|what|how|why|whether|person|progress|decision|"
-    r"experience)\b(?!-)"
-    r"(?!\s+(?:job|course|book|club|trainer|brother|sister|machine|off|called|named|of|in|with|abroad|from))",
-    re.IGNORECASE,
-)
-FILLER_AIM = re.compile(
-    r"(?:to )?(?:chat|talk|ask|know|share|tell|say|discuss|hear|thank|find|do|be|make|see|understand|try|"
-    r"take|check|follow|"
+FAVOURITE = pattern(r"favou?rite (?!ones?\b|thing\b|part\b)[\w' -]{2,40}", re.IGNORECASE)
+FILLER_AIM = pattern(
+    r"(?:to )?(?:chat|talk|ask|know|share|tell|say|brag|complain|vent|apologi[sz]e|admit|mention|add that|congratulate|"
+    r"wait|double-check|notice|note|put|reali[sz]e|discuss|hear|thank|find|do|be|make|see|understand|try|take|check|follow|"
     r"keep|give|remember|have|think|rest|relax|look|hear|improve my(?:self)?|know|that|you|we|help|go now|"
     r"stop here)\b",
     re.IGNORECASE,
