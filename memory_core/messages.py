@@ -8,6 +8,8 @@ piece of long-term memory here.
 
 import hashlib
 import json
+import math
+import re
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from enum import StrEnum
@@ -16,6 +18,13 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from memory_core.errors import MessageError
+
+MAX_DEPTH = 100
+"""Lists and objects inside each other: far more than a message needs, far fewer than Python's stack holds."""
+
+
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+"""NUL, which PostgreSQL refuses, and halves of surrogate pairs, which are not text in any encoding."""
 
 
 class MessageRole(StrEnum):
@@ -179,7 +188,8 @@ class ChatMessage(BaseModel):
         """One canonical JSON text: equal messages give equal text (see `content_hash`).
 
         Raises:
-            MessageError: `additional_kwargs` holds something JSON cannot carry, or a text half a character.
+            MessageError: arguments or `additional_kwargs` hold something JSON cannot carry or are nested deeper than
+            `MAX_DEPTH`, or a text holds half a character.
         """
         data: dict[str, Any] = {
             "role": str(self.role),
@@ -187,6 +197,10 @@ class ChatMessage(BaseModel):
         }
         if self.additional_kwargs:
             data["kwargs"] = self.additional_kwargs
+        if nested_too_deep(data, MAX_DEPTH + 3):  # the message's own objects around its arguments
+            raise MessageError(
+                f"lists and objects are nested more than {MAX_DEPTH} deep. Give such arguments as one JSON text."
+            )
         try:
             text = json.dumps(data, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
             text.encode()
@@ -283,15 +297,63 @@ def _legacy_tool_calls(value: Any) -> tuple[ToolCallPart, ...]:
     return tuple(calls)
 
 
+def nested_too_deep(value: Any, most: int = MAX_DEPTH) -> bool:
+    """Are lists and objects nested more than `most` deep? Looks without recursion."""
+    level = [value]
+    for _ in range(most + 1):
+        level = [
+            member
+            for each in level
+            if isinstance(each, Mapping | list | tuple)
+            for member in (each.values() if isinstance(each, Mapping) else each)
+        ]
+        if not level:
+            return False
+    return True
+
+
+def storable(value: Any) -> tuple[Any, int]:
+    """The same value with U+FFFD for every character that a database cannot hold, and how many those were.
+
+    >>> storable({"text": "a\\x00b"})
+    ({'text': 'a\ufffdb'}, 1)
+
+    Raises:
+        MessageError: nested deeper than `MAX_DEPTH`, or a number that JSON does not have.
+    """
+    return _storable(value, MAX_DEPTH)
+
+
+def _storable(value: Any, depth: int) -> tuple[Any, int]:
+    if isinstance(value, str):
+        return _UNSTORABLE.subn("\ufffd", value)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise MessageError("a number is NaN, infinite or too long to store.")
+    if not isinstance(value, dict | list):
+        return value, 0
+    if depth == 0:
+        raise MessageError(f"lists and objects are nested more than {MAX_DEPTH} deep.")
+    if isinstance(value, list):
+        elements = [_storable(element, depth - 1) for element in value]
+        return [element for element, _ in elements], sum(replaced for _, replaced in elements)
+    keys = [_storable(key, depth - 1) for key in value]
+    values = [_storable(member, depth - 1) for member in value.values()]
+    cleaned = {key: member for (key, _), (member, _) in zip(keys, values, strict=True)}
+    return cleaned, sum(replaced for _, replaced in keys + values)
+
+
 def decode_arguments(arguments: Any) -> dict[str, Any] | str:
-    """Tool arguments as a dict where they are a JSON object, else the text as it came."""
+    """Tool arguments as a dict where they are a JSON object, else the text as it came.
+
+    Arguments nested deeper than `MAX_DEPTH`, which no message takes, are text as well.
+    """
     if isinstance(arguments, dict):
-        return arguments
+        return json.dumps(arguments, ensure_ascii=False) if nested_too_deep(arguments) else arguments
     try:
         decoded = json.loads(arguments or "{}")
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):
         return str(arguments)
-    return decoded if isinstance(decoded, dict) else str(arguments)
+    return decoded if isinstance(decoded, dict) and not nested_too_deep(decoded) else str(arguments)
 
 
 def _first_problem(error: ValidationError | TypeError) -> str:

@@ -23,14 +23,18 @@ class Prompts:
     """Where the words of a session's past prompts are; it keeps none of them. Thread-safe."""
 
     def __init__(self, session_id: str) -> None:
+        self._session_id = session_id
         self._pieces = Pieces(session_id)
         self._position = 0
+        self._first: EventRecord | None = None
         self._same: dict[tuple[int, int, InsertMethod | None], int] = {}
         self._lock = Lock()
 
     def read(self, session: Session, history: History, record: EventRecord, words: ReadWords) -> Prompt:
         """The prompt of a recorded context, one of `history`."""
         with self._lock:
+            if history.records[0] is not self._first:  # the log was read anew: another session may have the id
+                self._pieces, self._position, self._first = Pieces(self._session_id), 0, history.records[0]
             for new in history.after(self._position):
                 self._pieces.take(new)
             self._position = max(self._position, history.position)

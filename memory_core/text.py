@@ -16,6 +16,9 @@ def _listed(names: str) -> frozenset[str]:
     return frozenset(names.split())
 
 
+_HALF = re.compile(r"[\ud800-\udfff]")
+"""Half a character of UTF-16, as JSON may bring it: no text in any encoding."""
+
 STOP_WORDS = _listed(
     """
     a an the this that these those there here
@@ -217,3 +220,32 @@ def _word_pattern() -> re.Pattern[str]:
         rf"|[{unspaced}]"
         rf"|(?![\d{marks}]){letter}+(?:'{letter}+)*"
     )
+
+
+def whole_characters(text: str) -> str:
+    """`text` with the halves of characters put together where both are there; U+FFFD for those that stand alone.
+
+    >>> whole_characters("\\ud83d\\ude00 \\ud83d") == "\\U0001f600 \\ufffd"
+    True
+    """
+    if not _HALF.search(text):
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+class Characters:
+    """Pieces of a text as they come, which may be cut in the middle of a character."""
+
+    def __init__(self) -> None:
+        self._half = ""
+
+    def add(self, piece: str) -> str:
+        """What is whole with this piece; half a character at its end waits for the next."""
+        text = self._half + piece
+        self._half = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
+        return whole_characters(text[: len(text) - len(self._half)])
+
+    def rest(self) -> str:
+        """What is left at the end."""
+        half, self._half = self._half, ""
+        return whole_characters(half)

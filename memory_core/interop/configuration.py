@@ -14,8 +14,9 @@ from memory_core.blocks.static import decode, encode
 from memory_core.config import MemoryConfig
 from memory_core.errors import ConfigError
 from memory_core.interop.bundle_checks import first_problem
-from memory_core.interop.located_json import problem, read_text, storable
+from memory_core.interop.located_json import problem, read_text
 from memory_core.interop.openai_format import MAX_BYTES
+from memory_core.messages import storable
 from memory_core.store.blocks import BlockRecord
 
 FORMAT = "memory-inspector-configuration"

@@ -14,7 +14,8 @@ from datetime import UTC, datetime
 from pathlib import PureWindowsPath
 from typing import Any
 
-from memory_core.interop.located_json import Located, problem, read_text, read_values, storable
+from memory_core.interop.located_json import Located, problem, read_text, read_values
+from memory_core.messages import storable
 from memory_core.planning.curation import ChangeSet, New, each_topic
 from memory_core.planning.facts import STATES, Fact, same_words
 

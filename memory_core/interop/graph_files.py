@@ -17,7 +17,8 @@ from memory_core.errors import ConfigError
 from memory_core.events import Actor
 from memory_core.graphs import GraphChange, GraphDesk
 from memory_core.interop.graphml import read_graphml
-from memory_core.interop.located_json import GRAPH, Located, check_size, problem, read_text, read_values, storable
+from memory_core.interop.located_json import GRAPH, Located, check_size, problem, read_text, read_values
+from memory_core.messages import storable
 from memory_core.planning.graph import LONGEST, TYPES, Graph, clean_name, normal_name
 from memory_core.planning.graph_changes import NewRelation
 

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from memory_core.errors import MessageError
-from memory_core.interop.located_json import storable
 from memory_core.messages import (
     ChatMessage,
     FilePart,
@@ -19,6 +18,7 @@ from memory_core.messages import (
     TextPart,
     ThinkingPart,
     ToolCallPart,
+    storable,
 )
 
 _FILES = {

@@ -14,10 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import PureWindowsPath
 from typing import Any
 
-from memory_core.errors import FormatError, MessageError
-
-MAX_DEPTH = 100
-"""Lists and objects inside each other: far more than a message needs, far fewer than Python's stack holds."""
+from memory_core.errors import FormatError
 
 _BYTES_PER_MB = 1024 * 1024
 """As Streamlit's `file_uploader` counts megabytes."""
@@ -41,8 +38,6 @@ _MARKED_ENCODINGS = {  # UTF-32 first: its little-endian mark begins with the on
 _SPACE = re.compile(r"[ \t\n\r]*")
 _BETWEEN = re.compile(r"[ \t\n\r,:]*")
 """What stands between two values inside a list or object that is known to be valid."""
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
-"""NUL, which PostgreSQL refuses, and halves of surrogate pairs, which are not text in any encoding."""
 
 
 def problem(filename: str, what: str, *, line: int | None = None, column: int | None = None) -> FormatError:
@@ -223,36 +218,6 @@ def _syntax_problem(
     if error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated string"):
         what = "the JSON ends too early here."
     return problem(document.filename, what, line=before + error.lineno, column=error.colno)
-
-
-def storable(value: Any) -> tuple[Any, int]:
-    """The same value with U+FFFD for every character that a database cannot hold, and how many those were.
-
-    >>> storable({"text": "a\\x00b"})
-    ({'text': 'a\ufffdb'}, 1)
-
-    Raises:
-        MessageError: nested deeper than `MAX_DEPTH`, or a number that JSON does not have.
-    """
-    return _storable(value, MAX_DEPTH)
-
-
-def _storable(value: Any, depth: int) -> tuple[Any, int]:
-    if isinstance(value, str):
-        return _UNSTORABLE.subn("\ufffd", value)
-    if isinstance(value, float) and not math.isfinite(value):
-        raise MessageError("a number is NaN, infinite or too long to store.")
-    if not isinstance(value, dict | list):
-        return value, 0
-    if depth == 0:
-        raise MessageError(f"lists and objects are nested more than {MAX_DEPTH} deep.")
-    if isinstance(value, list):
-        elements = [_storable(element, depth - 1) for element in value]
-        return [element for element, _ in elements], sum(replaced for _, replaced in elements)
-    keys = [_storable(key, depth - 1) for key in value]
-    values = [_storable(member, depth - 1) for member in value.values()]
-    cleaned = {key: member for (key, _), (member, _) in zip(keys, values, strict=True)}
-    return cleaned, sum(replaced for _, replaced in keys + values)
 
 
 def _whole_number(digits: str) -> int | float:

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from memory_core.errors import MessageError
-from memory_core.interop.located_json import storable
 from memory_core.messages import (
     ChatMessage,
     FilePart,
@@ -19,6 +18,7 @@ from memory_core.messages import (
     ThinkingPart,
     ToolCallPart,
     decode_arguments,
+    storable,
 )
 
 MESSAGE_FIELDS = frozenset(
@@ -194,7 +194,7 @@ def _arguments(given: str | dict[str, Any] | None) -> dict[str, Any] | str:
     try:
         decoded = decode_arguments(given)
         _, replaced = storable(decoded)
-    except (MessageError, RecursionError):
+    except MessageError:
         return str(given)
     return str(given) if replaced else decoded
 

@@ -124,7 +124,7 @@ def graphs(draw):
     return graph(entities, relations)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(some=graphs(), form=st.sampled_from(FORMS))
 def test_every_graph_is_read_as_it_was_written(some, form):
     file = back(form, some)
@@ -135,7 +135,7 @@ def test_every_graph_is_read_as_it_was_written(some, form):
     assert content(back(form, again))[0] == file.entities
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(some=graphs())
 def test_words_never_leave_their_string_in_cypher(some):
     for line in write_graph(some, "cypher").split("\n"):
@@ -146,7 +146,7 @@ def test_words_never_leave_their_string_in_cypher(some):
         assert not re.search(r"(?<!\\)(?:\\\\)+[uU]", line)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(some=graphs())
 def test_graphml_is_what_any_program_reads(some):
     tree = ElementTree.fromstring(write_graph(some, "graphml"))

@@ -4,7 +4,7 @@ import codecs
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from shared_data import shared
 
@@ -407,7 +407,6 @@ def encoded(message):
     return {**data, **({"tool_calls": calls} if calls else {}), **message.additional_kwargs}
 
 
-@settings(deadline=None)
 @given(st.lists(MESSAGES, min_size=1, max_size=6), st.booleans())
 def test_what_is_written_is_read_back_equal(messages, ascii_only):
     values = [encoded(message) for message in messages]
