@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal
 
+from memory_core.tokens import reported
+
 Actor = Literal["engine", "curator", "agent"]
 Ranges = tuple[tuple[int, int], ...]
 """Sequence numbers as inclusive ranges: ((1, 4), (9, 9)) is 1, 2, 3, 4 and 9."""
@@ -34,6 +36,11 @@ class Event:
         """The block it is about, if it is about one."""
         block: str | None = getattr(self, "block", None)
         return block
+
+    @classmethod
+    def as_read(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """The values of a stored event of this kind, put right where an earlier version stored what it should not."""
+        return values
 
     def to_json(self) -> str:
         data = {name.name: getattr(self, name.name) for name in fields(self)}
@@ -65,7 +72,7 @@ def decode(kind: str, data: str) -> Event:
     known = {name.name for name in fields(cls)} if cls else set()
     if cls is None or not known >= set(values):
         return UnknownEvent(name=kind, data=values)
-    return cls(**values)
+    return cls(**cls.as_read(values))
 
 
 def ranges(numbers: Iterable[int]) -> Ranges:
@@ -343,7 +350,7 @@ class FactAdded(Event):
     origin: str = "extracted"
     """`extracted`, `condensed` or `written` (by a person)."""
     state: str = "active"
-    """`proposed` where a person's approval is waited for."""
+    """`proposed` where a person's approval is waited for: the block asks for it, or the find is doubtful."""
     topics: tuple[str, ...] = ()
 
 
@@ -527,7 +534,9 @@ class SummaryRewritten(Event):
     lost: int
     """Names, numbers and dates of the former text that are not in this one."""
     shortened: int = 0
-    """Tokens of whole sentences left out: said twice, or too much for `max_tokens`."""
+    """Tokens left out: said twice, or too much for `max_tokens`."""
+    broken: int = 0
+    """Sentences that alone were longer than `max_tokens` and were broken off."""
 
 
 # -- graph ---------------------------------------------------------------------------------------
@@ -655,6 +664,8 @@ class VectorsStored(Event):
     embedder: str
     nodes: tuple[tuple[int, Ranges, int], ...]
     """Number, messages and tokens of each stored turn."""
+    error: str | None = None
+    """Why they are stored without vectors: the model failed, or gave what is no vector."""
 
 
 @dataclass(frozen=True)
@@ -746,6 +757,11 @@ class ModelCalled(Event):
     cost: float | None
     block: str | None = None
     error: str | None = None
+
+    @classmethod
+    def as_read(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Tokens were once stored as the endpoint said them: 12.0, say, or "12"."""
+        return values | {name: reported(values.get(name)) for name in ("input_tokens", "output_tokens")}
 
 
 # -- blocks --------------------------------------------------------------------------------------

@@ -187,3 +187,22 @@ def _seeded_cache() -> Path:
             draft.write_bytes(gzip.decompress(packed.read_bytes()))
             os.replace(draft, path)
     return folder
+
+
+MOST_REPORTED = 2**53
+"""Tokens of one call; above it JSON numbers are not whole any more, and no model reads so much."""
+
+
+def reported(value: Any) -> int | None:
+    """A number of tokens as an endpoint reported it, which may be 12.0 or "12"; None where it is no such number.
+
+    >>> [reported(value) for value in (12, 12.0, "12", "12.0", 12.5, -1, True, None, "many")]
+    [12, 12, 12, 12, None, None, None, None, None]
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return int(number) if number.is_integer() and 0 <= number <= MOST_REPORTED else None

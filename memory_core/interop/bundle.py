@@ -26,7 +26,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from memory_core.branching import read_session_rows, rows_at
 from memory_core.config import MemoryConfig
-from memory_core.errors import ConfigError, FormatError
+from memory_core.errors import ConfigError, FormatError, StoreError
 from memory_core.events import EventRecord, SessionImported, UnknownEvent
 from memory_core.interop.archive import check_complete, read_members, write_members
 from memory_core.interop.bundle_checks import WrongRowsError, check, first_problem
@@ -44,10 +44,12 @@ from memory_core.store.copies import (
     VectorCopy,
     WordsCopy,
     event_copy,
+    moved,
 )
 from memory_core.store.copying import insert_rows
 from memory_core.store.database import Database
 from memory_core.store.log import read_events
+from memory_core.store.writing import read_session
 from memory_core.tokens import total_tokens
 
 FORMAT = "memory-inspector-session"
@@ -232,6 +234,32 @@ def import_bundle(
             user_facts=user_facts,
         )
     return session_id
+
+
+def restore_bundle(database: Database, bundle: Bundle, session_id: str, *, now: float | None = None) -> bool:
+    """Store a bundle under an id that is given, as if all of it had happened just now; whether it was stored.
+
+    It is not where a session has this id, or a deleted one had it. Nothing in the log tells of a bundle: a session
+    that ships with an app reads like one that was made here. All or nothing, in one transaction.
+
+    Raises:
+        StoreError: the database cannot be reached.
+    """
+    at = time.time() if now is None else now
+    seconds = at - max((event.at for event in bundle.rows.events), default=at)
+    try:
+        with database.write() as connection:
+            if read_session(connection, session_id) is not None:
+                return False
+            rows = moved(bundle.rows, seconds)
+            title, user_id = bundle.title, bundle.user_id
+            insert_rows(database, connection, rows, session_id, title=title, user_id=user_id, now=at)
+    except StoreError:
+        with database.read() as connection:
+            if read_session(connection, session_id) is None:
+                raise
+        return False  # another process stored it at the same moment
+    return True
 
 
 def _previewed(name: str, rows: Rows, records: Sequence[EventRecord]) -> Bundle:

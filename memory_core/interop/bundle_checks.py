@@ -45,8 +45,7 @@ from memory_core.events import (
     VectorsStored,
     decode,
 )
-from memory_core.interop.located_json import MAX_DEPTH
-from memory_core.messages import ChatMessage, MessageRole
+from memory_core.messages import MAX_DEPTH, ChatMessage, MessageRole
 from memory_core.planning.facts import STATES
 from memory_core.planning.graph import TYPES
 from memory_core.store.copies import (
@@ -442,6 +441,7 @@ def _checked_event(copy: EventCopy, position: int) -> Event:
     if known is None or not {each.name for each in fields(known)} >= set(copy.data):
         return UnknownEvent(name=copy.kind, data=copy.data)
     try:
+        text = json.dumps(known.as_read(copy.data), ensure_ascii=False)
         _adapter(copy.kind).validate_json(text, strict=True)
     except ValidationError as error:
         raise WrongRowsError(f"{what} is not one ({first_problem(error)})") from error

@@ -86,6 +86,10 @@ class Endpoint:
                 )
             return self._client
 
+    def once(self, timeout_seconds: float) -> "Endpoint":
+        """The same address and key, tried once and with this time limit."""
+        return Endpoint(self.base_url, self._key, timeout_seconds=timeout_seconds, max_retries=0)
+
     def close(self) -> None:
         """Close the connections; the next call opens them anew."""
         with self._lock:

@@ -9,7 +9,8 @@ import os
 import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, field
 from typing import Any
 
 from memory_core.errors import ConfigError, ModelAnswerError, ModelRequestError, ModelUnreachableError
@@ -25,6 +26,8 @@ from memory_core.messages import (
 from memory_core.models.base import Answer, ModelCall, ToolSpec, json_schema
 from memory_core.models.endpoint import Endpoint, model_error
 from memory_core.models.structured import instruction, parse_answer
+from memory_core.text import Characters, whole_characters
+from memory_core.tokens import reported
 
 DEFAULT_MODEL = "gpt-4o-mini"
 _RUNGS = ("json_schema", "json_object", "text")
@@ -38,6 +41,8 @@ _NO_TOOLS = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 """How endpoints word that they, or a model, take no tools."""
+LONGEST_REPLY = 2_000_000
+"""Characters of a streamed reply, arguments of tool calls included: four times what today's models can give at once."""
 _NAME = re.compile(r"[^A-Za-z0-9_-]")
 """What endpoints do not take in the name of a tool."""
 
@@ -161,6 +166,26 @@ class OpenAIChat:
         """Close the connections; the next call opens them anew."""
         self.endpoint.close()
 
+    def first_word(self, timeout_seconds: float) -> float:
+        """Ask for one word, once: the seconds until its first piece came. The rest is not waited for.
+
+        Raises:
+            ModelError: the endpoint does not answer in time, or refuses.
+        """
+        asked = copy(self)
+        asked.endpoint = self.endpoint.once(timeout_seconds)
+        try:
+            asked.endpoint.client().chat.completions  # noqa: B018  (loads what the first call would be charged with)
+            started = time.monotonic()
+            reply = asked.stream([ChatMessage(role=MessageRole.USER, content="Answer with the word: ready")])
+            try:
+                next(iter(reply), None)
+                return time.monotonic() - started
+            finally:
+                reply.close()
+        finally:
+            asked.close()
+
     def stream(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec] = ()) -> "OpenAIStream":
         """Start a reply; it has been accepted by the endpoint when this returns.
 
@@ -220,8 +245,8 @@ class OpenAIChat:
 
     def call_of(self, purpose: str, usage: Any, started: float) -> ModelCall:
         """The finished call, with what the endpoint reported of it; `started` is of `time.monotonic`."""
-        input_tokens = getattr(usage, "prompt_tokens", None)
-        output_tokens = getattr(usage, "completion_tokens", None)
+        input_tokens = reported(getattr(usage, "prompt_tokens", None))
+        output_tokens = reported(getattr(usage, "completion_tokens", None))
         cost = None
         if self._prices is not None and input_tokens is not None and output_tokens is not None:
             cost = (input_tokens * self._prices[0] + output_tokens * self._prices[1]) / 1_000_000
@@ -273,18 +298,27 @@ class OpenAIStream:
         usage = finish = None
         refusal = ""
         heard = spoke = False
-        calls = _StreamedCalls()
+        calls, characters, length = _StreamedCalls(), Characters(), 0
         try:
             for chunk in self._read():
                 heard = True
                 usage = getattr(chunk, "usage", None) or usage
                 for choice in (getattr(chunk, "choices", None) or [])[:1]:
                     finish = choice.finish_reason or finish
-                    refusal += getattr(choice.delta, "refusal", None) or ""
-                    calls.add(getattr(choice.delta, "tool_calls", None) or ())
-                    if piece := getattr(choice.delta, "content", None):
+                    refused = getattr(choice.delta, "refusal", None) or ""
+                    piece = getattr(choice.delta, "content", None) or ""
+                    length += len(refused) + len(piece) + calls.add(getattr(choice.delta, "tool_calls", None) or ())
+                    if length > LONGEST_REPLY:
+                        raise ModelAnswerError(
+                            f"The reply did not end within {LONGEST_REPLY:,} characters. Nothing of it was kept: set a "
+                            "limit for answers at the endpoint, or choose another model."
+                        )
+                    refusal += refused
+                    if piece := characters.add(piece):
                         spoke = spoke or bool(piece.strip())
                         yield piece
+            if rest := characters.rest():
+                yield rest
             stopped = self._closed
         finally:
             self.close()
@@ -321,7 +355,7 @@ class _StreamedCall:
     index: int | None
     id: str = ""
     name: str = ""
-    arguments: str = ""
+    arguments: list[str] = field(default_factory=list)
     decoded: dict[str, Any] | None = None
     """Where an endpoint sends an object in place of its text."""
 
@@ -332,8 +366,9 @@ class _StreamedCalls:
     def __init__(self) -> None:
         self._calls: list[_StreamedCall] = []
 
-    def add(self, pieces: Iterable[Any]) -> None:
-        """Take the pieces of one event in."""
+    def add(self, pieces: Iterable[Any]) -> int:
+        """Take the pieces of one event in; how many characters of arguments those were."""
+        length = 0
         for piece in pieces:
             function = getattr(piece, "function", None)
             id, name = str(getattr(piece, "id", None) or ""), str(getattr(function, "name", None) or "")
@@ -342,9 +377,11 @@ class _StreamedCalls:
             call.name = call.name or name
             arguments = getattr(function, "arguments", None)
             if isinstance(arguments, str):
-                call.arguments += arguments
+                call.arguments.append(arguments)
+                length += len(arguments)
             elif isinstance(arguments, dict):
                 call.decoded = arguments
+        return length
 
     def _meant(self, index: int | None, id: str, name: str) -> _StreamedCall:
         last = next((call for call in reversed(self._calls) if index is None or call.index == index), None)
@@ -362,17 +399,10 @@ class _StreamedCalls:
             ToolCallPart(
                 tool_call_id=call.id or None,
                 tool_name=call.name,
-                tool_kwargs=_decoded(call.arguments) if call.decoded is None else call.decoded,
+                tool_kwargs=decode_arguments(call.decoded or whole_characters("".join(call.arguments)).strip()),
             )
             for call in self._calls
         )
-
-
-def _decoded(arguments: str) -> dict[str, Any] | str:
-    try:
-        return decode_arguments(arguments.strip())
-    except RecursionError:
-        return arguments
 
 
 def _check_finish(reason: str | None, refusal: str | None) -> None:

@@ -1,19 +1,19 @@
 """Reading an answer in an asked form out of what a model wrote. Pure."""
 
 import json
-import re
 from collections.abc import Iterator
 
 from pydantic import BaseModel, ValidationError
 
-from memory_core.errors import ModelAnswerError
+from memory_core.errors import MessageError, ModelAnswerError
+from memory_core.messages import storable
 from memory_core.models.base import Answer, json_schema
 
 SCAN_CHARACTERS = 200_000
 """Of a wordy answer that are searched for a JSON object."""
 CANDIDATES = 50
 """Opening braces tried in a wordy answer."""
-_THINKING = re.compile(r"<think>.*?</think>", re.DOTALL)
+_THINK, _THOUGHT = "<think>", "</think>"
 
 
 def instruction(answer: type[BaseModel]) -> str:
@@ -28,18 +28,36 @@ def parse_answer(text: str, answer: type[Answer]) -> Answer:
     Raises:
         ModelAnswerError: there is none.
     """
-    text = _THINKING.sub("", text).strip()
+    text = without_thinking(text).strip()
     if not text:
         raise ModelAnswerError("The model gave an empty answer.")
     problem = "it holds no JSON object"
     for value in _objects(text):
         try:
-            return answer.model_validate(value)
+            return answer.model_validate(storable(value)[0])
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             where = ".".join(str(step) for step in first["loc"]) or "the object"
             problem = f"{where}: {first['msg']}"
+        except MessageError as error:
+            problem = str(error).rstrip(".")
     raise ModelAnswerError(f"The model's answer is not in the asked form ({problem}).")
+
+
+def without_thinking(text: str, *, unfinished: bool = False) -> str:
+    """`text` without what a model thought aloud; with `unfinished`, also without a thought that has no end.
+
+    >>> without_thinking("<think>Hm.</think>Yes. <think>Or"), without_thinking("Yes. <think>Or", unfinished=True)
+    ('Yes. <think>Or', 'Yes. ')
+    """
+    kept, start = [], 0
+    while (begin := text.find(_THINK, start)) >= 0:
+        end = text.find(_THOUGHT, begin)  # once: where there is none, nor is there for a later beginning
+        if end < 0:
+            break
+        kept.append(text[start:begin])
+        start = end + len(_THOUGHT)
+    return "".join(kept) + (text[start:begin] if unfinished and begin >= 0 else text[start:])
 
 
 def _objects(text: str) -> Iterator[object]:

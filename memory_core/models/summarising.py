@@ -16,6 +16,8 @@ from memory_core.models import clauses
 from memory_core.models.base import ModelCall, Summarised
 from memory_core.models.minds import ByModel, ByRules
 from memory_core.models.rules import facts_in
+from memory_core.models.structured import without_thinking
+from memory_core.patterns import pattern
 from memory_core.planning.facts import same_words
 from memory_core.planning.summaries import density, fit, losses, sentences
 
@@ -40,8 +42,7 @@ Give the complete summary anew, in at most {words} words, that says as much of t
 - Keep names, numbers, dates and units exactly: what is left out is forgotten. Add nothing that is not in it.
 """
 _PLAIN = "Answer with the summary between <summary> and </summary>, and with nothing else.\n"
-_TAGGED = re.compile(r"<summary>(.*?)(?:</summary>|\Z)", re.DOTALL | re.IGNORECASE)
-_THINKING = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
+_TAGGED = pattern(r"<summary>(.*?)(?:</summary>|\Z)", re.DOTALL | re.IGNORECASE)
 _WORDS_A_TOKEN = 0.7
 """English has about three words to four tokens; a little less leaves room."""
 _SMALLEST = 3
@@ -66,7 +67,7 @@ class RuleSummariser(ByRules):
                 known.add(key)
                 told.append(sentence)
         fitted = fit(" ".join(told), max_tokens, count)
-        return Summarised(fitted.text, shortened=fitted.shortened)
+        return Summarised(fitted.text, shortened=fitted.shortened, broken=fitted.broken)
 
 
 def _told(messages: Sequence[ChatMessage]) -> Iterator[str]:
@@ -135,7 +136,7 @@ class ModelSummariser(ByModel):
             )
         except ModelAnswerError:
             stream = self.chat.stream([ChatMessage(role="system", content=task + _PLAIN), question])
-            text = _THINKING.sub("", "".join(stream))
+            text = without_thinking("".join(stream), unfinished=True)
             tagged = _TAGGED.search(text)
             calls = () if stream.call is None else (replace(stream.call, purpose="summarise"),)
             return (tagged[1] if tagged else text).strip(), calls

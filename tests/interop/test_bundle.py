@@ -263,7 +263,7 @@ def test_a_bundle_opens_on_a_file_too(tmp_path):
     assert again.get() == memory.get()
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=ALL_STEPS)
 def test_every_session_opens_again(steps):
     script = Script()
@@ -534,6 +534,16 @@ def test_a_session_with_a_users_block_needs_a_user():
 
 
 # -- nothing of this machine ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("stored", "read"), [(12.0, 12), ("12", 12), (0.5, None)])
+def test_a_bundle_of_a_time_when_tokens_were_stored_as_an_endpoint_wrote_them_opens(stored, read):
+    memory = open_memory(memory_blocks=blocks())
+    memory.put(note(1))
+    memory.record(ModelCalled("reply", "m", stored, 7, 0.1, None))
+    assert memory.events(kinds=["model_called"])[-1].event.input_tokens == read
+    again = opened(memory)
+    assert again.events(kinds=["model_called"])[-1].event.input_tokens == read
 
 
 def test_no_place_of_this_machine_is_in_a_bundle(tmp_path):

@@ -179,6 +179,44 @@ def test_usage_that_is_not_reported_is_none(serve):
     assert (stream.call.input_tokens, stream.call.output_tokens, stream.call.cost) == (None, None, None)
 
 
+@pytest.mark.parametrize(
+    ("usage", "read"),
+    [((12.0, "7"), (12, 7)), (("12", 7.0), (12, 7)), ((12.5, -7), (None, None)), (("x", {}), (None, None))],
+)
+def test_usage_is_read_however_the_endpoint_writes_numbers(serve, usage, read):
+    event = chunk()
+    event["usage"] = {"prompt_tokens": usage[0], "completion_tokens": usage[1]}
+    chat, _ = serve(Step(stream=[chunk("Hi"), chunk(finish="stop"), event, "[DONE]"]), prices=(1.0, 1.0))
+    stream = chat.stream(HELLO)
+    list(stream)
+    assert (stream.call.input_tokens, stream.call.output_tokens) == read
+    assert (stream.call.cost is None) == (None in read)
+
+
+def test_an_emoji_that_is_cut_between_two_pieces_is_whole_and_half_of_one_loses_nothing_else(serve):
+    chat, _ = serve(streamed("a\ud83d", "\ude00b\ud83d", "c \ud83d"))
+    assert "".join(chat.stream(HELLO)) == "a\U0001f600b\ufffdc \ufffd"
+
+
+def test_a_reply_without_an_end_is_broken_off(serve, monkeypatch):
+    monkeypatch.setattr("memory_core.models.openai_client.LONGEST_REPLY", 1_000)
+    calls = [{"index": 0, "id": "c", "function": {"name": "note", "arguments": "x" * 600}}]
+    chat, _ = serve(streamed(*["x" * 100] * 11), Step(stream=[chunk(tool_calls=calls), chunk(tool_calls=calls)]))
+    for _ in range(2):
+        with pytest.raises(ModelAnswerError, match="did not end within 1,000 characters"):
+            list(chat.stream(HELLO))
+
+
+def test_arguments_nested_too_deep_stay_the_text_they_are(serve):
+    deep = '{"a":' * 700 + "1" + "}" * 700
+    calls = [{"index": 0, "id": "c", "function": {"name": "note", "arguments": deep}}]
+    chat, _ = serve(Step(stream=[chunk(tool_calls=calls), chunk(finish="tool_calls"), "[DONE]"]))
+    stream = chat.stream(HELLO)
+    list(stream)
+    assert stream.tool_calls[0].tool_kwargs == deep
+    assert ChatMessage(role="assistant", parts=stream.tool_calls).to_json()
+
+
 def test_a_server_that_refuses_stream_options_is_asked_without_from_then_on(serve):
     chat, server = serve(refusal(400, "Unknown field: stream_options"), streamed("a"), streamed("b"))
     assert [*chat.stream(HELLO), *chat.stream(HELLO)] == ["a", "b"]
