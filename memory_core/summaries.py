@@ -206,6 +206,7 @@ class SummaryDesk:
                     max_tokens=self._block.max_tokens,
                     count=counter.text,
                     shortened=written.shortened,
+                    broken=written.broken,
                     actor=actor,
                 )
         except ConflictError:

@@ -219,7 +219,7 @@ def test_a_model_that_fails_three_times_loses_nothing_and_then_takes_everything_
         ("", "scribe answered with an empty summary. The former summary stays."),
         ("...", "scribe answered with a summary that keeps none of the 4 names, numbers and dates of the former one"),
         ("Everything was deleted.", "keeps none of the 4 names, numbers and dates of the former one"),
-        ("word " * 200, "scribe answered with no sentence that fits into 60 tokens. The former summary stays."),
+        ("word " * 200, "keeps none of the 4 names, numbers and dates of the former one"),
     ],
 )
 def test_an_answer_that_would_lose_the_summary_is_a_failure(answer, problem):
@@ -231,6 +231,21 @@ def test_an_answer_that_would_lose_the_summary_is_a_failure(answer, problem):
     assert problem in served.error
     assert memory.summary().state().text == "Ana is 12. Rui is 13."
     assert len(memory.summary().revisions()) == 1
+
+
+@pytest.mark.parametrize(
+    "scribe", [Scribe(lambda summary, said: "word " * 400), RuleSummariser()], ids=["model", "rules"]
+)
+def test_a_sentence_longer_than_the_summary_is_broken_off_and_the_summary_goes_on(scribe):
+    memory = remembering(summary_of(scribe, most=60))
+    guests = ", ".join(f"Guest{number} with {number} children" for number in range(2, 90))
+    memory.put(user(f"I have invited {guests}."))
+    say(memory, range(8))
+    state = memory.summary().state()
+    assert 0 < state.tokens <= 60
+    assert state.waiting == 0
+    assert "…" in state.text
+    assert sum(event.broken for event in rewritten(memory)) >= 1
 
 
 def test_what_no_database_keeps_is_left_out_of_an_answer():

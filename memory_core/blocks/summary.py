@@ -1,6 +1,6 @@
 """A block that keeps one running summary of what left the queue."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -10,7 +10,7 @@ from memory_core.blocks.base import BaseMemoryBlock, Batch, Content, Item, Learn
 from memory_core.blocks.markup import static_parts
 from memory_core.errors import ConfigError, ModelAnswerError
 from memory_core.messages import content_hash, recites_memory
-from memory_core.models.base import ModelCall, Summariser
+from memory_core.models.base import ChatModel, ModelCall, Summariser
 from memory_core.planning.summaries import cut_order, fit, losses, sentences
 from memory_core.services import Services
 from memory_core.store.messages import StoredMessage
@@ -31,7 +31,9 @@ class Written:
 
     text: str
     shortened: int
-    """Tokens of whole sentences that were left out to stay within it."""
+    """Tokens that were left out to stay within it."""
+    broken: int
+    """Sentences that alone were longer, and were broken off."""
     calls: tuple[ModelCall, ...]
 
 
@@ -43,6 +45,7 @@ class SummaryMemoryBlock(BaseMemoryBlock[str]):
     """
 
     kind: ClassVar[str] = "summary"
+    outside: ClassVar[Mapping[str, tuple[Any, ...]]] = {"llm": (ChatModel, Summariser)}
 
     name: str = "Summary"
     llm: Any = Field(default=None, exclude=True)
@@ -101,7 +104,7 @@ class SummaryMemoryBlock(BaseMemoryBlock[str]):
         Raises:
             ModelError: the summariser failed, or what it gave would have lost the summary.
         """
-        shortened = 0
+        shortened = broken = 0
         calls: list[ModelCall] = []
         for piece in _pieces(messages):
             said = [message.message for message in piece]
@@ -110,13 +113,13 @@ class SummaryMemoryBlock(BaseMemoryBlock[str]):
             fitted = fit(_storable(proposed.text), self.max_tokens, counter.text)
             self._check(text, proposed.text, fitted.text, summariser)
             shortened += proposed.shortened + fitted.shortened
+            broken += proposed.broken + fitted.broken
             text = fitted.text
-        return Written(text, shortened, tuple(calls))
+        return Written(text, shortened, broken, tuple(calls))
 
     def _check(self, before: str, proposed: str, after: str, summariser: Summariser) -> None:
         if not after and (before.strip() or proposed.strip()):
-            why = "an empty summary" if not proposed.strip() else f"no sentence that fits into {self.max_tokens} tokens"
-            raise ModelAnswerError(f"{summariser.name} answered with {why}. The former summary stays.")
+            raise ModelAnswerError(f"{summariser.name} answered with an empty summary. The former summary stays.")
         had = losses(before, "")
         if not summariser.offline and len(had) >= FEW and losses(before, after) == had:
             raise ModelAnswerError(
@@ -161,6 +164,7 @@ class _LearnedSummary:
             max_tokens=self.block.max_tokens,
             count=self.counter.text,
             shortened=self.written.shortened,
+            broken=self.written.broken,
         )
 
     def committed(self) -> None:

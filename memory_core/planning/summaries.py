@@ -5,6 +5,7 @@ Pure. A model proposes a text; here it is held against the former one and agains
 
 import re
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -47,13 +48,19 @@ _AFTER_COMMANDS = frozenset(
 """A word with a capital in front of one of these was a verb or a thing ("Keep it", "Dinner for six"), not a name."""
 
 
+BROKEN_SHARE, LEAST_BROKEN = 3, 8
+"""A sentence longer than the whole bound keeps a third of it, and at least these tokens: there is room for others."""
+
+
 @dataclass(frozen=True, slots=True)
 class Fitted:
     """A text within its bound."""
 
     text: str
     shortened: int = 0
-    """Tokens of whole sentences that were left out."""
+    """Tokens that were left out: whole sentences, and the ends of those that alone were too long."""
+    broken: int = 0
+    """Sentences of it that alone were longer than the bound, and were broken off after a word."""
 
 
 def sentences(text: str) -> tuple[str, ...]:
@@ -96,15 +103,23 @@ def fit(text: str, max_tokens: int, count: Callable[[str], int]) -> Fitted:
     """The text in at most `max_tokens`, as `count` counts them, by leaving whole sentences out.
 
     What is said twice goes first, then the sentence with the fewest names, numbers and dates, the
-    oldest of equals. Kept sentences stay in their order and in their words.
+    oldest of equals. Kept sentences stay in their order and in their words; one that alone is longer
+    than the bound could never be kept, and would push the others out first: it is broken off.
     """
     text = text.strip()
     spans = [(start, end) for start, end in _spans(text) if text[start:end].strip()]
     pieces = [text[start:end] for start, end in spans]
     keep = _without_repeats(pieces)
     fitting = _joined(pieces, keep)
+    broken: set[int] = set()
     if len(keep) < len(pieces) or count(fitting) > max_tokens:
         sizes = [count(piece) for piece in pieces]
+        broken = {place for place in keep if sizes[place] > max_tokens}
+        share = max_tokens if len(keep) == 1 else min(max_tokens, max(LEAST_BROKEN, max_tokens // BROKEN_SHARE))
+        for place in broken:
+            pieces[place] = _broken_off(pieces[place], share, count)
+            sizes[place] = count(pieces[place])
+        keep = [place for place in _without_repeats(pieces) if place in keep and pieces[place]]
         total = sum(sizes[place] for place in keep)
         for place in sorted(keep, key=lambda place: (density(pieces[place]), place)):
             # Sizes of sentences do not add up to that of the text exactly: near the bound, that is counted.
@@ -113,7 +128,8 @@ def fit(text: str, max_tokens: int, count: Callable[[str], int]) -> Fitted:
             keep.remove(place)
             total -= sizes[place]
         fitting = _joined(pieces, keep)
-    return Fitted(fitting, max(0, count(text) - count(fitting)) if fitting != text else 0)
+    lost = max(0, count(text) - count(fitting)) if fitting != text else 0
+    return Fitted(fitting, lost, len(broken & set(keep)))
 
 
 def cut_order(parts: Sequence[str], question: str) -> tuple[int, ...]:
@@ -158,6 +174,18 @@ def _is_abbreviation(text: str, start: int, end: re.Match[str]) -> bool:
 def _without_repeats(pieces: Sequence[str]) -> list[int]:
     """Places of the sentences, each of those that say the same word for word only once."""
     return sorted({same_words(piece): place for place, piece in reversed(list(enumerate(pieces)))}.values())
+
+
+def _broken_off(sentence: str, room: int, count: Callable[[str], int]) -> str:
+    """As much of the beginning of a sentence as `room` tokens hold, up to a word's end if it can be; else nothing."""
+    words = [word.end() for word in re.finditer(r"\S+", sentence)]
+    for ends in (words, range(1, words[0] if words else 1)):
+        fitting = bisect_right(ends, room, key=lambda end: count(f"{sentence[:end]}…"))
+        while fitting and count(f"{sentence[: ends[fitting - 1]]}…") > room:  # counters are not quite monotonous
+            fitting -= 1
+        if fitting:
+            return f"{sentence[: ends[fitting - 1]]}… "
+    return ""
 
 
 def _joined(pieces: Sequence[str], keep: Sequence[int]) -> str:

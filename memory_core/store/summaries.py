@@ -59,6 +59,7 @@ def write_summary(
     max_tokens: int,
     count: Callable[[str], int],
     shortened: int,
+    broken: int,
     actor: Actor = "engine",
 ) -> None:
     """Store another text, and what it takes in. The words are the summariser's; `actor` asked for them.
@@ -86,6 +87,7 @@ def write_summary(
             max_tokens=max_tokens,
             lost=len(losses(now.text, text)),
             shortened=shortened,
+            broken=broken,
         ),
         actor=actor,
     )
