@@ -18,7 +18,7 @@ from memory_core.errors import EmbedderError, MemoryInspectorError
 from memory_core.events import DeliveryDone, ToolCalled
 from memory_core.memory import Memory, Receipt
 from memory_core.messages import ChatMessage, MessageRole
-from memory_core.models.base import Embedder
+from memory_core.models.base import Embedder, embedded
 from memory_core.models.offline import OfflineResponder
 from memory_core.services import Services
 from memory_core.session import Attached
@@ -236,6 +236,6 @@ class _Once:
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         new = [text for text in dict.fromkeys(texts) if text not in self._known]
         if new:
-            self._known.update(zip(new, self._embedder.embed(new), strict=True))
+            self._known.update(zip(new, embedded(self._embedder, new), strict=True))
         rows = [self._known[text] for text in texts]
         return np.stack(rows) if rows else np.zeros((0, self.dimensions), dtype=np.float32)

@@ -13,7 +13,7 @@ import numpy as np
 
 from memory_core.errors import ConfigError, EmbedderError
 from memory_core.messages import content_hash
-from memory_core.models.base import Embedder
+from memory_core.models.base import Embedder, embedded
 from memory_core.planning.facts import STATES, Fact
 from memory_core.planning.retrieval import Signals, plan_retrieval
 from memory_core.services import Services
@@ -67,7 +67,7 @@ class WordVectors:
             with database.read() as connection:
                 found |= read_word_vectors(connection, scope, missing, embedder.id)
         if new := [text for text, key in hashes.items() if key not in found]:
-            found |= {hashes[text]: vector for text, vector in zip(new, embedder.embed(new), strict=True)}
+            found |= {hashes[text]: vector for text, vector in zip(new, embedded(embedder, new), strict=True)}
         with self._lock:
             if len(self._known) > 1_000 + 4 * len(found):  # most of it is of facts that are gone
                 self._known = {}
@@ -194,7 +194,7 @@ def _cosines(facts: Sequence[Fact], query: str, database: Database, services: Se
         scopes.setdefault(fact.scope, []).append(fact)
     try:
         embedder = services.embedder
-        asked = np.asarray(embedder.embed([query])[0], dtype=np.float32)
+        asked = embedded(embedder, [query])[0]
         found: dict[int, float] = {}
         for scope, group in scopes.items():
             vectors = word_vectors(services, database, scope, {fact.text for fact in group}, embedder)

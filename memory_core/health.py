@@ -13,10 +13,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, Literal
 
 from memory_core.errors import MemoryInspectorError, StoreError, VectorIndexError, sentence
-from memory_core.models.base import ChatModel, Embedder
+from memory_core.models.base import ChatModel, Embedder, embedded
 from memory_core.models.endpoint import Endpoint, model_error
 from memory_core.services import Services
 from memory_core.store.database import Database
@@ -278,10 +279,10 @@ def _embeddings(embedder: Embedder, free: bool) -> _Answer:
         return _Answer(endpoint.host, _seconds(lambda: _list_models(endpoint)))
     if free and not embedder.offline:
         return _Answer(embedder.id, None, "unsure", "Asking it could cost something. The next message will show.")
-    word = ["memory", "memory"]  # a single text may be remembered, and is then not embedded
     if embedder.offline:
-        embedder.embed(word)  # loads the model
-    seconds = _seconds(lambda: embedder.embed(word))
+        embedder.embed(["memory"])  # loads the model
+    unheard = [f"memory {token_hex(8)}"]  # what was embedded before may be remembered
+    seconds = _seconds(lambda: embedded(embedder, unheard))
     return _Answer(embedder.id, seconds, text="local" if embedder.offline else "")
 
 

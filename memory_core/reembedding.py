@@ -3,20 +3,21 @@
 Vectors of two models are never compared, so until then those turns are found by keyword only.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 
-from memory_core.blocks.learned_units import node_words
+from memory_core.blocks.learned_units import node_words, unusable_vectors, vectors_of
 from memory_core.blocks.vector import VectorMemoryBlock
 from memory_core.errors import VectorIndexError
 from memory_core.events import Actor, VectorsReplaced
-from memory_core.models.base import Embedder
+from memory_core.models.base import Embedder, embedded
 from memory_core.searching import vector_block
 from memory_core.session import Session
 from memory_core.store.vectors import (
     Node,
     collections_of,
     count_of_others,
+    read_nodes_of,
     read_nodes_of_others,
     replace_vectors,
 )
@@ -33,7 +34,8 @@ def stored_under_others(session: Session, name: str | None) -> int:
     block = vector_block(session, name)
     present = _embedder(session, block).id
     with session.database.read() as connection:
-        return count_of_others(connection, session.id, block.name, present)
+        others = count_of_others(connection, session.id, block.name, present)
+    return others + len(_unusable(session, block))
 
 
 def embed_again(session: Session, name: str | None, progress: Progress | None, actor: Actor) -> int:
@@ -44,30 +46,42 @@ def embed_again(session: Session, name: str | None, progress: Progress | None, a
     with session.database.read() as connection:
         before = collections_of(connection, session.id)
         total = count_of_others(connection, session.id, block.name, present)
+    for _ in vectors_of(session.database, session.services, session.id, block.name, embedder).vectors():
+        pass  # meets every one that is unusable
+    unusable = _unusable(session, block)
+    total += len(unusable)
     done = 0
-    nodes, words = _next(session, block.name, present, 0)
+    nodes, words = _next(session, block.name, present, 0, unusable)
     while nodes:
-        vectors = embedder.embed(words)
-        given = {node.number: vector for node, vector in zip(nodes, vectors, strict=True)}
+        given = dict(zip((node.number for node in nodes), embedded(embedder, words), strict=True))
         with session.writing() as w:
-            numbers = replace_vectors(w, block.name, present, given)
+            numbers = replace_vectors(w, block.name, present, given, unusable=unusable)
             if numbers:
                 w.record(VectorsReplaced(block.name, present, tuple(numbers)), actor=actor)
+        unusable.difference_update(given)
         done += len(numbers)
         if progress is not None:
             progress(done, max(total, done))  # more may have been stored meanwhile
-        nodes, words = _next(session, block.name, present, nodes[-1].number)
+        nodes, words = _next(session, block.name, present, nodes[-1].number, unusable)
+    unusable.clear()  # what is left of it was removed meanwhile
     with session.database.read() as connection:
         emptied = before - collections_of(connection, session.id)
     _forget_copies(session, block, sorted(collection for name, collection in emptied if name == block.name))
     return done
 
 
-def _next(session: Session, block: str, embedder: str, after: int) -> tuple[list[Node], list[str]]:
-    """Stored turns of others, and what is embedded of each."""
+def _next(
+    session: Session, block: str, embedder: str, after: int, unusable: Collection[int]
+) -> tuple[list[Node], list[str]]:
+    """Stored turns of others, then those with unusable vectors, and what is embedded of each."""
     with session.database.read() as connection:
         nodes = read_nodes_of_others(connection, session.id, block, embedder, after=after, limit=BATCH)
+        nodes = nodes or read_nodes_of(connection, session.id, block, sorted(unusable)[:BATCH])
         return nodes, node_words(connection, session.id, session.services.messages, nodes)
+
+
+def _unusable(session: Session, block: VectorMemoryBlock) -> set[int]:
+    return unusable_vectors(session.database, session.services, session.id, block.name, _embedder(session, block))
 
 
 def _forget_copies(session: Session, block: VectorMemoryBlock, collections: list[str]) -> None:

@@ -200,7 +200,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(STEPS)
 def test_whatever_moves_in_whatever_order_a_copy_holds_what_the_database_holds(steps):
     memory = stored(count=12)

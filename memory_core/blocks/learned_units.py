@@ -13,14 +13,19 @@ from memory_core.blocks.base import Batch
 from memory_core.blocks.units import messages_of, search_words, words_of
 from memory_core.errors import EmbedderError
 from memory_core.events import VectorsReplaced, VectorsStored, ranges
-from memory_core.models.base import Embedder, ModelCall
+from memory_core.models.base import Embedder, ModelCall, embedded
+from memory_core.services import Services
+from memory_core.store.database import Database
 from memory_core.store.messages import MessageCache, StoredMessage
 from memory_core.store.vectors import (
     NO_EMBEDDER,
     NO_VECTOR,
+    DatabaseVectors,
     NewNode,
     Node,
     add_nodes,
+    collection_name,
+    read_nodes_of,
     read_nodes_without_vector,
     replace_vectors,
 )
@@ -40,40 +45,65 @@ class LearnedUnits:
     """`NO_EMBEDDER` where the model failed."""
     nodes: Sequence[NewNode]
     earlier: Mapping[int, Vector] = field(default_factory=dict)
-    """Of stored units that had none, by number."""
+    """Of stored units that had none, or an unusable one, by number."""
+    unusable: set[int] = field(default_factory=set)
+    """Of stored units whose vector is of another length or holds no numbers, as far as searches have met them."""
+    error: str | None = None
+    """Why the units are stored without vectors."""
     calls: tuple[ModelCall, ...] = ()
 
     def save(self, w: Writing) -> None:
         numbers = add_nodes(w, self.block, self.embedder, self.nodes)
         stored = tuple((n, ranges(node.seqs), node.tokens) for n, node in zip(numbers, self.nodes, strict=True))
-        w.record(VectorsStored(block=self.block, embedder=self.embedder, nodes=stored))
-        replaced = replace_vectors(w, self.block, self.embedder, self.earlier)
+        w.record(VectorsStored(block=self.block, embedder=self.embedder, nodes=stored, error=self.error))
+        replaced = replace_vectors(w, self.block, self.embedder, self.earlier, unusable=self.unusable)
         if replaced:
             w.record(VectorsReplaced(self.block, self.embedder, tuple(replaced)))
 
     def committed(self) -> None:
-        return None
+        self.unusable.difference_update(self.earlier)
 
 
 def learn_units(batch: Batch, block: str, embedder: Embedder, units: Sequence[Sequence[StoredMessage]]) -> LearnedUnits:
     """Units of at least one message with words, each with its vector; `block` is the block's name."""
     try:
-        vectors = embedder.embed([search_words(unit) for unit in units])
+        vectors = embedded(embedder, [search_words(unit) for unit in units])
         name = embedder.id
-    except EmbedderError:  # said by every search for as long as it lasts
-        return LearnedUnits(block, NO_EMBEDDER, _nodes(batch, units, [NO_VECTOR] * len(units)))
-    return LearnedUnits(block, name, _nodes(batch, units, list(vectors)), _caught_up(batch, block, embedder))
+    except EmbedderError as error:  # said by every search, too, for as long as it lasts
+        without = _nodes(batch, units, [NO_VECTOR] * len(units))
+        return LearnedUnits(block, NO_EMBEDDER, without, error=str(error))
+    unusable = unusable_vectors(batch.database, batch.services, batch.session_id, block, embedder)
+    earlier = _caught_up(batch, block, embedder, sorted(unusable)[:MOST_CAUGHT_UP])
+    return LearnedUnits(block, name, _nodes(batch, units, list(vectors)), earlier, unusable)
 
 
-def _caught_up(batch: Batch, block: str, embedder: Embedder) -> dict[int, Vector]:
-    """Vectors of stored units that have none, by number."""
+def unusable_vectors(
+    database: Database, services: Services, session_id: str, block: str, embedder: Embedder
+) -> set[int]:
+    """Numbers of the stored units whose vectors of this embedder cannot be used, as far as searches have met them."""
+    collection = collection_name(database, session_id, block, embedder.id)
+    return services.remembered(f"unusable/{collection}", set[int])
+
+
+def vectors_of(
+    database: Database, services: Services, session_id: str, block: str, embedder: Embedder
+) -> DatabaseVectors:
+    """The vectors of a block's stored units under this embedder."""
+    unusable = unusable_vectors(database, services, session_id, block, embedder)
+    collection = collection_name(database, session_id, block, embedder.id)
+    return DatabaseVectors(database, collection, embedder.dimensions, unusable)
+
+
+def _caught_up(batch: Batch, block: str, embedder: Embedder, unusable: Sequence[int]) -> dict[int, Vector]:
+    """Vectors of stored units that have none, or an unusable one, by number."""
     with batch.database.read() as connection:
         nodes = read_nodes_without_vector(connection, batch.database, batch.session_id, block, limit=MOST_CAUGHT_UP)
+        nodes += read_nodes_of(connection, batch.session_id, block, unusable)
         words = node_words(connection, batch.session_id, batch.services.messages, nodes)
     if not nodes:
         return {}
     try:
-        return dict(zip((node.number for node in nodes), embedder.embed(words), strict=True))
+        return dict(zip((node.number for node in nodes), embedded(embedder, words), strict=True))
     except EmbedderError:  # one of them may be what it cannot embed: that must not hold up what is new
         return {}
 

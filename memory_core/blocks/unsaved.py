@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from threading import Lock
 
 from memory_core.messages import content_hash
-from memory_core.models.base import Embedder
+from memory_core.models.base import Embedder, embedded
 from memory_core.vectors.base import Vector
 
 
@@ -24,7 +24,7 @@ class Unsaved:
             missing = {key: text for key, text in zip(keys, words, strict=True) if key not in self._vectors}
             vectors = dict(self._vectors)
             if missing:
-                vectors.update(zip(missing, embedder.embed(list(missing.values())), strict=True))
+                vectors.update(zip(missing, embedded(embedder, list(missing.values())), strict=True))
             self._vectors = {key: vectors[key] for key in keys}
         return [vectors[key] for key in keys]
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel
 
+from memory_core.errors import EmbedderError
 from memory_core.messages import ChatMessage, ToolCallPart
 
 Answer = TypeVar("Answer", bound=BaseModel)
@@ -93,6 +94,8 @@ class ExtractedFact:
     slot: str | None = None
     """What can hold only one value at a time (`home`, `name`, ...): two facts in one slot contradict each other."""
     topics: tuple[str, ...] = ()
+    doubtful: bool = False
+    """Does it leave so much open that a person has to look at it first? It is then in no context before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +213,9 @@ class Summarised:
     text: str
     calls: tuple[ModelCall, ...] = ()
     shortened: int = 0
-    """Tokens of whole sentences that the summariser itself left out, to stay within the bound."""
+    """Tokens that the summariser itself left out, to stay within the bound."""
+    broken: int = 0
+    """Sentences that it broke off, because one alone was longer than the bound."""
 
 
 @runtime_checkable
@@ -297,6 +302,31 @@ class Embedder(Protocol):
             EmbedderError: the model is missing, or its endpoint does not answer.
         """
         ...
+
+
+def embedded(embedder: Embedder, texts: Sequence[str]) -> NDArray[np.float32]:
+    """The texts' vectors as `Embedder.embed` promises them, shape `(len(texts), dimensions)`, of finite length.
+
+    The one door through which vectors come into the engine: one that is no number or of another length would be
+    stored for good, and make every search of its collection fail.
+
+    Raises:
+        EmbedderError: the model failed, or gave something else.
+    """
+    answer = embedder.embed(texts)
+    try:
+        rows = np.asarray(answer, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise EmbedderError(f'"{embedder.id}" gave something else than one vector per text.') from error
+    expected = (len(texts), embedder.dimensions)
+    if rows.shape != expected:
+        given, wanted = (" x ".join(map(str, shape)) for shape in (rows.shape, expected))
+        raise EmbedderError(f'"{embedder.id}" gave {given} numbers where {wanted} were expected.')
+    with np.errstate(over="ignore"):
+        lengths = np.linalg.norm(rows, axis=1)
+    if not np.isfinite(lengths).all():
+        raise EmbedderError(f'"{embedder.id}" gave a vector that holds something else than numbers.')
+    return rows
 
 
 def json_schema(answer: type[BaseModel]) -> dict[str, Any]:

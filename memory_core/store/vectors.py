@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, MutableSet, Sequence, Set
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -24,6 +24,13 @@ _v = vector_table.c
 
 _INSERT = insert(vector_table).returning(_v.id, sort_by_parameter_order=True)
 _NODE = select(_v.id, _v.seqs, _v.tokens, _v.turn)
+_GONE = select(collection_table.c.deleted).where(collection_table.c.name == bindparam("collection"))
+_REVISION = select(func.count(), func.coalesce(func.max(_v.id), 0), _GONE.scalar_subquery()).where(
+    _v.collection == bindparam("collection")
+)
+_COUNT = select(func.count(), func.coalesce(func.max(_v.id), 0)).where(
+    _v.session_id == bindparam("session"), _v.block == bindparam("block")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +44,8 @@ class Node:
 
     def covers(self, seqs: Set[int]) -> bool:
         """Is every one of its messages among these?"""
+        if self.seqs and self.seqs[0][0] not in seqs:  # so it is for nearly all units: asked of each, at each search
+            return False
         return all(seq in seqs for seq in expand(self.seqs))
 
 
@@ -79,8 +88,7 @@ def add_nodes(w: Writing, block: str, embedder: str, nodes: Sequence[NewNode]) -
 
 def count_nodes(connection: Connection, session_id: str, block: str) -> tuple[int, int]:
     """How many stored turns a block has, and the highest number: one look that tells whether any is new."""
-    query = select(func.count(), func.coalesce(func.max(_v.id), 0))
-    count, last = connection.execute(query.where(_v.session_id == session_id, _v.block == block)).one()
+    count, last = connection.execute(_COUNT, {"session": session_id, "block": block}).one()
     return int(count), int(last)
 
 
@@ -120,16 +128,19 @@ def _nodes(rows: Sequence[Row[int, str, int, int]]) -> list[Node]:
     ]
 
 
-def replace_vectors(w: Writing, block: str, embedder: str, vectors: Mapping[int, Vector]) -> list[int]:
+def replace_vectors(
+    w: Writing, block: str, embedder: str, vectors: Mapping[int, Vector], *, unusable: Collection[int] = ()
+) -> list[int]:
     """Give stored turns, by number, vectors of this embedder in place of another's or of none; which ones got theirs.
 
-    Turns that are gone, or have a vector of this embedder by now, are left alone.
+    Turns that are gone, or have a vector of this embedder by now, are left alone, but those whose vector is `unusable`.
     """
     collection = collection_name(w.database, w.session.id, block, embedder)
     moved: dict[int, str] = {}
     for chunk in _chunks(sorted(vectors)):
         query = select(_v.id, _v.collection).where(_v.session_id == w.session.id, _v.block == block)
-        rows = w.connection.execute(query.where(_v.embedder != embedder, _v.id.in_(chunk)))
+        others = (_v.embedder != embedder) | _v.id.in_([number for number in chunk if number in unusable])
+        rows = w.connection.execute(query.where(others, _v.id.in_(chunk)))
         moved.update((number, other) for number, other in rows)
     if not moved:
         return []
@@ -187,30 +198,47 @@ def collections_of(connection: Connection, session_id: str) -> set[tuple[str, st
     return {(row.block, row.collection) for row in connection.execute(query)}
 
 
-class DatabaseVectors:
-    """One collection as a `VectorSource`."""
+def read_nodes_of(connection: Connection, session_id: str, block: str, numbers: Collection[int]) -> list[Node]:
+    """The stored turns with these numbers, as far as they are there."""
+    query = _NODE.where(_v.session_id == session_id, _v.block == block)
+    rows = [row for chunk in _chunks(sorted(numbers)) for row in connection.execute(query.where(_v.id.in_(chunk)))]
+    return _nodes(rows)
 
-    def __init__(self, database: Database, collection: str) -> None:
+
+class DatabaseVectors:
+    """One collection as a `VectorSource`, of vectors with so many `dimensions`; None: whatever they have.
+
+    One of another length, or that holds something else than numbers, was stored before such were refused: it is given
+    as a zero vector, which no question finds, and its number is added to `unusable`.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        collection: str,
+        dimensions: int | None = None,
+        unusable: MutableSet[int] | None = None,
+    ) -> None:
         self._database = database
         self._collection = collection
+        self._dimensions = dimensions
+        self._unusable = set() if unusable is None else unusable
 
     @property
     def collection(self) -> str:
         return self._collection
 
     def revision(self) -> Revision:
-        counts = select(func.count(), func.coalesce(func.max(_v.id), 0)).where(_v.collection == self._collection)
-        gone = select(collection_table.c.deleted).where(collection_table.c.name == self._collection)
         with self._database.read() as connection:
-            count, last = connection.execute(counts).one()
-            return Revision(int(count), int(last), int(connection.execute(gone).scalar() or 0))
+            count, last, gone = connection.execute(_REVISION, {"collection": self._collection}).one()
+            return Revision(int(count), int(last), int(gone or 0))
 
     def vectors(self, *, after: int = 0) -> Iterator[StoredVector]:
         where = (_v.collection == self._collection) & (_v.id > after)
         with self._database.read() as connection:
             rows = connection.execute(select(_v.id, _v.embedding).where(where).order_by(_v.id)).all()
         for number, embedding in rows:
-            yield StoredVector(number, _decode(embedding))
+            yield self._stored(number, embedding)
 
     def some(self, numbers: Sequence[int]) -> list[StoredVector]:
         """The vectors with these numbers, smallest first."""
@@ -219,8 +247,18 @@ class DatabaseVectors:
             for chunk in _chunks(numbers):
                 where = (_v.collection == self._collection) & _v.id.in_(chunk)
                 rows = connection.execute(select(_v.id, _v.embedding).where(where).order_by(_v.id))
-                found += [StoredVector(number, _decode(embedding)) for number, embedding in rows]
+                found += [self._stored(number, embedding) for number, embedding in rows]
         return found
+
+    def _stored(self, number: int, embedding: bytes) -> StoredVector:
+        vector = _decode(embedding)
+        dimensions = len(vector) if self._dimensions is None else self._dimensions
+        with np.errstate(over="ignore"):
+            usable = len(vector) == dimensions and np.isfinite(vector @ vector)
+        if not usable:
+            self._unusable.add(number)
+            vector = np.zeros(dimensions, dtype=np.float32)
+        return StoredVector(number, vector)
 
 
 def _chunks(numbers: Sequence[int]) -> Iterable[list[int]]:
@@ -233,4 +271,4 @@ def _encode(vector: Vector) -> bytes:
 
 
 def _decode(embedding: bytes) -> Vector:
-    return np.frombuffer(embedding, dtype="<f4").astype(np.float32)
+    return np.frombuffer(embedding[: len(embedding) // 4 * 4], dtype="<f4").astype(np.float32)

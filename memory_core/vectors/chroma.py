@@ -4,7 +4,7 @@ One Chroma collection for each of ours. What it holds is written in its metadata
 is compared with the database's. Chroma's search is approximate (HNSW), so it only names candidates: their vectors come
 back with them and are scored by `ranking.rank`, as the exact scan does. Its own distances would do for the order but
 carry float32 sums, 6e-7 off where measured, and equal texts would not tie. Where the approximation could show, because
-it returned too few or the cut falls within a tie, the exact scan answers.
+it returned too few or the cut falls within a tie, the exact scan answers; so it does where all are wanted.
 """
 
 from collections import OrderedDict
@@ -157,14 +157,16 @@ class ChromaIndex:
         if copy is None or copy.dim is None:
             return None
         check_dimension(query, copy.dim)
-        asked = min(copy.held.count, limit + MARGIN)
+        asked = limit + MARGIN
+        if asked >= copy.held.count:  # all are wanted: nothing to search for, and the scan has their vectors at hand
+            return None
         with self._place.errors():
             answer = copy.handle.query(query_embeddings=[query], n_results=asked, include=["embeddings"])
         numbers = np.array(answer["ids"][0], dtype=np.int64)
         if len(numbers) < asked:
             return None
         hits = rank(numbers, np.asarray(answer["embeddings"][0], dtype=np.float32), query)
-        if asked < copy.held.count and hits[limit - 1].score - hits[-1].score < _TIE:
+        if hits[limit - 1].score - hits[-1].score < _TIE:
             return None
         return hits[:limit]
 

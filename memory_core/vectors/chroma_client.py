@@ -16,8 +16,6 @@ from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from filelock import FileLock, Timeout
-
 from memory_core.errors import ConfigError, VectorIndexError
 
 REQUEST_TIMEOUT_SECONDS = 30.0
@@ -123,6 +121,8 @@ class Folder:
         self._process = os.getpid()
         self._users = 0
         self._lock = RLock()
+        from filelock import FileLock  # here: the first page shows no index
+
         self._file_lock = FileLock(path / LOCK_NAME, thread_local=False, mode=0o600)
         self._client: Any = None
         self._opened: tuple[int, ...] = ()
@@ -204,7 +204,7 @@ class Folder:
         try:
             self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._file_lock.acquire(blocking=False)
-        except Timeout:
+        except TimeoutError:  # FileLock's own is one
             return False
         except OSError as exc:
             raise VectorIndexError(

@@ -203,7 +203,7 @@ class Changes(ListSource):
         return Revision(len(self.stored), self.last_number, self.deleted)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.tuples(st.sampled_from(["add", "delete", "search"]), st.integers(0, 99)), max_size=25),
     st.sampled_from([ListSource, Changes]),
