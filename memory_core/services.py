@@ -10,6 +10,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TypeVar, cast
 
+from memory_core.given import check_given
 from memory_core.models.base import ChatModel, Embedder, FactDecider, FactExtractor, RelationExtractor, Summariser
 from memory_core.store.messages import MessageCache
 from memory_core.vectors.base import VectorIndex
@@ -31,7 +32,11 @@ class Services:
         embedder: Embedder | None = None,
         extractor: FactExtractor | None = None,
     ) -> None:
-        self._index = index
+        if not isinstance(index, str | Path):
+            check_given("index", index, VectorIndex)
+        check_given("embedder", embedder, Embedder)
+        check_given("extractor", extractor, FactExtractor)
+        self._index = self._given_index = index
         self._embedder = embedder
         self._extractor = extractor
         self._decider: FactDecider | None = None
@@ -58,6 +63,7 @@ class Services:
         from memory_core.models.relating import ModelRelations
         from memory_core.models.summarising import ModelSummariser
 
+        check_given("chat", chat, ChatModel)
         other = self.with_extractor(ModelExtractor(chat))
         other._decider = ModelDecider(chat)
         other._summariser = ModelSummariser(chat)
@@ -67,7 +73,7 @@ class Services:
     def close(self) -> None:
         """Let the vector index go, if it was opened; it opens again when it is needed."""
         with self._lock:
-            index = self._index
+            index, self._index = self._index, self._given_index
         close = getattr(index, "close", None)  # an index of somebody's own may have none
         if callable(close):
             close()
@@ -134,7 +140,7 @@ class Services:
     def remembered(self, key: str, make: Callable[[], Made]) -> Made:
         """What this process remembers under a key, made when it is first asked for."""
         with self._lock:
-            value = self._remembered.pop(key, None) or make()
+            value = self._remembered.pop(key) if key in self._remembered else make()
             self._remembered[key] = value
             while len(self._remembered) > MOST_REMEMBERED:
                 self._remembered.popitem(last=False)

@@ -27,6 +27,8 @@ def test_closing_lets_the_vector_folder_go_and_it_opens_again_when_it_is_needed(
     services.close()
     assert free(folder)
     assert memory.get("What was note 3?") == before
+    assert not free(folder)
+    services.index.check()
     services.close()
     services.close()
     assert free(folder)

@@ -19,7 +19,7 @@ of its put hook, and makes those effects idempotent by it.
 
 import inspect
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
@@ -28,6 +28,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from memory_core import loop
 from memory_core.errors import ConfigError, MemoryInspectorError
 from memory_core.events import BlockStateSaved, Event
+from memory_core.given import check_given, nearest
 from memory_core.messages import ChatMessage, Part, TextPart, content_hash, independent, message_text
 from memory_core.models.base import ModelCall
 from memory_core.planning.context import QUEUE, Truncation
@@ -184,10 +185,13 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
         ConfigError: a setting is impossible; the message shows it.
     """
 
-    model_config = ConfigDict(arbitrary_types_allowed=True, validate_assignment=True)
+    model_config = ConfigDict(arbitrary_types_allowed=True, validate_assignment=True, extra="forbid")
 
     kind: ClassVar[str] = "custom"
     """What charts and words on screen go by: `static`, `facts`, `vector`, `custom`, ..."""
+
+    outside: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
+    """Fields that hold a model or an index: what each may be."""
 
     name: str
     description: str | None = None
@@ -205,6 +209,8 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
             super().__init__(**values)
         except ValidationError as error:
             raise _impossible(type(self), error) from error
+        for name, kinds in self.outside.items():
+            check_given(f"{type(self).__name__}: {name}", getattr(self, name), *kinds)
         _check(self)
 
     # -- hooks of custom blocks, in the reference's names ------------------------------------------
@@ -286,6 +292,9 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
         takes_id = "delivery_id" in inspect.signature(block._hook("_aput", "_put")).parameters
         block._call("_aput", "_put", messages, **({"delivery_id": batch.delivery_id} if takes_id else {}))
         return _LearnedState(self, block)
+
+    def foresee(self, messages: Sequence[ChatMessage], services: Services) -> None:
+        """Prepare in the background for messages that will be put; nothing is stored, and nothing depends on it."""
 
     @property
     def fills(self) -> bool:
@@ -428,6 +437,10 @@ def _impossible(cls: type[BaseMemoryBlock[Any]], error: ValidationError) -> Conf
     """What is wrong with a block's value, in one sentence."""
     first = error.errors(include_url=False)[0]
     where = ".".join(str(step) for step in first["loc"])
+    if first["type"] == "extra_forbidden":
+        return ConfigError(f'{cls.__name__} has no argument "{where}"{nearest(where, cls.model_fields)}')
+    if first["type"] == "missing":
+        return ConfigError(f"{cls.__name__} needs {where}")
     return ConfigError(f"{cls.__name__}: {where} cannot be {first.get('input')!r}: {first['msg']}")
 
 

@@ -1,7 +1,7 @@
 """A block that keeps entities and the relations between them, and recalls the neighbourhood of what is mentioned."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from pydantic import Field
@@ -12,7 +12,7 @@ from memory_core.blocks.markup import relation_parts
 from memory_core.errors import ConfigError, ConflictError
 from memory_core.events import GraphCurated, ProposalRefused, RelationsExtracted, ranges
 from memory_core.messages import ChatMessage, MessageRole, message_text
-from memory_core.models.base import FoundRelation, ModelCall, RelationExtractor
+from memory_core.models.base import ChatModel, FoundRelation, ModelCall, RelationExtractor
 from memory_core.planning.graph import Graph, Names, Relation, neighbourhood
 from memory_core.planning.graph_changes import Found, plan_relations, plan_same
 from memory_core.planning.graph_draft import GraphPlan
@@ -40,6 +40,7 @@ class GraphMemoryBlock(BaseMemoryBlock[str]):
     """
 
     kind: ClassVar[str] = "graph"
+    outside: ClassVar[Mapping[str, tuple[Any, ...]]] = {"llm": (ChatModel, RelationExtractor)}
 
     name: str = "Relations"
     llm: Any = Field(default=None, exclude=True)

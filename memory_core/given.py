@@ -1,0 +1,68 @@
+"""Arguments as they are given: what is none of those that can be used is refused at once, in words that help.
+
+Not at the first flush, which is where a model that is none would be noticed, long after it was given.
+"""
+
+from collections.abc import Collection
+from difflib import get_close_matches
+from inspect import getattr_static
+from typing import Any
+
+from memory_core.errors import ConfigError
+from memory_core.models.base import ChatModel, Embedder, FactExtractor, RelationExtractor, Summariser
+from memory_core.vectors.base import VectorIndex
+
+_WORDS = {
+    ChatModel: ("a chat model", "OpenAIChat"),
+    FactExtractor: ("an extractor of facts", ""),
+    RelationExtractor: ("an extractor of relations", ""),
+    Summariser: ("a summariser", ""),
+    Embedder: ("an embedding model", "OpenAIEmbedder"),
+    VectorIndex: ("a vector index", ""),
+}
+"""What each is called, and the class that makes one out of a model's name."""
+
+
+def check_given(name: str, value: Any, *kinds: Any) -> None:
+    """Refuse a value for the argument `name` that is none of these protocols; None stands for the default.
+
+    The value itself is not shown: models of other libraries may hold a key.
+
+    Raises:
+        ConfigError: it is none of them.
+    """
+    if value is None or (not isinstance(value, type) and any(not _missing(value, kind) for kind in kinds)):
+        return
+    wanted = " or ".join(_WORDS[kind][0] for kind in kinds)
+    if isinstance(value, str):
+        maker = next((_WORDS[kind][1] for kind in kinds if _WORDS[kind][1]), "")
+        hint = f': {maker}("{value[:60]}") makes one of a name' if maker else ""
+        raise ConfigError(f'{name} must be {wanted}, not the text "{value[:60]}"{hint}')
+    cls = value if isinstance(value, type) else type(value)
+    if isinstance(value, type):
+        raise ConfigError(f"{name} must be {wanted}, not the class {cls.__name__}: give an object of it")
+    missing = ", ".join(_missing(value, kinds[0]))
+    full_name = cls.__name__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__name__}"
+    raise ConfigError(f"{name} must be {wanted}, not {full_name}: it has no {missing}")
+
+
+def _missing(value: Any, kind: type) -> list[str]:
+    """Members of a protocol that the value does not have, found without asking it: to know its dimensions, an
+    embedding model may have to call its endpoint."""
+    return [name for name in vars(kind) if not name.startswith("_") and not _has(value, name)]
+
+
+def _has(value: Any, name: str) -> bool:
+    if getattr_static(value, name, None) is not None:
+        return True
+    return hasattr(type(value), "__getattr__") and getattr(value, name, None) is not None
+
+
+def nearest(name: str, known: Collection[str]) -> str:
+    """`: did you mean "priority"?` for a misspelt name; nothing where none is near.
+
+    >>> nearest("priorty", ["name", "priority"]), nearest("colour", ["name", "priority"])
+    (': did you mean "priority"?', '')
+    """
+    near = get_close_matches(name, known, n=1, cutoff=0.7)
+    return f': did you mean "{near[0]}"?' if near else ""

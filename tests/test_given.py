@@ -1,0 +1,112 @@
+"""What is none of the things that can be given is refused where it is given, in words that help."""
+
+import pytest
+from fakes import FakeChat, FakeEmbedder
+from llama_index.core.embeddings import MockEmbedding
+from llama_index.core.llms import MockLLM
+from llama_index.core.vector_stores import SimpleVectorStore
+
+from memory_core import (
+    BaseMemoryBlock,
+    ConfigError,
+    FactExtractionMemoryBlock,
+    GraphMemoryBlock,
+    Memory,
+    Services,
+    StaticMemoryBlock,
+    SummaryMemoryBlock,
+    VectorMemoryBlock,
+)
+from memory_core.models.embedding import OpenAIEmbedder
+from memory_core.models.openai_client import OpenAIChat
+
+
+class Counter(BaseMemoryBlock[str]):
+    name: str = "Counter"
+    mention_count: int = 0
+
+
+class Nameless(BaseMemoryBlock[str]):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (
+            lambda: VectorMemoryBlock(similarity_topk=3),
+            'VectorMemoryBlock has no argument "similarity_topk": did you mean "similarity_top_k"?',
+        ),
+        (lambda: VectorMemoryBlock(node_postprocessors=[]), 'VectorMemoryBlock has no argument "node_postprocessors"'),
+        (
+            lambda: StaticMemoryBlock(name="a", static_content="b", priorty=3),
+            'StaticMemoryBlock has no argument "priorty": did you mean "priority"?',
+        ),
+        (
+            lambda: SummaryMemoryBlock(max_token=3),
+            'SummaryMemoryBlock has no argument "max_token": did you mean "max_tokens"?',
+        ),
+        (
+            lambda: Counter(mention_counts=3),
+            'Counter has no argument "mention_counts": did you mean "mention_count"?',
+        ),
+        (lambda: Nameless(), "Nameless needs name"),
+        (
+            lambda: FactExtractionMemoryBlock(llm="gpt-4o"),
+            "FactExtractionMemoryBlock: llm must be a chat model or an extractor of facts, not the text "
+            '"gpt-4o": OpenAIChat("gpt-4o") makes one of a name',
+        ),
+        (
+            lambda: GraphMemoryBlock(llm=MockLLM()),
+            "GraphMemoryBlock: llm must be a chat model or an extractor of relations, not "
+            "llama_index.core.llms.mock.MockLLM: it has no name, offline, ask",
+        ),
+        (
+            lambda: SummaryMemoryBlock(llm=OpenAIChat),
+            "SummaryMemoryBlock: llm must be a chat model or a summariser, not the class OpenAIChat: "
+            "give an object of it",
+        ),
+        (
+            lambda: VectorMemoryBlock(embed_model="text-embedding-3-small"),
+            'VectorMemoryBlock: embed_model must be an embedding model, not the text "text-embedding-3-small": '
+            'OpenAIEmbedder("text-embedding-3-small") makes one of a name',
+        ),
+        (
+            lambda: VectorMemoryBlock(embed_model=MockEmbedding(embed_dim=3)),
+            "VectorMemoryBlock: embed_model must be an embedding model, not "
+            "llama_index.core.embeddings.mock_embed_model.MockEmbedding: it has no id, dimensions, offline, embed",
+        ),
+        (
+            lambda: VectorMemoryBlock(vector_store=SimpleVectorStore()),
+            "VectorMemoryBlock: vector_store must be a vector index, not "
+            "llama_index.core.vector_stores.simple.SimpleVectorStore: it has no name, search, forget, check",
+        ),
+        (
+            lambda: Memory.from_recipe("blocks", chat="gpt-4o"),
+            'chat must be a chat model, not the text "gpt-4o": OpenAIChat("gpt-4o") makes one of a name',
+        ),
+        (lambda: Services(embedder=5), "embedder must be an embedding model, not int: it has no id, dimensions"),
+        (lambda: Services(extractor=FakeEmbedder()), "extractor must be an extractor of facts, not fakes.FakeEmbedder"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_where_it_is_given(make, said):
+    with pytest.raises(ConfigError) as refused:
+        make()
+    assert said in str(refused.value)
+
+
+def test_a_key_in_a_foreign_model_is_not_shown():
+    class Foreign:
+        def __repr__(self):
+            return "Foreign(api_key='sk-secret')"
+
+    with pytest.raises(ConfigError) as refused:
+        FactExtractionMemoryBlock(llm=Foreign())
+    assert "sk-secret" not in str(refused.value)
+
+
+def test_models_are_taken_without_being_asked_anything():
+    nobody = "http://127.0.0.1:9/v1"  # to know its dimensions, the endpoint would have to be asked
+    assert VectorMemoryBlock(embed_model=OpenAIEmbedder(base_url=nobody, api_key="k")).embed_model.offline is False
+    assert FactExtractionMemoryBlock(llm=OpenAIChat("m", nobody, "k")).llm.name == "m"
+    assert SummaryMemoryBlock(llm=FakeChat()).llm.name
