@@ -7,12 +7,12 @@ record. Reading changes no memory and no counter that a later reading depends on
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import Any
 
 from memory_core.blocks.base import BaseMemoryBlock, Content, Item, Reading, item_tokens, stored_item
 from memory_core.errors import ContextOverflowError, sentence
 from memory_core.events import BlockFailed, ContextBuilt, Event, compact, ranges
+from memory_core.forked import per_process
 from memory_core.messages import ChatMessage, MessageRole, TextPart, independent, message_text
 from memory_core.planning.context import ContextPlan, Part, Piece, TruncationOrder, Truncator, plan_context
 from memory_core.planning.rendering import (
@@ -431,6 +431,6 @@ def _row(*cells: object) -> str:
     return f"  {name:<28}{asked:>10}{granted:>10}  {rest}"
 
 
-@cache
+@per_process
 def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max_workers=8, thread_name_prefix="memory-read")

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache
 from itertools import takewhile
 from typing import Literal
 
@@ -27,6 +26,7 @@ from memory_core.events import (
     Event,
     ModelCalled,
 )
+from memory_core.forked import per_process
 from memory_core.models.base import ModelCall
 from memory_core.session import Attached, Session
 from memory_core.store.blocks import read_state
@@ -356,6 +356,6 @@ def _lease_kept(session: Session, key: str, owner: str) -> Iterator[None]:
         stop.set()
 
 
-@cache
+@per_process
 def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max_workers=16, thread_name_prefix="memory-delivery")

@@ -7,8 +7,9 @@ caller's running loop.
 import asyncio
 import threading
 from collections.abc import Coroutine
-from functools import cache
 from typing import Any, TypeVar
+
+from memory_core.forked import per_process
 
 Result = TypeVar("Result")
 
@@ -18,7 +19,7 @@ def run(coroutine: Coroutine[Any, Any, Result]) -> Result:
     return asyncio.run_coroutine_threadsafe(coroutine, _loop()).result()
 
 
-@cache
+@per_process
 def _loop() -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="memory-blocks", daemon=True).start()
