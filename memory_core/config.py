@@ -32,6 +32,10 @@ FLUSH_FRACTION = 0.1
 """Default flush size as a fraction of the limit: what the reference documents."""
 
 
+MOST_TOKENS = 1_000_000_000
+"""A thousand times what models take today; what is larger is a mistake, and no number that every database keeps."""
+
+
 class MemoryConfig(BaseModel):
     """How one session's memory behaves. Names and meanings are LlamaIndex's where it has them.
 
@@ -90,6 +94,9 @@ class MemoryConfig(BaseModel):
     @model_validator(mode="after")
     def _possible(self) -> "MemoryConfig":
         _require(self.token_limit >= 1, "token_limit must be at least 1 token", self.token_limit)
+        for name in ("token_limit", "context_window", "reply_reserve"):
+            if (getattr(self, name) or 0) > MOST_TOKENS:  # the value is not shown: it may have thousands of digits
+                raise ConfigError(f"{name} must be at most {MOST_TOKENS:,} tokens, not more")
         ratio = self.chat_history_token_ratio
         _require(0 < ratio <= 1, "chat_history_token_ratio must be above 0 and at most 1", ratio)
         if self.token_flush_size is not None:

@@ -30,7 +30,7 @@ from engine_fakes import (
 )
 from graph_fakes import graph_memory, lines, say
 from session_script import NoteRelations
-from sqlalchemy import create_engine
+from sqlalchemy import create_engine, text
 from test_schema_upgrade import as_it_was, back_to_version_1, check_upgraded, played
 
 from memory_core.blocks.facts import FactExtractionMemoryBlock
@@ -301,6 +301,31 @@ def test_urls_and_engines_written_for_async_drivers_are_accepted(url):
     memory.put(user("hello"))
     assert [message.content for message in Memory.from_defaults("s", database_uri=url).get_all()] == ["hello"]
     assert memory.database is Database.open(url)
+
+
+def test_nobody_waits_without_end_for_what_another_program_holds(url, monkeypatch):
+    monkeypatch.setattr("memory_core.store.database.LOCK_TIMEOUT_SECONDS", 1)
+    memory = open_memory(database_uri=url, memory_blocks=blocks())
+    memory.put(note(0))
+    holder = create_engine(parse_url(url))
+    with holder.connect() as other:
+        other.execute(text("SELECT * FROM mi_session FOR UPDATE"))
+        with pytest.raises(StoreError, match=r"another program's transaction for more than 1 s\..*try again"):
+            memory.put(note(1))
+        assert [message.content for message in memory.get_all()] == [note(0).content]  # reading waits for nobody
+        other.rollback()
+    holder.dispose()
+    memory.put(note(1))
+    assert len(memory.get_all()) == 2
+
+
+def test_no_statement_takes_without_end(url, monkeypatch):
+    monkeypatch.setattr("memory_core.store.database.STATEMENT_TIMEOUT_SECONDS", 1)
+    database = Database.open(url)
+    with pytest.raises(StoreError, match="did not finish one statement within 1 s"), database.write() as connection:
+        connection.execute(text("SELECT pg_sleep(20)"))
+    with database.read() as connection:
+        assert connection.execute(text("SELECT 1")).scalar() == 1
 
 
 def test_a_server_that_does_not_answer_is_one_sentence_without_the_password():

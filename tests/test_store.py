@@ -49,6 +49,8 @@ def test_a_database_of_a_newer_version_is_refused_in_one_sentence(tmp_path):
 def test_a_new_folder_is_its_owners_alone_and_an_old_one_stays_as_it_is(tmp_path):
     open_memory(database_uri=on_file(tmp_path / "new" / "deeper"))
     assert stat.S_IMODE(os.stat(tmp_path / "new" / "deeper").st_mode) == 0o700
+    files = [path for path in (tmp_path / "new" / "deeper").iterdir() if path.is_file()]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
     os.mkdir(tmp_path / "old", 0o755)
     os.chmod(tmp_path / "old", 0o755)
     open_memory(database_uri=on_file(tmp_path / "old"))
@@ -87,6 +89,21 @@ def test_a_file_that_is_no_database_is_an_error_of_ours(tmp_path):
     (tmp_path / "memory.db").write_text("this is a letter, not a database. " * 100)
     with pytest.raises(StoreError, match="file is not a database"):
         Database.open(on_file(tmp_path))
+
+
+@pytest.mark.parametrize("how", ["deleted", "replaced"])
+def test_a_file_that_is_deleted_while_it_is_open_takes_nothing_more(tmp_path, how):
+    memory = open_memory(database_uri=on_file(tmp_path))
+    memory.put(note(0))
+    (file,) = tmp_path.glob("*.db")
+    file.rename(tmp_path / "aside")
+    if how == "replaced":
+        file.write_bytes((tmp_path / "aside").read_bytes())
+    with pytest.raises(StoreError, match="was deleted or replaced while it was open"):
+        memory.put(note(1))
+    (tmp_path / "aside").replace(file)
+    memory.put(note(1))
+    assert len(memory.get_all()) == 2
 
 
 def test_a_folder_that_cannot_be_made_is_an_error_of_ours(tmp_path):
@@ -350,6 +367,19 @@ def test_a_deleted_session_leaves_its_id_and_nothing_else(tmp_path):
     with pytest.raises(NotFoundError):
         open_memory(database_uri=on_file(tmp_path))
     assert sessions(memory.database) == []
+
+
+def test_the_id_of_a_session_that_was_deleted_for_that_can_be_used_again(tmp_path):
+    memory = secretive(tmp_path)
+    old = memory.history()
+    delete_session(memory.database, "s", reusable=True)
+    again = open_memory(database_uri=on_file(tmp_path))
+    assert again.messages() == []
+    assert again.events()[0].kind == "session_created"
+    assert not {record.position for record in memory.history().records} & {record.position for record in old.records}
+    again.put(user("hello"))
+    assert again.status().turns == 1
+    assert [status.session_id for status in sessions(memory.database)] == ["s"]
 
 
 def test_what_is_the_users_outlives_the_session_unless_asked_for(tmp_path):

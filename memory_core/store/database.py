@@ -11,7 +11,7 @@ import threading
 import uuid
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,7 @@ from sqlalchemy.schema import CreateColumn, CreateSchema
 from sqlmodel import SQLModel
 
 from memory_core.errors import ConfigError, MessageError, StoreError
+from memory_core.forked import renewed
 from memory_core.store.tables import SCHEMA_VERSION, SINCE_2, SINCE_3, TABLES, schema_table
 
 BUSY_TIMEOUT_SECONDS = 30
@@ -44,6 +45,12 @@ BUSY_TIMEOUT_SECONDS = 30
 
 CONNECT_TIMEOUT_SECONDS = 10
 """How long a PostgreSQL server may take to answer."""
+
+LOCK_TIMEOUT_SECONDS = 30
+"""How long a PostgreSQL statement waits for what another transaction holds, as long as on SQLite."""
+
+STATEMENT_TIMEOUT_SECONDS = 120
+"""How long one PostgreSQL statement may take; the longest here, of a session of 72,000 messages, take some seconds."""
 
 _SYNC_DRIVERS = {
     "sqlite+aiosqlite": "sqlite",
@@ -70,7 +77,13 @@ class Database:
         self.is_sqlite = engine.dialect.name == "sqlite"
         view = {} if self.is_sqlite else {"isolation_level": "REPEATABLE READ"}
         self._reading = self.engine.execution_options(**view)
+        self._file: Path | None = None
+        self._opened_file: tuple[int, int] | None = None
+        path = engine.url.database
+        if self.is_sqlite and not shared_connection and path and not path.startswith((":memory:", "file:")):
+            self._file = Path(path)
         self._prepare()
+        renewed(self._after_fork)
 
     @classmethod
     def open(cls, url: str | None = None, *, engine: Any = None, schema: str | None = None) -> "Database":
@@ -141,6 +154,7 @@ class Database:
         """One writing transaction: committed whole at the end, or rolled back whole on an exception."""
         with self._taking_turns(), _our_errors(self.url), self.engine.begin() as connection:
             self._say(connection, "BEGIN IMMEDIATE")
+            self._check_file()
             yield connection
 
     @contextmanager
@@ -154,6 +168,22 @@ class Database:
         """Begin on SQLite. Not in an event of the engine: that costs each statement a dispatch, a sixth of a put."""
         if self.is_sqlite:
             connection.exec_driver_sql(begin)
+
+    def _check_file(self) -> None:
+        """On SQLite, whose connections go on in a file that is deleted: what they acknowledge would be nowhere."""
+        if self._file is None:
+            return
+        try:
+            found = self._file.stat()
+            now = found.st_dev, found.st_ino
+        except OSError:
+            now = None
+        self._opened_file = self._opened_file or now
+        if now is None or now != self._opened_file:
+            raise StoreError(
+                f"The database file {self._file} was deleted or replaced while it was open. Nothing was stored: put it "
+                "back, or start again for a new one."
+            )
 
     def insert_if_new(self, connection: Connection, table: Any, rows: list[dict[str, Any]]) -> None:
         """Insert rows whose primary key is not there yet; those that are stay as they are."""
@@ -180,6 +210,14 @@ class Database:
     def close(self) -> None:
         """Give all connections back. The next use opens new ones; in memory, everything is gone."""
         self.engine.dispose()
+        self._opened_file = None
+
+    def _after_fork(self) -> None:
+        """Leave the parent's connections to it, unclosed; one in memory is a copy of its own."""
+        if self._turns is None:
+            self.engine.dispose(close=False)
+        else:
+            self._turns = threading.RLock()
 
     @contextmanager
     def _taking_turns(self) -> Iterator[None]:
@@ -254,6 +292,7 @@ def _create(url: URL) -> Engine:
         if not url.drivername.startswith("sqlite"):
             arguments = {"connect_timeout": CONNECT_TIMEOUT_SECONDS}
             engine = create_engine(url, connect_args=arguments, pool_pre_ping=True, pool_size=8, max_overflow=16)
+            event.listen(engine, "connect", _limit_waiting)
         else:
             _private_file(Path(str(url.database)))
             arguments = {"check_same_thread": False, "timeout": BUSY_TIMEOUT_SECONDS}
@@ -265,20 +304,34 @@ def _create(url: URL) -> Engine:
 
 
 def _private_file(path: Path) -> None:
-    """Make the folder of a database for its owner only; a folder that exists is left as it is."""
+    """Make a database's folder and file for their owner only; what exists is left as it is.
+
+    SQLite gives the files that it writes beside it the same rights.
+    """
     if str(path).startswith("file:"):
         return
     try:
         if not path.parent.exists():
             path.parent.mkdir(parents=True, mode=0o700)
             os.chmod(path.parent, 0o700)
+        with suppress(FileExistsError, IsADirectoryError):
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     except OSError as error:
-        raise StoreError(f"The folder {path.parent} cannot be made ({error.strerror}). Choose another.") from error
+        raise StoreError(f"{path} cannot be made ({error.strerror}). Choose another folder.") from error
 
 
 def _listen(engine: Engine) -> None:
     if engine.dialect.name == "sqlite" and not event.contains(engine, "connect", _connect):
         event.listen(engine, "connect", _connect)
+
+
+def _limit_waiting(connection: Any, _record: Any) -> None:
+    """On each connection to a PostgreSQL server: nobody waits without end for what somebody else holds."""
+    connection.autocommit = True  # or a rollback takes the settings back
+    with connection.cursor() as cursor:
+        cursor.execute(f"SET lock_timeout = '{LOCK_TIMEOUT_SECONDS}s'")
+        cursor.execute(f"SET statement_timeout = '{STATEMENT_TIMEOUT_SECONDS}s'")
+    connection.autocommit = False
 
 
 def _connect(connection: Any, _record: Any) -> None:
@@ -294,6 +347,13 @@ def _connect(connection: Any, _record: Any) -> None:
         connection.execute(f"PRAGMA {pragma}")
 
 
+_TOO_LONG = {
+    "55P03": lambda: f"waited for another program's transaction for more than {LOCK_TIMEOUT_SECONDS} s.",
+    "57014": lambda: f"did not finish one statement within {STATEMENT_TIMEOUT_SECONDS} s.",
+}
+"""By PostgreSQL's code of the error (lock not available, query canceled): what took too long."""
+
+
 @contextmanager
 def _our_errors(url: str) -> Iterator[None]:
     """The one place where database errors become ours."""
@@ -303,6 +363,8 @@ def _our_errors(url: str) -> Iterator[None]:
         half = error.object[error.start : error.end]
         raise MessageError(f"a text holds half a character ({half!r}), which cannot be stored") from error
     except DBAPIError as error:
+        if too_long := _TOO_LONG.get(getattr(error.orig, "sqlstate", None) or ""):
+            raise StoreError(f"The database at {url} {too_long()} Nothing was stored: try again.") from error
         reason = " ".join(str(error.orig).split())
         raise StoreError(f"The database at {url} did not do what was asked: {reason}.") from error
     except SQLAlchemyError as error:
