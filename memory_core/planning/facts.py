@@ -8,6 +8,7 @@ does to facts is in `curation.py`.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from memory_core.text import similarity, stems
 
@@ -175,9 +176,15 @@ def plan_condensing(known: Sequence[KnownFact], shorter: Sequence[ShorterFact], 
     return CondensePlan(kept, tuple(merged), vanished, tuple(new), _refusal(known, shorter, kept, max_facts))
 
 
+@lru_cache(maxsize=4_096)
+def _stems(text: str) -> frozenset[str]:
+    """Of a fact, which every prompt is asked about."""
+    return frozenset(stems(text))
+
+
 def relevance(text: str, query_stems: frozenset[str]) -> float:
     """How much of a fact the query speaks of: the share of its stems, 0 to 1."""
-    own = set(stems(text))
+    own = _stems(text)
     return len(own & query_stems) / len(own) if own else 0.0
 
 

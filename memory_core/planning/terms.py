@@ -114,8 +114,11 @@ def terms(
     result: dict[int, tuple[float, ...]] = {}
     for place, number in found:
         own = traits[number]
-        near = (lends.get(place + step) for step in _STEPS)
-        lent = sum(other[1] for other in near if other is not None and other[0] == own.sitting)
+        lent = 0.0
+        for step in _STEPS:
+            other = lends.get(place + step)
+            if other is not None and other[0] == own.sitting:
+                lent += other[1]
         long = math.log2(own.tokens / LONG) if own.tokens > LONG else 0.0
         result[number] = (
             weights.neighbours * lent,

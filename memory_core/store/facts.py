@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Row, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, bindparam, delete, func, insert, select, update
 
 from memory_core.errors import NotFoundError
 from memory_core.events import (
@@ -62,6 +62,15 @@ _COLUMNS = [
     )
 ]
 
+# Built once: making a statement costs as much as running it, and every prompt reads its facts.
+_OF_BLOCK = select(*_COLUMNS).where(_f.scope == bindparam("scope"), _f.block == bindparam("block")).order_by(_f.id)
+_IN_STATES = _OF_BLOCK.where(_f.state.in_(bindparam("states", expanding=True)))
+_SOURCES = (
+    select(fact_source_table)
+    .where(fact_source_table.c.fact_id.in_(bindparam("facts", expanding=True)))
+    .order_by(fact_source_table.c.fact_id, fact_source_table.c.seq)
+)
+
 
 @dataclass(frozen=True, slots=True)
 class FactRevision:
@@ -101,10 +110,10 @@ def read_facts(
     connection: Connection, scope: str, block: str, *, states: Iterable[str] | None = ("active",)
 ) -> list[Fact]:
     """Facts of a block, oldest first; `states=None` for all."""
-    query = select(*_COLUMNS).where(_f.scope == scope, _f.block == block).order_by(_f.id)
-    if states is not None:
-        query = query.where(_f.state.in_(list(states)))
-    return _facts(connection, connection.execute(query).all())
+    given: dict[str, Any] = {"scope": scope, "block": block}
+    if states is None:
+        return _facts(connection, connection.execute(_OF_BLOCK, given).all())
+    return _facts(connection, connection.execute(_IN_STATES, {**given, "states": list(states)}).all())
 
 
 def read_history(connection: Connection, scope: str, fact_id: int) -> list[FactRevision]:
@@ -433,11 +442,9 @@ def _facts(connection: Connection, rows: Sequence[Row[Any]]) -> list[Fact]:
 
 
 def _sources(connection: Connection, ids: Sequence[int]) -> dict[int, list[tuple[str, int]]]:
-    table = fact_source_table
     found: dict[int, list[tuple[str, int]]] = {}
     for chunk in chunks(ids):
-        query = select(table).where(table.c.fact_id.in_(chunk))
-        for fact_id, session_id, seq in connection.execute(query.order_by(table.c.fact_id, table.c.seq)):
+        for fact_id, session_id, seq in connection.execute(_SOURCES, {"facts": chunk}):
             found.setdefault(fact_id, []).append((session_id, seq))
     return found
 

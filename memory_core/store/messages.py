@@ -25,6 +25,7 @@ _COLUMNS = [_m[name] for name in _NAMES.split(" ")]
 
 
 _INSERT = insert(message_table)
+_KNOWN = select(_m.id, _m.seq).where(_m.session_id == bindparam("session"), _m.id.in_(bindparam("ids", expanding=True)))
 
 PAGE = 64
 """Messages read at a time from the front of the queue while a flush is planned."""
@@ -164,8 +165,8 @@ def known_ids(connection: Connection, session_id: str, ids: Sequence[str]) -> di
     """Which of these message ids the session has already, with their sequence numbers."""
     found: dict[str, int] = {}
     for start in range(0, len(ids), 500):
-        query = select(_m.id, _m.seq).where(_m.session_id == session_id, _m.id.in_(ids[start : start + 500]))
-        found.update((key, seq) for key, seq in connection.execute(query))
+        given = {"session": session_id, "ids": list(ids[start : start + 500])}
+        found.update((key, seq) for key, seq in connection.execute(_KNOWN, given))
     return found
 
 
@@ -199,14 +200,15 @@ def read_queue(
             MessageTokens(row[2], row[3]),
             row[-2],
             words[row[-1]],
-            _plain(words[row[-1]]),
+            plain_message(words[row[-1]]),
         )
         for row in rows
         if row[-1] in words
     ]
 
 
-def _plain(message: ChatMessage) -> bool:
+def plain_message(message: ChatMessage) -> bool:
+    """Has it no markup to make harmless and nothing that a caller could change?"""
     texts = (part.text for part in message.parts if isinstance(part, TextPart))
     return independent(message) is message and not any("<" in text for text in texts)
 

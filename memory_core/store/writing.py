@@ -83,6 +83,9 @@ _SAVE = (
     .values({name: bindparam(name) for name in _FIELDS if name != "id"})
 )
 _INSERT_EVENTS = insert(event_table)
+_CONTENTS = select(content_table.c.hash, content_table.c.data).where(
+    content_table.c.scope == bindparam("scope"), content_table.c.hash.in_(bindparam("hashes", expanding=True))
+)
 
 
 def session_scope(session_id: str) -> str:
@@ -196,8 +199,6 @@ def contents(connection: Connection, scope: str, hashes: Iterable[str]) -> dict[
     found: dict[str, str] = {}
     for start in range(0, len(wanted), 500):  # below the parameter limit of every database
         chunk = wanted[start : start + 500]
-        query = select(content_table.c.hash, content_table.c.data).where(
-            content_table.c.scope == scope, content_table.c.hash.in_(chunk)
-        )
-        found.update((key, data) for key, data in connection.execute(query))
+        rows = connection.execute(_CONTENTS, {"scope": scope, "hashes": chunk})
+        found.update((key, data) for key, data in rows)
     return found
