@@ -11,6 +11,7 @@ when some fact learned from its message holds its stems.
 """
 
 import json
+import os
 import sys
 from collections import defaultdict
 from pathlib import Path
@@ -20,7 +21,8 @@ from memory_core.models.rules import RuleExtractor
 from memory_core.text import stems
 
 _HERE = Path(__file__).resolve().parent
-DEFAULT = _HERE.parent.parent / "shared" / "data" / "memorybank" / "memory_bank_en.json"
+_SHARED = Path(os.environ.get("MEMORY_INSPECTOR_SHARED", _HERE.parent.parent / "shared"))
+DEFAULT = _SHARED / "data" / "memorybank" / "memory_bank_en.json"
 Place = tuple[str, str, int]
 
 

@@ -13,7 +13,7 @@ from memory_core.blocks.static import StaticMemoryBlock
 from memory_core.errors import ConfigError, MessageError, ModelError, ModelUnreachableError, NotFoundError
 from memory_core.memory import Memory
 from memory_core.models.base import Decision, Decisions, ExtractedFact, Extraction
-from memory_core.planning.curation import add, pin, reject
+from memory_core.planning.curation import accept, add, pin, reject
 from memory_core.services import Services
 from memory_core.store.tables import content_table
 from memory_core.systems import consolidating
@@ -190,6 +190,43 @@ def test_under_approval_a_change_waits_beside_what_it_would_change():
     (waiting,) = memory.facts("Facts", states=["proposed"])
     assert waiting.text == "The user prefers dark mode in every app"
     assert memory.events(kinds=["fact_added"])[-1].event.conflicts_with == (1,)
+
+
+def test_what_says_clearly_what_a_doubtful_find_left_open_takes_its_place():
+    memory = memory_of()
+    say(memory, "I am reading some books")
+    assert (texts(memory), texts(memory, ["proposed"])) == ([], ["The user is reading some books"])
+    say(memory, "I am reading some books about Lisbon")
+    assert (texts(memory), texts(memory, ["proposed"])) == (["The user is reading some books about Lisbon"], [])
+    assert "about Lisbon" in str(memory.get("hello"))
+
+
+def test_a_doubtful_find_changes_nothing_that_is_known():
+    memory = memory_of()
+    say(memory, "I am reading a book about Lisbon", "I am reading some books")
+    assert texts(memory) == ["The user is reading a book about Lisbon"]
+
+
+@pytest.mark.parametrize("on_change", ["add", "decide"])
+def test_a_doubtful_find_waits_under_review_with_its_reason_and_reaches_no_prompt(on_change):
+    facts = FactExtractionMemoryBlock(name="Facts", on_change=on_change, deliver_on="turn")
+    memory = memory_of(facts)
+    say(memory, "I got some possible leads. I live in Porto.")
+    memory.flush(all=True)
+    prompt = str(memory.get("hello"))
+    assert "lives in Porto" in prompt
+    assert "possible leads" not in prompt
+    desk = memory.curation("Facts")
+    (waiting,) = desk.review().facts
+    assert (waiting.text, waiting.state) == ("The user got some possible leads", "proposed")
+    assert [(f.kind, f.sentence) for f in desk.review().flags[waiting.id]] == [
+        ("doubtful", "Does not say which leads.")
+    ]
+    tried = desk.try_extraction("I went on a tour. I work at Acme.")
+    assert [each.outcome for each in tried] == ["proposed", "added"]
+    desk.apply(accept([waiting]))
+    assert "possible leads" in str(memory.get("hello"))
+    assert desk.review().facts == ()
 
 
 def test_a_near_copy_of_a_rejected_fact_is_held_back():

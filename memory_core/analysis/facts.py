@@ -12,10 +12,11 @@ from itertools import chain
 from typing import Literal
 
 from memory_core.events import Actor, EventRecord, FactAdded, FactsCondensed, FactsExtracted, ModelCalled
+from memory_core.models.doubts import doubt
 from memory_core.planning.facts import Fact
 from memory_core.text import similarity, stems, words
 
-FlagKind = Literal["near_duplicate", "contradiction", "unsupported", "from_assistant", "from_memory"]
+FlagKind = Literal["near_duplicate", "contradiction", "unsupported", "from_assistant", "from_memory", "doubtful"]
 
 NEAR_DUPLICATE = 0.65
 """From this likeness on two facts are shown as nearly the same. Of the pairs among 1,137 facts of five LoCoMo
@@ -73,15 +74,15 @@ def find_flags(
 ) -> dict[int, tuple[Flag, ...]]:
     """Flags by fact, of facts that are active or proposed; a fact without any is missing.
 
-    `conflicts` are facts that held another value in the slot of a new one when it was found. Messages
+    `conflicts` are the contradictions that stand (`analysis.contradictions`), by the newer fact. Messages
     missing in `said` were forgotten, and prove nothing. What a person has dealt with (`looked_at`) is
-    not flagged again, nor is it when of two facts the newer one was.
+    not doubted again, nor called a copy when of two facts the newer one was.
     """
     by_id = {fact.id: fact for fact in facts}
     found: dict[int, list[Flag]] = {}
 
     def both(kind: FlagKind, a: Fact, b: Fact, score: float | None = None) -> None:
-        if max(a.id, b.id) in looked_at:
+        if kind == "near_duplicate" and max(a.id, b.id) in looked_at:
             return
         for fact, other in ((a, b), (b, a)):
             if kind == "contradiction":
@@ -98,6 +99,8 @@ def find_flags(
         both("near_duplicate", by_id[first], by_id[second], score)
     for fact in facts:
         if fact.id not in looked_at and fact.origin != "written":
+            if fact.state == "proposed" and (open_question := doubt(fact.text)) is not None:
+                found.setdefault(fact.id, []).append(Flag("doubtful", open_question))
             found.setdefault(fact.id, []).extend(_source_flags(fact, facts, said))
     return {id: tuple(flags) for id, flags in sorted(found.items()) if flags}
 

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
@@ -67,6 +67,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
     """
 
     kind: ClassVar[str] = "facts"
+    outside: ClassVar[Mapping[str, tuple[Any, ...]]] = {"llm": (ChatModel, FactExtractor)}
 
     name: str = "ExtractedFacts"
     llm: Any = Field(default=None, exclude=True)
@@ -271,7 +272,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
             [Choice(d.act, d.target, d.text, d.rule) for d in decisions.decisions],
             news,
             active=[fact.id for fact in known if fact.state == "active"],
-            approval=self.approval,
+            waiting=[index for index, fact in enumerate(found) if self.approval or fact.doubtful],
         )
         repeated = [
             Settled(index, "none", None, None, "repeated", (), (), other) for index, other in prepared.repeated.items()

@@ -16,6 +16,7 @@ from memory_core.events import (
 )
 from memory_core.messages import content_hash
 from memory_core.models.base import Condensation, ExtractedFact, ModelCall
+from memory_core.models.doubts import doubt
 from memory_core.planning.consolidation import Settled, category_among
 from memory_core.planning.facts import CondensePlan, Confirmation, Fact, KnownFact
 from memory_core.store.facts import (
@@ -103,11 +104,23 @@ class LearnedFacts:
         facts = []
         for fact in self.place.known:
             step = changed.get(fact.id)
-            if fact.state == "active" and (step is None or step.act == "update"):
+            shown = fact.state == "active" or (step is not None and self._cleared(step, fact))
+            if shown and (step is None or step.act == "update"):
                 facts.append(KnownFact(fact.id, (step and step.text) or fact.text, fact.slot, fact.pinned))
-        if not self.place.approval:
-            facts += [KnownFact(-1 - step.index, step.text) for step in self._added if step.text is not None]
+        facts += [
+            KnownFact(-1 - step.index, step.text)
+            for step in self._added
+            if step.text is not None and not self._waits(step)
+        ]
         return facts
+
+    def _waits(self, step: Settled) -> bool:
+        """Does what is added wait for a person?"""
+        return self.place.approval or self.found[step.index].doubtful
+
+    def _cleared(self, step: Settled, fact: Fact) -> bool:
+        """Does an update say what a doubtful find had left open, so that nobody need look at it?"""
+        return fact.state == "proposed" and doubt(fact.text) is not None and not self._waits(step)
 
     @property
     def _added(self) -> list[Settled]:
@@ -172,7 +185,7 @@ class LearnedFacts:
             slot=found.slot if step.act == "add" else None,
             sources=sources,
             conflicts_with=step.conflicts_with,
-            state="proposed" if self.place.approval else "active",
+            state="proposed" if self._waits(step) else "active",
             topics=found.topics,
         )
         return add_fact(w, self.place.scope, self.place.block, new)
@@ -188,6 +201,7 @@ class LearnedFacts:
             category=found.category if fact.category == "other" else None,
             topics=tuple(dict.fromkeys((*fact.topics, *found.topics)))[:MOST_TOPICS],
             slot=found.slot,
+            state="active" if self._cleared(step, fact) else None,
             actor="engine",
         )
         confirm_fact(w, fact, similarity=dict(step.candidates)[fact.id], sources=sources)

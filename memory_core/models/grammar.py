@@ -10,6 +10,8 @@ that a clause of another shape gives nothing. What a statement is worth is `rule
 import re
 from dataclasses import dataclass
 
+from memory_core.patterns import pattern
+
 USER = "The user"
 GROUP = "The user's group"
 
@@ -140,11 +142,12 @@ _KEPT_ADVERBS = word_set(
     hardly occasionally
     """
 )
-_LEAD_IN = re.compile(
+_LEAD_IN = pattern(
     r"(?:"
     r"(?:well|oh|hi|hello|hey|yes|yeah|yep|nope|haha|hmm|wow|okay|ok|alright|sure|right|so|and|but|also|"
     r"actually|anyway|"
-    r"besides|in fact|by the way|for example|for instance|to be honest|honestly|of course|thanks|please|now|lately|"
+    r"besides|in fact|by the way|for example|for instance|to be honest|honestly|frankly|apparently|luckily|fortunately|"
+    r"unfortunately|sadly|thankfully|obviously|surprisingly|seriously|of course|thanks|please|now|lately|"
     r"recently|currently|these days|nowadays|today|yesterday|tonight|this (?:morning|afternoon|evening|"
     r"week|weekend|month|year)|"
     r"last (?:night|week|weekend|month|year|summer|winter|spring|autumn|fall)|at the moment|right now|personally|"
@@ -155,7 +158,7 @@ _LEAD_IN = re.compile(
     r")\s{0,3}",
     re.IGNORECASE,
 )
-_DEPENDENT = re.compile(
+_DEPENDENT = pattern(
     r"(?:when|while|since|although|though|whenever|until|before|after|as|that|who|which|where|or)\b", re.I
 )
 _RELATIVE = (
@@ -174,14 +177,16 @@ RELATION = rf"(?:(?:{_WHICH_RELATIVE}) ){{0,2}}(?:{_RELATIVE})"
 
 _SUBJECT_WORDS = 6
 """Words a subject may have; the shortest one that a known verb follows is taken."""
-_SUBJECT_END = re.compile(r"(?=,? |'(?:m|s|re|ve|ll) )")
-_PRONOUN = re.compile(r"(?:I|we|he|she|they|it)(?=[' ])", re.IGNORECASE)
-_OPENING = re.compile(rf"(?:my|our|the) |{NAME}(?=[ ,'])", re.IGNORECASE)
-_AFTER_S = re.compile(
+_SUBJECT_END = pattern(r"(?=,? |'(?:m|s|re|ve|ll) )")
+_PRONOUN = pattern(r"(?:I|we|he|she|they|it)(?=[' ])", re.IGNORECASE)
+_OPENING = pattern(rf"(?:my|our|the) |{NAME}(?=[ ,'])", re.IGNORECASE)
+_AFTER_S = pattern(
     r"(?:not|a|an|the|my|from|in|on|at|allergic|vegetarian|vegan|pregnant|married|single|\w{2,15}ing|\d{1,2})\b"
 )
 """What makes the `'s` after a name an "is" and not a possessive."""
-_PREDICATE = re.compile(
+_OF_MANY = pattern(r"'m|am|(?:'re|are|were|'ve|have|do)(?:n't| not)?")
+"""Forms that no single person or thing has as its own."""
+_PREDICATE = pattern(
     rf"(?P<lead>(?: (?:{_ADVERBS})\b){{0,3}})"
     r"(?:"
     r"(?P<be>'m|'re|'s| am| are| is| was| were)\b(?P<not1> not|n't)?|"
@@ -255,7 +260,7 @@ def _subject(words: str, antecedent: str | None, thing: str | None) -> str | Non
         named = re.fullmatch(rf"{RELATION},? ({NAME})", noun)
         if named and named[1].lower() not in NOT_NAMES:
             return named[1]
-        return f"{USER if low.startswith('my') else GROUP}'s {noun}"
+        return f"{USER}'s {noun}"
     if low.startswith("the "):
         return f"The {words[4:]}"
     first = re.match(NAME, words)
@@ -286,6 +291,9 @@ def _statement(subject: str, match: re.Match[str], clause: str) -> Statement | N
         return " ".join(filter(None, words))
 
     kept = " ".join(adverbs)
+    auxiliary = match["be"] or match["aren"] or match["have"] or match["haven"] or match["dont"] or ""
+    if not plural and not _PRONOUN.match(clause) and _OF_MANY.fullmatch(auxiliary.strip()):
+        return None  # "Kids have fun", "Must have been cold": what stands there is no name
     be = (match["be"] or match["aren"] or "").strip()
     if be:
         possessive = be == "'s" and not (_PRONOUN.match(clause) or subject.endswith(" name") or _AFTER_S.match(whole))
@@ -313,7 +321,7 @@ def _statement(subject: str, match: re.Match[str], clause: str) -> Statement | N
             lemma = _PARTICIPLES.get(word) or PAST[word]
             return Statement(subject, "perfect", lemma, said(form, no, kept, word), rest, negated)
         return (
-            Statement(subject, "have", "have", said(form, no, kept), whole, negated)
+            Statement(subject, "have", "have", said(kept, form, no), whole, negated)
             if whole and have != "'ve"
             else None
         )
@@ -349,15 +357,20 @@ def _statement(subject: str, match: re.Match[str], clause: str) -> Statement | N
 
 
 def _is_plural(subject: str) -> bool:
+    """Whether several are meant; one word is a name or none."""
     last = subject.rsplit(" ", 1)[-1].lower()
-    return last in (
-        "parents",
-        "kids",
-        "children",
-        "friends",
-        "grandparents",
-        "sisters",
-        "brothers",
-        "in-laws",
-        "people",
+    return (
+        " " in subject
+        and last
+        in (
+            "parents",
+            "kids",
+            "children",
+            "friends",
+            "grandparents",
+            "sisters",
+            "brothers",
+            "in-laws",
+            "people",
+        )
     ) or (subject.startswith("The ") and last.endswith("s") and not last.endswith("ss") and subject != USER)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from memory_core.models.grammar import GROUP, NAME, NOT_NAMES, RELATION, USER, Statement
+from memory_core.models.sense import specific
 from memory_core.models.vocabulary import (
     AIMS,
     CAPITAL,
@@ -27,9 +28,9 @@ from memory_core.models.vocabulary import (
     TASTES,
     TIME,
     UNDERWAY,
-    VAGUE,
 )
 from memory_core.models.wording import ALONE, Found, concrete, dated_slot, fact, slot_of, slug
+from memory_core.patterns import pattern
 
 
 def naming(said: Statement) -> Found | None:
@@ -55,7 +56,7 @@ def naming(said: Statement) -> Found | None:
 
 def being(said: Statement) -> Found | None:
     """What somebody or something is."""
-    if said.verb != "be" or said.kind == "used":
+    if said.verb != "be" or said.kind == "used" or said.said.startswith("can"):
         return None
     rest, user = said.rest, said.subject == USER
     if _is_thing(said):
@@ -99,11 +100,7 @@ def being(said: Statement) -> Found | None:
     if own and re.search(r"\b(?:budget|limit)$", own[1], re.I):
         amount = fact(replace(said, subject="The budget"), "constraint", "budget")
         return amount if MONEY.search(rest) else None
-    if (
-        re.match(r"an? ", rest)
-        and not VAGUE.match(rest)
-        and not re.match(r"an? (?:bit|little|lot|few|kind|sort|great|good|big)\b", rest)
-    ):
+    if re.match(r"an? ", rest) and not re.match(r"an? (?:bit|little|lot|few|kind|sort|great|good|big)\b", rest):
         return fact(said, "work" if user else "relationship")
     if re.match(
         r"(?:coming|arriving|leaving|on|at|in|away|due|open|closed|booked|scheduled|called|named|now) ?", rest
@@ -117,6 +114,8 @@ def being(said: Statement) -> Found | None:
 def _arrangement(said: Statement) -> Found | None:
     """Dates, times, prices and places of a thing: "the dinner is on 14 March"."""
     rest = said.rest
+    if _SOON.fullmatch(rest):
+        return None
     if moved := re.match(r"(?:now )?(?:been )?(?:moved|postponed|changed|shifted|rescheduled) to (.+)", rest):
         preposition = "" if re.match(r"(?:on|at|in) ", moved[1]) else ("on " if DATE.search(moved[1]) else "at ")
         said = replace(said, said="is", rest=f"{preposition}{moved[1]}")
@@ -173,13 +172,17 @@ def having(said: Statement) -> Found | None:
         return fact(said, "plan")
     if re.match(r"to ", rest):
         return fact(said, "constraint") if not FILLER_AIM.match(rest) and concrete(rest) else None
-    if re.match(r"(?:an? |two |three |\d+ )", rest) and not VAGUE.match(rest) and said.kind != "used":
+    if re.match(r"(?:an? |two |three |\d+ )", rest) and said.kind != "used":
         abstract = re.match(
-            r"an? (?:[\w-]{2,20} ){0,2}?(?:day|weekend|mood|plan|hard|difficult|different|deeper|better|"
+            r"an? (?:[\w-]{2,20} ){0,2}?(?:time|day|weekend|mood|plan|hard|difficult|different|deeper|better|"
             r"sense|goal)\b",
             rest,
         )
-        return None if abstract else fact(said, "personal")
+        return (
+            None
+            if abstract or said.kind == "modal" or (said.negated and said.subject == USER)
+            else fact(said, "personal")
+        )
     return None
 
 
@@ -187,7 +190,7 @@ def tasting(said: Statement) -> Found | None:
     """Likes and dislikes."""
     if said.verb == "stand" and said.negated:
         return fact(said, "preference")
-    if said.verb in TASTES and said.kind in ("present", "perfect", "gerund", "used", "past"):
+    if said.verb in TASTES and not _is_thing(said) and said.kind in ("present", "perfect", "gerund", "used", "past"):
         if said.kind == "past" and not concrete(said.rest):
             return None
         if said.verb == "like" and re.match(r"to (?:chat|talk|ask|know|share|tell|say|discuss|thank)\b", said.rest):
@@ -209,7 +212,8 @@ def living(said: Statement) -> Found | None:
             dated = DATE.search(said.rest) or TIME.search(said.rest)
             return _arrangement(replace(said, rest=f"moved {said.rest}")) if dated else None
         return fact(said, "personal", slot_of(said, "home") if re.match(r"(?:to|into|back to)\b", said.rest) else None)
-    if said.verb in ("come", "grow") and re.match(r"(?:originally )?(?:from|up in)\b", said.rest):
+    origin = said.verb in ("come", "grow") and said.kind != "gerund" and _is_somebody(said)
+    if origin and re.match(r"(?:originally )?(?:from|up in)\b", said.rest):
         return fact(said, "personal", slot_of(said, "origin"))
     if said.verb in ("work", "study", "teach") and said.kind in ("present", "gerund", "used", "past"):
         if not said.rest or re.match(r"(?:hard|well|on (?:it|this|that)|out)\b", said.rest):
@@ -224,7 +228,7 @@ def aiming(said: Statement) -> Found | None:
     """Plans, wishes and decisions."""
     rest = said.rest
     if said.kind == "gerund" and said.verb == "go" and re.match(r"to [a-z]", rest):
-        return None if FILLER_AIM.match(rest) else fact(said, "plan")
+        return None if FILLER_AIM.match(rest) or said.said.startswith("was") else fact(said, "plan")
     if said.verb not in AIMS or said.kind not in ("present", "gerund", "perfect", "past"):
         return None
     if said.kind == "past" and said.verb != "decide":
@@ -233,7 +237,7 @@ def aiming(said: Statement) -> Found | None:
         decided = said.verb == "decide" and not re.match(r"to (?:chat|talk|ask|share|tell|say)\b", rest)
         return fact(said, "plan") if decided or not FILLER_AIM.match(rest) else None
     if said.verb == "plan" and re.match(r"(?:a|an|on|my|for|the) ", rest):
-        return fact(said, "plan") if not VAGUE.match(rest) else None
+        return fact(said, "plan")
     if said.verb == "need" and NUMBER.search(rest):
         return fact(said, "constraint")
     if said.verb == "want" and re.match(r"(?:a|an|the) ", rest) and said.subject != USER:
@@ -243,9 +247,7 @@ def aiming(said: Statement) -> Found | None:
 
 def doing(said: Statement) -> Found | None:
     """Habits, what is under way, what was done."""
-    if _is_thing(said) or (
-        said.subject.startswith(f"{USER}'s ") and not re.search(rf"{RELATION}$|group$", said.subject)
-    ):
+    if not _is_somebody(said):
         timed = said.verb in ("cost", "start", "begin", "open", "close", "take", "leave", "arrive")
         exact = NUMBER.search(said.rest) or TIME.search(said.rest)
         attribute = "price" if said.verb == "cost" else "time"
@@ -255,7 +257,7 @@ def doing(said: Statement) -> Found | None:
     if said.kind == "gerund" and said.verb == "feel":
         return fact(said, "health") if FEELING.match(said.rest) else None
     judge = _BY_KIND.get(said.kind)
-    if judge is None or not said.rest or VAGUE.match(said.rest):
+    if judge is None or not said.rest:
         return None
     category = judge(said)
     return fact(said, category) if category else None
@@ -264,6 +266,12 @@ def doing(said: Statement) -> Found | None:
 def _is_thing(said: Statement) -> bool:
     """Whether the subject is something such as "The dinner", not the user or what is theirs."""
     return said.subject.startswith("The ") and not said.subject.startswith(USER)
+
+
+def _is_somebody(said: Statement) -> bool:
+    """Whether the subject is a person or an animal."""
+    theirs = said.subject.startswith(f"{USER}'s ") and not re.search(rf"{RELATION}s?$", said.subject)
+    return not (_is_thing(said) or theirs)
 
 
 def _able(said: Statement) -> str | None:
@@ -277,7 +285,7 @@ def _able(said: Statement) -> str | None:
         return "constraint"
     if said.said.startswith("will") and verb in EVENTS | DOINGS | HABITS and concrete(said.rest):
         return "plan"
-    if said.said.startswith("can ") and said.subject not in (USER, GROUP) and verb in DOINGS | HABITS:
+    if said.said.startswith("can ") and said.subject != USER and verb in DOINGS | HABITS:
         return "plan"
     return None
 
@@ -292,7 +300,7 @@ def _habitual(said: Statement) -> str | None:
     if verb in ("own", "rent", "drive", "speak", "raise"):
         return "personal"
     if verb in DOINGS:
-        return "other" if said.subject not in (USER, GROUP) else None
+        return "other" if said.subject != USER else None
     return "preference" if verb in HABITS else None
 
 
@@ -306,16 +314,22 @@ def _underway(said: Statement) -> str | None:
     verb, rest = said.verb, said.rest
     if goal := re.match(r"(?:for|to|of|about) (.+)", rest):
         if verb in ("look", "think"):
-            return "plan" if not VAGUE.match(goal[1]) and not FILLER_AIM.match(rest) else None
+            return "plan" if specific(goal[1]) and not FILLER_AIM.match(rest) else None
     elif verb in ("look", "think"):
         return None
+    if verb in ("try", "start", "begin") and FILLER_AIM.match(rest):
+        return None
     if verb == "try":
-        return None if FILLER_AIM.match(rest) else "plan"
+        return "plan"
     if verb == "go":
-        return "plan" if concrete(rest) else None
+        return "plan" if concrete(rest) and not said.said.startswith("was") else None
     if verb == "work":
         return "work"
-    if verb not in UNDERWAY:
+    if (
+        verb not in UNDERWAY
+        or (verb == "get" and not _GOT.match(rest))
+        or (verb == "come" and rest.startswith("from "))
+    ):
         return None
     return "plan" if verb in DOINGS | {"prepare", "consider", "visit"} else "other"
 
@@ -323,23 +337,22 @@ def _underway(said: Statement) -> str | None:
 def _done(said: Statement) -> str | None:
     """The category of what somebody did; None when it is no fact."""
     verb, rest = said.verb, said.rest
-    if verb not in EVENTS or said.negated:
+    if verb not in EVENTS or said.negated or not specific(DATE.sub("", rest)):
         return None
-    idiom = (
-        (verb == "run" and rest.startswith(("out", "into")))
-        or (verb == "learn" and _LEARNED_NOTHING.match(rest))
-        or (verb in _LIGHT_VERBS and _LIGHT_OBJECT.match(rest))
+    idiom = verb in ("run", "make", "come", "leave", "take", "learn") and re.match(
+        r"(?:up|out|back|into|sure|off|from|a lot|many|so much)\b", rest
     )
-    return None if idiom else "other"
+    return None if idiom or (verb == "get" and not _GOT.match(rest)) else "other"
 
 
-_TAKEN = re.compile(r"\b(?:mg|medication|pills?|insulin|lessons?|classes|a course|the bus|the train|vitamins?)\b")
-_LEARNED_NOTHING = re.compile(r"(?:about (?:it|this|that|the meaning)|how|so much|much|from|a lot|many|useful)\b")
-_LIGHT_VERBS = frozenset(["get", "make", "try", "see", "come", "leave", "begin", "start"])
-_LIGHT_OBJECT = re.compile(
-    r"(?:it|them|that|this|to|a (?:bit|lot|little)|lost|up|out|back|sure|me|the feeling|the idea|used|some|very|so)\b"
+_SOON = pattern(r"(?:now |still |only )?(?:today|tonight|tomorrow|this (?:morning|afternoon|evening))", re.IGNORECASE)
+"""A day that is another one by the time the fact is read."""
+_TAKEN = pattern(r"\b(?:mg|medication|pills?|insulin|lessons?|classes|a course|the bus|the train|vitamins?)\b")
+_GOT = pattern(
+    r"(?:(?!no )(?:an?|my|our|his|her|their|some|the|two|three|\d+|new|first|another) |"
+    r"(?:married|engaged|divorced|promoted|hired|fired|accepted|laid off|rid)\b|(?:into|to) [A-Z])"
 )
-"""After a light verb these make an idiom ("got lost"), which names nothing that was done."""
+"""What somebody got, or became for good; "got lucky" names nothing."""
 _BY_KIND: dict[str, Callable[[Statement], str | None]] = {
     "modal": _able,
     "present": _habitual,

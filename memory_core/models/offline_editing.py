@@ -11,12 +11,13 @@ from itertools import islice
 from memory_core.messages import ChatMessage, MessageRole, ToolCallPart
 from memory_core.models.base import Candidate, ExtractedFact, Proposal, ToolSpec
 from memory_core.models.deciding import RuleDecider
-from memory_core.models.grammar import BASE
-from memory_core.models.rules import RuleExtractor, facts_in
+from memory_core.models.rules import RuleExtractor
+from memory_core.models.slots import slot_in
+from memory_core.patterns import pattern
 from memory_core.planning.facts import FoundFact, KnownFact, plan_additions
 from memory_core.text import similarity
 
-MEMORY = re.compile(r"<memory>\n?(.*?)\n?</memory>\n?", re.DOTALL)
+MEMORY = pattern(r"<memory>\n?(.*?)\n?</memory>\n?", re.DOTALL)
 """The memory section of a context."""
 
 MOST_FACTS = 8
@@ -24,9 +25,9 @@ MOST_FACTS = 8
 
 _APPEND, _REPLACE = "core_memory_append", "core_memory_replace"
 _ARCHIVE, _LOOK_UP, _SEARCH = "archival_memory_insert", "archival_memory_search", "conversation_search"
-_HUMAN = re.compile(r"\b(?:human|user|person|about (?:you|me|the user))\b", re.IGNORECASE)
-_ABOUT_USER = re.compile(r"\bwhat you know about\b|\babout the (?:user|human|person)\b", re.IGNORECASE)
-_FOR_LATER = re.compile(
+_HUMAN = pattern(r"\b(?:human|user|person|about (?:you|me|the user))\b", re.IGNORECASE)
+_ABOUT_USER = pattern(r"\bwhat you know about\b|\babout the (?:user|human|person)\b", re.IGNORECASE)
+_FOR_LATER = pattern(
     r"\s*(?:please )?(?:(?:remember|keep|save|note)(?: this| that)? for later|archive(?: this| that)?)\s*[:,–-]?\s+"
     r"(?P<what>\S.*)",
     re.IGNORECASE | re.DOTALL,
@@ -37,14 +38,7 @@ _ASKED = (
     (_SEARCH, r"(?:please )?search (?:our|the|this) (?:conversation|chat) (?:for|about) (?P<what>.+)"),
     (_SEARCH, r"what (?:did|have) (?:I|we) (?:say|said|tell you|told you|talk|talked) about (?P<what>.+)"),
 )
-_FOUND = re.compile(r"- Turn (?P<turn>\d+), (?P<role>user|assistant): (?P<words>.+)")
-_FIRST_PERSON = (
-    (re.compile(r"\b[Tt]he user's\b"), "my"),
-    (re.compile(r"\b[Tt]he user is\b"), "I am"),
-    (re.compile(r"\b[Tt]he user does\b"), "I do"),
-    (re.compile(r"\b[Tt]he user has\b"), "I have"),
-)
-_THIRD_VERB = re.compile(r"\b[Tt]he user (?P<adverb>(?:always|usually|often|still|never|only) )?(?P<verb>\w+)")
+_FOUND = pattern(r"- Turn (?P<turn>\d+), (?P<role>user|assistant): (?P<words>.+)")
 
 
 def tool_calls(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> tuple[ToolCallPart, ...]:
@@ -56,8 +50,8 @@ def tool_calls(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> tu
     said = MEMORY.sub("", messages[users[-1]].content or "")
     if _ARCHIVE in offered and (later := _FOR_LATER.fullmatch(said)):
         return (_call(_ARCHIVE, content=later["what"].strip()),)
-    for name, pattern in _ASKED:
-        if name in offered and (asked := re.fullmatch(pattern, said.strip(" ?.!\n"), re.IGNORECASE)):
+    for name, asking in _ASKED:
+        if name in offered and (asked := re.fullmatch(asking, said.strip(" ?.!\n"), re.IGNORECASE)):
             return (_call(name, query=asked["what"].strip()),)
     if _APPEND in offered:
         return _edits(said, _block(offered[_APPEND], messages), _REPLACE in offered)
@@ -105,7 +99,7 @@ def _block(append: ToolSpec, messages: Iterable[ChatMessage]) -> _Block | None:
 
 
 def _lines(label: str, messages: Iterable[ChatMessage]) -> tuple[str, ...]:
-    element = re.compile(rf"<{re.escape(label)}>\n(.*?)\n</{re.escape(label)}>", re.DOTALL)
+    element = pattern(rf"<{re.escape(label)}>\n(.*?)\n</{re.escape(label)}>", re.DOTALL)
     for message in messages:
         for section in MEMORY.finditer(message.content or ""):
             if found := element.search(section[1]):
@@ -119,7 +113,7 @@ def _edits(said: str, block: _Block | None, replacing: bool) -> tuple[ToolCallPa
         return ()
     message = ChatMessage(role=MessageRole.USER, content=said)
     found = list(islice(RuleExtractor().extract([message], known=block.lines).facts, MOST_FACTS))
-    lines = [KnownFact(place, line, _slot(line)) for place, line in enumerate(block.lines)]
+    lines = [KnownFact(place, line, slot_in(line)) for place, line in enumerate(block.lines)]
     plan = plan_additions(lines, [FoundFact(fact.text, fact.slot) for fact in found])
     calls: list[ToolCallPart] = []
     new: list[str] = []
@@ -149,15 +143,6 @@ def _outdated(fact: ExtractedFact, lines: Sequence[KnownFact]) -> list[int]:
 def _once(lines: Sequence[str], place: int) -> bool:
     """Does the line's text stand in the block only there?"""
     return "&lt;" not in lines[place] and "\n".join(lines).count(lines[place]) == 1
-
-
-def _slot(line: str) -> str | None:
-    """What a line of the block gives a value to, read as if the user had said it."""
-    spoken = line
-    for pattern, words in _FIRST_PERSON:
-        spoken = pattern.sub(words, spoken)
-    spoken = _THIRD_VERB.sub(lambda m: f"I {m['adverb'] or ''}{BASE.get(m['verb'], m['verb'])}", spoken)
-    return next((fact.slot for fact in facts_in(spoken) if fact.slot), None)
 
 
 def _found_in_conversation(result: str) -> str:

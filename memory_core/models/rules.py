@@ -15,27 +15,62 @@ from memory_core.models.antecedents import Antecedents, statement_of
 from memory_core.models.base import Condensation, ExtractedFact, Extraction
 from memory_core.models.clauses import clauses
 from memory_core.models.condensing import condense_by_rules
-from memory_core.models.grammar import Statement, strip_lead_in
+from memory_core.models.doubts import doubt
+from memory_core.models.grammar import BASE, GERUND, GROUP, NAME, PAST, THIRD, USER, Statement, strip_lead_in, word_set
 from memory_core.models.judging import aiming, being, doing, having, living, naming, tasting
 from memory_core.models.minds import ByRules
+from memory_core.models.sense import stands_alone
 from memory_core.models.shapes import budget, called, relatives, standing
 from memory_core.models.vocabulary import FILLER_AIM, NUMBER
-from memory_core.models.wording import YOU, Found, clean, in_third_person
+from memory_core.models.wording import YOU, Found, clean, concrete, in_third_person
+from memory_core.patterns import pattern
 from memory_core.text import stems
 
 FACT_CHARACTERS = 200
 """Longer statements are stories, not facts: they are left to the vector memory."""
 
-_BARE_LIMIT = re.compile(
+_BARE_LIMIT = pattern(
     r"(?:at most|at least|no more than|no later than|not later than|no earlier than|maximum|max|up to) .{1,80}",
     re.IGNORECASE,
 )
-_REMEMBER = re.compile(
+_REMEMBER = pattern(
     r"(?:please )?(?:remember|do not forget|don't forget|note|keep in mind|bear in mind|make a note|"
     r"for the record|mind)"
     r"(?: that|,|:| -)? (?P<what>.{3,220})",
     re.IGNORECASE,
 )
+
+
+_TOGETHER = pattern(r"(?:^| )together(?! with\b)(?= |$)")
+_VERB = frozenset(
+    [
+        *THIRD,
+        *BASE,
+        *PAST,
+        *GERUND,
+        *[
+            "is",
+            "are",
+            "was",
+            "were",
+            "be",
+            "been",
+            "has",
+            "have",
+            "had",
+            "do",
+            "does",
+            "did",
+            "can",
+            "could",
+            "will",
+            "must",
+            "may",
+        ],
+    ]
+)
+_WITHOUT_VERB = word_set("no not never only always at max maximum minimum")
+"""How a rule begins that needs no verb: "no peanuts for Ana"."""
 
 
 class RuleExtractor(ByRules):
@@ -53,7 +88,11 @@ class RuleExtractor(ByRules):
                 for found in facts_in(part.text) if isinstance(part, TextPart) else ():
                     if (key := _key(found.text)) not in seen:
                         seen.add(key)
-                        facts.append(ExtractedFact(found.text, found.category, index, found.slot))
+                        facts.append(
+                            ExtractedFact(
+                                found.text, found.category, index, found.slot, doubtful=doubt(found.text) is not None
+                            )
+                        )
                         negated.append(found.negated)
         held = {fact.slot for fact, no in zip(facts, negated, strict=True) if not no}
         return Extraction(  # what is denied must not displace what is stated beside it
@@ -92,6 +131,9 @@ def _facts_of_clause(clause: str, statement: Statement | None) -> Iterator[Found
             if limit:
                 yield Found(f"The limit is {limit[0].lower()}{limit[1:]}", "constraint")
         return
+    if statement.subject == GROUP and statement.verb != "be":
+        # what all of them do, each of them does, but not together
+        statement = replace(statement, subject=USER, rest=_TOGETHER.sub("", statement.rest).strip())
     for judge in (naming, being, having, tasting, living, aiming, doing):
         if (found := judge(statement)) is not None:
             if len(found.text) <= FACT_CHARACTERS:
@@ -101,11 +143,23 @@ def _facts_of_clause(clause: str, statement: Statement | None) -> Iterator[Found
 
 def _remembered(clause: str) -> Found | None:
     match = _REMEMBER.fullmatch(clause)
-    if not match or FILLER_AIM.match(match["what"]) or re.match(r"(?:to|me|when|the time|how|it)\b", match["what"]):
+    if (
+        not match
+        or FILLER_AIM.match(match["what"])
+        or re.match(rf"(?:to|me|when|the time|how|it)\b|{NAME}, ", match["what"])
+    ):
         return None
     what = match["what"]
     inner = next(_facts_of_clause(what, statement_of(what)), None)
     if inner is not None:
         return inner
     text = in_third_person(what)
-    return Found(text[0].upper() + text[1:], "other") if text else None
+    if text and not _whole(text):
+        return None
+    return Found(text[0].upper() + text[1:], "other") if text and concrete(text) and stands_alone(USER, text) else None
+
+
+def _whole(text: str) -> bool:
+    """Does it say something of what it names? "Ana's flight BA 12" does not."""
+    words = re.findall(r"[\w'’-]+", text.lower())
+    return words[0] in _WITHOUT_VERB or any(word in _VERB or word.endswith(("n't", "ed")) for word in words)

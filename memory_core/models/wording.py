@@ -3,43 +3,47 @@
 import re
 from dataclasses import dataclass
 
-from memory_core.models.grammar import NAME, THIRD, USER, Statement, word_set
+from memory_core.models.grammar import NAME, PAST, THIRD, USER, Statement, word_set
+from memory_core.models.sense import specific, stands_alone
 from memory_core.models.vocabulary import CAPITAL, DATE, MONEY, NUMBER, TASTES, TIME
+from memory_core.patterns import pattern
 
-_CUT = re.compile(
+_CUT = pattern(
     r",? (?:because|since (?:I|it|the|my|we|he|she|they|there)|but|although|though|which|so that|so|"
-    r"as (?:it|they|I|the|there|these|this|those|he|she|that|a result|well as)|where|when|while|whenever|until I|"
+    r"as (?:it|they|I|the|there|these|this|those|he|she|that|a result)|where|when|while|whenever|until I|"
     r"and (?:\w{1,15} )?(?:I|it|it's|they|we|he|she)|"
     r"and (?:now|then|was|were|is|are|am|have|had|has|feel|felt|would|feeling|found|realized|thought|hope|want)|"
-    r"and [\w ]{1,40}? (?:can|is|are|was|were|will)|"
-    r"that (?:is|was|I|are|it|makes|made|we)|hoping|in order|after all|it's|they're|I'm)\b.*$"
+    r"and (?:(?!that |which |who )\w{1,20} ){1,5}?(?:can|is|are|was|were|will)|"
+    r"that (?:I|we|it|they|he|she)|hoping|in order|after all|it's|they're|I'm)\b.*$"
     r"| (?:and something|even (?:though|if)|I|I've|we|we've)\b.*$"
-    r"|, (?:I|it|my|the|this|that|they|we|he|she|his|her|do|what|how|can|check|a variety|to name)\b.*$"
-    r"| [-–—(] ?.*$|:(?!\d).*$",
+    r"|, (?:I|it|my|the|this|that|they|we|he|she|his|her|do|don't|didn't|doesn't|not sure|no|what|how|can|"
+    r"check|a variety|to name)\b.*$"
+    r"|(?: and)?(?:, \w+ly)?, had\b.*$"
+    r"| [-–—(] ?.*$|:(?!\d| ?[A-Z]*\d).*$|,? (?:'?cause|'?cuz|cos)\b.*$"
+    rf"|, {NAME} (?:(?:always|usually|often|never|also|really|just) )?(?:is|has|was|\w{{2,12}}[^s\W]s)\b.*$"
+    r"|(?: too)?, (?:just|only|even|especially|maybe|kind of|sort of|not to mention) (?=\w+ing\b).*$",
 )
-_TAIL = re.compile(
+_EDGE = " ,.!;–-"
+_CONTACT = pattern(r" (?:that )?(?:I|I've|we|we've|it|they|he|she)\b")
+_OF_CONTACT = pattern(
+    r"\b(?:the|that|those|all|how|what|which)(?: [\w'-]+){1,3}$|\b(?:before|after|until|since|while)$"
+)
+"""What a clause without "that" was cut from: "the dogs [I wanted]" are no longer those dogs."""
+_HALF = pattern(r"an? [\w-]+ (?:but|and) ")
+"""An adjective whose noun was cut off: "a lively [but manageable part]"."""
+_TAIL = pattern(
     r"[ ,]{1,2}(?:too|as well|though|lately|recently|today|now|right now|at the moment|by the way|a lot|"
+    r"a ton|too much|honestly|apparently|partly|"
+    r"last (?:night|week|weekend|month|year|summer|winter|spring|autumn|fall|(?:Mon|Tues?|Wed(?:nes)?|Thu(?:rs)?|Fri|"
+    r"Sat(?:ur)?|Sun)(?:day)?)|this (?:week|weekend|month|year)|(?:a few|few|couple of|a couple of) days ago|"
     r"very much|so much|please|you know|actually|yesterday|this morning|last night|tonight|again|these days|"
     r"and so on|etc|nowadays|instead|for now|and|or|this afternoon|this evening|just now|last weekend|"
     r"last week)[.,! ]{0,3}$"
     r"|, (?:my )?friend$",
     re.IGNORECASE,
 )
-_LOOSE_END = re.compile(
-    r"\b(?:it|that|this|them|those|these|to|with|about|of|for|from|at|in|fan|where|how|what|whether|than|like|"
-    r"as|feeling|idea|the|a|an|is|are|my|there|by|on|into)$|^(?:to|about|of|for|with|at|in)$",
-    re.IGNORECASE,
-)
-"""What is left hanging when a thought was cut off, or points to something said elsewhere."""
-_POINTING = re.compile(
-    r"(?:\w{1,15} )?(?:on|of|about|with|for|at|to|in|into) (?:it|this|that|them|these|those)\b|(?:how|what|the way)\b|"
-    r".{0,200}\b(?:this|these|those) "
-    r"(?!morning|week|month|year|weekend|spring|summer|autumn|fall|winter|afternoon|evening)\w",
-    re.IGNORECASE,
-)
-"""What only the conversation around it explains."""
-_SECOND_VERB = re.compile(
-    r"(?<=and )(?:eat|drink|watch|read|listen|cook|write|paint|go|make|take|try|play|work|swim)(?= )"
+_SECOND_VERB = pattern(
+    r"(?<=and )[a-z]{2,12}(?= (?:an?|the|my|our|to|in|at|on|with|for|some|their|about|them|it|him|her|every)\b)"
 )
 ALONE = word_set(
     """
@@ -49,11 +53,19 @@ ALONE = word_set(
 """Habits that need no object."""
 _PERSON = {
     "my": "the user's", "mine": "the user's", "our": "the user's", "me": "the user", "myself": "themselves",
-    "i": "the user", "us": "the user's group", "we": "the user's group", "i'm": "the user is", "i've": "the user has",
+    "i": "the user", "us": "the user", "we": "the user", "i'm": "the user is", "i've": "the user has",
     "ourselves": "themselves",
 }  # fmt: skip
-_PERSON_WORD = re.compile(r"\b(?:I'm|I've|I|[Mm]y|[Mm]ine|[Oo]urs?|[Mm]e|[Mm]yself|[Uu]s|[Ww]e|[Oo]urselves)\b(?!')")
-YOU = re.compile(r"\b(?:you|your|yours|yourself|you're|you've)\b", re.IGNORECASE)
+_PERSON_WORD = pattern(r"\b(?:I'm|I've|I|[Mm]y|[Mm]ine|[Oo]urs?|[Mm]e|[Mm]yself|[Uu]s|[Ww]e|[Oo]urselves)\b(?!')")
+_I_DO = pattern(r"(?<=\bI )[a-z]{2,15}\b(?!')")
+_IRREGULAR = {"am": "is", "have": "has", "do": "does", "go": "goes"}
+_SAME_FOR_ALL = word_set(
+    """
+    can could will would shall should may might must was had did always usually often never sometimes really also
+    just only still even first last ever recently currently already finally actually not said told knew found gave
+    """
+)
+YOU = pattern(r"\b(?:you|your|yours|yourself|you're|you've)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +81,12 @@ class Found:
 def fact(said: Statement, category: str, slot: str | None = None) -> Found | None:
     """The statement as a fact; None when what is left of it says nothing by itself."""
     rest = clean(said.rest)
-    if not rest or _LOOSE_END.search(rest) or _POINTING.match(rest):
+    if rest and said.subject == USER:
+        rest = rest.removeprefix("the user ")  # "booked us a trip"
+    if not rest or not specific(rest) or not stands_alone(said.subject, rest):
         return None
-    if said.kind == "present" and said.verb not in TASTES:
-        rest = _SECOND_VERB.sub(lambda verb: THIRD[verb.group()], rest)
+    if said.kind == "present" and said.verb not in TASTES and THIRD.get(said.verb) in said.said.split():
+        rest = _SECOND_VERB.sub(lambda verb: THIRD.get(verb[0], verb[0]), rest)
     return Found(said.text(rest), category, slot, said.negated or bool(re.search(r" any ?(?:more|longer)$", rest)))
 
 
@@ -82,9 +96,13 @@ def clean(rest: str) -> str | None:
         r"(?:that|this|these|those) \w+", rest
     ):
         return None
-    rest = _CUT.sub("", rest).strip(" ,.!;")
+    cut = _CUT.search(rest)
+    if cut:
+        rest = rest[: cut.start()].strip(_EDGE)
+        if (_CONTACT.match(cut[0]) and _OF_CONTACT.search(rest)) or _HALF.fullmatch(rest + cut[0][:5]):
+            return None
     for _ in range(3):
-        rest = _TAIL.sub("", rest).strip(" ,.!;")
+        rest = _TAIL.sub("", rest).strip(_EDGE)
     return in_third_person(rest)
 
 
@@ -92,7 +110,15 @@ def in_third_person(text: str) -> str | None:
     """`text` told of the user instead of by them; None when it speaks to the assistant."""
     if not text or YOU.search(text):
         return None
+    text = _I_DO.sub(lambda verb: _third(verb[0]), text)
     return _PERSON_WORD.sub(lambda match: _PERSON.get(match.group().lower(), match.group()), text).strip(" ,.!")
+
+
+def _third(verb: str) -> str:
+    """A verb that followed "I" as it follows "the user"."""
+    if verb in _SAME_FOR_ALL or verb in PAST or verb.endswith("ed"):
+        return verb
+    return _IRREGULAR.get(verb) or THIRD.get(verb) or f"{verb}s"
 
 
 def concrete(rest: str) -> bool:

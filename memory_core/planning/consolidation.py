@@ -185,12 +185,12 @@ def settle(
     found: Sequence[FoundFact],
     *,
     active: Collection[int],
-    approval: bool = False,
+    waiting: Collection[int] = (),
 ) -> Consolidation:
     """Check what was decided, one choice for each of `prepared.compared` in order, and say what is done.
 
-    `active` are the ids of the block's active facts. Under `approval` nothing known is changed: what would change it
-    is a new fact that is marked as contradicting it.
+    `active` are the ids of the block's active facts. Found facts that are `waiting` for a person change nothing that is
+    known: what would change it is a new fact that is marked as contradicting it.
     """
     refused: Counter[str] = Counter()
     indexes = list(prepared.compared)
@@ -205,7 +205,7 @@ def settle(
         refused[SURPLUS] += len(choices) - len(indexes)
     checked += [None] * (len(indexes) - len(checked))
     _spare_most(checked, active, refused)
-    settling = _Settling(found, approval, refused, prepared.owners)
+    settling = _Settling(found, frozenset(waiting), refused, prepared.owners)
     for index, choice in zip(indexes, checked, strict=True):
         settling.take(index, prepared.compared[index], choice)
     return Consolidation(tuple(settling.settled), dict(refused))
@@ -263,10 +263,10 @@ class _Settling:
     """One decision after another; each sees what those before it did."""
 
     def __init__(
-        self, found: Sequence[FoundFact], approval: bool, refused: Counter[str], owners: Mapping[str, int]
+        self, found: Sequence[FoundFact], waiting: Collection[int], refused: Counter[str], owners: Mapping[str, int]
     ) -> None:
         self.settled: list[Settled] = []
-        self._found, self._approval, self._refused = found, approval, refused
+        self._found, self._waiting, self._refused = found, waiting, refused
         self._owners: dict[str, int | None] = {**owners}
         """Which known fact has some words by now; None: one that was added."""
         self._changed: dict[int, str | None] = {}
@@ -288,7 +288,7 @@ class _Settling:
         act, rule, target = _act(choice.act), choice.rule, None if choice.act == "add" else choice.target
         text = choice.text if act == "delete" else None if act == "none" else choice.text or new.text
         conflicts = tuple(near.id for near in there if near.id != target and self._contradicts(text, new, near))
-        if self._approval and act in ("update", "delete") and target is not None:
+        if index in self._waiting and act in ("update", "delete") and target is not None:
             act, text, rule, conflicts, target = "add", text or new.text, "approval", (target, *conflicts), None
         beside = None
         twin = None if text is None else self._twin(text, new.slot, there, target)

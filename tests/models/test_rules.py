@@ -112,6 +112,156 @@ def test_what_states_nothing_is_not_learned(said):
     assert learned(said) == []
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Sounds incredible! Must have been quite an atmosphere.",
+        "Must've been an amazing game.",
+        "Kids have an amazing ability to bounce back.",
+        "Animals have a way of brightening our day",
+        "Art can be a real mood-booster",
+        "Fantasy books always fuel my creativity",
+        "The cactus painting came from a road trip",
+    ],
+)
+def test_a_word_that_opens_a_sentence_is_nobody_where_its_verb_says_so(said):
+    assert learned(said) == []
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "I want to pass it on to others",
+        "I love their work",
+        "I'm always taking notes on her style",
+        "I love that it teaches me patience",
+        "I want to feel that same sense of freedom",
+        "I went through a similar phase",
+        "We've got each other!",
+        "I hate having to memorize a new one each time",
+        "I've been trying to plan everything around that timeline",
+        "I'm learning how to take better care of them",
+        "The kids love nature",
+    ],
+)
+def test_a_pronoun_that_only_another_sentence_explains_is_not_learned(said):
+    assert learned(said) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "fact"),
+    [
+        ("I met some young folks and supported them", "The user met some young folks and supported them"),
+        ("I'm reading a book that changed its author", "The user is reading a book that changed its author"),
+        ("My sister Ana loves her dog", "Ana loves her dog"),
+        ("I love expressing myself through writing", "The user loves expressing themselves through writing"),
+    ],
+)
+def test_a_pronoun_is_kept_where_the_fact_itself_names_whom_it_means(said, fact):
+    assert fact in learned(said)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "I love the smell",
+        "I love all the yellow leaves, it looks so cozy",
+        "I like the structure of the language",
+        "I'm enjoying the progress I've been making",
+        "I got lucky finding a breeder nearby that has the dogs I wanted",
+        "I joined the classes to find like-minded people",
+        "The opening night is tomorrow",
+        "During Thanksgiving, we usually watch a few movies.",
+        "I started on February 5th",
+    ],
+)
+def test_a_thing_that_only_the_conversation_shows_is_not_learned(said):
+    assert learned(said) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "fact"),
+    [
+        ("I love the ocean", "The user loves the ocean"),
+        ("I play the piano", "The user plays the piano"),
+        ("I love the feeling of being healthy", "The user loves the feeling of being healthy"),
+        ("I love the connection to nature", "The user loves the connection to nature"),
+        ("I passed the adoption agency interviews", "The user passed the adoption agency interviews"),
+    ],
+)
+def test_a_thing_that_everybody_knows_or_that_is_described_is_learned(said, fact):
+    assert learned(said) == [fact]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "I'm learning a ton.",
+        "I got great news",
+        "I'm starting some big new things too!",
+        "I'll definitely have a blast.",
+        "We saw lots of amazing views",
+        "I'm working hard to make everything just right",
+        "I've been playing for about four months now",
+        "I have a funny story.",
+        "I'm getting motivated by something I saw",
+        "I'm going to stay positive and keep going",
+        "Don't forget - every step matters!",
+        "Remember Jon, just do it!",
+        "My trip is my trip",
+        "I wasn't going to visit Rome",
+        "I saw someone drawing the other day",
+    ],
+)
+def test_what_names_nothing_is_not_learned(said):
+    assert learned(said) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "facts"),
+    [
+        ("We adopted another puppy called Pixie", ["The user adopted another puppy called Pixie"]),
+        ("Our wedding is on 3 May", ["The user's wedding is on 3 May"]),
+        ("We are 12 people", ["The user's group is 12 people"]),
+    ],
+)
+def test_what_we_do_the_user_does(said, facts):
+    assert learned(said) == facts
+
+
+@pytest.mark.parametrize(
+    ("said", "facts"),
+    [
+        ("Ana loves the sea, Rui always sleeps at home.", ["Ana loves the sea"]),
+        ("I'm starting a dance studio 'cause I love dancing", ["The user is starting a dance studio"]),
+        ("I have a tasty and easy recipe that I can share", ["The user has a tasty and easy recipe"]),
+        ("We went camping, had a great time", ["The user went camping"]),
+        ("I work on trust and teach them at home", []),
+        ("I cook at home and bake for my son", ["The user cooks at home and bakes for the user's son"]),
+        ("I went to a parade last Friday", ["The user went to a parade"]),
+        ("I'm gonna visit Galway", ["The user is going to visit Galway"]),
+        ("I took the first step - I applied to an art school", ["The user applied to an art school"]),
+        ("I need to cancel flights that are late", ["The user needs to cancel flights that are late"]),
+        ("I'm going to wait and see Rome before I panic", []),
+        ("My apartment is a lively but manageable part of town", []),
+        ("We booked us a weekend trip to Rome", ["The user booked a weekend trip to Rome"]),
+        ("I went to a Mediterranean spot near his office", []),
+        ("I need to update that to window", []),
+        ("I still have a decent budget", ["The user still has a decent budget"]),
+        ("Always use bullets when I ask", ["The user asks: always use bullets when the user asks"]),
+        ('I\'m trying to fix this "TypeError: x" error', []),
+    ],
+)
+def test_a_fact_ends_where_another_thought_begins(said, facts):
+    assert learned(said) == facts
+
+
+def test_a_name_in_a_list_of_people_is_not_the_relative_before_it():
+    assert learned("My girlfriend, Toby and I are going camping") == []
+    assert learned("I like Daniel's baby, Chloe") == ["The user likes Daniel's baby, Chloe"]
+    assert learned("My girlfriend, Zoe, likes camping")[0] == "Zoe is the user's girlfriend"
+
+
 def test_she_and_it_are_resolved_only_when_one_person_or_thing_was_named():
     assert learned("Ana is vegan. She likes jazz.") == ["Ana is vegan", "Ana likes jazz"]
     assert learned("My mother lives in Rome. She is a teacher.") == [
@@ -227,3 +377,19 @@ def test_a_megabyte_without_an_end_is_read_in_linear_time(text):
 def test_the_extractor_says_what_it_is():
     extractor = RuleExtractor()
     assert (extractor.name, extractor.offline, isinstance(extractor, FactExtractor)) == ("offline rules", True, True)
+
+
+@pytest.mark.parametrize(
+    ("said", "learned"),
+    [
+        ("Frankly I hate cilantro.", ["The user hates cilantro"]),
+        ("Fortunately I passed the driving test in May.", ["The user passed the driving test in May"]),
+        ("We play chess together.", ["The user plays chess"]),
+        ("We live together in Porto.", ["The user lives in Porto"]),
+        ("I work together with Ana on a novel.", ["The user works together with Ana on a novel"]),
+        ("Remember that Ana's flight BA 12.", []),
+        ("Note: no peanuts for Ana.", ["No peanuts for Ana"]),
+    ],
+)
+def test_what_opens_a_sentence_goes_and_what_is_no_sentence_is_not_learned(said, learned):
+    assert [found.text for found in facts_in(said)] == learned

@@ -190,7 +190,7 @@ def done(facts, texts, choices, *, nearest=5, active=None, approval=False, slot=
     new = found(*texts, slot=slot)
     prepared = prepare(facts, new, nearest=nearest)
     ids = [fact.id for fact in facts] if active is None else active
-    return settle(prepared, choices, new, active=ids, approval=approval)
+    return settle(prepared, choices, new, active=ids, waiting=range(len(new)) if approval else ())
 
 
 TEA, JAZZ, CAT = "The user likes tea", "The user likes jazz", "The user has a cat"
@@ -305,7 +305,7 @@ CHOICES = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(KNOWN, FOUND, CHOICES, st.integers(1, 4), st.booleans())
 def test_whatever_is_decided_nothing_is_lost_and_nothing_uncompared_is_touched(facts, new, choices, nearest, approval):
     prepared = prepare(facts, new, nearest=nearest)
@@ -313,7 +313,7 @@ def test_whatever_is_decided_nothing_is_lost_and_nothing_uncompared_is_touched(f
     assert sorted(parts) == list(range(len(new)))
 
     active = [fact.id for fact in facts if not fact.rejected]
-    result = settle(prepared, choices, new, active=active, approval=approval)
+    result = settle(prepared, choices, new, active=active, waiting=range(len(new)) if approval else ())
     assert [step.index for step in result.settled] == list(prepared.compared)
     assert all(other in prepared.compared for other in prepared.repeated.values())
     by_id = {fact.id: fact for fact in facts}

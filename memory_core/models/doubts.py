@@ -1,0 +1,56 @@
+"""What a fact that was found by rules leaves open: such a fact waits for a person before it is shown to a model. Pure.
+
+`sense` leaves out what makes no sense alone. This is what does, and would still have to be explained: which project,
+which tour. A person who was there knows, or rejects it.
+"""
+
+import re
+
+from memory_core.patterns import pattern
+
+_NAMED = pattern(r"(?<!^)\b(?!I\b)[A-ZÀ-Þ][\w'’-]+|[\"“\d]")
+"""A name, title or number after the first word: by that it can be found."""
+
+_THINGS = (
+    "stuff|things?|projects?|leads?|items?|essentials|places?|tours?|trips?|road trips?|books?|movies?|films?|shows?|"
+    "games?|card games?|events?|snacks?|series|pieces?|ideas?|plans?|techniques|lessons|skills|"
+    "(?:programming )?languages?"
+)
+_OF_NO_HELP = (
+    "new|newly released|old|good|great|nice|cool|fun|interesting|amazing|awesome|possible|pretty|really|short|long|big"
+)
+_WHICH = pattern(
+    rf"\b(?:an?|some|any|several|a few|a couple of|lots of|a lot of|abstract) (?:(?:{_OF_NO_HELP}) ){{0,2}}"
+    rf"(?P<what>{_THINGS})(?: (?:in the works|lately|recently|today|yesterday|(?:last|this) \w+|\w+ \w+ ago))?$",
+    re.IGNORECASE,
+)
+_SOME_PLACE = pattern(r"\b(?:went to|visited|was at|has been to) (?:a|some) (?P<what>places?)\b")
+_THE_GROUP = pattern(r"\b(?:for|on|in|to|with) the (?P<what>team|group|company|class|band|project|club|event)$")
+_PLAYED = pattern(
+    r"\bplay(?:s|ed|ing)? (?:professionally|competitively|regularly|together|for (?:just |about |over )?\w+)\b"
+)
+_PRAISE = pattern(r"(?!The user\b)(?P<of>\S.*?) (?:is|are|was|were) an? (?:must\b|must-\w+|treat\b|blast\b|classic\b)")
+_AHEAD = pattern(
+    r"\b(?:decided|plans?|planning|going|wants?|hopes?|intends?) to\b.*\b(?:yesterday|last (?:week|month|night|year))\b"
+)
+
+
+def doubt(text: str) -> str | None:
+    """What a person should say about a fact before it counts, as a sentence; None where nothing is open.
+
+    >>> doubt("The user got some possible leads")
+    'Does not say which leads.'
+    >>> doubt("The user got a lead at Meta") is None
+    True
+    """
+    if praised := _PRAISE.match(text):
+        return f"An opinion on {praised['of']}, told as a fact."
+    if _AHEAD.search(text):
+        return "A plan for a time that is past."
+    found = _SOME_PLACE.search(text)
+    if found is None and _NAMED.search(text):
+        return None
+    found = found or _WHICH.search(text) or _THE_GROUP.search(text)
+    if found is not None:
+        return f"Does not say which {found['what'].lower()}."
+    return "Does not say what is played." if _PLAYED.search(text) else None

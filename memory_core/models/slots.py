@@ -1,0 +1,26 @@
+"""What a stored fact gives a value to, read back from its words by the offline rules. Pure."""
+
+from memory_core.models.grammar import BASE
+from memory_core.models.rules import facts_in
+from memory_core.patterns import pattern
+
+_FIRST_PERSON = (
+    (pattern(r"\b[Tt]he user's\b"), "my"),
+    (pattern(r"\b[Tt]he user is\b"), "I am"),
+    (pattern(r"\b[Tt]he user does\b"), "I do"),
+    (pattern(r"\b[Tt]he user has\b"), "I have"),
+)
+_THIRD_VERB = pattern(r"\b[Tt]he user (?P<adverb>(?:always|usually|often|still|never|only) )?(?P<verb>\w+)")
+
+
+def slot_in(line: str) -> str | None:
+    """The slot of a fact, read as if the user had said it; None where the rules see none.
+
+    >>> slot_in("The user lives in Porto"), slot_in("The user likes jazz")
+    ('user.home', None)
+    """
+    spoken = line
+    for third, words in _FIRST_PERSON:
+        spoken = third.sub(words, spoken)
+    spoken = _THIRD_VERB.sub(lambda m: f"I {m['adverb'] or ''}{BASE.get(m['verb'], m['verb'])}", spoken)
+    return next((fact.slot for fact in facts_in(spoken) if fact.slot), None)
