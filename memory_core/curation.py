@@ -11,6 +11,7 @@ from typing import Literal
 
 from sqlalchemy import Connection
 
+from memory_core.analysis import contradictions
 from memory_core.analysis.curated import Change
 from memory_core.analysis.facts import Flag, Said, find_flags, nearest, source_spans
 from memory_core.analysis.rewrites import KINDS as REWRITE_KINDS
@@ -69,7 +70,8 @@ class Review:
     """What waits for a person."""
 
     facts: tuple[Fact, ...]
-    """Oldest first: proposed ones, and active ones with a flag that nobody has dealt with."""
+    """Oldest first: proposed ones, and active ones with a flag that nobody has dealt with. A contradiction stays until
+    one of both is put away or reworded, or a person keeps both."""
     flags: dict[int, tuple[Flag, ...]]
     """Of all active and proposed facts, by id."""
     among: tuple[Fact, ...]
@@ -105,9 +107,12 @@ class Curation:
     def preview(self, change: ChangeSet, input: str | None = None) -> Context:
         """The next context as it would be after a change set. Changes nothing."""
         self._session.open()
-        after = active_after(self.facts(("active",)), change, self._session.counter.text)
-        imagined = self._session.imagined(self._session.config, ImaginedBlocks(facts={self.block: after}))
+        imagined = self._session.imagined(self._session.config, ImaginedBlocks(facts={self.block: self.after(change)}))
         return build_context(imagined, input, record=False)
+
+    def after(self, change: ChangeSet) -> list[Fact]:
+        """The active facts as they would be after a change set. Changes nothing."""
+        return active_after(self.facts(("active",)), change, self._session.counter.text)
 
     def apply(self, change: ChangeSet, *, actor: Actor = "curator") -> Applied:
         """Do all of a change set, in one transaction, or nothing of it.
@@ -181,7 +186,7 @@ class Curation:
                 near = nearest(found[step.index].text, known)
                 tried[step.index] = replace(
                     tried[step.index],
-                    outcome="proposed" if block.approval else "added",
+                    outcome="proposed" if block.approval or found[step.index].doubtful else "added",
                     fact=near[0] if near else None,
                     similarity=near[1] if near else None,
                     conflicts_with=tuple(by_id[id] for id in step.conflicts_with),
@@ -246,16 +251,14 @@ class Curation:
         """What waits for a person, and what is suspicious."""
         with self._session.database.read() as connection:
             facts = read_facts(connection, self.scope, self.block, states=("active", "proposed"))
-            added = self._events(connection, FactAdded.kind)
+            records = self._events(connection, *contradictions.KINDS)
+            reworded = {r.event.before for r in records if isinstance(r.event, FactChanged)}
+            texts = contents(connection, self.scope, reworded)
             log = read_change_log(connection, self.scope, self.block, facts)
             looked_at = log.looked_at(read_curated_versions(connection, self.scope, self.block))
-        conflicts = {r.event.fact: r.event.conflicts_with for r in added if isinstance(r.event, FactAdded)}
+        conflicts = contradictions.standing(records, facts, log.changes(), texts.get)
         flags = find_flags(facts, conflicts=conflicts, said=self._said(facts), looked_at=looked_at)
-        waiting = [
-            fact
-            for fact in facts
-            if fact.state == "proposed" or (fact.id not in looked_at and _to_review(fact, flags.get(fact.id, ())))
-        ]
+        waiting = [fact for fact in facts if fact.state == "proposed" or _to_review(fact, flags.get(fact.id, ()))]
         return Review(tuple(waiting), flags, tuple(facts))
 
     def sources(self, fact: Fact) -> tuple[SourceMessage, ...]:

@@ -295,7 +295,7 @@ def test_erasing_leaves_a_fixed_text_of_the_same_words():
 
 WISHES = st.lists(
     st.tuples(st.sampled_from(["add", "edit", "merge", "split", "pin", "unpin", "retire", "restore", "reject", "accept",
-                               "supersede", "undo"]), st.integers(0, 5), st.integers(0, 5)),
+                               "supersede", "keep_both", "undo"]), st.integers(0, 5), st.integers(0, 5)),
     max_size=8,
 )  # fmt: skip
 
@@ -314,6 +314,7 @@ def wanted(kind, facts, first, second, number):
         "reject": lambda: wish.reject([a]),
         "accept": lambda: wish.accept([a, b]),
         "supersede": lambda: wish.supersede(a, b),
+        "keep_both": lambda: wish.keep_both([a, b]),
     }[kind]()
 
 
@@ -321,7 +322,7 @@ def sketch(facts):
     return [(f.text, f.state, f.pinned, f.tokens, f.sources) for f in facts]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(WISHES, st.booleans())
 def test_as_many_undos_as_change_sets_give_the_facts_back(wishes, approval):
     memory = make(approval=approval)
@@ -481,22 +482,89 @@ def test_trying_says_what_would_become_of_each_fact_and_stores_nothing():
 # -- review --------------------------------------------------------------------------------------
 
 
-def test_of_a_contradiction_the_newer_fact_waits_until_a_person_dealt_with_it():
-    memory, desk = known("home=lives in Porto")
-    learn(memory, "fact: home=lives in Lisbon")
+def moved(porto="The user lives in Porto", lisbon="The user lives in Lisbon", slot="home="):
+    """Two facts of which the second contradicts the first."""
+    memory, desk = known(f"{slot}{porto}")
+    learn(memory, f"fact: {slot}{lisbon}")
+    return desk
+
+
+def waiting(desk):
+    return [f.text for f in desk.review().facts]
+
+
+def test_of_a_contradiction_the_newer_fact_waits_until_a_person_said_which_holds():
+    desk = moved()
     porto, lisbon = desk.facts()
     review = desk.review()
-    assert [f.text for f in review.facts] == ["lives in Lisbon"]
+    assert [f.text for f in review.facts] == ["The user lives in Lisbon"]
     assert {id: [(flag.kind, flag.other) for flag in flags] for id, flags in review.flags.items()} == {
         porto.id: [("contradiction", lisbon.id)],
         lisbon.id: [("contradiction", porto.id)],
     }
-    desk.apply(wish.accept([lisbon]))
+    desk.apply(wish.keep_both([porto, lisbon]))
     assert (desk.review().facts, desk.review().flags) == ((), {})
     desk.undo()
-    assert [f.text for f in desk.review().facts] == ["lives in Lisbon"]
+    assert waiting(desk) == ["The user lives in Lisbon"]
     desk.apply(wish.supersede(*desk.facts()))
     assert desk.review().facts == ()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda porto, lisbon: wish.accept([lisbon]),
+        lambda porto, lisbon: wish.pin([lisbon]),
+        lambda porto, lisbon: wish.label([lisbon], "home"),
+        lambda porto, lisbon: wish.edit(lisbon, "The user lives in Lisbon now"),
+        lambda porto, lisbon: wish.edit(porto, "The user lives in Porto, near the river"),
+    ],
+)
+def test_two_facts_that_contradict_each_other_stay_marked_whatever_else_is_done_to_them(change):
+    desk = moved()
+    desk.apply(change(*desk.facts()))
+    assert set(desk.review().flags) == {f.id for f in desk.facts()}
+    assert len(waiting(desk)) == 1
+
+
+def test_a_contradiction_is_marked_again_when_the_fact_that_was_put_away_is_restored():
+    desk = moved()
+    desk.apply(wish.supersede(*desk.facts()))
+    desk.apply(wish.restore(desk.facts()))
+    assert waiting(desk) == ["The user lives in Lisbon"]
+
+
+@pytest.mark.parametrize(
+    ("which", "words"),
+    [
+        (0, "The user lived in Porto until May"),
+        (0, "The user likes Porto"),
+        (1, "The user has a flat in Lisbon"),
+        (1, "The user no longer lives in Porto"),
+    ],
+)
+def test_a_contradiction_ends_when_the_words_no_longer_contradict_and_is_back_when_they_do(which, words):
+    desk = moved()
+    desk.apply(wish.edit(desk.facts()[which], words))
+    assert (desk.review().facts, desk.review().flags) == ((), {})
+    desk.undo()
+    assert waiting(desk) == ["The user lives in Lisbon"]
+
+
+def test_a_contradiction_in_words_that_no_rule_reads_stays_until_it_is_settled():
+    desk = moved("home is Porto", "home is Lisbon")
+    desk.apply(wish.edit(desk.facts()[0], "home is Porto in winter"))
+    assert waiting(desk) == ["home is Lisbon"]
+
+
+def test_keeping_both_takes_two_facts_that_are_not_put_away():
+    desk = moved()
+    porto = desk.facts()[0]
+    with pytest.raises(MessageError):
+        wish.keep_both([porto])
+    desk.apply(wish.retire([porto]))
+    with pytest.raises(MessageError):
+        wish.keep_both(desk.facts())
 
 
 def test_a_fact_that_only_the_assistant_said_waits_for_a_person():

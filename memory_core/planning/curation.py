@@ -13,7 +13,7 @@ from memory_core.planning.facts import Fact, same_words
 
 Action = Literal[
     "add", "edit", "merge", "split", "pin", "unpin", "retire", "restore", "reject", "accept",
-    "supersede", "allow", "import", "refuse", "label",
+    "supersede", "keep_both", "allow", "import", "refuse", "label",
 ]  # fmt: skip
 ACTIONS: tuple[Action, ...] = get_args(Action)
 
@@ -290,6 +290,19 @@ def supersede(old: Fact, by: Fact) -> ChangeSet:
     return ChangeSet("supersede", (State(old, "superseded", by=by.id), State(by, "active")))
 
 
+def keep_both(facts: Sequence[Fact]) -> ChangeSet:
+    """Facts that contradict each other, all of which hold: they are not held against each other any more.
+
+    Raises:
+        MessageError: fewer than two facts, or one that is put away.
+    """
+    facts = _each_once(facts)
+    if len(facts) < 2:
+        raise MessageError("It takes two facts to contradict each other.")
+    _of_states(facts, ("active", "proposed"), "kept beside another")
+    return _to_state("keep_both", "active", facts, ("active", "proposed"))
+
+
 def allow(held: HeldBack) -> ChangeSet:
     """Add what was held back because it is like a rejected fact; that one stays rejected."""
     new = New(_words(held.text), category=held.category, slot=held.slot, origin="extracted", sources=held.sources)
@@ -460,6 +473,7 @@ _SAID = {
     "reject": "rejected {}",
     "accept": "accepted {}",
     "supersede": "replaced a fact by another",
+    "keep_both": "kept {} that contradict each other",
     "allow": "allowed {} that had been held back",
     "import": "imported {}",
     "refuse": "refused a rewrite",
