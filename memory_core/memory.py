@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memory_core import delivery, queueing, recalling, recipes, recording
+from memory_core import delivery, foretelling, queueing, recalling, recipes, recording
 from memory_core.arranging import Arranged
 from memory_core.blocks.base import BaseMemoryBlock
 from memory_core.branching import branch_session
@@ -31,7 +31,8 @@ from memory_core.events import (
     SessionImported,
     ranges,
 )
-from memory_core.messages import ChatMessage, MessageStatus
+from memory_core.foretelling import NextPrompt
+from memory_core.messages import ChatMessage, MessageRole, MessageStatus
 from memory_core.models.base import ChatModel
 from memory_core.planning.facts import Fact
 from memory_core.planning.flush import FlushPlan
@@ -230,6 +231,12 @@ class Memory(Arranged):
             queue_tokens = w.session.queue(self.config.accounting).tokens
         return Receipt(tuple(seqs), plan or None, self._serve(wait), queue_tokens)
 
+    def foresee(self, messages: Sequence[ChatMessage]) -> None:
+        """Let blocks prepare in the background for messages that will be put, a recording's say. Stores nothing."""
+        for attached in self.blocks:
+            if attached.block is not None and attached.learns:
+                attached.block.foresee(messages, self._session.services)
+
     def flush(self, all: bool = False, *, wait: bool = True) -> Receipt:
         """Move one batch out of the queue by the usual boundary rules, whatever its size.
 
@@ -352,10 +359,44 @@ class Memory(Arranged):
         Raises:
             ConfigError: a value is impossible.
         """
-        self.refresh()
-        config = self.config.changed(**(changes or {}))
         wanted = ImaginedBlocks(blocks or {}, texts or {}, facts or {}, without, added)
-        return build_context(self._session.imagined(config, wanted), input, record=False)
+        return build_context(self._imagined(changes, wanted), input, record=False)
+
+    def next_prompt(
+        self,
+        changes: Mapping[str, Any] | None = None,
+        *,
+        message: ChatMessage | None = None,
+        blocks: Mapping[str, Mapping[str, Any]] | None = None,
+        texts: Mapping[str, str] | None = None,
+        facts: Mapping[str, Sequence[Fact]] | None = None,
+        without: Collection[str] = (),
+        added: Sequence[BaseMemoryBlock[Any]] = (),
+    ) -> NextPrompt:
+        """What the next user message will do: the flush it causes, then the prompt. Changes nothing.
+
+        `message` is that message; without it the next one of a recording, else one of no words. The rest is as in
+        `preview`: how settings and blocks would stand. What blocks learn from the flush is not foretold.
+
+        Raises:
+            ConfigError: a value is impossible.
+        """
+        wanted = ImaginedBlocks(blocks or {}, texts or {}, facts or {}, without, added)
+        session = self._imagined(changes, wanted)
+        if message is None:
+            known = self.recording()
+            coming = known.next_turn if known is not None else ()
+            message = next((each for each in coming if each.role is MessageRole.USER), None)
+        return foretelling.next_prompt(session, message)
+
+    def flush_plan(self) -> FlushPlan:
+        """What `flush()` would move out of the queue now. Changes nothing."""
+        self.refresh()
+        return foretelling.flush_now(self._session)
+
+    def _imagined(self, changes: Mapping[str, Any] | None, blocks: ImaginedBlocks) -> Session:
+        self.refresh()
+        return self._session.imagined(self.config.changed(**(changes or {})), blocks)
 
     def record(self, *events: Event, actor: Actor = "engine") -> None:
         """Add events of a caller's own to the log, an agent's model calls, say."""

@@ -1063,6 +1063,16 @@ def nested(depth):
     return outer
 
 
+def calling(arguments):
+    return ChatMessage(role="assistant", parts=[ToolCallPart(tool_call_id="c", tool_name="f", tool_kwargs=arguments)])
+
+
+def test_arguments_may_be_nested_a_hundred_deep():
+    memory = make()
+    memory.put(calling(nested(99)))
+    assert memory.get()[0].tool_calls[0].tool_kwargs == nested(99)
+
+
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
@@ -1075,7 +1085,8 @@ def nested(depth):
         (lambda: {"role": "user", "content": "x"}, "must be a ChatMessage, not dict"),
         (lambda: ChatMessage(content="x", additional_kwargs={"f": object()}), "cannot be stored as JSON"),
         (lambda: ChatMessage(content="x", additional_kwargs={"t": "half \ud83d"}), "half a character"),
-        (lambda: ChatMessage(content="x", additional_kwargs=nested(100_000)), "cannot be stored as JSON"),
+        (lambda: ChatMessage(content="x", additional_kwargs=nested(100_000)), "nested more than 100 deep"),
+        (lambda: calling(nested(700)), "nested more than 100 deep"),
     ],
 )
 def test_what_is_no_message_is_refused_and_nothing_is_stored(wrong, said):
@@ -1115,6 +1126,8 @@ def test_unusual_text_comes_back_as_it_was():
     [
         ({"token_limit": 0}, "token_limit must be at least 1 token, not 0"),
         ({"token_limit": -5}, "token_limit must be at least 1 token, not -5"),
+        ({"token_limit": 10**400}, "token_limit must be at most 1,000,000,000 tokens, not more"),
+        ({"context_window": 10**10}, "context_window must be at most 1,000,000,000 tokens, not more"),
         ({"token_limit": "many"}, "token_limit cannot be 'many'"),
         ({"chat_history_token_ratio": 0.0}, "above 0 and at most 1, not 0.0"),
         ({"chat_history_token_ratio": 1.5}, "above 0 and at most 1, not 1.5"),

@@ -29,8 +29,11 @@ def play_cost(
 ) -> PlayCost:
     """Flushes and learning calls of playing `messages` of these sizes (tokens) one by one.
 
-    `learners` is how many blocks call a model for every flush. One new fact a turn is assumed.
+    `learners` is how many blocks call a model for every flush. One new fact a turn is assumed. System messages before
+    the first message of the user are pinned: they are never in the queue.
     """
+    roles = [message.role for message in messages]
+    opening = roles.index(MessageRole.USER) if MessageRole.USER in roles else len(roles)
     sized = [
         SizedMessage(
             seq,
@@ -40,6 +43,7 @@ def play_cost(
             message.tool_call_id if message.role is MessageRole.TOOL else None,
         )
         for seq, (message, tokens) in enumerate(zip(messages, sizes, strict=True), start=1)
+        if message.role is not MessageRole.SYSTEM or seq > opening
     ]
     flushes = replay_flushes(sized, config)
     known = tokens = 0
