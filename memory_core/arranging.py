@@ -18,13 +18,18 @@ from memory_core.switching import SwitchPlan
 class Arranged(Opened):
     """A session whose settings and blocks can be changed."""
 
-    def configure(self, *, actor: Actor = "curator", **changes: Any) -> MemoryConfig:
+    def configure(
+        self, *, opened: Mapping[str, Any] | None = None, actor: Actor = "curator", **changes: Any
+    ) -> MemoryConfig:
         """Change settings; a lowered limit acts at the next put.
+
+        `opened` are the settings that the change started from: if any of them is another meanwhile, nothing is saved.
 
         Raises:
             ConfigError: a value is impossible; nothing was changed.
+            ConflictError: a setting was changed elsewhere meanwhile.
         """
-        editing.configure(self._session, changes, actor)
+        editing.configure(self._session, changes, opened or {}, actor)
         return self.config
 
     def rename(self, title: str, *, actor: Actor = "curator") -> None:

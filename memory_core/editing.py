@@ -24,10 +24,13 @@ from memory_core.store.vectors import remove_nodes
 from memory_core.store.writing import Writing
 
 
-def configure(session: Session, changes: Mapping[str, Any], actor: Actor) -> None:
+def configure(session: Session, changes: Mapping[str, Any], opened: Mapping[str, Any], actor: Actor) -> None:
     """See `Memory.configure`."""
     with session.writing() as w:
         session.refresh(w)
+        stored = session.config.model_dump(mode="json")
+        if any(stored[name] != value for name, value in opened.items()):
+            raise changed_elsewhere("The settings were")
         write_configuration(session, w, changes, actor)
 
 

@@ -113,7 +113,7 @@ class Opened:
     @property
     def counter_id(self) -> str:
         """What tokens are counted with: a tiktoken encoding, or a tokenizer function's name."""
-        return self._session.counter.id
+        return self._session.counter_id
 
     def refresh(self) -> None:
         """Take over configuration and blocks that another process changed."""
@@ -208,10 +208,13 @@ class Opened:
         method = None if insert_method is None else InsertMethod(insert_method)
         return self._prompts().same_start(self._session, self.history(), before, after, self.words, method)
 
-    def recording(self) -> Recording | None:
-        """The recorded conversation and how far it has been played; None when there is none."""
+    def recording(self, *, upto: int | None = None) -> Recording | None:
+        """The recorded conversation and how far it has been played; None when there is none.
+
+        With `upto`, how far it had been played by the message of that sequence number.
+        """
         with self.database.read() as connection:
-            return recording.read(connection, self._existing(read_session(connection, self.session_id)))
+            return recording.read(connection, self._existing(read_session(connection, self.session_id)), upto=upto)
 
     def deliveries(self, *, states: Sequence[str] | None = None, last: int | None = None) -> list[Delivery]:
         """Deliveries in order, by state (`pending`, `done`, `parked`, `skipped`) or all."""
@@ -358,9 +361,12 @@ class Opened:
         self.refresh()
         return recalling.recall_turns(self._session, query, block=block)
 
-    def recorded_searches(self, turn: int, block: str) -> list[Search]:
-        """The searches of a turn as they were recorded, in order; at most 25 candidates of each, the rest as counts."""
-        return searching.recorded_searches(self._session, turn, block)
+    def recorded_searches(self, turn: int, block: str, *, upto: int | None = None) -> list[Search]:
+        """The searches of a turn as they were recorded, in order; at most 25 candidates of each, the rest as counts.
+
+        `upto` is the position of the log up to which they are looked for, None its end.
+        """
+        return searching.recorded_searches(self._session, turn, block, upto)
 
     def found_by(self, number: int, *, block: str | None = None, upto: int | None = None) -> tuple[FoundBy, ...]:
         """The recorded searches that had a stored turn of a vector block (None: the first) among their candidates.

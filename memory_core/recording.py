@@ -8,6 +8,8 @@ be played twice.
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
 
 from sqlalchemy import Connection, func, select
 
@@ -27,9 +29,10 @@ class Recording:
     @property
     def next_turn(self) -> tuple[ChatMessage, ...]:
         """What the next step puts: up to the next user message, and all that follows until the one after."""
-        rest = self.messages[self.played :]
-        users = [index for index, message in enumerate(rest) if message.role is MessageRole.USER]
-        return rest[: users[1]] if len(users) > 1 else rest
+        places = range(self.played, len(self.messages))
+        users = (place for place in places if self.messages[place].role is MessageRole.USER)
+        end = next(islice(users, 1, None), len(self.messages))
+        return self.messages[self.played : end]
 
     def message_id(self, index: int) -> str:
         """The id under which the message at `index` is put."""
@@ -41,14 +44,21 @@ def encode(messages: Sequence[ChatMessage]) -> str:
     return json.dumps([message.to_json() for message in messages], ensure_ascii=False)
 
 
-def read(connection: Connection, session: SessionState) -> Recording | None:
-    """The session's recording, if it has one."""
+def read(connection: Connection, session: SessionState, *, upto: int | None = None) -> Recording | None:
+    """The session's recording, if it has one, as played up to a sequence number or up to now."""
     if session.recording is None:
         return None
     text = contents(connection, session.scope, [session.recording]).get(session.recording)
     if text is None:
         return None
-    messages = tuple(ChatMessage.from_json(item) for item in json.loads(text))
     m = message_table.c
     ids = select(func.count()).where(m.session_id == session.id, m.id.like(f"{session.recording[:16]}-%"))
-    return Recording(session.recording, messages, int(connection.execute(ids).scalar_one()))
+    if upto is not None:
+        ids = ids.where(m.seq <= upto)
+    return Recording(session.recording, _decoded(text), int(connection.execute(ids).scalar_one()))
+
+
+@lru_cache(maxsize=4)
+def _decoded(text: str) -> tuple[ChatMessage, ...]:
+    """The messages of a recording, which every drawing of its session asks for."""
+    return tuple(ChatMessage.from_json(item) for item in json.loads(text))

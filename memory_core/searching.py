@@ -420,11 +420,12 @@ def turn_map(session: Session, name: str, query: Vector | None, keep: Collection
 # -- what was searched then --------------------------------------------------------------------------
 
 
-def recorded_searches(session: Session, turn: int, name: str) -> list[Search]:
+def recorded_searches(session: Session, turn: int, name: str, upto: int | None) -> list[Search]:
     """See `Memory.recorded_searches`."""
     scope = session_scope(session.id)
     with session.database.read() as connection:
         records = read_events(connection, session.id, turn=turn, kinds=("retrieved", "context_built"))
+        records = [record for record in records if upto is None or record.position <= upto]
         pairs = [(one, _built_after(one, records)) for one in records if one.event.about == name]
         searches = [(one.event, built) for one, built in pairs if isinstance(one.event, Retrieved)]
         if not searches:

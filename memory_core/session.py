@@ -175,6 +175,7 @@ class Session:
         self._initial: dict[str, str] = {}
         self._imagined = False
         self._queue: tuple[object, tuple[QueueRow, ...]] = (None, ())
+        self._other_queue: tuple[QueueRow, ...] | None = None
 
     @property
     def tokenizer_fn(self) -> Tokenizer | None:
@@ -184,7 +185,18 @@ class Session:
     @property
     def counter(self) -> TokenCounter:
         """Counts as this session's configuration says."""
-        base = counter_for(self._tokenizer_fn) if self._tokenizer_fn else _encoding(self.config.encoding)
+        return self._with_estimates(
+            counter_for(self._tokenizer_fn) if self._tokenizer_fn else _encoding(self.config.encoding)
+        )
+
+    @property
+    def counter_id(self) -> str:
+        """The id of `counter`. An encoding is not loaded for it, which takes 0.3 s the first time."""
+        return self._with_estimates(
+            counter_for(self._tokenizer_fn) if self._tokenizer_fn else TokenCounter(list, id=self.config.encoding)
+        ).id
+
+    def _with_estimates(self, base: TokenCounter) -> TokenCounter:
         return base.with_estimates(
             image=self.config.image_token_size_estimate,
             audio=self.config.audio_token_size_estimate,
@@ -210,6 +222,12 @@ class Session:
         stay = [attached for attached in self.blocks if attached.name not in blocks.without]
         other.blocks = (*(blocks.of(attached) for attached in stay), *(_unstored(block) for block in blocks.added))
         other._imagined = True
+        return other
+
+    def with_queue(self, rows: Sequence[QueueRow]) -> "Session":
+        """The same session with another queue: for looking only."""
+        other = copy.copy(self)
+        other._imagined, other._other_queue = True, tuple(rows)
         return other
 
     def sibling(self, session_id: str) -> "Session":
@@ -290,6 +308,8 @@ class Session:
     def queue(self, connection: Connection) -> tuple[QueueRow, ...]:
         """The queue, pinned messages included. Between flushes it only grows, so only what is new is read."""
         state = self.keep_up(connection)
+        if self._other_queue is not None:
+            return self._other_queue
         key = (state.flushes, state.revision, self.config.accounting)
         known, rows = self._queue
         if known != key:
@@ -335,9 +355,9 @@ class Session:
 
     def recount(self, w: Writing) -> None:
         """Count the queue again if it was counted with another tokenizer."""
-        counter = self.counter
-        if w.session.counter == counter.id:
+        if w.session.counter == self.counter_id:
             return
+        counter = self.counter
         before, had = w.session.counter, w.session.queue(self.config.accounting).tokens
         w.session.counter = counter.id
         if w.session.queue_messages or w.session.pinned_messages:

@@ -123,7 +123,7 @@ def test_what_takes_the_whole_room_for_its_words_alone_leaves_it_to_others():
     assert (event.candidates[0][4], event.gates["granted"] > 3) == ("no_room", True)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     st.lists(
         st.tuples(st.sampled_from(["user", "assistant"]), st.sampled_from(THINGS), st.integers(1, 60)), max_size=14

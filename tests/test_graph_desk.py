@@ -84,7 +84,7 @@ def walks(relations, start, end, hops):
     return found
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(st.lists(st.tuples(*[st.sampled_from("ABCDEF")] * 2), max_size=12), st.integers(1, 6))
 def test_the_database_finds_every_way_cycles_or_not(pairs, hops):
     memory = graph_memory()
@@ -387,7 +387,7 @@ def do(desk, edit):
         return
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(st.lists(edits, max_size=8), st.randoms(use_true_random=False))
 def test_any_edits_and_as_many_undos_give_the_graph_back(several, random):
     memory = graph_memory(
@@ -419,7 +419,7 @@ sayings = st.tuples(
 undos = st.one_of(st.tuples(st.just("undo")), st.tuples(st.just("undo"), st.integers(1, 9)))
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(st.lists(st.one_of(edits, sayings, undos, st.tuples(st.just("forget"))), max_size=12))
 def test_whatever_is_said_done_undone_and_forgotten_the_graph_is_in_order_and_the_log_tells_it(several):
     memory = graph_memory("Alice | lives in | Lisbon; Bob | knows | Alice")

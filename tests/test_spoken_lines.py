@@ -324,7 +324,7 @@ def test_a_branch_lays_its_own_prompts_out_and_keeps_those_from_before(tmp_path)
     assert list(past(branch.database, branch.session_id, None).context) == again
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(
     st.lists(
         st.tuples(
