@@ -27,6 +27,7 @@ from memory_core.events import (
     QueueReplaced,
     RelationAdded,
     Retrieved,
+    SessionCreated,
     SessionReset,
     expand,
 )
@@ -136,6 +137,15 @@ class History:
         """The blocks there were, in their order."""
         return _latest(self._blocks, position, ())
 
+    def blocks_ever(self, position: int) -> dict[str, PastBlock]:
+        """Every block there was up to a position, by name: removed ones as they last stood."""
+        states = self._blocks[: bisect_right(self._blocks, position, key=lambda state: state[0])]
+        return {block.name: block for _, blocks in states for block in blocks}
+
+    def kinds(self, position: int) -> dict[str, str]:
+        """The kind of each of them."""
+        return {name: block.kind for name, block in self.blocks_ever(position).items()}
+
 
 class Folding:
     """The fold behind `History`. Not thread-safe: whoever keeps it guards it."""
@@ -161,8 +171,8 @@ class Folding:
     def take(self, records: Iterable[EventRecord]) -> "History":
         """Add what is new; the history with it."""
         new = list(records)
-        if any(isinstance(record.event, SessionReset | FactErased) for record in new) and self._records:
-            # Words were taken out of older events too: nothing that was read before may stay.
+        if self._records and any(isinstance(each.event, SessionCreated | SessionReset | FactErased) for each in new):
+            # Words were taken out of older events too, or another session has the id: nothing that was read may stay.
             raise StaleLogError
         for record in new:
             self._take(record)

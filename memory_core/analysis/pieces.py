@@ -177,13 +177,17 @@ class Pieces:
         """A fact's words as they were then."""
         return _latest(self._facts.get(id, []), position)
 
+    def entity(self, id: int, position: int) -> str | None:
+        """Hash of an entity's name as it was then."""
+        return _latest(self._names.get(id, []), position)
+
     def relation(self, id: int, position: int) -> RelationWords | None:
         """A relation's words as they were then, its entities under the names they had."""
         joined = _latest(self._relations.get(id, []), position)
         if joined is None:
             return None
         subject, predicate, object = joined
-        names = [_latest(self._names.get(entity, []), position) for entity in (subject, object)]
+        names = [self.entity(entity, position) for entity in (subject, object)]
         return None if names[0] is None or names[1] is None else RelationWords(names[0], predicate, names[1])
 
     def counter(self, position: int) -> str | None:

@@ -37,7 +37,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(steps)
 def test_every_turn_ends_with_what_the_tables_say(steps):
     memory = a_memory()

@@ -65,7 +65,7 @@ def written(conversation):
             yield ChatMessage(role=kind, content=words)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(
     conversation=conversations(),
     token_limit=st.integers(20, 150),
