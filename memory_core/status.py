@@ -13,7 +13,8 @@ from sqlalchemy import Connection
 
 from memory_core.config import MemoryConfig
 from memory_core.store.database import Database
-from memory_core.store.erasing import erase_session
+from memory_core.store.erasing import erase_session, move_tombstone
+from memory_core.store.log import last_position
 from memory_core.store.totals import MessageSums, count_facts, read_origins, reading_user_facts, sum_messages
 from memory_core.store.writing import Clock, SessionState, list_sessions, session_scope, user_scope, writing
 from memory_core.tokens import total_tokens
@@ -175,12 +176,17 @@ def _config(stored: str) -> MemoryConfig:
     return MemoryConfig(**json.loads(stored))
 
 
-def delete_session(database: Database, session_id: str, *, clock: Clock = time.time) -> None:
+def delete_session(database: Database, session_id: str, *, reusable: bool = False, clock: Clock = time.time) -> None:
     """Erase a session and its words; a tombstone with its id stays. Facts of its user stay.
+
+    `reusable`: the tombstone gets another id, so that a new session may have this one.
 
     Raises:
         NotFoundError: there is no such session.
     """
     with writing(database, session_id, clock=clock) as w:
+        end = last_position(w.connection, session_id)
         erase_session(w)
+        if reusable:
+            move_tombstone(w, end)
     database.forget_log()

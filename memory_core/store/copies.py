@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -39,7 +39,12 @@ def _ordered(span: tuple[int, int]) -> tuple[int, int]:
 
 class _Copy(BaseModel):
     model_config = ConfigDict(
-        strict=True, extra="forbid", frozen=True, ser_json_bytes="base64", val_json_bytes="base64"
+        strict=True,
+        extra="forbid",
+        frozen=True,
+        ser_json_bytes="base64",
+        val_json_bytes="base64",
+        defer_build=True,  # until the first bundle: a start of the app should not wait for it
     )
 
 
@@ -261,6 +266,25 @@ def with_words(rows: Rows, needed: Collection[str]) -> Rows:
     """The rows with only these of the session's words."""
     kept = tuple(word for word in rows.words if word.owner == "user" or word.hash in needed)
     return replace(rows, words=kept)
+
+
+def moved(rows: Rows, seconds: float) -> Rows:
+    """The rows with every time of theirs later by `seconds`."""
+    return Rows(**{field.name: _moved(getattr(rows, field.name), seconds) for field in fields(rows)})
+
+
+def _moved(value: Any, seconds: float) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_moved(each, seconds) for each in value)
+    if not isinstance(value, _Copy):
+        return value
+    later: dict[str, Any] = {}
+    for name, old in value:
+        if name == "at" or name.endswith("_at"):
+            later[name] = old if old is None else old + seconds
+        elif isinstance(old, tuple):
+            later[name] = _moved(old, seconds)
+    return value.model_copy(update=later)
 
 
 def right_hash(word: WordsCopy) -> bool:

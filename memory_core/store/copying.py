@@ -8,9 +8,11 @@ entities, relations), the same everywhere, in events too.
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from typing import Any, get_args
 
 from sqlalchemy import Connection, Table, bindparam, delete, insert, select, update
+from sqlmodel import SQLModel
 
 from memory_core.events import FactDecided, FactHeldBack
 from memory_core.store.copies import (
@@ -391,31 +393,29 @@ def _point(
         connection.execute(statement, values)
 
 
-_NO_FACT = FactRow(
-    scope="", block="", content="", tokens=0, category="", turn=0, created_at=0, confirmed_at=0, updated_at=0
-)
-_NO_VECTOR = VectorRow(
-    collection="", session_id="", block="", embedder="", seqs="[]", first_seq=0, tokens=0, embedding=b"", turn=0,
-    created_at=0,
-)  # fmt: skip
-_NO_DELIVERY = DeliveryRow(
-    session_id="", block="", trigger="", first_seq=0, last_seq=0, messages=0, tokens=0, turn=0, created_at=0
-)
-_NO_ENTITY = EntityRow(scope="", block="", name="", turn=0, created_at=0, updated_at=0)
-_NO_RELATION = RelationRow(
-    scope="", block="", subject=0, predicate="", object=0, turn=0, created_at=0, confirmed_at=0, updated_at=0
-)
-_BLANK = {
-    table.name: row.model_dump(exclude={"id"})
-    for table, row in (
-        (fact_table, _NO_FACT),
-        (vector_table, _NO_VECTOR),
-        (delivery_table, _NO_DELIVERY),
-        (entity_table, _NO_ENTITY),
-        (relation_table, _NO_RELATION),
-    )
-}
-"""Rows that are inserted for their number alone, and deleted at once."""
+@cache
+def _blank(name: str) -> dict[str, Any]:
+    """A row of that table that is inserted for its number alone, and deleted at once.
+
+    Made when one is needed: the first object of any row has SQLAlchemy configure all of them.
+    """
+    rows: dict[str, SQLModel] = {
+        fact_table.name: FactRow(
+            scope="", block="", content="", tokens=0, category="", turn=0, created_at=0, confirmed_at=0, updated_at=0
+        ),
+        vector_table.name: VectorRow(
+            collection="", session_id="", block="", embedder="", seqs="[]", first_seq=0, tokens=0, embedding=b"",
+            turn=0, created_at=0,
+        ),
+        delivery_table.name: DeliveryRow(
+            session_id="", block="", trigger="", first_seq=0, last_seq=0, messages=0, tokens=0, turn=0, created_at=0
+        ),
+        entity_table.name: EntityRow(scope="", block="", name="", turn=0, created_at=0, updated_at=0),
+        relation_table.name: RelationRow(
+            scope="", block="", subject=0, predicate="", object=0, turn=0, created_at=0, confirmed_at=0, updated_at=0
+        ),
+    }  # fmt: skip
+    return rows[name].model_dump(exclude={"id"})
 
 
 def _insert_numbered(
@@ -429,7 +429,8 @@ def _insert_numbered(
     if not ordered:
         return {}
     statement = insert(table).returning(table.c.id, sort_by_parameter_order=True)
-    new = connection.execute(statement, [values.get(number, _BLANK[table.name]) for number in ordered]).scalars().all()
+    rows = [values[number] if number in values else _blank(table.name) for number in ordered]
+    new = connection.execute(statement, rows).scalars().all()
     given = dict(zip(ordered, new, strict=True))
     for chunk in _chunks([given[number] for number in ordered if number not in values]):
         connection.execute(delete(table).where(table.c.id.in_(chunk)))

@@ -1,9 +1,10 @@
 """Forgetting: rows go, and with them their words, unless something that stays still needs them."""
 
 import json
+import uuid
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, delete, func, select, update
+from sqlalchemy import Connection, delete, func, insert, select, update
 
 from memory_core.events import SessionReset
 from memory_core.messages import MessageStatus
@@ -135,6 +136,22 @@ def erase_session(w: Writing) -> None:
     w.session.recording = None
     w.session.title, w.session.user_id, w.session.deleted_at = "", None, w.now
     w.session.config = w.session.constructor = "{}"
+
+
+def move_tombstone(w: Writing, end: int) -> None:
+    """Give what is left of an erased session an id of its own, so that the former one can be used again.
+
+    `end` is the last position its log had. It stays taken: who followed that log looks for what comes after it.
+    """
+    new = f"{w.session.id}-{uuid.uuid4().hex}"
+    events, sessions = event_table.c.session_id, session_table.c.id
+    w.connection.execute(update(event_table).where(events == w.session.id).values(session_id=new))
+    w.connection.execute(update(session_table).where(sessions == w.session.id).values(id=new))
+    w.session.id = new
+    if (w.connection.execute(select(func.max(event_table.c.id))).scalar() or 0) < end:
+        event = SessionReset(status=None, messages=0, facts=0, vectors=0)
+        row = {"id": end, "session_id": new, "turn": 0, "at": w.now, "actor": "curator", "kind": event.kind}
+        w.connection.execute(insert(event_table).values(**row, data=event.to_json()))
 
 
 def _erase_errors(w: Writing) -> None:
