@@ -372,7 +372,7 @@ arguments = st.text(max_size=12) | st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.tuples(names, arguments), min_size=1, max_size=4))
 def test_whatever_a_model_writes_is_done_or_refused_and_no_limit_is_passed(calls):
     memory = open_memory(f"s{uuid.uuid4().hex}", memory_blocks=[*core(), archive()], token_limit=4000)

@@ -1,13 +1,25 @@
 """A chat turn as background work: stored once whatever happens, stopped, failed, interrupted, tried again."""
 
+import re
+
 import pytest
 from engine_fakes import HashEmbedder, NoteExtractor, assistant, note, on_file, open_memory, user
 
-from memory_core import Memory, ModelTimeoutError, Services
+from memory_core import (
+    ChatMessage,
+    FactExtractionMemoryBlock,
+    Memory,
+    ModelTimeoutError,
+    Services,
+    VectorMemoryBlock,
+)
+from memory_core.blocks import vector
 from memory_core.events import ModelCalled, ReplyEnded, ReplyStarted
 from memory_core.models.base import ModelCall
+from memory_core.models.embedding import MiniLMEmbedder
 from memory_core.store.database import Database
 from ui import turns
+from ui.demo_script import MESSAGES
 from ui.jobs import Job
 from ui.turns import Unanswered
 
@@ -156,6 +168,59 @@ def test_playing_to_the_end_puts_every_message_once(memory):
     turns.play(Job("l"), memory, turns=None, pace=0)
     assert [content for _, content in said(memory)] == [message.content for message in RECORDING]
     assert memory.recording().next_turn == ()
+
+
+def deeds(memory):
+    """Every event without its measured seconds; by turn, because blocks learn beside each other."""
+    records = memory.events()
+    return sorted((r.turn, r.actor, r.kind, re.sub(r'"seconds":[^,}]*', "", r.event.to_json())) for r in records)
+
+
+def test_playing_without_pauses_leaves_the_log_that_playing_turn_by_turn_leaves(tmp_path):
+    def made(name):
+        blocks = [FactExtractionMemoryBlock(name="facts"), VectorMemoryBlock(name="earlier", priority=2)]
+        memory = Memory.from_defaults(
+            "s",
+            database_uri=on_file(tmp_path / name),
+            memory_blocks=blocks,
+            token_limit=400,
+            services=Services(embedder=MiniLMEmbedder()),
+        )
+        memory.attach_recording(MESSAGES, source="a trip")
+        return memory
+
+    (tmp_path / "each").mkdir()
+    (tmp_path / "all").mkdir()
+    each, whole = made("each"), made("all")
+    recording = each.recording()
+    while recording.next_turn:  # as an agent would put them, knowing nothing of what comes
+        for offset, message in enumerate(recording.next_turn):
+            if offset:
+                each.build_context()
+            each.put(message, message_id=recording.message_id(recording.played + offset))
+        recording = each.recording()
+    turns.play(Job("j"), whole, turns=None, pace=0)
+    assert deeds(whole) == deeds(each)
+    kinds = {kind for _, _, kind, _ in deeds(whole)}
+    assert {"retrieved", "vectors_stored", "flush_planned", "context_built"} <= kinds
+
+
+def test_what_is_foreseen_is_embedded_once_and_only_where_no_endpoint_is_asked():
+    asked = []
+
+    class Noted(HashEmbedder):
+        def embed(self, texts):
+            asked.extend(texts)
+            return super().embed(texts)
+
+    local, remote = Noted(), Noted()
+    remote.offline = False
+    for embedder in (local, remote):
+        memory = open_memory(memory_blocks=[VectorMemoryBlock(name="earlier")], services=Services(embedder=embedder))
+        memory.foresee([*RECORDING, ChatMessage(role="system", content="Be kind.")])
+        vector._ahead().submit(lambda: None).result(60)
+        assert memory.events(kinds=("vectors_stored",)) == []
+    assert asked == [message.content for message in RECORDING]
 
 
 def test_two_players_of_one_recording_store_it_once(tmp_path):

@@ -205,7 +205,7 @@ def test_reading_changes_nothing_and_records_nothing():
 ROLES = st.lists(st.sampled_from(["user", "assistant", "tool", "system"]), max_size=14)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(ROLES, st.sets(st.integers(0, 14)))
 def test_whatever_is_put_each_turn_is_found_whole_by_any_of_its_words(roles, pauses):
     """A user message begins a turn, other messages continue it; `pauses` are where a put ends."""

@@ -19,6 +19,25 @@ STEP_SECONDS = 0.3
 TURN_SECONDS = 2.0
 """From one turn to the next while a recording plays at 1 ×."""
 
+PAUSE_SECONDS = 0.1
+"""How often a pause looks whether the pace was changed."""
+
+FORESEEN, AT_ONCE = 96, 32
+"""Messages of a recording that are prepared for before they are played, and how many of them together."""
+
+TURN, RETRIED, STEP, PLAY = "turn-", "+", "step-", "play-"
+"""What the ids of the jobs here begin with; that of a reply tried again ends with the second."""
+
+
+def builds_prompts(job: Job) -> bool:
+    """Does this job play or answer turns, each of which gets a prompt?"""
+    return job.id.startswith((TURN, STEP, PLAY)) or job.id.endswith(RETRIED)
+
+
+def answers(job: Job) -> bool:
+    """Does this job make a reply to what was typed?"""
+    return job.id.startswith(TURN) or job.id.endswith(RETRIED)
+
 
 PLAYED = "rules-"
 """Begins the ids of what the rules do while a recording plays; the recording's own must not be counted among them."""
@@ -58,41 +77,51 @@ def _put(memory: Memory, message: ChatMessage, message_id: str) -> None:
     agent.put(memory, [message], [message_id])
 
 
-def play(job: Job, memory: Memory, *, turns: int | None, pace: float = 1.0) -> None:
+def play(job: Job, memory: Memory, *, turns: int | None, pace: float) -> None:
     """Play a recording on, `turns` turns of it or (None) to its end, until asked to pause.
 
     In a session whose blocks an agent may edit, the offline rules edit them after each message of the user: the
     recorded answers were made without this memory.
 
-    `pace` 1 is the speed for watching, 2 twice as fast, 0 no pauses at all.
+    `pace` is the job's at first: 1 is the speed for watching, 2 twice as fast, 0 no pauses at all.
     """
+    job.pace = pace
     played, recording = 0, memory.recording()
+    foreseen = recording.played if recording else 0
     while recording is not None and recording.next_turn and (turns is None or played < turns):
         if job.cancel.is_set():
             return
         started, turn = time.monotonic(), recording.next_turn
+        while foreseen < min(recording.played + FORESEEN, len(recording.messages)):
+            memory.foresee(recording.messages[foreseen : foreseen + AT_ONCE])
+            foreseen += AT_ONCE
         job.add_progress(f"Playing message {recording.played + 1} of {len(recording.messages)}")
         for offset, message in enumerate(turn):
             if message.role is MessageRole.ASSISTANT and offset and turn[offset - 1].role is MessageRole.USER:
-                _pause(job, STEP_SECONDS, pace)
+                _pause(job, STEP_SECONDS)
                 memory.build_context()
                 job.add_progress("The prompt was built")
-                _pause(job, STEP_SECONDS, pace)
+                _pause(job, STEP_SECONDS)
             message_id = recording.message_id(recording.played + offset)
             _put(memory, message, message_id)
             job.add_progress("A message was stored")
             if message.role is MessageRole.USER and memory.has_tools:
-                _pause(job, STEP_SECONDS, pace)
+                _pause(job, STEP_SECONDS)
                 agent.act(memory, OfflineResponder(), f"{PLAYED}{message_id}")
                 job.add_progress("Memory was edited by rules, not by a model")
         played, recording = played + 1, replace(recording, played=recording.played + len(turn))
         if recording.next_turn and (turns is None or played < turns):
-            _pause(job, max(0.0, TURN_SECONDS - pace * (time.monotonic() - started)), pace)
+            _pause(job, TURN_SECONDS - job.pace * (time.monotonic() - started))
 
 
-def _pause(job: Job, seconds: float, pace: float) -> None:
-    if pace > 0:
-        job.cancel.wait(seconds / pace)
+def _pause(job: Job, seconds: float) -> None:
+    """Wait so long at pace 1, until asked to end early; a change of pace counts at once."""
+    left = seconds
+    while left > 0 and job.pace > 0:
+        waited = min(left, PAUSE_SECONDS * job.pace)
+        if job.cancel.wait(waited / job.pace):
+            return
+        left -= waited
 
 
 INTERRUPTED = "interrupted"

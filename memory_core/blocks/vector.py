@@ -1,6 +1,7 @@
 """A block that stores messages with their vectors and brings back those that answer the question."""
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
@@ -10,22 +11,23 @@ from sqlalchemy import Connection
 
 from memory_core.blocks.base import BaseMemoryBlock, Batch, Content, Learned, Nothing, Reading
 from memory_core.blocks.laid_out import LaidOut
-from memory_core.blocks.learned_units import learn_units
+from memory_core.blocks.learned_units import learn_units, vectors_of
 from memory_core.blocks.markup import Layout
 from memory_core.blocks.shelf import Shelf, Stored
 from memory_core.blocks.units import Heard, Unit, heard, messages_of, search_words, units_of
 from memory_core.blocks.unsaved import Unsaved
 from memory_core.errors import ConfigError, EmbedderError, VectorIndexError
 from memory_core.events import Retrieved
-from memory_core.messages import MessageRole, content_hash, message_text
-from memory_core.models.base import Embedder
+from memory_core.forked import per_process
+from memory_core.messages import ChatMessage, MessageRole, content_hash, message_text
+from memory_core.models.base import Embedder, embedded
 from memory_core.planning.retrieval import RetrievalPlan, Signals, plan_retrieval
-from memory_core.planning.speech import Asked, asked
+from memory_core.planning.speech import Asked, asked, told
 from memory_core.planning.terms import NEIGHBOURS, TermWeights, Traits, terms
 from memory_core.services import Services
 from memory_core.store.database import Database
 from memory_core.store.messages import StoredMessage
-from memory_core.store.vectors import DatabaseVectors, Node, collection_name
+from memory_core.store.vectors import DatabaseVectors, Node
 from memory_core.text import stems
 from memory_core.vectors.base import Vector, VectorIndex
 from memory_core.vectors.exact import ExactIndex
@@ -126,6 +128,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
     """
 
     kind: ClassVar[str] = "vector"
+    outside: ClassVar[Mapping[str, tuple[Any, ...]]] = {"vector_store": (VectorIndex,), "embed_model": (Embedder,)}
 
     name: str = "RetrievedMessages"
     vector_store: Any = Field(default=None, exclude=True)
@@ -203,6 +206,14 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         if not units:
             return Nothing()
         return learn_units(batch, self.name, self._embedder(batch.services), units)
+
+    def foresee(self, messages: Sequence[ChatMessage], services: Services) -> None:
+        """Embed what will be asked and stored, where that costs nothing but time."""
+        embedder = self._embedder(services)
+        words = [told(message).words for message in messages if message.role is not MessageRole.SYSTEM]
+        words = [text for text in words if text]
+        if words and self.unit == "message" and embedder.offline:
+            _ahead().submit(embedder.embed, words)  # if it fails, who needs a vector meets the error
 
     # -- finding ----------------------------------------------------------------------------------
 
@@ -292,8 +303,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
     def source(self, reading: Reading) -> DatabaseVectors:
         """The vectors of the stored units under the present embedder."""
         embedder = self._embedder(reading.services)
-        collection = collection_name(reading.database, reading.session_id, self.name, embedder.id)
-        return DatabaseVectors(reading.database, collection)
+        return vectors_of(reading.database, reading.services, reading.session_id, self.name, embedder)
 
     def _searched(
         self,
@@ -388,14 +398,14 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
 
     def _query_vector(self, reading: Reading, embedder: Embedder, question: str) -> Vector:
         """The vector of the question; of one that says little by itself, with the messages before it."""
-        asked = embedder.embed([question])[0]
+        asked = embedded(embedder, [question])[0]
         if self.retrieval_context_window > 1 and len(stems(question)) < SAYS_LITTLE:
             before = [message_text(message) for message in reading.queue if message.role is not MessageRole.TOOL]
             if before and before[-1] == question:
                 before.pop()
             window = "\n".join(text for text in before[-(self.retrieval_context_window - 1) :] if text)
             if window:
-                mixed = QUESTION_WEIGHT * asked + (1 - QUESTION_WEIGHT) * embedder.embed([window])[0]
+                mixed = QUESTION_WEIGHT * asked + (1 - QUESTION_WEIGHT) * embedded(embedder, [window])[0]
                 length = float(np.linalg.norm(mixed))
                 asked = mixed / length if length else asked
         return np.asarray(asked, dtype=np.float32)
@@ -439,6 +449,12 @@ def _with_unsaved(
     nodes = [(Node(number, (), reading.counter.text(one.words), 0), one) for number, one in sorted(new.items())]
     together = stored.with_units(nodes)
     return together.traits, together.places
+
+
+@per_process
+def _ahead() -> ThreadPoolExecutor:
+    """What embeds before it is needed: one piece of work at a time."""
+    return ThreadPoolExecutor(1, thread_name_prefix="memory-foresee")
 
 
 def _id(embedder: Embedder) -> str | None:

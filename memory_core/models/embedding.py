@@ -11,10 +11,9 @@ import math
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory_core.errors import ConfigError, EmbedderError
+from memory_core.forked import per_process, renewed
 from memory_core.models.endpoint import Endpoint, model_error
 
 MODEL_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
@@ -41,38 +41,69 @@ BATCH_TOKENS = 512
 their length took 1.2 times as long on chat messages, 2 times on long ones."""
 MOST_THREADS = 4
 """That embed at once, each on a core of its own."""
-MEMO_SIZE = 256
-"""Vectors kept for single texts: the same question is asked by several blocks in one turn."""
+MEMO_SIZE = 1_024
+"""Vectors kept: a message is a question when it is said and a memory when it leaves the queue."""
 MEMO_CHARACTERS = 2000
+
+Rows = NDArray[np.float32]
 
 
 class Memo:
-    """The vectors of the last `size` single texts. Safe to share between threads."""
+    """The vectors of the last `size` texts; each is embedded once, however many ask. Safe to share between threads."""
 
     def __init__(self, size: int = MEMO_SIZE) -> None:
         self._size = size
-        self._vectors: OrderedDict[str, NDArray[np.float32]] = OrderedDict()
+        self._rows: OrderedDict[str, Rows] = OrderedDict()
+        self._coming: dict[str, Future[dict[str, Rows]]] = {}
         self._lock = threading.Lock()
+        renewed(self._after_fork)
 
-    def get(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
-        """A copy of the row kept for a single text, shape `(1, dim)`; None when there is none."""
-        if len(texts) != 1:
-            return None
-        with self._lock:
-            row = self._vectors.get(texts[0])
-            if row is None:
-                return None
-            self._vectors.move_to_end(texts[0])
-            return row.copy()
+    def _after_fork(self) -> None:
+        """What a thread of the parent was embedding never comes here."""
+        self._lock = threading.Lock()
+        self._coming = {}
 
-    def keep(self, texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
-        """Remember the row of a single short text; anything else is ignored."""
-        if len(texts) != 1 or len(texts[0]) > MEMO_CHARACTERS:
-            return
+    def of(self, texts: Sequence[str], embed: Callable[[Sequence[str]], Rows]) -> Rows:
+        """Rows of the texts. Those that are not known are given to `embed`, each once.
+
+        What another thread embeds at the moment is waited for; if that fails, it is embedded here.
+        """
+        if not texts:
+            return embed(texts)
+        coming: Future[dict[str, Rows]] = Future()
         with self._lock:
-            self._vectors[texts[0]] = vectors.copy()
-            if len(self._vectors) > self._size:
-                self._vectors.popitem(last=False)
+            known = {text: row for text in texts if (row := self._rows.get(text)) is not None}
+            for text in known:
+                self._rows.move_to_end(text)
+            others = {text: self._coming[text] for text in texts if text not in known and text in self._coming}
+            ours = list(dict.fromkeys(text for text in texts if text not in known and text not in others))
+            self._coming.update(dict.fromkeys(ours, coming))
+        if ours:  # before anybody is waited for: who waits owes nothing
+            known |= self._embedded(ours, embed, coming)
+        for text, other in others.items():
+            known[text] = other.result()[text] if other.exception() is None else embed([text])[0]
+        return np.stack([known[text] for text in texts])
+
+    def _embedded(
+        self, texts: list[str], embed: Callable[[Sequence[str]], Rows], coming: "Future[dict[str, Rows]]"
+    ) -> dict[str, Rows]:
+        try:
+            rows = {text: row.copy() for text, row in zip(texts, embed(texts), strict=True)}
+        except BaseException as error:
+            self._came(texts)
+            coming.set_exception(error)
+            raise
+        self._came(texts, rows)
+        coming.set_result(rows)
+        return rows
+
+    def _came(self, texts: Sequence[str], rows: Mapping[str, Rows] | None = None) -> None:
+        with self._lock:
+            for text in texts:
+                del self._coming[text]
+            self._rows.update((text, row) for text, row in (rows or {}).items() if len(text) <= MEMO_CHARACTERS)
+            while len(self._rows) > self._size:
+                self._rows.popitem(last=False)
 
 
 def unit_rows(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -116,9 +147,9 @@ class MiniLMEmbedder:
         Raises:
             EmbedderError: the model's package or files are missing or not the known ones.
         """
-        known = self._memo.get(texts)
-        if known is not None:
-            return known
+        return self._memo.of(texts, self._embedded)
+
+    def _embedded(self, texts: Sequence[str]) -> Rows:
         sums = np.zeros((len(texts), DIMENSIONS), dtype=np.float32)
         if any(text.strip() for text in texts):
             model = _loaded_model()
@@ -128,9 +159,7 @@ class MiniLMEmbedder:
                 for (place, _), vector in zip(batch, vectors, strict=True):
                     i, j, _ = pieces[place]
                     sums[i] += vector if j == 0 else LATER_PIECE * vector
-        rows = unit_rows(sums)
-        self._memo.keep(texts, rows)
-        return rows
+        return unit_rows(sums)
 
 
 class OpenAIEmbedder:
@@ -199,9 +228,9 @@ class OpenAIEmbedder:
         Raises:
             EmbedderError: the endpoint does not answer, refuses, or sends something else than vectors.
         """
-        known = self._memo.get(texts)
-        if known is not None:
-            return known
+        return self._memo.of(texts, self._embedded)
+
+    def _embedded(self, texts: Sequence[str]) -> Rows:
         spoken = [i for i, text in enumerate(texts) if text.strip()]  # endpoints refuse empty texts
         parts = []
         for start in range(0, len(spoken), self._batch):
@@ -216,9 +245,7 @@ class OpenAIEmbedder:
                 )
         if spoken:
             rows[spoken] = np.concatenate(parts)
-        rows = unit_rows(rows)
-        self._memo.keep(texts, rows)
-        return rows
+        return unit_rows(rows)
 
     def _request(self, texts: list[str]) -> NDArray[np.float32]:
         client = self.endpoint.client()
@@ -228,12 +255,13 @@ class OpenAIEmbedder:
         if self._asked_dimensions is not None:
             request["dimensions"] = self._asked_dimensions
         try:
-            data = client.embeddings.create(**request).data
-            vectors = np.array([entry.embedding for entry in sorted(data, key=lambda entry: entry.index)], np.float32)
+            data = sorted(client.embeddings.create(**request).data, key=lambda entry: entry.index)
+            in_order = [entry.index for entry in data] == list(range(len(texts)))
+            vectors = np.array([entry.embedding for entry in data], np.float32)
         except (openai.OpenAIError, ValueError, AttributeError, TypeError) as error:
             said = model_error(error, self.endpoint, model=self._model)
             raise EmbedderError(str(said)) from error
-        if vectors.ndim != 2 or len(vectors) != len(texts) or not np.isfinite(vectors).all():
+        if vectors.ndim != 2 or not in_order or not np.isfinite(vectors).all():
             raise EmbedderError(
                 f"{self.endpoint.host} did not send one vector per text. Check the address and the model."
             )
@@ -300,7 +328,7 @@ def _run_all(model: "_MiniLM", batches: Sequence[Pieces]) -> Iterable[NDArray[np
     return map(model.run, texts) if len(texts) == 1 else _threads().map(model.run, texts)
 
 
-@cache
+@per_process
 def _threads() -> ThreadPoolExecutor:
     """Those that embed in bulk, in this process: onnxruntime lets Python go on while it computes."""
     return ThreadPoolExecutor(min(MOST_THREADS, os.cpu_count() or 1), thread_name_prefix="memory-embedding")

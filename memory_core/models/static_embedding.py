@@ -60,16 +60,14 @@ class WordLlamaEmbedder:
         Raises:
             EmbedderError: the package is not installed, or its files are not the known ones.
         """
-        known = self._memo.get(texts)
-        if known is not None:
-            return known
+        return self._memo.of(texts, self._embedded)
+
+    def _embedded(self, texts: Sequence[str]) -> NDArray[np.float32]:
         means = np.zeros((len(texts), DIMENSIONS), dtype=np.float32)
         for row, text in zip(means, texts, strict=True):
             if text.strip():
                 row[:] = _loaded_table().mean(text)
-        rows = unit_rows(means)
-        self._memo.keep(texts, rows)
-        return rows
+        return unit_rows(means)
 
 
 @dataclass(frozen=True, slots=True)

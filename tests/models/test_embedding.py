@@ -1,6 +1,8 @@
 """The local embedder on the real model, and the one behind an endpoint on a scripted server."""
 
 import hashlib
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -109,14 +111,66 @@ def test_a_missing_package_is_named(monkeypatch):
         embedding._load_model()
 
 
-def test_the_memo_keeps_the_last_single_texts_and_gives_copies():
-    memo = Memo(size=2)
-    for number, text in enumerate("abc"):
-        memo.keep([text], np.full((1, 2), number, np.float32))
-    memo.keep(["x", "y"], np.zeros((2, 2), np.float32))
-    assert [memo.get([text]) is not None for text in "abcx"] == [False, True, True, False]
-    memo.get(["c"])[0, 0] = 9
-    assert memo.get(["c"]).tolist() == [[2.0, 2.0]]
+class Rows:
+    """Embeds a text as its length, and remembers what it was asked."""
+
+    def __init__(self):
+        self.asked = []
+
+    def __call__(self, texts):
+        self.asked.append(list(texts))
+        return np.array([[len(text), 1] for text in texts], np.float32)
+
+
+def test_the_memo_embeds_a_text_once_keeps_the_last_and_gives_copies():
+    memo, rows = Memo(size=3), Rows()
+    assert memo.of(["a", "bb", "a"], rows).tolist() == [[1, 1], [2, 1], [1, 1]]
+    assert memo.of(["ccc", "bb"], rows).tolist() == [[3, 1], [2, 1]]
+    assert rows.asked == [["a", "bb"], ["ccc"]]
+    memo.of(["bb"], rows)[0, 0] = 9
+    assert memo.of(["bb"], rows).tolist() == [[2, 1]]
+    memo.of(["dddd"], rows)
+    memo.of(["a"], rows)
+    assert rows.asked[2:] == [["dddd"], ["a"]]
+
+
+def test_who_asks_for_what_another_embeds_at_the_moment_waits_for_that():
+    memo, rows, begun, go_on = Memo(), Rows(), threading.Event(), threading.Event()
+
+    def slow(texts):
+        begun.set()
+        assert go_on.wait(60)
+        return rows(texts)
+
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(memo.of, ["a", "bb"], slow)
+        assert begun.wait(60)
+        second = pool.submit(memo.of, ["bb", "ccc"], rows)
+        while not rows.asked:  # its own text, at once
+            time.sleep(0.001)
+        assert not second.done()
+        go_on.set()
+        assert second.result(60).tolist() == [[2, 1], [3, 1]]
+        assert first.result(60).tolist() == [[1, 1], [2, 1]]
+    assert rows.asked == [["ccc"], ["a", "bb"]]
+
+
+def test_what_another_could_not_embed_is_embedded_by_who_waited_for_it():
+    memo, rows, begun, go_on = Memo(), Rows(), threading.Event(), threading.Event()
+
+    def fails(texts):
+        begun.set()
+        assert go_on.wait(60)
+        raise EmbedderError("no memory left")
+
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(memo.of, ["a"], fails)
+        assert begun.wait(60)
+        second = pool.submit(memo.of, ["a"], rows)
+        go_on.set()
+        assert isinstance(first.exception(60), EmbedderError)
+        assert second.result(60).tolist() == [[1, 1]]
+    assert memo.of(["a"], rows).tolist() == [[1, 1]]
 
 
 # --- behind an endpoint
@@ -176,6 +230,9 @@ def test_a_single_text_is_asked_for_once(serve):
         (refusal(500, "boom"), "failed \\(status 500\\)"),
         (embeddings([1, 2], [3, 4]), "did not send one vector per text"),
         (embeddings([float("nan"), 1]), "did not send one vector per text"),
+        (embeddings([1, 2], start=1), "did not send one vector per text"),
+        (embeddings([1, 2], start=-1), "did not send one vector per text"),
+        (embeddings([1, 2], [1, 2], start=-1), "did not send one vector per text"),
         (Step(body={"data": [{"index": 0, "embedding": [1, "x"]}]}), "something else than the API would"),
         (Step(body={"hello": 1}), "something else than the API would|did not send one vector"),
         (Step(body="<html>", content_type="text/html"), "something else than the API would"),
