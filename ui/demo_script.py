@@ -10,7 +10,7 @@ What the words are made for:
 - turns 1 to 5 say most of what can be learned, in short direct sentences;
 - turn 4 says "Rui stays off meat these days" in passing; turn 16 asks for it in other words, and the
   recorded answer does not know it;
-- turn 5 repeats the date of turn 3 (heard again, stored once) and contradicts turn 1 (where Sam lives);
+- turn 5 repeats the date of turn 3 (already known) and contradicts turn 1 (where Sam lives);
 - turn 12 asks for many things at once, so that more is recalled than fits.
 """
 
@@ -23,6 +23,12 @@ RECORDED_TURNS = 11
 
 FORGOTTEN_QUESTION = "Does Rui eat meat?"
 """Asks for what turn 4 said in passing; no fact holds it, and the stored turn misses the threshold."""
+
+FORGOTTEN_WORDS = "Rui stays off meat"
+"""What that turn said."""
+
+FORGOTTEN_WORDS = "Rui stays off meat these days"
+"""What it asks for, as turn 4 said it."""
 
 INSTRUCTIONS = """\
 You help Sam plan Ana's birthday dinner.
@@ -160,3 +166,5 @@ MESSAGES: tuple[ChatMessage, ...] = tuple(
     for role, text in zip((MessageRole.USER, MessageRole.ASSISTANT), turn, strict=True)
 )
 """18 turns, 36 messages: user and assistant by turns."""
+
+TURNS = len(_TURNS)

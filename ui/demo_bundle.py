@@ -1,0 +1,64 @@
+"""Making the demo: the words of `demo_script` played through the real engine, and kept as the bundle that ships.
+
+    python -m ui.demo_bundle
+
+writes `ui/demo.zip` anew, which is needed when the script or what the engine makes of it has changed; a test compares
+the two. With the bundle, a first start needs neither the embedding model nor a replay.
+"""
+
+from memory_core import (
+    Database,
+    FactExtractionMemoryBlock,
+    Memory,
+    Services,
+    StaticMemoryBlock,
+    VectorMemoryBlock,
+)
+from memory_core.blocks.vector import CLASSIC
+from memory_core.interop.bundle import write_bundle
+from memory_core.session import Session
+from ui.demo import BUNDLE, DEMO_SESSION
+from ui.demo_script import INSTRUCTIONS, MESSAGES, RECORDED_TURNS, TITLE
+from ui.jobs import Job
+from ui.turns import play
+
+DEMO_USER = "sam"
+RECALL_THRESHOLD = 0.31
+
+
+def demo_memory(database: Database, services: Services) -> Memory:
+    """The demo session with its configuration, blocks and recording; made when it is missing, with nothing played."""
+    session = Session(database, DEMO_SESSION, services=services)
+    blocks = [
+        StaticMemoryBlock(name="Instructions", static_content=INSTRUCTIONS, priority=0),
+        FactExtractionMemoryBlock(name="Facts", priority=1),
+        VectorMemoryBlock(
+            name="Earlier turns",
+            priority=2,
+            similarity_top_k=5,
+            similarity_threshold=RECALL_THRESHOLD,
+            retrieval_context_window=1,
+            **CLASSIC,  # ranked by its own words alone: what the script misses, and why, shows at once
+        ),
+    ]
+    config = {"token_limit": 1200, "chat_history_token_ratio": 0.6, "token_flush_size": 120}
+    session.create_or_join(title=TITLE, user_id=DEMO_USER, config=config, blocks=blocks)
+    memory = Memory(session)
+    if memory.recording() is None:
+        memory.attach_recording(MESSAGES, source="demo")
+    return memory
+
+
+def make_bundle(services: Services) -> bytes:
+    """The demo as it is when the app first opens, with these services; in a database of its own."""
+    database = Database.open()
+    try:
+        play(Job("demo"), demo_memory(database, services), turns=RECORDED_TURNS, pace=0)
+        return write_bundle(database, DEMO_SESSION)
+    finally:
+        database.close()
+
+
+if __name__ == "__main__":
+    BUNDLE.write_bytes(make_bundle(Services()))
+    print(f"{BUNDLE}: {BUNDLE.stat().st_size:,} bytes")
