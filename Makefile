@@ -27,6 +27,7 @@ bench: $(VENV)/.dev      ## the tables of the README; takes some minutes
 	$(BIN)/python benchmarks/growth.py --turns 1000
 	$(BIN)/python benchmarks/facts.py
 	$(BIN)/python benchmarks/pages.py
+	$(BIN)/python benchmarks/first_page.py
 	$(BIN)/python benchmarks/recall.py --paraphrases
 
 clean:
@@ -38,8 +39,10 @@ $(VENV)/bin/python $(VENV)/Scripts/python.exe:
 
 $(VENV)/.app: pyproject.toml constraints.txt | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	$(BIN)/python -m compileall -q memory_core ui pages app.py serve.py  # or the first start does it
 	touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m compileall -q memory_core ui pages app.py serve.py  # or the first start does it
 	touch $@ $(VENV)/.app

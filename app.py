@@ -2,7 +2,8 @@
 
 import streamlit as st
 
-from ui import nav, theme
+from ui import nav, theme, warm_up
+from ui.menu import Menu
 
 nav.configure_page()
 nav.mark_shell_ready()
@@ -10,13 +11,22 @@ nav.mark_shell_ready()
 LOGOS = {"light": "logo.svg", "dark": "logo-dark.svg"}
 st.logo(str(nav.STATIC / LOGOS[theme.mode()]), icon_image=nav.ICON)
 
-page = st.navigation(nav.build_pages())
+pages = nav.build_pages()
+page = st.navigation(pages, position="hidden")
+menu = Menu(pages, page)
 
-from ui import frame  # noqa: E402  (takes a second the first time; the frame is drawn by then)
+from ui import drawing, frame, keys  # noqa: E402  (takes a second the first time; the frame is drawn by then)
+from ui.components import draw_styles  # noqa: E402
 from ui.sidebar import draw_sidebar  # noqa: E402
 
+draw_styles()
 frame.take_link()
-with st.sidebar:
-    draw_sidebar()
-frame.draw_header(page)
-page.run()
+with drawing.together((page.url_path, st.session_state.get("session"))):
+    with st.sidebar:
+        session = draw_sidebar()
+    frame.draw_header(page)
+    menu.draw()
+    nav.name_tab(page.title, session if page.url_path not in frame.WITHOUT_CLOCK else None)
+    keys.listen(page)
+    page.run()
+warm_up.page_is_out()

@@ -7,20 +7,22 @@ from collections.abc import AsyncIterator
 import streamlit as st
 from starlette.middleware import Middleware
 
+from ui.assets import Assets
+from ui.lean_start import leave_out
 from ui.security import SecurityHeaders
+from ui.shell import Shell
 from ui.warm_up import warm_up
 
-AFTER_SECONDS = 0.5
-"""Loading takes the processor from the server's own start, so it begins a little later."""
+leave_out()
 
 
 @contextlib.asynccontextmanager
 async def lifespan(_: st.App) -> AsyncIterator[None]:
-    """Once the server answers, load what the first visitor will need."""
-    soon = threading.Timer(AFTER_SECONDS, warm_up)
-    soon.daemon = True
-    soon.start()
+    """Load what the first visitor will need, while the server starts to answer."""
+    threading.Thread(target=warm_up, name="warm-up", daemon=True).start()
     yield
 
 
-app = st.App("app.py", lifespan=lifespan, middleware=[Middleware(SecurityHeaders)])
+app = st.App(
+    "app.py", lifespan=lifespan, middleware=[Middleware(SecurityHeaders), Middleware(Assets), Middleware(Shell)]
+)

@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import streamlit as st
@@ -15,11 +15,25 @@ import streamlit as st
 from memory_core import Database, Memory, MemoryInspectorError, Services, Settings
 from memory_core.store.deliveries import waiting_sessions
 from ui.jobs import Job, Jobs
+from ui.unsaved import UnsavedDrafts
 
 RETRY_EVERY_SECONDS = 2.0
 """How often the server looks for deliveries whose next attempt has come."""
 
+STOP_SECONDS = 5.0
+"""How long a click waits for a turn that is being written before it says that it cannot."""
+
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A message that was typed while something else ran for its session: sent when that has ended, not stored yet."""
+
+    job_id: str
+    text: str
+    work: Callable[[Job], object] = field(repr=False)
+    browser_model: bool
 
 
 class Engine:
@@ -29,10 +43,13 @@ class Engine:
         self.settings = settings
         self.database = Database.open(settings.database)
         self.services = Services(index=settings.index)
+        self.unsaved = UnsavedDrafts()
         self._jobs = Jobs(max_workers=8)
         self._current: dict[str, str] = {}
+        self._waiting: dict[str, list[Waiting]] = {}
+        self._sending: dict[str, Waiting] = {}
         self._browser_models: set[str] = set()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._closing = threading.Event()
         self._retrying = threading.Thread(target=self._retry_deliveries, name="retry-deliveries", daemon=True)
         self._retrying.start()
@@ -52,9 +69,47 @@ class Engine:
             running = self.running(session_id)
             if running is not None:
                 return running
-            job = self._jobs.submit(job_id, work)
+            job = self._jobs.submit(job_id, work, then=lambda: self._send_next(session_id))
             self._current[session_id] = job_id
             return job
+
+    def send(self, session_id: str, message: Waiting) -> None:
+        """Send a message now, or when everything has ended that runs or waits for its session.
+
+        One that was sent or waits already, by its id, changes nothing.
+        """
+        with self._lock:
+            known = {each.job_id for each in self.waiting(session_id)}
+            if message.job_id in known or self._jobs.get(message.job_id) is not None:
+                return
+            self._waiting.setdefault(session_id, []).append(message)
+        if self.running(session_id) is None:
+            self._send_next(session_id)
+
+    def waiting(self, session_id: str) -> tuple[Waiting, ...]:
+        """The messages that are still to be sent, in their order."""
+        with self._lock:
+            return tuple(self._waiting.get(session_id, ()))
+
+    def sending(self, session_id: str) -> Waiting | None:
+        """The message whose turn runs at the moment."""
+        running, message = self.running(session_id), self._sending.get(session_id)
+        return message if running is not None and message is not None and running.id == message.job_id else None
+
+    def withdraw(self, session_id: str, job_id: str) -> None:
+        """Do not send a message that still waits."""
+        with self._lock:
+            kept = [each for each in self._waiting.get(session_id, ()) if each.job_id != job_id]
+            self._waiting[session_id] = kept
+
+    def _send_next(self, session_id: str) -> None:
+        with self._lock:
+            waiting = self._waiting.get(session_id)
+            if not waiting or self._closing.is_set() or self.running(session_id) is not None:
+                return
+            # Under one lock with the start: nothing else may come between and win.
+            message = self._sending[session_id] = waiting.pop(0)
+            self.start(session_id, message.job_id, message.work, browser_model=message.browser_model)
 
     def job(self, session_id: str) -> Job | None:
         """The last job of a session in this process, running or done."""
@@ -65,6 +120,14 @@ class Engine:
         """What runs for a session at the moment, in whichever tab it was started."""
         job = self.job(session_id)
         return job if job is not None and not job.done else None
+
+    def stop(self, session_id: str) -> bool:
+        """Ask what runs for a session to end early and wait for it; whether nothing runs any more."""
+        running = self.running(session_id)
+        if running is None:
+            return True
+        running.cancel.set()
+        return running.wait(STOP_SECONDS)
 
     def close(self) -> None:
         """Wait for the running jobs and let the database go."""

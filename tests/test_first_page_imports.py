@@ -1,0 +1,72 @@
+"""What the first page does not show is loaded after it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LATER = (
+    "chromadb",
+    "onnxruntime",
+    "tokenizers",
+    "tiktoken",
+    "pandas",
+    "pyarrow",
+    "openai",
+    "psycopg",
+    "plotly.graph_objs._figure",
+)
+"""What takes from 0.1 to 2 s to load. Of Plotly Streamlit itself loads a part at its own start."""
+BEFORE_IT_ANSWERS = ("memory_core", "sqlalchemy", "numpy", "ui.frame")
+
+
+def loaded_by(program, names, home):
+    """Which of these modules a program of its own has loaded at its end."""
+    ending = f"import sys; print(*(name for name in {names!r} if name in sys.modules))"
+    told = subprocess.run(
+        [sys.executable, "-c", f"{program}\n{ending}"],
+        cwd=ROOT,
+        env={**os.environ, "MEMORY_INSPECTOR_HOME": str(home), "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return told.stdout.split()
+
+
+def test_the_first_page_is_drawn_without_models_index_tokenizer_tables_or_charts(tmp_path):
+    program = """
+from streamlit.testing.v1 import AppTest
+from ui.demo import ensure_demo
+from ui.services import engine
+ensure_demo(engine())
+app = AppTest.from_file("app.py", default_timeout=60).run()
+assert not app.exception and app.title[0].value == "Chat"
+"""
+    assert loaded_by(program, LATER, tmp_path) == []
+
+
+def test_the_server_answers_before_the_engine_is_loaded(tmp_path):
+    assert loaded_by("import serve", (*BEFORE_IT_ANSWERS, *LATER), tmp_path) == []
+
+
+def test_what_streamlit_does_for_others_at_its_start_is_left_out(tmp_path):
+    program = """
+import importlib.metadata
+from streamlit import delta_generator, runtime
+from streamlit.components.v2.component_manager import BidiComponentManager
+from streamlit.runtime.pages_manager import PagesManager
+assert PagesManager.uses_pages_directory is not False and delta_generator._use_warning_has_been_displayed is False
+import serve
+def asked(): raise AssertionError("installed packages were asked for")
+importlib.metadata.distributions = asked
+BidiComponentManager().discover_and_register_components(start_file_watching=False)
+assert PagesManager.uses_pages_directory is False and delta_generator._use_warning_has_been_displayed
+import json
+"""
+    assert loaded_by(program, ("json",), tmp_path) == ["json"]
+
+
+def test_what_is_loaded_is_noticed(tmp_path):
+    assert loaded_by("import memory_core", ("memory_core", "numpy", "no_such"), tmp_path) == ["memory_core", "numpy"]
