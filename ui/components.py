@@ -2,15 +2,78 @@
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal, ParamSpec
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from memory_core import MemoryInspectorError
 from ui import state
 from ui.text import plain
 
 Given = ParamSpec("Given")
+
+STYLES = Path(__file__).resolve().parent.parent / "static" / "app.css"
+"""The app's own style sheet: what the theme and Streamlit's parameters cannot say."""
+
+ROW_PIXELS = 33
+"""Of a table's row; its head is two higher."""
+
+
+def draw_styles() -> None:
+    """Put the app's style sheet on the page; takes no room."""
+    st.html(STYLES)
+
+
+_typing = st.components.v2.component("typing", js=(STYLES.parent / "typing.js").read_text(encoding="utf-8"))
+
+
+def give_while_typing(name: str = "dialog") -> None:
+    """Have what is typed in the open dialog, or in a field of the Facts page, reach the server while it is typed, and
+    before Esc closes the dialog. `name`: by whom this is asked, once in a drawing."""
+    with st.container(key=f"typing_{name}"):
+        _typing(key=f"typing-watch-{name}")
+
+
+def drawer_actions(name: str) -> DeltaGenerator:
+    """The row of a drawer's buttons: in sight and in its place, however long the drawer is and grows."""
+    return st.container(horizontal=True, key=f"drawer_actions_{name}")
+
+
+def heading(title: str, about: str = "", *, level: Literal[2, 3] = 2, **options: Any) -> None:
+    """A section's title, markdown, and what stands beside it: a heading that looks as bold text does.
+
+    `options` are those of `st.markdown`.
+    """
+    st.markdown(f"{'#' * level} **{title}**{about}", anchors=False, **options)
+
+
+def unseen_heading(title: str) -> None:
+    """The title of a section that everybody else recognises by its looks; takes no room."""
+    with st.container(key=f"unseen_{title.replace(' ', '_').lower()}"):
+        heading(title)
+
+
+def filled(key: str, *, minus: int, least: int, most: int | None = None, **options: Any) -> DeltaGenerator:
+    """A container as high as the window less `minus` pixels, but at least `least`; `most` is what its content needs.
+
+    `options` are those of `st.container`. A table inside takes `height="stretch"`.
+    """
+    height = f"max({least}px, 100dvh - {minus}px)"
+    if most is not None:
+        height = f"min({most}px, {height})"
+    # `key` is the app's own and the rest are numbers. Streamlit gives the pixels to the container and to a wrapper.
+    st.html(
+        f"<style>[data-testid=stLayoutWrapper]:has(> .st-key-{key}) {{ flex-basis: {height} !important }}"
+        f".st-key-{key} {{ height: {height} !important }}</style>"
+    )
+    return st.container(key=key, height=least, **options)
+
+
+def filled_rows(key: str, rows: int, *, minus: int, least: int) -> DeltaGenerator:
+    """A container for a table of so many rows: as high as they are, where the window allows it."""
+    return filled(key, minus=minus, least=least, most=ROW_PIXELS * (rows + 1) + 3, border=False)
 
 
 def closing_button(
@@ -31,14 +94,18 @@ def closing_button(
         st.rerun()
 
 
-def empty(title: str, text: str, *, icon: str | None = None) -> None:
-    """What stands where there is nothing yet: one bold line, and one that says what will be here."""
+def empty(title: str, text: str, *, icon: str | None = None, act: Callable[[], None] | None = None) -> None:
+    """What stands where there is nothing yet: one bold line, one that says what will be here, and what can be done
+    about it, drawn by `act`."""
     with st.container(border=True, horizontal_alignment="center", gap="xsmall"):
         st.space("small")
         if icon:
-            st.markdown(f"## :gray[:material/{icon}:]", text_alignment="center")
-        st.markdown(f"**{plain(title)}**", text_alignment="center")
+            with st.container(key=f"empty_icon_{icon}", horizontal_alignment="center"):
+                st.markdown(f":gray[:material/{icon}:]", text_alignment="center")
+        heading(plain(title), text_alignment="center")
         st.markdown(f":gray[{plain(text)}]", text_alignment="center")
+        if act is not None:
+            act()
         st.space("small")
 
 

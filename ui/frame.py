@@ -3,107 +3,89 @@
 One clock drives all pages: the turn in the header. A page of the past shows that turn and changes nothing.
 """
 
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
+from contextvars import ContextVar
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from memory_core import ConfigError, Memory, MemoryInspectorError, NotFoundError, Services, Status, StoreError
-from memory_core.analysis.history import History
+from memory_core import MemoryInspectorError, NotFoundError, StoreError
 from memory_core.store.blocks import uses_graph
-from ui import live, nav, state
+from ui import live, nav, state, toasts
+from ui.chat import guide
 from ui.components import empty
-from ui.demo import DEMO_SESSION, being_made
-from ui.jobs import Job
-from ui.model import chosen_model, services_for
+from ui.scrubber import draw_scrubber
 from ui.services import engine
 from ui.sessions.dialogs import branch_dialog
 from ui.settings import settings_dialog
 from ui.text import plain, tokens
+from ui.view import View, opened
 
 if TYPE_CHECKING:
     from streamlit.navigation.page import Page
 
-SKELETON_PIXELS = 398
-
-_WITHOUT_CLOCK = ("sessions",)
+WITHOUT_CLOCK = ("sessions",)
 """Pages that show no single session at a single turn."""
 
-_WRITTEN = "_written_turn"
+_WRITTEN = "_written_link"
+_LEFT = "_left_link"
+"""What was in the address before, and until when the browser may still say so."""
 _UNKNOWN = "_unknown_turn"
+_PICKER = "_picker_number"
+_PAGE = "_page_before"
+
+BEHIND_SECONDS = 1.5
+"""So long after it was written, an address may not have reached the browser."""
 _LONGEST_NUMBER = 10
 """Digits of a turn's number in an address."""
 
+Link = tuple[str | None, str | None]
+"""Turn and step as an address names them."""
 
-@dataclass(frozen=True)
-class View:
-    """One session at one turn, as a page shows it."""
-
-    memory: Memory
-    """Opened with the services of the chosen model."""
-    status: Status
-    """As it is now."""
-    turn: int | None
-    """The turn that was picked, if it is not the latest."""
-    running: Job | None
-    """What runs for this session in this process."""
-
-    @cached_property
-    def history(self) -> History:
-        """The session's log folded by turn; read when it is first asked for."""
-        return self.memory.history()
-
-    @property
-    def past(self) -> bool:
-        """Is this an earlier turn? Then nothing can be changed."""
-        return self.turn is not None
-
-    @property
-    def shown_turn(self) -> int:
-        """The picked turn or the latest; 0 when nothing was said yet."""
-        return self.turn if self.turn is not None else self.status.turns
-
-    @property
-    def position(self) -> int:
-        """Of the log: what happened up to the end of the shown turn is at or below it."""
-        return self.history.position if self.turn is None else self.history.position_at(self.turn)
+_view: ContextVar[View | None] = ContextVar("view", default=None)
+"""What this run shows: header and page read the session once, so that both tell the same moment."""
 
 
 def draw_header(page: "Page") -> None:
     """Title, turn picker and settings, a banner in the past, and what is to be said once."""
     session_id = state.selected_session()
-    _check_menu(session_id)
-    state.visit(page.url_path)
-    clock = page.url_path not in _WITHOUT_CLOCK
-    latest = _latest_turn(session_id) if clock and session_id else 0
+    state.saw_graph(_has_graph(session_id))
+    clock = page.url_path not in WITHOUT_CLOCK
+    view = _opened(session_id) if clock and session_id else None
+    latest = view.latest_turn if view else 0
     _check_turn(latest)
+    if view is not None and state.selected_turn() is None:
+        view = replace(view, turn=None, step=None)  # the turn that the address asked for is not there
+    _view.set(view)
+    if view is not None:
+        guide.arrived(page.url_path, view)
     with st.container(
         horizontal=True, horizontal_alignment="distribute", vertical_alignment="center", key="frame__header"
     ):
         st.title(page.title, width="content")
         if clock and session_id:
             _controls(session_id, latest)
-    _write_link()
-    turn = state.selected_turn()
-    if clock and session_id and turn is not None and turn < latest:
-        _banner(session_id, turn, latest)
-    with st.container():  # there in any case, so that what follows keeps its place
+    _write_link(page.url_path)
+    # Three containers that are there in any case: what follows keeps its place, and an input the words typed in it.
+    with st.container():
+        if view is not None and latest:
+            draw_scrubber(view)
+    with st.container():
         if notice := state.take_notice():
             {"error": st.error, "warning": st.warning, "info": st.info}[notice.kind](plain(notice.text))
+    with st.container(key="toasts"):
+        toasts.draw()
 
 
-def _check_menu(session_id: str | None) -> None:
-    """Begin again where the menu, drawn before the session was known, lacks the Graph page or shows it in vain."""
+def _has_graph(session_id: str | None) -> bool:
     try:
         with engine().database.read() as connection:
-            there = session_id is not None and uses_graph(connection, session_id)
+            return session_id is not None and uses_graph(connection, session_id)
     except MemoryInspectorError:  # the page says what is wrong
-        return
-    if there != state.has_graph():
-        state.saw_graph(there)
-        st.rerun()
+        return state.has_graph()
 
 
 def page(draw: Callable[[View], None], *, follows: bool = False) -> None:
@@ -114,16 +96,14 @@ def page(draw: Callable[[View], None], *, follows: bool = False) -> None:
     """
     try:
         session_id = state.selected_session()
-        preparing = being_made(engine())
-        if session_id == DEMO_SESSION and preparing is not None:
-            _draw_preparing(preparing)
-        elif session_id is None:
+        engine()  # says, in place of an empty page, that the database cannot be reached
+        if session_id is None:
             empty("No session yet.", "Start a new one in the sidebar, or import a conversation.")
         else:
-            view = opened(session_id)
+            view = _view.get() or opened(session_id)
             draw(view)
             if follows and not view.past and not state.dialog_open():
-                live.follow(session_id, view.status.position)
+                live.follow(session_id, view.seen, running=view.running)
     except NotFoundError:
         st.warning("This session was deleted elsewhere.")
         nav.link("sessions", "All sessions")
@@ -133,38 +113,11 @@ def page(draw: Callable[[View], None], *, follows: bool = False) -> None:
         st.error(plain(str(error)))
 
 
-def opened(session_id: str) -> View:
-    """What pages show of a session.
-
-    Raises:
-        NotFoundError: it was deleted.
-        StoreError: the database cannot be reached.
-    """
-    shared = engine()
-    memory = shared.open(session_id, _services())
-    status = memory.status()
-    turn = state.selected_turn()
-    return View(
-        memory=memory,
-        status=status,
-        turn=turn if turn is not None and turn < status.turns else None,
-        running=shared.running(session_id),
-    )
-
-
-def _services() -> Services:
-    """Those of the chosen model; without one when its address is wrong, which the sidebar says."""
+def _opened(session_id: str) -> View | None:
     try:
-        return services_for(chosen_model())
-    except ConfigError:
-        return engine().services
-
-
-def _latest_turn(session_id: str) -> int:
-    try:
-        return engine().open(session_id).status().turns
+        return opened(session_id)
     except MemoryInspectorError:  # the page says what is wrong
-        return 0
+        return None
 
 
 def _controls(session_id: str, latest: int) -> None:
@@ -172,10 +125,15 @@ def _controls(session_id: str, latest: int) -> None:
     with st.container(
         horizontal=True, vertical_alignment="center", gap="xsmall", width="content", key="frame__controls"
     ):
+        if turn is not None and (turn < latest or state.selected_step() is not None):
+            st.button("Back to latest", key="frame__latest", type="tertiary", on_click=state.show_turn, args=(None,))
+            if st.button("Branch from here", icon=":material/call_split:", key="frame__branch", type="tertiary"):
+                branch_dialog(session_id, turn)
         if latest:
             before, after = _neighbours(turn, latest)
             st.button(
-                ":material/chevron_left:",
+                "One turn back",
+                icon=":material/chevron_left:",
                 key="frame__before",
                 type="tertiary",
                 help="One turn back",
@@ -183,18 +141,10 @@ def _controls(session_id: str, latest: int) -> None:
                 on_click=state.show_turn,
                 args=(before,),
             )
-            st.selectbox(
-                "Turn",
-                range(1, latest + 1),
-                index=None,
-                key=state.TURN,
-                placeholder=f"Latest turn: {tokens(latest)}",
-                format_func=lambda number: f"Turn {tokens(number)}",
-                label_visibility="collapsed",
-                width=176,
-            )
+            _picker(turn, latest)
             st.button(
-                ":material/chevron_right:",
+                "One turn on",
+                icon=":material/chevron_right:",
                 key="frame__after",
                 type="tertiary",
                 help="One turn on",
@@ -207,41 +157,89 @@ def _controls(session_id: str, latest: int) -> None:
             settings_dialog(session_id)
 
 
+def _picker(turn: int | None, latest: int) -> None:
+    """The turns to pick from. Moved by anything else, it is a new widget.
+
+    With whatever is done next, the browser says what its picker holds; where that was set here and has not reached it
+    yet, this would be the turn before, as if somebody had picked it.
+    """
+    number = st.session_state.get(_PICKER, 0)
+    key = f"{state.TURN}-{number}"
+    if st.session_state.get(key) != turn:
+        st.session_state[_PICKER] = number = number + 1
+        key = f"{state.TURN}-{number}"
+    st.session_state.setdefault(key, turn)
+    with st.container(key=state.TURN, width="content"):
+        st.selectbox(
+            "Turn",
+            range(1, latest + 1),
+            index=None,
+            key=key,
+            placeholder=f"Latest turn: {tokens(latest)}",
+            format_func=lambda number: f"Turn {tokens(number)}",
+            label_visibility="collapsed",
+            width=176,
+            on_change=lambda: state.show_turn(st.session_state[key]),
+        )
+
+
 def _neighbours(turn: int | None, latest: int) -> tuple[int | None, int | None]:
     """The turn before the shown one, if there is one, and the one after it; None for the latest."""
     shown = turn if turn is not None else latest
     return (shown - 1 if shown > 1 else None), (shown + 1 if shown + 1 < latest else None)
 
 
-def _banner(session_id: str, turn: int, latest: int) -> None:
-    with (
-        st.container(border=True, key="frame__past"),
-        st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center", gap="small"),
-    ):
-        st.markdown(
-            f":material/history: You are looking at **turn {tokens(turn)}** of {tokens(latest)}. "
-            "Nothing can be changed here.",
-            width="content",
-        )
-        with st.container(horizontal=True, width="content", gap="small"):
-            st.button("Back to latest", key="frame__latest", on_click=state.show_turn, args=(None,))
-            if st.button("Branch from here", icon=":material/call_split:", key="frame__branch"):
-                branch_dialog(session_id, turn)
-
-
 def take_link() -> None:
-    """Take over the turn that the address asks for, when it was not this app that wrote it there.
+    """Take over the session and the turn that the address asks for, when it was not this app that wrote them there.
 
     Comes before anything else writes to the address. The menu drops what an address carries; the pages' own
     links name the session, and then the turn with it.
     """
     state.begin_run()
-    asked = st.query_params.get(state.TURN)
-    if state.SESSION not in st.query_params or asked == st.session_state.get(_WRITTEN):
+    if _behind():
         return
-    known = asked is not None and asked.isdecimal() and len(asked) < _LONGEST_NUMBER
-    state.show_turn(int(asked) if asked and known else None)
-    st.session_state[_UNKNOWN] = None if known else asked
+    session_id = st.query_params.get(state.SESSION)
+    if session_id and state.SESSION in st.session_state and session_id != state.linked_session():
+        state.select_session(session_id)
+    asked, step = _asked()
+    if state.SESSION not in st.query_params or (asked, step) == st.session_state.get(_WRITTEN, (None, None)):
+        return
+    state.show_turn(_number(asked), _number(step))
+    st.session_state[_WRITTEN] = asked, step
+    st.session_state[_UNKNOWN] = None if _number(asked) is not None else asked
+
+
+def _behind() -> bool:
+    """Is the address older than what was picked? It is what the browser's was when it asked for this drawing.
+
+    So where something was picked for this drawing, or the address written last has not reached the browser yet. Who
+    goes back or on in the browser asks for just such an address.
+    """
+    context = get_script_run_ctx()
+    if context is None or context.is_history_navigation:
+        return False
+    written = st.session_state.get(_WRITTEN, (None, None))
+    if _picked() != written:
+        return True
+    left: dict[Link, float] = st.session_state.get(_LEFT, {})
+    asked = _asked()
+    return asked != written and time.monotonic() < left.get(asked, 0.0)
+
+
+def _asked() -> Link:
+    """Turn and step in the address."""
+    return st.query_params.get(state.TURN), st.query_params.get(state.STEP)
+
+
+def _picked() -> Link:
+    """The same of what is looked at."""
+    turn, step = state.selected_turn(), state.selected_step()
+    return None if turn is None else str(turn), None if step is None else str(step)
+
+
+def _number(asked: str | None) -> int | None:
+    """A number of an address, where it is one."""
+    return int(asked) if asked is not None and asked.isdecimal() and len(asked) < _LONGEST_NUMBER else None
 
 
 def _check_turn(latest: int) -> None:
@@ -255,24 +253,20 @@ def _check_turn(latest: int) -> None:
         state.say("warning", f"Turn {missing[:12]} is not in this session. Showing the latest, turn {shown}.")
 
 
-def _write_link() -> None:
-    """Put the turn in the address, so that the page can be reloaded and linked to; none for the latest."""
-    turn = state.selected_turn()
-    if turn is None:
-        st.query_params.pop(state.TURN, None)
-        st.session_state[_WRITTEN] = None
-    else:
-        st.query_params[state.TURN] = st.session_state[_WRITTEN] = str(turn)
-
-
-def _draw_preparing(job: Job) -> None:
-    """The page's frame while the demo is being made."""
-    left, right = st.columns([0.58, 0.42], gap="medium")
-    left.skeleton(SKELETON_PIXELS)
-    right.skeleton(SKELETON_PIXELS)
-    st.markdown(":shimmer[Preparing the demo conversation]")
-    for _ in job.follow():
-        st.session_state.get(state.SESSION)  # a place where this run can be stopped
-    if job.error is not None:
-        state.say("error", job.error)
-    st.rerun()
+def _write_link(page: str) -> None:
+    """Put turn and step in the address, so that the page can be reloaded and linked to; none for the latest."""
+    written = _picked()
+    for name, value in zip((state.TURN, state.STEP), written, strict=True):
+        if value is None:
+            st.query_params.pop(name, None)
+        elif st.query_params.get(name) != value:
+            st.query_params[name] = value
+    if st.session_state.get(_PAGE) == page and state.SESSION in st.query_params:
+        # A link to the page that one is on reaches the server and not the browser's address: say it once more.
+        st.query_params[state.SESSION] = st.query_params[state.SESSION]
+    before, now = st.session_state.get(_WRITTEN, written), time.monotonic()
+    if before != written:
+        left = {link: until for link, until in st.session_state.get(_LEFT, {}).items() if until > now}
+        st.session_state[_LEFT] = {**left, before: now + BEHIND_SECONDS}
+    st.session_state[_WRITTEN] = written
+    st.session_state[_PAGE] = page

@@ -1,29 +1,23 @@
 """Work that outlives the script run that asked for it: a chat turn, an import, a sweep. No Streamlit.
 
 A rerun, a second click, a closed tab or a page switch can neither half-do a job nor do it twice: it runs in a worker
-thread under an id made once per submit, and pages only follow its buffer, which they can leave and rejoin. The workers
+thread under an id made once per submit, and pages only look at it, and can leave and rejoin. The workers
 are not daemons, so a stopping server waits for what it has begun.
 """
 
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from memory_core.errors import MemoryInspectorError
 
 KEEP_SECONDS = 3600.0
-"""How long a finished job can still be followed; a viewer who is gone longer reads the database."""
+"""How long a finished job can still be looked at; a viewer who is gone longer reads the database."""
 
 KEEP_FINISHED = 200
 """How many finished jobs are kept at most; the oldest go first."""
-
-IDLE_SECONDS = 0.2
-"""How long a follower waits for something new before it yields an empty string."""
-
-BATCH_SECONDS = 0.05
-"""How long chunks are gathered before they are shown: each showing sends the whole text again."""
 
 UNEXPECTED = "Something went wrong inside the app. What you sent before is kept. The server's log has the details."
 """What a viewer is told of an error that no one wrote a message for."""
@@ -34,7 +28,7 @@ _log = logging.getLogger(__name__)
 class Job:
     """One piece of work: what it has said so far, how it ended, and the wish to stop it.
 
-    The worker calls `add_text` and `add_progress` and looks at `cancel`; viewers read the properties or `follow`. Every
+    The worker calls `add_text` and `add_progress` and looks at `cancel`; viewers read the properties. Every
     method may be called from any thread.
     """
 
@@ -42,6 +36,9 @@ class Job:
         self.id = job_id
         self.cancel = threading.Event()
         """Set by a viewer to ask the work to end early. The work decides what it keeps."""
+        self.pace = 1.0
+        """How fast work goes on that is meant to be watched: 2 is twice as fast, 0 without a pause. A viewer may change
+        it while the work goes on."""
         self._changed = threading.Condition()
         self._chunks: list[str] = []
         self._progress: list[str] = []
@@ -74,43 +71,19 @@ class Job:
             return tuple(self._progress)
 
     def add_text(self, chunk: str) -> None:
-        """Append to the text that followers see."""
+        """Append to the text that viewers see."""
         with self._changed:
             self._chunks.append(chunk)
-            self._changed.notify_all()
 
     def add_progress(self, line: str) -> None:
-        """Append one line about what is being done; wakes the followers, who read `progress`."""
+        """Append one line about what is being done."""
         with self._changed:
             self._progress.append(line)
-            self._changed.notify_all()
-
-    def follow(self) -> Iterator[str]:
-        """The text from its beginning, then as it comes, until the job is done.
-
-        Yields an empty string at least every 250 ms when there is no new text, and at once for a new progress line, so
-        that the script run which draws it can be stopped there. Any number of followers may run at once.
-        """
-        seen_chunks = seen_progress = 0
-        while True:
-            with self._changed:
-                fresh = self._is_news(seen_chunks, seen_progress) or self._changed.wait(IDLE_SECONDS)
-                if fresh and seen_chunks and not self._done:
-                    self._changed.wait_for(lambda: self._done, BATCH_SECONDS)
-                text = "".join(self._chunks[seen_chunks:])
-                seen_chunks, seen_progress = len(self._chunks), len(self._progress)
-                ended = self._done
-            yield text
-            if ended:
-                return
 
     def wait(self, timeout_seconds: float | None = None) -> bool:
         """Block until the job is done, at most `timeout_seconds`; whether it is done."""
         with self._changed:
             return self._changed.wait_for(lambda: self._done, timeout_seconds)
-
-    def _is_news(self, seen_chunks: int, seen_progress: int) -> bool:
-        return self._done or len(self._chunks) > seen_chunks or len(self._progress) > seen_progress
 
     def _finish(self, error: str | None, finished_at: float) -> None:
         with self._changed:
@@ -130,10 +103,11 @@ class Jobs:
         self._lock = threading.Lock()
         self._jobs: dict[str, Job] = {}
 
-    def submit(self, job_id: str, work: Callable[[Job], object]) -> Job:
+    def submit(self, job_id: str, work: Callable[[Job], object], *, then: Callable[[], object] | None = None) -> Job:
         """Run `work(job)` once under this id; a known id, running or well ended, starts nothing and gives its job.
 
-        One that failed may be submitted again. A finished id is forgotten after `KEEP_SECONDS`, or behind
+        `then` is called in the worker's thread when the job has ended, well or not. One that failed may be submitted
+        again. A finished id is forgotten after `KEEP_SECONDS`, or behind
         `KEEP_FINISHED` newer ones; the write itself must therefore also be keyed by the id in the database.
         """
         with self._lock:
@@ -142,7 +116,7 @@ class Jobs:
             if known is not None and known.error is None:
                 return known
             job = Job(job_id)
-            self._pool.submit(self._run, job, work)
+            self._pool.submit(self._run, job, work, then)
             self._jobs[job_id] = job
             return job
 
@@ -156,7 +130,7 @@ class Jobs:
         """Wait for everything submitted and take nothing more."""
         self._pool.shutdown(wait=True)
 
-    def _run(self, job: Job, work: Callable[[Job], object]) -> None:
+    def _run(self, job: Job, work: Callable[[Job], object], then: Callable[[], object] | None) -> None:
         error: str | None = UNEXPECTED  # stands when even a BaseException passes: no viewer may wait for ever
         try:
             work(job)
@@ -171,6 +145,8 @@ class Jobs:
             raise
         finally:
             job._finish(error, self._clock())
+            if then is not None:
+                then()
 
     def _drop_old(self) -> None:
         """Forget finished jobs beyond the two bounds; running ones always stay."""

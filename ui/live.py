@@ -1,23 +1,36 @@
-"""Following what other processes write: a page is drawn anew within two seconds."""
+"""Following what happens: a page is drawn anew when its session went on, by a job of this server or in another process.
+
+No script run is as long as a job: a fragment looks from time to time and asks for a new drawing.
+"""
 
 import streamlit as st
 
 from memory_core import MemoryInspectorError
-from memory_core.log import last_position
-from ui import state
-from ui.services import engine
+from ui import drawing, state
+from ui.jobs import Job
+from ui.view import news
 
 LOOK_SECONDS = 1.0
-"""How often a page looks whether anything was written; one look at an index."""
+"""How often a page looks whether anything was written, where nothing runs in this server: one look at an index."""
+
+WATCH_SECONDS = 0.15
+"""The same while a job runs for the session."""
+
+UNPACED_SECONDS = 0.7
+"""The same while it plays without pauses: no eye follows every turn, and every drawing takes time from the playing."""
 
 
-@st.fragment(run_every=LOOK_SECONDS)
-def follow(session_id: str, position: int) -> None:
-    """Look whether the log went on from `position`, and if so draw the page anew."""
-    try:
-        changed = last_position(engine().database, session_id) != position
-    except MemoryInspectorError:
-        changed = True  # the page says what is wrong
-    if changed:
-        state.keep_notice()
-        st.rerun()
+def follow(session_id: str, seen: object, *, running: Job | None) -> None:
+    """Have the page drawn anew once the session's news differ from what was `seen`."""
+
+    def look() -> None:
+        try:
+            changed = news(session_id) != seen
+        except MemoryInspectorError:
+            changed = True  # the page says what is wrong
+        if changed:
+            state.keep_notice()
+            drawing.again()
+
+    every = LOOK_SECONDS if running is None else WATCH_SECONDS if running.pace > 0 else UNPACED_SECONDS
+    st.fragment(look, run_every=every)()

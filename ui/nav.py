@@ -7,12 +7,13 @@ notices and starts the run again inside the app.
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import EllipsisType
+from types import EllipsisType, MappingProxyType
 from typing import TYPE_CHECKING, Literal, NoReturn
 
 import streamlit as st
 
 from ui import state
+from ui.text import short, tokens
 
 if TYPE_CHECKING:
     from streamlit.navigation.page import Page
@@ -23,28 +24,53 @@ ROOT = Path(__file__).resolve().parent.parent
 STATIC = ROOT / "static"
 ICON = str(STATIC / "icon.svg")  # a local file: a page's Material icon would be fetched from a font server as favicon
 
+TAB_CHARACTERS = 40
+"""Most of a session's title that the browser's tab shows."""
+
 _SHELL = "_shell_ready"
+_TAB = "_tab_title"
 
 
 def configure_page() -> None:
-    """Title, icon and layout; must come before `st.navigation`."""
-    st.set_page_config(page_title=TITLE, page_icon=ICON, layout="wide", initial_sidebar_state=SIDEBAR_PIXELS)
+    """Title, icon and layout; must come before `st.navigation`. Until `name_tab`, the tab is called as it was."""
+    st.set_page_config(
+        page_title=st.session_state.get(_TAB, TITLE),
+        page_icon=ICON,
+        layout="wide",
+        initial_sidebar_state=SIDEBAR_PIXELS,
+    )
+
+
+def name_tab(page: str, session: str | None) -> None:
+    """Call the browser's tab after the page, the turn where it is an earlier one, and the session."""
+    title = tab_title(page, session, state.selected_turn() if session else None)
+    if title != st.session_state.get(_TAB):
+        st.session_state[_TAB] = title
+        st.set_page_config(page_title=title)
+
+
+def tab_title(page: str, session: str | None = None, turn: int | None = None) -> str:
+    """`Context, turn 8 · Birthday dinner · Memory Inspector`. For the tab, which shows plain text."""
+    where = page if turn is None else f"{page}, turn {tokens(turn)}"
+    return " · ".join([where, *([short(session, TAB_CHARACTERS)] if session else []), TITLE])
 
 
 def build_pages() -> Mapping[str, Sequence["Page"]]:
-    """The menu, by group, and the pages without a menu line."""
-    chat = _page("chat", "Chat", "forum", url_path="home", default=True)
+    """The menu, by group; what is hidden has no line in it.
+
+    Chat is there twice: at its own address, which links name, and as what the bare address shows.
+    """
     return {
         "Watch": [
-            chat,
-            _alias("chat", chat),
+            _page("chat", "Chat", "forum"),
+            _page("chat", "Chat", "forum", url_path="home", default=True, visibility="hidden"),
             _page("context", "Context", "stacks"),
             _page("timeline", "Timeline", "timeline"),
         ],
         "Memory": [
             _page("blocks", "Blocks", "view_agenda"),
             _page("facts", "Facts", "fact_check"),
-            _page("graph", "Graph", "hub", visibility="visible" if state.has_graph() else "hidden"),
+            _page("graph", "Graph", "hub"),
         ],
         "Find out": [
             _page("retrieval", "Retrieval", "manage_search"),
@@ -60,19 +86,22 @@ def link(
 
     `turn=None` is the latest. `label` is markdown: others' words in it go through `plain`.
     """
-    parameters = _parameters(turn, query)
+    parameters = address(turn, query)
     st.page_link(_file(page), label=label, icon=icon, query_params=parameters)
 
 
 def go(page: str, *, turn: int | EllipsisType | None = ..., **query: str) -> NoReturn:
     """Go to a page, with what `link` keeps."""
-    st.switch_page(_file(page), query_params=_parameters(turn, query))
+    st.switch_page(_file(page), query_params=address(turn, query))
 
 
-def _parameters(turn: int | EllipsisType | None, query: Mapping[str, str]) -> dict[str, str]:
+def address(turn: int | EllipsisType | None = ..., query: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
+    """The parameters of a link: the session, the turn that is looked at unless another is given, and `query`."""
     shown = state.selected_turn() if turn is ... else turn
-    session_id = state.selected_session()
-    kept = {state.SESSION: session_id, state.TURN: None if shown is None else str(shown)}
+    session_id = state.selected_session() or st.query_params.get(state.SESSION)
+    step = state.selected_step() if turn is ... else None
+    moment = {state.TURN: shown, state.STEP: step}
+    kept = {state.SESSION: session_id, **{name: None if at is None else str(at) for name, at in moment.items()}}
     return {name: value for name, value in {**kept, **query}.items() if value is not None}
 
 
@@ -110,12 +139,3 @@ def _page(
         default=default,
         visibility=visibility,
     )
-
-
-def _alias(url_path: str, target: "Page") -> "Page":
-    """A second address of a page, which goes on to the first and keeps what the address asks for."""
-
-    def go_on() -> None:
-        st.switch_page(target, query_params=st.query_params.to_dict())
-
-    return st.Page(go_on, title=target.title, url_path=url_path, visibility="hidden")

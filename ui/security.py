@@ -21,12 +21,15 @@ def inline_script_sources(page: str) -> str:
     return " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
 
 
-_SHELL = files("streamlit").joinpath("static/index.html").read_text(encoding="utf-8")
+SHELL = files("streamlit").joinpath("static/index.html").read_text(encoding="utf-8")
+"""Streamlit's own page, which every address gets."""
 
 CONTENT_SECURITY_POLICY = "; ".join(
     (
         "default-src 'self'",
-        f"script-src 'self' 'wasm-unsafe-eval' {inline_script_sources(_SHELL)}".rstrip(),
+        # Streamlit loads the code of the app's own components (the scrubber, the keys) from blob: addresses; only code
+        # that runs already can make one.
+        f"script-src 'self' blob: 'wasm-unsafe-eval' {inline_script_sources(SHELL)}".rstrip(),
         "style-src 'self' 'unsafe-inline'",  # Streamlit's styles, and those of the budget lanes, are inline
         "img-src 'self' data: blob:",
         "font-src 'self' data:",

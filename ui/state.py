@@ -9,16 +9,25 @@ SESSION = "session"
 """Widget of the selected session, and the parameter of the address that names it."""
 
 TURN = "turn"
-"""Widget of the turn that is looked at, and the parameter of the address that names it; empty for the latest."""
+"""The turn that is looked at, and the parameter of the address that names it; empty for the latest."""
+
+TOAST = "toast"
+"""What was done last, where it is still to be said; see `ui.toasts`."""
 
 _NOTICE = "notice"
 _SHOWN = "notice_shown"
-_STORY = "story_turn"
+
+STEP = "step"
+"""Position in the log of the step that is looked at inside a turn, and the parameter of the address that names it."""
+
+LANES = "lanes"
+"""The budget that this tab shows, with its motion."""
+
 _EARLIER = "chat_earlier"
-_FLUSHES = "seen_flushes"
-_VISITED = "visited_pages"
 _DIALOG = "dialog_open"
 _GRAPH = "has_graph"
+_LINKED = "linked_session"
+_WHOLE = "whole_messages"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +39,8 @@ class Notice:
 
 
 def say(kind: Literal["error", "warning", "info"], text: str) -> None:
-    """Have a sentence shown on the next drawing. For callbacks."""
+    """Have a sentence shown on the next drawing, in place of any toast. For callbacks."""
+    st.session_state.pop(TOAST, None)
     st.session_state[_NOTICE] = Notice(kind, text)
 
 
@@ -46,27 +56,6 @@ def keep_notice() -> None:
     shown: Notice | None = st.session_state.get(_SHOWN)
     if shown is not None:
         st.session_state.setdefault(_NOTICE, shown)
-
-
-def story_turn(session_id: str) -> int | None:
-    """The turn whose story was asked for; None for the latest."""
-    chosen: tuple[str, int] | None = st.session_state.get(_STORY)
-    return chosen[1] if chosen and chosen[0] == session_id else None
-
-
-def show_story(session_id: str, turn: int | None) -> None:
-    """Show one turn's story, or the latest again."""
-    st.session_state[_STORY] = None if turn is None else (session_id, turn)
-
-
-def seen_flushes(session_id: str, otherwise: int) -> int:
-    """How many of a session's flushes this tab has shown."""
-    seen: tuple[str, int] | None = st.session_state.get(_FLUSHES)
-    return seen[1] if seen and seen[0] == session_id else otherwise
-
-
-def saw_flushes(session_id: str, flushes: int) -> None:
-    st.session_state[_FLUSHES] = (session_id, flushes)
 
 
 def open_dialog() -> None:
@@ -93,16 +82,6 @@ def saw_graph(there: bool) -> None:
     st.session_state[_GRAPH] = there
 
 
-def visit(page: str) -> None:
-    """Remember that this tab has shown a page, by its address."""
-    st.session_state[_VISITED] = st.session_state.get(_VISITED, frozenset()) | {page}
-
-
-def visited(page: str) -> bool:
-    """Has this tab shown that page?"""
-    return page in st.session_state.get(_VISITED, ())
-
-
 def earlier_messages() -> int:
     """How many more messages than usual are drawn."""
     return int(st.session_state.get(_EARLIER, 0))
@@ -112,26 +91,54 @@ def show_earlier(more: int) -> None:
     st.session_state[_EARLIER] = more
 
 
+def whole(message: str) -> bool:
+    """Was this message asked for in full?"""
+    return message in st.session_state.get(_WHOLE, ())
+
+
+def show_whole(message: str, whole: bool) -> None:
+    """Show a message in full, or its beginning again. For callbacks."""
+    opened: frozenset[str] = st.session_state.get(_WHOLE, frozenset())
+    st.session_state[_WHOLE] = opened | {message} if whole else opened - {message}
+
+
 def selected_session() -> str | None:
     """The id in the session picker."""
     value: str | None = st.session_state.get(SESSION)
     return value
 
 
+def linked_session() -> str | None:
+    """The session that this app put in the address; another one there was asked for."""
+    value: str | None = st.session_state.get(_LINKED)
+    return value
+
+
+def link_session(session_id: str | None) -> None:
+    st.session_state[_LINKED] = session_id
+
+
 def selected_turn() -> int | None:
-    """The turn in the header's picker; None for the latest."""
+    """The turn that was picked; None for the latest."""
     value: int | None = st.session_state.get(TURN)
     return value
 
 
-def show_turn(turn: int | None) -> None:
-    """Look at one turn on every page, or at the latest again. For callbacks, before the picker is drawn."""
+def selected_step() -> int | None:
+    """Position in the log of the step that was picked inside the turn; None for the turn's end."""
+    value: int | None = st.session_state.get(STEP)
+    return value
+
+
+def show_turn(turn: int | None, step: int | None = None) -> None:
+    """Look at one turn on every page, at its end or at a step of it, or at the latest again. For callbacks."""
     st.session_state[TURN] = turn
+    st.session_state[STEP] = step
 
 
 def select_session(session_id: str | None) -> None:
     """Choose another session. For callbacks, before the picker is drawn."""
     st.session_state[SESSION] = session_id
     show_turn(None)
-    show_story("", None)
     show_earlier(0)
+    st.session_state.pop(_WHOLE, None)

@@ -1,6 +1,6 @@
 """What vector blocks store as one, as nouns: a message, a turn or a batch. Pure; no Streamlit."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from memory_core import Memory
@@ -47,3 +47,20 @@ def from_turn(unit: str, turn: int | str, article: str = "") -> str:
 def beginning(words: str) -> str:
     """The same at the beginning of a sentence."""
     return words[:1].upper() + words[1:]
+
+
+def by_score(found: Sequence[tuple[str, float | None]]) -> str:
+    """`turn 3, turn 4 (scores not recorded), turn 9 (0.31)`: what was left out of one search, lowest score first.
+
+    Only the best candidates of a search are recorded with their scores, so those without one stand before the rest.
+    """
+    known = sorted(((name, score) for name, score in found if score is not None), key=lambda each: each[1])
+    unknown = [name for name, score in found if score is None]
+    scores = "scores" if len(unknown) > 1 else "score"
+    told = [f"{', '.join(unknown)} ({scores} not recorded)"] if unknown else []
+    return ", ".join([*told, *(f"{name} ({score:.2f})" for name, score in known)])
+
+
+def score_note(score: float | None) -> str:
+    """`score 0.23`, or that it is not known."""
+    return "score not recorded" if score is None else f"score {score:.2f}"

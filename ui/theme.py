@@ -36,7 +36,7 @@ class Palette:
 
 
 LIGHT = Palette(
-    queue="#5570F0",
+    queue="#4E69EF",
     static="#3D22B4",
     facts="#17A383",
     vector="#D07D1F",
@@ -64,7 +64,7 @@ DARK = Palette(
     free="#22262F",
     line="#E6E8EC",
     unknown="#98A2B3",
-    accent="#6D67F0",
+    accent="#6860F0",
     page="#101217",
     text="#E6E8EC",
 )

@@ -1,4 +1,4 @@
-"""A job runs once, can be followed by anyone from its beginning, and tells how it ended."""
+"""A job runs once, can be looked at by anyone, and tells how it ended."""
 
 import logging
 import threading
@@ -6,7 +6,6 @@ import threading
 import pytest
 
 from memory_core.errors import ModelTimeoutError
-from ui import jobs as jobs_module
 from ui.jobs import UNEXPECTED, Job, Jobs
 
 LONG = 10.0  # seconds, only reached when a test fails
@@ -36,72 +35,31 @@ class Steps:
         self.go.release(times)
 
 
-def test_a_finished_job_is_replayed_from_its_beginning(jobs):
+def test_a_finished_job_still_tells_all_it_said(jobs):
     work = Steps("one ", "two")
     work.let_on(2)
     job = jobs.submit("turn", work)
     assert job.wait(LONG)
-    assert list(job.follow()) == ["one two"]
     assert (job.text, job.done, job.error) == ("one two", True, None)
 
 
-def test_a_follower_sees_what_was_said_before_and_what_comes(jobs):
-    work = Steps("early ", "late")
-    job = jobs.submit("turn", work)
-    work.let_on(1)
-    following = job.follow()
-    seen = ""
-    while seen != "early ":
-        seen += next(following)
-    work.let_on(1)
-    assert seen + "".join(following) == "early late"
-
-
-def test_a_follower_gets_empty_text_while_nothing_happens(jobs):
-    work = Steps("word")
-    following = jobs.submit("turn", work).follow()
-    assert next(following) == ""
-    work.let_on(1)
-    assert "".join(following) == "word"
-
-
-def test_a_progress_line_wakes_the_followers_at_once(jobs, monkeypatch):
-    monkeypatch.setattr(jobs_module, "IDLE_SECONDS", LONG * 100)
+def test_a_viewer_sees_what_was_said_so_far_and_the_newest_line_of_what_is_done(jobs):
+    said = threading.Semaphore(0)
     end = threading.Event()
 
     def work(job):
+        job.add_text("early ")
         job.add_progress("Learning from 4 messages")
+        said.release()
         assert end.wait(LONG)
+        job.add_text("late")
 
     job = jobs.submit("turn", work)
-    assert next(job.follow()) == ""
-    assert job.progress == ("Learning from 4 messages",)
+    assert said.acquire(timeout=LONG)
+    assert (job.text, job.progress, job.done) == ("early ", ("Learning from 4 messages",), False)
     end.set()
-
-
-def test_two_followers_each_see_everything(jobs):
-    words = [f"{n} " for n in range(200)]
-    work = Steps(*words)
-    job = jobs.submit("turn", work)
-    seen = {}
-    readers = [threading.Thread(target=lambda n=n: seen.update({n: "".join(job.follow())})) for n in range(2)]
-    for reader in readers:
-        reader.start()
-    work.let_on(len(words))
-    for reader in readers:
-        reader.join(LONG)
-    assert seen == {0: "".join(words), 1: "".join(words)}
-
-
-def test_a_follower_that_leaves_does_not_stop_the_job(jobs):
-    work = Steps("one ", "two")
-    job = jobs.submit("turn", work)
-    following = job.follow()
-    next(following)
-    following.close()
-    work.let_on(2)
     assert job.wait(LONG)
-    assert "".join(job.follow()) == "one two"
+    assert job.text == "early late"
 
 
 def test_the_same_id_runs_once_however_often_it_is_submitted(jobs):

@@ -153,3 +153,17 @@ def test_a_kind_of_block_the_app_does_not_know_is_drawn_as_custom():
 def test_a_meaning_without_a_colour_is_an_error():
     with pytest.raises(KeyError, match="mauve"):
         theme.colour("mauve", "dark")
+
+
+@pytest.mark.parametrize("mode", ["light", "dark"])
+def test_words_on_buttons_lanes_and_grounds_read_well(mode):
+    """At least 4.5 : 1, which WCAG 2 asks of small text (AA)."""
+    palette = theme.PALETTES[mode]
+    pairs = {
+        "a primary button": ("#FFFFFF", palette.accent),
+        "secondary text": (palette.unknown, palette.page),
+        "a loss": (palette.cut, palette.page),
+        **{kind: (theme.ink_on(theme.colour(kind, mode)), theme.colour(kind, mode)) for kind in theme.BLOCK_KINDS},
+    }
+    low = {what: theme.contrast(*pair) for what, pair in pairs.items() if theme.contrast(*pair) < 4.5}
+    assert low == {}

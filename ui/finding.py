@@ -1,0 +1,83 @@
+"""Places one can go to, and those that a few words mean. Pure."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Literal
+
+Kind = Literal["Turn", "Page", "Session", "Block", "Fact", "Message", "Event"]
+
+MOST = 20
+MOST_OF_A_KIND = 6
+"""Places that are offered; so that many messages do not hide the one fact."""
+
+_TURN = re.compile(r"(?:turn\s*)?#?(\d{1,9})")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where one can go."""
+
+    kind: Kind
+    words: str
+    """What it says, in anybody's words: whoever draws it escapes them."""
+    page: str
+    turn: int | None = None
+    """None is the latest."""
+    session: str | None = None
+    """None is the one that is open."""
+    query: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """What the address asks of the page besides."""
+
+
+def turn_asked(words: str) -> int | None:
+    """The turn that is meant by `12` or `turn 12`.
+
+    >>> turn_asked(" Turn 12 "), turn_asked("12 eggs")
+    (12, None)
+    """
+    said = _TURN.fullmatch(words.strip().casefold())
+    return int(said[1]) if said else None
+
+
+def find(targets: Iterable[Target], words: str) -> list[Target]:
+    """The targets that hold every word, whatever its case: those that begin with what was typed first, each kind in
+    the order given. Without words nothing is meant."""
+    wanted = words.casefold().split()
+    if not wanted:
+        return []
+    typed = " ".join(wanted)
+    held = []
+    for target in targets:
+        says = " ".join(target.words.casefold().split())
+        if all(word in says for word in wanted):
+            held.append((not says.startswith(typed), typed not in says, target))
+    held.sort(key=lambda each: each[:2])
+    given: Counter[Kind] = Counter()
+    shown = []
+    for _, _, target in held:
+        given[target.kind] += 1
+        if given[target.kind] <= MOST_OF_A_KIND:
+            shown.append(target)
+    return shown[:MOST]
+
+
+def around(text: str, words: str, most: int = 90) -> str:
+    """The part of a text that holds the first of the words, as one line of at most `most` characters.
+
+    >>> around("Nothing here. Rui stays off meat these days.", "meat", 20)
+    '…Rui stays off meat…'
+    """
+    line = " ".join(text.split())
+    if len(line) <= most:
+        return line
+    folded = line.casefold()
+    places = [place for word in words.casefold().split() if (place := folded.find(word)) >= 0]
+    first = min(places, default=0)
+    start = 0 if first < most // 2 else first - most // 2
+    if start:  # not in the middle of a word
+        start = line.find(" ", start, first) + 1 or start
+    cut = line[start : start + most - 2].strip()
+    return f"{'…' if start else ''}{cut}{'…' if start + most - 2 < len(line) else ''}"

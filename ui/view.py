@@ -1,0 +1,169 @@
+"""One session at one moment, as every page shows it: the one clock of the app.
+
+A page shows the log up to one position: that of the turn or step that was picked in the header, else the newest. But
+while a turn is under way that has no prompt yet, it is still the end of the turn before: so all numbers on a screen
+belong to one turn.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from memory_core import ConfigError, Memory, Services, Status
+from memory_core.analysis.history import History, TurnRecord, history_of
+from memory_core.events import EventRecord, MessageAdded
+from memory_core.log import last_position
+from ui import state
+from ui.jobs import Job
+from ui.model import chosen_model, services_for
+from ui.services import engine
+from ui.turns import answers, builds_prompts
+
+
+@dataclass(frozen=True)
+class View:
+    """One session at one moment, as a page shows it."""
+
+    memory: Memory
+    """Opened with the services of the chosen model."""
+    history: History
+    """The session's log folded by turn, as it stood when the drawing began."""
+    status: Status
+    """As it is now."""
+    turn: int | None
+    """The turn that was picked, if it is not the latest, or is the latest at an earlier step of it."""
+    running: Job | None
+    """What runs for this session in this process."""
+    step: int | None = None
+    """Position in the log of the step that was picked inside a turn."""
+    seen: object = None
+    """The session's news when the drawing began."""
+
+    @property
+    def past(self) -> bool:
+        """Is this an earlier moment? Then nothing can be changed."""
+        return self.turn is not None
+
+    @property
+    def shown_turn(self) -> int:
+        """The turn that this moment lies in; 0 when nothing was said yet."""
+        return self.turn if self.turn is not None else turn_at(self.history, self.position)
+
+    @cached_property
+    def position(self) -> int:
+        """Of the log: what is shown happened at or below it."""
+        if self.step is not None:
+            return self.step
+        if self.turn is not None:
+            return self.history.position_at(self.turn)
+        return latest_moment(self.history, self.running)
+
+    @cached_property
+    def latest_turn(self) -> int:
+        """The newest turn that can be shown whole; 0 when nothing was said yet."""
+        return turn_at(self.history, latest_moment(self.history, self.running))
+
+    @property
+    def between(self) -> bool:
+        """Is a turn under way that is not shown yet, because its prompt does not stand?"""
+        return self.turn is None and self.running is not None and self.position < self.history.position
+
+    @cached_property
+    def then(self) -> TurnRecord | None:
+        """The shown turn as it stood at this moment; None before the first."""
+        record = self.history.turns.get(self.shown_turn)
+        if record is None or record.last_position <= self.position:
+            return record
+        return history_of(self.history.upto(self.position)).turns.get(self.shown_turn)
+
+    @cached_property
+    def contexts(self) -> tuple[EventRecord, ...]:
+        """The contexts that the shown turn had at this moment, or else those of the last turn before it with any."""
+        turns = (self.then, *(self.history.turns.get(number) for number in range(self.shown_turn - 1, 0, -1)))
+        return next((turn.contexts for turn in turns if turn is not None and turn.contexts), ())
+
+    @cached_property
+    def status_then(self) -> Status:
+        """The session's totals at this moment.
+
+        From the log while a job goes on, so that they belong to what else is shown. Of the past without what was in
+        transit, which no turn records.
+        """
+        then, past = self.then, self.past or self.between
+        if then is None or not (past or self.running):
+            return self.status
+        return replace(
+            self.status,
+            queue_tokens=then.queue_tokens,
+            queue_messages=then.queue_messages,
+            archived_messages=then.archived_messages,
+            history_budget=then.history_budget,
+            token_limit=then.token_limit,
+            in_transit_messages=0 if past else self.status.in_transit_messages,
+            in_transit_tokens=0 if past else self.status.in_transit_tokens,
+        )
+
+    @cached_property
+    def last_seq(self) -> int:
+        """Sequence number of the newest message at this moment; 0 before the first."""
+        records = reversed(self.history.upto(self.position))
+        return next((r.event.seq for r in records if isinstance(r.event, MessageAdded)), 0)
+
+
+def latest_moment(history: History, running: Job | None) -> int:
+    """Position of the newest moment that a screen can tell whole: the log's end, or the end of the turn before the one
+    that is under way and has no prompt yet."""
+    newest = history.turns.get(history.latest_turn)
+    if running is None or newest is None or newest.built is not None or not builds_prompts(running):
+        return history.position
+    return newest.first_position - 1
+
+
+def turn_at(history: History, position: int) -> int:
+    """The turn that a position of the log lies in; 0 before the first."""
+    records = history.upto(position)
+    return records[-1].turn if records else 0
+
+
+def opened(session_id: str) -> View:
+    """What pages show of a session.
+
+    Raises:
+        NotFoundError: it was deleted.
+        StoreError: the database cannot be reached.
+    """
+    seen = news(session_id)  # first: what comes while the rest is read is news to the next look
+    shared = engine()
+    memory = shared.open(session_id, _services())
+    running = shared.running(session_id)
+    view = View(memory, memory.history(), memory.status(), None, running, seen=seen)
+    turn, step = state.selected_turn(), state.selected_step()
+    if step is not None and (turn != turn_at(view.history, step) or step >= view.history.position_at(turn)):
+        step = None  # of a turn that was left, or its end
+    if turn is not None and (turn < view.latest_turn or step is not None):
+        return replace(view, turn=turn, step=step)
+    return view
+
+
+def news(session_id: str) -> tuple[object, ...]:
+    """What a page of the latest moment depends on: it is drawn anew when this differs.
+
+    Raises:
+        NotFoundError: the session was deleted.
+        StoreError: the database cannot be reached.
+    """
+    shared = engine()
+    running = shared.running(session_id)
+    waiting = tuple(each.job_id for each in shared.waiting(session_id))
+    if running is None:
+        return last_position(shared.database, session_id), waiting
+    history = shared.open(session_id).history()
+    stored = history.position if answers(running) else None  # what was typed shows before its prompt stands
+    return latest_moment(history, running), waiting, running.id, stored
+
+
+def _services() -> Services:
+    """Those of the chosen model; without one when its address is wrong, which the sidebar says."""
+    try:
+        return services_for(chosen_model())
+    except ConfigError:
+        return engine().services
