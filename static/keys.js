@@ -1,0 +1,175 @@
+// What the keyboard and links do on every page, in the browser alone. Told on screen by ui/keys.py.
+
+const TYPING = "input, textarea, select, [contenteditable=true], [role=combobox], [role=grid]";
+
+function search(place) {
+  const field = place && [...document.querySelectorAll(place)].find((each) => each.offsetParent && !each.disabled);
+  field?.focus();
+  field?.select();
+  return Boolean(field);
+}
+
+// With Ctrl, Shift or Cmd a link opens elsewhere, as links do; Streamlit's own handler would open it here.
+function follow(event) {
+  if (event.target.closest?.('a[href^="#"][title]')) event.preventDefault(); // an explained word leads nowhere
+  const elsewhere = event.ctrlKey || event.metaKey || event.shiftKey;
+  if (elsewhere && event.target.closest?.(".stPageLink a")) event.stopPropagation();
+}
+
+function press(event, data, ask) {
+  const other = event.ctrlKey || event.metaKey || event.altKey || event.repeat || event.isComposing;
+  if (other || event.defaultPrevented || event.target.closest?.(TYPING)) return;
+  const dialog = document.querySelector("[role=dialog]");
+  // After a download the focus is on nothing, and a dialog hears only what is typed in it.
+  if (dialog && event.key === "Escape" && document.activeElement === document.body) {
+    dialog.querySelector('button[aria-label="Close"]')?.click();
+  }
+  if (dialog) return;
+  if (event.key === "/") {
+    event.preventDefault();
+    if (!search(data.search)) ask("goto");
+  } else if (event.key === "?") {
+    event.preventDefault();
+    ask("keys");
+  }
+}
+
+// In "Go to": the arrows choose among the links, Enter follows the first, once what was typed has been looked for.
+const ASKING = ".st-key-goto__words input";
+
+function choose(event) {
+  const field = event.target.closest?.(ASKING);
+  const links = [...document.querySelectorAll(".st-key-goto__found a")];
+  const at = links.indexOf(event.target.closest?.("a"));
+  if (!links.length || event.isComposing || (!field && at < 0)) return;
+  if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+    event.preventDefault();
+    event.stopPropagation();
+    const to = at + (event.key === "ArrowDown" ? 1 : -1);
+    (links[Math.min(to, links.length - 1)] ?? document.querySelector(ASKING)).focus();
+  } else if (field && event.key === "Enter") {
+    event.stopPropagation();
+    settled(() => {
+      const first = document.querySelector(".st-key-goto__found a");
+      first?.dispatchEvent(new MouseEvent("click", { bubbles: true, cancelable: true, ctrlKey: event.ctrlKey || event.metaKey }));
+    });
+  }
+}
+
+// Once nothing has been drawn for as long as the field waits before it says what was typed.
+function settled(then, since = performance.now()) {
+  const idle = document.querySelector('.stApp[data-test-script-state="notRunning"]');
+  if (!idle) since = performance.now();
+  if (performance.now() - since > 400) then();
+  else setTimeout(() => settled(then, since), 50);
+}
+
+// The menu's line of this page is said to be that, not only lit up.
+function mark() {
+  for (const line of document.querySelectorAll(".st-key-menu a")) {
+    if (line.href && new URL(line.href).pathname === location.pathname) line.setAttribute("aria-current", "page");
+    else line.removeAttribute("aria-current");
+  }
+}
+
+// What is open on a page is no step of its own: Back leaves the page at once, or goes to the turn before. Streamlit makes
+// a step of every parameter that a page writes into its address.
+function stay() {
+  const push = history.pushState;
+  if (push.stays) return;
+  history.pushState = function (data, title, url) {
+    const [now, next] = [new URL(location.href), new URL(url, location.href)];
+    const same = (name) => (now.searchParams.get(name) ?? next.searchParams.get(name)) === next.searchParams.get(name);
+    const within = now.pathname === next.pathname && same("session");
+    const step = now.searchParams.get("turn") !== next.searchParams.get("turn");
+    return within && !step ? history.replaceState(data, title, url) : push.call(history, data, title, url);
+  };
+  history.pushState.stays = true;
+}
+
+// A button to copy the message under the pointer, or that Y and the arrows chose: one for all of them, so that no message
+// adds a stop for the keyboard.
+function copying(listen, gone) {
+  if (!navigator.clipboard) return; // away from this machine and without TLS, browsers give none
+  const button = document.createElement("button");
+  button.className = "copy-message";
+  button.type = "button";
+  button.hidden = true;
+  document.body.append(button);
+  gone.addEventListener("abort", () => button.remove());
+  let over = null;
+  const hide = () => {
+    over = null;
+    button.hidden = true;
+  };
+  const show = (message) => {
+    over = message;
+    const place = message.getBoundingClientRect();
+    const part = message.querySelector('[class*="st-key-chat__whole_"]')?.textContent.includes("Show all");
+    button.textContent = part ? "Copy what is shown" : "Copy";
+    button.hidden = false;
+    button.style.top = `${Math.max(place.top, message.closest('[class*="st-key-chat__box"]')?.getBoundingClientRect().top ?? 0) + 4}px`;
+    button.style.right = `${document.documentElement.clientWidth - place.right + 4}px`;
+    const look = getComputedStyle(message);
+    button.style.color = look.color;
+    button.style.colorScheme = look.colorScheme;
+  };
+  listen("pointerover", (event) => {
+    if (event.target === button || document.activeElement === button) return;
+    const message = event.target.closest?.('[data-testid="stChatMessage"]');
+    if (!message) hide();
+    else if (message !== over) show(message);
+  });
+  let moving = false; // it scrolls because a key moved it
+  listen("scroll", () => moving || hide());
+  listen("keydown", (event) => {
+    const messages = [...document.querySelectorAll('[data-testid="stChatMessage"]')];
+    const chosen = document.activeElement === button ? messages.indexOf(over) : -1;
+    const step = { ArrowUp: -1, ArrowDown: 1 }[event.key] ?? 0;
+    const busy = event.target.closest?.(TYPING) || document.querySelector("[role=dialog]");
+    const asked = event.key.toLowerCase() === "y" && !busy;
+    if (event.ctrlKey || event.metaKey || event.altKey || (chosen < 0 && !asked)) return hide();
+    if (event.key === "Enter" || event.key === " ") return event.stopPropagation();
+    if (event.key === "Escape") button.blur();
+    const next = asked ? messages.at(-1) : messages[chosen + step];
+    if (!next || !(asked || step)) return step || hide();
+    event.preventDefault();
+    moving = true;
+    next.scrollIntoView({ block: "nearest" });
+    requestAnimationFrame(() => requestAnimationFrame(() => {
+      show(next);
+      button.focus();
+      moving = false;
+    }));
+  });
+  button.addEventListener("click", async () => {
+    const texts = [...(over?.querySelectorAll('[data-testid="stText"], [data-testid="stCode"] code') ?? [])];
+    await navigator.clipboard.writeText(texts.map((each) => each.textContent).join("\n\n"));
+    button.textContent = "Copied";
+  });
+}
+
+const drawn = new WeakMap(); // by place, because it is called again whenever the data change
+
+export default function ({ data, parentElement, setTriggerValue }) {
+  drawn.get(parentElement)?.abort();
+  const gone = new AbortController();
+  drawn.set(parentElement, gone);
+  const listen = (type, act) => document.addEventListener(type, act, { capture: true, signal: gone.signal });
+  listen("click", follow);
+  listen("keydown", (event) => press(event, data ?? {}, (what) => setTriggerValue("asked", what)));
+  listen("keydown", choose);
+  let known = null; // the dialog takes the focus for itself when it opens
+  const opened = new MutationObserver(() => {
+    const field = document.querySelector(ASKING);
+    if (field && field !== known) setTimeout(() => field.focus(), 0);
+    known = field;
+  });
+  opened.observe(document.body, { childList: true, subtree: true });
+  gone.signal.addEventListener("abort", () => opened.disconnect());
+  stay();
+  copying(listen, gone.signal);
+  mark();
+  requestAnimationFrame(mark);
+  return () => gone.abort();
+}

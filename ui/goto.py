@@ -1,0 +1,137 @@
+"""Go to anything: a dialog that finds pages, sessions, turns, facts, blocks, messages and events by words."""
+
+from collections.abc import Iterator, Mapping
+
+import streamlit as st
+
+from memory_core import Database, Memory, sessions
+from memory_core.messages import message_text
+from ui import nav, state
+from ui.components import error_inside
+from ui.finding import MOST_OF_A_KIND, Kind, Target, around, find, turn_asked
+from ui.services import engine
+from ui.text import plain, tokens
+from ui.timeline.opened import EVENT
+from ui.timeline.remembered import remembered
+
+PAGES = ("Chat", "Context", "Timeline", "Blocks", "Facts", "Retrieval", "Sessions")
+
+LEAST_LETTERS = 3
+"""From here on messages and events are looked through."""
+
+ICONS: Mapping[Kind, str] = {
+    "Turn": "history",
+    "Page": "web_asset",
+    "Session": "folder_open",
+    "Block": "view_agenda",
+    "Fact": "fact_check",
+    "Message": "forum",
+    "Event": "timeline",
+}
+
+_WORDS = "goto__words"
+
+
+def draw_goto_button() -> None:
+    """What opens it, with its key."""
+    if st.button(
+        "Go to",
+        key="goto__open",
+        icon=":material/search:",
+        shortcut="Ctrl+K",
+        width="stretch",
+        help="Pages, sessions, turns, facts, blocks, messages and events",
+    ):
+        open_goto()
+
+
+def open_goto() -> None:
+    """Open it, empty."""
+    st.session_state[_WORDS] = ""
+    goto_dialog()
+
+
+@st.dialog("Go to", icon=":material/search:", width="medium")
+@error_inside
+def goto_dialog() -> None:
+    """One field, and what its words mean; every line is a link."""
+    words = st.text_input(
+        "Go to",
+        key=_WORDS,
+        live="200ms",
+        placeholder="A page, a session, turn 12, or words of a fact, a block, a message, an event",
+        label_visibility="collapsed",
+        icon=":material/search:",
+    )
+    session_id = state.selected_session()
+    found = places(engine().open(session_id) if session_id else None, engine().database, words)
+    with st.container(key="goto__found", gap=None):
+        for target in found:
+            _line(target, words)
+        if words.strip() and not found:
+            st.markdown(":gray[Nothing is called so, and nobody said it in this session.]")
+    st.markdown(":small[:gray[↑ ↓ to choose, Enter to go, Ctrl+Enter to open it in a new tab. ? lists all keys.]]")
+
+
+def places(memory: Memory | None, database: Database, words: str) -> list[Target]:
+    """What the words mean: sessions of the database, and what is in the open one; the pages without words."""
+    if not words.strip():
+        return [Target("Page", title, title.casefold()) for title in PAGES]
+    return [*_turn(memory, words), *find(_everything(memory, database, words), words)]
+
+
+def _turn(memory: Memory | None, words: str) -> Iterator[Target]:
+    number = turn_asked(words)
+    if memory is not None and number is not None and 1 <= number <= (latest := memory.status().turns):
+        shown = None if number == latest else number
+        yield Target("Turn", f"Turn {tokens(number)}: chat", "chat", shown)
+        yield Target("Turn", f"Turn {tokens(number)}: prompt", "context", shown)
+
+
+def _everything(memory: Memory | None, database: Database, words: str) -> Iterator[Target]:
+    yield from (Target("Page", title, title.casefold()) for title in PAGES)
+    for status in sessions(database):
+        yield Target("Session", status.title or f"Session {status.session_id[:8]}", "chat", session=status.session_id)
+    if memory is None:
+        return
+    for attached in memory.blocks:
+        yield Target("Block", attached.name, "blocks")
+    for attached in memory.blocks:
+        if attached.kind == "facts":
+            for fact in memory.facts(attached.name, states=None):
+                yield Target("Fact", fact.text, "facts", query={"fact": str(fact.id)})
+    if len(words.strip()) < LEAST_LETTERS:
+        return
+    latest = memory.status().turns
+    for stored in memory.messages():
+        shown = None if stored.turn in (0, latest) else stored.turn
+        yield Target("Message", message_text(stored.message), "chat", shown)
+    yield from _events(memory, words, latest)
+
+
+def _events(memory: Memory, words: str, latest: int) -> Iterator[Target]:
+    """The newest events whose sentences hold the words, but for messages, which are found themselves."""
+    timeline, history = remembered(memory), memory.history()
+    timeline.catch_up(memory, history)
+    records = [record for record in history.after(0) if record.kind != "message_added"]
+    last = timeline.matching(records, words, memory)[: -MOST_OF_A_KIND - 1 : -1]
+    for record, line in zip(last, timeline.lines(last, memory), strict=True):
+        shown = None if record.turn in (0, latest) else record.turn
+        yield Target("Event", line.text, "timeline", shown, query={EVENT: str(record.position)})
+
+
+def _line(target: Target, words: str) -> None:
+    where = [target.kind.lower()] if target.kind != "Turn" else []
+    if target.turn is not None and target.kind != "Turn":
+        where.append(f"turn {tokens(target.turn)}")
+    beside = f"  :small[:gray[{' · '.join(where)}]]" if where else ""
+    query = dict(target.query)
+    if target.session is not None:
+        query[state.SESSION] = target.session
+    nav.link(
+        target.page,
+        plain(around(target.words, words)) + beside,
+        icon=f":material/{ICONS[target.kind]}:",
+        turn=... if target.kind == "Page" else target.turn,
+        **query,
+    )

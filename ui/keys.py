@@ -1,0 +1,81 @@
+"""The keys, in one place: what each does, for whoever asks, and the browser's side of those that Streamlit has not.
+
+They never do anything while a field has the focus, but for those with Ctrl, which type nothing.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from ui import nav, state
+from ui.components import heading
+from ui.goto import open_goto
+
+if TYPE_CHECKING:
+    from streamlit.navigation.page import Page
+
+KEYS: Mapping[str, Sequence[tuple[str, str]]] = {
+    "Everywhere": (
+        ("Ctrl+K", "Go to anything (⌘K on a Mac)"),
+        ("/", "Search on this page; go to anything where there is no search"),
+        ("?", "These keys"),
+        ("Left, Right", "One turn back, one turn on"),
+        ("Esc", "Close what is open"),
+        ("Ctrl+click", "Open a link in a new tab, at the same session and turn"),
+    ),
+    "Chat": (
+        ("N", "Next message of the recording"),
+        ("Y", "Copy a message: Up and Down choose, Enter copies"),
+        ("Enter", "Send what you wrote"),
+    ),
+    "Facts, Review": (
+        ("A", "Accept"),
+        ("E", "Edit"),
+        ("X", "Reject, then 1 to 5 for the reason"),
+        ("M", "Merge, where it is nearly another"),
+        ("S", "Skip"),
+        ("Enter", "Do what was asked for"),
+    ),
+    "Where you write": (("Ctrl+Enter", "See what your text would do to the next prompt"),),
+}
+"""By place: the key and what it does."""
+
+SEARCH: Mapping[str, str] = {
+    "facts": "facts__search_",
+    "timeline": "timeline__text",
+    "retrieval": "retrieval__query",
+}
+"""The field that `/` goes to, by page: the start of its widget's key."""
+
+_watch = st.components.v2.component("keys", js=(nav.STATIC / "keys.js").read_text(encoding="utf-8"))
+
+
+def listen(page: "Page") -> None:
+    """Have the keys work on this page, but not under a dialog."""
+    field = SEARCH.get(page.url_path)
+    with st.container(key="keys"):
+        heard = _watch(
+            key="keys-watch",
+            data={"page": page.url_path, "search": f'[class*="st-key-{field}"] input' if field else None},
+            on_asked_change=lambda: None,
+        )
+    if state.dialog_open():
+        return
+    if heard.asked == "goto":
+        open_goto()
+    elif heard.asked == "keys":
+        keys_dialog()
+
+
+@st.dialog("Keys", icon=":material/keyboard:")
+def keys_dialog() -> None:
+    """The list of all of them."""
+    state.open_dialog()
+    for place, keys in KEYS.items():
+        heading(place, level=3)
+        with st.container(gap="xxsmall"):
+            for key, does in keys:
+                with st.container(horizontal=True, wrap=False, gap="small"):
+                    st.markdown(f":small[`{key}`]", width=110)
+                    st.markdown(f":small[{does}]")
