@@ -1,11 +1,80 @@
-"""What a change would do to the next prompt, in one sentence. Pure: two contexts in, words out.
+"""What a change would do to the next prompt, and to the flush before it. Pure: foretold prompts in, words out.
 
 The sentences are markdown in which block names are escaped.
 """
 
 from memory_core import Context
+from memory_core.foretelling import NextPrompt
 from memory_core.planning.context import QUEUE
-from ui.text import plain, short, tokens
+from ui.text import count, plain, short, tokens
+
+
+def size_line(before: NextPrompt, after: NextPrompt) -> str:
+    """The next prompt as it would be, beside what it is to be so far, and who would lose how much in it.
+
+    `Next prompt: **632** of 700 tokens (so far 852 of 1,200). Left out: Facts 51, oldest messages 169.`
+    """
+    old, new = before.context.plan, after.context.plan
+    same = (old.total, old.token_limit) == (new.total, new.token_limit)
+    so_far = ", as it is" if same else f" (so far {tokens(old.total)} of {tokens(old.token_limit)})"
+    cuts = _cuts(after.context)
+    lost = [f"{_OLDEST if name == QUEUE else plain(short(name))} {tokens(size)}" for name, size in cuts.items()]
+    left_out = f"Left out: {', '.join(lost)}." if lost else "Nothing is left out."
+    return f"Next prompt: **{tokens(new.total)}** of {count(new.token_limit, 'token')}{so_far}. {left_out}"
+
+
+_OLDEST = "oldest messages"
+
+
+def flush_line(before: NextPrompt, after: NextPrompt, budget: int) -> str:
+    """What leaves the queue before that prompt; `budget`: tokens above which it would be flushed."""
+    if not after.flush:
+        ends = " any more" if before.flush else ""
+        return f"No flush before it{ends}: queue {tokens(after.queue_tokens)}, flushes above {tokens(budget)}."
+    said = f"Before it, {_moved(after)} leave the queue: {tokens(after.queue_tokens)} is above {tokens(budget)}"
+    if _leaving(before) == _leaving(after):
+        return f"{said}, as without the change."
+    return f"{said} (so far {_moved(before)})." if before.flush else f"{said} (so far none)."
+
+
+def over_line(after: NextPrompt) -> str | None:
+    """That the next prompt would be over the limit all the same, and why; None where it is not."""
+    plan = after.context.plan
+    if not plan.over_by:
+        return None
+    why = plain(plan.over_because or "what is never cut")
+    return f"**{tokens(plan.over_by)} over the limit of {tokens(plan.token_limit)}**: {why} cannot be cut."
+
+
+def unknown_line(after: NextPrompt, learns: bool, *, asked: bool = False) -> str:
+    """What the figures do not hold, because nobody can know it before.
+
+    `learns`: does a block learn from a flush? `asked`: the next message is the question that is tried.
+    """
+    if asked:
+        said = "Counted with this question as the next message."
+    elif after.message:
+        said = "Counted with the next message of the recording."
+    else:
+        said = "Your next message comes on top."
+    return f"{said} What blocks learn from the flush is not in it." if after.flush and learns else said
+
+
+def effect_lines(before: NextPrompt, after: NextPrompt, budget: int, learns: bool, *, asked: bool = False) -> str:
+    """Markdown: the next prompt before and after a change, the flush before it, and what nobody can know."""
+    lines = [effect_sentence(before.context, after.context)]
+    if before.flush or after.flush:
+        lines.append(flush_line(before, after, budget))
+    return f":small[{'  '.join(lines)}]  \n:small[:gray[{unknown_line(after, learns, asked=asked)}]]"
+
+
+def _leaving(foretold: NextPrompt) -> list[int]:
+    return [message.seq for message in foretold.flush.leave]
+
+
+def _moved(foretold: NextPrompt) -> str:
+    plan = foretold.flush
+    return f"{count(len(plan.leave), 'message')} with {count(plan.tokens, 'token')}"
 
 
 def effect_sentence(before: Context, after: Context) -> str:

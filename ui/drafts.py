@@ -1,4 +1,4 @@
-"""What an open drawer of the Blocks page remembers: what it was opened with, and what became of saving it.
+"""What an open drawer remembers: what it was opened with, and what became of saving it.
 
 A drawer's widget keys go when it is closed, however that happens; a draft without its widget is from an
 earlier opening and is not used again.
@@ -24,6 +24,11 @@ class Draft:
     conflict: bool = False
     """Saving it found another revision."""
     saved: bool = False
+    """Or discarded: the drawer is to close."""
+    since: float | None = None
+    """When it was typed in last, where it was left unsaved and is opened again. Seconds since 1970."""
+    said: str | None = None
+    """What was done in the drawer, which stays open."""
     problem: str | None = None
     """Why it could not be saved otherwise."""
     theirs: str | None = None

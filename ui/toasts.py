@@ -1,0 +1,94 @@
+"""One sentence after a change, with Undo: at the bottom right above every page, gone after some seconds.
+
+Where it stands and how it fades are static/app.css's; it takes no room on the page.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import EllipsisType
+
+import streamlit as st
+
+from memory_core import ConflictError, MemoryInspectorError
+from ui import state
+from ui.text import plain
+
+SECONDS = 10.0
+"""How long a toast stays, as in the style sheet; longer while the pointer rests on it."""
+
+_NUMBER = "toast_number"
+
+_NAMES = ("even", "odd")
+
+
+@dataclass(frozen=True, slots=True)
+class Toast:
+    """What was done, and the way back."""
+
+    number: int
+    text: str
+    """As it is; escaped when it is drawn."""
+    session_id: str | None
+    """Shown while this session is selected; None: whichever is."""
+    undo: Callable[[], object] | None
+    until: float
+    """Monotonic seconds; not drawn after it."""
+    failed: bool = False
+    """It says why something could not be undone."""
+
+
+def done(text: str, *, undo: Callable[[], object] | None = None, session_id: str | EllipsisType | None = ...) -> None:
+    """Say on the next drawing of the page what was done. For callbacks; the newest replaces the one before.
+
+    `undo` runs at most once. Where the thing changed since, it raises `ConflictError`; what else prevents it, it says
+    by raising another `MemoryInspectorError`.
+    `session_id`: the toast is of this session, by default the selected one; None: of no session.
+    """
+    _say(text, undo, state.selected_session() if session_id is ... else session_id)
+
+
+def draw() -> None:
+    """The newest toast, while it is not over. Said by the frame on every run."""
+    toast: Toast | None = st.session_state.get(state.TOAST)
+    if toast is None:
+        return
+    if time.monotonic() > toast.until or toast.session_id not in (None, state.selected_session()):
+        st.session_state.pop(state.TOAST, None)
+        return
+    # Two names by turns: the browser begins the fading anew only where the name changes.
+    with st.container(
+        horizontal=True, vertical_alignment="center", gap="small", wrap=False, key=f"toast_{_NAMES[toast.number % 2]}"
+    ):
+        if toast.failed:
+            st.warning(plain(toast.text), icon=":material/warning:")
+        else:
+            st.success(plain(toast.text), icon=":material/check:")
+        if toast.undo is not None:
+            st.button("Undo", key=f"toast__undo_{toast.number}", type="tertiary", on_click=_undo, args=(toast.number,))
+        st.button("Dismiss", key="toast__close", type="tertiary", icon=":material/close:", on_click=_dismiss)
+
+
+def _say(text: str, undo: Callable[[], object] | None, session_id: str | None, *, failed: bool = False) -> None:
+    number = st.session_state[_NUMBER] = int(st.session_state.get(_NUMBER, 0)) + 1
+    until = time.monotonic() + SECONDS
+    st.session_state[state.TOAST] = Toast(number, text, session_id, undo, until, failed)
+
+
+def _undo(number: int) -> None:
+    toast: Toast | None = st.session_state.get(state.TOAST)
+    if toast is None or toast.number != number or toast.undo is None:
+        return  # a second click on it
+    _dismiss()
+    try:
+        toast.undo()
+    except ConflictError:
+        _say("It was changed since. Nothing was undone.", None, toast.session_id, failed=True)
+    except MemoryInspectorError as error:
+        _say(str(error), None, toast.session_id, failed=True)
+    else:
+        _say("Undone.", None, toast.session_id)
+
+
+def _dismiss() -> None:
+    st.session_state.pop(state.TOAST, None)
