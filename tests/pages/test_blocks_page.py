@@ -2,13 +2,13 @@
 
 import pytest
 from engine_fakes import Counter
-from pages_driver import button, dialog, field, joined, notice, opened, press
+from pages_driver import button, dialog, field, joined, opened, press, said, with_toasts
 
 from memory_core import ChatMessage, FactExtractionMemoryBlock, Memory, StaticMemoryBlock
 from memory_core.blocks import plugins
 from memory_core.blocks.plugins import Plugin
 from ui import services
-from ui.demo import demo_memory
+from ui.demo_bundle import demo_memory
 from ui.jobs import Job
 from ui.new_session import new_memory
 from ui.text import plain
@@ -76,7 +76,7 @@ def test_it_shows_a_card_per_block_from_never_cut_to_cut_first(demo_home):
     app = opened(page="blocks")
     assert not app.exception
     said = joined(app)
-    places = [said.index(f"**{name}**") for name in ("Instructions", "Facts", "Earlier turns")]
+    places = [said.index(f"{name}**") for name in ("Instructions", "Facts", "Earlier turns")]
     assert places == sorted(places)
     memory = demo()
     assert app.text[0].value.startswith("You help Sam plan Ana's birthday dinner.")
@@ -130,9 +130,9 @@ def test_looking_at_it_changes_nothing(demo_home):
 
 def test_it_follows_what_is_written_elsewhere_but_not_over_an_open_drawer(demo_home, monkeypatch):
     followed = []
-    monkeypatch.setattr("ui.live.follow", lambda session_id, position: followed.append((session_id, position)))
+    monkeypatch.setattr("ui.live.follow", lambda session_id, seen, *, running: followed.append((session_id, *seen)))
     app = opened(page="blocks")
-    assert followed[-1] == ("demo", demo().status().position)
+    assert followed[-1] == ("demo", demo().status().position, ())
     followed.clear()
     for key in ("blocks__edit_Instructions", "blocks__order", "blocks__add"):
         app.button(key=key).click().run()
@@ -227,10 +227,9 @@ def test_before_the_first_block_a_past_turn_has_none(demo_home):
 
 def test_an_edit_says_its_size_and_its_effect_before_it_is_saved(demo_home):
     drawn = edit()
-    assert drawn.button(key="blocks__edit_demo_Instructions_save").disabled
     drawn.text_area[0].set_value("Be brief.").run()
     assert "→ **3 tokens**" in joined(drawn)
-    before, after = demo().preview(), demo().preview(texts={"Instructions": "Be brief."})
+    before, after = (demo().next_prompt(**change).context for change in ({}, {"texts": {"Instructions": "Be brief."}}))
     assert f"Next prompt: {before.plan.total:,} → **{after.plan.total:,}** tokens" in joined(drawn)
     assert len(texts()) == 1
     press(drawn, "Save")
@@ -302,60 +301,163 @@ def test_the_history_shows_what_changed_and_restores_a_version_with_its_effect(d
 
 
 def test_a_version_is_not_restored_over_what_another_tab_wrote(demo_home):
-    from ui.blocks.versions import _restore
-
     demo().edit_block("Instructions", "Second.")
+    drawn = dialog("ui.blocks.versions", "history_dialog", "demo", "Instructions")
+    drawn.selectbox[0].set_value(1).run()
+    restore = button(drawn, "Restore version 1")
     demo().edit_block("Instructions", "Third.")
-    _restore("demo", "Instructions", 1, 2)
+    restore.click().run()
+    assert "was changed elsewhere" in drawn.error[0].value
     assert texts()[-1] == "Third."
+
+
+def test_what_was_typed_is_there_when_the_editor_is_opened_again_until_it_is_discarded(demo_home):
+    stored = texts()[-1]
+    edit().text_area[0].set_value("Half a thou").run()
+    again = edit()  # as after Esc or a reload: nothing of the first drawer is left
+    assert again.text_area[0].value == "Half a thou"
+    assert "Your draft, just now" in joined(again)
+    press(again, "Discard changes")
+    assert edit().text_area[0].value == stored
+    assert texts() == [stored]
+
+
+def test_a_draft_of_a_text_that_changed_meanwhile_overwrites_nothing(demo_home):
+    edit().text_area[0].set_value("Mine.").run()
+    demo().edit_block("Instructions", "Theirs.")
+    again = edit()
+    assert again.text_area[0].value == "Mine."
+    press(again, "Save")
+    assert [each.value for each in again.warning] == [CONFLICT]
+    assert texts()[-1] == "Theirs."
+
+
+def test_saving_what_was_not_changed_writes_no_version(demo_home):
+    before = texts()
+    press(edit(), "Save")
+    assert texts() == before
+
+
+def test_a_version_restored_in_the_editor_is_the_stored_text_and_can_be_edited_on(demo_home):
+    first = texts()[0]
+    demo().edit_block("Instructions", "Second.")
+    drawn = edit()
+    drawn.session_state["blocks__edit_demo_Instructions_history"] = True
+    drawn.run()
+    drawn.selectbox[0].set_value(1).run()
+    press(drawn, "Restore version 1")
+    assert drawn.text_area[0].value == first
+    assert [each.value.replace("\\", "") for each in drawn.success] == ["Restored version 1 of Instructions."]
+    assert "→" not in joined(drawn)
+    drawn.text_area[0].set_value("Fourth.").run()
+    press(drawn, "Save")
+    assert not drawn.warning
+    assert texts() == [first, "Second.", first, "Fourth."]
+
+
+def test_words_typed_before_a_restore_are_kept_beside_it(demo_home):
+    demo().edit_block("Instructions", "Second.")
+    drawn = edit()
+    drawn.text_area[0].set_value("Typed.").run()
+    drawn.session_state["blocks__edit_demo_Instructions_history"] = True
+    drawn.run()
+    drawn.selectbox[0].set_value(1).run()
+    press(drawn, "Restore version 1")
+    assert drawn.text[0].value == "Typed."
+
+
+@pytest.mark.parametrize("since", [None, "Theirs."])
+def test_a_save_is_said_and_undone_unless_it_was_changed_since(demo_home, since):
+    first = texts()[0]
+    drawn = with_toasts("ui.blocks.editor", "edit_dialog", "demo", "Instructions")
+    drawn.text_area[0].set_value("Mine.").run()
+    press(drawn, "Save")
+    assert said(drawn) == ["Saved Instructions. The next prompt has it."]
+    if since:
+        demo().edit_block("Instructions", since)
+    press(drawn, "Undo")
+    assert texts()[-1] == (since or first)
+    assert said(drawn) == (["It was changed since. Nothing was undone."] if since else ["Undone."])
 
 
 # -- the order -------------------------------------------------------------------------------------
 
 
-def test_the_order_is_changed_step_by_step_with_its_effect_before_it_is_applied(demo_home):
+def priority_of(drawn, name):
+    return field(drawn, f"Priority of {name}")
+
+
+def test_the_order_is_given_by_numbers_with_its_effect_before_it_is_applied(demo_home):
     drawn = order()
+    rows = [each.label for each in drawn.number_input if each.label.startswith("Priority")]
     assert drawn.button(key="blocks__order_apply").disabled
-    click(drawn, "blocks__order_▲_Facts")
+    priority_of(drawn, "Facts").set_value(2).run()
     assert "Next prompt:" in joined(drawn)
-    click(drawn, "blocks__order_▲_Facts")
+    assert "Of blocks with the same number, the first in the prompt is cut first." in joined(drawn)
+    priority_of(drawn, "Earlier turns").set_value(1).run()
+    assert [each.label for each in drawn.number_input if each.label.startswith("Priority")] == rows, "no row moves"
     assert priorities() == {"Instructions": 0, "Facts": 1, "Earlier turns": 2}
+    foretold = demo().next_prompt(blocks={"Facts": {"priority": 2}, "Earlier turns": {"priority": 1}}).context.plan
     click(drawn, "blocks__order_apply")
     assert priorities() == {"Instructions": 0, "Facts": 2, "Earlier turns": 1}
+    assert demo().next_prompt().context.plan == foretold
 
 
-def test_a_block_is_never_cut_and_may_be_cut_again(demo_home):
+def test_a_block_of_priority_0_is_never_cut_and_may_be_cut_again(demo_home):
     drawn = order()
-    drawn.checkbox(key="blocks__order_never_Facts").check().run()
-    drawn.checkbox(key="blocks__order_never_Instructions").uncheck().run()
+    priority_of(drawn, "Facts").set_value(0).run()
+    priority_of(drawn, "Instructions").set_value(1).run()
     click(drawn, "blocks__order_apply")
     assert priorities() == {"Instructions": 1, "Facts": 0, "Earlier turns": 2}
 
 
-def test_the_place_in_the_prompt_is_changed(demo_home):
+@pytest.mark.parametrize(
+    ("name", "place", "after"),
+    [
+        ("Earlier turns", 2, ["Instructions", "Earlier turns", "Facts"]),
+        ("Earlier turns", 1, ["Earlier turns", "Instructions", "Facts"]),
+        ("Instructions", 3, ["Facts", "Earlier turns", "Instructions"]),
+    ],
+)
+def test_the_place_in_the_prompt_is_changed(demo_home, name, place, after):
     drawn = order()
-    drawn.segmented_control[0].set_value("prompt").run()
-    click(drawn, "blocks__order_prompt_▲_Earlier turns")
+    field(drawn, f"Place of {name} in the prompt").set_value(place).run()
+    assert f"In the prompt: {', '.join(after)}." in joined(drawn)
     click(drawn, "blocks__order_apply")
-    assert [attached.name for attached in demo().blocks] == ["Instructions", "Earlier turns", "Facts"]
+    assert [attached.name for attached in demo().blocks] == after
+
+
+@pytest.mark.parametrize("since", [None, 9])
+def test_an_order_is_said_and_undone_unless_it_was_changed_since(demo_home, since):
+    drawn = with_toasts("ui.blocks.order", "order_dialog", "demo")
+    priority_of(drawn, "Facts").set_value(3).run()
+    field(drawn, "Place of Facts in the prompt").set_value(1).run()
+    click(drawn, "blocks__order_apply")
+    assert said(drawn) == ["From the next turn: priority of Facts 1 → 3 and another order in the prompt."]
+    assert [attached.name for attached in demo().blocks] == ["Facts", "Instructions", "Earlier turns"]
+    if since:
+        demo().configure_block("Facts", priority=since)
+    press(drawn, "Undo")
+    assert priorities()["Facts"] == (since or 1)
+    assert (list(priorities()) == ["Instructions", "Facts", "Earlier turns"]) == (since is None)
 
 
 def test_an_order_made_from_what_another_tab_changed_is_not_saved(demo_home):
     drawn = order()
-    click(drawn, "blocks__order_▲_Facts")
+    priority_of(drawn, "Facts").set_value(2).run()
     demo().configure_block("Facts", priority=9)
     click(drawn, "blocks__order_apply")
     assert [each.value for each in drawn.warning] == [CONFLICT]
     assert priorities()["Facts"] == 9
     press(drawn, "Show theirs")
     assert not drawn.warning
+    assert priority_of(drawn, "Facts").value == 9
     assert drawn.button(key="blocks__order_apply").disabled
 
 
 def test_an_order_is_kept_over_a_block_that_was_removed_and_one_that_came(demo_home):
     drawn = order()
-    click(drawn, "blocks__order_▼_Earlier turns")
-    click(drawn, "blocks__order_▼_Earlier turns")
+    priority_of(drawn, "Facts").set_value(7).run()
     demo().remove_block("Instructions")
     demo().add_block(StaticMemoryBlock(name="Rules", static_content="text", priority=5))
     click(drawn, "blocks__order_apply")
@@ -363,8 +465,15 @@ def test_an_order_is_kept_over_a_block_that_was_removed_and_one_that_came(demo_h
     press(drawn, "Keep editing")
     click(drawn, "blocks__order_apply")
     assert not drawn.exception
-    found = priorities()
-    assert found["Facts"] > found["Earlier turns"] > found["Rules"] > 0
+    assert priorities() == {"Facts": 7, "Earlier turns": 2, "Rules": 5}
+
+
+def test_an_order_under_way_is_there_when_the_drawer_is_opened_again(demo_home):
+    priority_of(order(), "Facts").set_value(7).run()
+    again = order()
+    assert priority_of(again, "Facts").value == 7
+    click(again, "blocks__order_discard")
+    assert priority_of(order(), "Facts").value == 1
 
 
 # -- settings and switches -------------------------------------------------------------------------
@@ -441,7 +550,7 @@ def test_a_block_is_turned_off_and_on_with_its_effect_before(demo_home):
 def test_a_block_is_added_with_its_effect_before(demo_home):
     drawn = dialog("ui.blocks.editor", "add_dialog", "demo")
     drawn.text_area[0].set_value("Speak Portuguese.").run()
-    before = demo().preview().plan.total
+    before = demo().next_prompt().context.plan.total
     assert f"Next prompt: {before:,} → **{before + demo().count_tokens('Speak Portuguese.'):,}**" in joined(drawn)
     press(drawn, "Add block")
     assert [attached.name for attached in demo().blocks][-1] == "Instructions 2"
@@ -461,12 +570,39 @@ def test_a_name_that_cannot_be_a_blocks_is_refused(demo_home):
     assert "choose a name without" in drawn.error[0].value.replace("\\", "")
 
 
-def test_a_name_taken_meanwhile_is_said_on_the_page(demo_home):
+def test_a_name_taken_meanwhile_is_said_and_what_was_typed_stays(demo_home):
     drawn = dialog("ui.blocks.editor", "add_dialog", "demo")
     drawn.text_input[0].set_value("Extra").run()
     demo().add_block(FactExtractionMemoryBlock(name="Extra"))
     press(drawn, "Add block")
-    assert notice(drawn) == ("error", '"Extra" is taken. Choose another name.')
+    assert '"Extra" is taken. Choose another name.' in [each.value.replace("\\", "") for each in drawn.error]
+    assert drawn.text_input[0].value == "Extra"
+
+
+def test_a_block_that_is_not_added_yet_is_there_when_the_drawer_is_opened_again(demo_home):
+    drawn = dialog("ui.blocks.editor", "add_dialog", "demo")
+    drawn.text_input[0].set_value("Tone").run()
+    drawn.text_area[0].set_value("Be kind.").run()
+    again = dialog("ui.blocks.editor", "add_dialog", "demo")
+    assert (again.text_input[0].value, again.text_area[0].value) == ("Tone", "Be kind.")
+    assert "It is not added." in joined(again)
+    assert dialog("ui.blocks.editor", "add_dialog", "demo", "facts").segmented_control[0].value == "facts"
+    again.segmented_control[0].set_value("vector").run()
+    third = dialog("ui.blocks.editor", "add_dialog", "demo")
+    assert (third.text_input[0].value, third.segmented_control[0].value) == ("Tone", "vector")
+    press(third, "Discard changes")
+    fresh = dialog("ui.blocks.editor", "add_dialog", "demo")
+    assert (fresh.text_input[0].value, fresh.text_area[0].value) == ("", "")
+
+
+def test_settings_under_way_are_there_when_the_drawer_is_opened_again(demo_home):
+    before = demo().block_settings("Earlier turns")["similarity_top_k"]
+    field(settings_of("Earlier turns"), "Results").set_value(2).run()
+    again = settings_of("Earlier turns")
+    assert field(again, "Results").value == 2
+    assert "It is not applied." in joined(again)
+    press(again, "Discard changes")
+    assert field(settings_of("Earlier turns"), "Results").value == before
 
 
 def test_blocks_of_other_packages_are_offered_and_broken_ones_named(demo_home, monkeypatch):
@@ -501,6 +637,37 @@ def test_removing_says_what_goes_and_what_stays(demo_home):
 def test_a_block_is_removed(demo_home):
     press(dialog("ui.blocks.editor", "remove_dialog", "demo", "Earlier turns"), "Remove block")
     assert [attached.name for attached in demo().blocks] == ["Instructions", "Facts"]
+
+
+def test_every_change_of_a_block_is_said_and_can_be_undone_where_that_brings_all_back(demo_home):
+    from ui.blocks.settings import TURN_OFF
+
+    drawn = with_toasts("ui.blocks.settings", "change_dialog", "demo", "Facts", TURN_OFF)
+    press(drawn, "Turn off")
+    assert said(drawn) == ["Facts: turned off."]
+    press(drawn, "Undo")
+    assert demo().block_settings("Facts")["enabled"] is True
+    drawn = with_toasts("ui.blocks.settings", "settings_of_dialog", "demo", "Earlier turns")
+    field(drawn, "Results").set_value(2).run()
+    press(drawn, "Apply")
+    assert demo().block_settings("Earlier turns")["similarity_top_k"] == 2
+    press(drawn, "Undo")
+    assert demo().block_settings("Earlier turns")["similarity_top_k"] != 2
+    drawn = with_toasts("ui.blocks.editor", "add_dialog", "demo")
+    drawn.text_input[0].set_value("Tone").run()
+    press(drawn, "Add block")
+    assert said(drawn) == ["Added Tone."]
+    press(drawn, "Undo")
+    assert "Tone" not in priorities()
+
+
+def test_removing_says_that_it_cannot_be_undone_before_and_offers_no_undo_after(demo_home):
+    drawn = with_toasts("ui.blocks.editor", "remove_dialog", "demo", "Facts")
+    assert "This cannot be undone." in joined(drawn)
+    press(drawn, "Remove block")
+    kept = "6 facts, which return with a block of this name and the 6 messages that left the queue"
+    assert said(drawn)[0] == f"Removed Facts. Gone: its settings. Kept: {kept}."
+    assert "Undo" not in labels(drawn)
 
 
 # -- deliveries ------------------------------------------------------------------------------------

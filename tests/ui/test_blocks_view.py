@@ -95,7 +95,7 @@ def test_a_cut_block_says_what_it_asked_for_and_how_often_it_was_cut():
 def test_facts_are_counted_with_the_newest_and_those_that_wait():
     held = Holding(facts={"active": 9, "retired": 2}, newest="Dinner is\non 14 March")
     assert said(facts(), holding=held).holds == "9 facts. Newest: Dinner is on 14 March"
-    assert said(facts(), holding=Holding(facts={"proposed": 3})).holds == "No facts yet. 3 facts wait for approval."
+    assert said(facts(), holding=Holding(facts={"proposed": 3})).holds == "No facts yet. 3 to review."
     assert said(facts()).holds == "No facts yet. They are learned when messages leave the queue."
 
 

@@ -193,7 +193,7 @@ def _holds(standing: Standing, holding: Holding) -> str:
 
 def _facts(holding: Holding, learns: bool) -> str:
     active, proposed = holding.facts.get("active", 0), holding.facts.get("proposed", 0)
-    waits = f" {count(proposed, 'fact')} {'waits' if proposed == 1 else 'wait'} for approval." if proposed else ""
+    waits = f" {tokens(proposed)} to review." if proposed else ""
     if not active:
         return f"No facts yet.{waits or (' They are learned when messages leave the queue.' if learns else '')}"
     newest = f" Newest: {clipped(' '.join(holding.newest.split()))}" if holding.newest else ""

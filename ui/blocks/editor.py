@@ -1,6 +1,9 @@
 """Drawers that change which blocks there are and what the static ones say."""
 
+import time
 from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
 import streamlit as st
 
@@ -8,17 +11,20 @@ from memory_core import ConflictError, Memory, MemoryInspectorError
 from memory_core.blocks.plugins import plugins
 from memory_core.editing import agent_may_edit
 from memory_core.store.blocks import WITH_TEXT
-from ui import state
+from ui import state, toasts
 from ui.blocks.cards import characters_used
-from ui.blocks.drafts import Draft, draft, forget, keep_draft, kept, leave
 from ui.blocks.effects import draw_effect
 from ui.blocks.kinds import Kind, free_name, kinds, make
-from ui.blocks.versions import draw_difference, draw_versions, text_block
-from ui.components import closing_button, error_inside
+from ui.blocks.versions import draw_difference, draw_versions, restore, text_block
+from ui.components import closing_button, drawer_actions, error_inside, give_while_typing
+from ui.drafts import Draft, draft, forget, keep_draft, kept, leave
+from ui.drawer import Done, Drawer
 from ui.model import chosen_model, services_for
 from ui.services import engine
 from ui.stored import stored, unit_of
-from ui.text import count, plain, short, tokens
+from ui.telling.line import listed
+from ui.text import ago, count, plain, short, tokens
+from ui.unsaved import Place
 
 MOST_CHARACTERS = 100_000
 
@@ -40,35 +46,41 @@ def edit_dialog(session_id: str, name: str) -> None:
         return
     key = f"edit_{session_id}_{name}"
     box = f"blocks__{key}_text"
-    draft(key, box, Draft(attached.record.revision))
+    unsaved = engine().unsaved.at(_place(session_id, name))
+    if unsaved is None:
+        opened = draft(key, box, Draft(attached.record.revision))
+    else:
+        opened = draft(key, box, Draft(unsaved.began, since=unsaved.at))
+    if opened.saved:  # before its widgets are drawn once more, which would keep what they hold
+        forget(key)
+        st.rerun()
+    st.session_state.setdefault(box, current if unsaved is None else unsaved.value)
     st.markdown(f"**{plain(name)}**")
     place = st.container()  # a conflict is said above the text
-    text = str(st.text_area("Text", value=current, height=220, key=box, max_chars=MOST_CHARACTERS))
+    give_while_typing()
+    text = str(
+        st.text_area(
+            "Text", height=220, key=box, max_chars=MOST_CHARACTERS, on_change=_keep_unsaved, args=(session_id, name)
+        )
+    )
     before, after = memory.count_tokens(current), memory.count_tokens(text)
     bound = f" of {tokens(attached.settings['max_tokens'])}" if attached.kind == "summary" else ""
-    st.markdown(f"{tokens(before)} → **{tokens(after)}{bound} tokens**  :small[:gray[Ctrl+Enter to recount]]")
+    size = f"{tokens(before)} → **{tokens(after)}" if text != current else f"**{tokens(after)}"
+    st.markdown(f"{size}{bound} tokens**")
     if agent_may_edit(attached):
         limit = attached.settings["limit"]
         over = ": the agent can only shorten it" if limit is not None and len(text) > limit else ""
         st.markdown(f":small[{characters_used(len(text), limit)}{over}. The agent edits this text too.]")
     if text != current:
         draw_effect(memory, texts={name: text})
-    with st.container(horizontal=True):
-        st.button(
-            "Save",
-            key=f"blocks__{key}_save",
-            type="primary",
-            disabled=text == current,
-            on_click=_save,
-            args=(session_id, name, key, box),
-        )
-        closing_button("Discard", forget, (key, box), key=f"blocks__{key}_discard")
-    opened = kept(key)
-    if opened.saved:
-        forget(key)
-        st.rerun()
+    elif unsaved is not None:
+        engine().unsaved.forget(_place(session_id, name))
     if opened.problem is not None:
         place.error(plain(opened.problem))
+    elif opened.said is not None:
+        place.success(plain(opened.said), icon=":material/check:")
+    elif opened.since is not None and text != current:
+        place.markdown(f":small[:material/edit_note: Your draft, {ago(opened.since, time.time())}. It is not saved.]")
     if opened.conflict:
         with place:
             _conflict(key, box, current, attached.record.revision)
@@ -84,7 +96,27 @@ def edit_dialog(session_id: str, name: str) -> None:
     )
     if history.open:
         with history:
-            draw_versions(memory, attached, revisions, key)
+            draw_versions(memory, attached, revisions, key, box)
+    with drawer_actions("edit"):
+        # Enabled in any case: a field gives its words when the pointer leaves it for the button.
+        st.button("Save", key=f"blocks__{key}_save", type="primary", on_click=_save, args=(session_id, name, key, box))
+        st.button("Discard changes", key=f"blocks__{key}_discard", on_click=_discard, args=(session_id, name, key))
+
+
+def _place(session_id: str, name: str) -> Place:
+    """Where the unsaved text of a block is kept."""
+    return ("text", session_id, name)
+
+
+def _keep_unsaved(session_id: str, name: str) -> None:
+    """What was typed outlives the drawer."""
+    key = f"edit_{session_id}_{name}"
+    engine().unsaved.keep(_place(session_id, name), str(st.session_state[f"blocks__{key}_text"]), kept(key).revision)
+
+
+def _discard(session_id: str, name: str, key: str) -> None:
+    engine().unsaved.forget(_place(session_id, name))
+    keep_draft(key, Draft(saved=True))
 
 
 def _conflict(key: str, box: str, theirs: str, revision: int) -> None:
@@ -97,13 +129,21 @@ def _conflict(key: str, box: str, theirs: str, revision: int) -> None:
 def _save(session_id: str, name: str, key: str, box: str) -> None:
     text, opened = str(st.session_state.get(box, "")), kept(key)
     try:
-        engine().open(session_id).edit_block(name, text, revision=opened.revision)
+        saved = engine().open(session_id).edit_block(name, text, revision=opened.revision)
     except ConflictError:
         keep_draft(key, Draft(opened.revision, conflict=True))
     except MemoryInspectorError as error:
         keep_draft(key, Draft(opened.revision, problem=str(error)))
     else:
         keep_draft(key, Draft(opened.revision, saved=True))
+        engine().unsaved.forget(_place(session_id, name))
+        if saved == opened.revision:
+            toasts.done(f"{short(name)} is as it was: nothing to save.")
+        else:
+            toasts.done(
+                f"Saved {short(name)}. The next prompt has it.",
+                undo=partial(restore, session_id, name, opened.revision, saved),
+            )
 
 
 def _show_theirs(key: str, box: str, theirs: str, revision: int) -> None:
@@ -126,21 +166,27 @@ def _take_mine(key: str, box: str) -> None:
 # -- adding ----------------------------------------------------------------------------------------
 
 
-@st.dialog("Add a block", width=440, position="right", icon=":material/add:", on_dismiss="rerun")
+@st.dialog("Add a block", width=440, position="right", icon=":material/add:", on_dismiss=leave)
 @error_inside
-def add_dialog(session_id: str, kind: str = "static") -> None:
+def add_dialog(session_id: str, kind: str | None = None) -> None:
     """Add a block of any kind there is, and offer to fill it from what left the queue before."""
     memory = engine().open(session_id)
     offered = kinds(plugins())
+    begun: dict[str, Any] = {"kind": "static", "name": "", "text": ""}
+    for each in offered.values():
+        begun |= {f"priority_{each.key}": each.priority, f"fill_{each.key}": True}
+    drawer = Drawer("blocks__add_", ("add_block", session_id), begun)
+    if kind is not None:
+        st.session_state.setdefault(drawer.widget("kind"), kind)
     chosen = offered[
         str(
             st.segmented_control(
                 "Kind",
                 list(offered),
-                default=kind,
-                key="blocks__add_kind",
+                key=drawer.field("kind"),
                 format_func=lambda key: plain(short(offered[key].label)),
                 required=True,
+                on_change=drawer.keep,
             )
         )
     ]
@@ -148,28 +194,32 @@ def add_dialog(session_id: str, kind: str = "static") -> None:
     _broken()
     taken = [attached.name for attached in memory.blocks]
     suggested = free_name(chosen.name, taken)
-    name = st.text_input("Name", value="", placeholder=suggested, max_chars=60, key="blocks__add_name")
+    name = st.text_input("Name", placeholder=suggested, max_chars=60, key=drawer.field("name"), on_change=drawer.keep)
     name = name.strip() or suggested
     text = ""
     if chosen.key == "static":
-        text = str(st.text_area("Text", key="blocks__add_text", height=140, max_chars=MOST_CHARACTERS))
-    priority = st.number_input(
+        text = st.text_area(
+            "Text", key=drawer.field("text"), height=140, max_chars=MOST_CHARACTERS, on_change=drawer.keep
+        )
+    priority = f"priority_{chosen.key}"
+    st.number_input(
         "Priority",
         min_value=0,
-        value=chosen.priority,
-        key=f"blocks__add_priority_{chosen.key}",
+        value=None,
+        key=drawer.field(priority, needed=True),
+        placeholder=drawer.stays(priority),
         help="`priority`: 0 is never cut. Of the rest, the order stands above the blocks.",
+        on_change=drawer.keep,
     )
     archived = memory.status().archived_messages
-    fill = chosen.learns and bool(archived) and _filling(chosen, archived)
-    possible = _possible(memory, chosen, name, int(priority), text, taken)
-    closing_button(
-        "Add block",
-        _add,
-        (session_id, chosen, name, int(priority), text, fill),
-        kind="primary",
-        disabled=not possible,
-        key="blocks__add_save",
+    if chosen.learns and archived:
+        _filling(chosen, archived, drawer)
+    drawer.end(
+        partial(_add, session_id, chosen, suggested, drawer),
+        changed=bool(drawer.changes()),
+        ready=_possible(memory, chosen, name, int(drawer.chosen()[priority]), text, taken),
+        says="Add block",
+        state="added",
     )
 
 
@@ -184,16 +234,15 @@ def _broken() -> None:
             )
 
 
-def _filling(kind: Kind, archived: int) -> bool:
+def _filling(kind: Kind, archived: int, drawer: Drawer) -> None:
     fill = st.checkbox(
         f"Fill it from the {count(archived, 'message')} that left the queue before",
-        value=True,
-        key=f"blocks__add_fill_{kind.key}",
+        key=drawer.field(f"fill_{kind.key}"),
         help="Without this, it learns only from what leaves from now on.",
+        on_change=drawer.keep,
     )
     if fill and kind.key in ("facts", "summary", "graph") and not chosen_model().offline:
         st.markdown(":small[This calls the model once for about every 8,000 tokens of archived messages.]")
-    return bool(fill)
 
 
 def _possible(memory: Memory, kind: Kind, name: str, priority: int, text: str, taken: Sequence[str]) -> bool:
@@ -212,14 +261,24 @@ def _possible(memory: Memory, kind: Kind, name: str, priority: int, text: str, t
     return possible
 
 
-def _add(session_id: str, kind: Kind, name: str, priority: int, text: str, fill: bool) -> None:
-    try:
-        memory = engine().open(session_id, services_for(chosen_model()))
-        memory.add_block(make(kind, name, priority, text))
-        if fill:
-            memory.fill_block(name, wait=False)
-    except MemoryInspectorError as error:
-        state.say("error", str(error))
+def _add(session_id: str, kind: Kind, suggested: str, drawer: Drawer) -> Done:
+    given = drawer.chosen()
+    name = given["name"].strip() or suggested
+    fill = given.get(f"fill_{kind.key}", False)
+    memory = engine().open(session_id, services_for(chosen_model()))
+    memory.add_block(make(kind, name, int(given[f"priority_{kind.key}"]), given.get("text", "")))
+    if fill:
+        memory.fill_block(name, wait=False)
+    # A block that learned something leaves more than it came with.
+    undo = partial(_take_out, session_id, name) if kind.key == "static" else None
+    return f"Added {short(name)}{'. It is being filled' if fill else ''}.", undo
+
+
+def _take_out(session_id: str, name: str) -> None:
+    memory = engine().open(session_id)
+    if any(attached.name == name and attached.record.revision > 1 for attached in memory.blocks):
+        raise ConflictError(f"The text of {name} was edited since.")
+    memory.remove_block(name)
 
 
 # -- removing --------------------------------------------------------------------------------------
@@ -242,6 +301,7 @@ def remove_dialog(session_id: str, name: str | None = None) -> None:
     st.markdown(f"Remove **{plain(name)}**?")
     for line in what_goes(memory, name):
         st.markdown(line)
+    st.markdown(":small[This cannot be undone.]")
     draw_effect(memory, without=[name])
     with st.container(horizontal=True):
         closing_button("Remove block", _remove, (session_id, name), kind="primary", key="blocks__remove_save")
@@ -250,8 +310,19 @@ def remove_dialog(session_id: str, name: str | None = None) -> None:
 
 def what_goes(memory: Memory, name: str) -> list[str]:
     """What is gone with a block, and what stays without it, a line of markdown each."""
-    attached = next(each for each in memory.blocks if each.name == name)
+    goes, stays = gone_and_left(memory, name)
+    lines = [f":material/delete: Goes: {', '.join(goes)}."]
+    return lines + ([f":material/inventory_2: Stays: {', '.join(stays)}."] if stays else [])
+
+
+def gone_and_left(memory: Memory, name: str) -> tuple[list[str], list[str]]:
+    """What a block takes along, and what stays without it.
+
+    Raises:
+        NotFoundError: there is no such block.
+    """
     holding, archived = memory.holding(name), memory.status().archived_messages
+    attached = next(each for each in memory.blocks if each.name == name)
     goes, stays = ["its settings"], []
     if attached.kind in WITH_TEXT:
         goes.append(f"its text with {count(holding.texts, 'version')}")
@@ -270,15 +341,19 @@ def what_goes(memory: Memory, name: str) -> list[str]:
         goes.append(f"{count(holding.waiting, 'delivery')} that {'waits' if holding.waiting == 1 else 'wait'} for it")
     if archived:
         stays.append(f"the {count(archived, 'message')} that left the queue")
-    lines = [f":material/delete: Goes: {', '.join(goes)}."]
-    return lines + ([f":material/inventory_2: Stays: {', '.join(stays)}."] if stays else [])
+    return goes, stays
 
 
 def _remove(session_id: str, name: str) -> None:
     try:
-        engine().open(session_id).remove_block(name)
+        memory = engine().open(session_id)
+        gone, left = gone_and_left(memory, name)
+        memory.remove_block(name)
     except MemoryInspectorError as error:
         state.say("error", str(error))
+    else:
+        stays = f" Kept: {listed(left)}." if left else ""
+        toasts.done(f"Removed {short(name)}. Gone: {listed(gone)}.{stays}")
 
 
 def _nothing() -> None:

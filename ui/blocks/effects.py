@@ -1,36 +1,38 @@
 """What a change would do to the next prompt, drawn in a drawer before it is saved."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import streamlit as st
 
-from memory_core import ConfigError, Context, Memory
-from ui.effect import effect_sentence
+from memory_core import ChatMessage, ConfigError, Memory
+from ui.effect import effect_lines
 from ui.text import plain
 
-_SHOWN = {"when_over": "return"}
-"""For looking only: a prompt that is over the limit is shown with by how much, where the session would refuse it."""
+
+def shown_when_over(memory: Memory) -> dict[str, Any]:
+    """For looking only: a prompt over the limit is shown with by how much, where the session would refuse it."""
+    return {"when_over": "return"} if memory.config.when_over == "raise" else {}
 
 
-def draw_effect(memory: Memory, **change: Any) -> bool:
-    """One line: the next prompt now and after the change, as `Memory.preview` takes it; whether it is possible."""
+def draw_effect(
+    memory: Memory, changes: Mapping[str, Any] | None = None, *, ask: str | None = None, **how: Any
+) -> bool:
+    """The next prompt now and after the change, as `Memory.next_prompt` takes it; whether it is possible.
+
+    The flush that the next message causes is in both. `ask`: that message is this question.
+    """
+    shown = shown_when_over(memory)
+    message = ChatMessage(role="user", content=ask) if ask is not None else None
     try:
-        before, after = imagined(memory), imagined(memory, **change)
+        before = memory.next_prompt(shown, message=message)
+        after = memory.next_prompt({**(changes or {}), **shown}, message=message, **how)
     except ConfigError as error:
         st.error(plain(str(error)))
         return False
-    st.markdown(f":small[{effect_sentence(before, after)}]")
-    for name, problem in after.failures.items():
-        if name not in before.failures:
+    learns = any(attached.learns for attached in memory.blocks)
+    st.markdown(effect_lines(before, after, int(memory.config.history_budget), learns, asked=ask is not None))
+    for name, problem in after.context.failures.items():
+        if name not in before.context.failures:
             st.warning(f"{plain(name)} could not be read: {plain(problem)}", icon=":material/warning:")
     return True
-
-
-def imagined(memory: Memory, **change: Any) -> Context:
-    """The next prompt with a change.
-
-    Raises:
-        ConfigError: the change is impossible.
-    """
-    changes = _SHOWN if memory.config.when_over == "raise" else {}
-    return memory.preview(changes, **change)

@@ -64,6 +64,11 @@ def kinds(plugins: Iterable[Plugin]) -> dict[str, Kind]:
     return {kind.key: kind for kind in (*BUILT_IN, *offered)}
 
 
+def kind_label(kind: str) -> str:
+    """What a kind of block is called wherever it is named: `Fixed text` for `static`."""
+    return next((each.label for each in BUILT_IN if each.key == kind), "Custom")
+
+
 def make(kind: Kind, name: str, priority: int, text: str = "") -> BaseMemoryBlock[Any]:
     """A block of this kind, not stored yet.
 
@@ -143,7 +148,7 @@ _FIELDS: Mapping[str, tuple[Field, ...]] = {
         ),
         Field(
             "limit",
-            "Most characters",
+            "Maximum characters",
             "`limit`: the agent is refused what would make the text longer. People may write more.",
             "whole",
             least=1,
@@ -152,8 +157,8 @@ _FIELDS: Mapping[str, tuple[Field, ...]] = {
         ),
     ),
     "facts": (
-        Field("max_facts", "Most facts", "`max_facts`: above this many, the list is condensed.", "whole", least=1),
-        Field("approval", "New facts wait for approval", "`approval`: they reach no prompt before.", "toggle"),
+        Field("max_facts", "Maximum facts", "Above this many, the list is condensed (`max_facts`).", "whole", least=1),
+        Field("approval", "Review new facts first", "`approval`: they reach no prompt before.", "toggle"),
         Field(
             "on_change",
             "Compare new facts with known ones",
@@ -185,7 +190,7 @@ _FIELDS: Mapping[str, tuple[Field, ...]] = {
         ),
         Field(
             "top_k",
-            "Most facts in one prompt",
+            "Maximum facts in one prompt",
             "`top_k`: how many of the most relevant ask for room.",
             "whole",
             least=1,
@@ -278,7 +283,7 @@ _FIELDS: Mapping[str, tuple[Field, ...]] = {
         ),
         Field(
             "most_relations",
-            "Most relations in one prompt",
+            "Maximum relations in one prompt",
             "`most_relations`: the nearest to what is mentioned come first.",
             "whole",
             least=1,
@@ -288,7 +293,7 @@ _FIELDS: Mapping[str, tuple[Field, ...]] = {
     "summary": (
         Field(
             "max_tokens",
-            "Most tokens",
+            "Maximum tokens",
             "`max_tokens`: the text grows no longer. What does not fit leaves it by whole sentences.",
             "whole",
             least=1,

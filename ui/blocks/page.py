@@ -16,12 +16,11 @@ from memory_core.store.blocks import WITH_TEXT, Holding
 from ui import nav, state
 from ui.blocks.cards import Card, InPrompt, Standing, card, card_order, square, strip
 from ui.blocks.editor import add_dialog, edit_dialog, remove_dialog
-from ui.blocks.kinds import fields_of
-from ui.blocks.order import leave_order, order_dialog
+from ui.blocks.kinds import fields_of, kind_label
+from ui.blocks.order import order_dialog
 from ui.blocks.settings import change_dialog, changes_for, settings_of_dialog
 from ui.blocks.versions import history_dialog
-from ui.components import empty
-from ui.frame import View
+from ui.components import empty, heading
 from ui.jobs import Job
 from ui.model import chosen_model, services_for
 from ui.recipes import section as recipes
@@ -31,6 +30,7 @@ from ui.summaries.rewriting import REWRITE, rewrite_dialog, rewriting
 from ui.summaries.words import Freshness, freshness_then, sentence_refs
 from ui.text import plain, short
 from ui.theme import mode
+from ui.view import View
 
 Drawer = Callable[[], None]
 
@@ -161,11 +161,8 @@ def _freshness(memory: Memory, name: str) -> Freshness:
 
 def _shown_prompt(view: View) -> ContextBuilt | None:
     """The last prompt of the shown turn, or before it."""
-    for turn in range(view.shown_turn, 0, -1):
-        known = view.history.turns.get(turn)
-        if known is not None and known.built is not None and isinstance(known.built.event, ContextBuilt):
-            return known.built.event
-    return None
+    newest = view.contexts[-1].event if view.contexts else None
+    return newest if isinstance(newest, ContextBuilt) else None
 
 
 def _part(built: ContextBuilt | None, name: str) -> InPrompt | None:
@@ -235,7 +232,7 @@ def _head(view: View, standings: Sequence[Standing], order: CutOrder, priorities
         if view.past:
             return None
         with st.container(horizontal=True, width="content", gap="small"):
-            ordering = st.button("Change order", key="blocks__order", icon=":material/swap_vert:", on_click=leave_order)
+            ordering = st.button("Change order", key="blocks__order", icon=":material/format_list_numbered:")
             adding = st.button("Add block", key="blocks__add", icon=":material/add:", type="primary")
     if ordering:
         return partial(order_dialog, session_id)
@@ -245,8 +242,10 @@ def _head(view: View, standings: Sequence[Standing], order: CutOrder, priorities
 def _card(view: View, each: Card, standing: Standing) -> Drawer | None:
     with st.container(border=True, height="stretch", gap="small", key=f"blocks__card_{each.name}"):
         with st.container(horizontal=True, horizontal_alignment="distribute", gap="small"):
-            title = f"{square(each.kind, mode())}\N{NO-BREAK SPACE}**{plain(short(each.name))}**"
-            st.markdown(f"{title}  :small[:gray[{plain(each.kind)}]]", width="stretch")
+            title = f"{square(each.kind, mode())}\N{NO-BREAK SPACE}{plain(short(each.name))}"
+            sort = kind_label(each.kind)
+            beside = f"  :small[:gray[{sort}]]" if sort.lower() != each.name.lower() else ""
+            heading(title, beside, width="stretch")
             st.markdown(each.size, width="content")
         st.text(each.holds)
         with st.container(gap="xxsmall"):
@@ -293,10 +292,11 @@ def _menu(view: View, standing: Standing) -> Drawer | None:
     if fields_of(standing.kind, has_user=view.memory.user_id is not None):
         first.append("Settings")
     chosen = st.menu_button(
-        ":material/more_horiz:",
+        "More",
         [*first, *changes, "Remove"],
         key=f"blocks__menu_{name}",
         type="tertiary",
+        icon=":material/more_horiz:",
         help=f"More for {plain(name)}",
     )
     drawers: dict[str, Drawer] = {

@@ -3,19 +3,23 @@
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from memory_core import ConflictError, MemoryInspectorError
-from ui import state
-from ui.blocks.drafts import Draft, draft, forget, keep_draft, kept, leave
+from memory_core import MemoryInspectorError
+from ui import state, toasts
 from ui.blocks.effects import draw_effect
-from ui.blocks.kinds import Field, fields_of
+from ui.blocks.kinds import Field, fields_of, kind_label
 from ui.components import closing_button, error_inside
+from ui.drafts import leave
+from ui.drawer import NOTHING, Done, Drawer
 from ui.services import engine
-from ui.text import plain
+from ui.telling import setting_words
+from ui.telling.line import listed
+from ui.text import plain, short
 
 MOST_CHARACTERS = 1_000
 """Of a setting in words."""
@@ -31,32 +35,47 @@ class Change:
     value: Any
     means: str
     """What it will do, in one sentence."""
+    done: str
+    """What is said once it is done, after the block's name."""
 
 
-TURN_OFF = Change("Turn off", "enabled", False, "It receives nothing and is in no prompt. What it holds stays.")
+TURN_OFF = Change(
+    "Turn off", "enabled", False, "It receives nothing and is in no prompt. What it holds stays.", "turned off"
+)
 TURN_ON = Change(
-    "Turn on", "enabled", True, "It stands in the prompt again, and receives what leaves the queue from now on."
+    "Turn on",
+    "enabled",
+    True,
+    "It stands in the prompt again, and receives what leaves the queue from now on.",
+    "turned on",
 )
 DROP = Change(
-    "Cut it whole", "truncation", "drop", "When the prompt is too large, all of it is left out at once (`drop`)."
+    "Cut it whole",
+    "truncation",
+    "drop",
+    "When the prompt is too large, all of it is left out at once (`drop`).",
+    "cut whole from the next prompt on",
 )
 TRIM = Change(
     "Cut it piece by piece",
     "truncation",
     "trim",
     "When the prompt is too large, only as much of it as is needed is left out (`trim`).",
+    "cut piece by piece from the next prompt on",
 )
 STOP = Change(
     "Stop giving it messages",
     "accept_short_term_memory",
     False,
     "Messages that leave the queue are not given to it any more: it learns nothing new.",
+    "gets no more messages",
 )
 GIVE = Change(
     "Give it messages again",
     "accept_short_term_memory",
     True,
     "Messages that leave the queue from now on are given to it.",
+    "gets messages again",
 )
 
 
@@ -90,7 +109,7 @@ def change_dialog(session_id: str, name: str, change: Change) -> None:
             disabled=not possible,
             key="blocks__change_save",
         )
-        closing_button("Leave it", _nothing, key="blocks__change_leave")
+        closing_button("Cancel", _nothing, key="blocks__change_leave")
 
 
 def _make(session_id: str, name: str, change: Change, before: Any) -> None:
@@ -99,6 +118,16 @@ def _make(session_id: str, name: str, change: Change, before: Any) -> None:
         memory.configure_blocks({name: {change.setting: change.value}}, opened={name: {change.setting: before}})
     except MemoryInspectorError as error:
         state.say("error", str(error))
+    else:
+        after = {change.setting: change.value}
+        toasts.done(
+            f"{short(name)}: {change.done}.",
+            undo=partial(_take_back, session_id, name, {change.setting: before}, after),
+        )
+
+
+def _take_back(session_id: str, name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+    engine().open(session_id).configure_blocks({name: before}, opened={name: after})
 
 
 def _nothing() -> None:
@@ -117,119 +146,109 @@ def settings_of_dialog(session_id: str, name: str) -> None:
     if attached is None:
         st.warning("This block was removed elsewhere.")
         return
+    st.markdown(f"**{plain(name)}** :gray[{kind_label(attached.kind)}]")
     stored = memory.block_settings(name)
     fields = [f for f in fields_of(attached.kind, has_user=memory.user_id is not None) if f.setting in stored]
     theirs = {field.setting: stored[field.setting] for field in fields}
-    key = f"settings_{session_id}_{name}"
-    widgets = {field.setting: f"blocks__{key}_{field.setting}" for field in fields}
-    opened = draft(key, next(iter(widgets.values())), Draft(values=theirs))
-    st.markdown(f"**{plain(name)}** :gray[{attached.kind}]")
-    place = st.container()
-    chosen: dict[str, Any] = {}
+    by_name = {field.setting: field for field in fields}
+    drawer = Drawer(
+        "blocks__settings_",
+        ("block_settings", session_id, name),
+        theirs,
+        shown=lambda setting, value: _shown(by_name[setting], value),
+        meant=lambda setting, value: _meant(by_name[setting], value),
+    )
     folds: dict[str, DeltaGenerator] = {}
     for field in fields:
         if field.group and field.group not in folds:
             folds[field.group] = st.expander(field.group)
-        if field.when is None or chosen.get(field.when[0]) == field.when[1]:
+        if field.when is None or drawer.chosen().get(field.when[0]) == field.when[1]:
             with folds[field.group] if field.group else nullcontext():
-                chosen[field.setting] = _drawn(field, opened.values[field.setting], widgets[field.setting])
-    changed = {setting: value for setting, value in chosen.items() if value != opened.values[setting]}
+                _draw(field, drawer)
+    changed = drawer.changes()
     possible = bool(changed) and draw_effect(memory, blocks={name: changed})
     if "scope" in changed:
         st.markdown(":small[Facts stay whose they are: the block reads the other list from then on.]")
-    with st.container(horizontal=True):
-        st.button(
-            "Apply from the next turn",
-            key=f"blocks__{key}_save",
-            type="primary",
-            disabled=not possible,
-            on_click=_save,
-            args=(session_id, name, key, changed),
-        )
-        closing_button("Discard", forget, (key, *widgets.values()), key=f"blocks__{key}_discard")
-    opened = kept(key)
-    if opened.saved:
-        forget(key)
-        st.rerun()
-    if opened.problem is not None:
-        place.error(plain(opened.problem))
-    if opened.conflict:
-        with place:
-            _conflict(key, theirs, tuple(widgets.values()))
+    drawer.end(partial(_apply, session_id, name, drawer), changed=bool(changed), ready=possible)
 
 
-def _drawn(field: Field, value: Any, key: str) -> Any:
-    """The widget of one setting, and what is chosen in it."""
-    if field.sort == "toggle":
-        return st.toggle(field.title, value=bool(value), key=key, help=field.help)
+def _shown(field: Field, value: Any) -> Any:
+    """A setting as its widget has it."""
     if field.sort == "text":
-        text = st.text_area(
-            field.title, value=value or "", max_chars=MOST_CHARACTERS, height=100, key=key, help=field.help
-        )
-        return str(text).strip() or None
+        return value or ""
     if field.sort == "labels":
-        return st.multiselect(
+        return list(value)
+    if field.sort in ("share", "whole") and field.choices is None and value is not None:
+        return float(value) if field.sort == "share" else int(value)
+    return bool(value) if field.sort == "toggle" else value
+
+
+def _meant(field: Field, value: Any) -> Any:
+    """What a widget holds, as it is stored."""
+    if field.sort == "text":
+        return str(value).strip() or None
+    return round(value, 4) if field.sort == "share" and field.choices is None and value is not None else value
+
+
+def _draw(field: Field, drawer: Drawer) -> None:
+    """The widget of one setting."""
+    needed = field.sort in ("share", "whole") and field.choices is None and not field.optional
+    key, keep = drawer.field(field.setting, needed=needed), drawer.keep
+    empty = drawer.stays(field.setting) if needed else field.without
+    if field.sort == "toggle":
+        st.toggle(field.title, key=key, help=field.help, on_change=keep)
+    elif field.sort == "text":
+        st.text_area(field.title, max_chars=MOST_CHARACTERS, height=100, key=key, help=field.help, on_change=keep)
+    elif field.sort == "labels":
+        st.multiselect(
             field.title,
-            list(dict.fromkeys((*value, *field.offered))),
-            default=list(value),
+            list(dict.fromkeys((*drawer.opened[field.setting], *st.session_state[key], *field.offered))),
             key=key,
             accept_new_options=True,
             placeholder="the extractor's own",
             help=field.help,
+            on_change=keep,
         )
-    if field.choices is not None:
+    elif field.choices is not None:
         choices = field.choices
-        return st.selectbox(
+        st.selectbox(
             field.title,
             list(choices),
-            index=list(choices).index(value),
             key=key,
             format_func=lambda choice: choices[choice],
             help=field.help,
+            on_change=keep,
         )
-    number = None if value is None else float(value) if field.sort == "share" else int(value)
-    if field.optional:  # only a field that begins empty can be emptied
-        st.session_state.setdefault(key, number)
-        number = None
-    if field.sort == "share":
-        share = st.number_input(
+    elif field.sort == "share":
+        st.number_input(
             field.title,
             min_value=0.0,
             max_value=None if field.most is None else float(field.most),
-            value=number,
+            value=None,  # only a field that begins empty can be emptied
             step=0.01,
             key=key,
-            placeholder=field.without,
+            placeholder=empty,
             help=field.help,
+            on_change=keep,
         )
-        return None if share is None else round(float(share), 4)
-    whole = st.number_input(
-        field.title,
-        min_value=int(field.least),
-        value=number,
-        step=1,
-        key=key,
-        placeholder=field.without,
-        help=field.help,
-    )
-    return None if whole is None else int(whole)
-
-
-def _save(session_id: str, name: str, key: str, changed: Mapping[str, Any]) -> None:
-    opened = kept(key)
-    before = {setting: opened.values[setting] for setting in changed}
-    try:
-        engine().open(session_id).configure_blocks({name: changed}, opened={name: before})
-    except ConflictError:
-        keep_draft(key, Draft(values=opened.values, conflict=True))
-    except MemoryInspectorError as error:
-        keep_draft(key, Draft(values=opened.values, problem=str(error)))
     else:
-        keep_draft(key, Draft(values=opened.values, saved=True))
+        st.number_input(
+            field.title,
+            min_value=int(field.least),
+            value=None,
+            step=1,
+            key=key,
+            placeholder=empty,
+            help=field.help,
+            on_change=keep,
+        )
 
 
-def _conflict(key: str, theirs: Mapping[str, Any], widgets: tuple[str, ...]) -> None:
-    st.warning("Changed in another tab since you opened it. Nothing was saved.", icon=":material/warning:")
-    with st.container(horizontal=True):
-        st.button("Show theirs", key=f"blocks__{key}_theirs", on_click=forget, args=(key, *widgets))
-        st.button("Keep editing", key=f"blocks__{key}_keep", on_click=keep_draft, args=(key, Draft(values=theirs)))
+def _apply(session_id: str, name: str, drawer: Drawer) -> Done:
+    changed = drawer.changes()
+    if not changed:
+        return NOTHING
+    before = {setting: drawer.opened[setting] for setting in changed}
+    engine().open(session_id).configure_blocks({name: changed}, opened={name: before})
+    said = listed([setting_words(setting, changed[setting], before[setting], begun=True) for setting in changed])
+    return f"{short(name)}: {said}.", partial(_take_back, session_id, name, before, changed)

@@ -2,6 +2,8 @@
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 
 import streamlit as st
 
@@ -9,14 +11,15 @@ from memory_core import Memory, MemoryInspectorError, SummaryMemoryBlock
 from memory_core.session import Attached
 from memory_core.store.blocks import WITH_TEXT, TextRevision
 from memory_core.summaries import SummaryRevision
-from ui import state
+from ui import toasts
 from ui.blocks.differences import MOST_LINES, difference
 from ui.blocks.effects import draw_effect
-from ui.components import closing_button, error_inside
+from ui.components import error_inside
+from ui.drafts import Draft, draft, forget, keep_draft, kept
 from ui.services import engine
 from ui.summaries.words import as_lines, by_whom, lost_line
 from ui.summaries.words import told as told_line
-from ui.text import ago, count, plain, tokens
+from ui.text import ago, count, plain, short, tokens
 
 _ACTORS = {"engine": "from Python", "curator": "by a person", "agent": "by the agent"}
 
@@ -32,12 +35,24 @@ def history_dialog(session_id: str, name: str) -> None:
     if attached is None:
         return
     revisions = memory.block_revisions(name)
+    key = f"history_{session_id}_{name}"
+    opened = draft(key, _version_key(key), Draft(attached.record.revision))
+    if opened.said is not None:
+        forget(key)
+        st.rerun()
+    if opened.problem is not None:
+        st.error(plain(opened.problem))
     st.markdown(f"**{plain(name)}** :gray[{count(len(revisions), 'version')}]")
-    draw_versions(memory, attached, revisions, f"history_{session_id}_{name}")
+    draw_versions(memory, attached, revisions, key)
 
 
-def draw_versions(memory: Memory, attached: Attached, revisions: Sequence[TextRevision], key: str) -> None:
-    """One version at a time: it, what it changed, what has changed since, and the effect of restoring it."""
+def draw_versions(
+    memory: Memory, attached: Attached, revisions: Sequence[TextRevision], key: str, box: str | None = None
+) -> None:
+    """One version at a time: it, what it changed, what has changed since, and the effect of restoring it.
+
+    `key` names the drawer's draft, `box` the widget of the text where the drawer has one.
+    """
     by_number = {revision.revision: revision for revision in revisions}
     told = {each.revision: each for each in memory.summary(attached.name).revisions()} if _sums_up(attached) else {}
     latest = attached.record.revision
@@ -48,7 +63,7 @@ def draw_versions(memory: Memory, attached: Attached, revisions: Sequence[TextRe
     number = st.selectbox(
         "Version",
         numbers,
-        key=f"blocks__{key}_version",
+        key=_version_key(key),
         format_func=lambda n: _version(by_number[n], latest, told.get(n)),
     )
     if number is None:
@@ -57,11 +72,11 @@ def draw_versions(memory: Memory, attached: Attached, revisions: Sequence[TextRe
     if number in told:
         _draw_told(told[number])
     if chosen.text != current:
-        closing_button(
+        st.button(
             f"Restore version {number}",
-            _restore,
-            (memory.session_id, attached.name, number, latest),
             key=f"blocks__{key}_restore",
+            on_click=_restore,
+            args=(memory.session_id, attached.name, number, latest, key, box),
         )
         if not chosen.text.startswith("\x01"):
             draw_effect(memory, texts={attached.name: chosen.text})
@@ -118,11 +133,29 @@ def _shown(text: str) -> str:
     return "(images or files)" if text.startswith("\x01") else text
 
 
-def _restore(session_id: str, name: str, earlier: int, revision: int) -> None:
+def restore(session_id: str, name: str, earlier: int, revision: int) -> int:
+    """Give a block the words of an earlier version again, unless it was changed since `revision`; the new one."""
+    return engine().open(session_id).restore_block(name, earlier, revision=revision)
+
+
+def _restore(session_id: str, name: str, earlier: int, revision: int, key: str, box: str | None) -> None:
     try:
-        engine().open(session_id).restore_block(name, earlier, revision=revision)
+        stored = {each.revision: each.text for each in engine().open(session_id).block_revisions(name)}
+        restored = restore(session_id, name, earlier, revision)
     except MemoryInspectorError as error:
-        state.say("error", str(error))
+        keep_draft(key, replace(kept(key), problem=str(error), said=None))
+        return
+    said = f"Restored version {earlier} of {short(name)}."
+    typed = None if box is None else str(st.session_state.get(box, ""))
+    keep_draft(key, Draft(restored, said=said, mine=None if typed == stored.get(revision) else typed))
+    if box is not None:
+        st.session_state[box] = stored[earlier]
+    st.session_state[_version_key(key)] = restored
+    toasts.done(said, undo=partial(restore, session_id, name, revision, restored))
+
+
+def _version_key(key: str) -> str:
+    return f"blocks__{key}_version"
 
 
 def text_block(memory: Memory, name: str) -> Attached | None:

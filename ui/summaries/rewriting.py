@@ -64,7 +64,7 @@ def rewrite_dialog(session_id: str, name: str) -> None:
             disabled=not possible,
             key="blocks__rewrite_now",
         )
-        closing_button("Leave it", _nothing, key="blocks__rewrite_leave")
+        closing_button("Cancel", _nothing, key="blocks__rewrite_leave")
 
 
 def rewriting(session_id: str, name: str) -> str | None:

@@ -1,0 +1,87 @@
+"""Flushing by hand: what would leave the queue, before it does."""
+
+import streamlit as st
+
+from memory_core import Memory, MemoryInspectorError
+from memory_core.messages import message_text
+from memory_core.planning.flush import FlushPlan
+from ui import state, toasts
+from ui.components import closing_button, drawer_actions, error_inside
+from ui.model import chosen_model, services_for
+from ui.services import engine
+from ui.terms import HELP
+from ui.text import count, plain, short, tokens
+
+MESSAGES_SHOWN = 8
+WORDS_SHOWN = 70
+"""Characters of each message that would leave."""
+
+
+@st.dialog("Flush now", width=440, position="right", icon=":material/keyboard_tab:", on_dismiss="rerun")
+@error_inside
+def flush_dialog(session_id: str) -> None:
+    """What one flush would move out of the queue, to whom it is handed, and the button that does it."""
+    memory = engine().open(session_id)
+    status, plan = memory.status(), memory.flush_plan()
+    if not plan:
+        st.markdown("Nothing would leave: the newest turn stays in the queue, and nothing stands before it.")
+        return
+    st.markdown(
+        f"**{count(len(plan.leave), 'message')}, {count(plan.tokens, 'token')}** would leave the queue; "
+        f"{tokens(plan.tokens_left)} stay.",
+        help=HELP["flush"],
+    )
+    st.markdown(f":small[{handed_to(memory)}]")
+    for speaker, beginning in _leaving(memory, plan):
+        st.markdown(f":small[:gray[{speaker}:] {plain(beginning)}]")
+    if len(plan.leave) > MESSAGES_SHOWN:
+        st.markdown(f":small[:gray[and {tokens(len(plan.leave) - MESSAGES_SHOWN)} more]]")
+    st.markdown(":small[A flush cannot be undone. The messages stay in the archive.]")
+    with drawer_actions("flush"):
+        closing_button(
+            f"Flush {count(len(plan.leave), 'message')}",
+            _flush,
+            (session_id, status.position, plan),
+            kind="primary",
+            disabled=engine().running(session_id) is not None,
+            key="flushing__flush",
+        )
+        closing_button("Cancel", _nothing, key="flushing__cancel")
+
+
+_SPEAKERS = {"user": "User", "assistant": "Assistant", "tool": "Tool", "system": "System"}
+
+
+def handed_to(memory: Memory) -> str:
+    """Which blocks are given what leaves, as markdown."""
+    names = [plain(short(each.name)) for each in memory.blocks if each.learns and each.deliver_on == "flush"]
+    if not names:
+        return "No block is given them: they stay in the archive, and reach no prompt again."
+    return f"They are handed to {' and '.join((', '.join(names[:-1]), names[-1]) if len(names) > 1 else names)}."
+
+
+def _leaving(memory: Memory, plan: FlushPlan) -> list[tuple[str, str]]:
+    """Who said each of the first messages that would leave, and how it begins."""
+    seqs = {each.seq for each in plan.leave[:MESSAGES_SHOWN]}
+    going = [each.message for each in memory.messages(status="active") if each.seq in seqs]
+    words = [short(" ".join(message_text(each).split()), WORDS_SHOWN) or "no text" for each in going]
+    return [(_SPEAKERS.get(str(each.role), "Other"), text) for each, text in zip(going, words, strict=True)]
+
+
+def _flush(session_id: str, position: int, plan: FlushPlan) -> None:
+    try:
+        chosen = chosen_model()
+        memory = engine().open(session_id, services_for(chosen))
+        if memory.status().position != position:
+            state.say("warning", "Something was written meanwhile. Nothing was flushed: look again.")
+            return
+    except MemoryInspectorError as error:
+        state.say("error", str(error))
+        return
+    job = f"flush-{session_id}-{position}"
+    engine().start(session_id, job, lambda _: memory.flush(), browser_model=chosen.pasted)
+    toasts.done(f"Flushed {count(len(plan.leave), 'message')}, {count(plan.tokens, 'token')}.")
+
+
+def _nothing() -> None:
+    """For a button that only closes its drawer."""
