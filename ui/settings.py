@@ -1,171 +1,201 @@
-"""The settings drawer: what can be changed in place, and what the change would do to the next prompt."""
+"""The settings drawer: what can be changed in place, and what the next message would then do."""
 
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import streamlit as st
 
-from memory_core import Context, Memory, MemoryInspectorError, lint
-from memory_core.recipes import RECIPES
-from ui import state
-from ui.components import closing_button, error_inside
+from memory_core import ConfigError, Memory, MemoryConfig, lint
+from ui.blocks.effects import shown_when_over
+from ui.components import error_inside
+from ui.drafts import leave
+from ui.drawer import NOTHING, Done, Drawer
+from ui.effect import flush_line, over_line, size_line, unknown_line
 from ui.recipes import picked
-from ui.recipes.reading import plan_for, plan_lines, running_on, title_of
+from ui.recipes.reading import running_on, title_of
 from ui.services import engine
-from ui.stored import units
+from ui.telling import setting_words
+from ui.telling.line import listed
+from ui.terms import HELP
 from ui.text import plain, tokens
 
 _ORDERS = {"largest_first": "Largest priority number", "smallest_first": "Smallest priority number"}
 _COUNTING = {"content": "Content", "billed": "Billed", "reference": "As LlamaIndex does"}
 _INSERT = {"system": "System message", "user": "User message"}
 
+_FIELDS = (
+    "token_limit",
+    "chat_history_token_ratio",
+    "token_flush_size",
+    "queue_turns",
+    "truncation_order",
+    "insert_method",
+    "accounting",
+)
+"""The settings that can be changed here."""
 
-@st.dialog("Settings", width=440, position="right", icon=":material/tune:", on_dismiss="rerun")
+
+@st.dialog("Settings", width=440, position="right", icon=":material/tune:", on_dismiss=leave)
 @error_inside
 def settings_dialog(session_id: str) -> None:
     """Change limits and counting of a session, applied from the next turn. Priorities are the Blocks page's."""
     memory = engine().open(session_id)
-    config = memory.config
+    stored = memory.config.model_dump(mode="json")
+    drawer = Drawer(
+        "settings__", ("settings", session_id), {name: stored[name] for name in _FIELDS}, shown=_shown, meant=_meant
+    )
+    _draw_fields(drawer)
+    changes = drawer.changes()
+    _recipe(memory)
+    possible = _effect(memory, changes, drawer)
+    drawer.end(partial(_apply, session_id, drawer), changed=bool(changes), ready=bool(changes) and possible)
+
+
+def _draw_fields(drawer: Drawer) -> None:
+    keep = drawer.keep
     left, right = st.columns(2)
-    limit = left.number_input(
+    left.number_input(
         "Token limit",
         min_value=1,
-        value=config.token_limit,
         step=100,
-        help="`token_limit`: queue and blocks together must fit in this many tokens.",
+        value=None,
+        key=drawer.field("token_limit", needed=True),
+        placeholder=drawer.stays("token_limit"),
+        help=HELP["limit"],
+        on_change=keep,
     )
-    share = right.number_input(
+    limit = drawer.chosen()["token_limit"]
+    right.number_input(
         "History share, %",
         min_value=1,
         max_value=100,
-        value=round(config.chat_history_token_ratio * 100),
-        help="`chat_history_token_ratio`: when the queue grows above this share of the limit, the oldest leave.",
+        value=None,
+        key=drawer.field("chat_history_token_ratio", needed=True),
+        placeholder=drawer.stays("chat_history_token_ratio"),
+        help=HELP["flush_line"],
+        on_change=keep,
     )
-    flush_size = left.number_input(
+    left, right = st.columns(2)
+    left.number_input(
         "Flush size",
         min_value=1,
-        max_value=int(limit),
-        value=min(config.flush_size, int(limit)),
-        help="`token_flush_size`: a flush moves at least this many tokens.",
+        value=None,
+        key=drawer.field("token_flush_size"),
+        placeholder=f"a tenth: {tokens(MemoryConfig(token_limit=int(limit)).flush_size)}",
+        help=f"{HELP['flush_size']} Empty: a tenth of the limit.",
+        on_change=keep,
     )
-    order = right.selectbox(
-        "Cut first",
-        list(_ORDERS),
-        index=list(_ORDERS).index(config.truncation_order),
-        format_func=lambda value: _ORDERS[value],
-        help="`truncation_order`: which priority is cut first. 0 is never cut.",
-    )
-    # Only a field that begins empty can be emptied again, so what is set is put in by hand.
-    turns_key = f"settings__turns_{session_id}_{config.queue_turns}"
-    st.session_state.setdefault(turns_key, config.queue_turns)
-    most_turns = left.number_input(
+    right.number_input(
         "Turns in the queue",
         min_value=1,
         value=None,
-        key=turns_key,
+        key=drawer.field("queue_turns"),
         placeholder="no limit",
-        help="`queue_turns`: most turns the queue holds, however short they are. Empty: only its tokens count.",
+        help="The queue holds at most so many turns, however short they are (`queue_turns`). Empty: only its tokens "
+        "count.",
+        on_change=keep,
     )
-    insert = st.segmented_control(
+    order = st.session_state[drawer.field("truncation_order")]
+    st.selectbox(
+        "Cut first",
+        list(_ORDERS),
+        key=drawer.field("truncation_order"),
+        format_func=lambda value: _ORDERS[value],
+        help=HELP["priority" if order == "largest_first" else "priority_smallest"],
+        on_change=keep,
+    )
+    st.segmented_control(
         "Insert memory into",
         list(_INSERT),
-        default=str(config.insert_method),
+        key=drawer.field("insert_method"),
         format_func=lambda value: _INSERT[value],
         required=True,
-        help="`insert_method`",
+        help="Where the blocks stand in the prompt: in the system message, or in the newest user message "
+        "(`insert_method`).",
+        on_change=keep,
     )
-    counting = st.segmented_control(
+    st.segmented_control(
         "Count with",
         list(_COUNTING),
-        default=config.accounting,
+        key=drawer.field("accounting"),
         format_func=lambda value: _COUNTING[value],
         required=True,
-        help="`accounting`: billed adds markup and what an endpoint adds per message.",
-    )
-    changes = {
-        "token_limit": int(limit),
-        "chat_history_token_ratio": share / 100,
-        "token_flush_size": int(flush_size),
-        "insert_method": insert,
-        "truncation_order": order,
-        "accounting": counting,
-        "queue_turns": None if most_turns is None else int(most_turns),
-    }
-    if int(flush_size) == config.flush_size and config.token_flush_size is None and limit == config.token_limit:
-        del changes["token_flush_size"]  # untouched: it goes on following the limit
-    if share == round(config.chat_history_token_ratio * 100):
-        changes["chat_history_token_ratio"] = config.chat_history_token_ratio
-    _recipe(memory)
-    possible = _effect(memory, changes)
-    closing_button(
-        "Apply from the next turn",
-        _apply,
-        (session_id, changes),
-        width="stretch",
-        kind="primary",
-        disabled=not possible,
+        help="Content counts words; billed adds markup, and what an endpoint adds for each message (`accounting`).",
+        on_change=keep,
     )
 
 
 def _recipe(memory: Memory) -> None:
-    """Which recipe the session runs on, and what another would keep and rebuild; it is switched on Blocks."""
+    """Which recipe the session runs on. It is switched where its plan stands: on Blocks."""
     current, changed = running_on(memory)
-    chosen = st.selectbox(
-        "Recipe",
-        list(RECIPES),
-        index=list(RECIPES).index(current) if current else None,
-        placeholder="None: its own settings and blocks",
-        format_func=lambda key: title_of(key, changed=changed and key == current),
-        help="A named set of settings and blocks: which memory system this session is.",
-    )
-    if chosen is None:
-        return
-    plan, refused = plan_for(memory, chosen)
-    if refused is not None:
-        st.markdown(f":small[:orange[:material/person_off: {plain(refused)}]]")
-    elif plan is not None and (plan or chosen != current):
-        lines = plan_lines(plan, units(memory)) or ["Settings and blocks are already so."]
-        st.markdown(":small[" + "  \n".join(lines) + "]")
-    switching = refused is None and bool(plan or chosen != current)
-    says = "Switch on Blocks" if switching else "Compare recipes on Blocks"
-    if st.button(says, key="settings__recipe", type="tertiary", icon=":material/arrow_forward:"):
-        picked.go(chosen)
-
-
-def _effect(memory: Memory, changes: dict[str, Any]) -> bool:
-    """The next prompt now and with the changes, in one line; whether the changes are possible."""
-    st.markdown("**Effect on the next prompt**")
-    try:
-        before = memory.build_context(record=False)
-        after = memory.preview(changes)
-        config = memory.config.changed(**changes)
-    except MemoryInspectorError as error:
-        st.error(plain(str(error)))
-        return False
-    queue = memory.status().queue_tokens
-    st.markdown(
-        f"sent {_change(before.plan.total, after.plan.total)} · cut {_change(_cut(before), _cut(after))}  \n"
-        f"queue {tokens(queue)}, flushed above "
-        f"{_change(int(memory.config.history_budget), int(config.history_budget))}"
-    )
-    if queue > config.history_budget:
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.markdown(
-            f":small[The next message flushes the queue: it is {tokens(queue - int(config.history_budget))} above.]"
+            f"Recipe: **{plain(title_of(current, changed=changed))}**",
+            help="A named set of settings and blocks: which memory design this session is. Apply leaves it as it is.",
+            width="content",
         )
+        if st.button("Compare and switch", key="settings__recipe", type="tertiary", icon=":material/arrow_forward:"):
+            picked.go(current)
+
+
+def _effect(memory: Memory, changes: Mapping[str, Any], drawer: Drawer) -> bool:
+    """What the next message would do under the changes; whether they are possible."""
+    try:
+        config = memory.config.changed(**changes)
+    except ConfigError as error:
+        _refused(str(error), changes, memory.config, drawer)
+        return False
+    shown = shown_when_over(memory)
+    before = memory.next_prompt(shown)
+    after = memory.next_prompt({**changes, **shown}) if changes else before
+    learns = any(attached.learns for attached in memory.blocks)
+    st.markdown(
+        f"{size_line(before, after)}  \n{flush_line(before, after, int(config.history_budget))}  \n"
+        f":small[:gray[{unknown_line(after, learns)}]]"
+    )
+    over = over_line(after)
+    if over is not None:
+        st.warning(f"The next prompt would be {over}", icon=":material/warning:")
     for warning in lint(config, blocks=any(attached.kind != "static" for attached in memory.blocks)):
         st.warning(plain(warning), icon=":material/warning:")
     return True
 
 
-def _apply(session_id: str, changes: dict[str, Any]) -> None:
-    try:
-        engine().open(session_id).configure(**changes)
-    except MemoryInspectorError as error:
-        state.say("error", str(error))
+def _refused(problem: str, changes: Mapping[str, Any], config: MemoryConfig, drawer: Drawer) -> None:
+    """Why the changes are impossible. A flush size above the limit can be lowered with it, by asking for it."""
+    limit = int(changes.get("token_limit", config.token_limit))
+    size = changes.get("token_flush_size", config.token_flush_size)
+    if size is None or size <= limit:
+        st.error(plain(problem))
+        return
+    st.error(f"The flush size of {tokens(size)} is above the limit of {tokens(limit)}: lower it too, or empty it.")
+    st.button(
+        f"Set the flush size to {tokens(limit)}",
+        key="settings__lower_flush_size",
+        on_click=drawer.set,
+        args=("token_flush_size", limit),
+    )
 
 
-def _cut(context: Context) -> int:
-    return sum(cut.tokens for cut in context.plan.cuts)
+def _shown(name: str, value: Any) -> Any:
+    """A setting as its field has it: the share in whole percent."""
+    return round(value * 100) if name == "chat_history_token_ratio" else value
 
 
-def _change(before: int, after: int) -> str:
-    return tokens(before) if before == after else f"{tokens(before)} → **{tokens(after)}**"
+def _meant(name: str, value: Any) -> Any:
+    return value / 100 if name == "chat_history_token_ratio" else value
+
+
+def _apply(session_id: str, drawer: Drawer) -> Done:
+    changes = drawer.changes()
+    if not changes:
+        return NOTHING
+    before = {name: drawer.opened[name] for name in changes}
+    engine().open(session_id).configure(opened=before, **changes)
+    said = listed([setting_words(name, changes[name], before[name], begun=True) for name in changes])
+    return f"From the next turn: {said}.", partial(_take_back, session_id, before, changes)
+
+
+def _take_back(session_id: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+    engine().open(session_id).configure(opened=after, **before)

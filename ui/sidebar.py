@@ -6,12 +6,14 @@ from collections.abc import Callable
 import streamlit as st
 
 from memory_core import ConfigError, MemoryInspectorError, StoreError, sessions
-from memory_core.models.openai_client import DEFAULT_MODEL
+from memory_core.models.openai_client import DEFAULT_MODEL, OpenAIChat
 from memory_core.store.deliveries import Delivery
-from ui import model, nav, state
+from ui import model, nav, state, trial
 from ui.demo import DEMO_SESSION, ensure_demo
+from ui.goto import draw_goto_button
+from ui.keys import keys_dialog
 from ui.services import engine
-from ui.sessions.dialogs import delete_dialog, export_dialog, new_session, rename_dialog, reset_dialog
+from ui.sessions.dialogs import delete_dialog, export_dialog, new_dialog, rename_dialog, reset_dialog
 from ui.sessions.health import at_a_glance
 from ui.sessions.importing import import_dialog
 from ui.text import count, plain, short
@@ -20,18 +22,20 @@ STATUS_CHARACTERS = 40
 """Longest name of a model in the status line: two lines of the sidebar."""
 
 
-def draw_sidebar() -> None:
-    """The session picker with its menu, and the status line."""
+def draw_sidebar() -> str | None:
+    """The session picker with its menu, and the status line; what the selected session is called."""
     try:
         shared = engine()
         ensure_demo(shared)
         known = {status.session_id: status for status in sessions(shared.database)}
     except StoreError:  # the page says more
         st.error("Database not reachable", icon=":material/database_off:")
-        return
+        return None
     ids = sorted(known, key=lambda id: (id != DEMO_SESSION, -known[id].updated_at))
+    draw_goto_button()
     _choose(ids)
-    titles = _titles({id: known[id].title for id in ids})
+    # Numbered from the oldest: the browser names its choice by these words, which a newer session must not change.
+    titles = _titles({id: known[id].title for id in sorted(ids, key=lambda id: known[id].created_at)})
     st.selectbox(
         "Session",
         ids,
@@ -43,9 +47,11 @@ def draw_sidebar() -> None:
     _write_link()
     nav.link("sessions", "All sessions", icon=":material/folder_open:")
     with st.container(horizontal=True, gap="medium"):
-        st.button("New", on_click=new_session, help="Start an empty session", type="tertiary", icon=":material/add:")
+        if st.button("New", key="session__new", help="Start a session", type="tertiary", icon=":material/add:"):
+            new_dialog()
         _session_menu(state.selected_session())
     _status_line()
+    return titles.get(state.selected_session() or "")
 
 
 def _choose(ids: list[str]) -> None:
@@ -64,6 +70,7 @@ def _choose(ids: list[str]) -> None:
 def _write_link() -> None:
     """Put the session in the address, so that the page can be reloaded and linked to."""
     session_id = state.selected_session()
+    state.link_session(session_id)
     if session_id is None:
         st.query_params.pop(state.SESSION, None)
     elif st.query_params.get(state.SESSION) != session_id:
@@ -91,6 +98,7 @@ def _session_menu(session_id: str | None) -> None:
         }
         if session_id != DEMO_SESSION:
             actions["Delete"] = lambda: delete_dialog(session_id)
+    actions["Keys"] = keys_dialog
     chosen = st.menu_button("More", list(actions), key="session__menu", type="tertiary")
     if chosen:
         actions[chosen]()
@@ -111,14 +119,26 @@ def _status_line() -> None:
         icon, shown = problem
     else:
         shown = short(title, STATUS_CHARACTERS)
-    with st.popover(plain(shown), icon=f":material/{icon}:", width="stretch", help="Which model answers and learns"):
+    with st.popover(
+        plain(shown),
+        key="sidebar__model",
+        icon=f":material/{icon}:",
+        width="stretch",
+        help="Which model answers and learns",
+    ):
         for block, why in dict.fromkeys((delivery.block, delivery.error or "") for delivery in failed):
             st.error(f"{plain(short(block))} could not be updated: {plain(why)}")
         st.markdown(f"**{plain(title)}**  \n:gray[{plain(source)}]")
         nav.link("sessions", "Health: is everything working?", icon=":material/monitor_heart:")
-        st.text_input("API key", type="password", key=model.KEY, help="Kept in this browser session only")
-        st.text_input("Base URL", key=model.ADDRESS, placeholder="the endpoint's own address")
-        st.text_input("Model", key=model.NAME, placeholder=DEFAULT_MODEL)
+        st.text_input(
+            "API key", type="password", key=model.KEY, help="Kept in this browser session only", on_change=trial.forget
+        )
+        if chosen is not None and chosen.pasted:
+            st.markdown(":small[:material/check: In use here, and forgotten when this tab is closed.]")
+        st.text_input("Base URL", key=model.ADDRESS, placeholder="the endpoint's own address", on_change=trial.forget)
+        st.text_input("Model", key=model.NAME, placeholder=DEFAULT_MODEL, on_change=trial.forget)
+        if chosen is not None and isinstance(chosen.model, OpenAIChat):
+            trial.draw(chosen.model)
         st.markdown(
             ":small[:gray[Any OpenAI-compatible endpoint. The key is never stored, logged or exported. "
             "Without one, rules answer and learn: they are no language model.]]"

@@ -1,0 +1,101 @@
+"""The card that connects an agent: its lines are run as they stand, in a process of its own."""
+
+import subprocess
+import sys
+
+from pages_driver import ROOT, joined, message_texts, opened
+from streamlit.testing.v1 import AppTest
+
+from memory_core import ChatMessage, Database
+from ui import services
+from ui.connect import Heard, code, sentence
+from ui.new_session import new_memory
+from ui.turns import play
+
+
+def card(session_id):
+    def script(session_id):
+        from ui.connect import draw_card
+
+        draw_card(session_id)
+
+    app = AppTest.from_function(script, args=(session_id,), default_timeout=60).run()
+    assert not app.exception, app.exception
+    return app
+
+
+def elsewhere(lines, *messages):
+    """Run the lines of the card in another process, and put these messages."""
+    puts = [f"memory.put(ChatMessage(role='user', content={text!r}))" for text in messages]
+    script = "\n".join([lines, *puts])
+    subprocess.run([sys.executable, "-c", script], check=True, cwd=ROOT, timeout=120)
+
+
+def test_the_lines_of_the_card_connect_another_process_and_the_dot_lights(demo_home):
+    app = card("demo")
+    assert "Listening. Nothing has arrived from another process yet." in joined(app)
+    before = len(services.engine().open("demo").messages())
+    elsewhere(app.code[0].value, "Hello from outside", "And again")
+    app.run()
+    assert ":green[:material/circle:] 2 messages arrived, last " in joined(app)
+    assert len(services.engine().open("demo").messages()) == before + 2
+    assert services.engine().open("demo").config.token_limit == 1200  # joining changed nothing of the session
+    elsewhere(app.code[0].value, "A third")
+    app.run()
+    assert "3 messages arrived" in joined(app)
+
+
+def test_what_this_server_plays_itself_is_not_taken_for_an_agent(demo_home):
+    shared = services.engine()
+    app = card("demo")
+    memory = shared.open("demo")
+    assert shared.start("demo", "play-1", lambda job: play(job, memory, turns=2, pace=0)).wait(60)
+    app.run()
+    assert "Listening." in joined(app)
+    elsewhere(app.code[0].value, "Hello from outside")
+    app.run()
+    assert "1 message arrived" in joined(app)
+
+
+def test_another_session_is_listened_to_from_its_own_beginning(demo_home):
+    other = new_memory(services.engine(), title="Other")
+    other.put(ChatMessage(role="user", content="said before anybody listened"))
+    app = card(other.session_id)
+    assert "Listening." in joined(app)
+    assert other.session_id in app.code[0].value
+
+
+def test_a_session_that_was_deleted_elsewhere_leaves_the_card_without_an_error(demo_home):
+    assert not card("gone").exception
+
+
+def test_the_lines_show_no_password_and_any_id_is_a_string():
+    class Secret:
+        url = Database.open("sqlite://").url.replace("sqlite://", "postgresql://me:***@host/db")
+
+    lines = code(Secret, 'a"b')
+    assert "postgresql://me:***@host/db" in lines
+    assert '"a\\"b"' in lines
+
+
+def test_the_dot_says_how_long_ago():
+    assert sentence(Heard("s", 1, None, messages=4, last=100.0), 102.4) == "4 messages arrived, last 2 s ago."
+    assert sentence(Heard("s", 1, None, messages=1, last=100.0), 400.0) == "1 message arrived, last 5 min ago."
+
+
+def test_an_empty_chat_shows_the_card_until_the_first_message_comes_from_elsewhere(demo_home):
+    made = new_memory(services.engine(), title="Empty")
+    app = opened(page="chat", session=made.session_id)
+    assert "**Connect your agent**" in joined(app)
+    assert "Listening." in joined(app)
+    elsewhere(app.code[0].value, "Hello from outside")
+    app.run()
+    assert not app.exception
+    assert "**Connect your agent**" not in joined(app)
+    assert message_texts(app) == ["Hello from outside"]
+
+
+def test_a_conversation_that_waits_to_be_played_needs_no_agent(demo_home):
+    made = new_memory(services.engine(), title="To be played")
+    made.attach_recording([ChatMessage(role="user", content="Hello")], source="file")
+    assert "Connect your agent" not in joined(opened(page="chat", session=made.session_id))

@@ -1,0 +1,81 @@
+"""The chosen model is tried with one small request, and the key is nowhere but in it."""
+
+import logging
+
+import pytest
+from models.scripted_server import ScriptedServer, Step, refusal, streamed
+from pages_driver import opened, press
+
+from ui import services, trial
+
+KEY = "sk-secret-123"
+
+
+@pytest.fixture
+def app(demo_home):
+    return opened()
+
+
+def tried(app, url, *, key=KEY, name=""):
+    """Give the model, press Test and wait; the one sentence that says what became of it."""
+    app.text_input(key="model__key").set_value(key)
+    app.text_input(key="model__name").set_value(name)
+    app.text_input(key="model__address").set_value(url).run()
+    press(app, "Test")
+    assert services.engine().job(app.session_state[trial._TRIAL]).wait(60)
+    app.run()
+    assert not app.exception
+    (told,) = [each.value.replace("\\", "") for each in (*app.success, *app.error)]
+    assert KEY not in told
+    return told
+
+
+def test_a_model_that_answers_is_named_with_the_time_it_took(app):
+    with ScriptedServer(streamed("ready")) as server:
+        told = tried(app, server.url, name="small-one")
+        assert app.success
+        assert told.startswith("small-one at 127.0.0.1")
+        assert told.endswith(" s.")
+        ((_, headers, body),) = server.requests
+    assert headers["authorization"] == f"Bearer {KEY}"
+    assert (body["model"], len(body["messages"])) == ("small-one", 1)
+
+
+REFUSALS = [
+    pytest.param(refusal(401, f"Incorrect API key provided: {KEY}"), "The key was refused by", id="wrong key"),
+    pytest.param(
+        refusal(404, "The model does not exist", code="model_not_found"),
+        'does not know the model "none"',
+        id="no model",
+    ),
+    pytest.param(Step(200, "<html>", content_type="text/html"), "Check", id="a web page"),
+    pytest.param(Step(500, {"error": {"message": KEY}}), "failed (status 500)", id="out of order"),
+]
+
+
+@pytest.mark.parametrize(("step", "reason"), REFUSALS)
+def test_one_that_does_not_is_told_by_its_exact_reason_and_asked_once(app, step, reason, caplog):
+    caplog.set_level(logging.DEBUG)
+    with ScriptedServer(step, streamed("too late")) as server:
+        assert reason in tried(app, server.url, name="none")
+        assert len(server.requests) == 1
+    assert app.error
+    assert KEY not in caplog.text
+
+
+def test_nobody_at_the_address_and_one_who_is_silent_are_told_apart(app, monkeypatch):
+    assert tried(app, "http://127.0.0.1:9/v1").startswith("Nothing answers at ")
+    monkeypatch.setattr(trial, "PATIENCE_SECONDS", 0.3)
+    with ScriptedServer(Step(delay=2, body={})) as server:
+        assert tried(app, server.url) == "The model did not answer within 0.3 s."
+
+
+def test_another_key_takes_the_finding_away(app):
+    with ScriptedServer(streamed("ready")) as server:
+        tried(app, server.url)
+    app.text_input(key="model__key").set_value("sk-other").run()
+    assert not app.success
+
+
+def test_rules_have_nothing_to_be_tested(app):
+    assert "model__test" not in [each.key for each in app.button]

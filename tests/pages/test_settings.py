@@ -1,0 +1,133 @@
+"""The settings drawer: what it foretells is what happens, and it changes what was asked for and nothing else."""
+
+import pytest
+from pages_driver import button, dialog, field, joined, numbers, press, said, with_toasts
+
+from memory_core import Memory
+from ui import services
+from ui.demo_bundle import demo_memory
+from ui.jobs import Job
+from ui.turns import play
+
+CONFLICT = "Changed in another tab since you opened it. Nothing was saved."
+
+
+def demo():
+    return services.engine().open("demo")
+
+
+def drawer(session="demo"):
+    return dialog("ui.settings", "settings_dialog", session)
+
+
+def play_demo(turns):
+    shared = services.engine()
+    play(Job("test"), demo_memory(shared.database, shared.services), turns=turns, pace=0)
+
+
+@pytest.mark.parametrize("limit", [300, 700, 900])
+def test_the_flush_and_the_queue_come_as_foretold(demo_home, limit):
+    drawn = drawer()
+    field(drawn, "Token limit").set_value(limit).run()
+    foretold = demo().next_prompt({"token_limit": limit})
+    assert f"{len(foretold.flush.leave)} messages with {foretold.flush.tokens} tokens leave the queue" in joined(drawn)
+    assert foretold.flush
+    press(drawn, "Apply from the next turn")
+    flushes = demo().status().flushes
+    play_demo(1)
+    came = [each.event for each in demo().events(kinds=("flush_planned", "context_built"))]
+    flushed = next(each for each in came if each.kind == "flush_planned" and each.flush == flushes + 1)
+    assert (flushed.messages, flushed.tokens, flushed.queue_after) == (
+        len(foretold.flush.leave), foretold.flush.tokens, foretold.flush.tokens_left,
+    )  # fmt: skip
+    built = [each for each in came if each.kind == "context_built"][-1]
+    assert built.queue_asked == foretold.context.plan.queue_asked
+    assert built.token_limit == limit
+
+
+def test_who_loses_how_much_is_named_and_a_prompt_over_the_limit_is_a_warning(demo_home):
+    drawn = drawer()
+    field(drawn, "Token limit").set_value(300).run()
+    assert "Left out: " in joined(drawn)
+    field(drawn, "Flush size").set_value(20).run()
+    field(drawn, "Token limit").set_value(100).run()
+    warnings = [each.value for each in drawn.warning if "over the limit of 100" in each.value]
+    assert len(warnings) == 1
+    assert "Instructions" in warnings[0].replace("\\", "")
+    foretold = demo().next_prompt({"token_limit": 100, "token_flush_size": 20})
+    assert foretold.context.plan.over_by in numbers(warnings[0])
+
+
+def test_a_flush_size_above_the_limit_is_said_and_lowered_only_when_asked(demo_home):
+    demo().configure(token_flush_size=400)
+    drawn = drawer()
+    field(drawn, "Token limit").set_value(100).run()
+    assert field(drawn, "Flush size").value == 400
+    assert "The flush size of 400 is above the limit of 100" in drawn.error[0].value
+    assert button(drawn, "Apply").disabled
+    press(drawn, "Set the flush size to 100")
+    assert not drawn.error
+    press(drawn, "Apply")
+    assert (demo().config.token_limit, demo().config.token_flush_size) == (100, 100)
+
+
+def test_a_flush_size_that_follows_the_limit_goes_on_following_it(demo_home):
+    demo().configure(token_flush_size=None)
+    drawn = drawer()
+    assert field(drawn, "Flush size").value is None
+    field(drawn, "Token limit").set_value(800).run()
+    press(drawn, "Apply")
+    assert (demo().config.token_flush_size, demo().config.flush_size) == (None, 80)
+
+
+def test_only_what_was_changed_is_applied_and_a_share_that_is_no_whole_percent_stays(demo_home):
+    demo().configure(chat_history_token_ratio=0.605)
+    before = demo().config
+    drawn = drawer()
+    field(drawn, "Turns in the queue").set_value(4).run()
+    press(drawn, "Apply")
+    assert demo().config == before.changed(queue_turns=4)
+
+
+def test_a_draft_is_there_when_the_drawer_is_opened_again_until_it_is_discarded(demo_home):
+    field(drawer(), "Token limit").set_value(700).run()
+    again = drawer()
+    assert field(again, "Token limit").value == 700
+    assert "Your draft, just now" in joined(again)
+    press(again, "Discard changes")
+    assert field(drawer(), "Token limit").value == 1200
+    assert demo().config.token_limit == 1200
+
+
+def test_what_was_applied_is_said_and_undone_unless_it_was_changed_since(demo_home):
+    before = demo().config
+    for since in ({}, {"token_limit": 900}):
+        drawn = with_toasts("ui.settings", "settings_dialog", "demo")
+        field(drawn, "Token limit").set_value(1000).run()
+        press(drawn, "Apply")
+        assert said(drawn) == ["From the next turn: the token limit from 1,200 to 1,000."]
+        if since:
+            demo().configure(**since)
+        press(drawn, "Undo")
+        assert demo().config == before.changed(**since)
+    assert said(drawn) == ["It was changed since. Nothing was undone."]
+
+
+def test_settings_changed_in_another_tab_are_not_overwritten(demo_home):
+    drawn = drawer()
+    field(drawn, "Token limit").set_value(1000).run()
+    demo().configure(token_limit=900, queue_turns=6)
+    press(drawn, "Apply")
+    assert [each.value for each in drawn.warning if each.value == CONFLICT]
+    assert demo().config.token_limit == 900
+    press(drawn, "Keep editing")
+    assert field(drawn, "Token limit").value == 1000
+    press(drawn, "Discard changes")
+    assert field(drawer(), "Token limit").value == 900
+
+
+def test_a_session_without_a_recording_says_that_the_next_message_comes_on_top(demo_home):
+    shared = services.engine()
+    memory = Memory.from_recipe("blocks", "bare", database_uri=shared.settings.database, services=shared.services)
+    drawn = drawer(memory.session_id)
+    assert "Your next message comes on top." in joined(drawn)

@@ -1,0 +1,60 @@
+"""Trying the chosen model: one small request, told in a sentence. It is a job, so that nothing waits for it."""
+
+import uuid
+from functools import partial
+
+import streamlit as st
+
+from memory_core.models.openai_client import OpenAIChat
+from ui import drawing, state
+from ui.jobs import Job
+from ui.services import engine
+from ui.telling import seconds
+from ui.text import plain, short
+
+PATIENCE_SECONDS = 15.0
+"""How long a model is waited for: one that takes longer is no pleasure to talk to."""
+
+LOOK_SECONDS = 0.3
+NAME_CHARACTERS = 60
+
+_TRIAL = "model__trial"
+
+
+def forget() -> None:
+    """What was found does not hold any more: another key, address or model was given."""
+    st.session_state.pop(_TRIAL, None)
+
+
+def draw(model: OpenAIChat) -> None:
+    """The button, and what became of the last trial."""
+    job = engine().job(st.session_state.get(_TRIAL, ""))
+    trying = job is not None and not job.done
+    st.button(
+        "Test", key="model__test", icon=":material/network_check:", disabled=trying, on_click=partial(_try, model)
+    )
+    if job is None:
+        return
+    if trying:
+        st.markdown(f":small[:shimmer[{plain(f'Asking {short(model.name, NAME_CHARACTERS)}')}]]")
+        st.fragment(partial(_look, job), run_every=LOOK_SECONDS)()
+    elif job.error is not None:
+        st.error(plain(job.error), icon=":material/error:")
+    else:
+        st.success(plain(job.text), icon=":material/check:")
+
+
+def _try(model: OpenAIChat) -> None:
+    key = f"\x00model-{uuid.uuid4().hex}"  # stands for a session: this belongs to none
+    engine().start(key, key, partial(_ask, model))
+    st.session_state[_TRIAL] = key
+
+
+def _ask(model: OpenAIChat, job: Job) -> None:
+    took = model.first_word(PATIENCE_SECONDS)
+    job.add_text(f"{short(model.name, NAME_CHARACTERS)} at {model.endpoint.host} answered in {seconds(took)}.")
+
+
+def _look(job: Job) -> None:
+    if job.done and not state.dialog_open():
+        drawing.again()
