@@ -83,7 +83,7 @@ def told(*events):
     ("event", "text"),
     [
         (flush(), "Flushed 4 messages, 171 tokens: queue 732 was above 720"),
-        (flush(messages=1, tokens=1, trigger="asked"), "Flushed 1 message, 1 token: you asked for it"),
+        (flush(messages=1, tokens=1, trigger="asked"), "Flushed 1 message, 1 token: flushed by hand"),
         (flush(trigger="closed"), "Flushed 4 messages, 171 tokens: the session was closed"),
         (
             flush(rules=("long_turn",), over_by=40),
@@ -104,7 +104,7 @@ def test_what_was_learned_is_named():
 
 def test_what_was_heard_again_is_stored_once():
     assert told(FactConfirmed(1, "Facts", 0.9, ((3, 3),))) == [
-        Line("check", "Heard 1 fact again, stored once", details=("Ana is allergic to nuts",))
+        Line("check", "Already known", details=("Ana is allergic to nuts",))
     ]
 
 
@@ -245,7 +245,7 @@ def test_a_missing_search_signal_is_said():
 def test_a_cut_names_block_amount_cause_and_what_went():
     event = retrieved((8, 0.5, 0.4, 0.62, "granted"), (7, 0.3, 0.2, 0.33, "cut"))
     lines = told(event, built(cuts=(cut("Earlier turns", 56, refs=["v7"]),)))
-    assert lines[-1] == Line(
+    assert lines[0] == Line(
         "content_cut",
         "Cut 56 tokens from Earlier turns: asked 34 over the limit. Lowest score first: turn 2 (0.33)",
         "loss",
@@ -255,7 +255,7 @@ def test_a_cut_names_block_amount_cause_and_what_went():
 def test_turns_that_were_cut_are_named_in_the_order_they_went():
     event = retrieved((8, 0.5, 0.4, 0.62, "granted"), (7, 0.3, 0.2, 0.33, "granted"))
     lines = told(event, built(cuts=(cut("Earlier turns", 116, refs=["v8", "v7"]),)))
-    assert lines[-1].text.endswith("Lowest score first: turn 2 (0.33), turn 4 (0.62)")
+    assert lines[0].text.endswith("Lowest score first: turn 2 (0.33), turn 4 (0.62)")
 
 
 def test_cut_facts_are_named():
@@ -302,12 +302,12 @@ def test_memory_that_came_back_in_a_message_is_said():
     assert told(MemoryStripped(3)) == [Line("remove", "Took memory's own text out of a message that brought it back")]
 
 
-def test_the_stages_stand_in_their_order_and_only_the_last_prompt_counts():
+def test_what_was_lost_stands_first_and_only_the_last_prompt_counts():
     first = built(cuts=(cut("Facts", 500),))
     last = built(cuts=(cut("Facts", 14, refs=["f1"]),))
     lines = told(first, last, fact(1), flush())
-    assert [line.text.split()[0] for line in lines] == ["Flushed", "Learned", "Cut"]
-    assert "14 tokens" in lines[-1].text
+    assert [line.text.split()[0] for line in lines] == ["Cut", "Flushed", "Learned"]
+    assert "14 tokens" in lines[0].text
 
 
 def test_a_turn_is_summed_up_in_one_line():
@@ -320,8 +320,8 @@ def test_a_turn_is_summed_up_in_one_line():
         12: Summary(flushed=4, learned=2, cut=56, sent=1178, limit=1200),
         11: Summary(sent=1106, limit=1200),
     }
-    assert told[12].in_short(12) == "Turn 12 · flushed 4 · learned 2 · cut 56"
-    assert told[11].in_short(11) == "Turn 11 · 1,106 of 1,200 tokens"
+    assert told[12].in_short(12) == "Turn 12 · 1,178 of 1,200 · flushed 4 · learned 2 · cut 56"
+    assert told[11].in_short(11) == "Turn 11 · 1,106 of 1,200"
     assert Summary().in_short(3) == "Turn 3"
 
 
@@ -339,7 +339,7 @@ def test_relations_are_summed_up_by_what_became_of_them():
     assert lines == [
         Line("hub", "Learned 1 relation", details=("Ana → lives in → Porto",)),
         Line("edit", "Added 1 relation by hand", details=("a relation that was erased since",)),
-        Line("check", "Heard 1 relation again, stored once", details=("Ana → lives in → Lisbon",)),
+        Line("check", "Already known", details=("Ana → lives in → Lisbon",)),
         Line("history", "Ended 1 relation", details=("Ana → lives in → Lisbon",)),
     ]
 

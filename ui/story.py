@@ -41,6 +41,36 @@ WRITING = MEMORY_TOOLS - {"archival_memory_search", "conversation_search"}
 """Tools that change memory."""
 
 
+STORY_KINDS = (
+    "recipe_chosen",
+    "tool_called",
+    "flush_planned",
+    "queue_recounted",
+    "fact_added",
+    "fact_confirmed",
+    "fact_decided",
+    "proposal_refused",
+    "relation_added",
+    "relation_confirmed",
+    "relation_ended",
+    "facts_condensed",
+    "condensing_refused",
+    "summary_rewritten",
+    "vectors_stored",
+    "delivery_queued",
+    "delivery_done",
+    "delivery_failed",
+    "delivery_parked",
+    "delivery_skipped",
+    "delivery_retried",
+    "retrieved",
+    "context_built",
+    "block_failed",
+    "memory_stripped",
+)
+"""The events that a turn's story is made of."""
+
+
 @dataclass(frozen=True, slots=True)
 class Summary:
     """A turn in one line under its reply."""
@@ -54,8 +84,9 @@ class Summary:
     """Times that the agent wrote into its memory."""
 
     def in_short(self, turn: int) -> str:
-        """`Turn 12 · flushed 4 · learned 3 · cut 56`, or the prompt's size when nothing happened."""
-        parts = [
+        """`Turn 12 · 1,178 of 1,200 · flushed 4 · learned 3 · cut 56`: the prompt's size, then what happened."""
+        parts = [] if self.sent is None or self.limit is None else [f"{tokens(self.sent)} of {tokens(self.limit)}"]
+        parts += [
             f"{name} {tokens(number)}"
             for name, number in (
                 ("edited", self.edited),
@@ -65,8 +96,6 @@ class Summary:
             )
             if number
         ]
-        if not parts and self.sent is not None and self.limit is not None:
-            parts = [f"{tokens(self.sent)} of {tokens(self.limit)} tokens"]
         return " · ".join([f"Turn {turn}", *parts])
 
 
@@ -95,21 +124,21 @@ def _wrote(event: ToolCalled) -> bool:
 
 
 def story(events: Sequence[EventRecord], words: Words) -> list[Line]:
-    """What happened in one turn, in the order of the stages: flushed, learned, recalled, cut."""
+    """What happened in one turn: first what was lost from its prompt, then flushed, learned, recalled."""
     # What the agent archived is told by its call.
     values = [r.event for r in events if not (r.actor == "agent" and isinstance(r.event, FactAdded))]
-    lines = _told(values, words, RecipeChosen, FlushPlanned)
+    built = _last_context(events)
+    recalled = [event for event in values if isinstance(event, Retrieved)]
+    lines = [too_large(built)] if built is not None and built.over_by else []
+    lines += [one_cut(cut, recalled, words) for cut in built.cuts] if built is not None else []
+    lines += _told(values, words, RecipeChosen, FlushPlanned)
     lines += _told(values, words, QueueRecounted)
     lines += _told(values, words, ToolCalled)
     lines += _learned(values, words)
     lines += _related(values, words)
     lines += _deliveries(values, words)
-    built = _last_context(events)
     if built is not None:
-        recalled = [event for event in values if isinstance(event, Retrieved)]
         lines += [tell(event, words) for event in recalled[-1:] if event.candidates or event.degraded]
-        lines += [one_cut(cut, recalled, words) for cut in built.cuts]
-        lines += [too_large(built)] if built.over_by else []
     lines += _told(values, words, BlockFailed)
     lines += _told(values, words, MemoryStripped)[:1]
     return lines
@@ -136,8 +165,7 @@ def _learned(values: Sequence[Event], words: Words) -> list[Line]:
     lines += [contradiction(event, words) for event in added if event.conflicts_with]
     again = [event.fact for event in values if isinstance(event, FactConfirmed)]
     if again:
-        heard = f"Heard {count(len(again), 'fact')} again, stored once"
-        lines.append(Line("check", heard, details=_named(again, words)))
+        lines.append(Line("check", "Already known", details=_named(again, words)))
     lines += _decided(values, words)
     told = (FactsCondensed, CondensingRefused, ProposalRefused, SummaryRewritten, VectorsStored)
     return lines + _told(values, words, *told)
@@ -154,23 +182,23 @@ def _decided(values: Sequence[Event], words: Words) -> list[Line]:
 
 
 def _related(values: Sequence[Event], words: Words) -> list[Line]:
-    """Relations summed up: learned, added by hand, heard again, ended."""
+    """Relations summed up: learned, added by hand, known before, ended."""
     added = [event for event in values if isinstance(event, RelationAdded)]
     said = (
-        ("hub", "Learned", "", [event.relation for event in added if event.origin != "written"]),
-        ("edit", "Added", " by hand", [event.relation for event in added if event.origin == "written"]),
-        ("check", "Heard", " again, stored once", [e.relation for e in values if isinstance(e, RelationConfirmed)]),
-        ("history", "Ended", "", [event.relation for event in values if isinstance(event, RelationEnded)]),
+        ("hub", "Learned {}", [event.relation for event in added if event.origin != "written"]),
+        ("edit", "Added {} by hand", [event.relation for event in added if event.origin == "written"]),
+        ("check", "Already known", [event.relation for event in values if isinstance(event, RelationConfirmed)]),
+        ("history", "Ended {}", [event.relation for event in values if isinstance(event, RelationEnded)]),
     )
     return [
         Line(
             icon,
-            f"{does} {count(len(set(found)), 'relation')}{how}",
+            says.format(count(len(set(found)), "relation")),
             details=tuple(
                 words.relations.get(each, "a relation that was erased since") for each in dict.fromkeys(found)
             ),
         )
-        for icon, does, how, found in said
+        for icon, says, found in said
         if found
     ]
 

@@ -215,8 +215,8 @@ SENTENCES = [
         DeliveryQueued(1, "Facts", "flush", ((7, 10),), 171),
         "Handed 4 messages, 171 tokens, to Facts: they left the queue",
     ),
-    (DeliveryDone((1,), "Facts", 1, 0.042), "Brought Facts up to date: 1 delivery in 0.04 s"),
-    (DeliveryDone((1, 2), "Facts", 3, 21.4), "Brought Facts up to date at try 3: 2 deliveries in 21 s"),
+    (DeliveryDone((1,), "Facts", 1, 0.042), "Facts updated in 0.04 s (1 delivery)"),
+    (DeliveryDone((1, 2), "Facts", 3, 21.4), "Facts updated at try 3 in 21 s (2 deliveries)"),
     (
         DeliveryFailed((1,), "Facts", 1, "The model returned no list.", 8.0),
         "Facts could not be updated, and will be tried again: The model returned no list",
@@ -285,7 +285,7 @@ SENTENCES = [
     (EntityErased(3, "Relations"), "Deleted an entity of Relations for good"),
     (RelationAdded(1, "Relations", 1, "p", 2, ((3, 3),)), "Learned “Ana → lives in → Lisbon”"),
     (RelationAdded(9, "Relations", 1, "p", 2, (), "written"), "Added “an erased relation”"),
-    (RelationConfirmed(1, "Relations", ((4, 4),)), "Heard “Ana → lives in → Lisbon” again, stored once"),
+    (RelationConfirmed(1, "Relations", ((4, 4),)), "Already known: “Ana → lives in → Lisbon”"),
     (
         RelationEnded(1, "Relations", 2),
         "Ended “Ana → lives in → Lisbon”: “Ana → lives in → Porto” took its place",
@@ -328,7 +328,7 @@ SENTENCES = [
     (added(origin="written"), f"Added “{NUTS}”"),
     (added(origin="condensed"), f"Condensed facts to “{NUTS}”"),
     (added(conflicts_with=(2,)), f"Learned “{NUTS}”. It contradicts “{PORTO}”"),
-    (FactConfirmed(1, "Facts", 0.94, ((3, 3),)), f"Heard “{NUTS}” again (0.94 alike), stored once"),
+    (FactConfirmed(1, "Facts", 0.94, ((3, 3),)), f"Already known: “{NUTS}” (0.94 alike)"),
     (FactChanged(2, "Facts", "old", "new", 7), f"Changed “{PORTO}” to “{LISBON}”"),
     (FactChanged(2, "Facts", "gone", "new", 7), f"Changed “an erased fact” to “{LISBON}”"),
     (FactSuperseded(2, "Facts", 3), f"Replaced “{PORTO}” by “{LISBON}”"),

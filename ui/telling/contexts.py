@@ -15,7 +15,7 @@ from memory_core.events import (
     spread,
 )
 from memory_core.planning.context import QUEUE
-from ui.stored import TURN, common, from_turn, stored
+from ui.stored import TURN, by_score, common, from_turn, stored
 from ui.telling.line import ERASED, ERASED_RELATION, Line, Words, clause, listed, seconds, tell, turn_words
 from ui.text import count, short, tokens
 
@@ -30,7 +30,8 @@ def _(event: VectorsStored, words: Words) -> Line:
     line = f"Stored {count(len(event.nodes), stored_as(event, words))} in {short(event.block)}"
     if event.embedder:
         return Line("inventory_2", line)
-    return Line("warning", f"{line} for keyword search only: the embedding model failed", "waiting")
+    why = tuple([event.error] if event.error else [])
+    return Line("warning", f"{line} for keyword search only: the embedding model failed", "waiting", why)
 
 
 def stored_as(event: Event, words: Words) -> str:
@@ -142,9 +143,9 @@ def one_cut(cut: Mapping[str, Any], recalled: Sequence[Retrieved], words: Words)
     gone = sorted((int(ref[1:]) for ref in refs if ref[0] == "v"), key=lambda number: scores.get(number, 0))
     lowest = ""
     if gone:
-        named_turns, unit = gone[:MOST_NAMED], words.units.get(part, TURN)
-        names = ", ".join(
-            f"{from_turn(unit, turn_words(number, words))}{_score(scores.get(number))}" for number in named_turns
+        unit = words.units.get(part, TURN)
+        names = by_score(
+            [(from_turn(unit, turn_words(number, words)), scores.get(number)) for number in gone[:MOST_NAMED]]
         )
         more = f" and {tokens(len(gone) - MOST_NAMED)} more" if len(gone) > MOST_NAMED else ""
         lowest = f". Lowest score first: {names}{more}"
@@ -155,11 +156,6 @@ def one_cut(cut: Mapping[str, Any], recalled: Sequence[Retrieved], words: Words)
     named = {"f": (words.facts, ERASED), "r": (words.relations, ERASED_RELATION)}
     gone_words = tuple(named[ref[0]][0].get(int(ref[1:]), named[ref[0]][1]) for ref in refs if ref[0] in named)
     return Line("content_cut", text, "loss", gone_words)
-
-
-def _score(score: float | None) -> str:
-    """Of a turn beyond the best 50 none is recorded."""
-    return "" if score is None else f" ({score:.2f})"
 
 
 def too_large(event: ContextBuilt) -> Line:

@@ -81,7 +81,7 @@ def contradiction(event: FactAdded, words: Words) -> Line:
 
 @tell.register
 def _(event: FactConfirmed, words: Words) -> Line:
-    return Line("check", f"Heard “{fact_words(event.fact, words)}” again ({event.similarity:.2f} alike), stored once")
+    return Line("check", f"Already known: “{fact_words(event.fact, words)}” ({event.similarity:.2f} alike)")
 
 
 @tell.register
@@ -156,6 +156,7 @@ CURATED = {
     "reject": "Rejected",
     "accept": "Accepted",
     "supersede": "Replaced",
+    "keep_both": "Kept both:",
     "allow": "Allowed",
     "import": "Imported",
     "refuse": "Refused a rewrite of",
@@ -200,4 +201,6 @@ def _(event: SummaryRewritten, words: Words) -> Line:
         size += f"; {tokens(event.lost)} {what} went"
     if event.shortened:
         size += f"; {count(event.shortened, 'token')} left out to stay within {tokens(event.max_tokens)}"
+    if event.broken:
+        size += f"; {count(event.broken, 'sentence')} broken off, longer than the whole summary may be"
     return Line("notes", f"{done}: {size}", "loss" if event.lost else "plain")

@@ -69,7 +69,7 @@ def _(event: RelationAdded, words: Words) -> Line:
 
 @tell.register
 def _(event: RelationConfirmed, words: Words) -> Line:
-    return Line("check", f"Heard “{relation_words(event.relation, words)}” again, stored once")
+    return Line("check", f"Already known: “{relation_words(event.relation, words)}”")
 
 
 @tell.register

@@ -107,7 +107,7 @@ def _(event: FlushPlanned, words: Words) -> Line:
     moved = f"Flushed {count(event.messages, 'message')}, {count(event.tokens, 'token')}"
     why = {
         "over_budget": f"queue {tokens(event.queue_before)} was above {tokens(int(event.history_budget))}",
-        "asked": "you asked for it",
+        "asked": "flushed by hand",
         "closed": "the session was closed",
     }.get(event.trigger, event.trigger)
     if "window" in event.rules and event.queue_turns is not None:
@@ -157,7 +157,7 @@ def still_learning(event: DeliveryQueued) -> Line:
 def _(event: DeliveryDone, words: Words) -> Line:
     tries = f" at try {event.attempt}" if event.attempt > 1 else ""
     what = count(len(event.deliveries), "delivery")
-    return Line("check", f"Brought {short(event.block)} up to date{tries}: {what} in {seconds(event.seconds)}")
+    return Line("check", f"{short(event.block)} updated{tries} in {seconds(event.seconds)} ({what})")
 
 
 @tell.register

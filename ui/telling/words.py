@@ -1,0 +1,257 @@
+"""The words that events only name, as they were when each event happened: read from the log and the content store.
+
+No block of today is asked, so what left with a block keeps its words; only what was erased has none.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from sys import maxsize
+from threading import Lock
+
+from memory_core import ChatMessage, Memory
+from memory_core.analysis.history import History
+from memory_core.analysis.pieces import Pieces
+from memory_core.events import (
+    ContextBuilt,
+    EntityChanged,
+    Event,
+    EventRecord,
+    FactChanged,
+    FactDecided,
+    FactHeldBack,
+    FactsCondensed,
+    MessageAdded,
+    RelationChanged,
+    Retrieved,
+    ToolCalled,
+    expand,
+    spread,
+)
+from memory_core.messages import MEMORY_TOOLS, message_text
+from memory_core.store.past import fact_words_at
+from ui.stored import unit_of
+from ui.telling.contexts import MOST_NAMED
+from ui.telling.graphs import relations_of
+from ui.telling.line import Line, Words, tell
+from ui.text import short
+
+PREVIEW_CHARACTERS = 90
+
+
+class WordsInLog:
+    """Where the words of one session's events are; it keeps none of them. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._begin(None)
+
+    def _begin(self, first: EventRecord | None) -> None:
+        self._first = first
+        self._pieces = Pieces(first.session_id if first else "")
+        self._position = 0
+
+    def words(self, records: Sequence[EventRecord], memory: Memory) -> Words:
+        """The words of these events together, as they were when the last of them happened, and what is due now."""
+        if not records:
+            return Words({}, {}, {})
+        named = _Named()
+        for record in records:
+            named.take(record.event, previews=True)
+        due = frozenset(delivery.id for delivery in memory.deliveries(states=("pending", "parked")))
+        return replace(self._read([(named, records[-1])], memory)[0], due=due)
+
+    def lines(self, records: Sequence[EventRecord], memory: Memory) -> list[Line]:
+        """One sentence an event, each in the words of its own moment; recalled turns are not quoted."""
+        asked = []
+        for record in records:
+            named = _Named()
+            named.take(record.event, previews=False)
+            asked.append((named, record))
+        return [tell(record.event, words) for record, words in zip(records, self._read(asked, memory), strict=True)]
+
+    def named(
+        self, memory: Memory, record: EventRecord, *, facts: Iterable[int] = (), relations: Iterable[int] = ()
+    ) -> Words:
+        """The words of these facts and relations, as they were when an event happened."""
+        return self._read([(_Named(facts=set(facts), relations=set(relations)), record)], memory)[0]
+
+    def _read(self, asked: "Sequence[tuple[_Named, EventRecord]]", memory: Memory) -> list[Words]:
+        """The words of every group, out of the content store at once."""
+        history = memory.history()
+        with self._lock:
+            self._catch_up(history)
+            places = [_Places.of(self._pieces, named, record.position) for named, record in asked]
+        _from_other_sessions(places, memory, at=max((record.at for _, record in asked), default=0))
+        texts = memory.words({key for each in places for key in each.hashes()})
+        return [
+            each.words(texts, _units(history, record.position)) for each, (_, record) in zip(places, asked, strict=True)
+        ]
+
+    def _catch_up(self, history: History) -> None:
+        """Take in what is new; everything again where events that were taken have been changed since."""
+        first = history.records[0] if history.records else None
+        if first is not self._first:
+            self._begin(first)
+        for record in history.after(self._position):
+            self._pieces.take(record)
+        self._position = max(self._position, history.position)
+
+
+def words_in_log(memory: Memory) -> WordsInLog:
+    """That of a session, in this process."""
+    key = f"event-words/{memory.database.id}/{memory.session_id}"
+    return memory.services.remembered(key, WordsInLog)
+
+
+@dataclass(slots=True)
+class _Named:
+    """What events name: ids, and hashes of texts."""
+
+    facts: set[int] = field(default_factory=set)
+    entities: set[int] = field(default_factory=set)
+    relations: set[int] = field(default_factory=set)
+    units: set[int] = field(default_factory=set)
+    quoted_units: set[int] = field(default_factory=set)
+    texts: set[str] = field(default_factory=set)
+    messages: set[str] = field(default_factory=set)
+
+    def take(self, event: Event, *, previews: bool) -> None:
+        """Add what an event names; with `previews`, recalled turns with how they begin, and all that was cut."""
+        self.facts.update(facts_of(event))
+        self.relations.update(relations_of(event))
+        self.entities.update(_entities_of(event))
+        self.texts.update(_texts_of(event))
+        if isinstance(event, MessageAdded):
+            self.messages.add(event.content)
+        elif isinstance(event, Retrieved):
+            recalled = [candidate[0] for candidate in event.candidates if candidate[4] == "granted"][:MOST_NAMED]
+            self.units.update(recalled)
+            self.quoted_units.update(recalled if previews else ())
+        elif isinstance(event, ContextBuilt) and previews:
+            refs = [ref for cut in event.cuts for ref in spread(cut["refs"])]
+            for letter, ids in (("f", self.facts), ("r", self.relations), ("v", self.units)):
+                ids.update(int(ref[1:]) for ref in refs if ref[0] == letter)
+
+
+@dataclass(slots=True)
+class _Places:
+    """Hashes and turns of what was named, at one position of the log."""
+
+    facts: dict[int, str]
+    unknown_facts: set[int]
+    """Learned in another session of the user."""
+    entities: dict[int, str]
+    relations: dict[int, tuple[str, str, str]]
+    turns: dict[int, int]
+    quoted: dict[int, str]
+    """Hash of the first message of each unit that is quoted."""
+    texts: set[str]
+    messages: set[str]
+
+    @classmethod
+    def of(cls, pieces: Pieces, named: _Named, position: int) -> "_Places":
+        # What takes the place of something may be stored after the event that names it.
+        facts = {each: pieces.fact(each, position) or pieces.fact(each, maxsize) for each in named.facts}
+        entities = {each: pieces.entity(each, position) or pieces.entity(each, maxsize) for each in named.entities}
+        relations = {
+            each: pieces.relation(each, position) or pieces.relation(each, maxsize) for each in named.relations
+        }
+        units = {each: expand(unit.seqs) for each in named.units if (unit := pieces.unit(each)) is not None}
+        turns = {each: pieces.turn_of(seqs[0]) for each, seqs in units.items() if seqs}
+        begun = {each: pieces.added(units[each][0]) for each in named.quoted_units if units.get(each)}
+        return cls(
+            facts={each: words.content for each, words in facts.items() if words is not None},
+            unknown_facts={each for each, words in facts.items() if words is None},
+            entities={each: name for each, name in entities.items() if name is not None},
+            relations={each: (r.subject, r.predicate, r.object) for each, r in relations.items() if r is not None},
+            turns={each: turn for each, turn in turns.items() if turn is not None},
+            quoted={each: added.content for each, added in begun.items() if added is not None},
+            texts=named.texts,
+            messages=named.messages,
+        )
+
+    def hashes(self) -> set[str]:
+        found = {*self.facts.values(), *self.entities.values(), *self.quoted.values(), *self.texts, *self.messages}
+        return found.union(*self.relations.values())
+
+    def words(self, texts: dict[str, str], units: dict[str, str]) -> Words:
+        said = {key: texts[key] for key in self.texts if key in texts}
+        said |= {key: said_text(texts[key]) for key in self.messages if key in texts}
+        return Words(
+            facts={each: texts[key] for each, key in self.facts.items() if key in texts},
+            turns=self.turns,
+            previews={each: _preview(texts[key]) for each, key in self.quoted.items() if key in texts},
+            said=said,
+            relations={
+                each: " → ".join(texts[key] for key in keys)
+                for each, keys in self.relations.items()
+                if all(key in texts for key in keys)
+            },
+            entities={each: texts[key] for each, key in self.entities.items() if key in texts},
+            units=units,
+        )
+
+
+def _from_other_sessions(places: Iterable[_Places], memory: Memory, *, at: float) -> None:
+    """Fill in the facts of the user that this session's log does not tell of, as they were at a time."""
+    lacking = [each for each in places if each.unknown_facts]
+    if lacking:
+        with memory.database.read() as connection:
+            found = fact_words_at(connection, set[int]().union(*(each.unknown_facts for each in lacking)), at)
+        for each in lacking:
+            each.facts |= {fact: found[fact] for fact in each.unknown_facts if fact in found}
+
+
+def _units(history: History, position: int) -> dict[str, str]:
+    """By vector block, removed ones included: what it stores as one."""
+    known = history.blocks_ever(position).values()
+    return {block.name: unit_of(block.settings) for block in known if block.kind == "vector"}
+
+
+def facts_of(event: Event) -> tuple[int, ...]:
+    """The facts whose words its sentence needs."""
+    if isinstance(event, FactsCondensed):
+        return event.vanished
+    named = (getattr(event, name, None) for name in ("fact", "by", "near"))
+    return (*(fact for fact in named if isinstance(fact, int)), *getattr(event, "conflicts_with", ())[:1])
+
+
+def _entities_of(event: Event) -> tuple[int, ...]:
+    """The entities whose names its sentence needs."""
+    if isinstance(event, RelationChanged):
+        return tuple(int(event.before[name]) for name in ("subject", "object") if name in event.before)
+    own = getattr(event, "entity", None)
+    found = [own] if isinstance(own, int) else []
+    into = event.after.get("merged_into") if isinstance(event, EntityChanged) else None
+    return (*found, int(into)) if into is not None else tuple(found)
+
+
+def _texts_of(event: Event) -> set[str]:
+    """Hashes of texts that are no messages: former words of facts, questions, calls of tools, names."""
+    if isinstance(event, FactChanged):
+        return {event.before, event.after}
+    if isinstance(event, FactHeldBack | FactDecided):
+        return {event.content}
+    if isinstance(event, Retrieved):
+        return {event.query}
+    if isinstance(event, ToolCalled):
+        return {event.arguments, event.result}
+    if not isinstance(event, EntityChanged | RelationChanged):
+        return set()
+    found: set[str] = set()
+    for values in (event.before, event.after):
+        found.update(str(values[name]) for name in ("name", "predicate") if name in values)
+        found.update(str(alias) for alias in values.get("aliases", ()))
+    return found
+
+
+def said_text(stored: str) -> str:
+    """A stored message's words on one line, calls of tools among them; those of memory have events of their own."""
+    message = ChatMessage.from_json(stored)
+    if any(call.tool_name in MEMORY_TOOLS for call in message.tool_calls):
+        return " ".join([*(message.content or "").split(), "(with calls of its memory tools)"])
+    return " ".join(message_text(message).split())
+
+
+def _preview(stored: str) -> str:
+    return short(" ".join(message_text(ChatMessage.from_json(stored)).split()), PREVIEW_CHARACTERS)
