@@ -1,4 +1,4 @@
-"""The token budget as two lanes on one scale, and the small table beneath it. Pure: values in, HTML and rows out.
+"""The token budget as two lanes on one scale, and the small table beneath it. Pure: values in, HTML out.
 
 Lane 1 is what was sent, against the limit, with what was cut hatched behind it. Lane 2 is the queue now, against the
 flush line, which belongs to the queue alone (SCREENS §1). The HTML holds numbers and escaped names, nothing else.
@@ -11,7 +11,8 @@ from html import escape
 from itertools import pairwise
 from typing import Literal
 
-from ui.text import count, plain, short, tokens
+from ui.terms import marked_html, term
+from ui.text import count, short, tokens
 from ui.theme import PALETTES, Mode, Palette, block_colour, ink_on
 
 NARROWEST = 300
@@ -19,6 +20,9 @@ NARROWEST = 300
 
 NAME_PIXELS, MARK_PIXELS = 7.1, 6.2
 """The most a character of a lane's name and of its mark's words takes, on average, in 12 px Inter (Chromium)."""
+
+LEGEND_COLUMNS = ("35%", "28%", "37%")
+"""Of the table's width: name, tokens, note. At `NARROWEST` they still hold "279 of 335" and "flushes above 2,800"."""
 
 SENT_PIXELS = 26
 QUEUE_PIXELS = 14
@@ -96,11 +100,23 @@ def in_order(lanes: Lanes) -> tuple[Segment, ...]:
     return (*queue, *never, *sorted(rest, key=lambda segment: sign * (segment.priority or 0)))
 
 
-def lanes_html(lanes: Lanes, mode: Mode) -> str:
-    """The two lanes as one block of HTML with inline styles, as wide as its place, 90 px high."""
+@dataclass(frozen=True, slots=True)
+class Motion:
+    """From where the lanes come: they move there from here, once, when they are drawn."""
+
+    before: Lanes
+    peak: int = 0
+    """Tokens the queue held at its highest on the way, before a flush; 0 without one."""
+
+
+def lanes_html(lanes: Lanes, mode: Mode, motion: Motion | None = None) -> str:
+    """The two lanes as one block of HTML with inline styles, as wide as its place, 90 px high.
+
+    The motions themselves are static/app.css's; what is drawn without them is where they end.
+    """
     palette = PALETTES[mode]
     sent = _lane(
-        _sent_boxes(lanes, mode),
+        _sent_boxes(lanes, mode, motion),
         name=f"Sent {tokens(lanes.total)}",
         mark=f"limit {tokens(lanes.limit)}",
         at=Fraction(lanes.limit, lanes.scale),
@@ -109,7 +125,7 @@ def lanes_html(lanes: Lanes, mode: Mode) -> str:
         palette=palette,
     )
     queue = _lane(
-        _queue_boxes(lanes, mode),
+        _queue_boxes(lanes, mode, motion),
         name=f"{lanes.queue_name} {tokens(lanes.queue_now)}",
         mark=f"flush above {tokens(lanes.flush_line)}",
         at=Fraction(lanes.flush_line, lanes.scale),
@@ -137,23 +153,40 @@ def describe(lanes: Lanes) -> str:
     )
 
 
-def legend_rows(lanes: Lanes, mode: Mode) -> list[dict[str, str]]:
-    """One row a part, for `st.table(..., border=False, hide_header=True)`: its square and name, its tokens, its note.
+def legend_html(lanes: Lanes, mode: Mode) -> str:
+    """One row a part: its square and name, its tokens, its note. As wide as its place, in columns that never shift.
 
-    The cells are markdown; names and notes are escaped. What belongs together is held by no-break spaces.
+    HTML of our own, because Streamlit's table loads pandas and pyarrow, 0.7 s before the first page is there.
     """
-    return [
-        {
-            "part": f"{_square(segment.kind, mode)}\N{NO-BREAK SPACE}{plain(short(segment.label))}",
-            "tokens": _amount(segment).replace(" ", "\N{NO-BREAK SPACE}"),
-            "note": _note(segment),
-        }
-        for segment in in_order(lanes)
-    ]
+    palette = PALETTES[mode]
+    smallest = lanes.cut_first == "smallest"
+    rows = "".join(_legend_row(segment, palette, mode, smallest) for segment in in_order(lanes))
+    widths = "".join(f'<col style="width:{width}">' for width in LEGEND_COLUMNS)
+    style = (
+        "table-layout:fixed;width:100%;border-collapse:collapse;margin:0;"
+        f"color:{palette.text};font-size:13px;line-height:18px;font-variant-numeric:tabular-nums"
+    )
+    return (
+        f'<table aria-label="Tokens by part" style="{style}"><colgroup>{widths}</colgroup><tbody>{rows}</tbody></table>'
+    )
 
 
-def _square(kind: str, mode: Mode) -> str:
-    return f':color[■]{{foreground="{block_colour(kind, mode)}"}}'
+def _legend_row(segment: Segment, palette: Palette, mode: Mode, smallest_first: bool) -> str:
+    cell = "border:0;padding:4px 0;text-align:left;vertical-align:top"
+    name = "overflow:hidden;white-space:nowrap;text-overflow:ellipsis;padding-right:8px;font-weight:400"
+    note = f"color:{palette.unknown};font-size:12px"
+    lost = segment.cut and not segment.note
+    cut = f', <span style="color:{palette.cut};white-space:nowrap">{term("cut", "cut")} {tokens(segment.cut)}</span>'
+    why = marked_html(_note(segment), smallest_first=smallest_first)
+    label = escape(short(segment.label))
+    if segment.kind == "queue" or not segment.note:  # messages that never leave the queue are neither
+        label = term("queue" if segment.kind == "queue" else "block", label, whole=segment.label)
+    return (
+        f'<tr><th scope="row" title="{escape(segment.label)}" style="{cell};{name}">'
+        f'<span aria-hidden="true" style="color:{block_colour(segment.kind, mode)}">■</span> {label}</th>'
+        f'<td style="{cell}">{_amount(segment)}</td>'
+        f'<td style="{cell};{note}">{why}{cut if lost else ""}</td></tr>'
+    )
 
 
 def _amount(segment: Segment) -> str:
@@ -161,11 +194,7 @@ def _amount(segment: Segment) -> str:
 
 
 def _note(segment: Segment) -> str:
-    if segment.note:
-        return f":gray[{plain(segment.note)}]"
-    if not segment.cut:
-        return f":gray[{_rule(segment)}]"
-    return f":gray[{_rule(segment)},] :red[cut\N{NO-BREAK SPACE}{tokens(segment.cut)}]"
+    return segment.note or _rule(segment)
 
 
 def _rule(segment: Segment) -> str:
@@ -175,15 +204,27 @@ def _rule(segment: Segment) -> str:
     return f"priority {segment.priority}" if segment.priority else "never cut"
 
 
-def _sent_boxes(lanes: Lanes, mode: Mode) -> str:
+def _places(lanes: Lanes) -> dict[str, tuple[Fraction, Fraction]]:
+    """Where each part of the first lane begins and how long it is, as shares of the lane's width."""
+    places, start = {}, 0
+    for segment in in_order(lanes):
+        places[segment.label] = Fraction(start, lanes.scale), Fraction(segment.tokens, lanes.scale)
+        start += segment.tokens
+    return places
+
+
+def _sent_boxes(lanes: Lanes, mode: Mode, motion: Motion | None) -> str:
     """Free room up to the limit, the parts, and hatched over them what was cut and what is over the limit."""
     palette, scale = PALETTES[mode], lanes.scale
     drawn = [segment for segment in in_order(lanes) if segment.tokens]
     boxes, start = [], 0
+    places, before = _places(lanes), _places(motion.before) if motion else {}
     unused = max(0, lanes.limit - lanes.total)
     boxes.append(_box(lanes.total, unused, scale, f"background:{palette.free}"))
     for segment, gap in zip(drawn, _gaps(drawn), strict=True):
-        boxes.append(_segment_box(segment, start, scale, gap, mode))
+        was, now = before.get(segment.label, (Fraction(lanes.total, scale), Fraction(0))), places[segment.label]
+        moves = f";animation:lane-move .7s;--was-left:{_percent(was[0])};--was-width:{_percent(was[1])}"
+        boxes.append(_segment_box(segment, start, scale, gap, mode, moves if motion and was != now else ""))
         start += segment.tokens
     cut, over = f"Cut: {count(lanes.cut, 'token')}", f"Over the limit: {count(lanes.over, 'token')}"
     boxes.append(_box(lanes.total, lanes.cut, scale, _hatch(palette), title=cut))
@@ -196,14 +237,19 @@ def _gaps(drawn: Sequence[Segment]) -> list[int]:
     return [2 if before.kind == after.kind else 1 for before, after in pairwise(drawn)] + [1] * bool(drawn)
 
 
-def _queue_boxes(lanes: Lanes, mode: Mode) -> str:
-    palette = PALETTES[mode]
+def _queue_boxes(lanes: Lanes, mode: Mode, motion: Motion | None) -> str:
+    palette, moves = PALETTES[mode], ""
+    if motion is not None:
+        was = _percent(Fraction(motion.before.queue_now, motion.before.scale))
+        peak = _percent(min(Fraction(1), Fraction(motion.peak, lanes.scale)))
+        way = f"animation:lane-over 1.6s;--peak-width:{peak}" if motion.peak else "animation:lane-move .7s"
+        moves = f";{way};--was-left:0%;--was-width:{was}"
     track = _box(0, lanes.flush_line, lanes.scale, f"background:{palette.free}")
     title = f"{lanes.queue_name}: {count(lanes.queue_now, 'token')}"
-    return track + _box(0, lanes.queue_now, lanes.scale, f"background:{palette.queue}", title=title)
+    return track + _box(0, lanes.queue_now, lanes.scale, f"background:{palette.queue}{moves}", title=title)
 
 
-def _segment_box(segment: Segment, start: int, scale: int, gap: int, mode: Mode) -> str:
+def _segment_box(segment: Segment, start: int, scale: int, gap: int, mode: Mode, moves: str) -> str:
     background = block_colour(segment.kind, mode)
     title = f"{segment.label}: {_amount(segment)} tokens, {_rule(segment)}"
     # A name that does not fit wraps below the box, out of sight: the item of no width holds the first line open.
@@ -212,7 +258,7 @@ def _segment_box(segment: Segment, start: int, scale: int, gap: int, mode: Mode)
         f'<span style="padding:0 6px;white-space:nowrap;line-height:{SENT_PIXELS}px;font-weight:500">'
         f"{escape(short(segment.label))}</span>"
     )
-    style = f"background:{background};color:{ink_on(background)}"
+    style = f"background:{background};color:{ink_on(background)}{moves}"
     return _box(start, segment.tokens, scale, style, gap=gap, title=title, inside=name)
 
 

@@ -1,12 +1,17 @@
 """The budget card: two lanes, what they say in one sentence, and the numbers as a small table."""
 
+import time
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import streamlit as st
 
 from memory_core import Status
-from memory_core.events import ContextBuilt, FlushPlanned
-from ui.budget import Lanes, Segment, lanes_html, legend_rows
+from memory_core.events import ContextBuilt
+from ui import state
+from ui.budget import Lanes, Motion, Segment, lanes_html, legend_html
+from ui.components import heading
+from ui.terms import HELP
 from ui.text import count, tokens
 from ui.theme import mode
 
@@ -14,6 +19,7 @@ from ui.theme import mode
 def lanes_of(status: Status, built: ContextBuilt | None, kinds: Mapping[str, str]) -> Lanes:
     """The lanes of the last prompt and of the queue now; before any prompt, of the queue alone."""
     limit = built.token_limit if built else status.token_limit
+    flushes = f"flushes above {tokens(int(status.history_budget))}"
     segments = [
         Segment(
             label="Queue",
@@ -21,6 +27,7 @@ def lanes_of(status: Status, built: ContextBuilt | None, kinds: Mapping[str, str
             tokens=built.queue_tokens if built else 0,
             priority=None,
             asked=built.queue_asked if built else 0,
+            note="" if built and built.queue_asked > built.queue_tokens else flushes,
         )
     ]
     if built and built.pinned_tokens:
@@ -48,17 +55,51 @@ def lanes_of(status: Status, built: ContextBuilt | None, kinds: Mapping[str, str
     )
 
 
-def draw_budget(lanes: Lanes, sentence: str, *, turn: int | None) -> None:
+MOVING_SECONDS = 3.0
+"""How long lanes that changed are drawn with their motion: a page that is opened later shows them at rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The lanes that a tab shows, and from where they came."""
+
+    session_id: str
+    turn: int
+    lanes: Lanes
+    motion: Motion | None = None
+    since: float = 0.0
+    """Monotonic seconds."""
+
+
+def moved(before: Shown | None, shown: Shown, peak: int) -> Shown:
+    """What is shown now, with its motion where the same session showed other lanes before.
+
+    `peak`: tokens the queue held before the flush of the shown turn, if any; passed on the way forward only.
+    """
+    if before is None or before.session_id != shown.session_id:
+        return shown
+    if before.lanes == shown.lanes:
+        over = shown.since - before.since > MOVING_SECONDS
+        return replace(before, turn=shown.turn, motion=None if over else before.motion)
+    return replace(shown, motion=Motion(before.lanes, peak if shown.turn > before.turn else 0))
+
+
+def draw_budget(session_id: str, lanes: Lanes, sentence: str, *, turn: int | None, peak: int = 0) -> None:
     """The card's content: `sentence`, markdown without words of others, says how the queue stands.
 
-    Which turn the prompt is of stands in its title.
+    Which turn the prompt is of stands in its title. `peak`: what the queue held before the flush of this turn, tokens.
     """
+    shown = moved(st.session_state.get(state.LANES), Shown(session_id, turn or 0, lanes, since=time.monotonic()), peak)
+    st.session_state[state.LANES] = shown
     with st.container(horizontal=True, horizontal_alignment="distribute"):
-        st.markdown(f"**Token budget**{f' of turn {turn}' if turn else ''}")
+        of_turn = f" of turn {tokens(turn)}" if turn else ""
+        heading("Token budget", of_turn, help=f"{HELP['prompt']} {HELP['limit']}", width="content")
         st.markdown(f"{tokens(lanes.total)} of {tokens(lanes.limit)}", width="content")
-    st.html(lanes_html(lanes, mode()))
-    st.markdown(f":small[{sentence}]")
-    st.table(legend_rows(lanes, mode()), border=False, hide_header=True, hide_index=True)
+    st.html(lanes_html(lanes, mode(), shown.motion))
+    sent = next(segment.tokens for segment in lanes.sent if segment.kind == "queue")
+    since = f" {tokens(sent)} of it were in the prompt; the rest was said since." if lanes.queue_now > sent else ""
+    st.markdown(f":small[{sentence}]", help=f"{HELP['queue']} {HELP['flush']}{since}")
+    st.html(legend_html(lanes, mode()))
 
 
 def queue_sentence(status: Status, *, name: str = "Queue now") -> str:
@@ -73,9 +114,3 @@ def queue_sentence(status: Status, *, name: str = "Queue now") -> str:
     if status.in_transit_messages:
         moving = f" {count(status.in_transit_messages, 'message')} in transit to the blocks."
     return f"{name} {tokens(status.queue_tokens)}. {ending}{moving}"
-
-
-def overflow_sentence(flush: FlushPlanned) -> str:
-    """The queue at the moment it was flushed, in words; markdown without any words of others."""
-    over = flush.queue_before - int(flush.history_budget)
-    return f"Queue {tokens(flush.queue_before)}, **{tokens(over)} above the flush line.**"

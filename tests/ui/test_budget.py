@@ -2,12 +2,14 @@
 
 import re
 from dataclasses import replace
+from html import unescape
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ui.budget import Lanes, Segment, describe, in_order, lanes_html, legend_rows
+from ui.budget import Lanes, Motion, Segment, describe, in_order, lanes_html, legend_html
+from ui.budget_card import Shown, moved
 from ui.theme import DARK, LIGHT
 
 QUEUE = Segment("Queue", "queue", 561, None, 561)
@@ -24,8 +26,6 @@ TURN_11 = Lanes(
     queue_now=688,
     cut=0,
 )
-
-SPACE = "\N{NO-BREAK SPACE}"
 
 
 def boxes(html):
@@ -156,35 +156,47 @@ def test_the_lanes_are_described_in_words():
     assert html.startswith(f'<div role="img" aria-label="{describe(TURN_12)}"')
 
 
+def table(html):
+    """(name, tokens, note) of every row, as one reads them."""
+    cells = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in re.findall(r"<tr>(.*?)</tr>", html)]
+    return [tuple(unescape(re.sub(r"<.*?>", "", cell)) for cell in row) for row in cells]
+
+
 def test_the_table_says_what_each_part_has_and_by_which_rule_it_is_cut():
-    assert legend_rows(TURN_12, "light") == [
-        {
-            "part": f':color[■]{{foreground="#5570F0"}}{SPACE}Queue',
-            "tokens": "561",
-            "note": ":gray[flushed, not cut]",
-        },
-        {"part": f':color[■]{{foreground="#3D22B4"}}{SPACE}Instructions', "tokens": "212", "note": ":gray[never cut]"},
-        {"part": f':color[■]{{foreground="#17A383"}}{SPACE}Facts', "tokens": "126", "note": ":gray[priority 1]"},
-        {
-            "part": f':color[■]{{foreground="#D07D1F"}}{SPACE}Earlier turns',
-            "tokens": f"279{SPACE}of{SPACE}335",
-            "note": f":gray[priority 2,] :red[cut{SPACE}56]",
-        },
+    html = legend_html(TURN_12, "light")
+    assert table(html) == [
+        ("■ Queue", "561", "flushed, not cut"),
+        ("■ Instructions", "212", "never cut"),
+        ("■ Facts", "126", "priority 1"),
+        ("■ Earlier turns", "279 of 335", "priority 2, cut 56"),
     ]
+    assert re.findall(r"color:(#\w+)\">■", html) == [LIGHT.queue, LIGHT.static, LIGHT.facts, LIGHT.vector]
+    assert re.search(rf'<span style="color:{LIGHT.cut};white-space:nowrap"><a [^>]*>cut</a> 56</span>', html)
 
 
-def test_names_and_notes_are_escaped_in_the_table():
-    (_, row) = legend_rows(replace(TURN_12, sent=(QUEUE, replace(FACTS, label="![](x)", note="off]: a*"))), "dark")
-    assert row == {
-        "part": f':color[■]{{foreground="{DARK.facts}"}}{SPACE}\\!\\[\\]\\(x\\)',
-        "tokens": "126",
-        "note": r":gray[off\]\: a\*]",
-    }
+def test_the_columns_of_the_table_do_not_depend_on_its_numbers():
+    def columns(lanes):
+        return re.findall(r"table-layout:\w+|<col style=\"(.*?)\">", legend_html(lanes, "light"))
+
+    assert columns(TURN_11) == columns(TURN_12)
+    assert "table-layout:fixed" in legend_html(TURN_11, "light")
+
+
+def test_names_and_notes_in_the_table_cannot_become_markup():
+    nasty = replace(FACTS, label="<img src=x>" + 40 * "n", note="<b>off</b>")
+    html = legend_html(replace(TURN_12, sent=(nasty,)), "dark")
+    assert set(re.findall(r"</?(\w+)", html)) == {"table", "colgroup", "col", "tbody", "tr", "th", "td", "span"}
+    (row,) = re.findall(
+        r"<a .*?>", legend_html(replace(TURN_12, sent=(replace(nasty, label='"><b>', note=""),)), "dark")
+    )[:1]
+    assert 'title="&quot;&gt;&lt;b&gt;: ' in row
+    assert table(html) == [("■ <img src=x>nnnnnnnnnnnn…", "126", "<b>off</b>")]
+    assert 'title="&lt;img src=x&gt;nnnn' in html
 
 
 def test_a_shrunken_queue_says_so():
-    (row,) = legend_rows(replace(TURN_12, sent=(replace(QUEUE, asked=700),)), "light")
-    assert row["note"] == f":gray[oldest left out,] :red[cut{SPACE}139]"
+    (row,) = table(legend_html(replace(TURN_12, sent=(replace(QUEUE, asked=700),)), "light"))
+    assert row == ("■ Queue", "561 of 700", "oldest left out, cut 139")
 
 
 def test_impossible_budgets_are_refused():
@@ -192,3 +204,24 @@ def test_impossible_budgets_are_refused():
         replace(TURN_12, limit=0)
     with pytest.raises(ValueError, match=r"self\.free=-1"):
         replace(TURN_12, free=-1)
+
+
+def test_lanes_that_changed_move_from_where_they_were_past_the_flush_line_and_come_to_rest():
+    before = Shown("demo", 11, TURN_11, since=0.0)
+    now = moved(before, Shown("demo", 12, TURN_12, since=10.0), peak=732)
+    assert now.motion == Motion(TURN_11, peak=732)
+    html = lanes_html(TURN_12, "light", now.motion)
+    assert f"--peak-width:{100 * 732 / TURN_12.scale:.3f}%" in html
+    assert f"--was-width:{100 * TURN_11.queue_now / TURN_11.scale:.3f}%" in html
+    assert moved(now, Shown("demo", 12, TURN_12, since=11.0), peak=732).motion == now.motion
+    assert moved(now, Shown("demo", 12, TURN_12, since=20.0), peak=732).motion is None
+    assert "animation" not in lanes_html(TURN_12, "light")
+
+
+def test_nothing_passes_the_flush_line_on_the_way_back():
+    now = moved(Shown("demo", 13, TURN_11), Shown("demo", 12, TURN_12), peak=732)
+    assert now.motion == Motion(TURN_11, peak=0)
+
+
+def test_another_sessions_lanes_are_no_beginning():
+    assert moved(Shown("other", 1, TURN_11), Shown("demo", 1, TURN_12), peak=0).motion is None
