@@ -39,6 +39,29 @@ def arguments_of(stored: str | None) -> Mapping[str, Any]:
     return decoded if isinstance(decoded, dict) else {}
 
 
+def pretty_json(text: str) -> str | None:
+    """A JSON object or array with line breaks and indents; None where the text is no such thing.
+
+    Nothing else is changed: where writing it anew would change more than spaces (`1.10`, an escape, a name that stands
+    twice), it is given as it came.
+
+    >>> print(pretty_json('{"a": [1, 2]}'))
+    {
+      "a": [
+        1,
+        2
+      ]
+    }
+    """
+    if text.lstrip()[:1] not in ("{", "["):
+        return None
+    try:
+        written = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return None
+    return written if "".join(written.split()) == "".join(text.split()) else text
+
+
 def chat_line(tool: str, arguments: Mapping[str, Any], result: str | None, *, refused: bool) -> Told:
     """A call as the conversation shows it: what became of it, and the words that were written or looked for.
 

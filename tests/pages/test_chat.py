@@ -16,13 +16,17 @@ from pages_driver import (
     message_texts,
     numbers,
     opened,
+    opened_by,
     press,
+    read,
+    settled,
     story,
     table,
+    turn_picked,
 )
 from shared_data import shared
 
-from memory_core import ChatMessage, Services, StaticMemoryBlock, delete_session, sessions
+from memory_core import ChatMessage, Services, StaticMemoryBlock, ToolCallPart, delete_session, sessions
 from memory_core.events import ContextBuilt, FactAdded, FlushPlanned, ReplyStarted, Retrieved
 from ui import services
 from ui.new_session import new_memory, recorded_session
@@ -88,40 +92,46 @@ def test_the_next_message_plays_a_turn_and_the_story_tells_it_in_the_events_own_
     recalled = [c for event in events if isinstance(event, Retrieved) for c in event.candidates if c[4] == "granted"]
     learned = sum(isinstance(event, FactAdded) for event in events)
     lines = story(app)
+    assert f"Cut {built.cuts[0]['tokens']} tokens from Earlier turns" in lines[0]
     assert (
         f"Flushed {flush.messages} messages, {flush.tokens} tokens: queue {flush.queue_before} was above 720"
-        in (lines[0])
+        in lines[1]
     )
-    assert f"Learned {learned} facts" in lines[1]
+    assert f"Learned {learned} facts" in lines[2]
     assert any(f"Recalled {len(recalled)} earlier turns" in line for line in lines)
-    assert f"Cut {built.cuts[0]['tokens']} tokens from Earlier turns" in lines[-1]
     assert numbers(budget_title(app)) == [built.total, 1200]
     assert sum(row["tokens"] for row in table(app)) == built.total
-    assert f"Turn 12 · flushed {flush.messages} · learned {learned} · cut {built.cuts[0]['tokens']}" in joined(app)
+    cut = built.cuts[0]["tokens"]
+    line = f"Turn 12 · {built.total:,} of 1,200 · flushed {flush.messages} · learned {learned} · cut {cut}"
+    assert line in joined(app)
     assert "24 of 36" in joined(app)
 
 
-def test_the_demo_plays_to_its_end_and_then_has_no_player(app):
+def test_at_its_end_the_recording_says_so_and_can_be_played_again(app):
     app.selectbox(key="chat__speed").set_value("4 ×")
     for _ in range(7):
         press(app, "Next message")
     assert not app.exception
     assert demo().status().turns == 18
     assert "Next message" not in [each.label for each in app.button]
+    assert "The recording is over. " in joined(app)
+    assert "36 of 36" in joined(app)
+    assert button(app, "Play again")
 
 
-def test_an_earlier_turns_story_can_be_read(app):
-    press(app, "Turn 10 · flushed 6")
+def test_the_line_under_a_turn_sets_the_one_clock(app):
+    press(app, "· flushed 6")
     assert "**What memory did in turn 10**" in joined(app)
+    assert "**Token budget** of turn 10" in joined(app)
+    assert turn_picked(app) == 10
     assert any("Flushed 6 messages" in line for line in story(app))
-    press(app, "Back to the latest turn")
+    press(app, "Back to latest")
     assert "**What memory did in turn 11**" in joined(app)
 
 
 def test_after_a_reset_the_demo_can_be_played_again(app):
     press(app, "Next message")
     dialog("ui.sessions.dialogs", "reset_dialog", "demo").button[0].click().run()
-    assert services.engine().job("demo").wait(60)
     app.run()
     assert demo().status().turns == 11
     press(app, "Next message")
@@ -132,7 +142,7 @@ def test_after_a_reset_the_demo_can_be_played_again(app):
 
 
 def test_a_message_gets_an_answer_and_both_are_stored_once(app):
-    app.chat_input[0].set_value("What is Ana allergic to?").run()
+    settled(app.chat_input[0].set_value("What is Ana allergic to?").run())
     app.run()
     assert not app.exception
     assert said(demo())[22:] == [
@@ -144,12 +154,21 @@ def test_a_message_gets_an_answer_and_both_are_stored_once(app):
 
 
 def test_an_empty_message_sends_nothing(app):
-    app.chat_input[0].set_value("   ").run()
+    settled(app.chat_input[0].set_value("   ").run())
     assert len(said(demo())) == 22
 
 
-def test_an_empty_session_says_what_to_do(app):
-    press(app, "New")
+def test_new_makes_no_session_before_it_is_confirmed(app):
+    for _ in range(2):
+        press(app, "New")
+    assert not app.exception
+    assert [status.session_id for status in sessions(services.engine().database)] == ["demo"]
+    press(app, "Start session")
+    assert len(sessions(services.engine().database)) == 2
+
+
+def test_an_empty_session_says_what_to_do(demo_home):
+    app = opened(session=new_memory(services.engine(), title="Mine").session_id)
     assert not app.exception
     assert "Nothing said yet." in joined(app)
     assert "Nothing yet. Every turn is told here." in joined(app)
@@ -169,12 +188,12 @@ def test_markup_in_anyones_words_is_shown_as_it_was_typed(demo_home):
     everything = [element.value for kind in ("markdown", "caption", "warning", "error") for element in app.get(kind)]
     everything += [each.label for kind in ("button", "menu_button") for each in app.get(kind)]
     everything += [option for menu in app.menu_button for option in menu.options]
-    everything += [str(cell) for frame in app.table for row in frame.value.values.tolist() for cell in row]
     for text in everything:
         assert "![x](" not in text
         assert "<img" not in text.replace("\\<img", "")
         assert "**bold**" not in text
-    assert "<img" not in app.get("html")[0].proto.body.replace("&lt;img", "")
+    assert not any("<img" in each.proto.body for each in app.get("html"))
+    assert NASTY_NAME[:10] in "".join(row["name"] for row in table(app))
 
 
 def test_a_facts_markup_is_shown_as_it_was_typed(app):
@@ -213,7 +232,36 @@ def test_a_very_long_message_is_stored_whole_and_drawn_in_part(demo_home):
     assert not app.exception
     assert said(memory) == [("user", text)]
     assert max(len(shown) for shown in message_texts(app)) == len(text[:4_000].rstrip())
-    assert "996,000 more characters are stored and not drawn" in joined(app)
+    app = press(app, "Show all (996,000 more characters)")
+    assert max(len(shown) for shown in message_texts(app)) == len(text.rstrip())
+    press(app, "Show less")
+    assert max(len(shown) for shown in message_texts(app)) == len(text[:4_000].rstrip())
+
+
+def test_data_is_folded_and_indented_and_a_long_result_shows_whole_on_demand(home):
+    call = ToolCallPart(tool_call_id="1", tool_name="get_order", tool_kwargs='{"id": "W1", "list": [1, 2]}')
+    hostile = '{"said": "<b>*x*</b> ![](http://evil.test/a.png)"}'
+    memory = a_session(
+        ChatMessage(role="user", content="Where is it?"),
+        ChatMessage(role="assistant", parts=[call]),
+        ChatMessage(role="tool", content=hostile, additional_kwargs={"tool_call_id": "1"}),
+        ChatMessage(role="tool", content="x" * 904, additional_kwargs={"tool_call_id": "1"}),
+    )
+    app = opened(session=memory.session_id)
+    assert not app.exception
+    assert app.code == []
+    labels = [each.label for each in app.expander]
+    assert any("Arguments: " in label for label in labels)
+    assert any(f"Result: {plain(hostile)}" in label for label in labels)
+    for key in ("chat__data_2_0", "chat__data_3_0"):
+        app.session_state[key] = True
+    app.run()
+    assert [each.value for each in app.code] == [
+        '{\n  "id": "W1",\n  "list": [\n    1,\n    2\n  ]\n}',
+        '{\n  "said": "<b>*x*</b> ![](http://evil.test/a.png)"\n}',
+    ]
+    app = press(app, "Show all (304 more characters)")
+    assert "x" * 904 in message_texts(app)
 
 
 # -- sessions ------------------------------------------------------------------------------------
@@ -232,7 +280,7 @@ def test_two_sessions_of_one_title_are_told_apart(demo_home):
     first, second = a_session(title="Trip"), a_session(title="Trip")
     app = opened(session=first.session_id)
     picker = app.selectbox(key="session")
-    assert picker.options == ["Birthday dinner", "Trip", "Trip (2)"]
+    assert picker.options == ["Birthday dinner", "Trip (2)", "Trip"]  # newest first, numbered from the oldest
     assert picker.value == first.session_id
     picker.set_value(second.session_id).run()
     assert app.query_params["session"] == second.session_id
@@ -246,7 +294,7 @@ def test_a_session_deleted_in_another_tab_leaves_this_one_usable(demo_home):
     assert not app.exception
     assert len(app.warning) == 1
     assert app.session_state["session"] == "demo"
-    assert len(app.table) == 1
+    assert table(app)
 
 
 def test_a_dialog_of_a_session_deleted_meanwhile_says_so(demo_home):
@@ -324,22 +372,21 @@ def test_an_earlier_text_is_restored(demo_home):
 def test_settings_say_their_effect_before_they_are_applied(demo_home):
     drawn = dialog("ui.settings", "settings_dialog", "demo")
     assert [field(drawn, name).value for name in ("Token limit", "History share, %", "Flush size")] == [1200, 60, 120]
+    assert button(drawn, "Apply").disabled, "nothing is changed yet"
     field(drawn, "Token limit").set_value(1000).run()
-    assert "flushed above 720 → **600**" in joined(drawn)
+    assert "is above 600" in joined(drawn)
     assert demo().config.token_limit == 1200
     button(drawn, "Apply from the next turn").click().run()
     assert (demo().config.token_limit, demo().config.chat_history_token_ratio) == (1000, 0.6)
 
 
 def test_impossible_settings_are_refused_in_one_sentence_and_nothing_changes(demo_home):
-    from ui.settings import _apply
-
     before = demo().config
     drawn = dialog("ui.settings", "settings_dialog", "demo")
     field(drawn, "Token limit").set_value(1).run()
     assert not drawn.exception
     assert len(drawn.error) + len(drawn.warning) >= 1
-    _apply("demo", {"token_limit": 0})
+    assert button(drawn, "Apply").disabled
     assert demo().config == before
 
 
@@ -372,10 +419,12 @@ def test_a_block_is_removed(demo_home):
 
 def test_flush_now_moves_one_batch(app):
     before = demo().status().queue_messages
-    press(app, "Flush now")
+    drawn = dialog("ui.flushing", "flush_dialog", "demo")
+    button(drawn, "Flush 4 messages").click().run()
+    app = settled(app.run())
     assert not app.exception
-    assert demo().status().queue_messages < before
-    assert any("you asked for it" in line for line in story(app))
+    assert demo().status().queue_messages == before - 4
+    assert any("flushed by hand" in line for line in story(app))
 
 
 # -- importing -----------------------------------------------------------------------------------
@@ -383,8 +432,7 @@ def test_flush_now_moves_one_batch(app):
 
 def imported(name, data):
     drawn = dialog("ui.sessions.importing", "import_dialog")
-    drawn.file_uploader[0].set_value((name, data, "application/json")).run()
-    return drawn
+    return read(drawn.file_uploader[0].set_value((name, data, "application/json")).run())
 
 
 def test_a_real_conversation_is_imported_after_a_look_at_it(demo_home):
@@ -394,7 +442,7 @@ def test_a_real_conversation_is_imported_after_a_look_at_it(demo_home):
     assert "62 messages" in joined(drawn)
     assert "No model is called: rules learn, and the recorded replies are used." in joined(drawn)
     button(drawn, "Import").click().run()
-    memory = services.engine().open(drawn.session_state["session"])
+    memory = services.engine().open(opened_by(drawn))
     assert len(memory.recording().messages) == 62
     app = opened(session=memory.session_id)
     press(app, "Next message")
@@ -458,7 +506,7 @@ def test_a_600_turn_conversation_is_imported_and_played_and_the_page_stays_quick
     assert not drawn.exception
     assert f"{len(messages)} messages" in joined(drawn)
     button(drawn, "Import").click().run()
-    memory = services.engine().open(drawn.session_state["session"])
+    memory = services.engine().open(opened_by(drawn))
     turns.play(Job("all"), memory, turns=None, pace=0)
     assert len(said(memory)) == len(messages)
     started = time.monotonic()
@@ -499,7 +547,7 @@ def test_a_model_that_fails_is_one_sentence_and_the_app_stays_usable(app, step, 
     with ScriptedServer(*[step] * 4, streamed("Nuts, ", "you said.")) as server:
         app.text_input(key="model__key").set_value("sk-secret-123")
         app.text_input(key="model__address").set_value(server.url).run()
-        app.chat_input[0].set_value("What is Ana allergic to?").run()
+        settled(app.chat_input[0].set_value("What is Ana allergic to?").run())
         assert not app.exception
         assert len(app.error) == 1
         shown = app.error[0].value.replace("\\", "")
@@ -517,7 +565,7 @@ def test_a_model_that_fails_is_one_sentence_and_the_app_stays_usable(app, step, 
 
 def test_nobody_listening_at_the_models_address_is_one_sentence(app):
     app.text_input(key="model__address").set_value("http://127.0.0.1:9/v1").run()
-    app.chat_input[0].set_value("Hello").run()
+    settled(app.chat_input[0].set_value("Hello").run())
     assert not app.exception
     assert len(app.error) == 1
     assert "127.0.0.1" in app.error[0].value.replace("\\", "")
@@ -529,14 +577,14 @@ def test_an_impossible_address_of_a_model_is_one_sentence(app):
     assert len(app.error) == 1
     app.text_input(key="model__address").set_value("").run()
     assert not app.error
-    assert len(app.table) == 1
+    assert table(app)
 
 
 def test_a_pasted_key_is_nowhere_but_in_the_field(app, demo_home):
     with ScriptedServer(streamed("Hello."), streamed("Hello.")) as server:
         app.text_input(key="model__key").set_value("sk-secret-123")
         app.text_input(key="model__address").set_value(server.url).run()
-        app.chat_input[0].set_value("Hello").run()
+        settled(app.chat_input[0].set_value("Hello").run())
         assert server.requests[0][1]["authorization"] == "Bearer sk-secret-123"
     assert not app.exception
     page = [str(element.value) for kind in ("markdown", "text", "error", "warning") for element in app.get(kind)]

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from models.scripted_server import ScriptedServer, Step, chunk, refusal, streamed
-from pages_driver import button, dialog, field, joined, message_texts, opened, press, story
+from pages_driver import button, dialog, field, joined, message_texts, opened, press, settled, story
 
 from memory_core import ChatMessage, StaticMemoryBlock
 from memory_core.tools import MemoryTools
@@ -23,7 +23,7 @@ def text(memory, name="Human"):
 
 
 def write(app, words):
-    app.chat_input[0].set_value(words).run()
+    settled(app.chat_input[0].set_value(words).run())
     return app.run()
 
 
@@ -35,7 +35,7 @@ def test_by_rules_the_agent_edits_its_block_and_the_page_tells_it(memory):
     assert ":material/edit_note: Appended to Human: The user lives in Porto" in joined(app)
     assert "Edited by rules, not by a model" in joined(app)
     assert message_texts(app) == ["I live in Porto", "Noted: you live in Porto."]
-    assert "Turn 1 · edited 1" in joined(app)
+    assert "Turn 1 · 60 of 4,000 · edited 1" in joined(app)
     assert "The agent appended 23 characters to Human" in story(app)[0]
     assert '{"' not in joined(app)
 
@@ -153,7 +153,7 @@ def test_a_text_is_given_to_the_agent_and_taken_from_it_in_its_settings(memory):
     drawn = dialog("ui.blocks.settings", "settings_of_dialog", memory.session_id, "Rules")
     drawn.toggle[0].set_value(False).run()
     drawn.text_area[0].set_value("How to answer.").run()
-    field(drawn, "Most characters").set_value(100).run()
+    field(drawn, "Maximum characters").set_value(100).run()
     button(drawn, "Apply from the next turn").click().run()
     memory.refresh()
     settings = memory.block_settings("Rules")

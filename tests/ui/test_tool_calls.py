@@ -13,8 +13,8 @@ from memory_core.tools import MemoryTools
 from ui.chat.conversation import is_step, spoken_together
 from ui.story import Summary, story, summaries
 from ui.telling import Line, Words, tell
-from ui.timeline.remembered import said_text
-from ui.tool_calls import arguments_of, chat_line, log_line
+from ui.telling.words import said_text
+from ui.tool_calls import arguments_of, chat_line, log_line, pretty_json
 
 
 def human(**settings):
@@ -165,3 +165,19 @@ def test_tool_calls_of_another_agent_stay_messages_of_their_own(memory):
     result = user("rain").model_copy(update={"role": MessageRole.TOOL, "additional_kwargs": {"tool_call_id": "a"}})
     memory.put_messages([user("Weather?"), calls, result, assistant("Rain.")])
     assert [len(group) for group in spoken_together(memory.messages())] == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "plain", "17", '"a"', "{", "[" * 100_000, "null", "{'a': 1}"], ids=lambda text: text[:8] or "empty"
+)
+def test_what_is_no_json_object_or_array_is_not_taken_for_one(text):
+    assert pretty_json(text) is None
+
+
+@pytest.mark.parametrize("text", ['{"a": 1.10}', '{"a": "\\u00e9"}', '{"a": 1, "a": 2}', "[1e3]"])
+def test_json_that_would_not_stay_the_same_is_shown_as_it_came(text):
+    assert pretty_json(text) == text
+
+
+def test_json_gets_line_breaks_and_nothing_else():
+    assert pretty_json('{"a":{"b":[]},"ü":"x y"}') == '{\n  "a": {\n    "b": []\n  },\n  "ü": "x y"\n}'

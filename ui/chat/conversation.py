@@ -5,7 +5,7 @@ Nothing in a message is fetched or run.
 
 import base64
 import binascii
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -16,7 +16,6 @@ from memory_core import (
     ImagePart,
     Memory,
     MessageRole,
-    Status,
     TextPart,
     ThinkingPart,
     ToolCallPart,
@@ -25,19 +24,19 @@ from memory_core.agent import STEP
 from memory_core.models.offline import NAME
 from memory_core.store.messages import StoredMessage
 from ui import state
-from ui.jobs import Job
+from ui.chat.bodies import LONGEST_ASIDE, LONGEST_SHOWN, draw_data, draw_text
+from ui.components import heading
+from ui.connect import draw_card
 from ui.new_session import TRIP
 from ui.sessions.importing import import_dialog
 from ui.story import Summary, summaries
 from ui.text import plain, short, tokens
 from ui.tool_calls import Told, chat_line
+from ui.turns import answers
+from ui.view import View
 
 SHOWN_MESSAGES = 40
 """Messages drawn at first; a thousand would take seconds."""
-
-LONGEST_SHOWN = 4_000
-LONGEST_ASIDE = 600
-"""Characters of one message that are drawn; the second for system messages and tool results."""
 
 AVATARS = {
     MessageRole.USER: ":material/person:",
@@ -49,43 +48,49 @@ AVATARS = {
 SUMMARY_KINDS = ("flush_planned", "fact_added", "relation_added", "context_built", "tool_called")
 
 
-def draw_conversation(
-    box: DeltaGenerator, memory: Memory, status: Status, running: Job | None, *, upto: int | None = None
-) -> int:
-    """The newest messages, or those up to a sequence number; the number of the last one drawn."""
-    wanted = SHOWN_MESSAGES + state.earlier_messages()
-    messages = memory.messages(last=wanted, upto=upto)
-    first_turn = messages[0].turn if messages else 0
-    told = summaries(memory.events(kinds=SUMMARY_KINDS, from_turn=first_turn))
+def draw_conversation(box: DeltaGenerator, view: View, *, ending: Callable[[], None]) -> None:
+    """The newest messages of this moment; `ending` draws what is still to come, above the last turn's line.
+
+    What was typed shows as soon as it is stored, before its turn has a prompt.
+    """
+    memory, replying = view.memory, view.running is not None and answers(view.running)
+    upto = None if replying and not view.past else view.last_seq
+    messages = memory.messages(last=SHOWN_MESSAGES + state.earlier_messages(), upto=upto)
+    reply = view.running.id if replying and view.running else None
+    messages = [stored for stored in messages if reply is None or not stored.id.startswith(f"{reply}{STEP}")]
     with box:
         if not messages:
             _nothing_said(memory)
-            return 0
-        total = status.queue_messages + status.archived_messages if upto is None else upto
-        if total > len(messages) and messages[0].seq > 1:
+            ending()
+            return
+        if (before := messages[0].seq - 1) > 0:
             st.button(
-                f"Show earlier ({tokens(total - len(messages))} more)",
+                f"Show earlier ({tokens(before)} more)",
+                key="chat__earlier",
                 type="tertiary",
                 icon=":material/expand_less:",
                 on_click=lambda: state.show_earlier(state.earlier_messages() + SHOWN_MESSAGES),
             )
+        events = memory.events(kinds=SUMMARY_KINDS, from_turn=messages[0].turn)
+        told = summaries([record for record in events if record.position <= view.position])
         groups = spoken_together(messages)
         for group, following in zip(groups, [*groups[1:], None], strict=True):
             draw_group(group)
             turn = group[-1].turn
-            ends = running is None if following is None else following[0].turn != turn
-            if ends and turn:
-                _turn_line(memory.session_id, turn, told.get(turn, Summary()))
-    return messages[-1].seq
+            if following is None:
+                ending()
+            if 0 < turn <= view.shown_turn and (following is None or following[0].turn != turn):
+                _turn_line(view, turn, told.get(turn, Summary()))
 
 
-def _turn_line(session_id: str, turn: int, summary: Summary) -> None:
+def _turn_line(view: View, turn: int, summary: Summary) -> None:
     st.button(
         f":small[:gray[{summary.in_short(turn)}]]",
         type="tertiary",
         key=f"chat__turn_{turn}",
-        on_click=lambda: state.show_story(session_id, turn),
-        help="Show what memory did in this turn",
+        on_click=state.show_turn,
+        args=(None if turn == view.latest_turn else turn,),
+        help="Look at this turn on every page",
     )
 
 
@@ -112,13 +117,13 @@ def spoken_together(messages: Sequence[StoredMessage]) -> list[list[StoredMessag
 def draw_group(group: Sequence[StoredMessage]) -> None:
     """One bubble."""
     if not is_step(group[0]):
-        draw_message(group[0].message)
+        draw_message(group[0])
         return
     with st.chat_message("assistant", avatar=AVATARS[MessageRole.ASSISTANT]):
         draw_steps([stored for stored in group if is_step(stored)])
         for stored in group:
             if not is_step(stored):
-                _parts(stored.message)
+                _parts(stored)
 
 
 def draw_steps(steps: Sequence[StoredMessage]) -> None:
@@ -129,7 +134,7 @@ def draw_steps(steps: Sequence[StoredMessage]) -> None:
         if message.role is MessageRole.TOOL:
             continue
         if message.content:
-            _body(message.content)
+            draw_text(message.content, str(stored.seq))
         lines = [_call_line(call, results.get(call.tool_call_id)) for call in message.tool_calls]
         with st.container(gap="xxsmall"):
             for told in lines:
@@ -146,36 +151,35 @@ def _call_line(call: ToolCallPart, result: ChatMessage | None) -> Told:
     return chat_line(call.tool_name, arguments, result.content if result else None, refused=refused)
 
 
-def draw_message(message: ChatMessage) -> None:
+def draw_message(stored: StoredMessage) -> None:
     """One message: its words as plain text, its other parts named. Nothing in it is fetched or run."""
-    with st.chat_message(str(message.role), avatar=AVATARS[message.role]):
-        _parts(message)
+    role = stored.message.role
+    with st.chat_message(str(role), avatar=AVATARS[role]):
+        _parts(stored)
 
 
-def _parts(message: ChatMessage) -> None:
-    for part in message.parts:
+def _parts(stored: StoredMessage) -> None:
+    message = stored.message
+    spoken = message.role in (MessageRole.USER, MessageRole.ASSISTANT)
+    for place, part in enumerate(message.parts):
+        key = f"{stored.seq}_{place}"
         if isinstance(part, TextPart):
-            spoken = message.role in (MessageRole.USER, MessageRole.ASSISTANT)
-            _body(part.text, LONGEST_SHOWN if spoken else LONGEST_ASIDE)
+            if spoken or not draw_data("Result" if message.role is MessageRole.TOOL else "Data", part.text, key):
+                draw_text(part.text, key, LONGEST_SHOWN if spoken else LONGEST_ASIDE)
         elif isinstance(part, ThinkingPart):
             st.markdown(":small[:gray[Thought]]")
-            _body(part.text)
+            draw_text(part.text, key)
         elif isinstance(part, ToolCallPart):
             st.markdown(f":material/build: {plain(short(part.tool_name, 60))}")
-            _body(part.arguments)
+            if not draw_data("Arguments", part.arguments, key):
+                draw_text(part.arguments, key)
         elif isinstance(part, ImagePart):
             _image(part)
         elif isinstance(part, FilePart):
             st.markdown(f":material/attach_file: {plain(part.type)}")
-            _body(part.title or part.url[:80])
+            draw_text(part.title or part.url[:80], key)
     if not message.parts:
         st.markdown(":small[:gray[No text]]")
-
-
-def _body(text: str, longest: int = LONGEST_SHOWN) -> None:
-    st.text(text[:longest])
-    if len(text) > longest:
-        st.markdown(f":small[:gray[{tokens(len(text) - longest)} more characters are stored and not drawn.]]")
 
 
 def _image(part: ImagePart) -> None:
@@ -193,7 +197,7 @@ def _image(part: ImagePart) -> None:
 
 
 def _nothing_said(memory: Memory) -> None:
-    st.markdown("**Nothing said yet.**")
+    heading("Nothing said yet.")
     st.markdown("Write a message, or play a conversation. The budget fills as you go.")
     if memory.recording() is not None:
         return
@@ -203,6 +207,7 @@ def _nothing_said(memory: Memory) -> None:
         st.rerun()
     elif chosen == "Import a conversation":
         import_dialog()
+    draw_card(memory.session_id)
 
 
 def _attach_trip(memory: Memory) -> None:

@@ -1,59 +1,91 @@
-"""Three steps for a first visit, in one line above the chat; gone after the third or by the cross, for good."""
+"""What this app is, in a sentence, and three steps for a first visit, above the chat of the demo until it is closed.
+
+A step is done when its place showed what the step promises, however one got there; that is remembered in the app's
+folder, so that a reload or another browser finds it done.
+"""
 
 from pathlib import Path
 
 import streamlit as st
 
+from memory_core.analysis.history import History
 from memory_core.recording import Recording
-from ui import nav, state
+from ui import nav
 from ui.demo import DEMO_SESSION
-from ui.demo_script import FORGOTTEN_QUESTION, RECORDED_TURNS
-from ui.frame import View
+from ui.demo_script import FORGOTTEN_QUESTION, FORGOTTEN_WORDS, RECORDED_TURNS
+from ui.retrieval.asking import FIND, QUERY
 from ui.services import engine
+from ui.terms import explained
+from ui.view import View
 
-_QUESTION = {"query": FORGOTTEN_QUESTION}
+WHAT_THIS_IS = "What an agent remembers, turn by turn: what is sent, flushed, learned, recalled or cut, and why."
 
-_SEEN = "guide-seen"
-"""An empty file of this name in the app's folder: the guide was finished or put away."""
+_CLOSED, _CUT, _FORGOTTEN = "guide-seen", "guide-cut", "guide-forgotten"
+"""Empty files of these names in the app's folder: the guide was put away, or a step of it is done."""
 
 
 def draw_guide(view: View, recording: Recording | None) -> bool:
-    """The line with its three steps; whether it is there."""
-    if view.memory.session_id != DEMO_SESSION or recording is None or _marker().exists():
+    """The sentence and the line with the three steps; whether they are there."""
+    if view.memory.session_id != DEMO_SESSION or recording is None or _is_set(_CLOSED):
         return False
-    sent = view.status.turns > RECORDED_TURNS
-    looked, found = state.visited("context"), state.visited("retrieval")
-    if sent and looked and found:
-        finish_guide()
-        return False
-    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="chat__guide"):
-        st.markdown(":small[:gray[New here?]]", width="content")
-        st.markdown(_step(1, "Send the next message", sent), width="content")
-        steps: tuple[tuple[str, str, bool, dict[str, str]], ...]
-        steps = (("context", "See what was cut", looked, {}), ("retrieval", "Find what it forgot", found, _QUESTION))
-        for number, (page, words, done, query) in enumerate(steps, start=2):
-            step = _step(number, words, done)
-            if sent:
-                nav.link(page, step, icon="", turn=None, **query)
+    sent, cut = view.latest_turn > RECORDED_TURNS, last_cut(view.history)
+    with st.container(gap="xxsmall", key="chat__what"):
+        st.markdown(f":small[{explained(WHAT_THIS_IS)}]")
+        with st.container(horizontal=True, vertical_alignment="center", gap="small", key="chat__guide"):
+            st.markdown(":small[:gray[New here?]]", width="content")
+            st.markdown(_step(1, "Send the next message", sent), width="content")
+            step = _step(2, "See what was cut", _is_set(_CUT))
+            if cut is not None:
+                nav.link("context", step, icon="", turn=None if cut == view.latest_turn else cut)
             else:
                 st.markdown(step, width="content")
-        st.button(
-            ":material/close:", key="chat__guide_close", type="tertiary", help="Close the guide", on_click=finish_guide
-        )
+            step = _step(3, "Find what it forgot", _is_set(_FORGOTTEN))
+            if sent:
+                nav.link("retrieval", step, icon="", turn=None, **{QUERY: FORGOTTEN_QUESTION, FIND: FORGOTTEN_WORDS})
+            else:
+                st.markdown(step, width="content")
+            st.button(
+                "Close",
+                icon=":material/close:",
+                key="chat__guide_close",
+                type="tertiary",
+                help="Close the guide, for good",
+                on_click=_set,
+                args=(_CLOSED,),
+            )
     return True
 
 
-def finish_guide() -> None:
-    """Put the guide away, in every browser that uses this folder. For callbacks."""
-    marker = _marker()
-    marker.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    marker.touch()
+def last_cut(history: History) -> int | None:
+    """The newest turn from whose prompt something was cut."""
+    return max((number for number, turn in history.turns.items() if turn.cut_tokens), default=None)
 
 
-def _marker() -> Path:
+def arrived(page: str, view: View) -> None:
+    """Tick off the step whose promise this page shows. Said by the frame on every run."""
+    if view.memory.session_id != DEMO_SESSION or _is_set(_CLOSED):
+        return
+    if page == "context" and view.then is not None and view.then.cut_tokens:
+        _set(_CUT)
+    if page == "retrieval" and st.query_params.get(QUERY) == FORGOTTEN_QUESTION and FIND in st.query_params:
+        _set(_FORGOTTEN)
+
+
+def _marker(name: str) -> Path:
     home = engine().settings.home
     assert home is not None  # `app_settings` gives one in any case
-    return home / _SEEN
+    return home / name
+
+
+def _is_set(name: str) -> bool:
+    return _marker(name).exists()
+
+
+def _set(name: str) -> None:
+    marker = _marker(name)
+    if not marker.exists():
+        marker.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        marker.touch()
 
 
 def _step(number: int, words: str, done: bool) -> str:

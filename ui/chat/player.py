@@ -5,82 +5,137 @@ Each starts a job under an id of its own; drawing starts nothing.
 
 import uuid
 from collections.abc import Callable
+from hashlib import sha256
 
 import streamlit as st
 
-from memory_core import Memory, Status
+from memory_core import Memory
 from memory_core.recording import Recording
-from ui import state, turns
+from ui import turns
 from ui.jobs import Job
 from ui.model import Chosen, chosen_model
-from ui.services import engine
+from ui.services import Waiting, engine
+from ui.sessions.dialogs import reset_dialog
 from ui.text import plain, tokens
+from ui.view import View
 
 MOST_CHARACTERS = 200_000
 """Longest message that can be typed or pasted; longer ones come by import."""
 
 SPEEDS = {"½ ×": 0.5, "1 ×": 1.0, "2 ×": 2.0, "4 ×": 4.0}
 
+_SPEED = "chat__speed"
+_DRAFT = "chat_draft"
 
-def draw_player(memory: Memory, status: Status, recording: Recording | None, running: Job | None) -> None:
-    """Step or play a recording; not drawn without one, or once it is played."""
-    if recording is None or (not recording.next_turn and running is None):
+
+def draw_player(view: View, recording: Recording | None) -> None:
+    """Step or play a recording; not drawn without one. At its end it says so and offers to begin again."""
+    if recording is None:
         return
-    playing = running is not None and running.id.startswith("play-")
-    session_id = memory.session_id
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+    memory, session_id, running = view.memory, view.memory.session_id, view.running
+    played = f":small[{tokens(recording.played)} of {tokens(len(recording.messages))}]"
+    if running is None and not recording.next_turn:
+        with st.container(horizontal=True, vertical_alignment="center", gap="small", key="chat__player"):
+            st.markdown(f"The recording is over. {played}", width="content")
+            if st.button("Play again", icon=":material/replay:", key="chat__again"):
+                reset_dialog(session_id)
+        return
+    playing = running is not None and running.id.startswith(turns.PLAY)
+    with st.container(horizontal=True, vertical_alignment="center", gap="xsmall", key="chat__player"):
         st.button(
             "Next message",
             type="primary",
             icon=":material/skip_next:",
-            disabled=running is not None or not recording.next_turn,
+            shortcut="N",
+            disabled=running is not None,
             on_click=start,
             args=(
                 session_id,
-                f"step-{session_id}-{status.position}",
-                lambda job: turns.play(job, memory, turns=1),
+                f"{turns.STEP}{session_id}-{view.status.position}",
+                lambda job: turns.play(job, memory, turns=1, pace=1),
                 chosen_model(),
             ),
         )
         if playing:
-            st.button("Pause", icon=":material/pause:", on_click=_cancel, args=(session_id,))
+            st.button("Pause", icon=":material/pause:", key="chat__pause", on_click=_cancel, args=(session_id,))
         else:
-            speed = SPEEDS[st.session_state.get("chat__speed", "1 ×")]
             st.button(
                 "Play",
                 icon=":material/play_arrow:",
+                key="chat__play",
                 disabled=running is not None,
-                on_click=start,
-                args=(
-                    session_id,
-                    f"play-{uuid.uuid4().hex}",
-                    lambda job: turns.play(job, memory, turns=None, pace=speed),
-                    chosen_model(),
-                ),
+                on_click=_play,
+                args=(memory,),
             )
+        st.button(
+            "To the end",
+            icon=":material/fast_forward:",
+            key="chat__to_the_end",
+            type="tertiary",
+            disabled=running is not None and not playing,
+            on_click=_play,
+            args=(memory, 0.0),
+            help="Play what is left without pausing for the eye",
+        )
         st.selectbox(
             "Speed",
             list(SPEEDS),
             index=1,
-            key="chat__speed",
+            key=_SPEED,
+            persist_state="session",
             label_visibility="collapsed",
-            width=92,
-            disabled=running is not None,
+            width=80,
+            on_change=_change_speed,
+            args=(session_id,),
         )
-        st.markdown(f":small[{tokens(recording.played)} of {tokens(len(recording.messages))}]", width="content")
+        st.markdown(played, width="content")
+
+
+def _play(memory: Memory, pace: float | None = None) -> None:
+    """Play on at a pace, or at the chosen one; what plays already goes on at it."""
+    session_id = memory.session_id
+    given = _chosen_pace() if pace is None else pace
+    start(
+        session_id,
+        f"{turns.PLAY}{uuid.uuid4().hex}",
+        lambda job: turns.play(job, memory, turns=None, pace=given),
+        chosen_model(),
+    )
+    _set_pace(session_id, given)
+
+
+def _change_speed(session_id: str) -> None:
+    _set_pace(session_id, _chosen_pace())
+
+
+def _chosen_pace() -> float:
+    return SPEEDS[st.session_state.get(_SPEED, "1 ×")]
+
+
+def _set_pace(session_id: str, pace: float) -> None:
+    running = engine().running(session_id)
+    if running is not None and running.id.startswith(turns.PLAY):
+        running.pace = pace
+
+
+def draw_failed(view: View) -> None:
+    """Why the last thing that was asked for here could not be done; a failed reply is told in the conversation."""
+    job = engine().job(view.memory.session_id)
+    if view.running is None and job is not None and job.error is not None and not turns.answers(job):
+        st.error(plain(job.error), icon=":material/error:")
 
 
 def draw_input(memory: Memory, chosen: Chosen, running: Job | None) -> None:
-    answering = running is not None and running.id.startswith("turn-")
+    """The input, which takes words at any time, and a way to stop the reply that is being made."""
+    answering = running is not None and turns.answers(running)
     session_id = memory.session_id
     with st.container(horizontal=True, vertical_alignment="center"):
         st.chat_input(
             "Write a message",
             key="chat__input",
             max_chars=MOST_CHARACTERS,
-            disabled=running is not None,
             on_submit=_send,
-            args=(memory, chosen),
+            args=(memory, chosen, st.session_state.setdefault(_DRAFT, uuid.uuid4().hex)),
         )
         if answering:
             st.button("Stop", icon=":material/stop_circle:", on_click=_cancel, args=(session_id,))
@@ -104,20 +159,22 @@ def draw_unfinished(memory: Memory, chosen: Chosen, running: Job | None) -> None
     )
 
 
-def _send(memory: Memory, chosen: Chosen) -> None:
+def _send(memory: Memory, chosen: Chosen, draft: str) -> None:
+    """Send what was written, once: Streamlit may run this again for the same submit, with the same `draft`."""
     text = str(st.session_state.get("chat__input") or "")
     if not text.strip():
         return
-    turn = f"turn-{uuid.uuid4().hex}"
-    start(memory.session_id, turn, lambda job: turns.send(job, memory, chosen.model, turn, text), chosen)
-    job = engine().job(memory.session_id)
-    if job is None or job.id != turn:
-        state.say("warning", f"Another turn is running in this session. Your message was not sent: {text[:500]}")
+    session_id, turn = memory.session_id, f"{turns.TURN}{sha256((draft + text).encode()).hexdigest()[:32]}"
+    st.session_state[_DRAFT] = uuid.uuid4().hex
+    running = engine().running(session_id)
+    if running is not None and running.id.startswith(turns.PLAY):
+        running.cancel.set()  # who writes wants an answer, not the rest of the recording first
+    message = Waiting(turn, text, lambda job: turns.send(job, memory, chosen.model, turn, text), chosen.pasted)
+    engine().send(session_id, message)
 
 
 def start(session_id: str, job_id: str, work: Callable[[Job], object], chosen: Chosen) -> None:
     """Start work for the session, unless something else runs for it."""
-    state.show_story(session_id, None)
     engine().start(session_id, job_id, work, browser_model=chosen.pasted)
 
 

@@ -1,0 +1,68 @@
+"""What is still to come in the conversation: the reply that is being made, and messages that wait to be sent.
+
+The reply is drawn by a fragment, as often as it grows; no script run is as long as it.
+"""
+
+import streamlit as st
+
+from memory_core import Memory, MessageRole
+from memory_core.agent import STEP
+from memory_core.store.messages import StoredMessage
+from ui.chat.conversation import AVATARS, draw_steps
+from ui.jobs import Job
+from ui.services import Waiting, engine
+from ui.text import plain
+from ui.turns import ASKED, answers
+from ui.view import View
+
+DRAW_SECONDS = 0.1
+"""How often a growing reply is drawn."""
+
+
+def draw_coming(view: View) -> None:
+    """The message that was just sent, its reply as far as it is said, and what waits for both."""
+    shared, session_id, job = engine(), view.memory.session_id, view.running
+    sending = shared.sending(session_id)
+    if sending is not None and not _stored(view.memory, sending):
+        with st.chat_message("user", avatar=AVATARS[MessageRole.USER]):
+            st.text(sending.text)
+    if job is not None and answers(job):
+        _draw_reply(view.memory, job)
+    for message in shared.waiting(session_id):
+        with st.chat_message("user", avatar=AVATARS[MessageRole.USER]):
+            st.text(message.text)
+            with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+                st.markdown(":small[:gray[Not sent yet: it goes out when the turn above is done.]]", width="content")
+                st.button(
+                    ":small[Take back]",
+                    key=f"chat__withdraw_{message.job_id}",
+                    type="tertiary",
+                    on_click=shared.withdraw,
+                    args=(session_id, message.job_id),
+                )
+
+
+def _stored(memory: Memory, sending: Waiting) -> bool:
+    return any(stored.id == sending.job_id + ASKED for stored in memory.messages(role=MessageRole.USER, last=2))
+
+
+def _draw_reply(memory: Memory, job: Job) -> None:
+    asked = memory.messages(role=MessageRole.USER, last=1)
+    after = asked[-1].seq if asked else 0
+
+    def draw() -> None:
+        steps = [stored for stored in memory.messages(after=after) if stored.id.startswith(f"{job.id}{STEP}")]
+        words = job.text[_said(steps) :]
+        with st.chat_message("assistant", avatar=AVATARS[MessageRole.ASSISTANT]):
+            draw_steps(steps)
+            if words.strip():
+                st.text(words)
+            else:
+                st.markdown(f":shimmer[{plain(job.progress[-1] if job.progress else 'Starting')}]")
+
+    st.fragment(draw, run_every=DRAW_SECONDS)()
+
+
+def _said(steps: list[StoredMessage]) -> int:
+    """Characters that the agent said beside the calls of its tools: they stand with those."""
+    return sum(len(stored.message.content or "") for stored in steps if stored.message.role is MessageRole.ASSISTANT)
