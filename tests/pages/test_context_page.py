@@ -12,8 +12,9 @@ from memory_core import (
     VectorMemoryBlock,
 )
 from memory_core.interop.openai_format import read_conversation
+from memory_core.messages import ToolCallPart
 from ui import services
-from ui.demo import demo_memory
+from ui.demo_bundle import demo_memory
 from ui.jobs import Job
 from ui.turns import play
 
@@ -96,7 +97,7 @@ def test_at_turn_12_the_page_says_which_block_lost_what_and_by_which_rule(played
     text = joined(app)
     assert "**1 Earlier turns** · priority 2" in text
     assert f"lowest score first: turn {gone.turn} ({gone.score:.2f}), {cut.tokens} tokens" in text
-    assert f"Needed {cut.over_before}, removed {cut.tokens}: turns go whole." in text
+    assert f"{cut.over_before} too many; {cut.tokens} removed, because turns are cut whole." in text
     # Open without a click, its words struck through.
     for message in gone.messages:
         assert f"~~{message.role}: {message.content}~~" in text
@@ -222,7 +223,7 @@ def test_changes_since_another_turn_are_told_part_by_part(played):
     assert picker.value == 11
     picker.set_value(3).run()
     assert not app.exception
-    assert "Same as turn 3 for the first" in joined(app)
+    assert "can be reused from turn 3." in joined(app)
 
 
 def test_what_a_prompt_cache_can_reuse_is_one_line_with_the_other_insert_method(played):
@@ -231,18 +232,53 @@ def test_what_a_prompt_cache_can_reuse_is_one_line_with_the_other_insert_method(
     same, other = played.same_start(*built), played.same_start(*built, insert_method="user")
     billed = built[1].event.billed
     assert (
-        f"Same as turn 11 for the first **{same}** of {billed:,} billed tokens ({round(100 * same / billed)} %): "
-        f"what a prompt cache can reuse. With memory in the latest user message: {other} "
+        f"Prompt cache: **{same}** of {billed:,} tokens ({round(100 * same / billed)} %) can be reused from turn 11. "
+        f"With memory in the user message instead: {other}."
     ) in joined(page(session="demo"))
 
 
 def test_counted_and_billed_are_a_table_that_adds_up(played):
     app = show(page(session="demo"), "Counted, billed")
     built = played.history().turns[12].built.event
-    rows = {row[""]: (row["Counted"], row["Billed"]) for row in app.table[0].value.to_dict("records")}
-    assert rows["**Total**"] == (f"**{built.total:,}**", f"**{built.billed:,}**")
-    assert rows["Message overhead"] == ("–", str(built.overhead_tokens))
-    assert rows["Reported by provider"] == ("", "–")
+    rows = {row[""]: row for row in app.dataframe[0].value.to_dict("records")}
+    assert (rows["Total"]["Counted"], rows["Total"]["Billed"]) == (built.total, built.billed)
+    assert rows["Message overhead"]["Billed"] == built.overhead_tokens
+    assert rows["Message overhead"]["Counted"] != rows["Message overhead"]["Counted"]  # not counted: no number
+    assert sum(row["Billed"] for name, row in rows.items() if name not in ("Total", "Reported by provider")) == (
+        built.billed
+    )
+
+
+def test_a_link_may_open_the_changes(played):
+    app = page(session="demo", show="changes")
+    assert app.segmented_control(key="context__show").value == "Changes"
+    assert app.selectbox(key="context__since_12").value == 11
+    show(app, "Prompt")
+    app.run()
+    assert app.segmented_control(key="context__show").value == "Prompt"
+    assert page(session="demo", show="nonsense").segmented_control(key="context__show").value == "Prompt"
+
+
+def test_calls_of_tools_are_folded_json_and_long_words_are_whole_on_demand(home):
+    memory = session("tools", token_limit=20_000)
+    memory.put(ChatMessage(role="user", content="x" * 6_000 + " and the end of it"))
+    call = ToolCallPart(tool_call_id="c1", tool_name="find_seats", tool_kwargs={"by": "window", "seats": 2})
+    memory.put(ChatMessage(role="assistant", parts=[call]))
+    memory.put(ChatMessage(role="tool", content='{"free": [4, 7]}', additional_kwargs={"tool_call_id": "c1"}))
+    memory.build_context()
+    app = page(session="tools")
+    app.session_state[opener(app, "Queue").key] = True
+    app.run()
+    assert message_texts(app) == ["x" * 6_000]
+    for words in ("Show all (18 more characters)", "Call of find_seats", "Result"):
+        app.session_state[opener(app, words).key] = True
+    app.run()
+    assert not app.exception
+    assert message_texts(app)[1] == "and the end of it"
+    assert [(code.language, code.value) for code in app.code] == [
+        ("json", '{\n  "by": "window",\n  "seats": 2\n}'),
+        ("json", '{\n  "free": [\n    4,\n    7\n  ]\n}'),
+    ]
 
 
 def test_a_first_prompt_has_nothing_to_be_compared_with(home):
@@ -250,7 +286,7 @@ def test_a_first_prompt_has_nothing_to_be_compared_with(home):
     say(memory, "Hello")
     app = page(session="first")
     assert app.segmented_control(key="context__show").options == ["Prompt", "Counted, billed"]
-    assert "Same as" not in joined(app)
+    assert "Prompt cache" not in joined(app)
 
 
 # -- sessions of other kinds ------------------------------------------------------------------------
@@ -262,7 +298,7 @@ def test_a_session_without_a_prompt_says_what_will_be_here(home):
     text = joined(app)
     assert "**No prompt yet.**" in text
     assert "everything the model gets is kept here" in text
-    assert [link.label for link in app.get("page_link") if "Chat" in link.label] == ["Go to Chat"]
+    assert "Go to Chat" in [link.label for link in app.get("page_link")]
 
 
 def test_a_turn_without_a_prompt_shows_the_one_before_and_says_so(home):

@@ -138,7 +138,7 @@ def test_a_cut_of_the_queue_is_said_to_be_from_the_queue():
     assert words.cut_lines(prompt.cuts[0]) == [
         "asked 35, granted 14",
         "oldest turns first: 3 turns, 3 messages, 21 tokens",
-        "Needed 15, removed 21: turns go whole.",
+        "15 too many; 21 removed, because turns are cut whole.",
     ]
     assert words.cut_title(1, prompt.cuts[0]) == "**1 Queue**"
 
@@ -150,9 +150,9 @@ def test_each_cut_says_its_rule_its_numbers_and_what_went(cut):
     scored = sorted(earlier.entries, key=lambda entry: entry.score)
     listed = ", ".join(f"message of turn {entry.turn} ({entry.score:.2f})" for entry in scored)
     assert (asked, went) == ("asked 14, granted 0", f"lowest score first: {listed}, 14 tokens")
-    assert proportion == "Needed 15, removed 14: the rest had to come from elsewhere."
+    assert proportion == "15 too many; 14 removed: the rest had to come from elsewhere."
     asked, went, proportion = words.cut_lines(known)
-    assert (asked, proportion) == ("asked 8, granted 4", "Needed 1, removed 4: facts go whole.")
+    assert (asked, proportion) == ("asked 8, granted 4", "1 too many; 4 removed, because facts are cut whole.")
     assert went == f"least relevant first: “{known.entries[0].words}”, 4 tokens"
 
 
@@ -160,7 +160,7 @@ def test_a_block_that_is_cut_whole_says_so():
     prompt = prompt_of(session(static("Rules", 20, priority=1), notes=4))
     assert words.cut_lines(prompt.cuts[0])[1:] == [
         "the whole block, 20 tokens",
-        "Needed 8, removed 20: this block goes whole.",
+        "8 too many; 20 removed, because this block is cut whole.",
     ]
 
 
@@ -180,7 +180,7 @@ def test_a_block_that_shortens_itself_says_so():
     assert words.cut_lines(cut) == [
         "asked 8, granted 1",
         "the block shortened itself, 7 tokens",
-        "Needed 6, removed 7: its own choice.",
+        "6 too many; 7 removed, because the block shortens itself.",
     ]
     assert [(entry.words, entry.cut) for entry in prompt.parts[-1].entries] == [
         ("one", False),
@@ -224,28 +224,28 @@ def test_counted_and_billed_stand_beside_each_other():
     memory = session(static("Rules", 3), notes=1)
     prompt = prompt_of(memory)
     assert words.bill_rows(prompt) == [
-        {"": "Content", "Counted": "10", "Billed": "10"},
-        {"": "Tool calls", "Counted": "0", "Billed": "0"},
-        {"": "Markup of the memory section", "Counted": "–", "Billed": "4"},
-        {"": "Message overhead", "Counted": "–", "Billed": "8"},
-        {"": "**Total**", "Counted": "**10**", "Billed": "**22**"},
-        {"": "Reported by provider", "Counted": "", "Billed": "–"},
+        {"": "Content", "Counted": 10, "Billed": 10},
+        {"": "Tool calls", "Counted": 0, "Billed": 0},
+        {"": "Markup of the memory section", "Counted": None, "Billed": 4},
+        {"": "Message overhead", "Counted": None, "Billed": 8},
+        {"": "Total", "Counted": 10, "Billed": 22},
+        {"": "Reported by provider", "Counted": None, "Billed": None},
     ]
     assert words.bill_sentence(prompt) == (
         "The limit is compared with the content alone, tool calls included. "
         "Markup and message overhead come on top: 12 more, 120 % of what was counted."
     )
     memory.record(ModelCalled("reply", "m", 23, 5, 0.1, None))
-    assert words.bill_rows(memory.prompt(prompt.record))[-1]["Billed"] == "23"
+    assert words.bill_rows(memory.prompt(prompt.record))[-1]["Billed"] == 23
 
 
 def test_the_common_start_is_one_line():
     said = words.same_start_sentence(11, 104, 1305, 640, in_user=False)
     assert said == (
-        "Same as turn 11 for the first **104** of 1,305 billed tokens (8 %): what a prompt cache can reuse. "
-        "With memory in the latest user message: 640 (49 %)."
+        "Prompt cache: **104** of 1,305 tokens (8 %) can be reused from turn 11. "
+        "With memory in the user message instead: 640."
     )
-    assert words.same_start_sentence(1, 0, 10, None, in_user=True).endswith("reuse.")
+    assert words.same_start_sentence(1, 0, 10, None, in_user=True).endswith("from turn 1.")
 
 
 def test_a_message_and_a_stored_turn_say_who_when_and_how_large(cut):

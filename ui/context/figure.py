@@ -1,4 +1,4 @@
-"""From asked to sent: the parts of a prompt as bars that begin where the one above ends. Pure."""
+"""Requested and sent: the parts of a prompt as bars that begin where the one above ends. Pure."""
 
 import plotly.graph_objects as go
 

@@ -11,24 +11,31 @@ from memory_core.planning.rendering import InsertMethod
 from memory_core.tools import MemoryTools
 from ui import nav
 from ui.charts import CONFIG
-from ui.components import empty, numbers_table
+from ui.components import empty, heading, numbers_table, unseen_heading
 from ui.context import words
 from ui.context.export import as_json, as_text
 from ui.context.figure import describe, waterfall
 from ui.context.parts import draw_changes, draw_parts
-from ui.frame import View
 from ui.settings import settings_dialog
+from ui.terms import HELP
 from ui.text import plain, short, tokens
 from ui.theme import mode
+from ui.view import View
 
 PROMPT, CHANGES, BILL = "Prompt", "Changes", "Counted, billed"
 
+SHOW = "show"
+"""Parameter of the address: `changes` opens what changed since the prompt before."""
+
+_SHOWN = "context__show"
+
 CODE_PIXELS = 360
+BILL_PIXELS = 470
 
 
 def draw(view: View) -> None:
     """The page of one session at one turn."""
-    found = _contexts(view)
+    found = view.contexts
     if not found:
         empty(
             "No prompt yet.",
@@ -50,16 +57,10 @@ def draw(view: View) -> None:
     _draw_detail(view, sent)
 
 
-def _contexts(view: View) -> tuple[EventRecord, ...]:
-    """The contexts of the shown turn, or of the last turn before it that has any."""
-    turns = (view.history.turns.get(turn) for turn in range(view.shown_turn, 0, -1))
-    return next((turn.contexts for turn in turns if turn is not None and turn.contexts), ())
-
-
 def _chosen(found: tuple[EventRecord, ...]) -> EventRecord:
     """The last context of the turn, unless another one is picked beside the figure's title."""
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
-        st.markdown("**From asked to sent**", width="content")
+        heading("Requested and sent", width="content")
         if len(found) == 1:
             return found[0]
         number = st.selectbox(
@@ -82,7 +83,8 @@ def _draw_sentence(view: View, sent: Prompt, said: tuple[Remark, ...]) -> None:
         st.markdown(words.headline(sent))
     if sent.turn != view.shown_turn:
         shown, has = tokens(view.shown_turn), tokens(sent.turn)
-        st.markdown(f":small[:gray[No prompt was built in turn {shown}. This is the one of turn {has}.]]")
+        by_then = " up to this step" if view.step is not None else ""
+        st.markdown(f":small[:gray[No prompt was built in turn {shown}{by_then}. This is the one of turn {has}.]]")
     for remark in said:
         if remark.rule in ("unreadable", "degraded", "erased"):
             st.warning(plain(remark.text))
@@ -96,7 +98,10 @@ def _draw_figure(sent: Prompt) -> None:
 
 
 def _draw_cuts(view: View, sent: Prompt, said: tuple[Remark, ...]) -> None:
-    st.markdown("**Cuts, in order** :small[:gray[truncation]]" if sent.cuts else "**Cuts**")
+    smallest = sent.built.truncation_order == "smallest_first"
+    rule = f"{HELP['cut']} Priority: {HELP['priority_smallest' if smallest else 'priority']}"
+    title = ("Cuts, in order", " :small[:gray[truncation]]") if sent.cuts else ("Cuts",)
+    heading(*title, help=rule, width="content")
     if not sent.cuts:
         st.markdown("Nothing could be cut." if sent.built.over_by else "Nothing was cut.")
         if (later := words.cut_next(sent)) and not sent.built.over_by:
@@ -129,10 +134,10 @@ def _draw_next_steps(view: View, sent: Prompt) -> None:
 def _draw_detail(view: View, sent: Prompt) -> None:
     earlier = _earlier(view, sent)
     options = [PROMPT, CHANGES, BILL] if earlier else [PROMPT, BILL]
+    _take_link(options)
+    unseen_heading("Prompt")
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
-        shown = st.segmented_control(
-            "What to show", options, default=PROMPT, required=True, key="context__show", label_visibility="collapsed"
-        )
+        shown = st.segmented_control("What to show", options, required=True, key=_SHOWN, label_visibility="collapsed")
         since = earlier[0] if earlier else None
         if shown == CHANGES:
             since = st.selectbox(
@@ -156,6 +161,13 @@ def _draw_detail(view: View, sent: Prompt) -> None:
     _draw_take_along(sent)
 
 
+def _take_link(options: list[str]) -> None:
+    """Show what the address asks for, once: it is not written there."""
+    asked = st.query_params.pop(SHOW, None)
+    wanted = CHANGES if asked == CHANGES.lower() else st.session_state.get(_SHOWN)
+    st.session_state[_SHOWN] = wanted if wanted in options else PROMPT
+
+
 def _earlier(view: View, sent: Prompt) -> list[int]:
     """Earlier turns that have a prompt, the nearest first."""
     return [
@@ -164,7 +176,16 @@ def _earlier(view: View, sent: Prompt) -> list[int]:
 
 
 def _draw_bill(view: View, sent: Prompt) -> None:
-    st.table(words.bill_rows(sent), border="horizontal", hide_index=True, width=460)
+    numbers = st.column_config.NumberColumn(format="localized", width=110)
+    st.dataframe(
+        words.bill_rows(sent),
+        hide_index=True,
+        width=BILL_PIXELS,
+        placeholder="–",
+        column_config={"": st.column_config.TextColumn(width=240), "Counted": numbers, "Billed": numbers},
+        key="context__bill",
+        alt="Tokens counted and billed, line by line",
+    )
     st.markdown(f":small[:gray[{words.bill_sentence(sent)}]]")
     if not view.past and view.memory.has_tools:
         offered = MemoryTools(view.memory)
@@ -201,11 +222,6 @@ def _draw_take_along(sent: Prompt) -> None:
             on_click="ignore",
             key="context__json",
         )
-    opened = st.expander(
-        "Copy the whole prompt, as the model gets it",
-        key="context__copy",
-        icon=":material/content_copy:",
-        on_change="rerun",
-    )
+    opened = st.expander("Raw prompt", key="context__copy", icon=":material/content_copy:", on_change="rerun")
     if opened.open:
         opened.code(as_text(sent), language=None, wrap_lines=True, height=CODE_PIXELS)

@@ -6,12 +6,13 @@ import streamlit as st
 
 from memory_core.analysis.prompt import PINNED, Entry, Prompt, PromptPart
 from memory_core.analysis.prompt_diff import Difference, PartDiff
-from memory_core.messages import content_hash
+from memory_core.messages import MessageRole, content_hash
 from memory_core.planning.context import QUEUE
 from ui import nav
 from ui.context.words import asked, cut_note, entry_note, entry_words, part_label, part_name, square
 from ui.text import count, plain, tokens
 from ui.theme import Mode
+from ui.whole import draw_json, draw_text, indented
 
 PAGE = 20
 """Entries of a part that are drawn at a time."""
@@ -19,7 +20,7 @@ PAGE = 20
 PAGER_PIXELS = 300
 
 ENTRY_CHARACTERS = 6_000
-"""Of one text that are drawn here; the whole of it is in the copy and in the downloads."""
+"""Of one text that are drawn at first."""
 
 
 def draw_parts(sent: Prompt, mode: Mode, *, past: bool) -> None:
@@ -96,10 +97,17 @@ def _page_of(part: PromptPart) -> Sequence[Entry]:
 def _draw_entry(part: PromptPart, entry: Entry) -> None:
     if part.kind in (QUEUE, PINNED, "vector"):
         st.markdown(f":small[:gray[{entry_note(entry)}]]")
-    words = entry_words(entry)
-    st.text(words[:ENTRY_CHARACTERS])
-    if len(words) > ENTRY_CHARACTERS:
-        st.markdown(f":small[:gray[… and {count(len(words) - ENTRY_CHARACTERS, 'character')} more]]")
+    key = f"context__whole_{_short_hash(part)}_{entry.ref}"
+    alone = entry.messages[0] if len(entry.messages) == 1 else None
+    if alone is not None and alone.tool_calls:
+        if alone.content:
+            draw_text(alone.content, most=ENTRY_CHARACTERS, key=key)
+        for number, call in enumerate(alone.tool_calls):
+            draw_json(f"Call of {call.tool_name}", call.arguments, key=f"{key}_{number}")
+    elif alone is not None and alone.role is MessageRole.TOOL and indented(alone.content or ""):
+        draw_json("Result", alone.content or "", key=key)
+    else:
+        draw_text(entry_words(entry), most=ENTRY_CHARACTERS, key=key)
 
 
 def _draw_fact(entry: Entry, *, past: bool) -> None:
@@ -136,7 +144,7 @@ def draw_changes(diff: Sequence[PartDiff], since: int, mode: Mode) -> None:
             _draw_differences("−", "orange", change.removed)
             _draw_differences("\\+", "blue", change.added)
             if change.reordered:
-                st.markdown(":small[:gray[What both have stands in another order.]]")
+                st.markdown(":small[:gray[The same items, in a different order.]]")
     if not any(change.changed for change in diff):
         st.markdown(f":gray[The prompt says the same as in turn {tokens(since)}, word for word.]")
 

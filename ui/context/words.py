@@ -10,7 +10,7 @@ from memory_core.analysis.prompt import PINNED, Entry, Prompt, PromptCut, Prompt
 from memory_core.messages import ChatMessage
 from memory_core.planning.context import QUEUE
 from memory_core.planning.speech import told
-from ui.stored import TURN, from_turn
+from ui.stored import TURN, by_score, from_turn, score_note
 from ui.text import count, plain, plural, short, tokens
 from ui.theme import Mode, block_colour
 
@@ -107,12 +107,10 @@ def _what_went(cut: PromptCut) -> str:
 
 
 def _turns(entries: Sequence[Entry]) -> str:
-    unit, worst = _unit(entries), sorted(entries, key=lambda entry: entry.score or 0.0)
-    if len(worst) > NAMED_TURNS:
-        return count(len(worst), unit)
-    return ", ".join(
-        f"{from_turn(unit, turn_number(entry))}{f' ({entry.score:.2f})' * (entry.score is not None)}" for entry in worst
-    )
+    unit = _unit(entries)
+    if len(entries) > NAMED_TURNS:
+        return count(len(entries), unit)
+    return by_score([(from_turn(unit, turn_number(entry)), entry.score) for entry in entries])
 
 
 def _unit(entries: Sequence[Entry]) -> str:
@@ -141,19 +139,19 @@ def _named(entries: Sequence[Entry], noun: str) -> str:
 
 
 def _proportion(cut: PromptCut) -> str:
-    needed = f"Needed {tokens(cut.over_before)}, removed {tokens(cut.tokens)}"
+    needed = f"{tokens(cut.over_before)} too many; {tokens(cut.tokens)} removed"
     if cut.tokens < cut.over_before:
         return f"{needed}: the rest had to come from elsewhere."
     if cut.tokens == cut.over_before:
         return f"{needed}."
-    whole = {"oldest_turns": "turns go whole", "dropped": "this block goes whole", "own_truncation": "its own choice"}
-    kinds = {
-        "vector": f"{plural(_unit(cut.entries))} go whole",
-        "facts": "facts go whole",
-        "summary": "sentences go whole",
-        "graph": "relations go whole",
+    rules = {
+        "oldest_turns": "turns are cut whole",
+        "dropped": "this block is cut whole",
+        "own_truncation": "the block shortens itself",
     }
-    return f"{needed}: {whole.get(cut.rule) or kinds.get(cut.part.kind, 'pieces go whole')}."
+    kinds = {"vector": plural(_unit(cut.entries)), "facts": "facts", "summary": "sentences", "graph": "relations"}
+    because = rules.get(cut.rule) or f"{kinds.get(cut.part.kind, 'pieces')} are cut whole"
+    return f"{needed}, because {because}."
 
 
 def never_cut(prompt: Prompt) -> str | None:
@@ -226,26 +224,19 @@ def _number_row(name: str, priority: str, asked: int, granted: int, limit: int) 
     }
 
 
-def bill_rows(prompt: Prompt) -> list[dict[str, str]]:
-    """Counted and billed tokens, line by line, each column adding up to its last but one."""
-    rows = [
+def bill_rows(prompt: Prompt) -> list[dict[str, Any]]:
+    """Counted and billed tokens, line by line, each column adding up to its last but one; None: it does not count."""
+    rows: list[dict[str, Any]] = [
         {
             "": BILL_LABELS[line.what],
-            "Counted": tokens(line.counted) if line.counted or not line.billed else "–",
-            "Billed": tokens(line.billed),
+            "Counted": line.counted if line.counted or not line.billed else None,
+            "Billed": line.billed,
         }
         for line in prompt.bill
     ]
-    rows.append(
-        {
-            "": "**Total**",
-            "Counted": f"**{tokens(prompt.built.total)}**",
-            "Billed": f"**{tokens(prompt.built.billed)}**",
-        }
-    )
+    rows.append({"": "Total", "Counted": prompt.built.total, "Billed": prompt.built.billed})
     reported = prompt.call.input_tokens if prompt.call else None
-    rows.append({"": "Reported by provider", "Counted": "", "Billed": "–" if reported is None else tokens(reported)})
-    return rows
+    return [*rows, {"": "Reported by provider", "Counted": None, "Billed": reported}]
 
 
 def bill_sentence(prompt: Prompt) -> str:
@@ -280,13 +271,13 @@ def same_start_sentence(turn: int, same: int, billed: int, other: int | None, *,
     `in_user`: where the memory section is now. `other` is None where there is no memory section to move.
     """
     first = (
-        f"Same as turn {tokens(turn)} for the first **{tokens(same)}** of {tokens(billed)} billed tokens "
-        f"({_percent(same, billed)}): what a prompt cache can reuse."
+        f"Prompt cache: **{tokens(same)}** of {count(billed, 'token')} ({_percent(same, billed)}) "
+        f"can be reused from turn {tokens(turn)}."
     )
     if other is None:
         return first
-    place = "system message" if in_user else "latest user message"
-    return f"{first} With memory in the {place}: {tokens(other)} ({_percent(other, billed)})."
+    place = "system" if in_user else "user"
+    return f"{first} With memory in the {place} message instead: {tokens(other)}."
 
 
 def asked(prompt: Prompt) -> str:
@@ -325,8 +316,7 @@ def entry_note(entry: Entry) -> str:
     notes = [part for part in (_message_number(entry), who) if part]
     if entry.turn is not None:
         notes.append(f"turn {tokens(entry.turn)}")
-    if entry.score is not None:
-        notes.append(f"score {entry.score:.2f}")
+    notes += _score(entry)
     if entry.tokens is not None:
         notes.append(count(entry.tokens, "token"))
     notes += [f"with {kind}" for kind in dict.fromkeys(entry.attached)]
@@ -344,9 +334,12 @@ def _cut_size(entry: Entry) -> str:
     notes = ["cut"]
     if entry.tokens is not None:
         notes.append(count(entry.tokens, "token"))
-    if entry.score is not None:
-        notes.append(f"score {entry.score:.2f}")
-    return ", ".join(notes)
+    return ", ".join([*notes, *_score(entry)])
+
+
+def _score(entry: Entry) -> list[str]:
+    """How well a stored turn fitted, or that this is not known; nothing of anything else."""
+    return [score_note(entry.score)] if entry.ref[0] == "v" else []
 
 
 def _message_number(entry: Entry) -> str:
