@@ -1,16 +1,17 @@
 """The Facts page: every flow once, in the real app."""
 
+import threading
 import zlib
 
 import pytest
-from pages_driver import dialog, joined, opened, press
+from pages_driver import button, dialog, joined, opened, press
 from streamlit.testing.v1 import AppTest
 
 from memory_core import ChatMessage, FactExtractionMemoryBlock, Memory, Services
 from memory_core.models.base import Condensation, CondensedFact, ExtractedFact, Extraction
 from memory_core.planning import curation as plans
 from ui import services
-from ui.demo import demo_memory
+from ui.demo_bundle import demo_memory
 from ui.facts.reading import Desk
 from ui.jobs import Job
 from ui.new_session import new_memory
@@ -23,6 +24,7 @@ class Said:
     """Finds what stands after `FACT:` in a message; condenses to what it is told."""
 
     name = "said"
+    offline = True
 
     def __init__(self, shorter=()):
         self.shorter = shorter
@@ -88,7 +90,17 @@ def words(app):
 
 
 def notice(app):
-    return "\n".join(each.value for each in [*app.info, *app.warning, *app.error]).replace("\\", "")
+    told = [*app.success, *app.info, *app.warning, *app.error]
+    return "\n".join(each.value for each in told).replace("\\", "")
+
+
+def take_back(app):
+    """Take the newest change back; what the button says before that it will do."""
+    button = app.button(key="facts__undo")
+    said = button.proto.help
+    button.click().run()
+    assert not app.exception, app.exception
+    return said
 
 
 def select(app, rows=(), cell=None):
@@ -107,7 +119,7 @@ def test_the_page_opens_with_its_numbers_and_the_newest_fact(demo_home):
     app = facts_page()
     facts = desk().facts(("active",))
     total = sum(each.tokens for each in facts)
-    assert f"{len(facts)} active facts, {total} tokens. Nothing waits for you." in words(app)
+    assert f"{len(facts)} active facts, {total} tokens. Nothing to review." in words(app)
     assert shown(app) == [each.text for each in reversed(facts)]
     assert f"**{facts[-1].text}**" in words(app)
     assert "Said by the user in turn" in words(app)
@@ -140,8 +152,9 @@ def test_a_link_to_a_fact_that_waits_shows_it_first(demo_home):
     assert "**Ana likes jazz**" in words(app)
 
 
-def test_a_link_to_a_fact_that_is_gone_opens_the_list(demo_home):
+def test_a_link_to_a_fact_that_is_not_there_says_so_and_opens_the_list(demo_home):
     app = facts_page(fact="99999")
+    assert "Fact 99,999 is not in this session any more, or never was. Showing the list." in notice(app)
     assert len(shown(app)) == 6
 
 
@@ -166,9 +179,38 @@ def test_saved_words_are_in_the_next_prompt_and_the_page_says_what_they_take(dem
     assert "Saved. The next prompt will hold it: +3 tokens" in notice(app)
     context = services.engine().open("demo").build_context(record=False)
     assert "Ana likes jazz and old films" in context.messages[0].content
-    press(app, "Undo last change: edited a fact")
+    assert take_back(app) == "Take back: edited a fact"
     assert "Undone: edited a fact." in notice(app)
     assert "Ana likes jazz" in shown(app)
+
+
+def test_a_toast_takes_back_what_it_tells_of_and_nothing_else(demo_home):
+    app = facts_page(fact=str(fact("Ana likes jazz").id))
+    app.text_area[0].set_value("Ana likes jazz and old films").run()
+    press(app, "Save")
+    app.button(key="toast__undo_1").click().run()
+    assert fact("Ana likes jazz")
+    assert "Undone." in notice(app)
+    app.text_area[0].set_value("Ana likes fado").run()
+    press(app, "Save")
+    desk().apply(plans.retire([fact("Ana is allergic to nuts")]))  # in another tab, after it
+    app.button(key="toast__undo_3").click().run()
+    assert "It was changed since. Nothing was undone." in notice(app)
+    assert fact("Ana likes fado")
+    assert fact("Ana is allergic to nuts").state == "retired"
+
+
+def test_a_page_that_is_drawn_anew_keeps_the_words_that_are_half_written(demo_home):
+    jazz = fact("Ana likes jazz")
+    app = facts_page(fact=str(jazz.id))
+    app.text_area[0].set_value("Ana loves jazz").run()
+    demo(turns=1)  # another process goes on with the conversation, and learns
+    app.run()
+    assert app.text_area[0].value == "Ana loves jazz"
+    desk().apply(plans.edit(jazz, "Ana hates jazz"))
+    app.run()
+    assert app.text_area[0].value == "Ana loves jazz"
+    assert "This fact was changed elsewhere." in notice(app)
 
 
 def test_a_fact_cannot_be_edited_to_nothing(demo_home):
@@ -241,7 +283,7 @@ def test_several_are_changed_at_once_and_undone_at_once(demo_home):
     app.pills[0].set_value("Wrong").run()
     assert desk().changes()[0].words == "retired 2 facts"
     assert len(shown(app)) == len(names) - 2
-    press(app, "Undo last change: retired 2 facts")
+    assert take_back(app) == "Take back: retired 2 facts"
     assert shown(app) == names
 
 
@@ -263,17 +305,74 @@ def test_clicking_the_words_opens_that_fact(demo_home):
 # -- review ----------------------------------------------------------------------------------------
 
 
-def test_a_contradiction_waits_and_the_newer_fact_can_be_let_hold(demo_home):
+def states(curation=None):
+    """The two facts of the demo that contradict each other, the older first."""
+    facts = {each.text: each.state for each in (curation or desk()).facts()}
+    return facts["The user lives in Porto"], facts["The user lives in Lisbon"]
+
+
+def marked(app):
+    return [row["Fact"] for row in app.dataframe[0].value.to_dict("records") if "Conflict" in row["State"]]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "become", "goes"),
+    [
+        ("Keep this, retire “The user lives in Porto”", ("superseded", "active"), "“The user lives in Porto” goes."),
+        ("Keep the other", ("active", "superseded"), "“The user lives in Lisbon” goes."),
+        ("Keep both", ("active", "active"), "Nothing goes."),
+    ],
+)
+@pytest.mark.parametrize("where", ["review", "active"])
+def test_of_a_contradiction_it_is_asked_which_fact_holds_and_undo_asks_again(demo_home, chosen, become, goes, where):
     demo(turns=3)
-    app = facts_page()
-    assert "1 waits for you." in words(app)
-    show(app, "review")
+    app = facts_page(fact=str(fact("The user lives in Lisbon").id))
+    assert "1 to review." in words(app)
+    assert marked(app) == ["The user lives in Lisbon", "The user lives in Porto"]
+    show(app, where)
     assert "**The user lives in Lisbon**" in words(app)
     assert 'Contradicts "The user lives in Porto".' in words(app)
-    assert "Nearest] The user lives in Porto" in words(app)
-    press(app, "The newer one holds")
-    assert fact("The user lives in Porto").state == "superseded"
-    assert "**All reviewed.**" in words(app)
+    if where == "review":
+        assert f"{goes} Next prompt" in words(app)
+    assert not [each for each in app.button if each.label == "Accept"]  # it would not say which of both holds
+    press(app, chosen)
+    assert states() == become
+    assert "Nothing to review." in words(app)
+    show(app, "active")
+    assert marked(app) == []
+    take_back(app)
+    assert states() == ("active", "active")
+    assert "1 to review." in words(app)
+    assert len(marked(app)) == 2
+
+
+def test_two_ticked_facts_that_contradict_each_other_can_be_settled_at_once(demo_home):
+    demo(turns=3)
+    app = facts_page()
+    texts = shown(app)
+    select(app, rows=[texts.index("The user lives in Porto"), texts.index("The user lives in Lisbon")])
+    press(app, "Keep the other")
+    assert states() == ("active", "superseded")
+
+
+def test_a_contradiction_that_is_edited_away_is_marked_no_more(demo_home):
+    demo(turns=3)
+    app = facts_page(fact=str(fact("The user lives in Porto").id))
+    app.text_area[0].set_value("The user lived in Porto until May").run()
+    press(app, "Save")
+    assert marked(app) == []
+    assert "Nothing to review." in words(app)
+
+
+def test_saving_other_words_in_review_leaves_a_contradiction_that_still_stands(demo_home):
+    demo(turns=3)
+    app = facts_page()
+    show(app, "review")
+    press(app, "Edit")
+    app.text_area[0].set_value("The user lives in Lisbon, in Alfama").run()
+    press(app, "Save")
+    assert "1 to review." in words(app)
+    assert "**The user lives in Lisbon, in Alfama**" in words(app)
 
 
 def proposing(*texts):
@@ -283,7 +382,7 @@ def proposing(*texts):
 def test_proposed_facts_are_accepted_edited_skipped_and_rejected(demo_home):
     proposing("Ana likes jazz", "Rui bakes bread", "Teresa sails boats")
     app = facts_page(session="mine")
-    assert "3 wait for you." in words(app)
+    assert "3 to review." in words(app)
     show(app, "review")
     press(app, "Skip")
     assert "**Rui bakes bread**" in words(app)
@@ -368,6 +467,20 @@ def test_flushing_learns_from_what_leaves_the_queue(demo_home):
     assert services.engine().job(memory.session_id).wait(30)
     app.run()
     assert "Ana likes jazz" in shown(app)
+
+
+def test_while_a_flush_learns_the_page_is_drawn_to_its_end_and_says_so(demo_home):
+    memory, go_on = new_memory(services.engine(), title="New"), threading.Event()
+    memory.put(ChatMessage(role="user", content="Ana likes jazz."))
+    job = services.engine().start(memory.session_id, "flush-slow", lambda job: go_on.wait(60))
+    app = facts_page(session=memory.session_id)  # ends, though the job does not
+    assert ":shimmer[Learning from what leaves the queue]" in words(app)
+    assert button(app, "Flush now").disabled
+    go_on.set()
+    assert job.wait(60)
+    app.run()
+    assert "shimmer" not in words(app)
+    assert not button(app, "Flush now").disabled
 
 
 def test_a_session_without_a_fact_block_says_where_to_get_one(demo_home):

@@ -155,9 +155,9 @@ def test_every_chip_has_a_badge_and_a_colour_that_reads_in_both_modes():
 
 
 def test_the_page_opens_with_its_numbers_in_one_sentence():
-    assert opening(ROWS) == "2 active facts, 13 tokens. 1 waits for you."
-    assert opening(ROWS[:1]) == "1 active fact, 6 tokens. Nothing waits for you."
-    assert opening([]) == "No active facts. Nothing waits for you."
+    assert opening(ROWS) == "2 active facts, 13 tokens. 1 to review."
+    assert opening(ROWS[:1]) == "1 active fact, 6 tokens. Nothing to review."
+    assert opening([]) == "No active facts. Nothing to review."
     assert opening(ROWS, past_turn=8) == "After turn 8: 2 active facts, 13 tokens."
 
 
@@ -301,19 +301,31 @@ def test_a_saved_fact_says_what_the_next_prompt_makes_of_it():
 def test_a_fact_that_finds_no_room_says_so():
     before, after = prompt(1190, [1]), prompt(1190, [1], asked=[1, 2], cuts=[("Facts", 14)])
     assert told("Saved.", before, after, [2]) == (
-        "Saved. There is no room for it in the next prompt: +0 tokens, 10 free. Facts would lose 14 more."
+        "Saved. The model will not see it yet: cut from the next prompt. Facts would lose 14 more."
     )
+
+
+def coming(*made, leave=(), **how):
+    """A foretold prompt, and the messages that are flushed before it."""
+    return SimpleNamespace(context=prompt(*made, **how), flush=SimpleNamespace(leave=leave) if leave else None)
 
 
 def test_what_is_foreseen_names_who_would_lose():
-    before = prompt(1180, [1], cuts=[("Earlier turns", 56)])
-    assert foreseen(before, prompt(1191, [1, 2], cuts=[("Earlier turns", 56)])) == (
+    before = coming(1180, [1], cuts=[("Earlier turns", 56)])
+    assert foreseen(before, coming(1191, [1, 2], cuts=[("Earlier turns", 56)])) == (
         "Next prompt +11 tokens, nothing more cut."
     )
-    assert foreseen(before, prompt(1130, [1, 2], cuts=[("Earlier turns", 117)])) == (
+    assert foreseen(before, coming(1130, [1, 2], cuts=[("Earlier turns", 117)])) == (
         "Next prompt −50 tokens, Earlier turns would lose 61 more."
     )
-    assert foreseen(before, prompt(1212, [1, 2], over_by=12)) == "Next prompt +32 tokens, 12 over the limit."
+    assert foreseen(before, coming(1212, [1, 2], over_by=12)) == "Next prompt +32 tokens, 12 over the limit."
+    over = coming(1212, [1], over_by=12)
+    assert foreseen(over, over) == "Next prompt stays the same size, 12 over the limit."
+
+
+def test_what_is_foreseen_says_the_flush_that_comes_first():
+    said = foreseen(coming(1180, [1]), coming(1191, [1, 2], leave=("one", "two")))
+    assert said.endswith("Before it 2 messages are flushed; what is learned from them is not in this.")
 
 
 # -- edit as table -----------------------------------------------------------------------------

@@ -2,15 +2,18 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import streamlit as st
 
 from memory_core import ConflictError, MemoryInspectorError
-from memory_core.context import Context
+from memory_core.analysis.curated import next_undo
+from memory_core.foretelling import NextPrompt
 from memory_core.planning import curation as plans
 from memory_core.planning.curation import ChangeSet
 from memory_core.planning.facts import Fact
-from ui import state
+from ui import state, toasts
+from ui.blocks.effects import shown_when_over
 from ui.facts import effects, tab
 from ui.facts.desk import Picked
 from ui.facts.reading import Desk
@@ -26,7 +29,8 @@ DONE = {
     "restore": "Restored.",
     "reject": "Rejected.",
     "accept": "Accepted.",
-    "supersede": "Replaced.",
+    "supersede": "Kept one, retired the other.",
+    "keep_both": "Kept both.",
     "allow": "Allowed.",
     "import": "Imported.",
     "refuse": "Refused.",
@@ -39,9 +43,9 @@ Plan = Callable[[], ChangeSet]
 
 
 def apply(desk: Desk, plan: Plan, *, quiet: bool = False) -> bool:
-    """Store one change set, and say what the next prompt makes of it. Was it stored?
+    """Store one change set, and say what the next prompt makes of it, with a way back. Was it stored?
 
-    `quiet`: nothing is said, for Review, where the next fact is the answer.
+    `quiet`: only what was done is said, for Review, where the next fact is the answer.
     """
     try:
         store(desk, plan(), quiet=quiet)
@@ -63,8 +67,9 @@ def store(desk: Desk, change: ChangeSet, *, quiet: bool = False) -> None:
     before = None if quiet else next_prompt(desk)
     applied = desk.curation.apply(change)
     _follow(desk, applied.facts)
-    if not quiet:
-        _tell(desk, change.action, before, (*applied.facts, *applied.added))
+    done = DONE[change.action]
+    said = done if quiet else _told(desk, done, before, (*applied.facts, *applied.added))
+    toasts.done(said, undo=partial(_take_back, desk, applied.position))
 
 
 def undo(desk: Desk) -> None:
@@ -73,9 +78,22 @@ def undo(desk: Desk) -> None:
         before = next_prompt(desk)
         undone = desk.curation.undo()
         if undone is not None:
-            _tell(desk, f"Undone: {undone.words}.", before, undone.facts)
+            toasts.done(_told(desk, f"Undone: {undone.words}.", before, undone.facts))
     except MemoryInspectorError as error:
         state.say("warning" if isinstance(error, ConflictError) else "error", str(error))
+    tab.pick(desk.place, Picked(tab.picked(desk.place).open))
+
+
+def _take_back(desk: Desk, position: int) -> None:
+    """Undo the change set at a position of the log.
+
+    Raises:
+        ConflictError: others came after it, or it was undone already.
+    """
+    newest = next_undo(desk.curation.changes())
+    if newest is None or newest.position != position:
+        raise ConflictError("Facts were changed since. Nothing was undone.")
+    desk.curation.undo()
     tab.pick(desk.place, Picked(tab.picked(desk.place).open))
 
 
@@ -115,7 +133,7 @@ def erase(desk: Desk, facts: Sequence[Fact]) -> None:
     try:
         before = next_prompt(desk)
         desk.curation.erase(facts)
-        _tell(desk, "Deleted for good.", before, [fact.id for fact in facts])
+        toasts.done(_told(desk, "Deleted for good.", before, [fact.id for fact in facts]))
     except MemoryInspectorError as error:
         state.say("error", str(error))
     tab.pick(desk.place, Picked())
@@ -137,20 +155,21 @@ def foreseen(desk: Desk, change: ChangeSet) -> str:
     Raises:
         MemoryInspectorError: it cannot be done.
     """
-    return effects.foreseen(desk.memory.preview(), desk.curation.preview(change))
+    shown, facts = shown_when_over(desk.memory), {desk.curation.block: desk.curation.after(change)}
+    return effects.foreseen(desk.memory.next_prompt(shown), desk.memory.next_prompt(shown, facts=facts))
 
 
-def _tell(desk: Desk, done: str, before: Context | None, facts: Sequence[int]) -> None:
+def _told(desk: Desk, done: str, before: NextPrompt | None, facts: Sequence[int]) -> str:
+    """What was done, with what the next prompt makes of it."""
     after = next_prompt(desk)
-    said = DONE.get(done, done)
-    if before is not None and after is not None:
-        said = effects.told(said, before, after, dict.fromkeys(facts))
-    state.say("info", said)
+    if before is None or after is None:
+        return done
+    return effects.told(done, before.context, after.context, dict.fromkeys(facts))
 
 
-def next_prompt(desk: Desk) -> Context | None:
-    """The next prompt as it is; None when it cannot be built, which the pages about it say."""
+def next_prompt(desk: Desk) -> NextPrompt | None:
+    """The next prompt as it is, after the flush before it; None when it cannot be built, which its pages say."""
     try:
-        return desk.memory.preview()
+        return desk.memory.next_prompt(shown_when_over(desk.memory))
     except MemoryInspectorError:
         return None

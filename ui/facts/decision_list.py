@@ -7,11 +7,11 @@ from typing import Any
 import streamlit as st
 
 from ui import theme
-from ui.components import empty
+from ui.components import empty, filled_rows
 from ui.deciding import DECISIONS
 from ui.facts import tab
 from ui.facts.decisions import Decided, Decisions, refusals, rows, summed, why
-from ui.facts.listing import CHIP_COLOURS, ROW_PIXELS, SHOWN_ROWS
+from ui.facts.listing import BESIDE_PIXELS, CHIP_COLOURS, LEAST_PIXELS
 from ui.facts.marks import diff_pieces, markdown
 from ui.facts.reading import Desk
 from ui.text import plain, short, tokens
@@ -56,16 +56,19 @@ def _list(desk: Desk, decisions: Decisions, shown: Sequence[Decided]) -> Decided
     key = tab.key(desk.place, f"decisions_{zlib.crc32(repr(positions).encode())}")
     kept = tab.kept(desk.place, _PICKED)
     at = positions.index(kept) if kept in positions else 0
-    drawn: Any = st.dataframe(
+    drawn: Any = filled_rows("facts__decided", len(shown), minus=BESIDE_PIXELS, least=LEAST_PIXELS).dataframe(
         rows(decisions, shown),
         key=key,
         hide_index=True,
-        height="content" if len(shown) <= SHOWN_ROWS else ROW_PIXELS * (SHOWN_ROWS + 1) + 3,
+        height="stretch",
         column_config={
-            "Turn": st.column_config.NumberColumn(width=48, format="localized"),
+            "Turn": st.column_config.NumberColumn(width=48, format="localized", pinned=True),
             "Found": st.column_config.TextColumn(width=FOUND_PIXELS),
             "Decision": st.column_config.MultiselectColumn(
-                options=list(COLOURS), color=[CHIP_COLOURS[theme.mode()][each] for each in COLOURS.values()], width=108
+                options=list(COLOURS),
+                color=[CHIP_COLOURS[theme.mode()][each] for each in COLOURS.values()],
+                width=108,
+                pinned=True,
             ),
             "Score": st.column_config.NumberColumn(
                 format="%.2f", width=60, help="How near the known fact is that it was decided beside, 0 to 1"

@@ -48,6 +48,7 @@ FLAGS = {
     "unsupported": "Unsupported",
     "from_assistant": "Not the user",
     "from_memory": "Echo",
+    "doubtful": "Doubtful",
 }
 """Kinds of doubt, in the words of the state column."""
 
@@ -56,7 +57,7 @@ SORTS = {
     "oldest": "Oldest first",
     "changed": "Last changed",
     "words": "A to Z",
-    "tokens": "Most tokens",
+    "tokens": "Longest",
     "carried": "Most often in a prompt",
     "cut": "Most often cut",
 }
@@ -206,7 +207,7 @@ def states_of(row: Row) -> list[str]:
 
 
 def opening(rows: Sequence[Row], *, past_turn: int | None = None) -> str:
-    """The page's one sentence: `9 active facts, 126 tokens. 3 wait for you.`"""
+    """The page's one sentence: `9 active facts, 126 tokens. 3 to review.`"""
     active = in_view(rows, "active")
     size = f"{count(len(active), 'active fact')}, {count(sum(row.tokens for row in active), 'token')}"
     if not active:
@@ -241,9 +242,7 @@ def nothing_found(wanted: Wanted, view: View) -> str:
 
 
 def _waiting(waiting: int) -> str:
-    if not waiting:
-        return "Nothing waits for you."
-    return "1 waits for you." if waiting == 1 else f"{tokens(waiting)} wait for you."
+    return f"{tokens(waiting)} to review." if waiting else "Nothing to review."
 
 
 def _states(row: Row) -> set[str]:

@@ -32,7 +32,7 @@ def add_dialog(desk: Desk) -> None:
     if text.strip():
         foreseen_line(desk, lambda: plans.add(text, pinned))
     else:
-        st.markdown(":small[:gray[Ctrl+Enter shows what it would do to the next prompt.]]")
+        st.markdown(":small[:gray[Write to preview the next prompt.]]")
 
 
 def _add(desk: Desk, words: str, pin: str) -> None:

@@ -7,7 +7,8 @@ of blocks, and nothing is escaped: notices and captions escape it.
 from collections.abc import Collection
 
 from memory_core.context import Context
-from ui.text import short, tokens
+from memory_core.foretelling import NextPrompt
+from ui.text import count, short, tokens
 
 
 def told(done: str, before: Context, after: Context, facts: Collection[int]) -> str:
@@ -22,20 +23,23 @@ def told(done: str, before: Context, after: Context, facts: Collection[int]) -> 
     elif inside:
         holds = f"The next prompt will hold {len(inside)} of {len(asked)}, the rest is cut"
     elif asked:
-        holds = f"There is no room for {them} in the next prompt"
+        return f"{done} The model will not see {them} yet: cut from the next prompt.{_others(before, after)}"
     else:
         holds = f"The next prompt will go without {them}"
     return f"{done} {holds}: {_numbers(before, after)}.{_others(before, after)}"
 
 
-def foreseen(before: Context, after: Context) -> str:
-    """What a change would do: `Next prompt +11 tokens, nothing more cut.`"""
-    change = after.plan.total - before.plan.total
+def foreseen(before: NextPrompt, after: NextPrompt) -> str:
+    """What a change would do: `Next prompt +11 tokens, nothing more cut.`, and the flush that comes before it."""
+    old, new = before.context, after.context
+    change = new.plan.total - old.plan.total
     size = f"{_signed(change)} tokens" if change else "stays the same size"
-    lost = _lost(before, after)
-    if after.plan.over_by > before.plan.over_by:
-        return f"Next prompt {size}, {tokens(after.plan.over_by)} over the limit."
-    return f"Next prompt {size}, {'; '.join(lost) if lost else 'nothing more cut'}."
+    over = [f"{tokens(new.plan.over_by)} over the limit"] if new.plan.over_by else []
+    said = "; ".join([*_lost(old, new), *over]) or "nothing more cut"
+    if not after.flush:
+        return f"Next prompt {size}, {said}."
+    leave = count(len(after.flush.leave), "message")
+    return f"Next prompt {size}, {said}. Before it {leave} are flushed; what is learned from them is not in this."
 
 
 def _numbers(before: Context, after: Context) -> str:

@@ -7,16 +7,14 @@ import streamlit as st
 
 from memory_core import MemoryInspectorError
 from memory_core.planning.facts import Fact
-from ui.components import error_inside
+from ui.components import error_inside, filled_rows
 from ui.facts import changes, tab
 from ui.facts.desk import PUT_AWAY
+from ui.facts.listing import BESIDE_PIXELS, LEAST_PIXELS
 from ui.facts.pieces import close_if_finished, finish
 from ui.facts.reading import Desk
 from ui.facts.table import PINNED, TEXT, Conflict, Edits, conflicts, over_theirs, plan_table
 from ui.text import count, plain, short, tokens
-
-ROW_PIXELS = 33
-SHOWN_ROWS = 12
 
 
 def open_table(desk: Desk) -> None:
@@ -41,7 +39,7 @@ def table_dialog(desk: Desk) -> None:
         st.error(plain(said))
     elif said:
         _told(said)
-    st.data_editor(
+    filled_rows("facts__edited", len(snapshot) + 1, minus=BESIDE_PIXELS, least=LEAST_PIXELS).data_editor(
         pd.DataFrame(
             {
                 TEXT: pd.Series([fact.text for fact in snapshot], dtype="string"),
@@ -51,7 +49,7 @@ def table_dialog(desk: Desk) -> None:
         key=key,
         num_rows="dynamic",
         hide_index=True,
-        height=ROW_PIXELS * (min(len(snapshot), SHOWN_ROWS) + 2) + 3,
+        height="stretch",
         column_config={
             TEXT: st.column_config.TextColumn(TEXT, required=True, max_chars=4_000),
             PINNED: st.column_config.CheckboxColumn(PINNED, width=70, default=False),

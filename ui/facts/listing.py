@@ -10,6 +10,7 @@ from typing import Any
 import streamlit as st
 
 from ui import theme
+from ui.components import filled_rows
 from ui.facts import tab
 from ui.facts.desk import (
     AGES,
@@ -34,11 +35,11 @@ from ui.facts.desk import (
 )
 from ui.text import plain, short, tokens
 
-ROW_PIXELS = 33
-SHOWN_ROWS = 13
-"""Rows of the list before it scrolls in itself: with the header, what stands above the fold of a laptop."""
+BESIDE_PIXELS, LEAST_PIXELS = 380, 300
+"""What stands above and below the list; what it keeps in a low window."""
 
-STATE_PIXELS = 150
+STATE_PIXELS, CHIP_PIXELS = 150, 104
+"""The state column with two chips somewhere, and with one each."""
 
 MOST_LABELS = 16
 """Categories or topics that the filter offers."""
@@ -90,17 +91,21 @@ def draw_list(place: tab.Place, rows: Sequence[Row], view: View, *, several: boo
     st.markdown(f":small[:gray[{SORTS[tab.order(place)]}.{tick}]]")
     # Selections are places in the list as it was drawn: another list is another widget, told what is picked.
     key = tab.key(place, f"list_{zlib.crc32(repr((view, ids, several)).encode())}")
-    drawn: Any = st.dataframe(
-        [{"Fact": row.text, "State": chips(row)} for row in shown],
+    drawn: Any = filled_rows("facts__rows", len(shown), minus=BESIDE_PIXELS, least=LEAST_PIXELS).dataframe(
+        [{"State": chips(row), "Fact": row.text} for row in shown],
         key=key,
         hide_index=True,
-        height="content" if len(shown) <= SHOWN_ROWS else ROW_PIXELS * (SHOWN_ROWS + 1) + 3,
+        height="stretch",
         column_config={
             "Fact": st.column_config.TextColumn(
                 "Fact", help="Click the words to open a fact, tick it to change several"
             ),
             "State": st.column_config.MultiselectColumn(
-                "State", options=list(CHIPS), color=[_chip_colour(name) for name in CHIPS.values()], width=STATE_PIXELS
+                "State",
+                options=list(CHIPS),
+                color=[_chip_colour(name) for name in CHIPS.values()],
+                width=STATE_PIXELS if any(len(chips(row)) > 1 for row in shown) else CHIP_PIXELS,
+                pinned=True,  # first, so that neither a long fact nor a phone pushes it out of sight
             ),
         },
         on_select="rerun",

@@ -50,6 +50,17 @@ def source_pieces(text: str, spans: Iterable[Span], *, around: int = AROUND) -> 
     return _joined(pieces)
 
 
+def markdown_lines(text: str, spans: Iterable[Span]) -> str:
+    """A whole text as markdown, line by line, with these words lit."""
+    merged, lines, start = _merged(spans, len(text)), [], 0
+    for line in text.splitlines(keepends=True):
+        within = [(a - start, b - start) for a, b in merged if a < start + len(line) and b > start]
+        pieces = source_pieces(line, within, around=len(line)) if within else [Piece(line)]
+        lines.append(markdown(pieces))
+        start += len(line)
+    return "  \n".join(lines)
+
+
 def diff_pieces(before: str, after: str) -> list[Piece]:
     """What became of a text, word by word.
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import streamlit as st
 
 from memory_core.analysis.curated import next_undo
-from ui import nav, state
-from ui.components import empty
+from ui import nav
+from ui.components import empty, give_while_typing, unseen_heading
 from ui.facts import changes, dialogs, files, grid, tab, trying
 from ui.facts.decision_list import draw_decisions
 from ui.facts.desk import Picked, Row, View, in_view, opening, view_labels
@@ -17,10 +17,10 @@ from ui.facts.pieces import forget_finished
 from ui.facts.reading import Desk, fact_blocks, read_desk, read_past
 from ui.facts.review import draw_review
 from ui.facts.rewrites import draw_rewrites
-from ui.frame import View as Shown
 from ui.model import chosen_model
 from ui.services import engine
-from ui.text import count, plain, short
+from ui.text import count, plain, short, tokens
+from ui.view import View as Shown
 
 PAST_VIEWS: tuple[View, ...] = ("active", "retired", "decisions")
 
@@ -30,12 +30,16 @@ def draw(view: Shown) -> None:
     blocks = fact_blocks(view)
     if not blocks:
         when = "yet" if view.past else "in this session"
-        empty(f"No facts block {when}.", "It learns facts from messages when they leave the queue.", icon="fact_check")
-        with st.container(horizontal_alignment="center"):
-            nav.link("blocks", "Add facts", icon=":material/add:")
+        empty(
+            f"No facts block {when}.",
+            "It learns facts from messages when they leave the queue.",
+            icon="fact_check",
+            act=lambda: nav.link("blocks", "Add facts", icon=":material/add:"),
+        )
         return
     desk = _desk(view, _block(view, blocks))
     forget_finished(desk.place)
+    give_while_typing("facts")
     _take_link(desk)
     past_turn = view.turn if view.past else None
     st.markdown(plain(opening(desk.rows, past_turn=past_turn)))
@@ -53,7 +57,6 @@ def draw(view: Shown) -> None:
         draw_rewrites(desk)
     else:
         _nothing(view, shown)
-    _undo_line(desk)
 
 
 def _desk(view: Shown, block: str) -> Desk:
@@ -83,6 +86,9 @@ def _take_link(desk: Desk) -> None:
     asked = tab.take_link(desk.place)
     row = desk.row(asked)
     if row is None:
+        if asked is not None:
+            when = "at this turn" if desk.past else "any more, or never was"
+            st.warning(plain(f"Fact {tokens(asked)} is not in this session {when}. Showing the list."))
         return
     view: View = "active" if row.state == "active" else "review" if row.waits else "retired"
     tab.show(desk.place, view)
@@ -118,6 +124,7 @@ def _head(view: Shown, desk: Desk, blocks: Sequence[str]) -> View:
         else:
             st.space("stretch")
         if not view.past:
+            _undo(desk)
             _add(desk, primary=shown != "review")
     return shown
 
@@ -140,13 +147,29 @@ def _picker(view: Shown, desk: Desk, blocks: Sequence[str]) -> None:
     )
 
 
+def _undo(desk: Desk) -> None:
+    """The newest change can be taken back, and again the one before it."""
+    newest = next_undo(desk.changes)
+    st.button(
+        "Undo",
+        key="facts__undo",
+        type="tertiary",
+        icon=":material/undo:",
+        help=f"Take back: {plain(newest.words)}" if newest else "Nothing to take back",
+        disabled=newest is None,
+        on_click=changes.undo,
+        args=(desk,),
+    )
+
+
 def _add(desk: Desk, *, primary: bool) -> None:
     if st.button("Add", key="facts__add", type="primary" if primary else "secondary", icon=":material/add:"):
         dialogs.add_dialog(desk)
     chosen = st.menu_button(
-        ":material/more_horiz:",
+        "More for these facts",
         ["Try extraction", "Edit as table", "Import", "Export"],
         key="facts__more",
+        icon=":material/more_horiz:",
         type="tertiary",
         help="More for these facts",
     )
@@ -163,10 +186,10 @@ def _add(desk: Desk, *, primary: bool) -> None:
 def _list_and_panel(view: Shown, desk: Desk, shown: View) -> None:
     left, right = st.columns([0.58, 0.42], gap="medium")
     with left:
+        unseen_heading("List of facts")
         rows = draw_list(desk.place, desk.rows, shown, several=not desk.past)
         if not desk.past:
             draw_meanings(desk, tab.wanted(desk.place).words.strip())
-        _undo_line(desk)
     picked = tab.picked(desk.place)
     ticked = [row for row in rows if row.id in picked.ticked]
     tab.write_link(desk.place, picked.open)
@@ -192,15 +215,14 @@ def _nothing(view: Shown, shown: View) -> None:
         return
     status = view.status
     room = f"{count(status.to_next_flush, 'token')} to the next flush."
-    empty("No facts yet.", f"Facts are learned when messages leave the queue. {room}", icon="fact_check")
-    if status.queue_messages:
-        with st.container(horizontal_alignment="center"):
-            _flush_button(view)
+    empty(
+        "No facts yet.",
+        f"Facts are learned when messages leave the queue. {room}",
+        icon="fact_check",
+        act=(lambda: _flush_button(view)) if status.queue_messages else None,
+    )
     if view.running is not None:
         st.markdown(":shimmer[Learning from what leaves the queue]")
-        for _ in view.running.follow():
-            st.session_state.get(state.SESSION)  # a place where this run can be stopped
-        st.rerun()
 
 
 def _flush_button(view: Shown) -> None:
@@ -222,18 +244,3 @@ def _flush_button(view: Shown) -> None:
         on_click=flush,
         help="Move one batch out of the queue by the usual rules",
     )
-
-
-def _undo_line(desk: Desk) -> None:
-    """What can be taken back, and again for the one before it."""
-    newest = next_undo(desk.changes)
-    with st.container(key="facts__undo"):
-        if newest is not None:
-            st.button(
-                f"Undo last change: {plain(newest.words)}",
-                key="facts__undo_button",
-                type="tertiary",
-                icon=":material/undo:",
-                on_click=changes.undo,
-                args=(desk,),
-            )

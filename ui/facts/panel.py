@@ -9,7 +9,9 @@ import streamlit as st
 from memory_core.analysis.facts import made_by
 from memory_core.planning import curation as plans
 from memory_core.planning.facts import Fact
+from ui.components import heading
 from ui.facts import changes, dialogs, tab
+from ui.facts.contradiction import draw_choices, others_of
 from ui.facts.desk import (
     BADGES,
     PUT_AWAY,
@@ -27,8 +29,8 @@ from ui.facts.marks import markdown
 from ui.facts.pieces import draw_source, foreseen_line
 from ui.facts.reading import Desk, sources_of
 from ui.facts.tab import Draft
-from ui.frame import View
 from ui.text import ago, count, plain, short, tokens
+from ui.view import View
 
 LONGEST_TITLE = 160
 SHOWN_SOURCES = 2
@@ -40,11 +42,13 @@ def draw_panel(view: View, desk: Desk, row: Row) -> None:
     """Everything about one fact, and what can be done to it."""
     fact = desk.facts.get(row.id)
     with st.container(border=True, gap="xsmall", key="facts__panel"):
-        st.markdown(f"**{plain(short(row.text, LONGEST_TITLE))}**")
+        heading(plain(short(row.text, LONGEST_TITLE)))
         _states(row)
         _labels(desk, row, fact)
         for flag in desk.review.flags.get(row.id, ()) if desk.review else ():
             st.markdown(f":small[:orange[:material/warning:] {plain(flag.sentence)}]")
+        if fact is not None and not desk.past and (others := others_of(desk, fact.id)):
+            draw_choices(desk, fact, others, keys=False)
         _sources(desk, row)
         st.markdown(f":small[:gray[{plain(used(row.carried, row.cut))}]]")
         if fact is not None and not desk.past:
@@ -56,7 +60,7 @@ def draw_selection(desk: Desk, rows: Sequence[Row]) -> None:
     """What can be done to several facts at once."""
     facts = desk.picked(row.id for row in rows)
     with st.container(border=True, gap="xsmall", key="facts__panel"):
-        st.markdown(f"**{plain(selected(rows))}**")
+        heading(plain(selected(rows)))
         for row in rows[:SHOWN_SELECTED]:
             st.markdown(f":small[{plain(short(row.text, 80))}]")
         if len(rows) > SHOWN_SELECTED:
@@ -64,8 +68,17 @@ def draw_selection(desk: Desk, rows: Sequence[Row]) -> None:
         if all(row.state in PUT_AWAY for row in rows):
             _put_away_actions(desk, facts)
         else:
+            _which_holds(desk, facts)
             _bulk_actions(desk, facts)
         st.button("Clear selection", key="facts__unselect", type="tertiary", on_click=_unselect, args=(desk.place,))
+
+
+def _which_holds(desk: Desk, facts: Sequence[Fact]) -> None:
+    """Of two that contradict each other, and only each other, one can be chosen; the newer one is "this"."""
+    if len(facts) == 2:
+        older, newer = sorted(facts, key=lambda fact: fact.id)
+        if others_of(desk, newer.id) == [older]:
+            draw_choices(desk, newer, [older], keys=False)
 
 
 def _bulk_actions(desk: Desk, facts: Sequence[Fact]) -> None:
@@ -207,7 +220,7 @@ def _edit(desk: Desk, fact: Fact) -> None:
         retire_popover(desk, [fact], f"{fact.id}_{tab.generation(place)}")
         _menu(desk, fact)
     if text.strip() == opened.text:
-        st.markdown(":small[:gray[Ctrl+Enter shows what other words would do to the next prompt.]]")
+        st.markdown(":small[:gray[Edit to preview the next prompt.]]")
     else:
         size = f"{tokens(fact.tokens)} → {count(desk.memory.count_tokens(text.strip()), 'token')}. "
         foreseen_line(desk, lambda: plans.edit(fact, text), before=size)
@@ -245,9 +258,10 @@ def _menu(desk: Desk, fact: Fact) -> None:
     options += ["Reject"] if fact.state != "rejected" else []
     options += [f"Copy to {short(name)}" for name in blocks]
     chosen = st.menu_button(
-        ":material/more_horiz:",
+        "More for this fact",
         [*options, "Delete for good"],
         key=f"facts__menu_{fact.id}",
+        icon=":material/more_horiz:",
         type="tertiary",
         format_func=plain,
         help="More for this fact",
@@ -272,7 +286,7 @@ def _past_of(view: View, desk: Desk, fact: Fact) -> None:
             decided = desk.decisions.of_fact(fact.id)
             for step in reversed(steps(desk.memory.fact_history(fact), decided)):
                 _step(step)
-    made = st.expander("Who wrote it", key=f"facts__made_{fact.id}", on_change="rerun", type="compact")
+    made = st.expander("Source", key=f"facts__made_{fact.id}", on_change="rerun", type="compact")
     if made.open:
         with made:
             for line in who_wrote(made_by(view.history.records, fact.id)):

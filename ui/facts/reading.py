@@ -21,7 +21,7 @@ from memory_core.planning.curation import HeldBack
 from memory_core.planning.facts import Fact
 from ui.facts.decisions import Decisions, decisions_of
 from ui.facts.desk import Row, Source
-from ui.frame import View
+from ui.view import View
 
 FACT_KINDS = frozenset(
     (

@@ -1,4 +1,4 @@
-"""Review: what waits for a person, one at a time, with the keys A, M, E, X and S."""
+"""Review: what waits for a person, one at a time, with the keys A, M, E, X and S; of a contradiction, A, O and B."""
 
 import time
 from collections.abc import Sequence
@@ -10,8 +10,9 @@ from memory_core.planning import curation as plans
 from memory_core.planning.curation import HeldBack
 from memory_core.planning.facts import Fact
 from memory_core.text import similarity
-from ui.components import empty
+from ui.components import empty, heading
 from ui.facts import changes, tab
+from ui.facts.contradiction import draw_choices, others_of
 from ui.facts.desk import REASONS, SIMILAR_AS_SAME
 from ui.facts.pieces import draw_source, foreseen_line
 from ui.facts.reading import Desk, sources_of
@@ -38,7 +39,11 @@ def draw_review(desk: Desk) -> None:
     elif desk.held:
         st.markdown("All reviewed.")
     else:
-        empty("All reviewed.", "New facts that contradict, repeat or lack a source wait here.", icon="done_all")
+        empty(
+            "All reviewed.",
+            "New facts that contradict, repeat, lack a source or leave too much open wait here.",
+            icon="done_all",
+        )
     if desk.held:
         _held_back(desk)
     if desk.approval:
@@ -72,7 +77,8 @@ def _card(desk: Desk, fact: Fact, waiting: int) -> None:
             draw_source(source, elsewhere=source.session_id != desk.memory.session_id)
         nearest = nearest_of(desk, fact, flags)
         if nearest is not None:
-            _nearest(desk, fact, *nearest, contradicts=any(flag.kind == "contradiction" for flag in flags))
+            _nearest(*nearest)
+        others = others_of(desk, fact.id)
         if asks == "edit":
             _write(desk, fact, fact.text, None)
         elif asks == "merge" and nearest is not None:
@@ -80,31 +86,23 @@ def _card(desk: Desk, fact: Fact, waiting: int) -> None:
         elif asks == "reject":
             _why(desk, fact)
         else:
-            _actions(desk, fact, mergeable=nearest is not None)
-        _effect(desk, fact)
+            if others:
+                draw_choices(desk, fact, others, keys=True)
+            _actions(desk, fact, contradicts=bool(others), mergeable=nearest is not None)
+        if not others:
+            _effect(desk, fact)
 
 
-def _nearest(desk: Desk, fact: Fact, other: Fact, alike: float, *, contradicts: bool) -> None:
+def _nearest(other: Fact, alike: float) -> None:
     same = " same" if alike >= SIMILAR_AS_SAME else ""
-    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
-        st.markdown(f":small[:gray[Nearest] {plain(short(other.text, 120))} :gray[{alike:.2f}{same}]]", width="content")
-        if contradicts and other.state == "active":
-            older, newer = sorted((fact, other), key=lambda each: each.id)
-            st.button(
-                "The newer one holds",
-                key="facts__replace",
-                type="tertiary",
-                icon=":material/history:",
-                help=plain(f'Puts "{short(older.text, 80)}" away as replaced.'),
-                on_click=_replace,
-                args=(desk, older, newer),
-            )
+    st.markdown(f":small[:gray[Nearest] {plain(short(other.text, 120))} :gray[{alike:.2f}{same}]]")
 
 
-def _actions(desk: Desk, fact: Fact, *, mergeable: bool) -> None:
+def _actions(desk: Desk, fact: Fact, *, contradicts: bool, mergeable: bool) -> None:
     place, id = desk.place, fact.id
     with st.container(horizontal=True, gap="small"):
-        st.button("Accept", key="facts__accept", type="primary", shortcut="A", on_click=_accept, args=(desk, fact))
+        if not contradicts:
+            st.button("Accept", key="facts__accept", type="primary", shortcut="A", on_click=_accept, args=(desk, fact))
         st.button(
             "Merge",
             key="facts__merge",
@@ -124,7 +122,7 @@ def _write(desk: Desk, fact: Fact, words: str, other: Fact | None) -> None:
     key = f"facts__review_words_{fact.id}_{fact.version}_{other.id if other else 0}"
     st.text_area("Words of both" if other else "Words", value=words, key=key, height=FIELD_PIXELS, max_chars=4_000)
     with st.container(horizontal=True, gap="small"):
-        done = "Merge" if other else "Save and accept"
+        done = "Merge" if other else "Save" if others_of(desk, fact.id) else "Save and accept"
         st.button(
             done,
             key="facts__write",
@@ -165,10 +163,6 @@ def _accept(desk: Desk, fact: Fact) -> None:
     changes.apply(desk, lambda: plans.accept([fact]), quiet=True)
 
 
-def _replace(desk: Desk, older: Fact, newer: Fact) -> None:
-    changes.apply(desk, lambda: plans.together("supersede", plans.supersede(older, newer), plans.accept([newer])))
-
-
 def _reject(desk: Desk, fact: Fact, reason: str) -> None:
     changes.apply(desk, lambda: plans.reject([fact], reason.lower()), quiet=True)
     tab.ask(desk.place, None)
@@ -176,13 +170,14 @@ def _reject(desk: Desk, fact: Fact, reason: str) -> None:
 
 def _written(desk: Desk, fact: Fact, other: Fact | None, key: str) -> None:
     text = str(st.session_state.get(key, "")).strip()
+    contradicts = bool(others_of(desk, fact.id))
 
     def plan() -> plans.ChangeSet:
         if other is not None:
             return plans.merge([fact, other], text)
-        if text == fact.text:
+        if text == fact.text and not contradicts:
             return plans.accept([fact])
-        return plans.together("accept", plans.edit(fact, text), plans.accept([fact]))
+        return plans.together("edit" if contradicts else "accept", plans.edit(fact, text), plans.accept([fact]))
 
     if changes.apply(desk, plan):
         tab.ask(desk.place, None)
@@ -190,7 +185,7 @@ def _written(desk: Desk, fact: Fact, other: Fact | None, key: str) -> None:
 
 def _held_back(desk: Desk) -> None:
     """What was found and not stored, with the rejection that held it back."""
-    st.markdown("**Held back**")
+    heading("Held back")
     for held in desk.held[:HELD_SHOWN]:
         with (
             st.container(border=True),

@@ -1,0 +1,91 @@
+"""A contradiction: a person is asked which fact holds, and each choice says what goes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import streamlit as st
+
+from memory_core import MemoryInspectorError
+from memory_core.planning import curation as plans
+from memory_core.planning.facts import Fact
+from ui.facts import changes, tab
+from ui.facts.reading import Desk
+from ui.text import count, plain, short
+
+LONGEST = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One answer to which of the facts holds."""
+
+    says: str
+    """What its button says. Not escaped: it quotes a fact."""
+    goes: str
+    """What leaves the prompt with it. Not escaped."""
+    key: str
+    """The key to press in Review."""
+    plan: changes.Plan
+
+
+def others_of(desk: Desk, fact: int) -> list[Fact]:
+    """The facts that one contradicts, as long as both are active or proposed."""
+    flags = desk.review.flags.get(fact, ()) if desk.review else ()
+    named = [flag.other for flag in flags if flag.kind == "contradiction" and flag.other is not None]
+    return desk.picked(dict.fromkeys(named))
+
+
+def choices(fact: Fact, others: Sequence[Fact]) -> tuple[Choice, ...]:
+    """The answers, for a fact that contradicts the others."""
+    one = len(others) == 1
+    gone = f"“{short(others[0].text, LONGEST)}”" if one else f"the {count(len(others), 'other')}"
+    return (
+        Choice(f"Keep this, retire {gone}", f"{gone[:1].upper()}{gone[1:]} goes", "A", partial(keep, fact, others)),
+        Choice(
+            "Keep the other" if one else "Keep the others",
+            f"“{short(fact.text, LONGEST)}” goes",
+            "O",
+            partial(plans.supersede, fact, others[-1]),
+        ),
+        Choice("Keep both" if one else "Keep all", "Nothing goes", "B", partial(plans.keep_both, [fact, *others])),
+    )
+
+
+def keep(fact: Fact, others: Sequence[Fact]) -> plans.ChangeSet:
+    """The others give way to a fact.
+
+    Raises:
+        MessageError: one of them is put away already.
+    """
+    return plans.together("supersede", *(plans.supersede(other, fact) for other in others))
+
+
+def draw_choices(desk: Desk, fact: Fact, others: Sequence[Fact], *, keys: bool) -> None:
+    """One button for each choice, with what goes. `keys`, as in Review: they can be pressed by their letters too."""
+    for place, choice in enumerate(choices(fact, others)):
+        with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+            st.button(
+                plain(choice.says),
+                key=f"facts__choice_{place}",
+                type="primary" if keys and place == 0 else "secondary",
+                shortcut=choice.key if keys else None,
+                on_click=_choose,
+                args=(desk, choice),
+            )
+            if keys:
+                st.markdown(f":small[:gray[{plain(_effect(desk, choice))}]]", width="content")
+            elif place:  # a panel is narrow, and the first button says itself what it retires
+                st.markdown(f":small[:gray[{plain(choice.goes)}]]", width="content")
+
+
+def _effect(desk: Desk, choice: Choice) -> str:
+    try:
+        return f"{choice.goes}. {changes.foreseen(desk, choice.plan())}"
+    except MemoryInspectorError as error:
+        return str(error)
+
+
+def _choose(desk: Desk, choice: Choice) -> None:
+    changes.apply(desk, choice.plan)
+    tab.ask(desk.place, None)
