@@ -79,21 +79,16 @@ def signals(app):
 # -- terms ---------------------------------------------------------------------------------------------
 
 
-def test_what_is_added_is_one_column_or_a_column_for_each_term(memory):
+def test_what_a_score_is_made_of_has_columns_when_it_is_asked_for(memory):
     app = page()
-    assert [name for name in listed(app)[0] if name not in ("Turn", "Text", "Fate")] == [
-        "Vector",
-        "Keyword",
-        "Added",
-        "Score",
-    ]
+    assert list(listed(app)[0]) == ["Turn", "Score", "Outcome", "Text"]
     app.toggle(key="retrieval__each_term").set_value(True).run()
     columns = list(listed(app)[0])
-    assert columns[2] == "Match"
-    assert {"Neighbours", "Sitting", "Speaker", "Date", "Substance"} < set(columns)
+    assert columns[4] == "Match"
+    assert {"Neighbours", "Same session", "Speaker", "Date", "Informative"} < set(columns)
     assert "Length" not in columns  # no message is that long
     for row in listed(app):
-        parts = [row[name] for name in columns if name not in ("Turn", "Text", "Score", "Fate")]
+        parts = [row[name] for name in columns if name not in ("Turn", "Text", "Score", "Outcome")]
         assert round(sum(parts), 2) == pytest.approx(row["Score"], abs=0.0051)
 
 
@@ -114,8 +109,8 @@ def test_a_block_without_terms_shows_none(memory):
         substance_weight=0.0, length_weight=0.0,
     )  # fmt: skip
     app = ask_with(page(), number=number_of(memory, "blue bowl"))
-    assert list(listed(app)[0]) == ["Turn", "Text", "Vector", "Keyword", "Score", "Fate"]
-    assert not [each for each in app.toggle if each.label == "Each term"]
+    app.toggle(key="retrieval__each_term").set_value(True).run()
+    assert list(listed(app)[0]) == ["Turn", "Score", "Outcome", "Text", "Vector", "Keyword"]
     assert "Score: 0.40 ×" in joined(app)
 
 
@@ -128,7 +123,7 @@ def test_what_found_no_room_is_a_stage_of_its_own(memory):
     assert label in stage.options
     stage.set_value("no_room").run()
     assert len(listed(app)) == search.counts["no_room"]
-    assert all(row["Fate"].startswith("No room: ") for row in listed(app))
+    assert all(row["Outcome"].startswith("No room: ") for row in listed(app))
 
 
 # -- switches ------------------------------------------------------------------------------------------
@@ -180,7 +175,7 @@ def test_results_are_a_number_or_as_many_as_fit(memory):
     field = next(each for each in app.number_input if each.label == "Results")
     assert (field.value, field.placeholder) == (None, "as many as fit")
     field.set_value(2).run()
-    assert [row["Fate"] for row in listed(app)].count("Beyond the best 2") == len(listed(app)) - 2
+    assert [row["Outcome"] for row in listed(app)].count("Beyond the best 2") == len(listed(app)) - 2
     assert not any("No room" in label for label in app.segmented_control(key="retrieval__stage").options)
     next(each for each in app.number_input if each.label == "Results").set_value(None).run()
     assert "These are the stored settings." in joined(app)
@@ -200,14 +195,14 @@ def test_the_questions_that_found_a_turn_are_listed_newest_first(memory):
 def test_a_block_that_stores_messages_counts_and_deletes_messages(memory):
     number = number_of(memory, "small dog")
     app = ask_with(page(), number=number)
-    assert f"of {len(memory.stored_turns(BLOCK))} stored messages**" in joined(app)
+    assert f"Searched **{len(memory.stored_turns(BLOCK))} stored messages**" in joined(app)
     assert "**Message of turn" in joined(app)
     press(app, "Delete stored message")
     asked = dialog("ui.retrieval.detail", "delete_dialog", "ana", BLOCK, number, 1, "words", "message")
     assert "Delete the message of turn 1" in joined(asked)
     assert "It stays in the archive." in joined(asked)
     press(asked, "Delete stored message")
-    assert asked.session_state["notice"].text == (
+    assert asked.session_state["toast"].text == (
         "Deleted. The message of turn 1 is not found any more; it stays in the archive."
     )
     with pytest.raises(NotFoundError, match="This stored message is not in"):

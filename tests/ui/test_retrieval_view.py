@@ -74,8 +74,8 @@ def test_the_funnel_has_its_counts_and_they_add_up():
         "Candidates 9",
         "Below 0.31: 4",
         "In the queue: 0",
-        "Asked 5",
-        "Granted 4",
+        "Recalled 5",
+        "Fit 4",
     ]
     crowded = search(found(1), found(2, "beyond_top_k"), found(3, "not_proposed"), threshold=None, top_k=1)
     assert list(stages(crowded).values()) == [
@@ -83,8 +83,8 @@ def test_the_funnel_has_its_counts_and_they_add_up():
         "Candidates 2",
         "In the queue: 0",
         "Beyond 1 result: 1",
-        "Asked 1",
-        "Granted 1",
+        "Recalled 1",
+        "Fit 1",
     ]
 
 
@@ -99,10 +99,10 @@ def test_a_stage_holds_as_many_turns_as_it_says(stage):
 
 
 def test_what_is_stored_as_one_is_what_the_sentences_count():
-    assert headline(NINE, unit="message").startswith("This question finds **9 of 9 stored messages**.")
-    assert headline(NINE, unit="batch").endswith("; 1 batch with 67 tokens is cut.")
+    assert headline(NINE, unit="message").startswith("Searched **9 stored messages**: 5 ")
+    assert headline(NINE, unit="batch").startswith("Searched **9 stored batches**")
     unknown = search(found(1, "not_proposed"))
-    assert "no stored message has a word" in headline(unknown, unit="message")
+    assert "No stored message has a word" in headline(unknown, unit="message")
     assert missed([], "fish", NINE, unit="message") == "No stored message says “fish”."
     assert " The message of turn 1 is 1st" in missed([found(1)], "fish", search(found(1)), unit="message")
     two = [found(1), found(2)]
@@ -115,26 +115,27 @@ def test_what_is_stored_as_one_is_what_the_sentences_count():
 
 def test_the_page_s_question_is_answered_in_numbers():
     assert headline(NINE) == (
-        "This question finds **9 of 9 stored turns**. 5 are asked for and **4 are in the prompt**; "
-        "1 turn with 67 tokens is cut."
+        "Searched **9 stored turns**: 5 would be recalled, **4 fit in the prompt**; 1 (67 tokens) would be cut."
     )
     assert headline(search(found(1)), past=True) == (
-        "This question found **1 of 1 stored turn**. 1 was asked for and **1 was in the prompt**."
+        "Searched **1 stored turn**: 1 recalled, **1 fitted in the prompt**."
     )
+    low = search(found(1, "below_threshold"))
+    assert headline(low) == "Searched **1 stored turn**. None scored 0.31 or more, so nothing would be recalled."
     nothing = search(found(1, "below_threshold"), found(2, "in_queue"))
-    assert headline(nothing).endswith("None is asked for: 1 below the threshold and 1 still in the queue.")
+    assert headline(nothing).endswith("None would be recalled: 1 below the threshold and 1 still in the queue.")
     assert headline(search(found(1, "not_proposed"))).endswith(
-        "no stored turn has a word or a meaning in common with it."
+        "No stored turn has a word or a meaning in common with it, so nothing would be recalled."
     )
-    assert headline(search(found(1, "no_prompt"))).endswith("1 is asked for, for no prompt.")
+    assert headline(search(found(1, "no_prompt"))).endswith("1 would be recalled, for no prompt.")
 
 
 def test_each_fate_has_its_words_and_its_rule():
     said = {each: fate(found(1, each, 0.28), NINE) for each in ZERO}
     assert said == {
-        "granted": "Granted, 67 tokens",
+        "granted": "In the prompt, 67 tokens",
         "cut": "Cut, 67 tokens",
-        "no_prompt": "Asked, in no prompt",
+        "no_prompt": "Recalled, in no prompt",
         "no_room": "No room: 67 tokens",
         "beyond_top_k": "Beyond the best 5",
         "in_queue": "In the queue",
@@ -189,9 +190,9 @@ def test_a_score_with_terms_is_a_sum_that_adds_up():
     assert said == [
         ("0.31", "Match"),
         ("+0.09", "Neighbours"),
-        ("+0.05", "Sitting"),
+        ("+0.05", "Same session"),
         ("+0.25", "Speaker"),
-        ("+0.06", "Substance"),
+        ("+0.06", "Informative"),
         ("−0.10", "Length"),
         ("**0.66**", "**Score**"),
     ]
@@ -221,16 +222,14 @@ def test_what_is_shown_of_a_score_always_adds_up(match, added, length):
     assert all(abs(value - exact) < 0.0101 for value, exact in zip(shown.values(), one.terms, strict=True))
 
 
-def test_terms_are_one_column_or_each_its_own():
+def test_terms_have_columns_when_they_are_asked_for():
     one, rest = with_terms(), Found(2, 2, 9, "Wine", 3, 0.1, 0.0, 0.04, "not_proposed")
     found = filled(one, rest)
     first, second = rows([one, rest], found)
-    assert list(first) == ["Turn", "Text", "Vector", "Keyword", "Added", "Score", "Fate"]
-    assert (first["Added"], second["Added"]) == (0.35, None)
+    assert list(first) == ["Turn", "Score", "Outcome", "Text"]
     first, second = rows([one, rest], found, each_term=True)
-    assert list(first)[2:] == ["Match", "Neighbours", "Sitting", "Speaker", "Substance", "Length", "Score", "Fate"]
+    assert list(first)[4:] == ["Match", "Neighbours", "Same session", "Speaker", "Informative", "Length"]
     assert (first["Match"], first["Length"], second["Neighbours"]) == (0.31, -0.1, None)
-    assert "Added" not in rows([one], search(one))[0]
 
 
 def test_what_does_not_fit_is_told_with_its_size_and_the_room():
@@ -242,21 +241,21 @@ def test_what_does_not_fit_is_told_with_its_size_and_the_room():
     assert why(one, found) == (
         "It was found, but better ones filled the 300 tokens there were: **no room for its 41 tokens**."
     )
-    assert headline(found).endswith("None is asked for: 1 too long for the room of 300 tokens.")
+    assert headline(found).endswith("None would be recalled: 1 too long for the room of 300 tokens.")
     assert changed_sentence(filled(with_terms()), found) == "turn 4 is left out for lack of room"
     recorded = filled(one, room=None)
     assert stages(recorded)["no_room"] == "No room: 1"
 
 
 def test_rows_hold_one_line_of_words_and_nothing_where_they_are_gone():
-    (row,) = rows([found(7, words="Rui can\n\nbring  the wine")], NINE)
+    (row,) = rows([found(7, words="Rui can\n\nbring  the wine")], NINE, each_term=True)
     assert row == {
         "Turn": 7,
         "Text": "Rui can bring the wine",
         "Vector": 0.5,
         "Keyword": 0.4,
         "Score": 0.5,
-        "Fate": "Granted, 67 tokens",
+        "Outcome": "In the prompt, 67 tokens",
     }
     assert rows([found(1, words="")], NINE)[0]["Text"] == "(erased)"
     assert len(rows([found(1, words="word " * 400)], NINE)[0]["Text"]) == 300
@@ -320,8 +319,8 @@ def test_a_button_says_the_change_it_makes():
 def test_questions_that_found_a_turn_are_rows_with_how_it_ended():
     asked = [FoundBy(12, 0, "a", "cut", 2, 0.44), FoundBy(3, 1, "b", "granted", None, None)]
     assert question_rows(asked, {"a": "Wine?\n\nOr  beer?"}) == [
-        {"Turn": 12, "Question": "Wine? Or beer?", "Place": "2nd", "Score": 0.44, "Fate": "Cut"},
-        {"Turn": 3, "Question": "(erased)", "Place": "", "Score": None, "Fate": "Granted"},
+        {"Turn": 12, "Question": "Wine? Or beer?", "Place": "2nd", "Score": 0.44, "Outcome": "Cut"},
+        {"Turn": 3, "Question": "(erased)", "Place": "", "Score": None, "Outcome": "In the prompt"},
     ]
 
 
@@ -339,9 +338,9 @@ def test_each_mark_carries_its_number_and_each_fate_its_own_shape(mode):
     looks = [(trace["marker"]["symbol"], trace["marker"]["color"], trace["marker"]["size"]) for trace in marks]
     assert len(set(looks)) == len(ZERO)
     names = [trace["name"] for trace in figure["data"]]
-    assert names[-2:] == ["question", "picked"]
+    assert names[-3:] == ["names", "question", "picked"]
     said = legend(every, mode, "fate")
-    assert all(name in said for name in names[:-2])
+    assert all(name in said for name in names[:-3])
 
 
 def test_words_on_the_map_cannot_be_markup():
@@ -358,7 +357,7 @@ def test_time_colours_by_turn():
 
 
 def test_a_thinned_map_says_so_and_how_much_it_keeps():
-    assert map_note(drawn([1, 2])).startswith("This map keeps 41%")
+    assert map_note(drawn([1, 2])).endswith("near here is not always near in meaning.")
     assert map_note(drawn([1, 2], stored=5000)).startswith("Showing 2 of 5,000 stored turns, evenly by age")
 
 
@@ -369,7 +368,7 @@ def test_the_figure_s_numbers_are_a_table():
             "Across": 2.0,
             "Up": 2.0,
             "Score": 0.5,
-            "Fate": "Granted, 67 tokens",
+            "Outcome": "In the prompt, 67 tokens",
             "Text": "Rui can bring the wine",
         }
     ]

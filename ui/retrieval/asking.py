@@ -17,12 +17,20 @@ BOX = "retrieval__query"
 QUERY = "query"
 """Parameter of the address that asks a question."""
 
+MISSED = "retrieval__missed"
+"""Widget of the words that should have been found."""
+
+FIND = "find"
+"""Parameter of the address that names such words: `?query=Does Rui eat meat?&find=Rui stays off meat` opens with the
+stored turn that says them, why the question did not find it, and what would change that."""
+
 LONGEST_ADDRESS = 300
-"""Characters of a question that are put in the address; a longer one stays in the tab."""
+"""Characters of a question, and of words sought, that are put in the address; longer ones stay in the tab."""
 
 _ASKED = "retrieval_asked"
 _BOXED = "retrieval_boxed"
 _LINKED = "retrieval_linked"
+_FIND_LINKED = "retrieval_find_linked"
 _RESULTS = "retrieval_results"
 _ELSEWHERE = "retrieval_elsewhere"
 MOST_RESULTS = 6
@@ -68,10 +76,14 @@ def take_link(session_id: str) -> None:
     if linked is not None and linked != st.session_state.get(_LINKED):
         ask(session_id, query=linked.strip() or None, sent=False, number=None)
         st.session_state[_LINKED] = linked
+    find = st.query_params.get(FIND)
+    if find is not None and (find != st.session_state.get(_FIND_LINKED) or MISSED not in st.session_state):
+        st.session_state[MISSED] = find.strip()[:LONGEST_ADDRESS]
+        st.session_state[_FIND_LINKED] = find
 
 
 def write_link(session_id: str) -> None:
-    """Put the question in the address, so that the page can be reloaded and linked to."""
+    """Put the question and the words sought in the address, so that the page can be reloaded and linked to."""
     query = asked(session_id).query
     if query is None or len(query) > LONGEST_ADDRESS:
         st.query_params.pop(QUERY, None)
@@ -79,6 +91,12 @@ def write_link(session_id: str) -> None:
     elif st.query_params.get(QUERY) != query:
         st.query_params[QUERY] = query
         st.session_state[_LINKED] = query
+    find = str(st.session_state.get(MISSED) or "").strip()
+    if find and len(find) <= LONGEST_ADDRESS:
+        st.query_params[FIND] = st.session_state[_FIND_LINKED] = find
+    else:
+        st.query_params.pop(FIND, None)
+        st.session_state.pop(_FIND_LINKED, None)
 
 
 def fill_box(session_id: str, query: str) -> None:

@@ -2,23 +2,35 @@
 that, what lies near it, and which questions found it.
 """
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import streamlit as st
 
-from memory_core import MemoryInspectorError
+from memory_core import ChatMessage, MemoryInspectorError
 from memory_core.analysis.found_by import FoundBy
 from memory_core.searching import Found, Search
-from ui import state
-from ui.components import closing_button, error_inside
-from ui.effect import effect_sentence
-from ui.frame import View
+from ui import state, toasts
+from ui.blocks.effects import draw_effect
+from ui.components import closing_button, error_inside, heading
+from ui.facts.marks import Span, markdown, markdown_lines, source_pieces
 from ui.retrieval import asking, knobs
-from ui.retrieval.reading import change_label, changed_sentence, place, question_rows, why
+from ui.retrieval.excerpt import matches
+from ui.retrieval.reading import (
+    change_label,
+    changed_sentence,
+    in_prompt,
+    limit_to_keep,
+    place,
+    question_rows,
+    why,
+)
 from ui.retrieval.scores import nothing_from, score_words, sum_rows
 from ui.services import engine
 from ui.stored import beginning, from_turn, stored, stored_plural
 from ui.text import count, plain, short, tokens
+from ui.view import View
 
 NEIGHBOURS = 4
 QUESTIONS = 5
@@ -27,12 +39,16 @@ MOST_LINES = 12
 """Rows of that list that are seen at once."""
 LINE_PIXELS = 33
 
+AROUND = 110
+"""Characters around the words that fit, in the line that shows them."""
+
+LONG_PIXELS = 220
 LONG_TEXT = 900
 """Characters above which a turn's words scroll in a box of their own."""
 
 
-def draw_detail(view: View, search: Search, number: int, unit: str) -> None:
-    """The picked turn, message or batch, whichever the block stores as one."""
+def draw_detail(view: View, search: Search, number: int, unit: str, *, sought: str = "") -> None:
+    """The picked turn, message or batch, whichever the block stores as one; `sought`: words it was looked for by."""
     found = search.one(number)
     if found is None:
         st.markdown(f":small[:gray[The {unit} that was picked is not stored any more.]]")
@@ -40,7 +56,7 @@ def draw_detail(view: View, search: Search, number: int, unit: str) -> None:
     with st.container(border=True, key="retrieval__detail"):
         left, right = st.columns([0.55, 0.45], gap="medium")
         with left:
-            _draw_words(view, search, found, unit)
+            _draw_words(view, search, found, unit, sought)
         with right:
             st.markdown(why(found, search))
             _draw_score(search, found, unit)
@@ -49,11 +65,12 @@ def draw_detail(view: View, search: Search, number: int, unit: str) -> None:
         _draw_questions(view, search, found, unit)
 
 
-def _draw_words(view: View, search: Search, found: Found, unit: str) -> None:
-    title = f"**{beginning(from_turn(unit, found.turn))}** · {count(found.tokens, 'token')}"
-    st.markdown(title if found.turn else f"**A {unit} since erased**")
-    with st.container(height=220 if len(found.words) > LONG_TEXT else "content", border=False):
-        st.text(found.words or "(erased)")
+def _draw_words(view: View, search: Search, found: Found, unit: str, sought: str) -> None:
+    if found.turn:
+        heading(beginning(from_turn(unit, found.turn)), f" · {count(found.tokens, 'token')}")
+    else:
+        heading(f"A {unit} since erased")
+    _draw_text(found.words, matches(found.words, search.query or "", sought))
     if view.past:
         return
     near = view.memory.neighbours(search.block, found.number, limit=NEIGHBOURS)
@@ -66,10 +83,9 @@ def _draw_words(view: View, search: Search, found: Found, unit: str) -> None:
             ],
             hide_index=True,
             column_config={
-                "Turn": st.column_config.NumberColumn(width=52),
-                "Text": st.column_config.TextColumn(width="medium"),
+                "Turn": st.column_config.NumberColumn(width=52, pinned=True),
                 "Nearness": st.column_config.NumberColumn(
-                    format="%.2f", width=80, help="Cosine similarity, at most 1."
+                    format="%.2f", width=80, pinned=True, help="Cosine similarity, at most 1."
                 ),
             },
             key="retrieval__near",
@@ -79,8 +95,23 @@ def _draw_words(view: View, search: Search, found: Found, unit: str) -> None:
         delete_dialog(view.memory.session_id, search.block, found.number, found.turn, found.words, unit)
 
 
+def _draw_text(words: str, fits: Sequence[Span]) -> None:
+    """The whole of it with the matching words lit; of a long one the place where they are, before the whole."""
+    if not fits:
+        with st.container(height=LONG_PIXELS if len(words) > LONG_TEXT else "content", border=False):
+            st.text(words or "(erased)")
+    elif len(words) <= LONG_TEXT:
+        st.markdown(markdown_lines(words, fits))
+    else:
+        st.markdown(markdown(source_pieces(words, fits, around=AROUND)))
+        with st.expander("The whole text", type="compact"), st.container(height=LONG_PIXELS, border=False):
+            st.text(words)
+
+
 def _draw_fix(view: View, search: Search, found: Found, unit: str) -> None:
     """The smallest change of settings that would ask for the turn, with its effect, before anything is done."""
+    if found.fate == "cut":
+        _draw_larger_limit(view, search, found)
     changes = search.settings_to_ask_for(found.number)
     if not changes:
         return
@@ -93,12 +124,52 @@ def _draw_fix(view: View, search: Search, found: Found, unit: str) -> None:
         wrap=True,
         on_click=_try,
         args=(session_id, search.block, changes),
-        help="Sets the knobs above. Nothing is stored before you apply it.",
+        help="Sets the knobs below. Nothing is stored before you apply it.",
     )
-    sentence = f"Then {changed_sentence(search, after, first=found.number, unit=unit)}."
-    if search.context is not None and after.context is not None:
-        sentence += f" {effect_sentence(search.context, after.context)}"
-    st.markdown(f":small[{sentence}]")
+    st.markdown(f":small[Then {changed_sentence(search, after, first=found.number, unit=unit)}.]")
+    if search.context is not None and search.query:
+        draw_effect(view.memory, blocks={search.block: whole}, ask=search.query)
+
+
+_LIMITS_TRIED = 4
+
+
+def _draw_larger_limit(view: View, search: Search, found: Found) -> None:
+    """A token limit under which the turn would be in the next prompt if this is asked there, with its effect."""
+    limit = limit_to_keep(search, found.number)
+    if limit is None or search.context is None or view.running is not None:
+        return
+    asked = ChatMessage(role="user", content=search.query or "")
+    for _ in range(_LIMITS_TRIED):  # under a larger limit less is flushed before the prompt, so that more asks for room
+        context = view.memory.next_prompt({"token_limit": limit}, message=asked).context
+        if in_prompt(context, found.number):
+            break
+        limit = max(limit + 1, context.plan.asked)
+    else:
+        return
+    session_id, before = view.memory.session_id, view.memory.config
+    st.button(
+        f"Raise the limit to {tokens(limit)}",
+        key="retrieval__limit",
+        on_click=_raise_limit,
+        args=(session_id, before.token_limit, limit),
+        help="From the next turn on.",
+    )
+    draw_effect(view.memory, {"token_limit": limit}, ask=search.query)
+
+
+def _raise_limit(session_id: str, before: int | None, limit: int) -> None:
+    try:
+        engine().open(session_id).configure(token_limit=limit)
+    except MemoryInspectorError as error:
+        state.say("error", str(error))
+    else:
+        undo = partial(_restore_limit, session_id, before)
+        toasts.done(f"The token limit is {tokens(limit)} from the next turn on.", undo=undo)
+
+
+def _restore_limit(session_id: str, limit: int | None) -> None:
+    engine().open(session_id).configure(token_limit=limit)
 
 
 def _try(session_id: str, block: str, changes: dict[str, Any]) -> None:
@@ -140,11 +211,12 @@ def _draw_questions(view: View, search: Search, found: Found, unit: str) -> None
         hide_index=True,
         height="content" if len(listed) <= MOST_LINES else LINE_PIXELS * (MOST_LINES + 1) + 2,
         column_config={
-            "Turn": st.column_config.NumberColumn(width=52, help="Turn of the conversation in which it was asked."),
-            "Question": st.column_config.TextColumn(width="large"),
+            "Turn": st.column_config.NumberColumn(
+                width=52, pinned=True, help="Turn of the conversation in which it was asked."
+            ),
             "Place": st.column_config.TextColumn(width=66, help=f"Of this stored {unit} among the candidates then."),
             "Score": st.column_config.NumberColumn(format="%.2f", width=66),
-            "Fate": st.column_config.TextColumn(width=150, help=f"What became of this stored {unit} then."),
+            "Outcome": st.column_config.TextColumn(width=150, help=f"What became of this stored {unit} then."),
         },
         key=key,
         on_select=lambda: _pick_question(view, found.number, listed, words, key),
@@ -204,4 +276,4 @@ def _delete(session_id: str, block: str, number: int, turn: int, unit: str) -> N
     else:
         asking.ask(session_id, number=None)
         what = beginning(from_turn(unit, turn, "the"))
-        state.say("info", f"Deleted. {what} is not found any more; {_stays(unit)} in the archive.")
+        toasts.done(f"Deleted. {what} is not found any more; {_stays(unit)} in the archive.")

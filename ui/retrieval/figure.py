@@ -12,6 +12,7 @@ import plotly.graph_objects as go
 
 from memory_core.searching import Fate, Found, Search, TurnMap
 from ui.charts import blank, shown
+from ui.retrieval.excerpt import excerpt, matches
 from ui.retrieval.reading import fate as fate_words
 from ui.stored import TURN, stored_plural
 from ui.text import plural, tokens
@@ -19,6 +20,11 @@ from ui.theme import PALETTES, Mode, Palette
 
 HEIGHT = 320
 """Pixels: the map and the list it takes turns with are about as high."""
+
+NAMED = 5
+"""The best ones have the number of their turn beside them."""
+
+HOVER_CHARACTERS = 140
 
 ColourBy = Literal["fate", "time"]
 
@@ -67,6 +73,8 @@ def map_figure(
             colouring = _by_time([found[n].turn for n in numbers], scale, palette) if by == "time" else {}
             figure.add_trace(_trace(numbers, places, found, search, mark, palette, colouring))
     if drawn.query is not None:
+        named = sorted((found[number] for number in places if number in found), key=lambda one: one.rank)[:NAMED]
+        figure.add_trace(_names(named, places, palette))
         figure.add_trace(_question(drawn.query, palette))
     if picked in places:
         figure.add_trace(_ring(places[picked], palette))
@@ -111,17 +119,38 @@ def _by_time(turns: list[int], scale: tuple[int, int], palette: Palette) -> dict
 
 def _hover(one: Found, search: Search) -> str:
     numbers = f"{one.score:.2f}, " if search.weights is not None else ""
-    return f"<b>Turn {tokens(one.turn)}</b>  {numbers}{fate_words(one, search)}<br>{shown(one.words)}"
+    return f"<b>Turn {tokens(one.turn)}</b>  {numbers}{fate_words(one, search)}<br>{shown(_begins(one, search))}"
+
+
+def _begins(one: Found, search: Search) -> str:
+    """Its words where they fit the question."""
+    return excerpt(one.words, matches(one.words, search.query or ""), HOVER_CHARACTERS)
+
+
+def _names(named: list[Found], places: Mapping[int, tuple[float, float]], palette: Palette) -> go.Scatter:
+    """The best ones by the number of their turn; the others say theirs when they are pointed at."""
+    return go.Scatter(
+        x=[places[one.number][0] for one in named],
+        y=[places[one.number][1] for one in named],
+        mode="text",
+        name="names",
+        text=[f"turn {tokens(one.turn)}<br>\N{NO-BREAK SPACE}" for one in named],  # a line above its mark
+        textposition="top center",
+        textfont={"size": 11, "color": palette.text},
+        hoverinfo="skip",
+    )
 
 
 def _question(place: tuple[float, float], palette: Palette) -> go.Scatter:
     return go.Scatter(
         x=[place[0]],
         y=[place[1]],
-        mode="markers",
+        mode="markers+text",
         name="question",
-        text=["The question"],
-        hovertemplate="%{text}<extra></extra>",
+        text=["the question"],
+        textposition="bottom center",
+        textfont={"size": 11, "color": palette.text},
+        hovertemplate="The question<extra></extra>",
         marker={"symbol": "star", "size": 17, "color": palette.line, "line": {"width": 1, "color": palette.page}},
     )
 
@@ -162,7 +191,7 @@ def map_rows(drawn: TurnMap, search: Search) -> list[dict[str, Any]]:
             "Across": round(float(x), 3),
             "Up": round(float(y), 3),
             "Score": round(found[number].score, 2),
-            "Fate": fate_words(found[number], search),
+            "Outcome": fate_words(found[number], search),
             "Text": " ".join(found[number].words.split())[:120],
         }
         for number, (x, y) in zip(drawn.numbers, drawn.points, strict=True)
@@ -172,13 +201,14 @@ def map_rows(drawn: TurnMap, search: Search) -> list[dict[str, Any]]:
 
 def map_note(drawn: TurnMap, *, unit: str = TURN) -> str:
     """What the map can and cannot show; `unit`: what the block stores as one."""
+    what = f"Each mark is a stored {unit}, near others that say something alike; it has no axes."
     kept = (
-        f"This map keeps {drawn.share:.0%} of what sets the {plural(unit)} apart, "
+        f"This map keeps {100 * drawn.share:.0f} % of what sets the {plural(unit)} apart, "
         "so near here is not always near in meaning."
     )
     if len(drawn.numbers) < drawn.stored:
         return (
             f"Showing {tokens(len(drawn.numbers))} of {tokens(drawn.stored)} {stored_plural(unit)}, evenly by age, "
-            f"and every candidate. {kept}"
+            f"and every candidate. {what} {kept}"
         )
-    return kept
+    return f"{what} {kept}"

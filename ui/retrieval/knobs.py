@@ -1,6 +1,7 @@
 """The settings that are tried on a question, what they change, and the button that stores them."""
 
 from collections.abc import Collection, Mapping
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -8,15 +9,15 @@ import streamlit as st
 from memory_core import ConflictError, MemoryInspectorError
 from memory_core.searching import Search
 from memory_core.session import Attached
-from ui import state
-from ui.effect import effect_sentence
-from ui.frame import View
+from ui import state, toasts
+from ui.blocks.effects import draw_effect
 from ui.retrieval import asking
 from ui.retrieval.reading import changed_sentence
 from ui.retrieval.scores import SEARCHES, SIGNALS
 from ui.services import engine
 from ui.stored import stored_plural
 from ui.text import short
+from ui.view import View
 
 TOP_K, THRESHOLD = "similarity_top_k", "similarity_threshold"
 WEIGHTS = tuple(signal.setting for signal in SIGNALS.values())
@@ -83,7 +84,7 @@ def draw(view: View, block: Attached, before: Search, after: Search, unit: str) 
         )
         if changes:
             st.button(
-                "Back to the stored", key="retrieval__back", type="tertiary", on_click=_back, args=(session_id, name)
+                "Discard changes", key="retrieval__back", type="tertiary", on_click=_back, args=(session_id, name)
             )
     st.pills(
         "What counts in the score",
@@ -101,10 +102,9 @@ def draw(view: View, block: Attached, before: Search, after: Search, unit: str) 
         )
         return
     picked = asking.asked(session_id).number
-    sentence = f"With these: **{changed_sentence(before, after, first=picked, unit=unit)}**."
-    if before.context is not None and after.context is not None:
-        sentence += f" {effect_sentence(before.context, after.context)}"
-    st.markdown(f":small[{sentence}]")
+    st.markdown(f":small[With these: **{changed_sentence(before, after, first=picked, unit=unit)}**.]")
+    if before.query:
+        draw_effect(view.memory, blocks={name: changes}, ask=before.query)
 
 
 def _key(knob: str) -> str:
@@ -148,5 +148,13 @@ def _apply(session_id: str, name: str, changes: dict[str, Any], opened: dict[str
     except MemoryInspectorError as error:
         state.say("error", str(error))
     else:
-        state.say("info", f"Saved. “{short(name)}” searches with these settings from the next turn on.")
         asking.try_settings(session_id, name, {})
+        before = {setting: opened[setting] for setting in changes}
+        toasts.done(
+            f"Saved. “{short(name)}” searches with these settings from the next turn on.",
+            undo=partial(_take_back, session_id, name, before, changes),
+        )
+
+
+def _take_back(session_id: str, name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+    engine().open(session_id).configure_block(name, opened=after, **before)

@@ -5,7 +5,7 @@ import uuid
 import streamlit as st
 
 from memory_core.searching import Search
-from ui import state
+from ui import state, toasts
 from ui.jobs import Job
 from ui.services import engine
 from ui.stored import stored
@@ -61,4 +61,4 @@ def _tell(job: Job, unit: str) -> None:
     if job.error is not None:
         state.say("error", f"Not all were embedded: {job.error}")
     else:
-        state.say("info", f"Embedded {stored(int(job.text or 0), unit)} again.")
+        toasts.done(f"Embedded {stored(int(job.text or 0), unit)} again.")

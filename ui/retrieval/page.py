@@ -10,8 +10,7 @@ from memory_core.messages import MessageRole, message_text
 from memory_core.searching import Found, Search
 from ui import nav
 from ui.charts import CONFIG
-from ui.components import empty, numbers_table
-from ui.frame import View
+from ui.components import empty, filled_rows, numbers_table, unseen_heading
 from ui.retrieval import asking, knobs
 from ui.retrieval.detail import draw_detail
 from ui.retrieval.figure import ColourBy, legend, map_figure, map_note, map_rows
@@ -21,42 +20,46 @@ from ui.retrieval.scores import ADDED, terms_shown
 from ui.stored import TURN, beginning, from_turn, stored, stored_plural, unit_of
 from ui.text import count, plain, plural, short, tokens
 from ui.theme import mode
+from ui.view import View
 
-TEXT_PIXELS, ADDED_PIXELS, LEAST_PIXELS = 400, 70, 190
-TERM_PIXELS = {"neighbours": 92, "sitting": 66, "speaker": 72, "date": 56, "substance": 84, "length": 66}
-"""Widths of the columns: as their titles need."""
+TERM_PIXELS = {"neighbours": 92, "sitting": 104, "speaker": 72, "date": 56, "substance": 92, "length": 66}
+"""As their titles need."""
 
-COLUMNS = {
-    "Turn": st.column_config.NumberColumn(width=52, help="Turn of the conversation it is from; 0: before the first."),
-    "Vector": st.column_config.NumberColumn(format="%.2f", width=70, help="Nearness in meaning (cosine similarity)."),
-    "Keyword": st.column_config.NumberColumn(format="%.2f", width=80, help="Shared words, rare ones most (BM25)."),
-    "Added": st.column_config.NumberColumn(
-        format="%+.2f",
-        width=ADDED_PIXELS,
-        help="What the other signals add to the match: who, when, what stands around it.",
+FIXED = {
+    "Turn": st.column_config.NumberColumn(
+        width=52, pinned=True, help="Turn of the conversation it is from; 0: before the first."
     ),
-    "Match": st.column_config.NumberColumn(
-        format="%.2f", width=66, help="How well its own words fit the question: vector and keyword by their weights."
-    ),
-    **{
-        signal.label: st.column_config.NumberColumn(format="%+.2f", width=TERM_PIXELS[term], help=signal.means)
-        for term, signal in ADDED.items()
-    },
     "Score": st.column_config.NumberColumn(
-        format="%.2f", width=66, help="How well it fits the question (similarity): the match and what is added."
+        format="%.2f",
+        width=66,
+        pinned=True,
+        help="How well it fits the question (similarity): the match and what is added.",
     ),
-    "Fate": st.column_config.TextColumn(width=170),
+    "Text": st.column_config.TextColumn(width=470),
+    "Outcome": st.column_config.TextColumn(width=140),
 }
+"""A pinned column keeps its width, so the words get most of the room that is left; more pinned ones would leave none
+on a phone."""
+SEARCHES = {
+    "Vector": ("%.2f", 70, "Nearness in meaning (cosine similarity)."),
+    "Keyword": ("%.2f", 80, "Shared words, rare ones most (BM25)."),
+}
+TERMS = {
+    "Match": ("%.2f", 66, "How well its own words fit the question: vector and keyword by their weights."),
+    **{signal.label: ("%+.2f", TERM_PIXELS[term], signal.means) for term, signal in ADDED.items()},
+}
+"""Title: format, width in pixels, help."""
 STAGE = "retrieval__stage"
 """Widget of the stage that the list is narrowed to."""
 EACH_TERM = "retrieval__each_term"
-"""Widget that gives every term a column of its own."""
+"""Widget that gives all that a score is made of columns of their own."""
 
 COLOURINGS: tuple[ColourBy, ...] = ("fate", "time")
 
-MOST_LINES = 9
-"""Rows of the table that are seen at once."""
-LINE_PIXELS = 33
+BESIDE_PIXELS, LOW_PIXELS = 520, 332
+"""What stands above and below the table; what it keeps in a low window, nine rows."""
+DETAIL_PIXELS, LOW_BESIDE_DETAIL = 300, 232
+"""The same for the beginning of a picked row's details: so that they begin in sight."""
 
 
 def draw(view: View) -> None:
@@ -132,15 +135,12 @@ def _draw_live(view: View, name: str, unit: str) -> None:
     )
     _warn(search)
     draw_others(session_id, search, unit, offline=offline)
-    number = _draw_found(view, search, unit)
-    before = asking.searched(memory, view.status.position, name, query, {}) if tried else search
-    knobs.draw(view, block, before, search, unit)
-    if number is not None:
-        draw_detail(view, search, number, unit)
-    else:
+    if not _draw_found(view, search, unit):
         st.markdown(
             f":small[:gray[Pick a row to read the whole {unit}, see why it ended there, and what would change that.]]"
         )
+    before = asking.searched(memory, view.status.position, name, query, {}) if tried else search
+    knobs.draw(view, block, before, search, unit)
 
 
 def _search_box(view: View, offline: bool) -> str:
@@ -195,10 +195,11 @@ def _warn(search: Search) -> None:
 
 def _draw_past(view: View, name: str, unit: str) -> None:
     turn = view.shown_turn
-    searches = view.memory.recorded_searches(turn, name)
+    searches = view.memory.recorded_searches(turn, name, upto=view.position)
     if not searches:
+        by_then = " up to this step" if view.step is not None else ""
         empty(
-            f"Nothing was searched in turn {tokens(turn)}.",
+            f"Nothing was searched in turn {tokens(turn)}{by_then}.",
             "A search is recorded when a prompt is built and something is stored. "
             "Questions can be tried on the latest turn.",
             icon="manage_search",
@@ -213,9 +214,7 @@ def _draw_past(view: View, name: str, unit: str) -> None:
         notes.append(f"The best {tokens(len(search.found))} are listed; of the rest only the counts were recorded.")
     st.markdown(f":small[:gray[{' '.join(notes)}]]")
     _warn(search)
-    number = _draw_found(view, search, unit)
-    if number is not None and search.one(number) is not None:
-        draw_detail(view, search, number, unit)
+    _draw_found(view, search, unit)
 
 
 def _recorded_place(session_id: str, turn: int, searches: int) -> int:
@@ -240,12 +239,13 @@ def _recorded_place(session_id: str, turn: int, searches: int) -> int:
 # -- the funnel, the list and the map ----------------------------------------------------------------
 
 
-def _draw_found(view: View, search: Search, unit: str) -> int | None:
-    """Draws them; the number of the stored turn that is picked."""
+def _draw_found(view: View, search: Search, unit: str) -> bool:
+    """Draws them, with the details of the stored turn that is picked, if one is. What was missed comes first."""
     labels = stages(search)
     if st.session_state.get(STAGE) not in labels:  # a stage that this search does not have
         st.session_state[STAGE] = "candidates"
     session_id = view.memory.session_id
+    unseen_heading("Search results")
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center", gap="small"):
         stage = st.segmented_control(
             "Stage",
@@ -275,15 +275,15 @@ def _draw_found(view: View, search: Search, unit: str) -> int | None:
         if not view.past:
             words = st.text_input(
                 "Did it miss something?",
-                key="retrieval__missed",
+                key=asking.MISSED,
                 placeholder="Did it miss something? Type words that should have been found",
                 icon=":material/search:",
                 label_visibility="collapsed",
                 width="stretch",
             ).strip()
-        if shown == "List" and terms_shown(search):
+        if shown == "List" and (search.weights is not None or terms_shown(search)):
             each_term = st.toggle(
-                "Each term", key=EACH_TERM, help="The match and all that is added to it, each in a column of its own."
+                "Scores apart", key=EACH_TERM, help="What each score is made of, in columns of their own."
             )
     found = within(search, stage or "candidates")
     if words:
@@ -294,11 +294,16 @@ def _draw_found(view: View, search: Search, unit: str) -> int | None:
     picked = asking.asked(session_id).number
     if words and found and picked not in {one.number for one in found}:
         picked = found[0].number  # what was missed is what is asked about
+    there = picked is not None and (not view.past or search.one(picked) is not None)
+    if words and found and picked is not None:
+        draw_detail(view, search, picked, unit, sought=words)
     if shown == "Map":
         _draw_map(view, search, unit, picked)
     else:
-        _draw_list(session_id, search, found, unit, picked, filtered=bool(words), each_term=each_term)
-    return picked
+        _draw_list(session_id, search, found, unit, picked, sought=words, each_term=each_term)
+    if picked is not None and there and not (words and found):
+        draw_detail(view, search, picked, unit)
+    return there
 
 
 def _elsewhere(view: View, words: str, unit: str) -> None:
@@ -321,11 +326,11 @@ def _draw_list(
     unit: str,
     picked: int | None,
     *,
-    filtered: bool,
+    sought: str,
     each_term: bool,
 ) -> None:
     if not found:
-        if not filtered:
+        if not sought:
             st.markdown(f":small[:gray[No stored {unit} is at this stage.]]")
         return
     page = 0
@@ -339,11 +344,13 @@ def _draw_list(
     part = found[page * ROWS : (page + 1) * ROWS]
     numbers = [one.number for one in part]
     key = table_key(numbers)
-    st.dataframe(
-        rows(part, search, each_term=each_term),
+    beside = BESIDE_PIXELS + DETAIL_PIXELS * (picked is not None)
+    least = LOW_PIXELS if picked is None else LOW_BESIDE_DETAIL
+    filled_rows("retrieval__rows", len(part), minus=beside, least=least).dataframe(
+        rows(part, search, each_term=each_term, sought=sought),
         hide_index=True,
-        column_config={**COLUMNS, "Text": st.column_config.TextColumn(width=_text_pixels(search, each_term))},
-        height="content" if len(part) <= MOST_LINES else LINE_PIXELS * (MOST_LINES + 1) + 2,
+        column_config=_columns(),
+        height="stretch",
         key=key,
         on_select=lambda: _pick_row(session_id, key, numbers),
         selection_mode="single-row",
@@ -352,12 +359,12 @@ def _draw_list(
     )
 
 
-def _text_pixels(search: Search, each_term: bool) -> int:
-    """Width of the words beside the scores that are shown, so that all columns stand in sight where they can."""
-    shown = terms_shown(search)
-    if not (shown and each_term):
-        return TEXT_PIXELS - (ADDED_PIXELS - 10 if shown else 0)
-    return max(LEAST_PIXELS, TEXT_PIXELS + 90 - sum(TERM_PIXELS[term] for term in shown))
+def _columns() -> dict[str, Any]:
+    numbers = {
+        title: st.column_config.NumberColumn(format=form, width=width, help=says)
+        for title, (form, width, says) in {**SEARCHES, **TERMS}.items()
+    }
+    return {**FIXED, **numbers}
 
 
 def table_key(numbers: list[int]) -> str:
@@ -382,7 +389,7 @@ def _draw_map(view: View, search: Search, unit: str, picked: int | None) -> None
         COLOURINGS,
         default=COLOURINGS[0],
         key="retrieval__colour",
-        format_func=lambda each: f"Colour by {each}",
+        format_func=lambda each: "Colour by outcome" if each == "fate" else f"Colour by {each}",
         required=True,
         label_visibility="collapsed",
     )

@@ -6,9 +6,11 @@ Sentences are markdown; a user's own words in them are escaped.
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+from memory_core import Context
 from memory_core.analysis.found_by import FoundBy
 from memory_core.blocks.vector import DATABASE_COPY, KEYWORD_ONLY
 from memory_core.searching import ASKED, Fate, Found, Search, compared
+from ui.retrieval.excerpt import excerpt, matches
 from ui.retrieval.scores import term_columns, terms_shown
 from ui.stored import TURN, beginning, from_turn, stored
 from ui.text import count, plain, tokens
@@ -53,8 +55,8 @@ def stages(search: Search) -> dict[Stage, str]:
     if counts["no_room"]:
         room = f"No room in {count(search.room, 'token')}" if search.room is not None else "No room"
         found["no_room"] = f"{room}: {tokens(counts['no_room'])}"
-    found["asked"] = f"Asked {tokens(search.asked)}"
-    found["granted"] = f"Granted {tokens(counts['granted'])}"
+    found["asked"] = f"Recalled {tokens(search.asked)}"
+    found["granted"] = f"Fit {tokens(counts['granted'])}"
     return found
 
 
@@ -106,9 +108,9 @@ def fate(found: Found, search: Search) -> str:
     """What became of a turn, in a few words."""
     settings = search.settings
     words = {
-        "granted": f"Granted, {count(found.tokens, 'token')}",
+        "granted": f"In the prompt, {count(found.tokens, 'token')}",
         "cut": f"Cut, {count(found.tokens, 'token')}",
-        "no_prompt": "Asked, in no prompt",
+        "no_prompt": "Recalled, in no prompt",
         "no_room": f"No room: {_no_room(found, search)}",
         "beyond_top_k": f"Beyond the best {_results(search)}".strip(),
         "in_queue": "In the queue",
@@ -131,7 +133,7 @@ def why(found: Found, search: Search) -> str:
         return f"It is in the prompt, with {count(found.tokens, 'token')}."
     if found.fate == "cut":
         return (
-            f"It was asked for and cut: its {count(found.tokens, 'token')} did not fit under the token limit, "
+            f"Recalled, then cut: its {count(found.tokens, 'token')} did not fit under the token limit, "
             "and the lowest score is cut first."
         )
     if found.fate == "no_prompt":
@@ -167,10 +169,10 @@ def place_of(rank: int) -> str:
     return f"{tokens(rank)}{ending}"
 
 
-def rows(found: Sequence[Found], search: Search, *, each_term: bool = False) -> list[dict[str, Any]]:
-    """The table. Words of others stand in cells, which read no markup.
+def rows(found: Sequence[Found], search: Search, *, each_term: bool = False, sought: str = "") -> list[dict[str, Any]]:
+    """The table. Words of others stand in cells, which read no markup; they begin where they fit the question best.
 
-    Where terms add to the match, `Added` is what they add together; `each_term`: the match and every term by itself.
+    `each_term`: what the score is made of as well. `sought`: words that should have been found.
     """
     known = search.weights is not None or search.stored is None
     shown = terms_shown(search)
@@ -178,22 +180,20 @@ def rows(found: Sequence[Found], search: Search, *, each_term: bool = False) -> 
     return [
         {
             "Turn": each.turn if each.words else None,
-            "Text": _cell(each.words),
-            **_scores(each, values, each_term=each_term),
             "Score": each.score if known else None,
-            "Fate": fate(each, search),
+            "Outcome": fate(each, search),
+            "Text": excerpt(each.words, matches(each.words, search.query or "", sought), CELL_CHARACTERS)
+            if each.words.strip()
+            else "(erased)",
+            **(_scores(each, values) if each_term else {}),
         }
         for each, values in zip(found, split, strict=True)
     ]
 
 
-def _scores(found: Found, split: dict[str, Any], *, each_term: bool) -> dict[str, Any]:
-    if split and each_term:
-        return split
-    scores: dict[str, Any] = {"Vector": found.vector, "Keyword": found.keyword}
-    if split:
-        scores["Added"] = round(found.score - split["Match"], 2) if found.terms else None
-    return scores
+def _scores(found: Found, split: dict[str, Any]) -> dict[str, Any]:
+    """Where terms add something, the match and each of them; else the two searches."""
+    return split or {"Vector": found.vector, "Keyword": found.keyword}
 
 
 def _cell(words: str) -> str:
@@ -206,27 +206,30 @@ def _cell(words: str) -> str:
 def headline(search: Search, *, past: bool = False, unit: str = TURN) -> str:
     """The page's question answered in numbers; `unit`: what the block stores as one."""
     counts = search.counts
-    of = stored(search.candidates, unit)
-    if search.stored is not None:
-        of = f"{tokens(search.candidates)} of {stored(search.stored, unit)}"
-    found = f"This question {'found' if past else 'finds'} **{of}**. "
+    found = f"Searched **{stored(search.candidates if search.stored is None else search.stored, unit)}**"
     if not search.asked:
-        return found + f"None {'was' if past else 'is'} asked for: {_hindrance(search, unit)}."
-    asked = f"{tokens(search.asked)} {_be(search.asked, past)} asked for and "
+        return f"{found}. {_hindrance(search, unit, past=past)}."
+    recalled = f"{found}: {tokens(search.asked)} {'' if past else 'would be '}recalled"
     if counts["no_prompt"]:
-        return found + f"{tokens(search.asked)} {_be(search.asked, past)} asked for, for no prompt."
-    granted = f"**{tokens(counts['granted'])} {_be(counts['granted'], past)} in the prompt**"
+        return f"{recalled}, for no prompt."
+    granted = f"**{tokens(counts['granted'])} {'fitted' if past else 'fit'} in the prompt**"
     cut = sum(each.tokens for each in search.found if each.fate == "cut")
-    tail = f"; {count(counts['cut'], unit)} with {count(cut, 'token')} {_be(counts['cut'], past)} cut." if cut else "."
-    return found + asked + granted + tail
+    if not cut:
+        return f"{recalled}, {granted}."
+    lost = f"{tokens(counts['cut'])} ({count(cut, 'token')}) {_was(counts['cut']) if past else 'would be'} cut"
+    return f"{recalled}, {granted}; {lost}."
 
 
-def _be(n: int, past: bool) -> str:
-    return ("was" if n == 1 else "were") if past else ("is" if n == 1 else "are")
+def _was(n: int) -> str:
+    return "was" if n == 1 else "were"
 
 
-def _hindrance(search: Search, unit: str) -> str:
+def _hindrance(search: Search, unit: str, *, past: bool) -> str:
+    """Why nothing is recalled, as a sentence without its full stop."""
     counts = search.counts
+    so = "so nothing was recalled" if past else "so nothing would be recalled"
+    if counts["below_threshold"] and counts["below_threshold"] == search.candidates:
+        return f"None scored {score(search.settings.similarity_threshold or 0)} or more, {so}"
     reasons = []
     if counts["below_threshold"]:
         reasons.append(f"{tokens(counts['below_threshold'])} below the threshold")
@@ -235,7 +238,9 @@ def _hindrance(search: Search, unit: str) -> str:
     if counts["no_room"]:
         room = f" of {count(search.room, 'token')}" if search.room is not None else ""
         reasons.append(f"{tokens(counts['no_room'])} too long for the room{room}")
-    return " and ".join(reasons) or f"no stored {unit} has a word or a meaning in common with it"
+    if not reasons:
+        return f"No stored {unit} has a word or a meaning in common with it, {so}"
+    return f"None {'was' if past else 'would be'} recalled: {' and '.join(reasons)}"
 
 
 def degraded(search: Search) -> tuple[Literal["warning", "error"], str] | None:
@@ -328,10 +333,25 @@ def change_label(changes: dict[str, Any]) -> str:
     return says[:1].upper() + says[1:]
 
 
+def limit_to_keep(search: Search, number: int) -> int | None:
+    """The token limit under which a turn that was cut would stay: what is cut before it may still go."""
+    found = search.one(number)
+    if found is None or search.context is None:
+        return None
+    plan = search.context.plan
+    sooner = sum(each.tokens for each in search.found if each.fate == "cut" and each.rank > found.rank)
+    return max(plan.token_limit + 1, plan.asked - sooner)
+
+
+def in_prompt(context: Context, number: int) -> bool:
+    """Is this stored turn in a prompt?"""
+    return any(piece.ref == f"v{number}" for part in context.plan.granted for piece in part.pieces)
+
+
 _THEN: dict[Fate, str] = {
-    "granted": "Granted",
+    "granted": "In the prompt",
     "cut": "Cut",
-    "no_prompt": "Asked, in no prompt",
+    "no_prompt": "Recalled, in no prompt",
     "no_room": "No room",
     "beyond_top_k": "Beyond the results",
     "in_queue": "In the queue",
@@ -347,7 +367,7 @@ def question_rows(found: Sequence[FoundBy], words: Mapping[str, str]) -> list[di
             "Question": _cell(words.get(one.query, "")),
             "Place": place_of(one.rank) if one.rank is not None else "",
             "Score": one.score,
-            "Fate": _THEN.get(one.fate, one.fate),
+            "Outcome": _THEN.get(one.fate, one.fate),
         }
         for one in found
     ]

@@ -43,9 +43,9 @@ ADDED: Mapping[str, Signal] = {
         ),
         (
             "sitting",
-            "Sitting",
-            "Others of the same sitting fit too.",
-            "The best of what was said in the same sitting fit, and lend it a part.",
+            "Same session",
+            "Others of the same session fit too.",
+            "The best of what was said in the same sitting, without a long pause, fit and lend it a part.",
         ),
         (
             "speaker",
@@ -61,7 +61,7 @@ ADDED: Mapping[str, Signal] = {
         ),
         (
             "substance",
-            "Substance",
+            "Informative",
             "It tells much by itself.",
             "It tells much by itself: many words, somebody of themselves, no questions.",
         ),
