@@ -6,4 +6,4 @@ from ui.nav import require_shell
 
 require_shell()
 
-frame.page(draw)
+frame.page(draw, follows=True)

@@ -2,19 +2,19 @@
 
 import pytest
 from engine_fakes import assistant, user
-from pages_driver import button, dialog, joined, notice, opened, press
+from pages_driver import button, dialog, joined, menu, opened, press
 
 from memory_core import GraphMemoryBlock, Memory, StaticMemoryBlock
 from memory_core.graphs import NewRelation
 from memory_core.interop.graph_files import write_graph
 from ui import services
-from ui.chat import memory_panel
 from ui.chat.memory_panel import STORY_KINDS
-from ui.frame import View
 from ui.graph import dialogs, reading, tab
 from ui.sessions.dialogs import exports
 from ui.story import story
+from ui.telling.words import words_in_log
 from ui.timeline.remembered import remembered
+from ui.view import View
 
 HOSTILE = "![x](http://evil.test/x.png) <b>hi</b> $x$ :material/home:"
 
@@ -190,7 +190,7 @@ def test_without_a_block_it_says_what_one_learns_and_offers_it(home):
     assert "No graph block in this session." in joined(app)
     assert "It learns who is related to what." in joined(app)
     press(app, "Add a graph block")
-    app.button(key="blocks__add_save").click().run()
+    app.button(key="blocks__add_apply").click().run()
     assert [each.kind for each in services.engine().open("plain").blocks] == ["static", "graph"]
 
 
@@ -203,9 +203,8 @@ def test_an_empty_graph_says_when_it_will_learn(home):
 
 def test_the_menu_has_the_page_only_where_there_is_a_graph(family):
     session("plain", blocks=[])
-    assert "has_graph" not in opened(session="plain").session_state
-    app = opened(session="family")
-    assert app.session_state["has_graph"]
+    assert "Graph" not in menu(opened(session="plain"))
+    assert "Graph" in menu(opened(session="family"))
 
 
 # -- changing --------------------------------------------------------------------------------------
@@ -252,7 +251,7 @@ def test_a_relation_is_added_by_hand(family):
     press(app, "Add relation")
     assert not app.exception
     assert relation(family, "Rui → manages → Acme").state == "active"
-    assert notice(app)[1].startswith("Added Rui → manages → Acme.")
+    assert app.session_state["toast"].text.startswith("Added Rui → manages → Acme.")
 
 
 def test_a_name_that_is_new_is_added_with_what_it_is(family):
@@ -303,8 +302,7 @@ def test_two_entities_are_merged_and_the_undo_parts_them(family):
     press(app, "Merge")
     assert not app.exception
     assert family.graph().entity("Anna").name == "Ana"
-    assert notice(app)[0] == "info"
-    family.graph().undo()
+    app.session_state["toast"].undo()
     assert family.graph().entity("Anna").name == "Anna"
 
 
@@ -334,7 +332,7 @@ def test_in_the_past_the_graph_is_as_it_was_and_nothing_can_be_changed(family):
 
 
 def test_the_past_of_the_latest_turn_is_the_present(family):
-    view = View(memory=family, status=family.status(), turn=None, running=None)
+    view = View(memory=family, history=family.history(), status=family.status(), turn=None, running=None)
     now = reading.read_desk(view, "Relations").graph
     then = reading.past_graph(view, "Relations")
     assert {each.id: each.state for each in then.relations.values()} == {
@@ -408,7 +406,7 @@ def test_chat_tells_what_a_turn_learned_of_relations(home):
     memory.deliver()
     learned = memory.events(kinds=("relation_added",))[0].turn
     events = memory.events(turn=learned, kinds=STORY_KINDS)
-    lines = [(line.text, line.details) for line in story(events, memory_panel._words(memory, events))]
+    lines = [(line.text, line.details) for line in story(events, words_in_log(memory).words(events, memory))]
     assert ("Learned 1 relation", ("Ana → lives in → Lisbon",)) in lines
 
 

@@ -1,12 +1,14 @@
 """The writes of the Graph page, for `on_click`: one change set, one call, one sentence about what it did."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from memory_core import ConflictError, MemoryInspectorError
-from memory_core.context import Context
+from memory_core.foretelling import NextPrompt
 from memory_core.graphs import GraphChange, GraphDesk
 from memory_core.planning.graph import Entity, Relation
-from ui import state
+from ui import state, toasts
+from ui.blocks.effects import shown_when_over
 from ui.facts.effects import foreseen
 from ui.graph import tab
 from ui.graph.reading import Desk
@@ -25,7 +27,8 @@ def apply(desk: Desk, change: Callable[[GraphDesk], GraphChange | None], *, befo
         if made is not None:
             new = _next_prompt(desk)
             effect = f" {foreseen(old, new)}" if old is not None and new is not None else ""
-            state.say("info", f"{before}{made.sentence}{effect}")
+            undo = None if made.undone or made.final else partial(_take_back, desk, made.number)
+            toasts.done(f"{before}{made.sentence}{effect}", undo=undo)
         return made
     return None
 
@@ -59,9 +62,13 @@ def undo(desk: Desk, change: GraphChange) -> None:
     apply(desk, lambda graph: graph.undo(change.number))
 
 
-def _next_prompt(desk: Desk) -> Context | None:
-    """The next prompt as it is; None when it cannot be built, which the pages about it say."""
+def _take_back(desk: Desk, number: int) -> None:
+    desk.desk.undo(number)
+
+
+def _next_prompt(desk: Desk) -> NextPrompt | None:
+    """The next prompt as it is, after the flush before it; None when it cannot be built, which its pages say."""
     try:
-        return desk.memory.preview()
+        return desk.memory.next_prompt(shown_when_over(desk.memory))
     except MemoryInspectorError:
         return None

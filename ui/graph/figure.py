@@ -20,7 +20,10 @@ from ui.text import count
 from ui.theme import PALETTES, Mode, Palette
 
 HEIGHT = 440
-"""Pixels."""
+"""Pixels, of a figure whose entities stand all around the focus; less where they stand in a line."""
+
+HALF, AROUND = 1.22, 0.34
+"""Half the height between, where entities stand up to 1 from the middle; and what names need above and below."""
 
 BESIDE = 92
 """Pixels on each side of the outer ring for names; a narrower window makes the rings smaller."""
@@ -76,12 +79,16 @@ def graph_figure(graph: Graph, seen: Seen, mode: Mode, *, picked: int | None = N
     beside = 40 if seen.path else BESIDE  # along a path names stand above and below
     figure.update_layout(
         xaxis={"visible": False, "range": [-ACROSS, ACROSS]},
-        yaxis={"visible": False, "range": [-1.22, 1.22]},
         hoverlabel_align="left",
         margin={"l": beside, "r": beside, "t": 0, "b": 0},
     )
     said = mentions(graph)
     where = places(seen, said)
+    low = max(-HALF, min(y for _, y in where.values()) - AROUND)
+    high = min(HALF, max(y for _, y in where.values()) + AROUND)
+    figure.update_layout(
+        yaxis={"visible": False, "range": [low, high]}, height=round(HEIGHT * (high - low) / (2 * HALF))
+    )
     edges = _edges(seen, where)
     lines = _lines(edges, seen, palette, picked)
     figure.add_traces([*lines, _handles(edges, graph), *_nodes(graph, seen, where, said, palette)])
@@ -222,12 +229,23 @@ def _handles(edges: Sequence[Edge], graph: Graph) -> go.Scatter:
     )
 
 
+def _over(one: Place, other: Place) -> bool:
+    """Would words of relations at these places lie on each other?"""
+    wide, high = 60 / ((PIXELS - 2 * BESIDE) / (2 * ACROSS)), 13 / (HEIGHT / (2 * HALF))
+    return abs(one[0] - other[0]) < wide and abs(one[1] - other[1]) < high
+
+
 def _labels(edges: Sequence[Edge], seen: Seen, palette: Palette, picked: int | None) -> Iterable[dict[str, Any]]:
     """The words of relations, on the page's colour so that no line runs through them."""
     numbers = {relation.id: number for number, relation in enumerate(seen.relations[: len(seen.lit)], 1)}
     crowded = len(seen.distances) > CROWDED
+    taken: list[Place] = []
     for edge in edges:
         relation = edge.relation
+        kept = relation.id == picked or relation.id in numbers
+        if crowded and not kept and any(_over(edge.middle, other) for other in taken):
+            continue  # the line says it under the pointer, and the list beside the figure says it too
+        taken.append(edge.middle)
         ink = palette.unknown if relation.state == "ended" and relation.id != picked else palette.text
         words = shown(relation.predicate, 13 if crowded else 18)
         if relation.state == "ended" and not crowded:

@@ -1,22 +1,27 @@
 """The Graph page: who and what is related, how, and which way leads from one to another."""
 
 from collections.abc import Sequence
+from typing import Literal
 
+import plotly.graph_objects as go
 import streamlit as st
 
 from memory_core.planning.graph import Graph, Path
 from ui.blocks.editor import add_dialog as add_block
 from ui.charts import CONFIG
-from ui.components import empty, numbers_table
-from ui.frame import View
+from ui.components import empty, filled, numbers_table, unseen_heading
 from ui.graph import changes, dialogs, files, tab
-from ui.graph.figure import ENTITY, RELATION, graph_figure, legend
+from ui.graph.figure import ENTITY, HEIGHT, RELATION, graph_figure, legend
 from ui.graph.listing import entity_label, how_many, number_rows, opening, way
 from ui.graph.panel import draw_entity, draw_list, draw_relation
 from ui.graph.reading import Desk, graph_blocks, next_undo, read_desk
 from ui.graph.seen import Seen, around, by_mentions, find, kinds, shortest
 from ui.text import count, plain, short
 from ui.theme import mode
+from ui.view import View
+
+BESIDE_PIXELS = 410
+"""What stands above and below the figure."""
 
 STEPS = {1: "1 step", 2: "2 steps"}
 
@@ -43,6 +48,7 @@ def draw(view: View) -> None:
     tab.write_link(desk.place, focus, relation.id if relation is not None else None)
     left, right = st.columns([0.58, 0.42], gap="medium")
     with left:
+        unseen_heading("Relations")
         if looking.to is not None:
             _way(desk.graph, path)
         _draw_figure(desk, seen, relation.id if relation is not None else None)
@@ -57,11 +63,12 @@ def draw(view: View) -> None:
 
 def _no_block(view: View) -> None:
     when = "yet" if view.past else "in this session"
-    empty(f"No graph block {when}.", "It learns who is related to what.", icon="hub")
-    if not view.past:
-        with st.container(horizontal_alignment="center"):
-            if st.button("Add a graph block", key="graph__add_block", icon=":material/add:"):
-                add_block(view.memory.session_id, "graph")
+
+    def add() -> None:
+        if st.button("Add a graph block", key="graph__add_block", icon=":material/add:"):
+            add_block(view.memory.session_id, "graph")
+
+    empty(f"No graph block {when}.", "It learns who is related to what.", icon="hub", act=None if view.past else add)
 
 
 def _nothing(view: View, desk: Desk) -> None:
@@ -197,9 +204,25 @@ def _way(graph: Graph, path: Path | None) -> None:
 
 def _draw_figure(desk: Desk, seen: Seen, picked: int | None) -> None:
     place, widget = desk.place, tab.key(desk.place, "figure")
+    figure = graph_figure(desk.graph, seen, mode(), picked=picked)
+    # Around the focus as high as the window allows; what stands in a line needs no more than its own height.
+    fills = figure.layout.height > HEIGHT / 2
+    with filled("graph__figure", minus=BESIDE_PIXELS, least=figure.layout.height) if fills else st.container():
+        _chart(desk, seen, figure, widget, place, "stretch" if fills else "content")
+    with st.container(gap=None):
+        if (said := how_many(seen)) is not None:
+            st.markdown(f":small[{said}]")
+        st.markdown(f":small[:gray[{legend(desk.graph, seen, mode())}]]")
+    numbers_table(lambda: number_rows(desk.graph, seen), "graph__numbers")
+
+
+def _chart(
+    desk: Desk, seen: Seen, figure: go.Figure, widget: str, place: tab.Place, height: Literal["stretch", "content"]
+) -> None:
     focus = desk.graph.name(seen.focus)
     st.plotly_chart(
-        graph_figure(desk.graph, seen, mode(), picked=picked),
+        figure,
+        height=height,
         key=widget,
         on_select=lambda: _pick(place, widget),
         selection_mode="points",
@@ -207,11 +230,6 @@ def _draw_figure(desk: Desk, seen: Seen, picked: int | None) -> None:
         theme=None,
         alt=f"{focus} with {count(seen.around, 'entity')} around it; the list beside it says the same",
     )
-    with st.container(gap=None):
-        if (said := how_many(seen)) is not None:
-            st.markdown(f":small[{said}]")
-        st.markdown(f":small[:gray[{legend(desk.graph, seen, mode())}]]")
-    numbers_table(lambda: number_rows(desk.graph, seen), "graph__numbers")
 
 
 def _pick(place: tab.Place, widget: str) -> None:

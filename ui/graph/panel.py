@@ -5,6 +5,7 @@ import zlib
 import streamlit as st
 
 from memory_core.planning.graph import Entity, Relation
+from ui.components import filled, heading
 from ui.facts.pieces import draw_source
 from ui.graph import changes, dialogs, tab
 from ui.graph.listing import BADGES, entity_lines, relation_words, said, standing
@@ -15,8 +16,8 @@ from ui.text import count, plain, short, tokens
 PAGE = 12
 """Relations that are listed at a time."""
 
-LIST_PIXELS = 345
-"""Five relations; more are scrolled to."""
+LIST_PIXELS, BESIDE_PIXELS = 345, 520
+"""Five relations, in a low window; what stands above and below the list."""
 
 UNSCROLLED = 5
 
@@ -32,8 +33,11 @@ def draw_list(desk: Desk, seen: Seen) -> None:
     pages = -(-len(listed) // PAGE)
     number = min(tab.looking(desk.place).page, pages)
     part = listed[(number - 1) * PAGE : number * PAGE]
-    with st.container(
-        border=True, height=LIST_PIXELS if len(part) > UNSCROLLED else "content", gap=None, key="graph__list"
+    long = len(part) > UNSCROLLED
+    with (
+        filled("graph__list", minus=BESIDE_PIXELS, least=LIST_PIXELS, border=True, gap=None)
+        if long
+        else st.container(key="graph__list", border=True, gap=None)
     ):
         for place, relation in enumerate(part, (number - 1) * PAGE + 1):
             _row(desk, seen, relation, place)
@@ -93,9 +97,10 @@ def draw_relation(desk: Desk, relation: Relation) -> None:
     graph = desk.graph
     with st.container(border=True, gap="xsmall", key="graph__panel"):
         with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="top", gap="small"):
-            st.markdown(f"**{plain(relation_words(graph, relation, 80))}**", width="stretch")
+            heading(plain(relation_words(graph, relation, 80)), width="stretch")
             st.button(
-                ":material/close:",
+                "Close it",
+                icon=":material/close:",
                 key="graph__close",
                 type="tertiary",
                 help="Close it",
@@ -189,7 +194,7 @@ def _relation_actions(desk: Desk, relation: Relation) -> None:
 def draw_entity(desk: Desk, entity: Entity) -> None:
     """What is known of the entity in focus, and what can be done to it."""
     with st.container(border=True, gap="xsmall", key="graph__panel"):
-        st.markdown(f"**{plain(short(desk.graph.name(entity.id), 80))}**")
+        heading(plain(short(desk.graph.name(entity.id), 80)))
         st.markdown(f":small[:gray[{' · '.join(entity_lines(desk.graph, entity))}]]")
         if desk.past:
             return

@@ -14,8 +14,8 @@ from memory_core.events import MessageAdded
 from memory_core.graphs import GraphChange, GraphDesk
 from memory_core.messages import message_text
 from memory_core.planning.graph import Entity, Graph, Relation
-from ui.frame import View
 from ui.graph.listing import Heard
+from ui.view import View
 
 
 @dataclass(frozen=True, slots=True)
