@@ -5,10 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 from engine_fakes import NoteExtractor
-from pages_driver import button, joined, message_texts, opened, press
+from pages_driver import button, joined, message_texts, opened, press, turn_picked
 
 from memory_core import ChatMessage, FactExtractionMemoryBlock, Memory, delete_session
-from memory_core.events import ContextBuilt, FactAdded, FlushPlanned, ModelCalled, Retrieved, UnknownEvent
+from memory_core.events import ContextBuilt, DeliveryDone, FactAdded, FlushPlanned, ModelCalled, Retrieved, UnknownEvent
 from ui import services
 from ui.jobs import Job
 from ui.new_session import new_memory
@@ -72,6 +72,7 @@ def test_it_opens_with_its_numbers_in_one_sentence(demo_home):
 
 def test_every_event_is_listed_newest_first_in_plain_words(demo_home):
     app = timeline(session="demo")
+    app.toggle(key="timeline__bookkeeping").set_value(True).run()
     events = demo().events()
     listed = rows(app)
     assert len(listed) == len(events)
@@ -81,6 +82,21 @@ def test_every_event_is_listed_newest_first_in_plain_words(demo_home):
     assert {row[2] for row in listed} == {"engine", "curator"}
     assert "Learned “Ana is allergic to nuts”" in sentences(app)
     assert not any("newer version" in sentence for sentence in sentences(app))
+
+
+def test_bookkeeping_is_left_out_until_it_is_asked_for(demo_home):
+    app = timeline(session="demo")
+    events = demo().events()
+    done = sum(isinstance(record.event, DeliveryDone) for record in events)
+    assert done
+    assert not [sentence for sentence in sentences(app) if " updated in " in sentence]
+    shown = len(rows(app))
+    assert f"{shown} events and {len(events) - shown} of bookkeeping, newest first" in joined(app)
+    app.text_input(key="timeline__text").input("updated in").run()
+    assert len(rows(app)) == done
+    app.text_input(key="timeline__text").input("").run()
+    app.selectbox(key="timeline__group").select("Deliveries").run()
+    assert len([sentence for sentence in sentences(app) if " updated in " in sentence]) == done
 
 
 def test_looking_changes_nothing(demo_home):
@@ -132,7 +148,7 @@ def test_every_message_has_a_fate(demo_home):
     app.run()
     fates = app.dataframe[0].value.to_dict("records")
     assert sum(fate["Number"] for fate in fates) == status.queue_messages + status.archived_messages
-    assert {fate["Fate"] for fate in fates} >= {"flushed, recalled", "in the queue"}
+    assert {fate["Outcome"] for fate in fates} >= {"flushed, recalled", "in the queue"}
 
 
 def test_the_dark_page_draws_in_dark_colours(demo_home):
@@ -158,7 +174,7 @@ def test_of_an_earlier_turn_the_whole_stays_and_the_list_ends_with_it(demo_home)
     assert not app.exception
     assert first_sentence(app).endswith("in 11 turns. Up to turn 8: 0 flushes, 0 cuts, 0 facts.")
     assert rows(app)[0][0] == 8
-    assert "**Message fate** at the end of turn 8" in joined(app)
+    assert "**What became of the messages** at the end of turn 8" in joined(app)
     assert "16 in the queue".replace(" ", "\N{NO-BREAK SPACE}") in joined(app)
     assert "flushed," not in joined(app)
     app.toggle(key="timeline__upto").set_value(False).run()
@@ -169,12 +185,12 @@ def test_an_event_can_set_the_clock_for_every_page(demo_home):
     flush = of_kind(demo(), FlushPlanned)[0]
     app = with_drawer(timeline(session="demo"), "demo", flush.position)
     press(app, "Show turn 10 everywhere")
-    assert app.selectbox(key="turn").value == 10
+    assert turn_picked(app) == 10
     assert "timeline_opened" not in app.session_state
     assert rows(app)[0][0] == 10
     app = with_drawer(app, "demo", demo().status().position)
     press(app, "Back to the latest turn")
-    assert app.selectbox(key="turn").value is None
+    assert turn_picked(app) is None
 
 
 # -- finding -------------------------------------------------------------------------------------
@@ -190,7 +206,7 @@ def test_the_list_can_be_narrowed_by_kind_actor_block_and_words(demo_home):
     app.selectbox(key="timeline__block").select("Earlier turns").run()
     assert "No event matches." in joined(app)
     press(app, "Clear filters")
-    assert len(rows(app)) == len(demo().events())
+    assert f"{len(rows(app))} events and " in joined(app)
     app.selectbox(key="timeline__actor").select("curator").run()
     assert sentences(app)[0].startswith("Imported 36 messages")
 
@@ -261,10 +277,10 @@ def test_the_users_facts_are_named_wherever_they_were_learned(demo_home):
         memory.flush(all=True)
     (fact,) = learned[0].facts("About Sam")
     app = timeline(session="bees-two")
-    assert any(sentence.startswith(f"Heard “{fact.text}” again") for sentence in sentences(app))
+    assert any(sentence.startswith(f"Already known: “{fact.text}”") for sentence in sentences(app))
     learned[0].curation("About Sam").erase([fact])
     app.run()
-    assert any(sentence.startswith("Heard “an erased fact” again") for sentence in sentences(app))
+    assert any(sentence.startswith("Already known: “an erased fact”") for sentence in sentences(app))
     for memory in learned:
         memory.database.close()
 

@@ -224,7 +224,7 @@ def test_the_strip_has_a_segment_a_run_in_order_and_what_is_lost_is_hatched():
     assert gone.marker.pattern.fgcolor == LIGHT.cut
     assert flushed.marker.color == LIGHT.unknown
     assert fate_rows(fates().runs())[0] == {
-        "Messages": "1 to 3", "Turns": "1 to 3", "Fate": "flushed", "Number": 3, "Tokens": 30, "Facts learned": 0,
+        "Messages": "1 to 3", "Turns": "1 to 3", "Outcome": "flushed", "Number": 3, "Tokens": 30, "Facts learned": 0,
     }  # fmt: skip
 
 
@@ -397,3 +397,15 @@ def test_arrays_are_sent_as_arrays():
     figure = tokens_figure(course({n: turn(n, flushes=1) for n in range(1, 1001)}, KINDS_OF), "light")
     assert all(isinstance(trace.x, np.ndarray) for trace in figure.data if trace.name)
     assert len(figure.to_json()) < 60_000
+
+
+def test_turns_without_a_prompt_are_no_white_stripes():
+    turns = {number: turn(number, BUILT if number % 2 else None) for number in range(1, 201)}
+    long = course(turns, KINDS_OF)
+    assert not long.bars
+    assert long.turns == tuple(range(1, 200, 2))
+    assert all(long.prompts)
+    short = course({number: turns[number] for number in range(1, 11)}, KINDS_OF)
+    assert short.turns == tuple(range(1, 11))
+    bars = next(trace for trace in tokens_figure(short, "light").data if trace.type == "bar")
+    assert [opacity < 1 for opacity in bars.marker.opacity] == [not number % 2 for number in range(1, 11)]

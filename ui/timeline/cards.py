@@ -6,8 +6,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from ui.charts import CONFIG
-from ui.components import numbers_table
-from ui.frame import View
+from ui.components import heading, numbers_table
 from ui.text import plain, short, tokens
 from ui.theme import Mode, block_colour, colour, mode
 from ui.timeline.course import Course, course, course_rows, describe
@@ -15,6 +14,7 @@ from ui.timeline.figures import SCISSORS, tokens_figure
 from ui.timeline.opened import figure_key, take_mark
 from ui.timeline.remembered import Timeline
 from ui.timeline.strip import FATES, MOST_MESSAGES, counted, fate_rows, strip_figure
+from ui.view import View
 
 ABOUT = (
     "What the last prompt of each turn held, part by part. Limit: all of it must fit in. "
@@ -32,7 +32,7 @@ _BETWEEN = "\N{EM SPACE}"
 
 def draw_tokens(view: View, timeline: Timeline) -> None:
     """Tokens by turn, with the marks that open an event."""
-    kinds = {block.name: block.kind for block in view.history.blocks_at(view.history.position)}
+    kinds = view.history.kinds(view.history.position)
     turns, appearance = view.history.turns, mode()
 
     def make() -> tuple[Course, go.Figure]:
@@ -42,7 +42,7 @@ def draw_tokens(view: View, timeline: Timeline) -> None:
     drawn, figure = timeline.figure((view.history.position, appearance, view.turn), make)
     with st.container(border=True, gap="xsmall"):
         with st.container(horizontal=True, horizontal_alignment="distribute"):
-            st.markdown("**Tokens by turn**", width="content", help=ABOUT)
+            heading("Tokens by turn", width="content", help=ABOUT)
             cut = SCISSORS if drawn.bars else "❘"
             scissors = f':color[{cut}]{{foreground="{colour("cut", appearance)}"}}'
             st.markdown(
@@ -89,7 +89,7 @@ def draw_fates(view: View, timeline: Timeline) -> None:
             if number
         ]
         with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
-            st.markdown(f"**Message fate**{at}", width="content", help=FATE)
+            heading("What became of the messages", at, width="content", help=FATE)
             st.markdown(f":small[{_BETWEEN.join(entries)}]", width="content")
         st.plotly_chart(
             strip_figure(shown, appearance),

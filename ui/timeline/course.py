@@ -50,7 +50,7 @@ class Course:
     """Tokens by turn, ready to be drawn."""
 
     turns: tuple[int, ...]
-    """Those drawn, in order."""
+    """Those drawn, in order; as areas only those with a prompt, where there are any."""
     last: int
     """The newest turn, drawn or not."""
     step: int
@@ -81,8 +81,10 @@ def course(turns: Mapping[int, TurnRecord], kinds: Mapping[str, str]) -> Course:
     every = sorted(turns)
     last = every[-1] if every else 0
     step = 1 if last <= MOST_BARS else -(-len(every) // MOST_POINTS)
-    drawn = [number for place, number in enumerate(every) if place % step == 0 or number == last]
     built = {number: _built(turns[number]) for number in every}
+    drawn = [number for place, number in enumerate(every) if place % step == 0 or number == last]
+    if last > MOST_BARS:  # an area holds the last prompt over turns without one: nothing would be white stripes
+        drawn = [number for number in drawn if built[number] is not None] or drawn
     return Course(
         turns=tuple(drawn),
         last=last,

@@ -2,8 +2,7 @@
 
 import json
 import time
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 from datetime import UTC, tzinfo
 from zoneinfo import ZoneInfo
 
@@ -21,19 +20,19 @@ from memory_core.events import (
     Retrieved,
     UnknownEvent,
     expand,
-    spread,
 )
 from memory_core.messages import message_text
 from ui import nav, state
-from ui.components import error_inside
-from ui.frame import View
-from ui.stored import TURN, units
+from ui.components import error_inside, heading
+from ui.stored import TURN
 from ui.telling import QUOTED, SAID, Line, Words, one_cut, seconds, stored_as, tell
+from ui.telling.words import facts_of, words_in_log
+from ui.terms import marked
 from ui.text import ago, count, plain, short, tokens
 from ui.timeline.details import number_rows
 from ui.timeline.listing import ACTORS, GROUP_OF
 from ui.timeline.opened import close
-from ui.timeline.remembered import Timeline, facts_of
+from ui.view import View
 
 MOST_SHOWN = 12
 """Messages, facts or stored turns that are listed in words; the rest is counted."""
@@ -74,36 +73,37 @@ def zone() -> tzinfo:
 
 @st.dialog("What happened", width=440, position="right", icon=":material/timeline:", on_dismiss=close)
 @error_inside
-def event_drawer(view: View, timeline: Timeline, position: int) -> None:
+def event_drawer(view: View, position: int) -> None:
     """One event of the log."""
     record = next((r for r in view.history.after(position - 1)[:1] if r.position == position), None)
     if record is None:
         st.warning("This event is not in the log any more.")
         return
     event = record.event
-    words = _words(view.memory, timeline, event)
+    words = words_in_log(view.memory).words([record], view.memory)
     line = tell(event, words)
     who = ACTORS.get(record.actor, "Somebody")
     when = ago(record.at, time.time(), zone())
     turn = f"Turn {tokens(record.turn)}" if record.turn else "Before the first turn"
-    _sentence(line, f"{turn} · {who} · {when}")
+    _sentence(line, f"{turn} · {who} · {when}", view.history.kinds(position))
     _in_full(event, words)
     if rows := number_rows(event, stored_as(event, words)):
         cells = [{"what": f":gray[{plain(what)}]", "value": plain(value)} for what, value in rows]
         st.table(cells, border=False, hide_header=True, hide_index=True)
     if isinstance(event, FlushPlanned):
         upto = view.position if position <= view.position else view.history.position
-        fate = flush_fate(view.history.upto(upto), position)
+        log = view.history.upto(upto)
+        fate = flush_fate(log, position)
         if fate is not None:
-            _flush(view.memory, timeline, fate)
+            _flush(view.memory, fate, log[-1])
     elif isinstance(event, ContextBuilt):
         _cuts(view, record, event, words)
     _ways_on(view, record)
     _raw(record)
 
 
-def _sentence(line: Line, about: str) -> None:
-    told = plain(line.text)
+def _sentence(line: Line, about: str, names: Iterable[str]) -> None:
+    told = marked(line.text, names=names)
     coloured = {"plain": told, "loss": f":red[{told}]", "waiting": f":orange[{told}]"}[line.tone]
     st.markdown(f":material/{line.icon}: **{coloured}**  \n:small[:gray[{plain(about)}]]")
     _listed(line.details)
@@ -134,10 +134,10 @@ def _in_full(event: Event, words: Words) -> None:
             st.text(short(text, MOST_CHARACTERS))
 
 
-def _flush(memory: Memory, timeline: Timeline, fate: FlushFate) -> None:
-    """What left, and what every block made of it."""
+def _flush(memory: Memory, fate: FlushFate, now: EventRecord) -> None:
+    """What left, and what every block made of it up to an event."""
     seqs = expand(fate.event.seqs)
-    st.markdown("**What left**")
+    heading("What left", level=3)
     found = {message.seq: message for message in memory.messages(after=seqs[0] - 1, upto=seqs[-1])} if seqs else {}
     rows = []
     for seq in seqs:
@@ -163,24 +163,25 @@ def _flush(memory: Memory, timeline: Timeline, fate: FlushFate) -> None:
         key="timeline__left",
         alt="Messages that left the queue",
     )
-    st.markdown("**Where it went**  \n:small[:gray[Into the archive: none is deleted. And to the blocks that learn:]]")
+    into = "Into the archive: none is deleted. And to the blocks that learn:"
+    heading("Where it went", f"\n:small[:gray[{into}]]", level=3)
     if not fate.given:
         st.markdown(":small[No block learns from flushes.]")
     learned = [fact for given in fate.given for fact in (*given.learned, *given.confirmed)]
-    known = timeline.fact_words(learned, memory)
-    told = timeline.relation_words([relation for given in fate.given for relation in given.related], memory)
-    known_units = units(memory)
+    related = [relation for given in fate.given for relation in given.related]
+    words = words_in_log(memory).named(memory, now, facts=learned, relations=related)
     for given in fate.given:
         with st.container(gap="xxsmall"):
-            _given(given, known, told, known_units.get(given.block, TURN))
+            _given(given, words)
 
 
-def _given(given: Given, known: dict[int, str], told: dict[int, str], unit: str) -> None:
-    st.markdown(f":material/outbox: **{plain(short(given.block))}**: {plain(_outcome(given, unit))}")
+def _given(given: Given, words: Words) -> None:
+    outcome = _outcome(given, words.units.get(given.block, TURN))
+    st.markdown(f":material/outbox: **{plain(short(given.block))}**: {plain(outcome)}")
     if given.error and given.state != "done":
         st.text(given.error)
-    _listed([known.get(fact, "a fact that was erased since") for fact in given.learned])
-    _listed([told.get(relation, "a relation that was erased since") for relation in given.related])
+    _listed([words.facts.get(fact, "a fact that was erased since") for fact in given.learned])
+    _listed([words.relations.get(relation, "a relation that was erased since") for relation in given.related])
 
 
 def _outcome(given: Given, unit: str) -> str:
@@ -197,7 +198,7 @@ def _outcome(given: Given, unit: str) -> str:
     if given.related:
         made.append(f"learned {count(len(given.related), 'relation')}")
     if given.confirmed:
-        made.append(f"heard {count(len(given.confirmed), 'fact')} again")
+        made.append(f"{count(len(given.confirmed), 'fact')} already known")
     if given.stored:
         made.append(f"stored {count(len(given.stored), unit)}")
     if given.summarised:
@@ -213,7 +214,7 @@ def _cuts(view: View, record: EventRecord, event: ContextBuilt, words: Words) ->
     turn = view.history.turns.get(record.turn)
     before = view.history.upto(record.position)[-50:]
     recalled = [r.event for r in before if isinstance(r.event, Retrieved) and turn and r.turn == record.turn]
-    st.markdown("**Cuts, in order**  \n:small[:gray[Left out of this one prompt: what is stored did not change.]]")
+    heading("Cuts, in order", "\n:small[:gray[Left out of this one prompt: what is stored did not change.]]", level=3)
     for number, cut in enumerate(event.cuts, start=1):
         line = one_cut(cut, recalled, words)
         with st.container(gap="xxsmall"):
@@ -235,10 +236,19 @@ def _ways_on(view: View, record: EventRecord) -> None:
     pages = PAGES.get(GROUP_OF.get(type(record.event), ""), ())
     with st.container(horizontal=True, gap="small"):
         for page in pages:
+            if page == "context" and not known.contexts:
+                continue  # no prompt was built in that turn
             says = f"{page.capitalize()} of turn {tokens(record.turn)}"
             if st.button(says, icon=f":material/{_ICONS[page]}:", type="tertiary", key=f"timeline__to_{page}"):
                 close()
                 nav.go(page, turn=turn)
+        if isinstance(record.event, ContextBuilt) and any(
+            earlier < record.turn and each.contexts for earlier, each in turns.items()
+        ):
+            says = "What changed since the prompt before"
+            if st.button(says, icon=":material/difference:", type="tertiary", key="timeline__to_changes"):
+                close()
+                nav.go("context", turn=turn, show="changes")
 
 
 def _show(turn: int | None) -> None:
@@ -256,25 +266,3 @@ def _raw(record: EventRecord) -> None:
     stored = data if data is not None else json.loads(event.to_json())
     whole = {"position": record.position, "kind": name, "turn": record.turn, "at": record.at, "actor": record.actor}
     box.code(json.dumps({**whole, "data": stored}, ensure_ascii=False, indent=2), language="json", wrap_lines=True)
-
-
-def _words(memory: Memory, timeline: Timeline, event: Event) -> Words:
-    """Everything that this one event names, stored turns included."""
-    words = timeline.words([event], memory)
-    numbers: set[int] = set()
-    if isinstance(event, Retrieved):
-        numbers = {candidate[0] for candidate in event.candidates if candidate[4] == "granted"}
-    elif isinstance(event, ContextBuilt):
-        refs = [ref for cut in event.cuts for ref in spread(cut["refs"])]
-        numbers = {int(ref[1:]) for ref in refs if ref[0] == "v"}
-        cut = timeline.fact_words([int(ref[1:]) for ref in refs if ref[0] == "f"], memory)
-        lost = timeline.relation_words([int(ref[1:]) for ref in refs if ref[0] == "r"], memory)
-        words = replace(words, facts=cut, relations=lost)
-    blocks = [attached.name for attached in memory.blocks if attached.kind == "vector"] if numbers else []
-    turns = [turn for block in blocks for turn in memory.stored_turns(block, numbers=numbers)]
-    begins = {turn.number: " ".join(message_text(turn.messages[0].message).split()) for turn in turns}
-    return replace(
-        words,
-        turns={turn.number: turn.turn for turn in turns},
-        previews={number: short(text, QUOTED) for number, text in begins.items()},
-    )

@@ -8,18 +8,27 @@ from functools import partial
 import streamlit as st
 
 from memory_core.events import EventRecord
-from ui.frame import View
+from ui.components import filled, filled_rows, unseen_heading
 from ui.telling import seconds
 from ui.text import ago, count, short, tokens
 from ui.timeline.drawer import zone
-from ui.timeline.listing import ACTORS, Filter, chosen, ledger, totals
+from ui.timeline.listing import ACTORS, Filter, chosen, is_bookkeeping, ledger, totals
 from ui.timeline.opened import LIST, take_row
 from ui.timeline.remembered import Timeline
+from ui.view import View
 
 PAGE_ROWS = 100
-MOST_ROWS_IN_SIGHT = 12
-LIST_PIXELS = 430
-"""Of a list with more rows than that: a row that is cut through says that there are more."""
+BESIDE_PIXELS, LEAST_PIXELS = 300, 430
+"""What stands above and below a list when it is scrolled to; what it keeps in a low window."""
+
+ROW_PIXELS = 28
+"""Lines of text, one under the other: denser than tables of numbers."""
+
+LIST_PLACE = "timeline__list"
+ABOUT_BOOKKEEPING = (
+    "Also show how the work was done: deliveries handed over and done, what blocks read, calls and replies begun. "
+    "A kind, a block or words to find bring them along."
+)
 
 EVENTS, CALLS = "Events", "Model calls"
 
@@ -29,6 +38,7 @@ WHO = "Engine: memory itself. Curator: a person. Agent: a model that called a to
 def draw_events(view: View, timeline: Timeline) -> None:
     """The list with its filters, or the model calls."""
     with st.container(border=True, gap="small"):
+        unseen_heading("Events")
         with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
             what = st.segmented_control(
                 "View", (EVENTS, CALLS), default=EVENTS, required=True, label_visibility="collapsed",
@@ -61,6 +71,8 @@ def _list(view: View, timeline: Timeline, records: Sequence[EventRecord]) -> Non
     _table(view, timeline, on_page)
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
         total = count(len(found), "event")
+        if wanted.decisions_only and (hidden := sum(is_bookkeeping(record.event) for record in records)):
+            total += f" and {tokens(hidden)} of bookkeeping"
         which = f"{total}, newest first" if pages == 1 else f"Page {tokens(page)} of {tokens(pages)}, {total}"
         st.markdown(f":small[:gray[{which}]]", width="content")
         if pages > 1:
@@ -73,21 +85,25 @@ def _table(view: View, timeline: Timeline, records: Sequence[EventRecord]) -> No
     rows = [
         {
             "Turn": record.turn or None,
-            "What happened": line.text,
             "By": ACTORS.get(record.actor, record.actor).lower(),
+            "What happened": line.text,
             "When": ago(record.at, now, clock),
         }
         for record, line in zip(records, lines, strict=True)
     ]
-    st.dataframe(
+    slot = filled(
+        LIST_PLACE, minus=BESIDE_PIXELS, least=LEAST_PIXELS, most=ROW_PIXELS * (len(rows) + 1) + 3, border=False
+    )
+    slot.dataframe(
         rows,
         hide_index=True,
-        height="content" if len(rows) <= MOST_ROWS_IN_SIGHT else LIST_PIXELS,
-        column_config={
-            "Turn": st.column_config.NumberColumn(width=56, format="localized"),
-            "What happened": st.column_config.TextColumn(width=430),
-            "By": st.column_config.TextColumn(width=76, help=WHO),
-            "When": st.column_config.TextColumn(width=104),
+        height="stretch",
+        row_height=ROW_PIXELS,
+        column_config={  # pinned columns keep their width: the sentences get most of the room that is left
+            "Turn": st.column_config.NumberColumn(width=56, format="localized", pinned=True),
+            "By": st.column_config.TextColumn(width=70, help=WHO, pinned=True),
+            "What happened": st.column_config.TextColumn(width=480),
+            "When": st.column_config.TextColumn(width=96),
         },
         key=LIST,
         on_select=partial(take_row, tuple(record.position for record in records)),
@@ -96,7 +112,9 @@ def _table(view: View, timeline: Timeline, records: Sequence[EventRecord]) -> No
     )
 
 
-_GROUP, _ACTOR, _BLOCK, _TEXT = (f"timeline__{name}" for name in ("group", "actor", "block", "text"))
+_GROUP, _ACTOR, _BLOCK, _TEXT, _ALL = (
+    f"timeline__{name}" for name in ("group", "actor", "block", "text", "bookkeeping")
+)
 
 
 def _page_key(view: View, wanted: Filter) -> str:
@@ -111,7 +129,7 @@ def _filters(timeline: Timeline) -> Filter:
     actors = [name for name in ACTORS if index.actors[name]]
     for key, options in ((_GROUP, groups), (_ACTOR, actors), (_BLOCK, blocks)):
         _forget_missing(key, options)
-    columns = st.columns([0.23, 0.17, 0.23, 0.37], gap="small")
+    columns = st.columns([0.2, 0.15, 0.2, 0.27, 0.18], gap="small", vertical_alignment="center")
     group = columns[0].selectbox(
         "Kind", groups, index=None, key=_GROUP, placeholder="All kinds",
         label_visibility="collapsed",
@@ -128,7 +146,8 @@ def _filters(timeline: Timeline) -> Filter:
         "Find", key=_TEXT, placeholder="Find in events", icon=":material/search:",
         label_visibility="collapsed",
     )  # fmt: skip
-    return Filter(group, actor, block, text or "")
+    every = columns[4].toggle("Bookkeeping", key=_ALL, help=ABOUT_BOOKKEEPING)
+    return Filter(group, actor, block, text or "", every)
 
 
 def _forget_missing(key: str, options: Iterable[str]) -> None:
@@ -161,7 +180,7 @@ def _calls(records: Sequence[EventRecord]) -> None:
     if sums.failed:
         told.append(f"{tokens(sums.failed)} failed")
     st.markdown(f"{', '.join(told)}.")
-    st.dataframe(
+    filled_rows("timeline__called_in_sight", len(rows), minus=BESIDE_PIXELS, least=LEAST_PIXELS).dataframe(
         [
             {
                 "Turn": row.turn or None,
@@ -177,7 +196,7 @@ def _calls(records: Sequence[EventRecord]) -> None:
             for row in rows
         ],
         hide_index=True,
-        height="content" if len(rows) <= MOST_ROWS_IN_SIGHT else LIST_PIXELS,
+        height="stretch",
         column_config={
             **{name: st.column_config.NumberColumn(format="localized") for name in _WHOLE},
             "Seconds": st.column_config.NumberColumn(format="%.2f"),

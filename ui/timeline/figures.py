@@ -13,6 +13,9 @@ from ui.timeline.course import Course, Layer, Mark
 
 TOKENS_PIXELS = 270
 
+NO_PROMPT_OPACITY = 0.4
+"""Of the queue in a turn for which no prompt was built: pale."""
+
 RIGHT_PIXELS = 84
 """Right of the turns, where the two lines are named: room for seven digits."""
 
@@ -34,11 +37,11 @@ def tokens_figure(course: Course, mode: Mode, *, picked: int | None = None) -> g
         figure.add_trace(_bar(course, layer, mode) if course.bars else _area(course, layer, mode))
     top = course.highest
     figure.add_trace(_line(course.limit, palette.line, "solid"))
-    figure.add_trace(_line(course.flush_line, palette.page, DASH, width=5))  # so that it shows on every colour
+    figure.add_trace(_line(course.flush_line, palette.page, "solid", width=4, opacity=0.5))  # seen on every colour
     figure.add_trace(_line(course.flush_line, palette.line, DASH))
     figure.add_trace(_flush_marks(course, top * 1.09, mode))
     figure.add_trace(_cut_marks(course, top * 1.18, mode))
-    first = course.turns[0] if course.turns else 1
+    first = course.limit[0][0] if course.limit else 1
     for stretch, words in ((course.limit, "limit"), (course.flush_line, "flush")):
         if stretch:
             figure.add_annotation(
@@ -70,10 +73,14 @@ def _bar(course: Course, layer: Layer, mode: Mode) -> go.Bar:
         name=shown(layer.label),
         x=np.array(course.turns),
         y=np.array(layer.tokens),
-        marker={"color": colour, "line": {"color": PALETTES[mode].page, "width": 1}},
+        marker={
+            "color": colour,
+            "line": {"color": PALETTES[mode].page, "width": 1},
+            "opacity": np.array([1.0 if prompt else NO_PROMPT_OPACITY for prompt in course.prompts]),
+        },
         customdata=np.array(course.prompts),
-        unselected={"marker": {"opacity": 1}},
-        hovertemplate=_hover(layer),
+        text=["" if prompt else "<br>No prompt was built: the queue at its end" for prompt in course.prompts],
+        hovertemplate=_hover(layer, more="%{text}"),
     )
 
 
@@ -91,16 +98,19 @@ def _area(course: Course, layer: Layer, mode: Mode) -> go.Scatter:
     )
 
 
-def _hover(layer: Layer) -> str:
-    return f"Turn %{{x:,}}<br>{shown(layer.label)} %{{y:,}} tokens<extra></extra>"
+def _hover(layer: Layer, more: str = "") -> str:
+    return f"Turn %{{x:,}}<br>{shown(layer.label)} %{{y:,}} tokens{more}<extra></extra>"
 
 
-def _line(stretches: Sequence[tuple[int, int, int]], colour: str, dash: str, width: int = 2) -> go.Scatter:
+def _line(
+    stretches: Sequence[tuple[int, int, int]], colour: str, dash: str, *, width: int = 2, opacity: float = 1
+) -> go.Scatter:
     return go.Scatter(
         x=[x for first, last, _ in stretches for x in (first - 0.5, last + 0.5)],
         y=[level for _, _, level in stretches for _ in (0, 1)],
         mode="lines",
         line={"color": colour, "width": width, "dash": dash},
+        opacity=opacity,
         hoverinfo="skip",
     )
 

@@ -149,6 +149,9 @@ GROUPS: Mapping[str, tuple[type[Event], ...]] = {
 
 GROUP_OF = {kind: name for name, kinds in GROUPS.items() for kind in kinds}
 
+BOOKKEEPING = (DeliveryQueued, DeliveryDone, FactsExtracted, RelationsExtracted, BlockStateSaved, ReplyStarted)
+"""Events that tell how the work was done and decide nothing; what they led to has events of its own."""
+
 ACTORS = {"engine": "Engine", "curator": "Curator", "agent": "Agent"}
 """Who did it, as the filter and the rows say it: the engine, a person, a model's tool call."""
 
@@ -161,6 +164,13 @@ class Filter:
     actor: str | None = None
     block: str | None = None
     text: str = ""
+    bookkeeping: bool = False
+    """Show it even where nothing is filtered for."""
+
+    @property
+    def decisions_only(self) -> bool:
+        """Is bookkeeping left out? Who asks for a kind, a block or words gets all that there is of it."""
+        return not (self.bookkeeping or self.group or self.block or self.text.strip())
 
     def __bool__(self) -> bool:
         return bool(self.group or self.actor or self.block or self.text.strip())
@@ -196,14 +206,28 @@ def is_cut(event: Event) -> bool:
     return isinstance(event, ContextBuilt) and bool(event.cuts)
 
 
+def is_bookkeeping(event: Event) -> bool:
+    """Does it only say how the work was done? A reply or a call that failed is told all the same."""
+    if isinstance(event, ModelCalled):
+        return event.error is None
+    if isinstance(event, ReplyEnded):
+        return event.outcome == "done"
+    return isinstance(event, BOOKKEEPING)
+
+
 def chosen(records: Sequence[EventRecord], wanted: Filter) -> list[EventRecord]:
-    """The events of a group, an actor and a block, newest first; their text is not looked at."""
+    """The events of a group, an actor and a block, newest first; their text is not looked at.
+
+    Of everything only the decisions, unless bookkeeping is wanted.
+    """
     found: Iterable[EventRecord] = reversed(records)
     if wanted.group == CUTS:
         found = (record for record in found if is_cut(record.event))
     elif wanted.group is not None:
         kinds = GROUPS.get(wanted.group, ())
         found = (record for record in found if isinstance(record.event, kinds))
+    if wanted.decisions_only:
+        found = (record for record in found if not is_bookkeeping(record.event))
     if wanted.actor is not None:
         found = (record for record in found if record.actor == wanted.actor)
     if wanted.block is not None:

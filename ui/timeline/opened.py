@@ -10,6 +10,9 @@ from ui import state
 LIST = "timeline__events"
 """Widget of the event list."""
 
+EVENT = "event"
+"""Parameter of an address that opens the drawer of an event, by its position."""
+
 _OPENED = "timeline_opened"
 _DRAWN = "timeline_drawn"
 
@@ -18,6 +21,13 @@ def opened() -> int | None:
     """Position of the event whose drawer is open in the selected session."""
     value: tuple[str | None, int] | None = st.session_state.get(_OPENED)
     return value[1] if value and value[0] == state.selected_session() else None
+
+
+def take_link() -> None:
+    """Open the event that the address asks for, once."""
+    asked = st.query_params.pop(EVENT, None)
+    if asked is not None and asked.isdecimal() and len(asked) < 16:
+        open_event(int(asked))
 
 
 def open_event(position: int) -> None:

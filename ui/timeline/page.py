@@ -7,14 +7,14 @@ import streamlit as st
 from memory_core.analysis.history import TurnRecord
 from ui import nav
 from ui.components import empty
-from ui.frame import View
 from ui.text import count, tokens
 from ui.timeline.cards import draw_fates, draw_tokens
 from ui.timeline.drawer import event_drawer
 from ui.timeline.event_list import draw_events
 from ui.timeline.listing import NEWER
-from ui.timeline.opened import opened
+from ui.timeline.opened import opened, take_link
 from ui.timeline.remembered import remembered
+from ui.view import View
 
 
 def draw(view: View) -> None:
@@ -34,9 +34,10 @@ def draw(view: View) -> None:
         draw_tokens(view, timeline)
     draw_fates(view, timeline)
     draw_events(view, timeline)
+    take_link()
     position = opened()
     if position is not None:
-        event_drawer(view, timeline, position)
+        event_drawer(view, position)
 
 
 def _sentence(view: View) -> str:
@@ -45,7 +46,8 @@ def _sentence(view: View) -> str:
     told = f"{_sums(list(turns.values()))} in {count(len(turns), 'turn')}."
     if not view.past:
         return told
-    until = [turn for number, turn in turns.items() if number <= view.shown_turn]
+    before = [turn for number, turn in turns.items() if number < view.shown_turn]
+    until = [*before, view.then] if view.then is not None else before
     return f"{told} Up to turn {tokens(view.shown_turn)}: {_sums(until)}."
 
 

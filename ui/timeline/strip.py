@@ -96,7 +96,7 @@ def fate_rows(runs: Sequence[Run]) -> list[dict[str, Any]]:
         {
             "Messages": f"{tokens(run.first.seq)} to {tokens(run.last.seq)}",
             "Turns": f"{tokens(run.first.turn)} to {tokens(run.last.turn)}",
-            "Fate": FATES[run.kind][0],
+            "Outcome": FATES[run.kind][0],
             "Number": run.messages,
             "Tokens": run.tokens,
             "Facts learned": run.facts,
