@@ -2,10 +2,10 @@
 
 import uuid
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
-from memory_core import ChatMessage, ConfigError, FactExtractionMemoryBlock, Memory, VectorMemoryBlock
-from memory_core.recipes import RECIPES
+from memory_core import ChatMessage, ConfigError, FactExtractionMemoryBlock, Memory, MemoryConfig, VectorMemoryBlock
+from memory_core.recipes import RECIPES, Made
 from memory_core.session import Session
 from ui.services import Engine
 
@@ -55,9 +55,18 @@ def new_memory(
         elif isinstance(block, VectorMemoryBlock):
             block.retrieval_context_window = ASKS_WITH
     session = Session(engine.database, uuid.uuid4().hex[:12], services=engine.services)
-    config = {**made.settings, "token_limit": token_limit}
+    config = _settings(made, token_limit)
     session.create_or_join(title=title, user_id=user_id, config=config, blocks=made.blocks)
     return Memory(session)
+
+
+def _settings(made: Made, token_limit: int) -> dict[str, Any]:
+    return {**made.settings, "token_limit": token_limit}
+
+
+def new_config() -> MemoryConfig:
+    """The configuration that a new session gets unless another recipe or limit is chosen."""
+    return MemoryConfig(**_settings(RECIPES[RECIPE].made(), TOKEN_LIMIT))
 
 
 def recorded_session(engine: Engine, messages: Sequence[ChatMessage], *, title: str, skipped: int = 0) -> Memory:

@@ -1,9 +1,10 @@
 """Choosing a recipe: the section on Blocks, the drawer, a new session; labels and decisions of facts."""
 
+import threading
 from zlib import crc32
 
 import pytest
-from pages_driver import button, dialog, field, joined, opened, press
+from pages_driver import SECONDS, button, dialog, field, joined, opened, press, said
 
 from memory_core import ChatMessage, ConfigError, FactExtractionMemoryBlock, Memory, Services, sessions
 from memory_core.models.base import Condensation, ExtractedFact, Extraction
@@ -90,15 +91,46 @@ def test_the_section_says_what_the_session_runs_on_and_changes_nothing_by_lookin
     assert demo().status().position == position
 
 
+def tried_on(app):
+    """The page as it is drawn when trying has ended."""
+    press(app, TRY)
+    job = trying.running(demo())
+    assert job is None or job.wait(SECONDS)
+    return app.run()
+
+
+def test_while_recipes_are_tried_the_page_is_drawn_to_its_end_and_says_how_far_it_is(demo_home, monkeypatch):
+    begun, go_on = threading.Event(), threading.Event()
+    real = trying.compare_recipes
+
+    def slow(memory, keys, *, progress, cancelled):
+        progress(3, 110)
+        begun.set()
+        assert go_on.wait(SECONDS)
+        return real(memory, keys, progress=progress, cancelled=cancelled)
+
+    monkeypatch.setattr(trying, "compare_recipes", slow)
+    app = button(recipes_page(), TRY).click().run()
+    assert begun.wait(SECONDS)
+    app.run()  # ends, though trying does not
+    assert ":shimmer[Recipe 1 of 10: 3 of 110 turns]" in joined(app)
+    assert button(app, "Cancel")
+    go_on.set()
+    assert trying.running(demo()).wait(SECONDS)
+    app.run()
+    assert "Tried on turns 1 to 11" in joined(app)
+    assert "shimmer" not in joined(app)
+
+
 def test_trying_fills_the_table_with_numbers_and_stores_nothing(demo_home):
     position = demo().status().position
-    app = press(recipes_page(recipe="window"), TRY)
+    app = tried_on(recipes_page(recipe="window"))
     assert not app.exception, app.exception
     rows = table(app).set_index("Recipe")
     assert len(rows) == len(RECIPES)
-    assert rows.loc["Sliding window", "A turn"] < rows.loc["Conversation buffer", "A turn"]
-    assert rows.loc["Sliding window", "Calls"] == 0
-    assert rows.loc["Consolidating memory (Mem0)", "Calls"] > 0
+    assert rows.loc["Sliding window", "Tokens per turn"] < rows.loc["Conversation buffer", "Tokens per turn"]
+    assert rows.loc["Sliding window", "Model calls"] == 0
+    assert rows.loc["Consolidating memory (Mem0)", "Model calls"] > 0
     assert "Tried on turns 1 to 11, by rules: 0 model calls." in joined(app)
     assert "The next prompt: **" in joined(app)
     assert demo().status().position == position
@@ -112,6 +144,15 @@ def test_trying_fills_the_table_with_numbers_and_stores_nothing(demo_home):
     assert button(app, "Try again")
 
 
+def test_after_a_switch_no_prompt_of_before_is_compared(demo_home):
+    app = tried_on(recipes_page(recipe="window"))
+    assert "The next prompt: **" in joined(app)
+    app = press(app, "Switch to Sliding window").button(key="recipes__switch_do").click().run()
+    assert demo().config.recipe == "window"
+    assert "The next prompt: **" not in joined(app)
+    assert "Try again to compare the next prompts." in joined(app)
+
+
 def test_trying_can_be_cancelled(demo_home, monkeypatch):
     real = trying.compare_recipes
 
@@ -121,7 +162,7 @@ def test_trying_can_be_cancelled(demo_home, monkeypatch):
         return real(memory, keys, progress=progress, cancelled=lambda: next(looks) > 15)
 
     monkeypatch.setattr(trying, "compare_recipes", stopped)
-    app = press(recipes_page(), TRY)
+    app = tried_on(recipes_page())
     assert not app.exception
     tried = trying.result(demo())
     assert len(tried.trials) == 1
@@ -131,13 +172,18 @@ def test_what_a_switch_does_is_said_before_the_button_that_does_it(demo_home):
     facts = sum(demo().holding("Facts").facts.values())
     archived = demo().status().archived_messages
     app = recipes_page(recipe="summary")
-    said = joined(app)
-    assert "**Keeps** Instructions." in said
-    assert f"**Adds** Summary (filled from {archived} messages)." in said
-    assert f"Facts (its {facts} facts stay stored)" in said
+    words = joined(app)
+    assert "**Keeps** Instructions." in words
+    assert f"**Adds** Summary (filled from {archived} messages)." in words
+    assert f"Facts (its {facts} facts stay stored)" in words
     assert [attached.name for attached in demo().blocks] == ["Instructions", "Facts", "Earlier turns"]
     app = press(app, "Switch to Summary buffer")
+    assert [attached.name for attached in demo().blocks] == ["Instructions", "Facts", "Earlier turns"], "it asks first"
+    assert "This cannot be undone" in joined(app)
+    assert f"{len(demo().stored_turns('Earlier turns'))} stored turns go" in joined(app)
+    app = app.button(key="recipes__switch_do").click().run()
     assert not app.exception, app.exception
+    assert any("The session now runs on Summary buffer." in each.replace("\\", "") for each in said(app))
     assert [attached.name for attached in demo().blocks] == ["Instructions", "Summary"]
     assert demo().config.recipe == "summary"
     assert "This session runs on **Summary buffer**" in joined(app)
@@ -151,7 +197,7 @@ def test_a_hybrid_keeps_older_turns_as_a_summary_where_that_is_chosen(demo_home)
     assert "Keeps** Instructions and Earlier turns." in joined(app)
     app.segmented_control(key="recipes__overflow_hybrid").set_value("summarised").run()
     assert "Summary (filled from 6 messages)" in joined(app)
-    press(app, "Switch to Composable")
+    press(app, "Switch to Composable").button(key="recipes__switch_do").click().run()
     assert not app.exception
     assert [attached.kind for attached in demo().blocks] == ["static", "graph", "summary"]
     assert demo().config.recipe_parameters == {"overflow": "summarised"}
@@ -163,7 +209,7 @@ def test_a_recipe_that_was_changed_since_says_so_and_can_be_gone_back_to(demo_ho
     memory.configure(queue_turns=2)
     app = recipes_page(session=memory.session_id, recipe="window")
     assert "**Sliding window, changed since**" in joined(app)
-    press(app, "Go back to Sliding window")
+    press(app, "Go back to Sliding window").button(key="recipes__switch_do").click().run()
     assert services.engine().open(memory.session_id).config.queue_turns == 6
 
 
@@ -210,14 +256,12 @@ def test_the_drawer_sets_the_turns_of_the_queue_and_empties_them_again(demo_home
     assert demo().config.queue_turns is None
 
 
-def test_the_drawer_says_what_another_recipe_would_keep_and_where_it_is_switched(demo_home):
+def test_the_drawer_says_which_recipe_it_is_and_leaves_the_choice_to_the_page_that_shows_its_plan(demo_home):
     drawn = dialog("ui.settings", "settings_dialog", "demo")
     assert not drawn.exception, drawn.exception
-    recipe = next(each for each in drawn.selectbox if each.label == "Recipe")
-    assert recipe.value == "blocks"
-    recipe.set_value("window").run()
-    assert "**Keeps** Instructions." in joined(drawn)
-    assert demo().config.recipe is None, "the drawer only says"
+    assert "Recipe: **Short-term + blocks**" in joined(drawn)
+    assert not [each for each in drawn.selectbox if each.label == "Recipe"], "what Apply would not apply is not chosen"
+    assert "Compare and switch" in [each.label for each in drawn.button]
 
 
 def test_a_new_session_can_begin_as_any_recipe(home):
@@ -262,7 +306,7 @@ def test_a_block_of_facts_can_be_made_to_decide_and_to_show_the_relevant_ones(de
     choices["Compare new facts with known ones"].set_value("decide").run()
     choices["Facts in the prompt"].set_value("relevant").run()
     field(drawn, "Known facts to compare with").set_value(3).run()
-    field(drawn, "Most facts in one prompt").set_value(4).run()
+    field(drawn, "Maximum facts in one prompt").set_value(4).run()
     next(each for each in drawn.multiselect if each.label == "Categories").set_value(["semantic"]).run()
     press(drawn, "Apply from the next turn")
     settings = demo().block_settings("Facts")
@@ -304,7 +348,7 @@ def test_a_fact_shows_its_category_and_topics_and_can_be_put_under_others(demo_h
     topics.set_value([]).run()
     press(app, "Apply labels")
     assert curation.facts()[0].topics == ()
-    assert any(each.value.startswith("Labelled") for each in app.info)
+    assert any(each.value.startswith("Labelled") for each in app.success)
 
 
 def test_the_history_of_a_fact_says_how_it_was_decided(demo_home):

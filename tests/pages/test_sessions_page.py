@@ -1,19 +1,25 @@
 """The Sessions page and its dialogs, drawn and clicked in this process."""
 
 import json
+import re
+import threading
 
 import pytest
-from pages_driver import button, dialog, joined, opened, press
+from pages_driver import button, dialog, drawn_until, joined, opened, opened_by, press, read
+from shared_data import shared
 from streamlit.testing.v1 import AppTest
 
-from memory_core import ChatMessage, StoreError, delete_session
+from memory_core import ChatMessage, StaticMemoryBlock, StoreError, delete_session
 from memory_core.interop.bundle import write_bundle
 from memory_core.interop.exporting import export_chat_store, export_configuration
+from memory_core.planning import curation as plans
 from memory_core.status import overview
 from ui import services
+from ui.jobs import Job
 from ui.new_session import new_memory
 from ui.sessions import health
 from ui.sessions.dialogs import exports
+from ui.turns import play
 
 NASTY = "<img src=x onerror=alert(1)> ![x](http://evil.test/a.png) **bold** :red[r] $a$ [l](http://evil.test)"
 
@@ -60,12 +66,12 @@ def labels(app):
 def told(app):
     """What is said when the rebuilding has ended: at once, or on the drawing after it."""
     for _ in range(2):
-        if app.info or any("rebuilt" in each.value for each in app.error):
+        if app.success or any("rebuilt" in each.value for each in app.error):
             break
         assert services.engine().job(health.INDEX).wait(30)
         app.run()
     assert not app.exception
-    return [each.value.replace("\\", "") for each in [*app.info, *app.error]]
+    return [each.value.replace("\\", "") for each in [*app.success, *app.error]]
 
 
 def said(app):
@@ -74,7 +80,7 @@ def said(app):
 
 def uploaded(name, data):
     drawn = dialog("ui.sessions.importing", "import_dialog")
-    drawn.file_uploader[0].set_value((name, data, "application/octet-stream")).run()
+    read(drawn.file_uploader[0].set_value((name, data, "application/octet-stream")).run())
     assert not drawn.exception
     return drawn
 
@@ -203,7 +209,7 @@ def test_a_new_session_may_belong_to_a_user(demo_home):
     drawn.selectbox(key="new__user").set_value("sam").run()
     button(drawn, "Start session").click().run()
     assert sessions()["Trip to Lisbon"].status.user_id == "sam"
-    assert drawn.session_state["session"] == sessions()["Trip to Lisbon"].status.session_id
+    assert opened_by(drawn) == sessions()["Trip to Lisbon"].status.session_id
 
 
 @pytest.mark.parametrize(("shared", "own", "of_user"), [(True, 0, 1), (False, 1, 0)])
@@ -212,7 +218,7 @@ def test_facts_of_a_new_session_are_its_users_or_its_own(demo_home, shared, own,
     drawn.selectbox(key="new__user").set_value("sam").run()
     drawn.checkbox(key="new__shared").set_value(shared).run()
     button(drawn, "Start session").click().run()
-    memory = services.engine().open(drawn.session_state["session"])
+    memory = services.engine().open(opened_by(drawn))
     memory.put(ChatMessage(role="user", content="I am allergic to nuts."))
     memory.flush(all=True)
     found = sessions()["New session"]
@@ -245,7 +251,7 @@ def test_what_cannot_be_made_is_said_and_can_be_tried_again(demo_home, monkeypat
     assert said(drawn) == ["The disk is full\\."]
     monkeypatch.setattr(dialogs, "new_memory", real)
     button(drawn, "Start session").click().run()
-    assert "New session" in sessions()
+    assert sessions()["New session"].status.session_id == opened_by(drawn)
 
 
 def test_a_session_needs_a_title(demo_home):
@@ -288,12 +294,96 @@ def test_a_dialog_of_a_session_deleted_elsewhere_says_so(demo_home, name):
     assert said(drawn) == ["This session was deleted elsewhere\\."]
 
 
-def test_the_demo_is_reset_to_where_the_app_opens(demo_home):
+def as_shipped(memory):
+    """All that a reset must give back, without ids and times."""
+    recording = memory.recording()
+    return {
+        "configuration": json.loads(export_configuration(memory)),
+        "messages": [stored.message.content for stored in memory.messages()],
+        "facts": [(fact.text, fact.state, fact.pinned) for fact in memory.facts("Facts", states=None)],
+        "stored": [[m.seq for m in turn.messages] for turn in memory.stored_turns("Earlier turns")],
+        "recording": (recording.played, len(recording.messages), recording.next_turn),
+        "title": memory.status().title,
+        "turns": sorted(memory.history().turns),
+        "kinds": [record.kind for record in memory.events()],
+    }
+
+
+def test_resetting_the_demo_gives_the_shipped_one_whatever_was_changed(demo_home):
+    shared = services.engine()
+    shipped = as_shipped(shared.open("demo"))
+    demo = shared.open("demo")
+    demo.configure(token_limit=300, chat_history_token_ratio=0.3)
+    demo.edit_block("Instructions", "Always answer in rhyme.")
+    demo.configure_block("Facts", priority=0)
+    demo.remove_block("Earlier turns")
+    demo.add_block(StaticMemoryBlock(name="Notes", static_content="Mine"))
+    curation = demo.curation("Facts")
+    curation.apply(plans.retire(curation.facts()[:3]))
+    demo.rename("Mine")
+    demo.attach_recording([ChatMessage(role="user", content="Something else")], source="other")
+    assert as_shipped(shared.open("demo")) != shipped
     drawn = dialog("ui.sessions.dialogs", "reset_dialog", "demo")
-    assert 'Reset "Birthday dinner"? Removes 22 messages' in joined(drawn)
+    words = joined(drawn)
+    assert 'Reset "Mine"? Everything in it goes: 22 messages and 3 facts' in words
+    assert "as it was shipped, at turn 11 of 18." in words
+    assert shared.open("demo").status().title == "Mine"  # it says so before it does it
     button(drawn, "Reset demo").click().run()
-    assert services.engine().job("demo").wait(60)
-    assert sessions()["Birthday dinner"].status.turns == 11
+    assert as_shipped(shared.open("demo")) == shipped
+    assert drawn.session_state["toast"].text == "The demo is as it was shipped, at turn 11 of 18."
+    assert [found.status.title for found in overview(database())] == ["Birthday dinner"]
+
+
+def test_a_reset_says_how_much_goes_and_then_how_much_went(demo_home):
+    mine = services.engine().open("demo").branch(11, title="Mine")
+    messages, facts = len(mine.messages()), len(mine.facts("Facts", states=None))
+    turns = len(mine.stored_turns("Earlier turns"))
+    drawn = dialog("ui.sessions.dialogs", "reset_dialog", mine.session_id)
+    active = len(mine.facts("Facts"))
+    assert f"Removes {messages} messages and what was learned from them alone, of {active} facts." in joined(drawn)
+    assert "This cannot be undone." in joined(drawn)
+    button(drawn, "Reset session").click().run()
+    went = f"{messages} messages, {facts} facts, {turns} stored turns"
+    assert drawn.session_state["toast"].text == f"Forgot everything: {went}."
+
+
+def test_a_deletion_says_what_went(demo_home):
+    mine = a_session("Hello", title="Mine")
+    drawn = dialog("ui.sessions.dialogs", "delete_dialog", mine.session_id)
+    button(drawn, "Delete session").click().run()
+    assert drawn.session_state["toast"].text == 'Deleted "Mine" with 1 message and 0 facts.'
+
+
+def test_the_demo_can_be_reset_again_and_played_on(demo_home):
+    shared = services.engine()
+    for _ in range(2):
+        button(dialog("ui.sessions.dialogs", "reset_dialog", "demo"), "Reset demo").click().run()
+    memory = shared.open("demo")
+    play(Job("on"), memory, turns=1, pace=0)
+    assert memory.status().turns == 12
+    assert memory.prompt(memory.history().turns[12].built).layout
+
+
+def test_a_demo_that_plays_is_stopped_before_it_is_reset(demo_home):
+    shared = services.engine()
+    memory = shared.open("demo")
+    playing = shared.start("demo", "playing", lambda job: play(job, memory, turns=None, pace=1))
+    button(dialog("ui.sessions.dialogs", "reset_dialog", "demo"), "Reset demo").click().run()
+    assert playing.done
+    assert shared.open("demo").status().turns == 11
+
+
+@pytest.mark.parametrize("name", ["reset_dialog", "delete_dialog"])
+def test_a_session_in_which_a_turn_is_being_written_is_left_alone(demo_home, monkeypatch, name):
+    mine, go_on = a_session("hello"), threading.Event()
+    shared = services.engine()
+    monkeypatch.setattr("ui.services.STOP_SECONDS", 0.05)
+    shared.start(mine.session_id, "slow", lambda job: go_on.wait(30))
+    drawn = dialog("ui.sessions.dialogs", name, mine.session_id)
+    button(drawn, "Reset session" if name == "reset_dialog" else "Delete session").click().run()
+    go_on.set()
+    assert "A turn is still being written." in drawn.session_state["notice"].text
+    assert len(shared.open(mine.session_id).messages()) == 1
 
 
 # -- branching -----------------------------------------------------------------------------------
@@ -310,7 +400,7 @@ def test_a_branch_is_described_made_and_opened_and_the_original_stays(demo_home)
     button(drawn, "Branch").click().run()
     made = sessions()["Birthday dinner B"]
     assert (made.status.turns, made.messages, made.origin.turn) == (5, 10, 5)
-    assert drawn.session_state["session"] == made.status.session_id
+    assert opened_by(drawn) == made.status.session_id
     assert sessions()["Birthday dinner"] == before
     app = page(session=made.status.session_id)
     assert listed(app)[0]["From"] == "branch at turn 5"
@@ -357,7 +447,7 @@ def test_a_bundle_opens_as_a_session_with_everything(demo_home):
         before.facts,
         before.status.flushes,
     )
-    assert drawn.session_state["session"] == found.status.session_id
+    assert opened_by(drawn) == found.status.session_id
     assert found.origin.kind == "import"
 
 
@@ -374,6 +464,76 @@ def test_a_file_above_the_limit_is_named_with_both_sizes(demo_home):
     assert said(drawn)[0].replace("\\", "").startswith("File is 62 MB. The most is 20 MB.")
 
 
+def as_jsonl(messages):
+    return "\n".join(json.dumps({"role": role, "content": text}) for role, text in messages).encode()
+
+
+def tool_calls():
+    """62 messages with tool calls, and a system message before them."""
+    return "airline.json", shared("tau-bench/one_conversation.json").read_bytes()
+
+
+def long_talk():
+    """The first 120 messages of two people's talk over months."""
+    conversation = json.loads(shared("locomo/locomo5.json").read_text())[0]["conversation"]
+    said = [each for number in range(1, 40) for each in conversation.get(f"session_{number}", [])]
+    roles = {conversation["speaker_a"]: "user", conversation["speaker_b"]: "assistant"}
+    return "talk.jsonl", as_jsonl([(roles[each["speaker"]], each["text"]) for each in said[:120]])
+
+
+@pytest.mark.parametrize("file", [tool_calls, long_talk])
+def test_what_an_import_foretells_is_what_happens_when_it_is_opened_as_already_played(demo_home, file):
+    drawn = uploaded(*file())
+    words = joined(drawn)
+    (foretold,) = [line for line in words.splitlines() if line.startswith("Playing it makes ")]
+    (counted,) = [line for line in words.splitlines() if " messages, " in line and "tokens." in line]
+    button(drawn, "Open as already played").click().run()
+    made = next(id for id in (found.status.session_id for found in overview(database())) if id != "demo")
+    job = services.engine().job(made)
+    assert job.wait(90)
+    assert job.error is None
+    drawn.run()
+    assert opened_by(drawn) == made
+    memory = services.engine().open(made)
+    recording, status = memory.recording(), memory.status()
+    assert not recording.next_turn
+    assert f"{len(recording.messages)} messages, {status.turns} turns, " in counted
+    assert foretold.startswith(f"Playing it makes {status.flushes} flush")
+    prompts = [turn for turn in memory.history().turns.values() if turn.built]
+    assert len(prompts) >= status.turns - 1  # a turn that nobody answered has none
+
+
+def test_playing_an_import_can_be_cancelled_and_what_was_played_stays(demo_home):
+    drawn = uploaded(*long_talk())
+    button(drawn, "Open as already played").click().run()
+    drawn_until(drawn, lambda: drawn.get("progress"))
+    made = next(id for id in (found.status.session_id for found in overview(database())) if id != "demo")
+    assert re.search(r"Playing without pauses: \d+ of 120 messages", drawn.get("progress")[0].proto.text)
+    button(drawn, "Cancel").click().run()
+    assert services.engine().job(made).wait(30)
+    drawn.run()
+    assert opened_by(drawn) == made
+    recording = services.engine().open(made).recording()
+    assert 0 < recording.played < 120
+    assert len(services.engine().open(made).messages()) == recording.played
+
+
+def test_a_dialog_that_is_closed_in_the_middle_loses_nothing_and_doubles_nothing(demo_home):
+    name, data = long_talk()
+    drawn = uploaded(name, b"\n".join(data.split(b"\n")[:40]))
+    button(drawn, "Open as already played").click().run()
+    drawn_until(drawn, lambda: len(overview(database())) == 2)
+    made = next(id for id in (found.status.session_id for found in overview(database())) if id != "demo")
+    app = opened(session=made)  # somebody opens it meanwhile, and presses what there is to press
+    assert not app.exception
+    assert services.engine().job(made).wait(60)
+    memory = services.engine().open(made)
+    assert [stored.message.content for stored in memory.messages()] == [
+        message.content for message in memory.recording().messages
+    ]
+    assert len(overview(database())) == 2
+
+
 def test_of_a_chat_store_with_several_keys_one_is_chosen(demo_home):
     a = json.loads(export_chat_store(services.engine().open("demo")))
     a["store"]["other"] = [{"role": "user", "content": "Only this"}]
@@ -384,7 +544,7 @@ def test_of_a_chat_store_with_several_keys_one_is_chosen(demo_home):
     choice.set_value(1).run()
     assert "1 message, 1 turn, about 2 tokens." in joined(drawn)
     button(drawn, "Import").click().run()
-    memory = services.engine().open(drawn.session_state["session"])
+    memory = services.engine().open(opened_by(drawn))
     assert [message.content for message in memory.recording().messages] == ["Only this"]
 
 
@@ -399,6 +559,7 @@ def test_a_configuration_starts_an_empty_session_with_its_settings(demo_home):
     assert "3 blocks. Token limit 1,200." in joined(drawn)
     drawn.text_input(key="import__title").set_value("Same settings").run()
     button(drawn, "Start a session with it").click().run()
+    opened_by(drawn)
     found = sessions()["Same settings"]
     memory = services.engine().open(found.status.session_id)
     assert (found.messages, found.facts, memory.config.token_limit) == (0, 0, 1200)

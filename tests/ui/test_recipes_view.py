@@ -82,7 +82,7 @@ def tried(*trials, turns=3, **values):
 def test_the_section_opens_with_what_the_session_runs_on_in_numbers():
     assert opening("Sliding window", 12, 3, None) == (
         "This session runs on **Sliding window**: 3 blocks, 12 turns so far. "
-        "10 recipes make other memories of the same parts."
+        "Try 10 memory designs on this conversation."
     )
     assert "nothing said yet" in opening(NO_RECIPE, 0, 0, None)
 
@@ -113,10 +113,10 @@ def test_every_recipe_has_a_row_in_words_and_one_in_numbers():
     numbers = number_rows(tried(trial("buffer", 10, 20, calls=4), trial("user_memories", error="No user.")), "window")
     assert len(numbers) == len(RECIPES)
     assert numbers[0] == {
-        "Recipe": "Conversation buffer", "Tokens by turn": [10, 20], "A turn": 15, "Last": 20, "Flushes": 0, "Cut": 0,
-        "Calls": 4,
+        "Recipe": "Conversation buffer", "Tokens by turn": [10, 20], "Tokens per turn": 15, "Last prompt": 20,
+        "Flushes": 0, "Cut": 0, "Model calls": 4,
     }  # fmt: skip
-    assert numbers[7]["A turn"] is None
+    assert numbers[7]["Tokens per turn"] is None
 
 
 @given(st.lists(st.integers(0, 9_999), max_size=400), st.integers(2, 120))

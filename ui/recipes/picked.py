@@ -15,9 +15,9 @@ _WRITTEN = "recipes_written"
 _DRAWN = "recipes_generation"
 
 
-def go(key: str) -> NoReturn:
+def go(key: str | None) -> NoReturn:
     """Go to the recipes, with one of them picked."""
-    nav.go("blocks", turn=..., view="recipes", **{RECIPE: key})
+    nav.go("blocks", turn=..., view="recipes", **({RECIPE: key} if key else {}))
 
 
 def picked(session_id: str) -> str | None:

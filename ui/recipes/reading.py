@@ -20,7 +20,7 @@ from ui.stored import TURN, stored
 from ui.telling import SETTINGS, value_words
 from ui.text import count, plain, short, tokens
 
-NO_RECIPE = "its own settings and blocks"
+NO_RECIPE = "a custom setup"
 """What a session runs on that no recipe made."""
 
 SPARK_POINTS = 120
@@ -74,7 +74,7 @@ def opening(running: str, turns: int, blocks: int, tried: Tried | None) -> str:
     on = f"This session runs on **{plain(running)}**"
     if tried is None or not _averages(tried):
         said = f"{count(turns, 'turn')} so far" if turns else "nothing said yet"
-        return f"{on}: {count(blocks, 'block')}, {said}. {len(RECIPES)} recipes make other memories of the same parts."
+        return f"{on}: {count(blocks, 'block')}, {said}. Try {len(RECIPES)} memory designs on this conversation."
     least, most = _averages(tried)[0], _averages(tried)[-1]
     spread = f"from **{tokens(least[0])}** tokens a turn ({plain(_name(least[1]))})"
     spread += f" to **{tokens(most[0])}** ({plain(_name(most[1]))})"
@@ -105,7 +105,7 @@ def freshness(tried: Tried, turns: int) -> str:
     since = turns - tried.turns
     when = f"Tried on turns {tokens(tried.first_turn)} to {tokens(tried.turns)}"
     when += f", {count(since, 'turn')} ago" if since > 0 else ""
-    return f"{when}, by rules: 0 model calls. The column Calls says how many a model would take to learn the same."
+    return f"{when}, by rules: 0 model calls. *Model calls* says how many a model would take to learn the same."
 
 
 # -- the table -----------------------------------------------------------------------------------
@@ -131,15 +131,15 @@ def number_rows(tried: Tried, current: str | None) -> list[dict[str, Any]]:
         trial = tried.of(recipe.key)
         row: dict[str, Any] = {"Recipe": _row_name(recipe, current)}
         if trial is None:
-            row |= dict.fromkeys(("Tokens by turn", "A turn", "Last", "Flushes", "Cut", "Calls"))
+            row |= dict.fromkeys(("Tokens by turn", "Tokens per turn", "Last prompt", "Flushes", "Cut", "Model calls"))
         else:
             row |= {
                 "Tokens by turn": thinned([turn.sent for turn in trial.turns]),
-                "A turn": trial.average,
-                "Last": last(trial),
+                "Tokens per turn": trial.average,
+                "Last prompt": last(trial),
                 "Flushes": sum(bool(turn.flushed) for turn in trial.turns),
                 "Cut": sum(turn.cut for turn in trial.turns),
-                "Calls": trial.calls,
+                "Model calls": trial.calls,
             }
         rows.append(row)
     return rows

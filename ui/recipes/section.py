@@ -4,15 +4,13 @@ from collections import Counter
 from typing import Any
 
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from memory_core import ConfigError, Context, MemoryInspectorError
 from memory_core.recipes import RECIPES, Recipe
 from memory_core.switching import SwitchPlan
-from ui import state
+from ui import state, toasts
 from ui.charts import CONFIG
-from ui.components import numbers_table
-from ui.frame import View
+from ui.components import closing_button, drawer_actions, error_inside, heading, numbers_table, unseen_heading
 from ui.jobs import Job
 from ui.model import chosen_model, services_for
 from ui.recipes import trying
@@ -39,6 +37,7 @@ from ui.services import engine
 from ui.stored import units
 from ui.text import count, plain, short, tokens
 from ui.theme import block_colour, mode
+from ui.view import View
 
 WORD_ROW_PIXELS = 61
 """Three lines of words: from here on the table wraps them."""
@@ -56,23 +55,22 @@ def draw(view: View) -> None:
     blocks = view.history.blocks_at(view.position) if view.past else memory.blocks
     tried = None if view.past else trying.result(memory)
     current, changed = (config.recipe, False) if view.past else running_on(memory)
+    unseen_heading("Recipes")
     st.markdown(opening(title_of(current, changed=changed), view.shown_turn, len(blocks), tried))
     take_link(session_id)
     job = None if view.past else trying.running(memory)
-    in_words, progress = _head(view, tried, job)
+    in_words = _head(view, tried, job)
     chosen = _table(session_id, tried, current, in_words=in_words)
     write_link(chosen)
     if chosen is not None:
         _detail(view, RECIPES[chosen], tried, current=current)
     else:
         st.markdown(":small[:gray[Click a recipe to see what switching to it would keep, add and remove.]]")
-    if job is not None and progress is not None:
-        trying.follow(job, progress)
 
 
-def _head(view: View, tried: Tried | None, job: Job | None) -> tuple[bool, DeltaGenerator | None]:
-    """What can be shown and tried; whether the table is to be in words, and where to say how far trying is."""
-    shown, progress = "In words", None
+def _head(view: View, tried: Tried | None, job: Job | None) -> bool:
+    """What can be shown and tried, and how far trying is; whether the table is to be in words."""
+    shown = "In words"
     with st.container(
         horizontal=True, horizontal_alignment="distribute", vertical_alignment="center", key="recipes__head"
     ):
@@ -92,7 +90,7 @@ def _head(view: View, tried: Tried | None, job: Job | None) -> tuple[bool, Delta
             st.markdown(":small[:gray[Trying is done by rules: no model call, and nothing changes.]]", width="stretch")
         stale = tried is not None and (tried.position != view.status.position or tried.stopped)
         if job is not None:
-            progress = st.empty()
+            trying.follow(view.memory.session_id)
             st.button("Cancel", key="recipes__cancel", on_click=job.cancel.set)
         elif not view.past and (tried is None or stale):
             st.button(
@@ -108,7 +106,7 @@ def _head(view: View, tried: Tried | None, job: Job | None) -> tuple[bool, Delta
     if tried is not None and shown != "In words":
         stopped = " Cancelled: the rest was not tried." if tried.stopped else ""
         st.markdown(f":small[:gray[{freshness(tried, view.status.turns)}{stopped}]]")
-    return tried is None or shown == "In words", progress
+    return tried is None or shown == "In words"
 
 
 def _table(session_id: str, tried: Tried | None, current: str | None, *, in_words: bool) -> str | None:
@@ -159,12 +157,12 @@ def _number_columns(scale: int) -> dict[str, Any]:
         "Tokens by turn": st.column_config.LineChartColumn(
             width=180, y_min=0, y_max=scale, help="The prompt of each turn; one scale for all recipes"
         ),
-        "A turn": whole(format="localized", width=70, help="Tokens of a prompt, on average"),
-        "Last": whole(format="localized", width=70, help="Tokens of the last turn's prompt"),
+        "Tokens per turn": whole(format="localized", width=110, help="Tokens of a prompt, on average"),
+        "Last prompt": whole(format="localized", width=90, help="Tokens of the last turn's prompt"),
         "Flushes": whole(format="localized", width=70, help="Turns in which the oldest messages left the queue"),
         "Cut": whole(format="localized", width=70, help="Tokens that did not fit, over all turns"),
-        "Calls": whole(
-            format="localized", width=70, help="Calls that a model would take to learn; by rules it is none"
+        "Model calls": whole(
+            format="localized", width=90, help="Calls that a model would take to learn; by rules it is none"
         ),
     }
 
@@ -177,7 +175,7 @@ def _detail(view: View, recipe: Recipe, tried: Tried | None, *, current: str | N
     with st.container(border=True, gap="small", key="recipes__detail"):
         left, right = st.columns([0.42, 0.58], gap="medium")
         with left:
-            st.markdown(f"**{plain(recipe.title)}**  \n:small[{plain(recipe.when)}]")
+            heading(plain(recipe.title), f"\n:small[{plain(recipe.when)}]")
             st.markdown(
                 f":small[:material/add_circle: {plain(recipe.strengths)}  \n"
                 f":material/do_not_disturb_on: {plain(recipe.limits)}]"
@@ -194,7 +192,10 @@ def _detail(view: View, recipe: Recipe, tried: Tried | None, *, current: str | N
         if trial.error:
             st.warning(plain(trial.error))
         _numbers(view, recipe, tried)
-        _prompts(recipe, tried.now, trial.prompt)
+        if tried.position == view.status.position:
+            _prompts(recipe, tried.now, trial.prompt)
+        elif not view.past:
+            st.markdown(":small[:gray[The session changed since. Try again to compare the next prompts.]]")
     elif tried is not None and refused is None:
         why = tried.refused(recipe.key) or "It was not tried: trying was cancelled before."
         st.markdown(f":small[:gray[{plain(why)}]]")
@@ -242,15 +243,46 @@ def _switch(
     calls = _learning_calls(plan)
     if calls:
         st.markdown(f":small[:orange[:material/smart_toy:] {calls}]")
-    st.button(
+    if st.button(
         f"Switch to {plain(recipe.title)}" if recipe.key != current else f"Go back to {plain(recipe.title)}",
         key="recipes__switch",
         type="primary",
         icon=":material/swap_horiz:",
         disabled=view.running is not None,
-        on_click=_do,
-        args=(view.memory.session_id, recipe.key, given),
-    )
+    ):
+        switch_dialog(view.memory.session_id, recipe.key, given)
+
+
+@st.dialog("Switch recipe", width=440, position="right", icon=":material/swap_horiz:", on_dismiss="rerun")
+@error_inside
+def switch_dialog(session_id: str, key: str, given: dict[str, Any]) -> None:
+    """What goes and what stays, once more, before the session is switched."""
+    memory = engine().open(session_id)
+    plan, refused = plan_for(memory, key, **given)
+    if plan is None:
+        st.warning(plain(refused or ""), icon=":material/person_off:")
+        return
+    title = RECIPES[key].title
+    st.markdown(f"Switch to **{plain(title)}**?")
+    for line in plan_lines(plan, units(memory)) or ["Settings and blocks are already so: only the name is taken over."]:
+        st.markdown(line)
+    calls = _learning_calls(plan)
+    if calls:
+        st.markdown(f":small[:orange[:material/smart_toy:] {calls}]")
+    if plan:
+        st.markdown(f":small[{_NO_WAY_BACK}]")
+    with drawer_actions("switch"):
+        closing_button(f"Switch to {title}", _do, (session_id, key, given), kind="primary", key="recipes__switch_do")
+        closing_button("Cancel", _nothing, key="recipes__switch_cancel")
+
+
+_NO_WAY_BACK = (
+    "This cannot be undone: what is removed goes for good, and switching back makes such blocks anew from the messages."
+)
+
+
+def _nothing() -> None:
+    """For a button that only closes its drawer."""
 
 
 def _filling(view: View) -> None:
@@ -280,7 +312,7 @@ def _do(session_id: str, key: str, given: dict[str, Any]) -> None:
     except MemoryInspectorError as error:
         state.say("error", str(error))
         return
-    state.say("info", switched(plan))
+    toasts.done(switched(plan))
 
 
 def _numbers(view: View, recipe: Recipe, tried: Tried) -> None:
@@ -290,7 +322,7 @@ def _numbers(view: View, recipe: Recipe, tried: Tried) -> None:
         return
     first = tried.first_turn
     really = {turn - first + 1: sent for turn, sent in sent_by_turn(view.history).items() if turn >= first}
-    st.markdown("**Tokens by turn**")
+    heading("Tokens by turn", level=3)
     st.plotly_chart(
         lines_figure(
             [turn.sent for turn in trial.turns],
@@ -314,7 +346,7 @@ def _numbers(view: View, recipe: Recipe, tried: Tried) -> None:
                 "This session": really.get(turn.turn),
                 "Cut": turn.cut,
                 "Flushed": turn.flushed,
-                "Calls": turn.calls,
+                "Model calls": turn.calls,
             }
             for turn in trial.turns
         ],
@@ -343,7 +375,7 @@ def _prompts(recipe: Recipe, now: Context, then: Context) -> None:
 def _parts(title: str, context: Context, parts: tuple[PartShown, ...], mark: str) -> None:
     """A prompt's parts, each behind a line that opens it."""
     with st.container(gap="xsmall"):
-        st.markdown(f"**{plain(title)}** :small[:gray[{tokens(context.plan.total)} tokens]]")
+        heading(plain(title), f" :small[:gray[{tokens(context.plan.total)} tokens]]", level=3)
         for number, part in enumerate(parts):
             square = f':color[■]{{foreground="{block_colour(part.kind, mode())}"}}'
             headed = f"{square} {plain(short(part.name))} :small[:gray[{part.size}]]"

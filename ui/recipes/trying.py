@@ -1,7 +1,6 @@
 """Trying every recipe on the open conversation: a job, whose result the server keeps."""
 
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from memory_core import Memory, MemoryInspectorError
 from memory_core.comparing import compare_recipes
@@ -11,6 +10,9 @@ from ui.jobs import Job
 from ui.recipes.reading import Tried
 from ui.services import engine
 from ui.text import tokens
+
+LOOK_SECONDS = 0.3
+"""How often the page looks how far trying is."""
 
 
 class _Kept:
@@ -27,7 +29,7 @@ def result(memory: Memory) -> Tried | None:
 
 
 def running(memory: Memory) -> Job | None:
-    return engine().running(_place(memory))
+    return engine().running(_place(memory.session_id))
 
 
 def begin(session_id: str) -> None:
@@ -38,7 +40,7 @@ def begin(session_id: str) -> None:
     except MemoryInspectorError as error:
         state.say("error", str(error))
         return
-    place = _place(memory)
+    place = _place(session_id)
     last = engine().job(place)
     again = 0 if last is None else int(last.id.rpartition("/")[2]) + 1
     engine().start(place, f"{place}/{position}/{again}", lambda job: _try(job, memory))
@@ -52,7 +54,7 @@ def _try(job: Job, memory: Memory) -> None:
     def progress(done: int, of: int) -> None:
         nonlocal each
         percent = 100 * done // max(1, of)
-        if percent != each:  # a line a percent: followers are woken by every line
+        if percent != each:  # a line a percent: all are kept
             each = percent
             number = min(len(keys), 1 + done * len(keys) // max(1, of))
             job.add_progress(f"Recipe {number} of {len(keys)}: {tokens(done)} of {tokens(of)} turns")
@@ -63,19 +65,20 @@ def _try(job: Job, memory: Memory) -> None:
         _kept(memory).tried = Tried(status.position, status.turns, tuple(trials), now, stopped)
 
 
-def follow(job: Job, slot: DeltaGenerator) -> None:
-    """Say in `slot` how far it is until it has ended, and draw the page anew."""
-    for _ in job.follow():
-        lines = job.progress
-        slot.markdown(f":shimmer[{lines[-1] if lines else 'Reading the conversation'}]")
-    if job.error is not None:
-        state.say("error", job.error)
-    st.rerun()
+@st.fragment(run_every=LOOK_SECONDS)
+def follow(session_id: str) -> None:
+    """Say how far it is, looked at again and again; when it has ended, the page is drawn anew."""
+    job = engine().job(_place(session_id))
+    if job is None or job.done:
+        if job is not None and job.error is not None:
+            state.say("error", job.error)
+        st.rerun()
+    st.markdown(f":shimmer[{job.progress[-1] if job.progress else 'Reading the conversation'}]")
 
 
-def _place(memory: Memory) -> str:
+def _place(session_id: str) -> str:
     """Under which it runs: beside what runs for the session itself, which it does not change."""
-    return f"\x00recipes-{memory.session_id}"
+    return f"\x00recipes-{session_id}"
 
 
 def _kept(memory: Memory) -> _Kept:

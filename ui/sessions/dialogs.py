@@ -1,6 +1,5 @@
 """What is done to a session, each in a dialog: made, renamed, branched, exported, played anew, deleted."""
 
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -8,7 +7,7 @@ from typing import Literal
 
 import streamlit as st
 
-from memory_core import MemoryInspectorError, NotFoundError, delete_session
+from memory_core import Memory, MemoryInspectorError, NotFoundError, delete_session
 from memory_core.interop.bundle import write_bundle
 from memory_core.interop.exporting import (
     export_chat_store,
@@ -19,15 +18,17 @@ from memory_core.interop.exporting import (
 from memory_core.interop.graph_files import Form, write_graph
 from memory_core.recipes import RECIPES
 from memory_core.status import Overview, overview
-from ui import state
+from ui import state, toasts
 from ui.components import closing_button, error_inside
-from ui.demo import DEMO_SESSION, RESETTING, reset_demo
+from ui.demo import DEMO_SESSION, reset_demo
+from ui.demo_script import RECORDED_TURNS, TURNS
 from ui.examples import EXAMPLES
 from ui.new_session import RECIPE, TOKEN_LIMIT, new_memory
 from ui.services import engine
 from ui.sessions import making
 from ui.sessions.listing import branch_title, delete_question, file_stem, named, users
 from ui.stored import common, stored_plural, units
+from ui.telling import Words, tell
 from ui.text import count, plain, short, tokens
 
 NEW_TITLE = "New session"
@@ -37,6 +38,9 @@ TITLE_CHARACTERS = 80
 
 USER_CHARACTERS = 60
 """Longest name of a user that can be typed."""
+
+EXPORT_PIXELS = 232
+"""Wide enough for the longest name of a file to take along, so that the buttons are one column."""
 
 _DELETED = "sessions__deleted"
 
@@ -60,21 +64,12 @@ def _one(session_id: str) -> Overview:
 # -- a new one -----------------------------------------------------------------------------------
 
 
-def new_session() -> None:
-    """Start an empty session and select it. For callbacks."""
-    try:
-        memory = new_memory(engine(), title=NEW_TITLE)
-    except MemoryInspectorError as error:
-        state.say("error", str(error))
-        return
-    state.select_session(memory.session_id)
-
-
 @st.dialog("New session", icon=":material/add:", on_dismiss=making.forget)
 @error_inside
 def new_dialog() -> None:
     """Title, whom it belongs to, and which memory system it begins as."""
-    making.follow("Starting the session")
+    if making.follow("Starting the session"):
+        return
     title = st.text_input("Title", value=NEW_TITLE, max_chars=TITLE_CHARACTERS, key="new__title").strip()
     user = st.selectbox(
         "User",
@@ -171,7 +166,8 @@ def _rename(session_id: str, title: str) -> None:
 @error_inside
 def branch_dialog(session_id: str, turn: int | None = None) -> None:
     """A second session that stands where this one stood at the end of a turn (None: the latest)."""
-    making.follow("Branching")
+    if making.follow("Branching"):
+        return
     sessions = _all()
     if session_id not in sessions:
         raise NotFoundError("This session was deleted elsewhere.")
@@ -311,12 +307,9 @@ def export_dialog(session_id: str) -> None:
     title = named(_one(session_id))
     st.markdown(f"**{plain(title)}**")
     for number, export in enumerate(exports(session_id, title)):
-        with st.container(
-            horizontal=True, horizontal_alignment="distribute", vertical_alignment="center", key=f"export__row_{number}"
-        ):
-            st.markdown(f"{plain(export.label)}  \n:small[:gray[{plain(export.text)}]]", width="stretch")
+        with st.container(horizontal=True, vertical_alignment="center", gap="small", key=f"export__row_{number}"):
             st.download_button(
-                "Download",
+                plain(export.label),
                 export.make,
                 file_name=export.file_name,
                 mime=export.mime,
@@ -324,7 +317,9 @@ def export_dialog(session_id: str) -> None:
                 on_click="ignore",
                 icon=":material/download:",
                 help=plain(export.file_name),
+                width=EXPORT_PIXELS,
             )
+            st.markdown(f":small[:gray[{plain(export.text)}]]", width="content")
 
 
 # -- reset and delete ----------------------------------------------------------------------------
@@ -335,28 +330,61 @@ def export_dialog(session_id: str) -> None:
 def reset_dialog(session_id: str) -> None:
     """Forget everything that was said, and what was learned from it."""
     found = _one(session_id)
-    st.markdown(
-        plain(f'Reset "{short(named(found), 60)}"?')
-        + f" Removes {count(found.messages, 'message')} and what was learned from them alone. "
-        "Blocks, their texts and the settings stay."
-    )
-    if session_id == DEMO_SESSION:
-        st.markdown("The demo is then played anew to turn 11.")
+    for line in reset_question(found):
+        st.markdown(plain(line))
     _sure("Reset demo" if session_id == DEMO_SESSION else "Reset session", _reset, session_id)
+
+
+def reset_question(found: Overview) -> tuple[str, ...]:
+    """What resetting takes along and what it leaves, a paragraph each."""
+    asked = f'Reset "{short(named(found), 60)}"?'
+    held_facts = count(found.facts, "fact")
+    held = f"{count(found.messages, 'message')} and {held_facts}"
+    if found.status.session_id != DEMO_SESSION:
+        return (
+            f"{asked} Removes {count(found.messages, 'message')} and what was learned from them alone"
+            f"{f', of {held_facts}' if found.facts else ''}. "
+            "Blocks, their texts and the settings stay. This cannot be undone.",
+        )
+    kept = f" Facts that belong to {short(found.status.user_id)} stay." if found.status.user_id else ""
+    return (
+        f"{asked} Everything in it goes: {held}, its log, and all that was changed of its limits, blocks, texts and "
+        f"priorities. This cannot be undone.{kept if found.user_facts else ''}",
+        f"It is then the demo as it was shipped, at turn {RECORDED_TURNS} of {TURNS}.",
+    )
 
 
 def _reset(session_id: str) -> None:
     shared = engine()
+    if not _stopped(session_id):
+        return
     try:
         if session_id == DEMO_SESSION:
-            job = f"{RESETTING}-{uuid.uuid4().hex}"
-            shared.start(DEMO_SESSION, job, lambda job: reset_demo(job, shared.database, shared.services))
+            reset_demo(shared)
+            done = f"The demo is as it was shipped, at turn {RECORDED_TURNS} of {TURNS}."
         else:
-            shared.open(session_id).reset()
+            memory = shared.open(session_id)
+            memory.reset()
+            done = _was_reset(memory)
     except MemoryInspectorError as error:
         state.say("error", str(error))
-    state.show_story("", None)
+    else:
+        toasts.done(done, session_id=session_id)
     state.show_turn(None)
+
+
+def _was_reset(memory: Memory) -> str:
+    """What the newest reset took along, as its log has it."""
+    record = memory.events(kinds=("session_reset",))[-1]
+    return f"{tell(record.event, Words({}, {}, {}, units=units(memory))).text}."
+
+
+def _stopped(session_id: str) -> bool:
+    """End what plays or answers in a session before it is taken away; says so where it goes on."""
+    if engine().stop(session_id):
+        return True
+    state.say("warning", "A turn is still being written. Nothing was changed: try again when it has ended.")
+    return False
 
 
 @st.dialog("Delete the session", icon=":material/delete:", on_dismiss="rerun")
@@ -370,13 +398,18 @@ def delete_dialog(session_id: str) -> None:
 
 
 def _delete(session_id: str) -> None:
+    if not _stopped(session_id):
+        return
     try:
+        found = _one(session_id)
         delete_session(engine().database, session_id)
     except NotFoundError:
         state.say("warning", "This session was deleted elsewhere.")
     except MemoryInspectorError as error:
         state.say("error", str(error))
         return
+    gone = f"{count(found.messages, 'message')} and {count(found.facts, 'fact')}"
+    toasts.done(f'Deleted "{short(named(found), 60)}" with {gone}.', session_id=None)
     st.session_state[_DELETED] = session_id
     if state.selected_session() == session_id:
         state.select_session(DEMO_SESSION)

@@ -15,7 +15,8 @@ import streamlit as st
 from memory_core import ConfigError, MemoryInspectorError, StoreError
 from memory_core.health import Check, Health, Part, can_be_rebuilt, check_health, rebuild_index, size_of
 from memory_core.models.openai_client import OpenAIChat
-from ui import model, state
+from ui import model, state, toasts
+from ui.components import heading
 from ui.jobs import Job
 from ui.services import engine
 from ui.sessions.listing import milliseconds, size
@@ -180,7 +181,7 @@ def _draw(follows: bool) -> None:
     if clicked:
         st.rerun()  # the whole page, so that what was begun here is followed
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
-        st.markdown("**Health**", width="content")
+        heading("Health", width="content")
         with st.container(horizontal=True, width="content", gap="small"):
             st.button(
                 "Check again",
@@ -320,9 +321,9 @@ def _tell_rebuilt() -> None:
     if job.error is not None:
         state.say("error", f"The index was not rebuilt: {job.error}")
     elif job.cancel.is_set():
-        state.say("info", "Stopped. What is missing in the index is added when it is next searched.")
+        toasts.done("Stopped. What is missing in the index is added when it is next searched.", session_id=None)
     else:
-        state.say("info", f"The index was rebuilt: {count(int(job.text or 0), 'vector')}.")
+        toasts.done(f"The index was rebuilt: {count(int(job.text or 0), 'vector')}.", session_id=None)
 
 
 def _look() -> tuple[str, Callable[..., Callable[[], Health]]]:

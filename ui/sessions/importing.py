@@ -9,17 +9,17 @@ from typing import Generic, TypeVar
 
 import streamlit as st
 
-from memory_core import Memory, MemoryConfig
+from memory_core import Memory
 from memory_core.analysis.cost import PlayCost, play_cost
 from memory_core.interop.bundle import Bundle, import_bundle
 from memory_core.interop.configuration import Configuration
 from memory_core.interop.files import Preview, read_file
 from memory_core.interop.openai_format import Conversation, Skipped
 from memory_core.tokens import default_counter
-from ui import model
+from ui import drawing, model, turns
 from ui.components import error_inside
 from ui.jobs import Job
-from ui.new_session import TOKEN_LIMIT, recorded_session
+from ui.new_session import new_config, recorded_session
 from ui.services import Engine, engine
 from ui.sessions import making
 from ui.stored import common, stored, unit_of
@@ -27,6 +27,9 @@ from ui.text import count, plain, short, tokens
 
 MOST_MEGABYTES = 20
 """The largest file, as the engine reads it."""
+
+TAKEN_MEGABYTES = 100
+"""Up to this a file that is too large is taken and told so in a sentence; of larger ones the picker only turns red."""
 
 SHOWN_SKIPPED = 5
 SHOWN_NOTES = 5
@@ -57,17 +60,18 @@ class Sized:
 @error_inside
 def import_dialog() -> None:
     """Choose a file, see what it holds, import it."""
-    making.follow("Importing")
+    if making.follow("Importing"):
+        return
     upload = st.file_uploader(
         "A file of messages, or a session exported here",
         type=ENDINGS,
-        max_upload_size=MOST_MEGABYTES,
+        max_upload_size=TAKEN_MEGABYTES,
         key="import__file",
     )
     if upload is None:
         st.markdown(
             ":small[:gray[OpenAI-format JSON or JSONL · LlamaIndex chat store (JSON) or its message table (SQLite) · "
-            "this app’s bundle (.zip) or configuration (JSON)]]"
+            f"this app’s bundle (.zip) or configuration (JSON) · at most {MOST_MEGABYTES} MB]]"
         )
         return
     name, data = upload.name, upload.getvalue()
@@ -94,14 +98,14 @@ def _size(file_id: str, pick: int, _preview: Preview) -> Reading[Sized]:
 
     def work(job: Job) -> Sized | None:
         conversation = _preview.conversation(pick)
-        counter, turns = default_counter(), 0
+        counter, users = default_counter(), 0
         sizes: list[int] = []
         for message in conversation.messages:
             if job.cancel.is_set():
                 return None
-            turns += message.role == "user"
+            users += message.role == "user"
             if len(sizes) % 500 == 499:
-                job.add_progress(f"Reading {short(_preview.name, 40)}: {count(turns, 'turn')} so far")
+                job.add_progress(f"Reading {short(_preview.name, 40)}: {count(users, 'turn')} so far")
             sizes.append(counter.message(message).content)
         return Sized(conversation, tuple(sizes))
 
@@ -123,24 +127,31 @@ def _begin(work: Callable[[Job], Found | None]) -> Reading[Found]:
 
 
 def _follow(reading: Reading[Found], says: str) -> Found | None:
-    """Wait for what a file holds, saying so where it takes a moment; None when there is nothing to show."""
+    """What a file holds; None when there is nothing to show, or not yet: then the dialog is drawn anew with it."""
     job = reading.job
-    if not job.wait(making.SHOWN_AFTER_SECONDS):
-        slot = st.container()
-        with slot:
-            line = st.empty()
-            stop = st.empty()
-        stop.button("Cancel", key=f"import__cancel_{job.id[-8:]}", on_click=job.cancel.set)
-        while not job.wait(making.LOOK_SECONDS) and not job.cancel.is_set():
-            lines = job.progress
-            line.markdown(f":shimmer[{plain(lines[-1] if lines else says)}]")
-        line.empty()
-        stop.empty()
+    if not (job.cancel.is_set() or job.wait(making.SHOWN_AFTER_SECONDS)):
+        _watch(job, says)
+        return None
     if job.error is not None:
         st.error(plain(job.error))
-    elif reading.found is None:
+    elif job.cancel.is_set():  # even if it was read to its end meanwhile
         st.markdown(":gray[Reading was cancelled. Choose the file again to read it.]")
+        return None
     return reading.found
+
+
+def _watch(job: Job, says: str) -> None:
+    """How far reading is, looked at again and again until there is something else to show."""
+    dialog = drawing.fragment()
+
+    def look() -> None:
+        if job.done or job.cancel.is_set():
+            drawing.again_in(dialog)
+        lines = job.progress
+        st.markdown(f":shimmer[{plain(lines[-1] if lines else says)}]")
+        st.button("Cancel", key=f"import__cancel_{job.id[-8:]}", on_click=job.cancel.set)
+
+    st.fragment(look, run_every=making.LOOK_SECONDS)()
 
 
 def _conversation(file_id: str, preview: Preview) -> None:
@@ -160,10 +171,22 @@ def _conversation(file_id: str, preview: Preview) -> None:
     st.markdown(f"**{plain(conversation.title)}**")
     st.markdown(plain(conversation_sentence(sized)))
     _notes(conversation)
-    cost = play_cost(conversation.messages, sized.sizes, MemoryConfig(token_limit=TOKEN_LIMIT))
+    cost = play_cost(conversation.messages, sized.sizes, new_config())
     st.markdown(plain(_cost_sentence(cost)))
-    shared = engine()
-    _import_button(lambda job: _play(shared, conversation), disabled=not conversation.messages)
+    shared, chosen = engine(), model.chosen_model()
+    with st.container(horizontal=True, vertical_alignment="center"):
+        _import_button(lambda job: _recorded(shared, conversation).session_id, disabled=not conversation.messages)
+        st.button(
+            "Open as already played",
+            key="import__played",
+            on_click=making.begin,
+            args=(lambda job: _played(shared, conversation, chosen),),
+            disabled=not conversation.messages,
+        )
+    st.markdown(
+        ":small[:gray[Import: play it turn by turn, and watch. "
+        "Already played: every turn is played now, without pauses, and can be looked at afterwards.]]"
+    )
 
 
 def conversation_sentence(sized: Sized) -> str:
@@ -171,7 +194,7 @@ def conversation_sentence(sized: Sized) -> str:
     conversation = sized.conversation
     said = (
         f"{count(len(sized.sizes), 'message')}, {count(conversation.turns, 'turn')}, "
-        f"about {tokens(sum(sized.sizes))} tokens."
+        f"about {count(sum(sized.sizes), 'token')}."
     )
     return " ".join([said, *skipped_sentences(conversation.skipped)])
 
@@ -206,17 +229,27 @@ def _cost_sentence(cost: PlayCost) -> str:
     if model.chosen_model().offline:
         return f"{flushes} No model is called: rules learn, and the recorded replies are used."
     return (
-        f"{flushes} That is about {count(cost.calls, 'model call')} and {tokens(cost.input_tokens)} input tokens "
+        f"{flushes} That is about {count(cost.calls, 'model call')} and {count(cost.input_tokens, 'input token')} "
         "for learning facts. The recorded replies are used, so no reply is paid for."
     )
 
 
-def _play(shared: Engine, conversation: Conversation) -> str:
+def _recorded(shared: Engine, conversation: Conversation) -> Memory:
     """A session with the conversation ready to be played."""
-    memory = recorded_session(
-        shared, conversation.messages, title=conversation.title, skipped=len(conversation.skipped)
+    return recorded_session(shared, conversation.messages, title=conversation.title, skipped=len(conversation.skipped))
+
+
+def _played(shared: Engine, conversation: Conversation, chosen: model.Chosen) -> str:
+    """The same, and the conversation is being played to its end by the session's own job."""
+    session_id = _recorded(shared, conversation).session_id
+    memory = shared.open(session_id, model.services_for(chosen))
+    shared.start(
+        session_id,
+        f"play-{session_id}",
+        lambda job: turns.play(job, memory, turns=None, pace=0),
+        browser_model=chosen.pasted,
     )
-    return memory.session_id
+    return session_id
 
 
 def _bundle(bundle: Bundle) -> None:

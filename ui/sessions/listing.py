@@ -28,18 +28,21 @@ def named(overview: Overview) -> str:
 
 
 def rows(found: Sequence[Overview], now: float) -> list[dict[str, object]]:
-    """One row of the table for each session, in their order; the words are cells, not markdown."""
+    """One row of the table for each session, in their order; the words are cells, not markdown.
+
+    What tells them apart comes first: a phone shows two or three columns.
+    """
     users = any(each.status.user_id for each in found)
     return [
         {
             "Session": named(each),
-            **({"User": each.status.user_id or ""} if users else {}),
+            "Last activity": ago(each.status.updated_at, now),
             "Turns": each.status.turns,
+            "Facts": each.facts + (each.user_facts if each.reads_user_facts else 0),
             "Tokens": each.tokens,
             "Flushes": each.status.flushes,
-            "Facts": each.facts + (each.user_facts if each.reads_user_facts else 0),
-            "Last activity": ago(each.status.updated_at, now),
             "From": origin(each),
+            **({"User": each.status.user_id or ""} if users else {}),
         }
         for each in found
     ]

@@ -1,6 +1,6 @@
 """Sessions that take a moment to make: an import or a branch runs as a job, and the dialog follows it to its end.
 
-Closing the dialog changes nothing: the session is in the list when it is done.
+Closing the dialog changes nothing: the session is in the list when it is done, and what plays in it plays on.
 """
 
 import uuid
@@ -8,22 +8,26 @@ from collections.abc import Callable
 
 import streamlit as st
 
+from memory_core import MemoryInspectorError
 from ui import nav, state
 from ui.jobs import Job
 from ui.services import engine
-from ui.text import plain
+from ui.text import count, plain, tokens
 
 _JOB = "sessions__making"
 
 SHOWN_AFTER_SECONDS = 0.3
 """A session that is made sooner is opened without a word about the work."""
 
-LOOK_SECONDS = 0.25
-"""How often the dialog looks for progress; between two looks a click is heard."""
+LOOK_SECONDS = 0.5
+"""How often the dialog looks how far the work is; between two looks a click is heard at once."""
 
 
 def begin(work: Callable[[Job], str]) -> None:
-    """Have a session made; `work` gives its id. For callbacks; a second click while it is made changes nothing."""
+    """Have a session made; `work` gives its id. For callbacks; a second click while it is made changes nothing.
+
+    A job that `work` starts for the session is followed too, before the session is opened.
+    """
     if engine().job(st.session_state.get(_JOB, "")) is not None:
         return
     key = f"\x00making-{uuid.uuid4().hex}"  # stands for the session, which has no id yet
@@ -31,25 +35,74 @@ def begin(work: Callable[[Job], str]) -> None:
     st.session_state[_JOB] = key
 
 
-def follow(says: str) -> None:
-    """In the dialog that began it: wait for the session and open it. Does nothing when none is being made."""
-    key: str | None = st.session_state.get(_JOB)
-    job = engine().job(key) if key else None
+def follow(says: str) -> bool:
+    """In the dialog that began it: is a session being made? Then its progress is drawn, and nothing else belongs there.
+
+    The session is opened as soon as it is done.
+    """
+    job = _job()
     if job is None:
-        return
-    if not job.wait(SHOWN_AFTER_SECONDS):
-        slot = st.empty()
-        while not job.wait(LOOK_SECONDS):
-            lines = job.progress
-            slot.markdown(f":shimmer[{plain(lines[-1] if lines else says)}]")
-    forget()
-    if job.error is not None:
-        st.error(plain(job.error))
-    elif job.text:
-        state.select_session(job.text)
-        nav.go("chat")
+        return False
+    if job.wait(SHOWN_AFTER_SECONDS) and (job.error is not None or _playing(job) is None):
+        _end(job)
+        return False
+    _watch(says)
+    return True
 
 
 def forget() -> None:
     """Leave what is being made to itself."""
     st.session_state.pop(_JOB, None)
+
+
+@st.fragment(run_every=LOOK_SECONDS)
+def _watch(says: str) -> None:
+    """How far it is, looked at again and again; no run of the script lasts as long as the work."""
+    job = _job()
+    if job is None:
+        return
+    playing = _playing(job)
+    if playing is not None:
+        _progress(job.text, playing)
+    elif not job.done:
+        lines = job.progress
+        st.markdown(f":shimmer[{plain(lines[-1] if lines else says)}]")
+    else:
+        _end(job)
+
+
+def _progress(session_id: str, playing: Job) -> None:
+    """The messages that were played so far, and a way to stop there."""
+    try:
+        recording = engine().open(session_id).recording()
+    except MemoryInspectorError:  # deleted meanwhile: the job ends, and the next look says so
+        return
+    if recording is not None:
+        played, total = recording.played, len(recording.messages)
+        st.progress(played / total, text=f"Playing without pauses: {tokens(played)} of {count(total, 'message')}")
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.button("Cancel", key="making__cancel", on_click=playing.cancel.set, disabled=playing.cancel.is_set())
+        st.markdown(":small[:gray[What was played stays; the rest can be played later.]]", width="content")
+
+
+def _job() -> Job | None:
+    key: str | None = st.session_state.get(_JOB)
+    return engine().job(key) if key else None
+
+
+def _playing(job: Job) -> Job | None:
+    """What runs for the session that was made."""
+    return engine().running(job.text) if job.done and job.text else None
+
+
+def _end(job: Job) -> None:
+    """Open the session, or say why there is none."""
+    forget()
+    if job.error is not None:
+        st.error(plain(job.error))
+        return
+    played = engine().job(job.text)
+    if played is not None and played.error is not None:
+        state.say("error", played.error)
+    state.select_session(job.text)
+    nav.go("chat")

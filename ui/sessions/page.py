@@ -10,6 +10,8 @@ from memory_core import StoreError
 from memory_core.health import Health
 from memory_core.status import Overview, overview
 from ui import nav, state
+from ui.components import filled_rows, heading, unseen_heading
+from ui.connect import draw_card
 from ui.demo import DEMO_SESSION
 from ui.services import engine
 from ui.sessions import dialogs
@@ -27,10 +29,8 @@ from ui.sessions.listing import (
 )
 from ui.text import count, plain, short
 
-SHOWN_ROWS = 10
-"""Rows of the table before it scrolls."""
-
-ROW_PIXELS = 35
+BESIDE_PIXELS, LEAST_PIXELS = 480, 240
+"""What stands above and below the table; what it keeps in a low window."""
 
 _PICKED = "sessions__picked"
 
@@ -54,6 +54,7 @@ def draw() -> None:
     _table(shown, picked)
     if picked is not None:
         dialog_open = _selected(picked, found) or dialog_open
+        draw_card(picked.status.session_id)
     else:
         st.markdown(":gray[Select a session to open, rename, branch, export or delete it.]")
     st.space("small")
@@ -112,10 +113,11 @@ def _table(shown: Sequence[Overview], picked: Overview | None) -> None:
     ids = [each.status.session_id for each in shown]
     at = ids.index(picked.status.session_id) if picked and picked.status.session_id in ids else None
     key = f"sessions__table_{crc32(chr(0).join(ids).encode()):x}"  # another order is another table: rows are numbers
-    st.dataframe(
+    unseen_heading("List of sessions")
+    filled_rows("sessions__rows", len(ids), minus=BESIDE_PIXELS, least=LEAST_PIXELS).dataframe(
         rows(shown, time.time()),
         hide_index=True,
-        height="content" if len(ids) <= SHOWN_ROWS else (SHOWN_ROWS + 1) * ROW_PIXELS + 3,
+        height="stretch",
         key=key,
         on_select=lambda: _pick(ids, st.session_state[key].selection.rows),
         selection_mode="single-row",
@@ -158,10 +160,8 @@ def _selected(picked: Overview, found: Sequence[Overview]) -> bool:
     """What the selected session holds, and what can be done to it; whether a dialog was opened."""
     session_id = picked.status.session_id
     titles = {each.status.session_id: named(each) for each in found}
-    st.markdown(
-        f"**{plain(short(named(picked), 60))}**  \n"
-        f":small[:gray[{plain(' '.join(filter(None, [totals(picked), origin_in_words(picked, titles)])))}]]"
-    )
+    about = " ".join(filter(None, [totals(picked), origin_in_words(picked, titles)]))
+    heading(plain(short(named(picked), 60)), f"\n:small[:gray[{plain(about)}]]")
     last = ("Reset demo", "restart_alt", dialogs.reset_dialog)
     if session_id != DEMO_SESSION:
         last = ("Delete", "delete", dialogs.delete_dialog)
