@@ -1,15 +1,17 @@
 """The app in this process: a data folder of its own per test, models loaded once, the demo made once and copied."""
 
+import functools
 import shutil
 
 import pytest
 import streamlit as st
 from pages_driver import opened
+from streamlit.components.v2 import manifest_scanner
 from streamlit.runtime.pages_manager import PagesManager
 
 from memory_core import Services
 from memory_core.models.embedding import MiniLMEmbedder
-from ui import services
+from ui import drawing, services
 from ui.demo import ensure_demo
 
 MODEL_SETTINGS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL")
@@ -27,6 +29,21 @@ def a_server_that_has_drawn_before(monkeypatch):
     monkeypatch.setattr(PagesManager, "__init__", begin_again)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def packages_searched_once():
+    """A server looks through the installed packages for components at its start; AppTest at each, 0.3 s of it."""
+    with pytest.MonkeyPatch.context() as patch:
+        scan = manifest_scanner.scan_component_manifests
+        patch.setattr(manifest_scanner, "scan_component_manifests", functools.cache(scan))
+        yield
+
+
+@pytest.fixture(autouse=True)
+def elements_in_the_order_they_are_drawn(monkeypatch):
+    """AppTest lists elements as they come; the order in which a browser gets them is tests/ui/test_drawing.py's."""
+    monkeypatch.setattr(drawing, "by_change", lambda messages, before: ([], messages))
+
+
 @pytest.fixture(scope="session")
 def embedder():
     """The app's own embedding model, loaded once for all tests."""
@@ -39,10 +56,7 @@ def made_demo(embedder, tmp_path_factory):
     home = tmp_path_factory.mktemp("demo")
     with pytest.MonkeyPatch.context() as patch:
         opened = start_clean(patch, home, embedder)
-        shared = services.engine()
-        ensure_demo(shared)
-        assert shared.job("demo").wait(60)
-        assert shared.job("demo").error is None
+        ensure_demo(services.engine())
         st.cache_resource.clear()
         for each in opened:
             each.close()

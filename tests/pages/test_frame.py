@@ -1,14 +1,15 @@
 """The frame around every page: the header's turn picker is the one clock, and the address says where one is."""
 
 import pytest
-from pages_driver import button, joined, opened, press
+from pages_driver import button, joined, menu, opened, press, table, turn_picked
 
 from memory_core import delete_session
-from ui import services
-from ui.demo_script import MESSAGES
+from ui import scrubber, services
+from ui.demo_script import FORGOTTEN_QUESTION, FORGOTTEN_WORDS, MESSAGES
 from ui.jobs import Job
 from ui.new_session import new_memory, recorded_session
 from ui.turns import play
+from ui.view import View
 
 
 def keyed(app, key):
@@ -16,7 +17,20 @@ def keyed(app, key):
 
 
 def banner(app):
-    return next((each.value for each in app.markdown if "You are looking at" in each.value), None)
+    """Which earlier moment the header says one is looking at; None at the latest."""
+    ways_on = [each.label for each in app.button if each.key in ("frame__latest", "frame__branch")]
+    assert ways_on in ([], ["Back to latest", "Branch from here"])
+    if not ways_on:
+        return None
+    track = scrubber.track(opened_view(app.session_state["session"], app.session_state["turn"]))
+    assert track["past"]
+    return f"**turn {track['shown']}** of {track['turns']}"
+
+
+def opened_view(session_id, turn):
+    view = View(memory := services.engine().open(session_id), memory.history(), memory.status(), turn, None)
+    assert view.past
+    return view
 
 
 def warnings(app):
@@ -29,7 +43,7 @@ def titles(app):
 
 def test_the_latest_turn_is_shown_without_one_in_the_address(app):
     assert titles(app) == ["Chat"]
-    assert app.selectbox(key="turn").value is None
+    assert turn_picked(app) is None
     assert "turn" not in app.query_params
     assert banner(app) is None
 
@@ -38,7 +52,7 @@ def test_a_turn_in_the_address_is_shown_and_nothing_on_it_can_be_changed(demo_ho
     app = opened(session="demo", turn="8")
     assert not app.exception
     assert "**turn 8** of 11" in banner(app)
-    assert app.selectbox(key="turn").value == 8
+    assert turn_picked(app) == 8
     assert "**Token budget** of turn 8" in joined(app)
     assert "Queue then 630. **90 to the next flush.**" in joined(app)
     assert list(app.chat_input) == []
@@ -51,11 +65,12 @@ def test_what_turn_5_shows_is_what_the_page_showed_then(demo_home):
     memory = recorded_session(services.engine(), MESSAGES, title="Twice")
     memory.configure(token_limit=500)
     play(Job("first"), memory, turns=5, pace=0)
-    live = opened(session=memory.session_id).table[0].value.to_dict("records")
+    live = table(opened(session=memory.session_id))
+    assert live
     play(Job("then"), memory, turns=3, pace=0)
     later = opened(session=memory.session_id, turn="5")
     assert "**turn 5** of 8" in banner(later)
-    assert later.table[0].value.to_dict("records") == live
+    assert table(later) == live
 
 
 @pytest.mark.parametrize("asked", ["99", "0", "-1", "eight", "9" * 30])
@@ -92,6 +107,20 @@ def test_the_turn_stays_on_the_way_to_another_page(app):
     assert titles(app) == ["Timeline"]
     assert "**turn 10** of 11" in banner(app)
     assert (app.query_params["turn"], app.query_params["session"]) == ("10", "demo")
+
+
+def test_every_line_of_the_menu_keeps_the_session_and_the_turn(app):
+    assert set(menu(app).values()) == {"session=demo"}
+    app = keyed(app, "frame__before").click().run()
+    assert set(menu(app)) == {"Chat", "Context", "Timeline", "Blocks", "Facts", "Retrieval"}
+    assert set(menu(app).values()) == {"session=demo&turn=10"}
+
+
+def test_the_menu_follows_to_another_session(app):
+    other = new_memory(services.engine(), title="Other")
+    app.run()
+    app.selectbox(key="session").select(other.session_id).run()
+    assert set(menu(app).values()) == {f"session={other.session_id}"}
 
 
 def test_a_link_sets_the_turn_also_back_to_the_latest(app):
@@ -146,12 +175,31 @@ def test_the_guides_first_step_is_ticked_once_a_message_was_sent(app):
     assert button(app, "Next message")
 
 
-def test_the_guide_is_gone_after_its_third_step(app):
+GUIDE = ("Send the next message", "See what was cut", "Find what it forgot")
+
+
+def ticked(app):
+    said = [each.value for each in app.markdown] + [each.proto.label for each in app.get("page_link")]
+    return [step for step in GUIDE if any(f":material/check: {step}]" in words for words in said)]
+
+
+def test_a_step_of_the_guide_is_done_where_its_promise_was_kept_and_not_before(app):
     app = press(app, "Next message")
-    services.engine().job("demo").wait(60)
-    for page in ("context", "retrieval"):
+    for page in ("timeline", "retrieval"):
         app.switch_page(f"pages/{page}.py").run()
         assert not app.exception
-    app.switch_page("pages/chat.py").run()
-    assert "Send the next message" not in joined(app)
-    assert "Send the next message" not in joined(opened())
+    assert ticked(opened()) == ["Send the next message"]
+    opened(page="context", session="demo", turn="3")  # nothing was cut there
+    assert ticked(opened()) == ["Send the next message"]
+    opened(page="context", session="demo")
+    assert ticked(opened()) == ["Send the next message", "See what was cut"]
+    found = opened(page="retrieval", session="demo", query=FORGOTTEN_QUESTION, find=FORGOTTEN_WORDS)
+    assert not found.exception
+    assert ticked(opened()) == ["Send the next message", "See what was cut", "Find what it forgot"]
+
+
+def test_the_guide_links_to_the_turn_of_the_last_cut(app):
+    for _ in range(3):
+        app = press(app, "Next message")
+    link = next(each.proto for each in app.get("page_link") if "See what was cut" in each.proto.label)
+    assert "turn=12" in link.query_string
