@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from engine_fakes import HashEmbedder
+from models.scripted_server import Step, chunk
 from playwright.sync_api import expect
 
 from memory_core import Database, Memory, Services
@@ -18,6 +19,10 @@ from memory_core import Database, Memory, Services
 ROOT = Path(__file__).resolve().parents[2]
 HEALTHY_SECONDS = 60
 STOP_SECONDS = 20
+PATIENCE = 60_000
+"""Milliseconds that a test waits for something to appear; a busy machine needs many of them."""
+
+expect.set_options(timeout=PATIENCE)
 
 
 def free_port():
@@ -107,3 +112,24 @@ def idle(tab):
 
 def healthy(tab):
     assert tab.locator('[data-testid="stException"]').count() == 0
+
+
+def chat(server, session_id):
+    """The address of the session's chat."""
+    return f"{server.url}/chat?session={session_id}"
+
+
+def slow_reply(*words, pause=0.4):
+    """A model's reply that comes word by word, with so many seconds between them."""
+    events = [chunk(role="assistant")]
+    for word in words:
+        events += [chunk(word), pause]
+    return Step(stream=[*events, chunk(finish="stop"), "[DONE]"])
+
+
+def eventually(condition, seconds=60):
+    """Wait until something is so that the browser does not tell."""
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, "it never came true"
+        time.sleep(0.05)

@@ -4,6 +4,8 @@ import os
 import shutil
 
 import pytest
+from app_server import PATIENCE, AppServer, running
+from models.scripted_server import ScriptedServer
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = (
@@ -15,8 +17,6 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
-PATIENCE = 60_000
-"""Milliseconds that a test waits for something to appear; a busy machine needs many of them."""
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +34,28 @@ def chromium():
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    """`streamlit run serve.py` on an empty folder, which is what `make run` starts, with no model."""
+    yield from running(AppServer("serve.py", tmp_path_factory.mktemp("served")))
+
+
+@pytest.fixture(scope="module")
+def model():
+    """An OpenAI-compatible endpoint that says what a test tells it to."""
+    with ScriptedServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def talking(tmp_path_factory, model):
+    """The app with that endpoint as its model."""
+    secret = "sk-secret-123"
+    server = AppServer("serve.py", tmp_path_factory.mktemp("talking"), OPENAI_BASE_URL=model.url, OPENAI_API_KEY=secret)
+    yield from running(server)
+    assert secret not in server.log
 
 
 class Visitor:

@@ -2,11 +2,10 @@
 
 import json
 import re
-import time
 
 import pytest
-from app_server import AppServer, behind, healthy, idle, running, said
-from models.scripted_server import ScriptedServer, Step, chunk, streamed
+from app_server import AppServer, behind, chat, eventually, healthy, idle, running, said, slow_reply
+from models.scripted_server import streamed
 from playwright.sync_api import expect
 
 from memory_core import ChatMessage, StaticMemoryBlock
@@ -14,8 +13,6 @@ from ui.demo_script import MESSAGES
 from ui.new_session import new_memory, recorded_session
 
 pytestmark = pytest.mark.browser
-
-expect.set_options(timeout=60_000)
 
 NASTY = (
     "![x](http://evil.test/a.png) <img src=http://evil.test/b.png> <iframe src=http://evil.test/c></iframe> "
@@ -26,56 +23,14 @@ NASTY_NAME = "![x](http://evil.test/n.png) :material/bolt:"
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory):
-    """`streamlit run serve.py`, which is what `make run` starts, with no model."""
-    yield from running(AppServer("serve.py", tmp_path_factory.mktemp("served")))
-
-
-@pytest.fixture(scope="module")
 def bare(tmp_path_factory):
     """`streamlit run app.py`: no security headers."""
     yield from running(AppServer("app.py", tmp_path_factory.mktemp("bare")))
 
 
-@pytest.fixture(scope="module")
-def model():
-    """An OpenAI-compatible endpoint that says what a test tells it to."""
-    with ScriptedServer() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def talking(tmp_path_factory, model):
-    """The app with that endpoint as its model."""
-    server = AppServer(
-        "serve.py", tmp_path_factory.mktemp("talking"), OPENAI_BASE_URL=model.url, OPENAI_API_KEY="sk-secret-123"
-    )
-    yield from running(server)
-    assert "sk-secret-123" not in server.log
-
-
-def chat(server, session_id):
-    return f"{server.url}/chat?session={session_id}"
-
-
 def write(tab, words):
     tab.get_by_placeholder("Write a message").fill(words)
     tab.keyboard.press("Enter")
-
-
-def eventually(condition, seconds=60):
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until, "it never came true"
-        time.sleep(0.05)
-
-
-def slow_reply(*words, pause=0.4):
-    """A reply that comes word by word."""
-    events = [chunk(role="assistant")]
-    for word in words:
-        events += [chunk(word), pause]
-    return Step(stream=[*events, chunk(finish="stop"), "[DONE]"])
 
 
 @pytest.mark.parametrize("how", ["served", "bare"])
@@ -143,7 +98,9 @@ def test_a_reply_is_seen_as_it_comes_and_stored_once(talking, model, visitor):
     expect(tab.get_by_text("Turn 1 ·").first).to_be_visible()
     idle(tab)
     healthy(tab)
-    assert said(talking, memory.session_id) == [("user", "Count to three"), ("assistant", "First second third.")]
+    eventually(
+        lambda: said(talking, memory.session_id) == [("user", "Count to three"), ("assistant", "First second third.")]
+    )
 
 
 @pytest.mark.parametrize("leaving", ["close", "reload", "second tab"])
@@ -154,7 +111,7 @@ def test_a_turn_that_nobody_waits_for_is_stored_once_and_can_be_followed(talking
     expect(tab.get_by_text("Nothing said yet.")).to_be_visible()
     model.script.append(slow_reply("One ", "two ", "three ", "four ", "five."))
     write(tab, "Count to five")
-    expect(tab.get_by_text(re.compile("^One"))).to_be_visible()
+    expect(tab.get_by_test_id("stChatMessage").get_by_text(re.compile("^One"))).to_be_visible()
     if leaving == "reload":
         tab.reload()
         other = tab
@@ -166,7 +123,11 @@ def test_a_turn_that_nobody_waits_for_is_stored_once_and_can_be_followed(talking
     expect(other.get_by_text("Turn 1 ·").first).to_be_visible()
     idle(other)
     healthy(other)
-    assert said(talking, memory.session_id) == [("user", "Count to five"), ("assistant", "One two three four five.")]
+    eventually(
+        lambda: (
+            said(talking, memory.session_id) == [("user", "Count to five"), ("assistant", "One two three four five.")]
+        )
+    )
 
 
 def test_stop_keeps_what_was_said(talking, model, visitor):
@@ -178,7 +139,7 @@ def test_stop_keeps_what_was_said(talking, model, visitor):
     expect(tab.get_by_text(re.compile("^w0"))).to_be_visible()
     tab.locator('[data-testid="stMain"]').get_by_role("button", name="Stop").click()
     expect(tab.get_by_text("Turn 1 ·").first).to_be_visible()
-    expect(tab.get_by_placeholder("Write a message")).to_be_enabled()
+    expect(tab.locator('[data-testid="stMain"]').get_by_role("button", name="Stop")).to_have_count(0)
     healthy(tab)
     (_, asked), (role, reply) = said(talking, memory.session_id)
     assert (asked, role) == ("Talk on", "assistant")
@@ -207,7 +168,7 @@ def test_a_reply_cut_off_by_a_crash_is_said_to_be_and_can_be_tried_again(talking
     expect(tab.get_by_text("Turn 1 ·").first).to_be_visible()
     idle(tab)
     healthy(tab)
-    assert said(talking, memory.session_id) == [("user", "Do not crash"), ("assistant", "Here I am.")]
+    eventually(lambda: said(talking, memory.session_id) == [("user", "Do not crash"), ("assistant", "Here I am.")])
 
 
 def test_no_message_loads_anything_from_outside(bare, visitor, tmp_path):

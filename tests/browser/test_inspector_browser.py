@@ -3,9 +3,11 @@
 import re
 import time
 import urllib.request
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from app_server import AppServer, behind, healthy, idle, opened, running, said
+from pages_driver import numbers
 from playwright.sync_api import expect
 
 from memory_core import (
@@ -24,17 +26,9 @@ from ui.turns import play
 
 pytestmark = pytest.mark.browser
 
-expect.set_options(timeout=60_000)
-
 NASTY = "<img src=http://evil.test/b.png> ![x](http://evil.test/a.png) **bold** $x$ :material/home: http://evil.test/f"
 HEADER_PIXELS, ROW_PIXELS = 35, 33
 """Of a table: it is drawn on a canvas, so rows are clicked by place."""
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory):
-    """`streamlit run serve.py`, which is what `make run` starts, on an empty folder."""
-    yield from running(AppServer("serve.py", tmp_path_factory.mktemp("served")))
 
 
 @pytest.fixture(scope="module")
@@ -99,12 +93,15 @@ def test_one_finds_out_why_a_block_was_cut_at_turn_12(served, visitor):
     struck = tab.locator("del").filter(has_text="Rui stays off meat these days")
     expect(struck.first).to_be_visible()
     idle(tab)
+    newest = list(opened(served, "demo").events(kinds=("context_built",)))[-1]
+    cut = [(each["part"], each["tokens"]) for each in newest.event.cuts]
+    assert (newest.turn, cut) == (12, [("Earlier turns", 83)]), "what the page says is what the log holds"
     healthy(tab)
 
 
 def test_a_wrong_fact_is_corrected_the_next_prompt_changes_and_it_can_be_undone(served, branch, visitor):
     tab = visitor.open(f"{served.url}/facts?session={branch.session_id}")
-    before = branch.preview().plan.total
+    before = branch.next_prompt().context.plan.total
     wrong = next(fact for fact in branch.facts("Facts") if "Porto" in fact.text)
     expect(tab.get_by_text("9 active facts", exact=False).first).to_be_visible()
     idle(tab)
@@ -124,18 +121,18 @@ def test_a_wrong_fact_is_corrected_the_next_prompt_changes_and_it_can_be_undone(
     assert [fact.text for fact in branch.facts("Facts") if fact.id == wrong.id] == [
         "The user lived in Porto until this week, and lives in Lisbon now"
     ]
-    assert branch.preview().plan.total > before
-    tab.locator(".st-key-facts__undo_button button").click()
-    expect(tab.locator(".st-key-facts__undo_button")).to_have_count(0)
+    assert branch.next_prompt().context.plan.total > before
+    tab.locator(".st-key-facts__undo button").first.click()
+    expect(tab.locator(".st-key-facts__undo button").first).to_be_disabled()
     idle(tab)
     assert [fact.text for fact in branch.facts("Facts") if fact.id == wrong.id] == [wrong.text]
-    assert branch.preview().plan.total == before
+    assert branch.next_prompt().context.plan.total == before
     healthy(tab)
 
 
 def test_one_finds_what_the_retriever_missed_and_why(served, branch, visitor):
     tab = visitor.open(f"{served.url}/retrieval?session={branch.session_id}&query=Does+Rui+eat+meat%3F")
-    expect(tab.get_by_text("None is asked for: 5 below the threshold.")).to_be_visible()
+    expect(tab.get_by_text("None scored 0.31 or more")).to_be_visible()
     idle(tab)
     tab.get_by_placeholder(re.compile("Did it miss something")).fill("stays off meat")
     tab.keyboard.press("Enter")
@@ -144,12 +141,20 @@ def test_one_finds_what_the_retriever_missed_and_why(served, branch, visitor):
     tab.locator(".st-key-retrieval__fix").get_by_role("button", name=re.compile("Lower the threshold")).click()
     idle(tab)
     expect(tab.get_by_text(re.compile("turn 4 is")).first).to_be_visible()
+    effect = tab.locator("p").filter(has_text="Counted with this question as the next message.").last
+    expect(effect).to_be_visible()
+    idle(tab)
+    foretold = numbers(effect.inner_text())[1]  # Next prompt: so many, then so many
     tab.locator(".st-key-retrieval__apply").get_by_role("button").first.click()
     expect(tab.get_by_text("These are the stored settings.").first).to_be_visible()
     idle(tab)
     branch.refresh()
     settings = {attached.name: attached.record.settings for attached in branch.blocks}["Earlier turns"]
     assert settings["similarity_threshold"] < 0.31
+    branch.put(ChatMessage(role="user", content="Does Rui eat meat?"))
+    built = branch.build_context()
+    assert built.plan.total == foretold
+    assert any("stays off meat" in str(message.content) for message in built.messages)
     healthy(tab)
 
 
@@ -162,15 +167,19 @@ def test_a_session_is_replayed_to_turn_8_and_goes_on_from_there(served, visitor)
     expect(tab.get_by_text("You are looking at")).to_be_visible()
     for page in ("Context", "Blocks", "Facts", "Retrieval", "Chat"):
         go(tab, page)
-        expect(tab.get_by_text("Nothing can be changed here.")).to_be_visible()
+        expect(tab.get_by_text("read only")).to_be_visible()
         healthy(tab)
-    expect(tab.get_by_text("Queue then 630.")).to_be_visible()
+    then = tab.get_by_text(re.compile(r"^Queue then \d+\. "))
+    expect(then).to_be_visible()
+    queue = numbers(then.inner_text())[0]
     assert tab.get_by_role("button", name="Next message").count() == 0
     untouched = said(served, "demo")
     tab.get_by_role("button", name="Branch from here").click()
     tab.locator(".st-key-branch__go button").click()
     expect(tab.get_by_text("16 of 36")).to_be_visible()
     idle(tab)
+    branch = opened(served, parse_qs(urlsplit(tab.url).query)["session"][0])
+    assert (branch.status().turns, branch.status().queue_tokens) == (8, queue), "as the page told of turn 8"
     tab.get_by_role("button", name="Next message").click()
     expect(tab.get_by_text("18 of 36")).to_be_visible()
     idle(tab)
@@ -184,7 +193,7 @@ def test_a_session_is_exported_and_opened_again(served, branch, visitor, tmp_pat
     idle(tab)
     tab.locator(".stMain").get_by_role("button", name="Export").click()
     with tab.expect_download() as coming:
-        tab.get_by_role("dialog").get_by_role("button", name="Download").first.click()
+        tab.get_by_role("dialog").get_by_role("button", name="Whole session").first.click()
     file = tmp_path / "mine.zip"
     coming.value.save_as(file)
     tab.get_by_role("dialog").get_by_role("button", name="Close").click()
@@ -257,8 +266,13 @@ def test_every_page_shows_markup_as_text_and_no_width_scrolls_sideways(served, h
             tab.set_viewport_size({"width": width, "height": 800})
             tab.wait_for_timeout(200)
             main = tab.locator('[data-testid="stMain"]').first
-            assert tab.evaluate("document.documentElement.scrollWidth") <= width, (page, width)
-            assert main.evaluate("e => e.scrollWidth - e.clientWidth") <= 0, (page, width)
+            for _ in range(60):  # a table is as wide as the window was until its own script has measured again
+                wide = tab.evaluate("document.documentElement.scrollWidth") - width
+                wider = main.evaluate("e => e.scrollWidth - e.clientWidth")
+                if max(wide, wider) <= 0:
+                    break
+                tab.wait_for_timeout(50)
+            assert max(wide, wider) <= 0, (page, width, wide, wider)
         assert tab.locator("[data-testid=stMain] img, iframe").count() == 0
         healthy(tab)
     assert not [url for url in visitor.requests if "evil" in url]
@@ -268,7 +282,7 @@ def test_a_page_with_figures_may_be_the_first_request_to_a_new_server(visitor, t
     for server in running(AppServer("app.py", tmp_path / "new")):
         tab = visitor.open(f"{server.url}/context?session=demo")
         expect(tab.get_by_role("heading", name="Context", level=1)).to_be_visible()
-        expect(tab.get_by_text("From asked to sent")).to_be_visible()
+        expect(tab.get_by_text("Requested and sent")).to_be_visible()
         idle(tab)
         healthy(tab)
         tab.close()  # before the server goes: it asks on

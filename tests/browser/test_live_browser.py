@@ -1,20 +1,16 @@
 """What another process writes shows up on a page that is open, without a reload."""
 
+import json
+import re
+
 import pytest
-from app_server import AppServer, behind, healthy, idle, running
+from app_server import behind, healthy, idle
 from playwright.sync_api import expect
 
 from memory_core import ChatMessage, delete_session
 from ui.new_session import new_memory
 
 pytestmark = pytest.mark.browser
-
-expect.set_options(timeout=60_000)
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory):
-    yield from running(AppServer("serve.py", tmp_path_factory.mktemp("served")))
 
 
 def test_chat_and_timeline_follow_another_process(served, visitor):
@@ -54,4 +50,47 @@ def test_a_page_of_the_past_stays_where_it_is(served, visitor):
     expect(other.get_by_text("Question 4")).to_be_visible()
     expect(tab.get_by_text("Answer 2")).to_be_visible()
     assert tab.get_by_text("Question 3").count() == 0
+    healthy(tab)
+
+
+LONG_TO_READ = "\n".join(
+    json.dumps({"role": role, "content": f"What was said in turn {turn}, and {turn * 7} words more"})
+    for turn in range(15_000)
+    for role in ("user", "assistant")
+).encode()
+
+
+def chosen(served, visitor):
+    """The import dialog, reading a file that takes a moment."""
+    tab = visitor.open(f"{served.url}/sessions")
+    expect(tab.get_by_role("heading", name="Sessions", level=1)).to_be_visible()
+    idle(tab)
+    tab.locator(".st-key-sessions__import button").click()
+    dialog = tab.get_by_role("dialog")
+    file = {"name": "long.jsonl", "mimeType": "text/plain", "buffer": LONG_TO_READ}
+    dialog.locator("input[type=file]").set_input_files(file)
+    return tab, dialog, dialog.get_by_text(re.compile("^Reading long.jsonl"))
+
+
+def test_no_script_runs_while_a_file_is_read_and_then_it_is_shown(served, visitor):
+    tab, dialog, reading = chosen(served, visitor)
+    expect(reading).to_be_visible()
+    idle(tab)
+    expect(reading).to_be_visible()
+    assert not tab.locator('[data-testid="stStatusWidget"]').is_visible()
+    expect(dialog.get_by_text(re.compile("^30,000 messages, 15,000 turns"))).to_be_visible()
+    expect(reading).to_have_count(0)
+    idle(tab)
+    expect(dialog.get_by_role("button", name="Open as already played")).to_be_visible()
+    expect(dialog.get_by_role("button", name="Cancel", exact=True)).to_have_count(0)
+    healthy(tab)
+
+
+def test_reading_a_file_can_be_cancelled(served, visitor):
+    tab, dialog, reading = chosen(served, visitor)
+    expect(reading).to_be_visible()
+    dialog.get_by_role("button", name="Cancel", exact=True).click()
+    expect(dialog.get_by_text("Reading was cancelled.", exact=False)).to_be_visible()
+    expect(reading).to_have_count(0)
+    idle(tab)
     healthy(tab)

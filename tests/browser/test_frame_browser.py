@@ -1,0 +1,220 @@
+"""The frame around every page in Chromium: names of tabs, addresses of links, keys, heights and focus."""
+
+import re
+from itertools import pairwise
+
+import pytest
+from app_server import behind, healthy, idle, opened
+from playwright.sync_api import expect
+
+from ui.context.export import as_text
+from ui.demo_script import MESSAGES
+from ui.jobs import Job
+from ui.new_session import recorded_session
+from ui.turns import play
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def spoken(served):
+    """A session of six turns that is not the one the app opens on."""
+    memory = recorded_session(behind(served), MESSAGES, title="Six *turns*")
+    play(Job("play"), memory, turns=6, pace=0)
+    return memory.session_id
+
+
+def at(server, page, session, **query):
+    more = "".join(f"&{name}={value}" for name, value in query.items())
+    return f"{server.url}/{page}?session={session}{more}"
+
+
+def shown(tab, page):
+    expect(tab.get_by_role("heading", name=page, level=1)).to_be_visible()
+    idle(tab)
+    tab.wait_for_timeout(600)  # a page may draw itself once more, with what it wrote into the address
+    idle(tab)
+    healthy(tab)
+
+
+def line(tab, name):
+    """A line of the menu."""
+    return tab.locator(".st-key-menu").get_by_role("link", name=name, exact=True)
+
+
+def test_every_tab_has_its_own_name(served, spoken, visitor):
+    tab = visitor.open(at(served, "context", spoken, turn=3))
+    expect(tab).to_have_title("Context, turn 3 · Six *turns* · Memory Inspector")
+    line(tab, "Facts").click()
+    expect(tab).to_have_title("Facts, turn 3 · Six *turns* · Memory Inspector")
+    tab.get_by_role("button", name="Back to latest").click()
+    expect(tab).to_have_title("Facts · Six *turns* · Memory Inspector")
+    tab.get_by_role("link", name="All sessions").click()
+    expect(tab).to_have_title("Sessions · Memory Inspector")
+
+
+@pytest.mark.parametrize("page", ["chat", "context"])
+def test_the_menus_links_open_the_same_session_and_turn_in_a_new_tab(served, spoken, visitor, page):
+    tab = visitor.open(at(served, page, spoken, turn=3))
+    shown(tab, page.capitalize())
+    for name in ("Chat", "Context", "Timeline", "Blocks", "Facts", "Retrieval"):
+        assert line(tab, name).evaluate("a => a.href") == at(served, name.lower(), spoken, turn=3)
+    with tab.context.expect_page() as coming:
+        line(tab, "Timeline").click(modifiers=["Control"])
+    shown(coming.value, "Timeline")
+    expect(coming.value.get_by_role("button", name="Back to latest")).to_be_visible()
+    assert f"session={spoken}" in coming.value.url
+
+
+def test_a_click_in_the_menu_keeps_the_session_and_the_turn(served, spoken, visitor):
+    tab = visitor.open(at(served, "chat", spoken, turn=3))
+    shown(tab, "Chat")
+    for name in ("Timeline", "Retrieval", "Chat"):
+        line(tab, name).click()
+        shown(tab, name)
+        expect(tab.get_by_role("button", name="Back to latest")).to_be_visible()
+        expect(tab).to_have_url(re.compile(rf"/{name.lower()}\?.*session={spoken}.*turn=3"))
+
+
+def test_the_first_line_of_the_menu_leads_to_the_chat_from_everywhere(served, visitor):
+    tab = visitor.open(served.url)
+    shown(tab, "Chat")
+    line(tab, "Context").click()
+    shown(tab, "Context")
+    line(tab, "Chat").click()
+    shown(tab, "Chat")
+    tab.go_back()
+    shown(tab, "Context")
+
+
+def go_to(tab, words):
+    idle(tab)
+    field = tab.locator(".st-key-goto__words input")
+    for _ in range(10):  # the script that hears keys comes a moment after the page it is for
+        tab.keyboard.press("Control+k")
+        tab.wait_for_timeout(1_500)
+        if field.count():
+            break
+    expect(field).to_be_focused()
+    idle(tab)
+    tab.keyboard.type(words)
+
+
+def test_one_goes_to_a_turn_by_its_number_and_to_what_was_said_by_its_words(served, spoken, visitor):
+    tab = visitor.open(at(served, "facts", spoken))
+    shown(tab, "Facts")
+    go_to(tab, "turn 3")
+    tab.keyboard.press("Enter")
+    shown(tab, "Chat")
+    expect(tab).to_have_url(re.compile(rf"session={spoken}&turn=3"))
+    expect(tab.get_by_role("dialog")).to_have_count(0)
+    go_to(tab, "allergic nuts")
+    line_found = tab.locator(".st-key-goto__found").get_by_role("link", name=re.compile("Careful with dessert"))
+    expect(line_found).to_be_visible()
+    idle(tab)
+    while not line_found.evaluate("a => a === document.activeElement"):
+        tab.keyboard.press("ArrowDown")
+    tab.keyboard.press("Enter")
+    expect(tab).to_have_url(re.compile(rf"/chat\?session={spoken}&turn=2"))
+    idle(tab)
+    healthy(tab)
+
+
+def test_one_goes_to_another_session_and_back(served, spoken, visitor):
+    tab = visitor.open(at(served, "context", spoken))
+    shown(tab, "Context")
+    go_to(tab, "birthday")
+    tab.locator(".st-key-goto__found").get_by_role("link", name=re.compile("Birthday dinner")).click()
+    expect(tab).to_have_title("Chat · Birthday dinner · Memory Inspector")
+    idle(tab)
+    tab.go_back()
+    expect(tab).to_have_title("Context · Six *turns* · Memory Inspector")
+
+
+def test_the_keys_are_told_and_do_nothing_while_one_writes(served, visitor):
+    tab = visitor.open(at(served, "facts", "demo"))
+    expect(tab.get_by_placeholder("Search facts")).to_be_visible()
+    shown(tab, "Facts")
+    tab.keyboard.press("/")
+    field = tab.get_by_placeholder("Search facts")
+    expect(field).to_be_focused()
+    tab.keyboard.type("a/b?")
+    expect(field).to_have_value("a/b?")
+    expect(tab.get_by_role("dialog")).to_have_count(0)
+    field.fill("")
+    tab.keyboard.press("Enter")
+    idle(tab)
+    tab.get_by_role("heading", name="Facts", level=1).click()
+    tab.keyboard.press("?")
+    expect(tab.get_by_role("dialog").get_by_text("Go to anything (⌘K on a Mac)")).to_be_visible()
+    tab.keyboard.press("Escape")
+    expect(tab.get_by_role("dialog")).to_have_count(0)
+    idle(tab)
+    healthy(tab)
+
+
+OUTLINES = {
+    "chat": ["1 Chat", "2 Conversation", "2 Token budget of turn 6", "2 What memory did in turn 6"],
+    "context": ["1 Context", "2 Requested and sent", "2 Cuts", "2 Prompt"],
+    "timeline": ["1 Timeline", "2 Tokens by turn", "2 What became of the messages", "2 Events"],
+    "blocks": ["1 Blocks", "2 ■ Instructions", "2 ■ Facts", "2 ■ Earlier turns"],
+    "facts": ["1 Facts"],
+    "retrieval": ["1 Retrieval"],
+    "sessions": ["1 Sessions", "2 List of sessions", "2 Connect your agent", "2 Health"],
+}
+"""By page: level and beginning of each heading."""
+
+
+@pytest.mark.parametrize("page", OUTLINES)
+def test_sections_are_headings_and_no_level_is_skipped(served, spoken, visitor, page):
+    tab = visitor.open(at(served, page, spoken))
+    shown(tab, page.capitalize())
+    idle(tab)
+    found = tab.locator("h1, h2, h3, h4, h5, h6").evaluate_all(
+        "all => all.map(each => `${each.tagName[1]} ${each.textContent.trim()}`.replaceAll('\u00a0', ' '))"
+    )
+    for expected in OUTLINES[page]:
+        assert any(each.startswith(expected) for each in found), found
+    levels = [int(each[0]) for each in found]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+    healthy(tab)
+
+
+def test_messages_and_the_raw_prompt_are_copied_by_pointer_and_by_keyboard(served, spoken, visitor):
+    visitor.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=served.url)
+    tab = visitor.open(at(served, "chat", spoken))
+    shown(tab, "Chat")
+    said = [message.content for message in MESSAGES[:12]]
+
+    def clipboard():
+        return tab.evaluate("navigator.clipboard.readText()")
+
+    copy = tab.locator(".copy-message")
+    tab.get_by_test_id("stChatMessage").last.hover()
+    copy.click()
+    expect(copy).to_have_text("Copied")
+    assert clipboard() == said[-1]
+    tab.get_by_role("heading", level=1).click()
+    tab.keyboard.press("y")
+    expect(copy).to_be_focused()
+    tab.keyboard.press("ArrowUp")
+    expect(copy).to_have_text("Copy")
+    expect(copy).to_be_focused()
+    tab.wait_for_timeout(200)
+    tab.keyboard.press("Enter")
+    expect(copy).to_have_text("Copied")
+    assert clipboard() == said[-2]
+    tab.keyboard.press("Escape")
+    expect(copy).to_be_hidden()
+
+    line(tab, "Context").click()
+    shown(tab, "Context")
+    tab.get_by_text("Raw prompt").click()
+    code = tab.get_by_test_id("stCode").last
+    code.hover()
+    code.get_by_role("button").click()
+    expect(code).to_contain_text(said[-2][:40])
+    memory = opened(served, spoken)
+    assert clipboard().strip() == as_text(memory.prompt(memory.history().turns[6].built)).strip()

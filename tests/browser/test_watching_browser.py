@@ -1,0 +1,279 @@
+"""Watching a conversation go by in Chromium: one clock for all numbers, an input that is always there, a scrubber."""
+
+import re
+import time
+
+import pytest
+from app_server import behind, chat, eventually, healthy, idle, said, slow_reply
+from playwright.sync_api import expect
+
+from ui.demo_script import MESSAGES
+from ui.jobs import Job
+from ui.new_session import new_memory, recorded_session
+from ui.scrubber import steps_of
+from ui.turns import play
+
+pytestmark = pytest.mark.browser
+
+LAPTOP = {"width": 1280, "height": 720}
+
+ON_SCREEN = """() => {
+    const text = (place) => document.querySelector(place)?.innerText ?? "";
+    const number = (words, pattern) => { const found = words.match(pattern); return found ? Number(found[1]) : null };
+    const lines = [...document.querySelectorAll('[class*="st-key-chat__turn_"]')].map((line) => line.innerText);
+    return {
+        header: number(document.querySelector(".st-key-turn input")?.placeholder ?? "", /turn: (\\d+)/),
+        budget: number(text(".st-key-chat__budget"), /of turn (\\d+)/),
+        story: number(text(".st-key-chat__story"), /in turn (\\d+)/),
+        conversation: number(lines.at(-1) ?? "", /Turn (\\d+)/),
+        played: number(text(".st-key-chat__player"), /(\\d+) of 36/),
+        said: document.querySelectorAll('.st-key-chat__box [data-testid="stChatMessage"]').length,
+        running: [...document.querySelectorAll('[data-testid="stStatusWidget"]')].some((each) => each.offsetParent),
+    };
+}"""
+
+
+SEEN_MILLISECONDS = 50
+"""What stands for less, between two frames of a busy browser, is seen by nobody."""
+
+
+def watched(tab, until, seconds=90):
+    """What stood on the screen at every tenth of a second until a condition came true."""
+    seen, end = [], time.monotonic() + seconds
+    while time.monotonic() < end:
+        screen = tab.evaluate(ON_SCREEN)
+        if len(turns_of(screen)) > 1:
+            tab.wait_for_timeout(SEEN_MILLISECONDS)
+            screen = tab.evaluate(ON_SCREEN)
+        seen.append(screen)
+        if until(seen[-1]):
+            return seen
+        tab.wait_for_timeout(100)
+    raise AssertionError(f"it never came true; last seen {seen[-1]}")
+
+
+def turns_of(screen):
+    return {screen[place] for place in ("header", "budget", "story", "conversation")}
+
+
+def one_turn(screen):
+    """The one turn that every number on the screen belongs to."""
+    turns = turns_of(screen)
+    assert len(turns) == 1, screen
+    (turn,) = turns
+    if screen["played"] is not None:
+        assert screen["played"] in (2 * turn - 1, 2 * turn), screen
+        assert screen["said"] == min(screen["played"], 40), screen
+    return turn
+
+
+def test_while_a_conversation_plays_at_4_times_all_numbers_belong_to_one_turn(served, visitor):
+    memory = recorded_session(behind(served), MESSAGES, title="Watched")
+    tab = visitor.open(chat(served, memory.session_id))
+    idle(tab)
+    tab.get_by_role("button", name="Next message").click()
+    expect(tab.get_by_text("2 of 36")).to_be_visible()
+    tab.locator(".st-key-chat__speed").click()
+    tab.get_by_role("option", name="4 ×").click()
+    idle(tab)
+    tab.get_by_role("button", name="Play", exact=True).click()
+    screens = watched(tab, lambda screen: screen["header"] == 18 and "Play again" in tab.inner_text("body"))
+    turns = [one_turn(screen) for screen in screens]
+    assert turns == sorted(turns)
+    assert len({*turns} - {turns[0], 18}) >= 2  # it went there; a busy machine shows fewer of the turns between
+    assert not any(screen["running"] for screen in screens)
+    expect(tab.get_by_text("The recording is over.")).to_be_visible()
+    healthy(tab)
+    assert [words for _, words in said(served, memory.session_id)] == [message.content for message in MESSAGES]
+
+
+def test_to_the_end_plays_without_pausing_and_the_pause_button_goes_with_it(served, visitor):
+    memory = recorded_session(behind(served), MESSAGES, title="To the end")
+    tab = visitor.open(chat(served, memory.session_id))
+    idle(tab)
+    tab.get_by_role("button", name="To the end").click()
+    expect(tab.get_by_text("The recording is over.")).to_be_visible()
+    expect(tab.get_by_role("button", name="Pause")).to_have_count(0)
+    assert len(said(served, memory.session_id)) == 36
+
+
+def test_who_leaves_while_it_plays_comes_back_to_the_speed_it_plays_at(served, visitor):
+    memory = recorded_session(behind(served), MESSAGES, title="Left")
+    tab = visitor.open(chat(served, memory.session_id))
+    idle(tab)
+    tab.locator(".st-key-chat__speed input").press("ArrowDown")
+    tab.get_by_role("option", name="2 ×").click()
+    idle(tab)
+    tab.get_by_role("button", name="Play", exact=True).click()
+    expect(tab.get_by_role("button", name="Pause")).to_be_visible()
+    tab.locator(".st-key-menu").get_by_role("link", name="Timeline").click()
+    expect(tab.get_by_role("heading", name="Timeline")).to_be_visible()
+    tab.locator(".st-key-menu").get_by_role("link", name="Chat").click()
+    expect(tab.get_by_role("button", name="Pause")).to_be_visible()
+    expect(tab.locator(".st-key-chat__speed input")).to_have_value("2 ×")
+    tab.get_by_role("button", name="Pause").click()
+    expect(tab.get_by_role("button", name="Play", exact=True)).to_be_enabled()
+    healthy(tab)
+
+
+def test_the_cut_is_above_the_fold_of_a_small_laptop(served, visitor_with):
+    visitor = visitor_with(viewport=LAPTOP)
+    tab = visitor.open(chat(served, "demo"))
+    idle(tab)
+    tab.get_by_role("button", name="Next message").click()
+    cut = tab.get_by_text(re.compile("^Cut 83 tokens from Earlier turns"))
+    expect(cut).to_be_visible()
+    idle(tab)
+    box = cut.bounding_box()
+    assert box["y"] + box["height"] < LAPTOP["height"]
+    field = tab.get_by_placeholder("Write a message").bounding_box()
+    assert field["y"] + field["height"] < LAPTOP["height"]
+    tab.get_by_role("link", name=re.compile("See what was cut")).click()
+    expect(tab.get_by_text(re.compile("83 tokens? w(as|ere) cut|cut from Earlier turns")).first).to_be_visible()
+    assert tab.url.startswith(f"{served.url}/context")
+
+
+def test_keys_and_a_drag_move_the_one_clock_of_all_pages(served, visitor):
+    memory = recorded_session(behind(served), MESSAGES, title="Scrubbed")
+    tab = visitor.open(chat(served, memory.session_id))
+    idle(tab)
+    tab.get_by_role("button", name="To the end").click()
+    expect(tab.get_by_text("The recording is over.")).to_be_visible()
+    idle(tab)
+    tab.locator("body").press("ArrowLeft")
+    tab.locator("body").press("ArrowLeft")
+    expect(tab.get_by_text("You are looking at turn 16 of 18: read only")).to_be_visible()
+    expect(tab.get_by_text("What memory did in turn 16")).to_be_visible()
+    tab.locator("body").press("Shift+ArrowLeft")
+    expect(tab.get_by_text(re.compile(r"turn 16 of 18, step \d+ of \d+: read only"))).to_be_visible()
+    tab.locator(".st-key-menu").get_by_role("link", name="Timeline").click()
+    expect(tab.get_by_text(re.compile(r"turn 16 of 18, step \d+ of \d+: read only"))).to_be_visible()
+    track = tab.get_by_role("slider", name="Turn").bounding_box()
+    middle = track["y"] + track["height"] / 2
+    tab.mouse.move(track["x"] + track["width"] * 0.9, middle)
+    tab.mouse.down()
+    for share in (0.8, 0.6, 0.4, 0.2, 0.001):
+        tab.mouse.move(track["x"] + track["width"] * share, middle)
+        tab.wait_for_timeout(40)
+    tab.mouse.up()
+    expect(tab.get_by_text("You are looking at turn 1 of 18: read only")).to_be_visible()
+    expect(tab).to_have_url(re.compile("turn=1(&|$)"))
+    tab.reload()
+    expect(tab.get_by_text("You are looking at turn 1 of 18: read only")).to_be_visible()
+    tab.get_by_role("button", name="Back to latest").click()
+    expect(tab.get_by_text("Latest turn", exact=True)).to_be_visible()
+    healthy(tab)
+
+
+STEPS_ON_SCREEN = """() => {
+    const number = (words, pattern) => { const found = words.match(pattern); return found ? Number(found[1]) : null };
+    const text = (place) => document.querySelector(place)?.innerText ?? "";
+    const counter = (document.querySelector(".words")
+        ?? [...document.querySelectorAll("*")].find((each) => each.shadowRoot?.querySelector(".words"))
+            ?.shadowRoot.querySelector(".words")).textContent;
+    const address = new URL(location.href).searchParams;
+    return {
+        header: number(document.querySelector(".st-key-turn input")?.value ?? "", /Turn (\\d+)/),
+        counter: number(counter, /turn (\\d+) of/),
+        budget: number(text(".st-key-chat__budget"), /of turn (\\d+)/),
+        story: number(text(".st-key-chat__story"), /in turn (\\d+)/),
+        address: Number(address.get("turn")),
+        step: number(counter, /step (\\d+) of/),
+        position: Number(address.get("step")) || null,
+    };
+}"""
+
+BACK, ON = "Shift+ArrowLeft", "Shift+ArrowRight"
+
+
+@pytest.mark.parametrize("pause", [0, 60, 250], ids=("at once", "while it draws", "right after a redraw"))
+def test_quick_keys_add_up_to_exactly_the_place_that_counting_gives(served, visitor, pause):
+    memory = recorded_session(behind(served), MESSAGES, title="Counted")
+    play(Job("counted"), memory, turns=None, pace=0)
+    history = memory.history()
+    steps = steps_of(history)
+    places = [(turn, step) for turn in range(1, 19) for step in (*range(1, len(steps[turn])), None)]
+    at = len(places) - 1
+    tab = visitor.open(chat(served, memory.session_id))
+    expect(tab.get_by_text("Latest turn", exact=True)).to_be_visible()
+    idle(tab)
+    for keys in (
+        ("ArrowLeft", "ArrowLeft", BACK, BACK, BACK, ON, BACK, BACK, ON, BACK),
+        (ON, ON, BACK, ON, ON, ON, BACK, ON, ON, BACK),
+        ("ArrowLeft", BACK, "ArrowLeft", "ArrowLeft", ON, "ArrowRight", BACK, BACK, BACK, ON),
+        (BACK,) * 10,
+    ):
+        for key in keys:
+            tab.keyboard.press(key)
+            tab.wait_for_timeout(pause)
+            if key in (BACK, ON):
+                at += 1 if key == ON else -1
+            else:
+                at = places.index((places[at][0] + (1 if key == "ArrowRight" else -1), None))
+        turn, step = places[at]
+        position = steps[turn][step - 1] if step else None
+        there = dict.fromkeys(("header", "counter", "budget", "story", "address"), turn)
+        there |= {"step": step, "position": position}
+        if position is not None and position < history.turns[turn].contexts[0].position:
+            there["budget"] = turn - 1  # the newest prompt at this step is that of the turn before
+        until = time.monotonic() + 40
+        while tab.evaluate(STEPS_ON_SCREEN) != there and time.monotonic() < until:
+            tab.wait_for_timeout(100)
+        tab.wait_for_timeout(700)
+        assert tab.evaluate(STEPS_ON_SCREEN) == there  # it stays there
+    healthy(tab)
+
+
+def test_three_messages_typed_in_a_row_keep_every_keystroke_and_are_sent_in_order(talking, model, visitor):
+    memory = new_memory(behind(talking), title="Typed")
+    tab = visitor.open(chat(talking, memory.session_id))
+    expect(tab.get_by_text("Nothing said yet.")).to_be_visible()
+    model.script.extend(slow_reply("Answer ", f"{number}.", pause=0.8) for number in (1, 2, 3))
+    tab.get_by_placeholder("Write a message").click()
+    for words in ("The first message", "A second one at once", "And the third"):
+        tab.keyboard.type(words, delay=25)
+        tab.keyboard.press("Enter")
+    expect(tab.get_by_text("Not sent yet: it goes out when the turn above is done.").first).to_be_visible()
+    tab.keyboard.type("still typing", delay=60)
+    expect(tab.get_by_text("Answer 3.")).to_be_visible()
+    idle(tab)
+    expect(tab.get_by_placeholder("Write a message")).to_have_value("still typing")
+    assert tab.evaluate("document.activeElement.tagName") == "TEXTAREA"
+    healthy(tab)
+    asked = ("The first message", "A second one at once", "And the third")
+    talk = [each for n, words in enumerate(asked, 1) for each in (("user", words), ("assistant", f"Answer {n}."))]
+    eventually(lambda: said(talking, memory.session_id) == talk)
+
+
+def test_a_waiting_message_can_be_taken_back(talking, model, visitor):
+    memory = new_memory(behind(talking), title="Taken back")
+    tab = visitor.open(chat(talking, memory.session_id))
+    expect(tab.get_by_text("Nothing said yet.")).to_be_visible()
+    model.script.append(slow_reply(*"abcdefgh", pause=0.5))
+    tab.get_by_placeholder("Write a message").click()
+    for words in ("Keep this", "Not this"):
+        tab.keyboard.type(words)
+        tab.keyboard.press("Enter")
+    tab.get_by_role("button", name="Take back").click()
+    expect(tab.get_by_text("abcdefgh")).to_be_visible()
+    idle(tab)
+    eventually(lambda: said(talking, memory.session_id) == [("user", "Keep this"), ("assistant", "abcdefgh")])
+
+
+def test_a_message_typed_while_a_recording_plays_pauses_it_and_is_answered(served, visitor):
+    memory = recorded_session(behind(served), MESSAGES, title="Interrupted")
+    tab = visitor.open(chat(served, memory.session_id))
+    idle(tab)
+    tab.get_by_role("button", name="Play", exact=True).click()
+    expect(tab.get_by_role("button", name="Pause")).to_be_visible()
+    tab.get_by_placeholder("Write a message").fill("What is Ana allergic to?")
+    tab.keyboard.press("Enter")
+    question = ("user", "What is Ana allergic to?")
+    eventually(lambda: question in said(served, memory.session_id)[:-1])
+    expect(tab.get_by_role("button", name="Play", exact=True)).to_be_enabled()
+    healthy(tab)
+    talk = said(served, memory.session_id)
+    assert talk.count(question) == 1
+    assert talk.index(question) == len(talk) - 2 < 34
+    assert talk[-1][0] == "assistant"
+    assert [words for _, words in talk[:-2]] == [message.content for message in MESSAGES[: len(talk) - 2]]
