@@ -2,6 +2,8 @@
 
 from typing import Any
 
+# Plotly uses the pandas that it finds in sys.modules: half of it, where another thread is just loading it.
+import pandas  # noqa: F401
 import plotly.graph_objects as go
 
 from ui.theme import PALETTES, Mode, colour

@@ -1,6 +1,8 @@
 """The timeline's figures, its list and its drawer's numbers, as values."""
 
 import dataclasses
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -409,3 +411,9 @@ def test_turns_without_a_prompt_are_no_white_stripes():
     assert short.turns == tuple(range(1, 11))
     bars = next(trace for trace in tokens_figure(short, "light").data if trace.type == "bar")
     assert [opacity < 1 for opacity in bars.marker.opacity] == [not number % 2 for number in range(1, 11)]
+
+
+def test_whoever_draws_a_figure_has_the_whole_of_pandas():
+    # Plotly asks sys.modules for it at every number, and fails over half a module that another thread is loading
+    code = "import sys; from ui.timeline import figures; sys.modules['pandas'].Series"
+    subprocess.run([sys.executable, "-c", code], check=True)
