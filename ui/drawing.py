@@ -70,7 +70,7 @@ def together(place: object) -> Iterator[None]:
     """Hold what is drawn inside and send it at once, if the tab shows this place already.
 
     A first drawing of another page or session is shown as it comes. A run that is ended for the sake of a newer one
-    sends nothing: the newer one draws it all.
+    sends nothing, as the newer one draws it all; unless it told the browser something that is told only once.
     """
     context = get_script_run_ctx()
     if context is None:
@@ -113,7 +113,9 @@ class _Held:
             self._send(message)
 
     def drop(self) -> None:
-        self._kept.clear()
+        """Forget what is held, if it will be said again: a toast, and a value that was put into a field, is not."""
+        if not any(message.delta.new_element.has_one_shot_effect for message in self._kept):
+            self._kept.clear()
 
     def send(self) -> None:
         kept, self._kept, self._until = self._kept, [], 0.0

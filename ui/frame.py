@@ -130,16 +130,16 @@ def _controls(session_id: str, latest: int) -> None:
             if st.button("Branch from here", icon=":material/call_split:", key="frame__branch", type="tertiary"):
                 branch_dialog(session_id, turn)
         if latest:
-            before, after = _neighbours(turn, latest)
+            shown = turn if turn is not None else latest
             st.button(
                 "One turn back",
                 icon=":material/chevron_left:",
                 key="frame__before",
                 type="tertiary",
                 help="One turn back",
-                disabled=before is None,
-                on_click=state.show_turn,
-                args=(before,),
+                disabled=shown <= 1,
+                on_click=_turn_on,
+                args=(-1, latest),
             )
             _picker(turn, latest)
             st.button(
@@ -149,8 +149,8 @@ def _controls(session_id: str, latest: int) -> None:
                 type="tertiary",
                 help="One turn on",
                 disabled=turn is None or turn >= latest,
-                on_click=state.show_turn,
-                args=(after,),
+                on_click=_turn_on,
+                args=(1, latest),
             )
         past = turn is not None and turn < latest
         if st.button("Settings", icon=":material/tune:", type="tertiary", key="frame__settings", disabled=past):
@@ -161,19 +161,19 @@ def _picker(turn: int | None, latest: int) -> None:
     """The turns to pick from. Moved by anything else, it is a new widget.
 
     With whatever is done next, the browser says what its picker holds; where that was set here and has not reached it
-    yet, this would be the turn before, as if somebody had picked it.
+    yet, this would be the turn before, as if somebody had picked it. What the new one holds is told by where it stands,
+    which every run says, and not once: that run may be replaced by a newer one before it has said anything.
     """
     number = st.session_state.get(_PICKER, 0)
     key = f"{state.TURN}-{number}"
     if st.session_state.get(key) != turn:
         st.session_state[_PICKER] = number = number + 1
         key = f"{state.TURN}-{number}"
-    st.session_state.setdefault(key, turn)
     with st.container(key=state.TURN, width="content"):
         st.selectbox(
             "Turn",
             range(1, latest + 1),
-            index=None,
+            index=None if turn is None else turn - 1,
             key=key,
             placeholder=f"Latest turn: {tokens(latest)}",
             format_func=lambda number: f"Turn {tokens(number)}",
@@ -183,10 +183,11 @@ def _picker(turn: int | None, latest: int) -> None:
         )
 
 
-def _neighbours(turn: int | None, latest: int) -> tuple[int | None, int | None]:
-    """The turn before the shown one, if there is one, and the one after it; None for the latest."""
-    shown = turn if turn is not None else latest
-    return (shown - 1 if shown > 1 else None), (shown + 1 if shown + 1 < latest else None)
+def _turn_on(by: int, latest: int) -> None:
+    """Go so many turns on from where the server stands: of two quick clicks, each counts."""
+    turn = state.selected_turn()
+    asked = max((turn if turn is not None else latest) + by, 1)
+    state.show_turn(asked if asked < latest else None)
 
 
 def take_link() -> None:

@@ -76,6 +76,28 @@ def test_a_click_in_the_menu_keeps_the_session_and_the_turn(served, spoken, visi
         expect(tab).to_have_url(re.compile(rf"/{name.lower()}\?.*session={spoken}.*turn=3"))
 
 
+def test_each_of_two_quick_clicks_on_the_arrow_is_a_turn_and_back_takes_it_back(served, spoken, visitor):
+    def at_turn(number):
+        expect(tab).to_have_title(re.compile(f"^Context, turn {number} "))
+        expect(tab).to_have_url(re.compile(f"turn={number}(&|$)"))
+        shown(tab, "Context")
+        expect(turn).to_have_value(f"Turn {number}")
+
+    tab = visitor.open(at(served, "context", spoken))
+    shown(tab, "Context")
+    back, turn = tab.get_by_role("button", name="One turn back"), tab.locator(".st-key-turn input")
+    for _ in range(2):
+        back.click()
+        tab.wait_for_timeout(120)  # a person's double click
+    at_turn(4)
+    back.click()
+    at_turn(3)
+    tab.go_back()
+    at_turn(4)
+    tab.go_forward()
+    at_turn(3)
+
+
 def test_the_first_line_of_the_menu_leads_to_the_chat_from_everywhere(served, visitor):
     tab = visitor.open(served.url)
     shown(tab, "Chat")

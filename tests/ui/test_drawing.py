@@ -106,6 +106,15 @@ def test_a_run_that_a_newer_one_replaces_sends_nothing(context):
     assert texts(context.sent) == ["Turn 11"]
 
 
+def test_what_is_told_only_once_is_told_by_a_run_that_is_replaced(context):
+    run(context, "chat", element((0, 0), "Turn 11"))
+    put = element((0, 1), "a value put into a field")
+    put.delta.new_element.has_one_shot_effect = True
+    with pytest.raises(RerunException):
+        run(context, "chat", element((0, 0), "Turn 12"), put, ends=RerunException(RerunData()))
+    assert texts(context.sent[1:]) == ["Turn 12", "a value put into a field"]
+
+
 def test_a_run_that_fails_shows_what_it_had_drawn(context):
     run(context, "chat", element((0, 0), "Turn 11"))
     with pytest.raises(ValueError, match="boom"):
