@@ -141,6 +141,8 @@ def test_a_text_is_saved_by_the_first_click_as_foretold_and_restored_in_the_edit
     tab = blocks_page(served, visitor, session)
     box = open_editor(tab)
     tab.get_by_text("History: 2 versions").click()
+    expect(tab.get_by_role("combobox", name="Version")).to_be_visible()
+    idle(tab)  # a list that opens while more is drawn below it closes again
     tab.get_by_role("combobox", name="Version").click()
     tab.get_by_role("option").last.click()
     tab.get_by_role("button", name="Restore version 1").click()
@@ -292,6 +294,7 @@ def test_smaller_limits_do_to_the_flush_and_the_next_prompt_what_was_foretold(se
 # -- the toast -------------------------------------------------------------------------------------
 
 
+@pytest.mark.quiet
 def test_a_toast_pushes_nothing_and_goes_by_itself(served, visitor, session):
     tab = blocks_page(served, visitor, session)
     heading = tab.get_by_role("button", name="Change order")
