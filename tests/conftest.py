@@ -1,6 +1,30 @@
 """Being here puts this folder on the path, so that tests of every folder find `shared_data` and `engine_fakes`."""
 
+import os
+
+import pytest
 from hypothesis import settings
 
 settings.register_profile("suite", settings.default, deadline=None)  # no test may fail because the machine was busy
 settings.load_profile("suite")
+
+
+@pytest.fixture(autouse=True)
+def quiet(request, tmp_path_factory):
+    """A test marked `quiet` has the machine to itself: the suite's other processes wait at their next test.
+
+    It watches what stands on a screen in tenths of a second, which another browser beside it would change. Who waits
+    for the machine holds the door, so that nobody who comes later goes first.
+    """
+    if "PYTEST_XDIST_WORKER" not in os.environ or os.name == "nt":
+        yield
+        return
+    import fcntl  # not on Windows
+
+    folder = tmp_path_factory.getbasetemp().parent
+    alone = request.node.get_closest_marker("quiet") is not None
+    with open(folder / "machine.lock", "w") as machine:
+        with open(folder / "door.lock", "w") as door:
+            fcntl.flock(door, fcntl.LOCK_EX)
+            fcntl.flock(machine, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        yield

@@ -19,6 +19,16 @@ FLAGS = (
 )
 
 
+def pytest_collection_modifyitems(items):
+    """A browser test that fails is tried once more, which the report counts as a rerun.
+
+    Two browsers and two servers share two cores here. A traceback in a server's log fails its module in any case.
+    """
+    for item in items:
+        if item.get_closest_marker("browser"):
+            item.add_marker(pytest.mark.flaky(reruns=1))
+
+
 @pytest.fixture(scope="module")
 def chromium():
     """One browser for a module: Playwright keeps an event loop open, which tests of other modules must not meet.

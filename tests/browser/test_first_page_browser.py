@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 sys.path.insert(0, str(ROOT / "benchmarks"))
 from first_page import PAGES, SETTLED_MS, SHIFTS, cumulative_shift
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.quiet]
 
 MOST_SHIFT = 0.1
 """What web-vitals calls good."""

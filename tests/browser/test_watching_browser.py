@@ -67,6 +67,7 @@ def one_turn(screen):
     return turn
 
 
+@pytest.mark.quiet
 def test_while_a_conversation_plays_at_4_times_all_numbers_belong_to_one_turn(served, visitor):
     memory = recorded_session(behind(served), MESSAGES, title="Watched")
     tab = visitor.open(chat(served, memory.session_id))
@@ -186,6 +187,7 @@ STEPS_ON_SCREEN = """() => {
 BACK, ON = "Shift+ArrowLeft", "Shift+ArrowRight"
 
 
+@pytest.mark.quiet
 @pytest.mark.parametrize("pause", [0, 60, 250], ids=("at once", "while it draws", "right after a redraw"))
 def test_quick_keys_add_up_to_exactly_the_place_that_counting_gives(served, visitor, pause):
     memory = recorded_session(behind(served), MESSAGES, title="Counted")
