@@ -177,7 +177,7 @@ def deeds(memory):
 
 
 def test_playing_without_pauses_leaves_the_log_that_playing_turn_by_turn_leaves(tmp_path):
-    def made(name):
+    def made(name, **settings):
         blocks = [FactExtractionMemoryBlock(name="facts"), VectorMemoryBlock(name="earlier", priority=2)]
         memory = Memory.from_defaults(
             "s",
@@ -185,13 +185,14 @@ def test_playing_without_pauses_leaves_the_log_that_playing_turn_by_turn_leaves(
             memory_blocks=blocks,
             token_limit=400,
             services=Services(embedder=MiniLMEmbedder()),
+            **settings,
         )
         memory.attach_recording(MESSAGES, source="a trip")
         return memory
 
     (tmp_path / "each").mkdir()
     (tmp_path / "all").mkdir()
-    each, whole = made("each"), made("all")
+    each, whole = made("each"), made("all", delivery_timeout=0.0)  # as on a machine that is never in time
     recording = each.recording()
     while recording.next_turn:  # as an agent would put them, knowing nothing of what comes
         for offset, message in enumerate(recording.next_turn):
@@ -200,7 +201,8 @@ def test_playing_without_pauses_leaves_the_log_that_playing_turn_by_turn_leaves(
             each.put(message, message_id=recording.message_id(recording.played + offset))
         recording = each.recording()
     turns.play(Job("j"), whole, turns=None, pace=0)
-    assert deeds(whole) == deeds(each)
+    made_alike = [[deed for deed in deeds(memory) if deed[2] != "configuration_changed"] for memory in (whole, each)]
+    assert made_alike[0] == made_alike[1]
     kinds = {kind for _, _, kind, _ in deeds(whole)}
     assert {"retrieved", "vectors_stored", "flush_planned", "context_built"} <= kinds
 

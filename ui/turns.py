@@ -104,6 +104,8 @@ def play(job: Job, memory: Memory, *, turns: int | None, pace: float) -> None:
                 _pause(job, STEP_SECONDS)
             message_id = recording.message_id(recording.played + offset)
             _put(memory, message, message_id)
+            if memory.services.extractor.offline:  # the same log on every machine: a put waits only so long
+                memory.deliver()
             job.add_progress("A message was stored")
             if message.role is MessageRole.USER and memory.has_tools:
                 _pause(job, STEP_SECONDS)
