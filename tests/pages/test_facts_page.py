@@ -12,6 +12,7 @@ from memory_core.models.base import Condensation, CondensedFact, ExtractedFact, 
 from memory_core.planning import curation as plans
 from ui import services
 from ui.demo_bundle import demo_memory
+from ui.facts import review
 from ui.facts.reading import Desk
 from ui.jobs import Job
 from ui.new_session import new_memory
@@ -373,6 +374,20 @@ def test_saving_other_words_in_review_leaves_a_contradiction_that_still_stands(d
     press(app, "Save")
     assert "1 to review." in words(app)
     assert "**The user lives in Lisbon, in Alfama**" in words(app)
+
+
+def test_a_key_that_is_pressed_again_before_the_page_is_drawn_does_nothing_more(demo_home, monkeypatch):
+    proposing("Ana likes jazz", "Rui bakes bread")
+    accept = review._accept
+    monkeypatch.setattr(review, "_accept", lambda desk, fact: [accept(desk, fact) for _ in range(2)])
+    app = facts_page(session="mine")
+    show(app, "review")
+    press(app, "Accept")
+    assert "**Rui bakes bread**" in words(app)
+    assert not app.warning
+    press(app, "Undo")
+    states = {each.text: each.state for each in desk(services.engine().open("mine")).facts()}
+    assert set(states.values()) == {"proposed"}
 
 
 def proposing(*texts):

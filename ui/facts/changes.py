@@ -38,6 +38,9 @@ DONE = {
 }
 
 
+_APPLIED = "applied"
+"""The last change set of this tab."""
+
 Plan = Callable[[], ChangeSet]
 """Makes a change set of what the fields hold by then; it may say why it cannot."""
 
@@ -65,7 +68,13 @@ def store(desk: Desk, change: ChangeSet, *, quiet: bool = False) -> None:
         MemoryInspectorError: it cannot be done; nothing was changed.
     """
     before = None if quiet else next_prompt(desk)
-    applied = desk.curation.apply(change)
+    try:
+        applied = desk.curation.apply(change)
+    except ConflictError:
+        if tab.kept(desk.place, _APPLIED) == change:
+            return  # pressed twice: it names the versions it changes, so the same change set is the same press
+        raise
+    tab.keep(desk.place, _APPLIED, change)
     _follow(desk, applied.facts)
     done = DONE[change.action]
     said = done if quiet else _told(desk, done, before, (*applied.facts, *applied.added))
