@@ -112,6 +112,7 @@ def _status_line() -> None:
         title, icon, source = chosen.model.name, "cloud_off" if chosen.offline else "cloud", chosen.source
     except ConfigError as error:
         title, icon, source = "The model's address is wrong", "error", str(error)
+    trial.take_over()
     failed, problem = _failed_deliveries(), at_a_glance()
     if failed:
         shown, icon = f"{count(len(failed), 'delivery')} failed", "error"

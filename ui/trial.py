@@ -9,6 +9,7 @@ from memory_core.models.openai_client import OpenAIChat
 from ui import drawing, state
 from ui.jobs import Job
 from ui.services import engine
+from ui.sessions import health
 from ui.telling import seconds
 from ui.text import plain, short
 
@@ -19,11 +20,22 @@ LOOK_SECONDS = 0.3
 NAME_CHARACTERS = 60
 
 _TRIAL = "model__trial"
+_HEARD = "model__heard"
+"""The last trial whose answer was taken over into what is known of the model."""
 
 
 def forget() -> None:
     """What was found does not hold any more: another key, address or model was given."""
     st.session_state.pop(_TRIAL, None)
+
+
+def take_over() -> None:
+    """Once for each answer: who was heard is not said to be out of reach."""
+    key = st.session_state.get(_TRIAL, "")
+    job = engine().job(key)
+    if job is not None and job.done and job.error is None and st.session_state.get(_HEARD) != key:
+        st.session_state[_HEARD] = key
+        health.model_answered()
 
 
 def draw(model: OpenAIChat) -> None:

@@ -1,12 +1,15 @@
 """The chosen model is tried with one small request, and the key is nowhere but in it."""
 
 import logging
+import time
 
 import pytest
 from models.scripted_server import ScriptedServer, Step, refusal, streamed
 from pages_driver import opened, press
 
+from memory_core.health import Check, Health
 from ui import services, trial
+from ui.sessions import health
 
 KEY = "sk-secret-123"
 
@@ -39,6 +42,27 @@ def test_a_model_that_answers_is_named_with_the_time_it_took(app):
         ((_, headers, body),) = server.requests
     assert headers["authorization"] == f"Bearer {KEY}"
     assert (body["model"], len(body["messages"])) == ("small-one", 1)
+
+
+def test_a_model_that_answers_is_not_said_to_be_out_of_reach_any_more(app, monkeypatch):
+    def line():
+        return app.get("popover")[0].proto.popover.label
+
+    failed = Health((Check("chat", "failed", "small-one", None, "no answer"),), time.time())
+    found = iter([failed])
+    monkeypatch.setattr(health, "QUIET_SECONDS", 0.0)
+    monkeypatch.setattr(health, "check_health", lambda *given, **named: next(found, Health((), time.time())))
+    with ScriptedServer(streamed("ready")) as server:
+        app.text_input(key="model__key").set_value(KEY)
+        app.text_input(key="model__address").set_value(server.url).run()
+        for _ in range(100):  # it is looked at in the background
+            if "reachable" in line():
+                break
+            time.sleep(0.05)
+            app.run()
+        assert line() == "Chat model not reachable"
+        tried(app, server.url)
+    assert "reachable" not in line()
 
 
 REFUSALS = [

@@ -95,6 +95,11 @@ class Watch:
             self._looking[key] = thread
         thread.start()
 
+    def forget(self, key: str) -> None:
+        """Do without the last result: it does not hold any more."""
+        with self._lock:
+            self._results.pop(key, None)
+
     def wait(self, key: str, seconds: float) -> None:
         """Until what is being looked at is known, at most so long."""
         with self._lock:
@@ -153,6 +158,14 @@ def latest() -> Health | None:
     key, look = _look()
     watch().look(key, look(free=True), older_than=FRESH_SECONDS)
     return watch().latest(key)
+
+
+def model_answered() -> None:
+    """This browser's chat model was heard just now: that it was found out of reach does not hold any more."""
+    key, _ = _look()
+    known = watch().latest(key)
+    if known is not None and any(check.part == "chat" for check in known.problems):
+        watch().forget(key)
 
 
 def draw_health(*, follow: bool) -> None:
