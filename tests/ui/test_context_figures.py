@@ -214,9 +214,9 @@ def test_a_part_is_opened_by_a_line_that_says_what_it_holds(cut):
 
 def test_the_table_of_numbers_adds_up(cut):
     rows = words.number_rows(cut)
-    assert rows[2] == {"Part": "Facts", "Priority": "1", "Asked": 8, "Granted": 4, "Cut": 4, "Of the limit": "10 %"}
-    assert rows[-1] == {"Part": "Sent", "Priority": "", "Asked": 55, "Granted": 37, "Cut": 18, "Of the limit": "92 %"}
-    for column in ("Asked", "Granted", "Cut"):
+    assert rows[2] == {"Part": "Facts", "Priority": "1", "Requested": 8, "Sent": 4, "Cut": 4, "Of the limit": "10 %"}
+    assert rows[-1] == {"Part": "Sent", "Priority": "", "Requested": 55, "Sent": 37, "Cut": 18, "Of the limit": "92 %"}
+    for column in ("Requested", "Sent", "Cut"):
         assert sum(row[column] for row in rows[:-1]) == rows[-1][column]
 
 

@@ -324,7 +324,7 @@ def test_a_flush_gives_its_numbers_and_its_rule():
 
 def test_a_prompt_gives_what_every_part_asked_and_got():
     assert number_rows(built(pinned_tokens=5, over_because=None)) == [
-        ("Asked", "1,233"),
+        ("Requested", "1,233"),
         ("Sent", "1,177 of 1,200"),
         ("Free", "23"),
         ("Queue", "560"),

@@ -217,8 +217,8 @@ def _number_row(name: str, priority: str, asked: int, granted: int, limit: int) 
     return {
         "Part": name,
         "Priority": priority,
-        "Asked": asked,
-        "Granted": granted,
+        "Requested": asked,
+        "Sent": granted,
         "Cut": asked - granted,
         "Of the limit": share,
     }

@@ -87,7 +87,7 @@ def _flush(event: FlushPlanned) -> list[Row]:
 def _context(event: ContextBuilt) -> list[Row]:
     free = event.token_limit - event.total
     rows = [
-        ("Asked", tokens(event.asked)),
+        ("Requested", tokens(event.asked)),
         ("Sent", f"{tokens(event.total)} of {tokens(event.token_limit)}"),
         ("Free", tokens(free)) if free >= 0 else ("Over the limit by", tokens(-free)),
         ("Queue", _granted(event.queue_asked, event.queue_tokens)),
