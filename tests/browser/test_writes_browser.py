@@ -1,6 +1,7 @@
 """Writes in Chromium: the first click counts, and what is foretold then happens."""
 
 import re
+from uuid import uuid4
 
 import pytest
 from app_server import healthy, idle, opened
@@ -22,7 +23,7 @@ TURN = "The table by the window is free on Friday, and the kitchen can make a ca
 def session(served, request):
     """A session of three turns with a recording ahead, whose blocks hold what they hold."""
     memory = Memory.from_defaults(
-        request.node.name[-40:],
+        f"{request.node.name[-30:]}-{uuid4().hex[:8]}",  # another one when it is tried once more
         title="Dinner",
         token_limit=600,
         token_flush_size=40,
