@@ -336,3 +336,11 @@ def test_a_server_that_does_not_answer_is_one_sentence_without_the_password():
     assert "ana:***@127.0.0.1" in sentence
     assert "Connection refused" in sentence
     assert "\n" not in sentence
+
+
+def test_a_put_writes_nothing_into_the_index_of_what_was_flushed(url):
+    with Database.open(url).read() as connection:
+        (made,) = connection.exec_driver_sql(
+            "SELECT indexdef FROM pg_indexes WHERE indexname = 'mi_message_flush'"
+        ).scalars()
+    assert made.endswith("WHERE (flush IS NOT NULL)")

@@ -29,10 +29,7 @@ class Assets:
         self._files = {f"/static/{path.parent.name}/{path.name}": path for path in files}
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
-        asked = (
-            scope["type"] == "http" and scope["method"] == "GET" and not any(n == b"range" for n, _ in scope["headers"])
-        )
-        path = self._files.get(scope["path"]) if asked else None
+        path = self._files.get(scope["path"]) if _asks_for_all(scope) else None
         try:
             body = path.read_bytes() if path else None
         except OSError:  # an update took it away: Streamlit says what it says then

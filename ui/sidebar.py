@@ -13,9 +13,8 @@ from ui.demo import DEMO_SESSION, ensure_demo
 from ui.goto import draw_goto_button
 from ui.keys import keys_dialog
 from ui.services import engine
-from ui.sessions.dialogs import delete_dialog, export_dialog, new_dialog, rename_dialog, reset_dialog
+from ui.sessions.dialogs import delete_dialog, new_dialog, rename_dialog, reset_dialog
 from ui.sessions.health import at_a_glance
-from ui.sessions.importing import import_dialog
 from ui.text import count, plain, short
 
 STATUS_CHARACTERS = 40
@@ -89,11 +88,11 @@ def _titles(titles: dict[str, str]) -> dict[str, str]:
 
 
 def _session_menu(session_id: str | None) -> None:
-    actions: dict[str, Callable[[], None]] = {"Import a conversation": import_dialog}
+    actions: dict[str, Callable[[], None]] = {"Import a conversation": _import}
     if session_id is not None:
         actions |= {
             "Rename": lambda: rename_dialog(session_id),
-            "Export": lambda: export_dialog(session_id),
+            "Export": lambda: _export(session_id),
             "Reset": lambda: reset_dialog(session_id),
         }
         if session_id != DEMO_SESSION:
@@ -102,6 +101,18 @@ def _session_menu(session_id: str | None) -> None:
     chosen = st.menu_button("More", list(actions), key="session__menu", type="tertiary")
     if chosen:
         actions[chosen]()
+
+
+def _import() -> None:
+    from ui.sessions.importing import import_dialog  # reads every format there is: not for the first page
+
+    import_dialog()
+
+
+def _export(session_id: str) -> None:
+    from ui.sessions.exporting import export_dialog  # writes every format there is
+
+    export_dialog(session_id)
 
 
 def _status_line() -> None:

@@ -29,7 +29,7 @@ from sqlalchemy import (
     text,
     update,
 )
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects import sqlite
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import SingletonThreadPool, StaticPool
@@ -38,7 +38,14 @@ from sqlmodel import SQLModel
 
 from memory_core.errors import ConfigError, MessageError, StoreError
 from memory_core.forked import renewed
-from memory_core.store.tables import SCHEMA_VERSION, SINCE_2, SINCE_3, TABLES, schema_table
+from memory_core.store.tables import (
+    SCHEMA_VERSION,
+    SINCE_2,
+    SINCE_3,
+    TABLES,
+    prepare_for_postgresql,
+    schema_table,
+)
 
 BUSY_TIMEOUT_SECONDS = 30
 """How long a write waits for another process's write on SQLite."""
@@ -234,6 +241,7 @@ class Database:
                 connection.execute(text("SELECT pg_advisory_xact_lock(7034921)"))
                 if self._schema:
                     connection.execute(CreateSchema(self._schema, if_not_exists=True))
+                prepare_for_postgresql()
             if not inspect(connection).has_table(schema_table.name, schema=self._schema):
                 SQLModel.metadata.create_all(connection, tables=TABLES)
                 connection.execute(insert(schema_table).values(version=SCHEMA_VERSION, database_id=uuid.uuid4().hex))
@@ -260,8 +268,11 @@ class Database:
 
 @cache
 def _insert_if_new(table: Table, is_sqlite: bool) -> Executable:
-    made = sqlite.insert(table) if is_sqlite else postgresql.insert(table)
-    return made.on_conflict_do_nothing()
+    if is_sqlite:
+        return sqlite.insert(table).on_conflict_do_nothing()
+    from sqlalchemy.dialects import postgresql  # 30 ms that only its servers need
+
+    return postgresql.insert(table).on_conflict_do_nothing()
 
 
 def parse_url(url: str) -> URL:

@@ -10,7 +10,7 @@ from memory_core.interop.graph_files import write_graph
 from ui import services
 from ui.chat.memory_panel import STORY_KINDS
 from ui.graph import dialogs, reading, tab
-from ui.sessions.dialogs import exports
+from ui.sessions.exporting import exports
 from ui.story import story
 from ui.telling.words import words_in_log
 from ui.timeline.remembered import remembered

@@ -18,7 +18,7 @@ from ui import services
 from ui.jobs import Job
 from ui.new_session import new_memory
 from ui.sessions import health
-from ui.sessions.dialogs import exports
+from ui.sessions.exporting import exports
 from ui.turns import play
 
 NASTY = "<img src=x onerror=alert(1)> ![x](http://evil.test/a.png) **bold** :red[r] $a$ [l](http://evil.test)"
@@ -289,7 +289,8 @@ def test_keeping_deletes_nothing(demo_home):
 def test_a_dialog_of_a_session_deleted_elsewhere_says_so(demo_home, name):
     mine = a_session("Hello", title="Mine")
     delete_session(database(), mine.session_id)
-    drawn = dialog("ui.sessions.dialogs", name, mine.session_id)
+    place = "exporting" if name == "export_dialog" else "dialogs"
+    drawn = dialog(f"ui.sessions.{place}", name, mine.session_id)
     assert not drawn.exception
     assert said(drawn) == ["This session was deleted elsewhere\\."]
 
@@ -426,7 +427,7 @@ def test_every_export_is_made_under_a_name_that_any_system_takes(demo_home):
 
 
 def test_the_export_dialog_offers_them_all(demo_home):
-    drawn = dialog("ui.sessions.dialogs", "export_dialog", "demo")
+    drawn = dialog("ui.sessions.exporting", "export_dialog", "demo")
     assert not drawn.exception
     assert len(drawn.get("download_button")) == 5
 

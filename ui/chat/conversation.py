@@ -28,7 +28,6 @@ from ui.chat.bodies import LONGEST_ASIDE, LONGEST_SHOWN, draw_data, draw_text
 from ui.components import heading
 from ui.connect import draw_card
 from ui.new_session import TRIP
-from ui.sessions.importing import import_dialog
 from ui.story import Summary, summaries
 from ui.text import plain, short, tokens
 from ui.tool_calls import Told, chat_line
@@ -206,6 +205,8 @@ def _nothing_said(memory: Memory) -> None:
         _attach_trip(memory)
         st.rerun()
     elif chosen == "Import a conversation":
+        from ui.sessions.importing import import_dialog  # reads every format there is: not for the first page
+
         import_dialog()
     draw_card(memory.session_id)
 

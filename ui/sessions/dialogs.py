@@ -1,21 +1,11 @@
-"""What is done to a session, each in a dialog: made, renamed, branched, exported, played anew, deleted."""
+"""What is done to a session, each in a dialog: made, renamed, branched, played anew, deleted."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
 from typing import Literal
 
 import streamlit as st
 
 from memory_core import Memory, MemoryInspectorError, NotFoundError, delete_session
-from memory_core.interop.bundle import write_bundle
-from memory_core.interop.exporting import (
-    export_chat_store,
-    export_configuration,
-    export_messages,
-    export_python,
-)
-from memory_core.interop.graph_files import Form, write_graph
 from memory_core.recipes import RECIPES
 from memory_core.status import Overview, overview
 from ui import state, toasts
@@ -26,7 +16,7 @@ from ui.examples import EXAMPLES
 from ui.new_session import RECIPE, TOKEN_LIMIT, new_memory
 from ui.services import engine
 from ui.sessions import making
-from ui.sessions.listing import branch_title, delete_question, file_stem, named, users
+from ui.sessions.listing import branch_title, delete_question, named, users
 from ui.stored import common, stored_plural, units
 from ui.telling import Words, tell
 from ui.text import count, plain, short, tokens
@@ -39,9 +29,6 @@ TITLE_CHARACTERS = 80
 USER_CHARACTERS = 60
 """Longest name of a user that can be typed."""
 
-EXPORT_PIXELS = 232
-"""Wide enough for the longest name of a file to take along, so that the buttons are one column."""
-
 _DELETED = "sessions__deleted"
 
 
@@ -49,7 +36,7 @@ def _all() -> dict[str, Overview]:
     return {found.status.session_id: found for found in overview(engine().database)}
 
 
-def _one(session_id: str) -> Overview:
+def one(session_id: str) -> Overview:
     """The session a dialog is about.
 
     Raises:
@@ -147,7 +134,7 @@ def new_dialog() -> None:
 @error_inside
 def rename_dialog(session_id: str) -> None:
     """Give it another title."""
-    status = _one(session_id).status
+    status = one(session_id).status
     title = st.text_input("Title", value=status.title, max_chars=TITLE_CHARACTERS)
     closing_button("Save", _rename, (session_id, title.strip()), disabled=not title.strip(), kind="primary")
 
@@ -213,115 +200,6 @@ def branch_effect(session_id: str, turn: int, latest: int) -> str:
     return f"{said}, with the facts, {kept} and settings of that moment{rest}."
 
 
-# -- export --------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Export:
-    """One way to take a session along."""
-
-    label: str
-    text: str
-    file_name: str
-    mime: str
-    make: Callable[[], bytes]
-    """Made when it is asked for: a large session takes a second."""
-
-
-def exports(session_id: str, title: str) -> list[Export]:
-    """The files a session can be written to."""
-    shared, stem = engine(), file_stem(title)
-    return [
-        Export(
-            "Whole session",
-            "Everything, as a bundle. Importing it opens the session again.",
-            f"{stem}.zip",
-            "application/zip",
-            lambda: write_bundle(shared.database, session_id),
-        ),
-        Export(
-            "Messages",
-            "OpenAI format, one message a line.",
-            f"{stem}.messages.jsonl",
-            "application/jsonl",
-            lambda: export_messages(shared.open(session_id)).encode(),
-        ),
-        Export(
-            "Messages for LlamaIndex",
-            "A chat store in its JSON form.",
-            f"{stem}.chat_store.json",
-            "application/json",
-            lambda: export_chat_store(shared.open(session_id)).encode(),
-        ),
-        Export(
-            "Configuration",
-            "Settings and blocks, nothing said or learned.",
-            f"{stem}.configuration.json",
-            "application/json",
-            lambda: export_configuration(shared.open(session_id)).encode(),
-        ),
-        Export(
-            "As Python",
-            "The same configuration as code, ready to paste.",
-            f"{stem}.py",
-            "text/x-python",
-            lambda: export_python(shared.open(session_id)).encode(),
-        ),
-        *graph_exports(session_id, stem),
-    ]
-
-
-GRAPH_FORMS: tuple[tuple[Form, str, str, str], ...] = (
-    ("json", "Graph", "Entities and relations as JSON. The Graph page reads it again.", "application/json"),
-    ("graphml", "Graph as GraphML", "For graph programs such as Gephi or yEd.", "application/xml"),
-    ("cypher", "Graph as Cypher", "Statements that make it in a graph database.", "text/plain"),
-)
-"""Form, label, what it is for, and its media type."""
-
-
-def graph_exports(session_id: str, stem: str) -> list[Export]:
-    """The files each graph of a session can be written to."""
-    shared = engine()
-    blocks = [attached.name for attached in shared.open(session_id).blocks if attached.kind == "graph"]
-
-    def text(block: str, form: Form) -> bytes:
-        return write_graph(shared.open(session_id).graph(block).graph(), form).encode()
-
-    return [
-        Export(
-            label if len(blocks) == 1 else f"{label}: {short(block)}",
-            says,
-            f"{stem}{'' if len(blocks) == 1 else f'.{file_stem(block)}'}.graph.{form}",
-            mime,
-            partial(text, block, form),
-        )
-        for block in blocks
-        for form, label, says, mime in GRAPH_FORMS
-    ]
-
-
-@st.dialog("Export", width="medium", icon=":material/download:", on_dismiss="rerun")
-@error_inside
-def export_dialog(session_id: str) -> None:
-    """Take a session along, whole or in part."""
-    title = named(_one(session_id))
-    st.markdown(f"**{plain(title)}**")
-    for number, export in enumerate(exports(session_id, title)):
-        with st.container(horizontal=True, vertical_alignment="center", gap="small", key=f"export__row_{number}"):
-            st.download_button(
-                plain(export.label),
-                export.make,
-                file_name=export.file_name,
-                mime=export.mime,
-                key=f"export__{number}",
-                on_click="ignore",
-                icon=":material/download:",
-                help=plain(export.file_name),
-                width=EXPORT_PIXELS,
-            )
-            st.markdown(f":small[:gray[{plain(export.text)}]]", width="content")
-
-
 # -- reset and delete ----------------------------------------------------------------------------
 
 
@@ -329,7 +207,7 @@ def export_dialog(session_id: str) -> None:
 @error_inside
 def reset_dialog(session_id: str) -> None:
     """Forget everything that was said, and what was learned from it."""
-    found = _one(session_id)
+    found = one(session_id)
     for line in reset_question(found):
         st.markdown(plain(line))
     _sure("Reset demo" if session_id == DEMO_SESSION else "Reset session", _reset, session_id)
@@ -393,7 +271,7 @@ def delete_dialog(session_id: str) -> None:
     """Delete it for good; the demo is reset instead."""
     if st.session_state.pop(_DELETED, None) == session_id:
         st.rerun()  # there is nothing left to ask about
-    st.markdown(plain(delete_question(_one(session_id))))
+    st.markdown(plain(delete_question(one(session_id))))
     _sure("Delete session", _delete, session_id)
 
 
@@ -401,7 +279,7 @@ def _delete(session_id: str) -> None:
     if not _stopped(session_id):
         return
     try:
-        found = _one(session_id)
+        found = one(session_id)
         delete_session(engine().database, session_id)
     except NotFoundError:
         state.say("warning", "This session was deleted elsewhere.")

@@ -15,6 +15,7 @@ from ui.connect import draw_card
 from ui.demo import DEMO_SESSION
 from ui.services import engine
 from ui.sessions import dialogs
+from ui.sessions.exporting import export_dialog
 from ui.sessions.health import LABELS, draw_health, latest
 from ui.sessions.importing import import_dialog
 from ui.sessions.listing import (
@@ -168,7 +169,7 @@ def _selected(picked: Overview, found: Sequence[Overview]) -> bool:
     actions: list[tuple[str, str, Callable[[str], None]]] = [
         ("Rename", "edit", dialogs.rename_dialog),
         ("Branch…", "call_split", dialogs.branch_dialog),
-        ("Export", "download", dialogs.export_dialog),
+        ("Export", "download", export_dialog),
         last,
     ]
     with st.container(horizontal=True, gap="small", key="sessions__actions"):

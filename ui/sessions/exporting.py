@@ -1,0 +1,130 @@
+"""The export dialog: a session as a bundle, as messages, as a configuration, and its graphs."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import streamlit as st
+
+from memory_core.interop.bundle import write_bundle
+from memory_core.interop.exporting import (
+    export_chat_store,
+    export_configuration,
+    export_messages,
+    export_python,
+)
+from memory_core.interop.graph_files import Form, write_graph
+from ui.components import error_inside
+from ui.services import engine
+from ui.sessions.dialogs import one
+from ui.sessions.listing import file_stem, named
+from ui.text import plain, short
+
+EXPORT_PIXELS = 232
+"""Wide enough for the longest name of a file to take along, so that the buttons are one column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """One way to take a session along."""
+
+    label: str
+    text: str
+    file_name: str
+    mime: str
+    make: Callable[[], bytes]
+    """Made when it is asked for: a large session takes a second."""
+
+
+def exports(session_id: str, title: str) -> list[Export]:
+    """The files a session can be written to."""
+    shared, stem = engine(), file_stem(title)
+    return [
+        Export(
+            "Whole session",
+            "Everything, as a bundle. Importing it opens the session again.",
+            f"{stem}.zip",
+            "application/zip",
+            lambda: write_bundle(shared.database, session_id),
+        ),
+        Export(
+            "Messages",
+            "OpenAI format, one message a line.",
+            f"{stem}.messages.jsonl",
+            "application/jsonl",
+            lambda: export_messages(shared.open(session_id)).encode(),
+        ),
+        Export(
+            "Messages for LlamaIndex",
+            "A chat store in its JSON form.",
+            f"{stem}.chat_store.json",
+            "application/json",
+            lambda: export_chat_store(shared.open(session_id)).encode(),
+        ),
+        Export(
+            "Configuration",
+            "Settings and blocks, nothing said or learned.",
+            f"{stem}.configuration.json",
+            "application/json",
+            lambda: export_configuration(shared.open(session_id)).encode(),
+        ),
+        Export(
+            "As Python",
+            "The same configuration as code, ready to paste.",
+            f"{stem}.py",
+            "text/x-python",
+            lambda: export_python(shared.open(session_id)).encode(),
+        ),
+        *graph_exports(session_id, stem),
+    ]
+
+
+GRAPH_FORMS: tuple[tuple[Form, str, str, str], ...] = (
+    ("json", "Graph", "Entities and relations as JSON. The Graph page reads it again.", "application/json"),
+    ("graphml", "Graph as GraphML", "For graph programs such as Gephi or yEd.", "application/xml"),
+    ("cypher", "Graph as Cypher", "Statements that make it in a graph database.", "text/plain"),
+)
+"""Form, label, what it is for, and its media type."""
+
+
+def graph_exports(session_id: str, stem: str) -> list[Export]:
+    """The files each graph of a session can be written to."""
+    shared = engine()
+    blocks = [attached.name for attached in shared.open(session_id).blocks if attached.kind == "graph"]
+
+    def text(block: str, form: Form) -> bytes:
+        return write_graph(shared.open(session_id).graph(block).graph(), form).encode()
+
+    return [
+        Export(
+            label if len(blocks) == 1 else f"{label}: {short(block)}",
+            says,
+            f"{stem}{'' if len(blocks) == 1 else f'.{file_stem(block)}'}.graph.{form}",
+            mime,
+            partial(text, block, form),
+        )
+        for block in blocks
+        for form, label, says, mime in GRAPH_FORMS
+    ]
+
+
+@st.dialog("Export", width="medium", icon=":material/download:", on_dismiss="rerun")
+@error_inside
+def export_dialog(session_id: str) -> None:
+    """Take a session along, whole or in part."""
+    title = named(one(session_id))
+    st.markdown(f"**{plain(title)}**")
+    for number, export in enumerate(exports(session_id, title)):
+        with st.container(horizontal=True, vertical_alignment="center", gap="small", key=f"export__row_{number}"):
+            st.download_button(
+                plain(export.label),
+                export.make,
+                file_name=export.file_name,
+                mime=export.mime,
+                key=f"export__{number}",
+                on_click="ignore",
+                icon=":material/download:",
+                help=plain(export.file_name),
+                width=EXPORT_PIXELS,
+            )
+            st.markdown(f":small[:gray[{plain(export.text)}]]", width="content")
