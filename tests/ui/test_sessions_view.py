@@ -226,7 +226,8 @@ def test_an_old_result_stands_until_the_next_one_is_there():
     assert (watch.latest("a"), watch.looking("a")) == (new, False)
 
 
-def test_results_of_two_models_are_apart_and_the_oldest_go():
+def test_results_of_two_models_are_apart_and_the_oldest_go(monkeypatch):
+    monkeypatch.setattr("ui.sessions.health.keep_loaded", lambda: None)  # half a second of a test process, 40 times
     watch = Watch()
     for number in range(40):
         watch.look(str(number), lambda: health(database="ok"))
