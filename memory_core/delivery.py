@@ -32,10 +32,12 @@ from memory_core.session import Attached, Session
 from memory_core.store.blocks import read_state
 from memory_core.store.deliveries import (
     LEASE_SECONDS,
+    LONGEST_BACKOFF_SECONDS,
     Delivery,
     claim,
     delivered_messages,
     holds,
+    lease_key,
     new_owner,
     pending,
     pending_by_block,
@@ -49,8 +51,6 @@ from memory_core.store.writing import session_scope, user_scope
 
 CALL_TOKENS = 8_000
 """Consecutive deliveries share one call up to about this many tokens of messages."""
-
-LONGEST_BACKOFF_SECONDS = 300.0
 
 TURN_SECONDS = 0.05
 """How often who waits for a block asks whether who serves it has finished."""
@@ -134,7 +134,7 @@ def backoff_seconds(attempts: int) -> float:
 def _serve_block(session: Session, attached: Attached, force: bool) -> Served:
     """Serve one block until nothing is due to it, or something fails."""
     name, scope = attached.name, scope_key(session, attached)
-    key, owner = f"{scope}/{name}", new_owner()
+    key, owner = lease_key(scope, name), new_owner()
     done = 0
     try:
         while (waiting := _claimed(session, name, key, owner, force)) is None:
@@ -300,7 +300,10 @@ def _one_call(due: Sequence[Delivery], attempts: int) -> list[Delivery]:
 
 def _due(deliveries: Sequence[Delivery], now: float, force: bool) -> bool:
     """A block is served in sequence, so its first delivery decides."""
-    return bool(deliveries) and (force or deliveries[0].next_attempt_at <= now)
+    if not deliveries:
+        return False
+    pause = deliveries[0].next_attempt_at - now
+    return force or not 0 < pause <= LONGEST_BACKOFF_SECONDS
 
 
 def scope_key(session: Session, attached: Attached) -> str:

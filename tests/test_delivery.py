@@ -5,9 +5,11 @@ import pytest
 from engine_fakes import (
     Clock,
     Counter,
+    HashEmbedder,
     HeldExtractor,
     NoteExtractor,
     ShakyExtractor,
+    assistant,
     block,
     blocks,
     fact_numbers,
@@ -18,14 +20,14 @@ from engine_fakes import (
     user,
 )
 
-from memory_core import delivery
+from memory_core import Services, VectorMemoryBlock, delivery
 from memory_core.blocks.base import BaseMemoryBlock
 from memory_core.blocks.facts import FactExtractionMemoryBlock
 from memory_core.delivery import LONGEST_BACKOFF_SECONDS, backoff_seconds
 from memory_core.errors import StoreError
 from memory_core.events import DeliveryFailed, DeliveryParked, DeliveryRetried, DeliverySkipped
 from memory_core.models.base import Condensation, CondensedFact
-from memory_core.store.deliveries import LEASE_SECONDS, claim, new_owner, release, renew
+from memory_core.store.deliveries import LEASE_SECONDS, claim, lease_key, new_owner, release, renew
 from memory_core.store.facts import change_text, pin_fact
 from memory_core.store.tables import lease_table
 
@@ -308,6 +310,46 @@ def test_a_lease_has_one_holder_until_it_is_released_or_expires():
     with database.write() as connection:
         release(connection, KEY, second)
     assert taken(database, first, 113)
+
+
+def test_a_lease_from_before_the_clock_was_set_back_holds_up_nobody():
+    database = open_memory().database
+    first, second = new_owner(), new_owner()
+    assert taken(database, first, 100_000)
+    assert taken(database, second, 100)
+
+
+def test_what_failed_before_the_clock_was_set_back_is_tried_again_now():
+    clock, extractor = Clock(), ShakyExtractor(lambda call: call == 1)
+    memory = open_memory(memory_blocks=[facts_block(extractor)], clock=clock)
+    put_notes(memory, range(5))
+    clock.pass_by(-3_600)
+    memory.deliver(force=False)
+    assert states(memory) == [("facts", "done", 2)]
+
+
+def test_names_that_make_one_text_together_are_served_and_remembered_apart(tmp_path):
+    """Of session `a` the block `b/c`, and of session `a/b` the block `c`."""
+    shared = Services(embedder=HashEmbedder())
+    blocks = {"a": "b/c", "a/b": "c"}
+    memories = {
+        session: open_memory(
+            session,
+            database_uri=on_file(tmp_path),
+            services=shared,
+            memory_blocks=[VectorMemoryBlock(name=name, priority=1)],
+        )
+        for session, name in blocks.items()
+    }
+    for session, memory in memories.items():
+        for number in range(6):
+            memory.put_messages([user(f"Number {number} was said in {session}"), assistant("Noted.")])
+    for session, memory in memories.items():
+        found = [each.words for each in memory.search("Which number was said").found]
+        assert found
+        assert {word for words in found for word in words.split() if word in blocks} == {session}
+    assert len({key for key in shared._remembered if key[0] == "units"}) == 2
+    assert lease_key("a", "b/c") != lease_key("a/b", "c")
 
 
 def test_a_dead_owner_is_noticed_at_once():

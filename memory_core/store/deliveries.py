@@ -4,6 +4,7 @@ A lease belongs to one block of one scope. It expires unless renewed, so a proce
 holds up nobody for long; on the same machine a dead owner is noticed at once.
 """
 
+import json
 import os
 import socket
 import uuid
@@ -21,6 +22,9 @@ from memory_core.store.writing import Writing
 
 LEASE_SECONDS = 15.0
 """How long a lease lasts without being renewed; the holder renews it at a third of that."""
+
+LONGEST_BACKOFF_SECONDS = 300.0
+"""The longest pause between two attempts; what is due later than that is due now: the clock was set back since."""
 
 _d = delivery_table.c
 _COLUMNS = [
@@ -122,7 +126,8 @@ def pending(connection: Connection, session_id: str, block: str) -> list[Deliver
 
 def waiting_sessions(connection: Connection, *, before: float) -> list[str]:
     """Sessions with something due before a moment."""
-    query = select(_d.session_id).where(_d.state == "pending", _d.next_attempt_at <= before).distinct()
+    due = (_d.next_attempt_at <= before) | (_d.next_attempt_at > before + LONGEST_BACKOFF_SECONDS)
+    query = select(_d.session_id).where(_d.state == "pending", due).distinct()
     return list(connection.execute(query).scalars())
 
 
@@ -229,6 +234,11 @@ def new_owner() -> str:
     return f"{socket.gethostname()}/{os.getpid()}/{uuid.uuid4().hex}"
 
 
+def lease_key(scope: str, block: str) -> str:
+    """Who serves what: both names in quotes, because either may hold whatever stands between them."""
+    return json.dumps([scope, block], ensure_ascii=False)
+
+
 def claim(database: Database, connection: Connection, key: str, owner: str, now: float) -> bool:
     """Take the lease if nobody has it, or who had it let it expire or is dead."""
     query = select(lease_table).where(lease_table.c.key == key).with_for_update()
@@ -237,7 +247,8 @@ def claim(database: Database, connection: Connection, key: str, owner: str, now:
         row = connection.execute(query).one_or_none()
         if row is not None:  # else its holder released it between these two statements
             break
-    if row.until > now and row.owner != owner and not _dead(row.owner):
+    held = now < row.until < now + 2 * LEASE_SECONDS  # further off only where the clock was set back since
+    if held and row.owner != owner and not _dead(row.owner):
         return False
     values = {"owner": owner, "until": now + LEASE_SECONDS}
     connection.execute(update(lease_table).where(lease_table.c.key == key).values(values))
