@@ -186,7 +186,7 @@ class Opened:
 
     def history(self) -> History:
         """The whole log folded by turn, kept in this process: each call reads only what is new."""
-        key = f"history/{self.database.id}/{self.session_id}"
+        key = "history", self.database.id, self.session_id
         return self.services.remembered(key, Log).catch_up(self.database, self.session_id)
 
     def words(self, hashes: Iterable[str]) -> dict[str, str]:
@@ -246,8 +246,8 @@ class Opened:
         """How often each block, fact and stored turn was in prompts and cut; up to a position of the log, or now."""
         history = self.history()
         if upto is None or upto >= history.position:
-            return self.services.remembered(f"usage/{self.database.id}/{self.session_id}", Tally).catch_up(history)
-        key = f"usage/{self.database.id}/{self.session_id}/{upto}/{history.position}"
+            return self.services.remembered(("usage", self.database.id, self.session_id), Tally).catch_up(history)
+        key = "usage", self.database.id, self.session_id, upto, history.position
         return self.services.remembered(key, lambda: usage_of(history.upto(upto)))
 
     def block_revisions(self, name: str) -> list[TextRevision]:
@@ -401,7 +401,7 @@ class Opened:
     # -- inside ------------------------------------------------------------------------------------
 
     def _prompts(self) -> Prompts:
-        key = f"prompts/{self.database.id}/{self.session_id}"
+        key = "prompts", self.database.id, self.session_id
         return self.services.remembered(key, lambda: Prompts(self.session_id))
 
     @staticmethod

@@ -344,7 +344,7 @@ def texts_of(
 
 
 def _texts(reading: Reading, block: VectorMemoryBlock, nodes: Mapping[int, Node]) -> dict[int, tuple[int, str]]:
-    key = f"{reading.database.id}/{reading.session_id}/{block.name}/texts"
+    key = "texts", reading.database.id, reading.session_id, block.name
     with reading.database.read() as connection:
         return reading.services.remembered(key, _Texts).of(connection, reading, nodes)
 
@@ -405,7 +405,7 @@ class _Map:
 def turn_map(session: Session, name: str, query: Vector | None, keep: Collection[int], most: int) -> TurnMap:
     """See `Memory.turn_map`."""
     block, reading = _looking(session, name)
-    key = f"{reading.database.id}/{reading.session_id}/{name}/map"
+    key = "map", reading.database.id, reading.session_id, name
     projection, points = reading.services.remembered(key, _Map).now(block, reading)
     drawn = thin(list(points), most, keep=keep)
     placed = np.array([points[number] for number in drawn]).reshape(-1, 2)

@@ -5,7 +5,7 @@ Everything slow to load is made when it is first needed, once per `Services`.
 
 import copy
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from pathlib import Path
 from threading import Lock
 from typing import TypeVar, cast
@@ -44,7 +44,7 @@ class Services:
         self._relations: RelationExtractor | None = None
         self._base: Services | None = None
         self._lock = Lock()
-        self._remembered: OrderedDict[str, object] = OrderedDict()
+        self._remembered: OrderedDict[tuple[Hashable, ...], object] = OrderedDict()
         self.messages = MessageCache()
         self.exact = ExactIndex()
         """Searches the database's own vectors when the index does not answer."""
@@ -137,8 +137,11 @@ class Services:
                 self._relations = RuleRelations()
             return self._relations
 
-    def remembered(self, key: str, make: Callable[[], Made]) -> Made:
-        """What this process remembers under a key, made when it is first asked for."""
+    def remembered(self, key: tuple[Hashable, ...], make: Callable[[], Made]) -> Made:
+        """What this process remembers under a key, made when it is first asked for.
+
+        A key is what it is (`"history"`), then whose: names joined into one text could be those of somebody else.
+        """
         with self._lock:
             value = self._remembered.pop(key) if key in self._remembered else make()
             self._remembered[key] = value

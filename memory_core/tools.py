@@ -267,7 +267,7 @@ class MemoryTools:
         memory = self._memory
         turn = memory.status().turns
         said = {m.seq: m for m in memory.messages() if m.turn < turn and _spoken(m)}
-        index = memory.services.remembered(f"conversation/{memory.database.id}/{memory.session_id}", KeywordIndex)
+        index = memory.services.remembered(("conversation", memory.database.id, memory.session_id), KeywordIndex)
         for seq in set(index.numbers()) - said.keys():
             index.remove(seq)
         for seq, message in said.items():

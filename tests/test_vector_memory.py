@@ -431,8 +431,8 @@ def test_reset_takes_what_the_exact_scan_and_the_process_remembered():
     memory.reset()
     assert not index._copies
     remembered = memory.memory.services._remembered
-    assert not any(value._vectors for key, value in remembered.items() if key.endswith("/unsaved"))
-    assert not any(value._stored.nodes for key, value in remembered.items() if key.endswith("/Earlier turns"))
+    assert not any(value._vectors for key, value in remembered.items() if key[0] == "unsaved")
+    assert not any(value._stored.nodes for key, value in remembered.items() if key[0] == "units")
 
 
 def test_reset_says_when_the_index_still_has_a_copy():

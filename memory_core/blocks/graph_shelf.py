@@ -23,7 +23,7 @@ class GraphShelf:
     @classmethod
     def of(cls, services: Services, database: Database, scope: str, block: str) -> "GraphShelf":
         """The one shelf of this process for a block."""
-        return services.remembered(f"graph/{database.id}/{scope}/{block}", cls)
+        return services.remembered(("graph", database.id, scope, block), cls)
 
     def catch_up(self, connection: Connection, scope: str, block: str) -> tuple[Revision, Graph, Names]:
         """The graph as the database has it now, with its revision and what its entities are called."""

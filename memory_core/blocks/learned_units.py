@@ -82,7 +82,7 @@ def unusable_vectors(
 ) -> set[int]:
     """Numbers of the stored units whose vectors of this embedder cannot be used, as far as searches have met them."""
     collection = collection_name(database, session_id, block, embedder.id)
-    return services.remembered(f"unusable/{collection}", set[int])
+    return services.remembered(("unusable", collection), set[int])
 
 
 def vectors_of(

@@ -380,10 +380,10 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         self._not_stored(services, database, session_id).clear()
 
     def _shelf(self, services: Services, database: Database, session_id: str) -> Shelf:
-        return services.remembered(f"{database.id}/{session_id}/{self.name}", Shelf)
+        return services.remembered(("units", database.id, session_id, self.name), Shelf)
 
     def _not_stored(self, services: Services, database: Database, session_id: str) -> Unsaved:
-        return services.remembered(f"{database.id}/{session_id}/{self.name}/unsaved", Unsaved)
+        return services.remembered(("unsaved", database.id, session_id, self.name), Unsaved)
 
     @property
     def _candidates(self) -> int:

@@ -286,4 +286,4 @@ class _Kept:
 
 
 def _kept(memory: Memory, block: str) -> _Kept:
-    return memory.services.remembered(f"facts/{memory.database.id}/{memory.session_id}/{block}", _Kept)
+    return memory.services.remembered(("facts", memory.database.id, memory.session_id, block), _Kept)

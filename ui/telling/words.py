@@ -99,8 +99,7 @@ class WordsInLog:
 
 def words_in_log(memory: Memory) -> WordsInLog:
     """That of a session, in this process."""
-    key = f"event-words/{memory.database.id}/{memory.session_id}"
-    return memory.services.remembered(key, WordsInLog)
+    return memory.services.remembered(("event-words", memory.database.id, memory.session_id), WordsInLog)
 
 
 @dataclass(slots=True)
