@@ -9,7 +9,7 @@ from starlette.middleware import Middleware
 
 from ui.assets import Assets
 from ui.lean_start import leave_out
-from ui.security import SecurityHeaders
+from ui.security import OwnPagesOnly, SecurityHeaders
 from ui.shell import Shell
 from ui.warm_up import warm_up
 
@@ -24,5 +24,7 @@ async def lifespan(_: st.App) -> AsyncIterator[None]:
 
 
 app = st.App(
-    "app.py", lifespan=lifespan, middleware=[Middleware(SecurityHeaders), Middleware(Assets), Middleware(Shell)]
+    "app.py",
+    lifespan=lifespan,
+    middleware=[Middleware(SecurityHeaders), Middleware(OwnPagesOnly), Middleware(Assets), Middleware(Shell)],
 )

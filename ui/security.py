@@ -1,4 +1,4 @@
-"""The headers that keep a page from loading, or being shown by, anything outside this server."""
+"""What keeps a page from loading, being shown by, or being spoken to by anything outside this server."""
 
 import base64
 import hashlib
@@ -6,11 +6,16 @@ import re
 from collections.abc import Mapping
 from importlib.resources import files
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
-from starlette.datastructures import MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders
+from streamlit.config import get_option
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+POLICY_VIOLATION = 1008
+"""Close code of RFC 6455, section 7.4.1."""
 
 _INLINE_SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 
@@ -70,3 +75,26 @@ class SecurityHeaders:
             await send(message)
 
         await self.app(scope, receive, send_with_headers)
+
+
+class OwnPagesOnly:
+    """ASGI middleware that lets nobody's page but the server's own open a socket.
+
+    Streamlit itself takes any port of localhost for its own: the page of another program there could read and change
+    every session. Programs that are no browser name no origin, and are let in.
+    """
+
+    def __init__(self, app: "ASGIApp") -> None:
+        self.app = app
+
+    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+        if scope["type"] == "websocket" and not _own_page(Headers(scope=scope)):
+            await send({"type": "websocket.close", "code": POLICY_VIOLATION})
+            return
+        await self.app(scope, receive, send)
+
+
+def _own_page(headers: Headers) -> bool:
+    origin = headers.get("origin")
+    allowed: list[str] = get_option("server.corsAllowedOrigins") or []
+    return origin is None or urlsplit(origin).netloc == headers.get("host") or origin in allowed

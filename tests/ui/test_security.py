@@ -2,7 +2,10 @@
 
 import asyncio
 
-from ui.security import HEADERS, SecurityHeaders, inline_script_sources
+import pytest
+
+from ui import security
+from ui.security import HEADERS, OwnPagesOnly, SecurityHeaders, inline_script_sources
 
 
 async def _page(scope, receive, send):
@@ -33,6 +36,28 @@ def test_the_socket_is_left_alone():
         await send({"type": "websocket.accept"})
 
     assert call(SecurityHeaders(socket), {"type": "websocket"}) == [{"type": "websocket.accept"}]
+
+
+@pytest.mark.parametrize(
+    ("origin", "let_in"),
+    [
+        pytest.param(None, True, id="no browser"),
+        pytest.param("http://127.0.0.1:8501", True, id="its own page"),
+        pytest.param("http://127.0.0.1:3000", False, id="another program's page"),
+        pytest.param("http://localhost:8501", False, id="another name for this machine"),
+        pytest.param("http://127.0.0.1:8501.evil.test", False, id="a name that only begins like it"),
+        pytest.param("null", False, id="a page without an origin"),
+        pytest.param("https://team.example", True, id="one that the settings allow"),
+    ],
+)
+def test_only_the_servers_own_pages_open_a_socket(monkeypatch, origin, let_in):
+    async def socket(scope, receive, send):
+        await send({"type": "websocket.accept"})
+
+    monkeypatch.setattr(security, "get_option", lambda name: ["https://team.example"])
+    headers = [(b"host", b"127.0.0.1:8501"), *([(b"origin", origin.encode())] if origin else [])]
+    (answer,) = call(OwnPagesOnly(socket), {"type": "websocket", "headers": headers})
+    assert answer["type"] == ("websocket.accept" if let_in else "websocket.close")
 
 
 def test_nothing_may_be_loaded_from_elsewhere():
