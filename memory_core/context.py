@@ -4,13 +4,14 @@ Gather (queue and blocks are read), plan (`planning.context`), render (`planning
 record. Reading changes no memory and no counter that a later reading depends on.
 """
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from memory_core.blocks.base import BaseMemoryBlock, Content, Item, Reading, item_tokens, stored_item
-from memory_core.errors import ContextOverflowError, sentence
+from memory_core.errors import ContextOverflowError, StoreError, sentence
 from memory_core.events import BlockFailed, ContextBuilt, Event, compact, ranges
 from memory_core.forked import per_process
 from memory_core.messages import ChatMessage, MessageRole, TextPart, independent, message_text
@@ -29,6 +30,8 @@ from memory_core.store.log import read_events
 from memory_core.store.messages import QueueRow
 from memory_core.store.writing import contents, session_scope
 from memory_core.tokens import MESSAGE_OVERHEAD, Accounting
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,8 @@ class Context:
     pinned_seqs: tuple[int, ...]
     rooms: Mapping[str, int] = field(default_factory=dict)
     """Tokens that each block which fills could ask for, by name."""
+    unrecorded: str | None = None
+    """Why it is not in the log though it should be, in a sentence."""
 
     @property
     def billed_tokens(self) -> int:
@@ -83,6 +88,8 @@ class Context:
             )
         for name, problem in self.failures.items():
             lines.append(f"{name} could not be read: {problem}")
+        if self.unrecorded is not None:
+            lines.append(f"not in the log: {self.unrecorded}")
         lines.append(
             f"billed: {self.billed_tokens:,} (content {self.content_tokens:,}, markup {self.markup_tokens:,}, "
             f"message overhead {self.overhead_tokens:,})"
@@ -101,6 +108,7 @@ def build_context(
 
     Raises:
         ContextOverflowError: over the limit, and `when_over` is `"raise"`; recorded all the same.
+        StoreError: the database cannot be read. One that cannot be written is told in the context (`unrecorded`).
     """
     with session.database.read() as connection:
         rows = session.queue(connection)
@@ -125,7 +133,11 @@ def build_context(
     failures |= layout.failures
     context, section = _laid_out(session, plan, layout, pinned, queue, failures, rooms)
     if record:
-        _record(session, context, layout, failures, section)
+        try:
+            _record(session, context, layout, failures, section)
+        except StoreError as error:  # an agent goes on on a full disk: it can read, and the prompt is right
+            _log.warning("A prompt was built that is not in the log. %s", error)
+            context = replace(context, unrecorded=str(error))
     if plan.over_by and config.when_over == "raise":
         raise ContextOverflowError(
             f"The context is {plan.over_by:,} tokens over the limit of {plan.token_limit:,}: "

@@ -230,6 +230,20 @@ def test_whichever_statement_fails_nothing_is_half_stored(prepared, name):
     assert nth > 3
 
 
+def test_on_a_full_disk_the_prompt_is_built_and_says_that_it_is_not_in_the_log(prepared, caplog):
+    expected = prepared().build_context("What was note 1?").messages
+    memory = prepared()
+    with memory.database.engine.connect() as connection:
+        connection.exec_driver_sql(
+            f"PRAGMA max_page_count = {connection.exec_driver_sql('PRAGMA page_count').scalar()}"
+        )
+        built = [memory.build_context("What was note 1?") for _ in range(40)]
+    assert [context.messages for context in built] == [expected] * 40
+    assert "full" in built[-1].unrecorded
+    assert "not in the log: " in built[-1].explain()
+    assert "full" in caplog.text
+
+
 def check_consistent(memory):
     """Once what is due was delivered, the tables agree with each other."""
     memory.deliver()
