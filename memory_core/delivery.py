@@ -8,7 +8,7 @@ process does it again.
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -97,7 +97,9 @@ def serve(session: Session, *, timeout: float | None, force: bool = False) -> di
     for name, deliveries in waiting.items():
         attached = by_name.get(name)
         off = attached is None or attached.block is None or not attached.settings.get("enabled", True)
-        if attached is None or off or not _due(deliveries, session.clock(), force):
+        if attached is not None and (model := attached.waits_for(session.services)) is not None:
+            results[name] = Served(name, "waiting", error=f"Waits for {model}, which learns for this block.")
+        elif attached is None or off or not _due(deliveries, session.clock(), force):
             results[name] = Served(name, "waiting", error=deliveries[0].error)
         else:
             started[name] = _pool().submit(_serve_block, session, attached, force)
@@ -113,6 +115,16 @@ def retry(session: Session, ids: Sequence[int] | None = None) -> None:
         with session.writing() as w:
             set_state(w, chosen, "pending", attempts=0)
             w.record(DeliveryRetried(deliveries=tuple(chosen), block=block), actor="curator")
+
+
+def free(session: Session, names: Collection[str]) -> None:
+    """Let any process learn for these blocks, and make what waits for them due."""
+    with session.writing() as w:
+        session.refresh(w)
+        session.free_learners(w, names)
+    with session.database.read() as connection:
+        waiting = pending_by_block(connection, session.id)
+    retry(session, [delivery.id for name in names for delivery in waiting.get(name, ())])
 
 
 def skip(session: Session, ids: Sequence[int]) -> None:

@@ -431,6 +431,17 @@ class Memory(Arranged):
         """
         return delivery.serve(self._session, timeout=timeout, force=force)
 
+    def learn_here(self, blocks: Collection[str] | None = None) -> dict[str, Served]:
+        """Learn what waits for a model that is not at hand with what this process has: rules, or a model of its own.
+
+        `blocks` by name; None: all that wait. From now on any process learns for them, until a program opens the
+        session with a model for them.
+        """
+        self.refresh()
+        waits = {each.name for each in self.blocks if each.waits_for(self._session.services) is not None}
+        delivery.free(self._session, waits if blocks is None else waits & set(blocks))
+        return self.deliver()
+
     def retry_deliveries(self, ids: Sequence[int] | None = None) -> dict[str, Served]:
         """Attempt parked deliveries again (None: all of them)."""
         delivery.retry(self._session, ids)

@@ -43,6 +43,9 @@ class Services:
         self._summariser: Summariser | None = None
         self._relations: RelationExtractor | None = None
         self._base: Services | None = None
+        self.standing = True
+        """Do the models that are given here learn for their sessions from now on, whoever opens these later? Not those
+        that somebody tries in a browser tab."""
         self._lock = Lock()
         self._remembered: OrderedDict[tuple[Hashable, ...], object] = OrderedDict()
         self.messages = MessageCache()

@@ -48,6 +48,7 @@ from memory_core.store.deliveries import skip_deliveries
 from memory_core.store.facts import NewFact, add_fact, read_facts
 from memory_core.store.messages import QueueRow, read_queue, recount
 from memory_core.store.writing import (
+    LEARNERS,
     Clock,
     SessionState,
     Writing,
@@ -70,6 +71,13 @@ class Attached:
     """A custom block's fields, or the text of a static block or a summary, as stored."""
     initial: str | None = None
     """A custom block's fields before it learned anything, and again after a reset."""
+    learner: str | None = None
+    """The model that learns for it, where a program gave one; any process may learn for the others."""
+
+    def waits_for(self, services: Services) -> str | None:
+        """The model that learns for it, where that is not at hand here."""
+        here = self.block.learner(services) if self.block is not None else None
+        return self.learner if self.learner != here else None
 
     @property
     def name(self) -> str:
@@ -293,6 +301,7 @@ class Session:
             self._given = {block.name: block.model_copy() for block in blocks or ()}
             w.flush_contents()
             self.load(w.connection, w.session)
+            self._settle_learners(w)
             self.recount(w)
 
     def open(self) -> None:
@@ -344,7 +353,8 @@ class Session:
         records = read_blocks(connection, self.id)
         hashes = [key for record in records for key in (record.state, record.text) if key]
         words = contents(connection, state.scope, hashes)
-        self.blocks = tuple(self._attach(record, words) for record in records)
+        learners = json.loads(state.constructor).get(LEARNERS, {})
+        self.blocks = tuple(self._attach(record, words, learners.get(record.name)) for record in records)
         self.revision = state.revision
 
     def refresh(self, w: Writing) -> None:
@@ -366,7 +376,7 @@ class Session:
             w.session.revision += 1
             w.record(QueueRecounted(before=before, after=counter.id, tokens_before=had, tokens_after=after))
 
-    def _attach(self, record: BlockRecord, words: dict[str, str]) -> Attached:
+    def _attach(self, record: BlockRecord, words: dict[str, str], learner: str | None) -> Attached:
         state = words.get(record.text or record.state or "")
         block = self._given.get(record.name)
         initial = None
@@ -382,7 +392,7 @@ class Session:
             block.apply(record.settings)
             if isinstance(block, StaticMemoryBlock) and state is not None:
                 block.static_content = decode(state)
-        return Attached(record=record, block=block, state=state, initial=initial)
+        return Attached(record=record, block=block, state=state, initial=initial, learner=learner)
 
     # -- whose values apply -----------------------------------------------------------------------
 
@@ -433,6 +443,27 @@ class Session:
         w.session.constructor = json.dumps({**constructor, _ORDER: names})
         return True
 
+    def _settle_learners(self, w: Writing) -> None:
+        """Store which models this program learns with: who opens the session without them leaves it to them."""
+        if self.services.standing:
+            here = {each.name: each.block.learner(self.services) for each in self.blocks if each.block is not None}
+            self._set_learners(w, {**self._learners(), **{name: model for name, model in here.items() if model}})
+
+    def _learners(self) -> dict[str, str]:
+        return {attached.name: attached.learner for attached in self.blocks if attached.learner is not None}
+
+    def _set_learners(self, w: Writing, learners: Mapping[str, str]) -> None:
+        if learners == self._learners():
+            return
+        others = {name: value for name, value in json.loads(w.session.constructor).items() if name != LEARNERS}
+        w.session.constructor = json.dumps({**others, **({LEARNERS: learners} if learners else {})})
+        w.session.revision += 1
+        self.load(w.connection, w.session)
+
+    def free_learners(self, w: Writing, names: Collection[str]) -> None:
+        """Let any process learn for these blocks, until a program gives a model for them again."""
+        self._set_learners(w, {name: model for name, model in self._learners().items() if name not in names})
+
     def add(self, w: Writing, block: Block, *, position: int, actor: Actor | None = None) -> None:
         """Store a block that the session does not have yet; without an actor, a constructor gave it."""
         constructor = constructor_values(block) if actor is None else ""
@@ -461,6 +492,8 @@ class Session:
         self._initial[block.name] = block.state_json()
         w.flush_contents()
         self.load(w.connection, w.session)
+        if actor == "engine":
+            self._settle_learners(w)
 
     def _settle_block(self, w: Writing, block: Block, record: BlockRecord) -> None:
         if block.type != record.type:

@@ -55,7 +55,9 @@ def services_for(chosen: Chosen) -> Services:
     """The server's services, learning with the chosen model."""
     if chosen.offline:
         return engine().services
-    return engine().services.with_chat(chosen.model)
+    services = engine().services.with_chat(chosen.model)
+    services.standing = False
+    return services
 
 
 def _client(key: str, address: str, name: str) -> OpenAIChat:

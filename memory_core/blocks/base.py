@@ -293,6 +293,10 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
         block._call("_aput", "_put", messages, **({"delivery_id": batch.delivery_id} if takes_id else {}))
         return _LearnedState(self, block)
 
+    def learner(self, services: Services) -> str | None:
+        """Name of the model that would learn for it in this process; None: rules, or no model at all."""
+        return None
+
     def foresee(self, messages: Sequence[ChatMessage], services: Services) -> None:
         """Prepare in the background for messages that will be put; nothing is stored, and nothing depends on it."""
 

@@ -27,6 +27,7 @@ from memory_core.models.base import (
     FactExtractor,
     ModelCall,
     Proposal,
+    model_name,
 )
 from memory_core.planning.consolidation import Choice, Settled, category_among, prepare, recalled, settle
 from memory_core.planning.facts import (
@@ -129,6 +130,9 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         other = self.model_copy()
         other._imagined = tuple(facts)
         return other
+
+    def learner(self, services: Services) -> str | None:
+        return model_name(self.extractor(services))
 
     def extractor(self, services: Services) -> FactExtractor:
         """What finds the facts: the block's own, a model wrapped as one, or the services' extractor."""

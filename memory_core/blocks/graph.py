@@ -12,7 +12,7 @@ from memory_core.blocks.markup import relation_parts
 from memory_core.errors import ConfigError, ConflictError
 from memory_core.events import GraphCurated, ProposalRefused, RelationsExtracted, ranges
 from memory_core.messages import ChatMessage, MessageRole, message_text
-from memory_core.models.base import ChatModel, FoundRelation, ModelCall, RelationExtractor
+from memory_core.models.base import ChatModel, FoundRelation, ModelCall, RelationExtractor, model_name
 from memory_core.planning.graph import Graph, Names, Relation, neighbourhood
 from memory_core.planning.graph_changes import Found, plan_relations, plan_same
 from memory_core.planning.graph_draft import GraphPlan
@@ -69,6 +69,9 @@ class GraphMemoryBlock(BaseMemoryBlock[str]):
             raise ConfigError(f"hops must be 1 to {MOST_HOPS}, not {self.hops} (block {self.name!r})")
         if self.most_relations < 1:
             raise ConfigError(f"most_relations must be at least 1, not {self.most_relations} (block {self.name!r})")
+
+    def learner(self, services: Services) -> str | None:
+        return model_name(self.extractor(services))
 
     def extractor(self, services: Services) -> RelationExtractor:
         """What finds the relations: the block's own, a model wrapped as one, or the services'."""

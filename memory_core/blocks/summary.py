@@ -10,7 +10,7 @@ from memory_core.blocks.base import BaseMemoryBlock, Batch, Content, Item, Learn
 from memory_core.blocks.markup import static_parts
 from memory_core.errors import ConfigError, ModelAnswerError
 from memory_core.messages import content_hash, recites_memory
-from memory_core.models.base import ChatModel, ModelCall, Summariser
+from memory_core.models.base import ChatModel, ModelCall, Summariser, model_name
 from memory_core.planning.summaries import cut_order, fit, losses, sentences
 from memory_core.services import Services
 from memory_core.store.messages import StoredMessage
@@ -70,6 +70,9 @@ class SummaryMemoryBlock(BaseMemoryBlock[str]):
     def _check_size(self) -> None:
         if self.max_tokens < 1:
             raise ConfigError(f"max_tokens must be at least 1 token, not {self.max_tokens} (block {self.name!r})")
+
+    def learner(self, services: Services) -> str | None:
+        return model_name(self.summariser(services))
 
     def summariser(self, services: Services) -> Summariser:
         """What writes the summary: the block's own, a model wrapped as one, or the services' summariser."""

@@ -304,6 +304,11 @@ class Embedder(Protocol):
         ...
 
 
+def model_name(learner: FactExtractor | RelationExtractor | Summariser) -> str | None:
+    """Which model learns; None where none is behind it."""
+    return None if learner.offline else learner.name
+
+
 def embedded(embedder: Embedder, texts: Sequence[str]) -> NDArray[np.float32]:
     """The texts' vectors as `Embedder.embed` promises them, shape `(len(texts), dimensions)`, of finite length.
 

@@ -54,7 +54,7 @@ from memory_core.store.tables import (
     vector_table,
 )
 from memory_core.store.vectors import collection_name
-from memory_core.store.writing import SessionState, create_session, session_scope, user_scope
+from memory_core.store.writing import LEARNERS, SessionState, create_session, session_scope, user_scope
 
 # -- out -----------------------------------------------------------------------------------------
 
@@ -274,7 +274,7 @@ def _state(rows: Rows, session_id: str, title: str, user_id: str | None, now: fl
         turn_delivered=session.turn_delivered,
         counter=session.counter,
         config=json.dumps(session.config),
-        constructor=json.dumps(session.constructor),
+        constructor=json.dumps({name: value for name, value in session.constructor.items() if name != LEARNERS}),
         recording=session.recording,
         revision=1,
     )

@@ -22,6 +22,9 @@ from memory_core.tokens import Accounting, total_tokens
 
 Clock = Callable[[], float]
 
+LEARNERS = "learners"
+"""Among a session's constructor values: by block, the model that a program gave to learn for it."""
+
 
 @dataclass(slots=True)
 class SessionState:

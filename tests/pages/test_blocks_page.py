@@ -1,7 +1,7 @@
 """The Blocks page, drawn and clicked in this process."""
 
 import pytest
-from engine_fakes import Counter
+from engine_fakes import Counter, ShakyExtractor
 from pages_driver import button, dialog, field, joined, opened, press, said, with_toasts
 
 from memory_core import ChatMessage, FactExtractionMemoryBlock, Memory, StaticMemoryBlock
@@ -689,3 +689,28 @@ def test_what_waits_for_a_block_can_be_tried_again(demo_home, monkeypatch):
     assert services.engine().job("demo").wait(30)
     app.run()
     assert "Waiting" not in joined(app)
+
+
+def test_what_waits_for_an_agents_model_says_so_and_is_learned_by_rules_only_when_asked(demo_home):
+    class Model(ShakyExtractor):
+        name, offline = "gpt-prod", False
+
+    agent = Memory.from_defaults(
+        "agents",
+        token_limit=40,
+        token_flush_size=14,
+        memory_blocks=[FactExtractionMemoryBlock(name="facts", llm=Model(lambda call: True))],
+        database_uri=services.engine().settings.database,
+    )
+    for words in ("I am allergic to nuts.", "I live in Porto.", "I like jazz.", "What shall I cook tonight?") * 2:
+        agent.put(ChatMessage(role="user", content=words))
+    services.engine().open("agents").deliver(force=False)  # as the app does every two seconds
+    app = opened(page="blocks", session="agents")
+    assert "Waits for gpt-prod, which learns for it." in joined(app)
+    assert "Try now" not in labels(app)
+    assert not agent.facts("facts")
+    press(app, "Learn with rules instead")
+    assert services.engine().job("agents").wait(30)
+    app.run()
+    assert "Waiting" not in joined(app)
+    assert "The user is allergic to nuts" in {fact.text for fact in agent.facts("facts")}

@@ -45,6 +45,8 @@ class Standing:
     """Of a summary: how far it is behind."""
     sentences: frozenset[str] | None = None
     """Of a summary: its sentences, as prompts name them."""
+    waits_for: str | None = None
+    """The model that learns for it, where it is not at hand in this process."""
 
     @property
     def enabled(self) -> bool:
@@ -96,6 +98,8 @@ class Card:
     states: tuple[State, ...]
     waiting: bool
     """Is something due to it that could be tried now?"""
+    waits_for: str | None = None
+    """The model that it waits for; somebody may have others learn instead."""
 
 
 def card(
@@ -110,6 +114,7 @@ def card(
         lines=" · ".join(_lines(standing, part, use, holding)),
         states=(*_states(standing, part, use, holding), *_for_the_agent(standing, with_tools)),
         waiting=bool(holding.waiting),
+        waits_for=standing.waits_for,
     )
 
 
@@ -284,7 +289,8 @@ def _states(standing: Standing, part: InPrompt | None, use: BlockUse, holding: H
         what = (
             f"{count(holding.waiting, 'flush')} not delivered" if flushes else f"{count(holding.waiting, 'delivery')}"
         )
-        yield State("hourglass_top", f"Waiting: {what}.{given_up}{reason}", "waiting")
+        model = f" Waits for {plain(short(standing.waits_for))}, which learns for it." if standing.waits_for else ""
+        yield State("hourglass_top", f"Waiting: {what}.{given_up}{model or reason}", "waiting")
     if not standing.made_here:
         where = plain(short(standing.type, 60))
         yield State("extension_off", f"Could not be made here: this app has no working {where}. Shown as it last was.")

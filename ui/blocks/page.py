@@ -129,6 +129,7 @@ def _now(view: View, built: ContextBuilt | None) -> list[Standing]:
             made_here=attached.block is not None,
             fresh=_freshness(memory, attached.name) if attached.kind == "summary" else None,
             sentences=sentence_refs(attached.state or "") if attached.kind == "summary" else None,
+            waits_for=attached.waits_for(memory.services),
         )
         for attached in memory.blocks
     ]
@@ -270,13 +271,15 @@ def _actions(view: View, each: Card, standing: Standing) -> Drawer | None:
         return None
     editing = each.kind in WITH_TEXT and st.button("Edit", key=f"blocks__edit_{name}")
     if each.waiting:
+        here = "rules" if view.memory.services.extractor.offline else short(view.memory.services.extractor.name)
         st.button(
-            "Try now",
+            "Try now" if each.waits_for is None else f"Learn with {plain(here)} instead",
             key=f"blocks__try_{name}",
             icon=":material/refresh:",
             disabled=view.running is not None,
             on_click=_deliver,
             args=(session_id, name),
+            help=each.waits_for and "For this block, until your program opens the session again.",
         )
     chosen = _menu(view, standing)
     return partial(edit_dialog, session_id, name) if editing else chosen
@@ -310,7 +313,7 @@ def _menu(view: View, standing: Standing) -> Drawer | None:
 
 
 def _deliver(session_id: str, name: str) -> None:
-    """Attempt what is due to a block at once, what was given up for now included."""
+    """Attempt what is due to a block at once, with what learns here; what was given up for now included."""
     try:
         chosen = chosen_model()
         memory = engine().open(session_id, services_for(chosen))
@@ -322,6 +325,6 @@ def _deliver(session_id: str, name: str) -> None:
         parked = [delivery.id for delivery in memory.deliveries(states=("parked",)) if delivery.block == name]
         if parked:
             memory.retry_deliveries(parked)
-        memory.deliver()
+        memory.learn_here([name])
 
     engine().start(session_id, f"retry-{uuid.uuid4().hex}", work, browser_model=chosen.pasted)

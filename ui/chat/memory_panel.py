@@ -76,8 +76,10 @@ def _line(line: Line, names: Iterable[str]) -> None:
 
 def draw_story_actions(memory: Memory, running: Job | None) -> None:
     """What can be done about the story: try again what failed."""
-    parked = tuple(delivery.id for delivery in memory.deliveries(states=("parked",)))
-    if running is None and (parked or memory.deliveries(states=("pending",))):
+    elsewhere = {block.name for block in memory.blocks if block.waits_for(memory.services) is not None}
+    due = [each for each in memory.deliveries(states=("parked", "pending")) if each.block not in elsewhere]
+    parked = tuple(delivery.id for delivery in due if delivery.state == "parked")
+    if running is None and due:
         st.button(
             "Try now",
             icon=":material/refresh:",
