@@ -141,6 +141,24 @@ def test_a_message_whose_reply_was_never_begun_is_interrupted_too(memory):
     assert turns.unanswered(memory, running=False) == Unanswered("turn-2", "interrupted")
 
 
+def test_what_is_typed_into_an_agents_session_is_left_to_it_until_somebody_asks_for_rules():
+    class Model(NoteExtractor):
+        name, offline = "gpt-prod", False
+
+    memory = open_memory(memory_blocks=[FactExtractionMemoryBlock(name="facts", llm=Model())])
+    rules = Parrot("By rules")
+    turns.send(Job("j"), memory, rules, "turn-1", "How many")
+    assert said(memory) == [("user", "How many")]
+    left = turns.unanswered(memory, running=False)
+    assert left == Unanswered("turn-1", "not asked")
+    turns.answer(Job("k"), memory, rules, f"{left.reply}+")
+    assert said(memory)[1:] == [("assistant", "By rules")]
+    model = Parrot("By a model")
+    model.offline = False
+    turns.send(Job("l"), memory, model, "turn-2", "And when")
+    assert said(memory)[-1] == ("assistant", "By a model")
+
+
 def test_nobody_awaits_a_reply_to_a_message_that_was_not_typed_here(memory):
     assert turns.unanswered(memory, running=False) is None
     memory.put(user("put by a program"))

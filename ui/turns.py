@@ -47,10 +47,16 @@ ASKED = "-user"
 
 
 def send(job: Job, memory: Memory, model: ChatModel, turn_id: str, text: str) -> None:
-    """Store a user message, then have it answered."""
+    """Store a user message, then have it answered; not by rules, where an agent has a model for this session."""
     job.add_progress("Storing your message")
     _put(memory, ChatMessage(role="user", content=text), turn_id + ASKED)
-    answer(job, memory, model, turn_id)
+    if not (model.offline and agents(memory)):
+        answer(job, memory, model, turn_id)
+
+
+def agents(memory: Memory) -> str | None:
+    """The model of the program whose session this is; None for a session that has no other learner than the app's."""
+    return next((block.learner for block in memory.blocks if block.learner is not None), None)
 
 
 def answer(job: Job, memory: Memory, model: ChatModel, turn_id: str) -> None:
@@ -126,7 +132,7 @@ def _pause(job: Job, seconds: float) -> None:
         left -= waited
 
 
-INTERRUPTED = "interrupted"
+INTERRUPTED, NOT_ASKED = "interrupted", "not asked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +141,7 @@ class Unanswered:
 
     reply: str
     reason: str
-    """`INTERRUPTED` (the process ended), or the sentence of what failed."""
+    """`INTERRUPTED` (the process ended), `NOT_ASKED` (it is left to an agent), or the sentence of what failed."""
 
 
 def unanswered(memory: Memory, *, running: bool) -> Unanswered | None:
@@ -149,7 +155,7 @@ def unanswered(memory: Memory, *, running: bool) -> Unanswered | None:
     events = memory.events(kinds=("reply_started", "reply_ended"), limit=1, newest_first=True)
     newest = events[0].event if events else None
     if not (isinstance(newest, ReplyStarted | ReplyEnded) and newest.reply.startswith(asked)):
-        return Unanswered(asked, INTERRUPTED)  # the process ended before the reply was begun
+        return Unanswered(asked, INTERRUPTED if agents(memory) is None else NOT_ASKED)  # the reply was never begun
     if isinstance(newest, ReplyStarted):
         return Unanswered(newest.reply, INTERRUPTED)
     if isinstance(newest, ReplyEnded) and newest.outcome == "failed":

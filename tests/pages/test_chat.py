@@ -26,7 +26,16 @@ from pages_driver import (
 )
 from shared_data import shared
 
-from memory_core import ChatMessage, Services, StaticMemoryBlock, ToolCallPart, delete_session, sessions
+from memory_core import (
+    ChatMessage,
+    FactExtractionMemoryBlock,
+    Memory,
+    Services,
+    StaticMemoryBlock,
+    ToolCallPart,
+    delete_session,
+    sessions,
+)
 from memory_core.events import ContextBuilt, FactAdded, FlushPlanned, ReplyStarted, Retrieved
 from ui import services
 from ui.new_session import new_memory, recorded_session
@@ -649,3 +658,24 @@ def test_the_dark_page_draws_in_dark_colours(demo_home):
     body = app.get("html")[0].proto.body
     assert DARK.queue in body
     assert LIGHT.queue not in body
+
+
+def test_rules_answer_in_an_agents_session_only_when_they_are_asked_to(demo_home):
+    class Model(NoteExtractor):
+        name, offline = "gpt-prod", False
+
+    Memory.from_defaults(
+        "agents",
+        memory_blocks=[FactExtractionMemoryBlock(name="facts", llm=Model())],
+        database_uri=services.engine().settings.database,
+    )
+    app = opened(session="agents")
+    before = services.engine().job("agents")
+    app = settled(app.chat_input[0].set_value("I am allergic to nuts.").run(), before)
+    assert [each.value for each in app.info] == [
+        "Your message is stored. An agent with gpt\\-prod works in this session."
+    ]
+    assert [str(message.role) for message in services.engine().open("agents").get_all()] == ["user"]
+    press(app, "Answer with rules")
+    assert not app.info
+    assert [str(message.role) for message in services.engine().open("agents").get_all()] == ["user", "assistant"]

@@ -16,7 +16,7 @@ from ui.jobs import Job
 from ui.model import Chosen, chosen_model
 from ui.services import Waiting, engine
 from ui.sessions.dialogs import reset_dialog
-from ui.text import plain, tokens
+from ui.text import plain, short, tokens
 from ui.view import View
 
 MOST_CHARACTERS = 200_000
@@ -146,13 +146,17 @@ def draw_unfinished(memory: Memory, chosen: Chosen, running: Job | None) -> None
     left = turns.unanswered(memory, running=running is not None)
     if left is None:
         return
-    if left.reason == turns.INTERRUPTED:
+    if left.reason == turns.NOT_ASKED:
+        model = plain(short(turns.agents(memory) or ""))
+        st.info(f"Your message is stored. An agent with {model} works in this session.", icon=":material/smart_toy:")
+    elif left.reason == turns.INTERRUPTED:
         st.warning("The reply was interrupted. Your message is stored.", icon=":material/refresh:")
     else:
         st.error(f"{plain(left.reason)} Your message is stored.", icon=":material/error:")
     retry = f"{left.reply}+"
+    answers = "rules" if chosen.offline else plain(short(chosen.model.name))
     st.button(
-        "Try again",
+        "Try again" if left.reason != turns.NOT_ASKED else f"Answer with {answers}",
         icon=":material/refresh:",
         on_click=start,
         args=(memory.session_id, retry, lambda job: turns.answer(job, memory, chosen.model, retry), chosen),
