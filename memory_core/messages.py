@@ -312,6 +312,16 @@ def nested_too_deep(value: Any, most: int = MAX_DEPTH) -> bool:
     return True
 
 
+def unstorable(name: str) -> str | None:
+    r"""What keeps an id or a name from being stored, in words; None where nothing does.
+
+    >>> unstorable("a\x00b")
+    "holds '\\x00', which not every database can store"
+    """
+    found = _UNSTORABLE.search(name)
+    return None if found is None else f"holds {found[0]!r}, which not every database can store"
+
+
 def storable(value: Any) -> tuple[Any, int]:
     """The same value with U+FFFD for every character that a database cannot hold, and how many those were.
 

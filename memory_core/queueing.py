@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from memory_core.errors import MessageError
 from memory_core.events import FlushPlanned, ranges
-from memory_core.messages import ChatMessage
+from memory_core.messages import ChatMessage, unstorable
 from memory_core.planning.flush import FlushPlan, Trigger, complete_turns, plan_flush
 from memory_core.planning.rendering import strip_memory
 from memory_core.session import Attached, Session
@@ -26,6 +26,9 @@ def prepare(session: Session, messages: Sequence[ChatMessage], ids: Sequence[str
     Raises:
         MessageError: one of them is not a message, or cannot be stored.
     """
+    for id in ids:
+        if problem := unstorable(id):
+            raise MessageError(f"the id of a message {problem}")
     counter = session.counter
     return [
         NewMessage(id, message, as_text(message), counter.message(message))

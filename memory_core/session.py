@@ -31,7 +31,7 @@ from memory_core.events import (
     QueueRecounted,
     SessionCreated,
 )
-from memory_core.messages import content_hash
+from memory_core.messages import content_hash, unstorable
 from memory_core.planning.facts import Fact
 from memory_core.services import Services
 from memory_core.store.blocks import (
@@ -284,6 +284,9 @@ class Session:
                 or it has messages and should be `without_messages`; nothing was stored.
         """
         MemoryConfig(**config)  # before anything is stored
+        for what, name in (("session_id", self.id), ("user_id", user_id or "")):
+            if problem := unstorable(name):
+                raise ConfigError(f"{what} {problem}")
         _check_names(blocks or ())
         with self.writing(create=_new_state(self.id, title, user_id, self.clock())) as w:
             if user_id is not None and w.session.user_id != user_id:

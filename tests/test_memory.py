@@ -1104,6 +1104,9 @@ def test_an_old_message_id_among_too_few_is_refused():
         memory.put_messages([user("a"), user("b")], message_ids=["x"])
     with pytest.raises(MessageError, match="an id of its own"):
         memory.put_messages([user("a"), user("b")], message_ids=["x", "x"])
+    for id in ("a\x00b", "half \ud83d"):
+        with pytest.raises(MessageError, match=r"the id of a message holds .*, which not every database can store"):
+            memory.put_messages([user("a")], message_ids=[id])
     assert memory.get_all() == []
 
 
@@ -1149,6 +1152,8 @@ def test_unusual_text_comes_back_as_it_was():
         ({"memory_blocks": [FactExtractionMemoryBlock(name="f", scope="user")]}, "give the memory a user_id"),
         ({"chat_history": [user("a"), "b"]}, "must be a ChatMessage, not str"),
         ({"memory_blocks": [core("half \ud83d")]}, "half a character"),
+        ({"session_id": "a\x00b"}, r"session_id holds '\\x00', which not every database can store"),
+        ({"user_id": "half \ud83d"}, "user_id holds"),
     ],
 )
 def test_an_impossible_setting_is_shown_and_nothing_is_stored(uri, settings, said):
@@ -1163,6 +1168,7 @@ def test_an_impossible_setting_is_shown_and_nothing_is_stored(uri, settings, sai
         (lambda: core("a", priority=-1), r"priority must be 0 \(never cut\) or more, not -1"),
         (lambda: StaticMemoryBlock(name="", static_content="a"), "a block needs a name, not ''"),
         (lambda: StaticMemoryBlock(name="a<b", static_content="a"), "cannot be called 'a<b'"),
+        (lambda: StaticMemoryBlock(name="a\x00b", static_content="a"), "which not every database can store"),
         (lambda: StaticMemoryBlock(name="queue", static_content="a"), "cannot be called 'queue'"),
         (lambda: StaticMemoryBlock(name="memory", static_content="a"), "cannot be called 'memory'"),
         (lambda: StaticMemoryBlock(name="a"), "static_content"),

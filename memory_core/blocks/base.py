@@ -29,7 +29,7 @@ from memory_core import loop
 from memory_core.errors import ConfigError, MemoryInspectorError
 from memory_core.events import BlockStateSaved, Event
 from memory_core.given import check_given, nearest
-from memory_core.messages import ChatMessage, Part, TextPart, content_hash, independent, message_text
+from memory_core.messages import ChatMessage, Part, TextPart, content_hash, independent, message_text, unstorable
 from memory_core.models.base import ModelCall
 from memory_core.planning.context import QUEUE, Truncation
 from memory_core.planning.rendering import neutralise
@@ -451,6 +451,8 @@ def _impossible(cls: type[BaseMemoryBlock[Any]], error: ValidationError) -> Conf
 def _check(block: BaseMemoryBlock[Any]) -> None:
     if not block.name.strip():
         raise ConfigError(f"a block needs a name, not {block.name!r}")
+    if problem := unstorable(block.name):
+        raise ConfigError(f"a block cannot be called {block.name!r}: it {problem}")
     if block.name in (QUEUE, "memory") or any(mark in block.name for mark in "<>\n"):
         raise ConfigError(f"a block cannot be called {block.name!r}: choose a name without < > and line breaks")
     if block.priority < 0:
