@@ -395,6 +395,8 @@ class Session:
             block.apply(record.settings)
             if isinstance(block, StaticMemoryBlock) and state is not None:
                 block.static_content = decode(state)
+            elif record.type not in BUILT_IN:
+                block.take_state(state)
         return Attached(record=record, block=block, state=state, initial=initial, learner=learner)
 
     # -- whose values apply -----------------------------------------------------------------------

@@ -445,6 +445,8 @@ def test_a_custom_blocks_fields_survive_a_restart_and_are_shared_by_all_who_open
         assert connection.exec_driver_sql("SELECT count(*) FROM mi_session").scalar() == 1
     first.refresh()
     assert block(second, "counter").heard[:2] == (0, 1)
+    restarted = open_memory(database_uri=uri, memory_blocks=[Counter()])
+    assert block(restarted, "counter").heard == block(first, "counter").heard
 
 
 def test_one_block_object_in_two_sessions_learns_for_each_alone(tmp_path):
