@@ -148,6 +148,8 @@ def test_keys_and_a_drag_move_the_one_clock_of_all_pages(served, visitor):
     tab.locator("body").press("Shift+ArrowLeft")
     expect(tab.get_by_text(re.compile(r"turn 16 of 18, step \d+ of \d+: read only"))).to_be_visible()
     tab.locator(".st-key-menu").get_by_role("link", name="Timeline").click()
+    expect(tab.get_by_role("heading", name="Timeline", level=1)).to_be_visible()
+    idle(tab)  # a track that is drawn anew under the pointer is let go
     expect(tab.get_by_text(re.compile(r"turn 16 of 18, step \d+ of \d+: read only"))).to_be_visible()
     track = tab.get_by_role("slider", name="Turn").bounding_box()
     middle = track["y"] + track["height"] / 2
