@@ -31,6 +31,9 @@ from memory_core.store.messages import QueueRow
 from memory_core.store.writing import contents, session_scope
 from memory_core.tokens import MESSAGE_OVERHEAD, Accounting
 
+READERS = 256
+"""Blocks that are read at once. A thread is made when one is needed and none is free; a read that hangs keeps one."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -445,4 +448,4 @@ def _row(*cells: object) -> str:
 
 @per_process
 def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(max_workers=8, thread_name_prefix="memory-read")
+    return ThreadPoolExecutor(max_workers=READERS, thread_name_prefix="memory-read")

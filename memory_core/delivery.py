@@ -52,6 +52,10 @@ from memory_core.store.writing import session_scope, user_scope
 CALL_TOKENS = 8_000
 """Consecutive deliveries share one call up to about this many tokens of messages."""
 
+WORKERS = 256
+"""Blocks that are served at once. A thread is made when one is needed and none is free; a model that hangs keeps one,
+and no session takes more than one for each of its blocks."""
+
 TURN_SECONDS = 0.05
 """How often who waits for a block asks whether who serves it has finished."""
 
@@ -150,10 +154,13 @@ def _serve_block(session: Session, attached: Attached, force: bool) -> Served:
     done = 0
     try:
         while (waiting := _claimed(session, name, key, owner, force)) is None:
-            if scope == session_scope(session.id) and not force:
-                return Served(name, "waiting", done)  # who has it serves what is due here too
+            mine = scope == session_scope(session.id)
+            if not force and (mine or (session.id, name) in _waiters()):
+                return Served(name, "waiting", done)  # who has it, or waits for it, serves what is due here too
             # Who has it leaves alone what has its next attempt later, or is another session of the user.
+            _waiters().add((session.id, name))
             time.sleep(TURN_SECONDS)
+            _waiters().discard((session.id, name))  # before it asks again: who comes then does so too
         while _due(waiting, session.clock(), force):
             calls = _one_call(waiting, session.config.delivery_attempts)
             acknowledged, problem = _attempt(session, attached, calls, key, owner)
@@ -373,4 +380,10 @@ def _lease_kept(session: Session, key: str, owner: str) -> Iterator[None]:
 
 @per_process
 def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(max_workers=16, thread_name_prefix="memory-delivery")
+    return ThreadPoolExecutor(max_workers=WORKERS, thread_name_prefix="memory-delivery")
+
+
+@per_process
+def _waiters() -> set[tuple[str, str]]:
+    """Blocks of sessions for which a worker waits until somebody else's lease ends; it then serves all that is due."""
+    return set()

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import threading
+import time
 from hashlib import sha256
 from pathlib import Path
 
@@ -179,6 +180,14 @@ def open_memory(session_id="s", *, database_uri=None, memory_blocks=None, **sett
 
 def on_file(folder):
     return f"sqlite:///{folder}/memory.db"
+
+
+def until(condition, *, seconds=20):
+    """Wait for another thread."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it never happened"
+        time.sleep(0.005)
 
 
 def fact_numbers(memory, block="facts"):

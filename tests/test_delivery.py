@@ -17,6 +17,7 @@ from engine_fakes import (
     number_of,
     on_file,
     open_memory,
+    until,
     user,
 )
 
@@ -52,14 +53,6 @@ def told(memory, *kinds):
 def leases(memory):
     with memory.database.read() as connection:
         return connection.execute(lease_table.select()).all()
-
-
-def until(condition, *, seconds=20):
-    """Wait for another thread."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it never happened"
-        time.sleep(0.005)
 
 
 class FailingBlock(BaseMemoryBlock[str]):
