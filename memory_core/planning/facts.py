@@ -157,7 +157,7 @@ def plan_condensing(known: Sequence[KnownFact], shorter: Sequence[ShorterFact], 
 
     What stays word for word is settled first; a fact that several sentences claim goes to the first
     of them. A merge into a kept fact begins with that fact. Refused when the list is empty, is
-    longer than `condense_target`, or loses a pinned fact.
+    longer than `condense_target`, loses a pinned fact, or keeps less than half of what it may.
     """
     by_text = {same_words(fact.text): fact.id for fact in known}
     same = [by_text.get(same_words(fact.text)) for fact in shorter]
@@ -173,7 +173,7 @@ def plan_condensing(known: Sequence[KnownFact], shorter: Sequence[ShorterFact], 
         elif twin is None:
             new.append(index)
     vanished = tuple(fact.id for fact in known if fact.id in free)
-    return CondensePlan(kept, tuple(merged), vanished, tuple(new), _refusal(known, shorter, kept, max_facts))
+    return CondensePlan(kept, tuple(merged), vanished, tuple(new), _refusal(known, shorter, kept, merged, max_facts))
 
 
 @lru_cache(maxsize=4_096)
@@ -189,9 +189,14 @@ def relevance(text: str, query_stems: frozenset[str]) -> float:
 
 
 def _refusal(
-    known: Sequence[KnownFact], shorter: Sequence[ShorterFact], kept: Sequence[int], max_facts: int
+    known: Sequence[KnownFact],
+    shorter: Sequence[ShorterFact],
+    kept: Sequence[int],
+    merged: Sequence[tuple[tuple[int, ...], int]],
+    max_facts: int,
 ) -> str | None:
     target = condense_target(max_facts)
+    left = len({*kept, *(sources[0] for sources, _ in merged)})
     lost = [fact.text for fact in known if fact.pinned and fact.id not in kept]
     if not shorter:
         return "it returned no fact at all"
@@ -199,6 +204,8 @@ def _refusal(
         return f"it returned {len(shorter)} facts, and at most {target} were asked for"
     if lost:
         return f"it lost {len(lost)} pinned facts" if len(lost) > 1 else "it lost a pinned fact"
+    if left < min(target, len(known)) // 2:  # one bad answer must not empty a memory: a person may
+        return f"it would leave {left} of {len(known)} facts, and {target} may stay: merge or retire facts by hand"
     return None
 
 

@@ -147,6 +147,21 @@ def test_a_shorter_list_that_does_harm_is_refused(facts, reason):
     assert plan_condensing(stored, shorter(*facts), max_facts=3).refused == reason
 
 
+@pytest.mark.parametrize(
+    ("left", "reason"),
+    [
+        pytest.param(3, "it would leave 3 of 12 facts, and 8 may stay: merge or retire facts by hand", id="too few"),
+        pytest.param(4, None, id="half of what may stay"),
+        pytest.param(8, None, id="all that may stay"),
+    ],
+)
+def test_one_answer_takes_no_more_than_half_of_what_may_stay(left, reason):
+    names = [chr(ord("a") + place) for place in range(12)]
+    rest = tuple(range(left, 13))  # the last of them says what all others said
+    facts = [(name, place) for place, name in enumerate(names[: left - 1], start=1)]
+    assert plan_condensing(known(*names), shorter(*facts, ("all the others", *rest)), max_facts=10).refused == reason
+
+
 def test_lost_pinned_facts_are_counted():
     stored = [KnownFact(1, "a", pinned=True), KnownFact(2, "b", pinned=True)]
     assert plan_condensing(stored, shorter(("z", 1, 2)), max_facts=10).refused == "it lost 2 pinned facts"
