@@ -21,6 +21,9 @@ from ui.text import ago, count
 LOOK_SECONDS = 1.0
 """How often the dot looks whether something arrived; one look at an index."""
 
+LIVE_SECONDS = 600
+"""After its last message from another process, a session is not called live any more."""
+
 _HEARD = "connect__heard"
 
 
@@ -70,6 +73,17 @@ def sentence(heard: Heard, now: float) -> str:
     return f"{count(heard.messages, 'message')} arrived, last {when}."
 
 
+def draw_live(session_id: str) -> None:
+    """A mark, if another process wrote to the session lately."""
+    try:
+        heard = listen(session_id)
+    except MemoryInspectorError:  # the page says what is wrong
+        return
+    now = time.time()
+    if heard.last is not None and now - heard.last < LIVE_SECONDS:
+        st.badge("live", icon=":material/sensors:", color="green", help=f"From another process: {sentence(heard, now)}")
+
+
 def draw_card(session_id: str) -> None:
     """The lines to copy, and the dot."""
     with st.container(border=True, gap="small", key="connect"):
@@ -87,15 +101,19 @@ def draw_card(session_id: str) -> None:
 @st.fragment(run_every=LOOK_SECONDS)
 def _dot(session_id: str) -> None:
     try:
-        heard = _listen(session_id)
+        heard = listen(session_id)
     except MemoryInspectorError:  # the page says what is wrong
         return
     dot = ":gray[:material/radio_button_unchecked:]" if heard.last is None else ":green[:material/circle:]"
     st.markdown(f"{dot} {sentence(heard, time.time())}")
 
 
-def _listen(session_id: str) -> Heard:
-    """Look once, and remember what was heard in this tab."""
+def listen(session_id: str) -> Heard:
+    """Look once, and remember what was heard in this tab.
+
+    Raises:
+        MemoryInspectorError: the session is gone, or the database cannot be reached.
+    """
     shared = engine()
     job = shared.job(session_id)
     running = job is not None and not job.done  # asked before the log is looked at: it may end in between

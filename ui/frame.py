@@ -14,7 +14,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from memory_core import MemoryInspectorError, NotFoundError, StoreError
 from memory_core.store.blocks import uses_graph
-from ui import live, nav, state, toasts
+from ui import connect, live, nav, state, toasts
 from ui.chat import guide
 from ui.components import empty
 from ui.scrubber import draw_scrubber
@@ -125,6 +125,7 @@ def _controls(session_id: str, latest: int) -> None:
     with st.container(
         horizontal=True, vertical_alignment="center", gap="xsmall", width="content", key="frame__controls"
     ):
+        connect.draw_live(session_id)
         if turn is not None and (turn < latest or state.selected_step() is not None):
             st.button("Back to latest", key="frame__latest", type="tertiary", on_click=state.show_turn, args=(None,))
             if st.button("Branch from here", icon=":material/call_split:", key="frame__branch", type="tertiary"):

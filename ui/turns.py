@@ -50,11 +50,11 @@ def send(job: Job, memory: Memory, model: ChatModel, turn_id: str, text: str) ->
     """Store a user message, then have it answered; not by rules, where an agent has a model for this session."""
     job.add_progress("Storing your message")
     _put(memory, ChatMessage(role="user", content=text), turn_id + ASKED)
-    if not (model.offline and agents(memory)):
+    if not (model.offline and agents_model(memory)):
         answer(job, memory, model, turn_id)
 
 
-def agents(memory: Memory) -> str | None:
+def agents_model(memory: Memory) -> str | None:
     """The model of the program whose session this is; None for a session that has no other learner than the app's."""
     return next((block.learner for block in memory.blocks if block.learner is not None), None)
 
@@ -155,7 +155,9 @@ def unanswered(memory: Memory, *, running: bool) -> Unanswered | None:
     events = memory.events(kinds=("reply_started", "reply_ended"), limit=1, newest_first=True)
     newest = events[0].event if events else None
     if not (isinstance(newest, ReplyStarted | ReplyEnded) and newest.reply.startswith(asked)):
-        return Unanswered(asked, INTERRUPTED if agents(memory) is None else NOT_ASKED)  # the reply was never begun
+        return Unanswered(
+            asked, INTERRUPTED if agents_model(memory) is None else NOT_ASKED
+        )  # the reply was never begun
     if isinstance(newest, ReplyStarted):
         return Unanswered(newest.reply, INTERRUPTED)
     if isinstance(newest, ReplyEnded) and newest.outcome == "failed":

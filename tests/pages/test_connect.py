@@ -99,3 +99,15 @@ def test_a_conversation_that_waits_to_be_played_needs_no_agent(demo_home):
     made = new_memory(services.engine(), title="To be played")
     made.attach_recording([ChatMessage(role="user", content="Hello")], source="file")
     assert "Connect your agent" not in joined(opened(page="chat", session=made.session_id))
+
+
+def test_a_session_that_another_process_writes_to_is_marked_live_on_every_page(demo_home):
+    app = opened(page="blocks", session="demo")
+    assert "live" not in joined(app)
+    elsewhere(code(services.engine().database, "demo"), "Hello from outside")
+    app.run()
+    assert ":green-badge[:material/sensors: live]" in joined(app)
+    memory = services.engine().open("demo")
+    assert services.engine().start("demo", "play-1", lambda job: play(job, memory, turns=1, pace=0)).wait(60)
+    app.run()
+    assert "live]" in joined(app)  # what this server plays does not make it less so

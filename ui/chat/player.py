@@ -147,7 +147,7 @@ def draw_unfinished(memory: Memory, chosen: Chosen, running: Job | None) -> None
     if left is None:
         return
     if left.reason == turns.NOT_ASKED:
-        model = plain(short(turns.agents(memory) or ""))
+        model = plain(short(turns.agents_model(memory) or ""))
         st.info(f"Your message is stored. An agent with {model} works in this session.", icon=":material/smart_toy:")
     elif left.reason == turns.INTERRUPTED:
         st.warning("The reply was interrupted. Your message is stored.", icon=":material/refresh:")
