@@ -343,6 +343,15 @@ def test_each_mark_carries_its_number_and_each_fate_its_own_shape(mode):
     assert all(name in said for name in names[:-3])
 
 
+def test_names_above_the_highest_mark_are_on_the_map():
+    every = search(*(found(number, each) for number, each in enumerate(ZERO, start=1)))
+    figure = map_figure(drawn(range(1, 9)), every, "light")
+    low, high = figure.layout.yaxis.range
+    marks = [y for trace in figure.data for y in trace.y]
+    assert low < min(marks) < max(marks) < high
+    assert high - max(marks) >= 0.1 * (max(marks) - min(marks))
+
+
 def test_words_on_the_map_cannot_be_markup():
     hostile = search(found(1, words="<b>bold</b> $x$"))
     text = map_figure(drawn([1]), hostile, "light").to_dict()["data"][0]["text"][0]

@@ -21,6 +21,9 @@ from ui.theme import PALETTES, Mode, Palette
 HEIGHT = 320
 """Pixels: the map and the list it takes turns with are about as high."""
 
+ABOVE, BELOW = 0.14, 0.12
+"""Of the map's height: room for the names over its highest marks, and for that of the question under the lowest."""
+
 NAMED = 5
 """The best ones have the number of their turn beside them."""
 
@@ -78,6 +81,10 @@ def map_figure(
         figure.add_trace(_question(drawn.query, palette))
     if picked in places:
         figure.add_trace(_ring(places[picked], palette))
+    heights = [y for _, y in places.values()] + ([float(drawn.query[1])] if drawn.query is not None else [])
+    if heights:
+        room = (max(heights) - min(heights)) or 1.0
+        figure.update_yaxes(range=[min(heights) - BELOW * room, max(heights) + ABOVE * room])
     return figure
 
 
