@@ -89,6 +89,7 @@ def take_out(session: Session, w: Writing, name: str, actor: Actor) -> None:
     w.session.revision += 1
     w.record(BlockRemoved(block=name), actor=actor)
     session.load(w.connection, w.session)
+    session.free_learners(w, [name])
 
 
 def order_blocks(session: Session, names: Sequence[str], opened: Sequence[str] | None, actor: Actor) -> None:

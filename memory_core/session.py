@@ -450,24 +450,23 @@ class Session:
 
     def _settle_learners(self, w: Writing) -> None:
         """Store which models this program learns with: who opens the session without them leaves it to them."""
-        if self.services.standing:
-            here = {each.name: each.block.learner(self.services) for each in self.blocks if each.block is not None}
-            self._set_learners(w, {**self._learners(), **{name: model for name, model in here.items() if model}})
-
-    def _learners(self) -> dict[str, str]:
-        return {attached.name: attached.learner for attached in self.blocks if attached.learner is not None}
-
-    def _set_learners(self, w: Writing, learners: Mapping[str, str]) -> None:
-        if learners == self._learners():
-            return
-        others = {name: value for name, value in json.loads(w.session.constructor).items() if name != LEARNERS}
-        w.session.constructor = json.dumps({**others, **({LEARNERS: learners} if learners else {})})
-        w.session.revision += 1
-        self.load(w.connection, w.session)
+        blocks = [each.block for each in self.blocks if each.block is not None and self.services.standing]
+        here = {block.name: model for block in blocks if (model := block.learner(self.services)) is not None}
+        self._set_learners(w, here)
 
     def free_learners(self, w: Writing, names: Collection[str]) -> None:
         """Let any process learn for these blocks, until a program gives a model for them again."""
-        self._set_learners(w, {name: model for name, model in self._learners().items() if name not in names})
+        self._set_learners(w, {}, freed=names)
+
+    def _set_learners(self, w: Writing, given: Mapping[str, str], *, freed: Collection[str] = ()) -> None:
+        constructor = json.loads(w.session.constructor)
+        before = constructor.pop(LEARNERS, {})
+        left = {each.name for each in self.blocks}.difference(freed)
+        after = {name: model for name, model in {**before, **given}.items() if name in left}
+        if after != before:
+            w.session.constructor = json.dumps({**constructor, **({LEARNERS: after} if after else {})})
+            w.session.revision += 1
+            self.load(w.connection, w.session)
 
     def add(self, w: Writing, block: Block, *, position: int, actor: Actor | None = None) -> None:
         """Store a block that the session does not have yet; without an actor, a constructor gave it."""
@@ -497,8 +496,7 @@ class Session:
         self._initial[block.name] = block.state_json()
         w.flush_contents()
         self.load(w.connection, w.session)
-        if actor == "engine":
-            self._settle_learners(w)
+        self._settle_learners(w)
 
     def _settle_block(self, w: Writing, block: Block, record: BlockRecord) -> None:
         if block.type != record.type:

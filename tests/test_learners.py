@@ -77,6 +77,16 @@ def test_somebody_may_have_rules_learn_instead_until_the_agent_comes_back(failed
     assert set(waiting(again)) == {"facts"}
 
 
+def test_a_block_that_a_program_adds_with_a_model_is_left_to_it_until_the_block_goes(tmp_path):
+    agent = open_memory(database_uri=on_file(tmp_path), memory_blocks=[])
+    agent.add_block(FactExtractionMemoryBlock(name="facts", llm=Model(lambda call: False)))
+    app = apps(agent)
+    assert [attached.learner for attached in app.blocks] == ["gpt-prod"]
+    app.remove_block("facts")
+    app.add_block(FactExtractionMemoryBlock(name="facts"))
+    assert [attached.learner for attached in app.blocks] == [None]
+
+
 def test_other_blocks_go_on(failed):
     app = apps(failed)
     app.add_block(FactExtractionMemoryBlock(name="others"))
