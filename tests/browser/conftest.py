@@ -4,8 +4,13 @@ import os
 import shutil
 
 import pytest
-from app_server import PATIENCE, AppServer, running
+from app_server import PATIENCE, AppServer, behind, running
 from models.scripted_server import ScriptedServer
+
+from memory_core import Memory, Services
+from ui.demo import DEMO_SESSION, ensure_demo
+from ui.jobs import Job
+from ui.turns import play
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = (
@@ -50,6 +55,23 @@ def chromium():
 def served(tmp_path_factory):
     """`streamlit run serve.py` on an empty folder, which is what `make run` starts, with no model."""
     yield from running(AppServer("serve.py", tmp_path_factory.mktemp("served")))
+
+
+@pytest.fixture(scope="module")
+def demo(served):
+    """The server's demo at turn 12, in which two facts contradict each other, with the app's own embedding model."""
+    shared_with = behind(served)
+    ensure_demo(shared_with)
+    memory = Memory.open(DEMO_SESSION, shared_with.database, services=Services())
+    if memory.status().turns < 12:
+        play(Job("on"), memory, turns=1, pace=0)
+    return memory
+
+
+@pytest.fixture
+def branch(demo):
+    """The demo as it stood after turn 12, in a session of the test's own."""
+    return demo.branch(12, title="Mine")
 
 
 @pytest.fixture(scope="module")

@@ -4,38 +4,18 @@ import json
 import re
 
 import pytest
-from app_server import behind, healthy, idle
+from app_server import healthy, idle
 from playwright.sync_api import expect
 from shared_data import shared
 
 from memory_core import ChatMessage, FactExtractionMemoryBlock, Memory, Services, sessions
 from memory_core.interop.exporting import export_messages
 from memory_core.status import overview
-from ui.demo import DEMO_SESSION, ensure_demo
-from ui.jobs import Job
-from ui.turns import play
 
 pytestmark = pytest.mark.browser
 
 FORESEEN = re.compile(r"Next prompt (?:([+−])(\d+) tokens|stays the same size)")
 """What a change is said to do to the next prompt before it is done."""
-
-
-@pytest.fixture(scope="module")
-def demo(served):
-    """The server's demo at turn 12, in which two facts contradict each other."""
-    shared_with = behind(served)
-    ensure_demo(shared_with)
-    memory = Memory.open(DEMO_SESSION, shared_with.database, services=Services())
-    if memory.status().turns < 12:
-        play(Job("on"), memory, turns=1, pace=0)
-    return memory
-
-
-@pytest.fixture
-def branch(demo):
-    """The demo as it stood after turn 12, in a session of the test's own."""
-    return demo.branch(12, title="Mine")
 
 
 def foreseen(said):

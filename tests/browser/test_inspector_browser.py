@@ -1,8 +1,6 @@
 """What a new user came for, in Chromium and from an empty folder, without reading anything first."""
 
 import re
-import time
-import urllib.request
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -12,54 +10,18 @@ from playwright.sync_api import expect
 
 from memory_core import (
     ChatMessage,
-    Database,
     Memory,
-    NotFoundError,
-    Services,
     StaticMemoryBlock,
     VectorMemoryBlock,
 )
 from memory_core.planning import curation as wish
-from ui.jobs import Job
 from ui.new_session import new_memory
-from ui.turns import play
 
 pytestmark = pytest.mark.browser
 
 NASTY = "<img src=http://evil.test/b.png> ![x](http://evil.test/a.png) **bold** $x$ :material/home: http://evil.test/f"
 HEADER_PIXELS, ROW_PIXELS = 35, 33
 """Of a table: it is drawn on a canvas, so rows are clicked by place."""
-
-
-@pytest.fixture(scope="module")
-def demo(served):
-    """The server's demo, played at least to turn 12 with the app's own embedding model."""
-    wait_for_demo(served)
-    memory = Memory.open("demo", Database.open(served.database_url), services=Services())
-    if memory.status().turns < 12:
-        play(Job("on"), memory, turns=1, pace=0)
-    return memory
-
-
-@pytest.fixture
-def branch(demo):
-    """The demo as it stood after turn 12, in a session of the test's own."""
-    return demo.branch(12, title="Mine")
-
-
-def wait_for_demo(server):
-    """Until the server has played the demo to where the app opens."""
-    with urllib.request.urlopen(server.url, timeout=30):
-        pass
-    until = time.monotonic() + 60
-    while time.monotonic() < until:
-        try:
-            if opened(server, "demo").status().turns >= 11:
-                return
-        except NotFoundError:
-            pass  # not begun yet
-        time.sleep(0.2)
-    raise AssertionError("the demo was not made")
 
 
 def go(tab, name):
