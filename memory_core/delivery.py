@@ -54,7 +54,8 @@ CALL_TOKENS = 8_000
 
 WORKERS = 256
 """Blocks that are served at once. A thread is made when one is needed and none is free. A model that hangs keeps one
-for each of its session's blocks, and so does who waits for it by `Memory.deliver`; a put that finds it so takes none."""
+for each of its session's blocks, and so does who waits for it by `Memory.deliver`; a put that finds it so takes none.
+"""
 
 TURN_SECONDS = 0.05
 """How often who waits for a block asks whether who serves it has finished."""

@@ -1,7 +1,7 @@
 """What the next message will do: the flush it causes, then the prompt that is built. Changes nothing.
 
 The flush is planned by the planner that `put` uses, on the queue with that message in it; the prompt is built of what
-the flush leaves. What blocks will learn from the messages that leave is the one thing that cannot be known before.
+the flush leaves. What blocks will learn and store of the messages that leave is not in it.
 """
 
 from collections.abc import Sequence

@@ -47,7 +47,7 @@ def over_line(after: NextPrompt) -> str | None:
 
 
 def unknown_line(after: NextPrompt, learns: bool, *, asked: bool = False) -> str:
-    """What the figures do not hold, because nobody can know it before.
+    """What the figures do not hold: a message whose words are not known, and what blocks learn from the flush.
 
     `learns`: does a block learn from a flush? `asked`: the next message is the question that is tried.
     """
@@ -57,7 +57,9 @@ def unknown_line(after: NextPrompt, learns: bool, *, asked: bool = False) -> str
         said = "Counted with the next message of the recording."
     else:
         said = "Your next message comes on top."
-    return f"{said} What blocks learn from the flush is not in it." if after.flush and learns else said
+    if not (after.flush and learns):
+        return said
+    return f"{said} What blocks learn from the flush comes on top, and may push other parts out."
 
 
 def effect_lines(before: NextPrompt, after: NextPrompt, budget: int, learns: bool, *, asked: bool = False) -> str:

@@ -325,7 +325,7 @@ def test_what_is_foreseen_names_who_would_lose():
 
 def test_what_is_foreseen_says_the_flush_that_comes_first():
     said = foreseen(coming(1180, [1]), coming(1191, [1, 2], leave=("one", "two")))
-    assert said.endswith("Before it 2 messages are flushed; what is learned from them is not in this.")
+    assert said.endswith("Before it 2 messages are flushed; what is learned from them comes on top.")
 
 
 # -- edit as table -----------------------------------------------------------------------------

@@ -39,7 +39,7 @@ def foreseen(before: NextPrompt, after: NextPrompt) -> str:
     if not after.flush:
         return f"Next prompt {size}, {said}."
     leave = count(len(after.flush.leave), "message")
-    return f"Next prompt {size}, {said}. Before it {leave} are flushed; what is learned from them is not in this."
+    return f"Next prompt {size}, {said}. Before it {leave} are flushed; what is learned from them comes on top."
 
 
 def _numbers(before: Context, after: Context) -> str:
