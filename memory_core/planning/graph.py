@@ -264,7 +264,7 @@ _BASE = {
 
 def clean_name(name: str) -> str:
     """A name as it is kept: without quotes and needless space; empty if nothing is left. "I" is "The user"."""
-    text = _SPACE.sub(" ", unicodedata.normalize("NFC", _whole(name))).strip(_ENDS).rstrip(".")
+    text = _SPACE.sub(" ", unicodedata.normalize("NFC", _whole(name))).lstrip(_ENDS).rstrip(_ENDS + ".")
     return THE_USER if normal_name(text) in _USER else text
 
 
@@ -274,7 +274,13 @@ def normal_name(name: str) -> str:
     >>> normal_name("The  Project Alpha"), normal_name("project alpha")
     ('project alpha', 'project alpha')
     """
-    text = _SPACE.sub(" ", unicodedata.normalize("NFKC", name)).strip(_ENDS).rstrip(".").casefold().replace("’", "'")
+    text = (
+        _SPACE.sub(" ", unicodedata.normalize("NFKC", name))
+        .lstrip(_ENDS)
+        .rstrip(_ENDS + ".")
+        .casefold()
+        .replace("’", "'")
+    )
     return text.removeprefix("the ") or text
 
 
@@ -290,7 +296,7 @@ def clean_predicate(predicate: str) -> str:
     ('works at', 'allergic to', 'CEO of')
     """
     text = _whole(predicate).replace("_", " ") if " " not in predicate.strip() else _whole(predicate)
-    text = _SPACE.sub(" ", unicodedata.normalize("NFC", text)).strip(_ENDS).rstrip(".")
+    text = _SPACE.sub(" ", unicodedata.normalize("NFC", text)).lstrip(_ENDS).rstrip(_ENDS + ".")
     if "_" in predicate and text.isupper():
         text = text.lower()
     same = normal_predicate(text)
@@ -302,7 +308,10 @@ def clean_predicate(predicate: str) -> str:
 def normal_predicate(predicate: str) -> str:
     """What two predicates have in common that say the same."""
     text = (
-        _SPACE.sub(" ", unicodedata.normalize("NFKC", predicate).replace("_", " ")).strip(_ENDS).rstrip(".").casefold()
+        _SPACE.sub(" ", unicodedata.normalize("NFKC", predicate).replace("_", " "))
+        .lstrip(_ENDS)
+        .rstrip(_ENDS + ".")
+        .casefold()
     )
     text = _without(_COPULA, text)
     for shorter in (text, _HAS.sub("", text), _IS.sub("", text)):

@@ -2,7 +2,7 @@
 
 import pytest
 from graph_fakes import entity_row, found, graph_of, relation_row
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memory_core.planning.graph import (
@@ -81,6 +81,7 @@ def test_a_predicate_is_kept_in_one_wording(said, kept):
 
 
 @given(st.text(max_size=40))
+@example("0).")
 def test_cleaning_twice_is_cleaning_once(text):
     assert clean_name(clean_name(text)) == clean_name(text)
     assert normal_predicate(clean_predicate(text)) == normal_predicate(text)
