@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy import Connection
 
 from memory_core.blocks.base import Reading
-from memory_core.blocks.units import messages_of, search_words, units_of
+from memory_core.blocks.units import messages_of, searchable
 from memory_core.blocks.vector import VectorMemoryBlock
 from memory_core.context import reading_for
 from memory_core.errors import VectorIndexError
@@ -42,16 +42,14 @@ def recall_turns(session: Session, query: str, *, block: str | None = None) -> t
     nodes = found_in.stored(reading).nodes
     # What a delivery stored in between is a stored turn by now.
     known = {seq for node in nodes.values() for seq in expand(node.seqs)} if heard else set()
-    units = units_of([message for message in heard if message.seq not in known], found_in.unit)
-    units = [unit for unit in units if search_words(unit)]
-    unsaved = dict(zip(range(-len(units), 0), units, strict=True))
-    recall = found_in.recall(reading, unsaved)
+    units = searchable([message for message in heard if message.seq not in known], found_in.unit)
+    recall = found_in.recall(reading, dict(zip(range(-len(units), 0), units, strict=True)))
     if recall is None:
         return ()
     scores = {candidate.number: candidate.score for candidate in recall.plan.candidates}
-    granted = [recall.nodes[number] for number in recall.plan.granted if number not in unsaved]
+    granted = [recall.nodes[number] for number in recall.plan.granted]
     with session.database.read() as connection:
-        found = unsaved | messages_of(connection, session.id, session.services.messages, granted)
+        found = messages_of(connection, session.id, session.services.messages, granted)
     turns = [RecalledTurn(tuple(found.get(number, ())), scores[number]) for number in recall.plan.granted]
     return tuple(turn for turn in turns if turn.messages)
 

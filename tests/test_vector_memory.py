@@ -553,7 +553,7 @@ def test_only_vector_blocks_recall_turns():
         memory.recall_turns("x", block="core")
 
 
-def test_a_text_outside_the_keyword_index_scores_as_it_would_inside():
+def test_a_text_outside_the_keyword_index_is_found_as_it_would_be_inside():
     texts_by_number = {
         1: "the passport lies in the blue drawer",
         2: "bleed the radiators of the boiler",
@@ -562,8 +562,11 @@ def test_a_text_outside_the_keyword_index_scores_as_it_would_inside():
     whole = KeywordIndex()
     for number, text in texts_by_number.items():
         whole.add(number, text)
-    inside = {hit.number: hit.score for hit in whole.search("blue passport and lemon", limit=3)}
-    for number, text in texts_by_number.items():
-        assert whole.score("blue passport and lemon", text) == pytest.approx(inside.get(number, 0.0))
-    assert whole.score("", "lemon") == whole.score("lemon", "") == 0
-    assert 0 < KeywordIndex().score("lemon", "lemon cake") <= 1
+    found = whole.search("blue passport and lemon", limit=3)
+    for outside in ({3}, {2, 3}, {1, 2, 3}):
+        part = KeywordIndex()
+        for number in texts_by_number.keys() - outside:
+            part.add(number, texts_by_number[number])
+        also = {number: texts_by_number[number] for number in sorted(outside)}
+        assert part.search("blue passport and lemon", limit=3, also=also) == found
+        assert len(part) == 3 - len(outside)

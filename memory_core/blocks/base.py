@@ -19,7 +19,7 @@ of its put hook, and makes those effects idempotent by it.
 
 import inspect
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
@@ -178,6 +178,15 @@ class Nothing:
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class Imagined:
+    """A block as it would stand once it has learned something, for looking only."""
+
+    block: "BaseMemoryBlock[Any]"
+    state: str | None
+    """What it is read with."""
+
+
 class BaseMemoryBlock(BaseModel, Generic[T]):
     """A named piece of long-term memory.
 
@@ -292,6 +301,13 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
         takes_id = "delivery_id" in inspect.signature(block._hook("_aput", "_put")).parameters
         block._call("_aput", "_put", messages, **({"delivery_id": batch.delivery_id} if takes_id else {}))
         return _LearnedState(self, block)
+
+    def imagined(self, batch: Batch, numbers: Iterator[int]) -> Imagined | None:
+        """The block once it has learned the batch; None: only a model could tell, or code that is not to be run twice.
+
+        Nothing is stored. `numbers` are for what would be new: larger than any that is stored, each taken once.
+        """
+        return None
 
     def learner(self, services: Services) -> str | None:
         """Name of the model that would learn for it in this process; None: rules, or no model at all."""

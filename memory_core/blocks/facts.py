@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field, PrivateAttr
 from sqlalchemy import Connection
 
-from memory_core.blocks.base import BaseMemoryBlock, Batch, Content, Item, Learned, Nothing, Reading, scope_of
+from memory_core.blocks.base import BaseMemoryBlock, Batch, Content, Imagined, Item, Learned, Nothing, Reading, scope_of
 from memory_core.blocks.learned_facts import Finding, LearnedFacts, Place
 from memory_core.blocks.markup import fact_parts
 from memory_core.errors import ConfigError, EmbedderError
@@ -131,6 +131,17 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         other._imagined = tuple(facts)
         return other
 
+    def imagined(self, batch: Batch, numbers: Iterator[int]) -> Imagined | None:
+        services, searched = batch.services, self.on_change == "decide" or self.show == "relevant"
+        if not self.extractor(services).offline or (searched and not services.embedder.offline):
+            return None
+        if self.on_change == "decide" and not self.decider(services).offline:
+            return None
+        learned = self.learn(batch)
+        if not isinstance(learned, LearnedFacts):
+            return Imagined(self, batch.state)
+        return Imagined(self.imagining(learned.after(numbers)), batch.state)
+
     def learner(self, services: Services) -> str | None:
         return model_name(self.extractor(services))
 
@@ -199,7 +210,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
             return Nothing()
         with batch.database.read() as connection:
             before = scope_revision(connection, scope, self.name)
-            known = read_facts(connection, scope, self.name, states=COMPARED)
+            known = self._compared_with(read_facts(connection, scope, self.name, states=COMPARED))
             refused = read_events(
                 connection,
                 batch.session_id,
@@ -235,6 +246,14 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         self._condense(learned, extractor, refused)
         self._embed(learned, batch)
         return learned
+
+    def _compared_with(self, stored: list[Fact]) -> list[Fact]:
+        """Known facts that found ones are compared with; where the active ones are imagined, these."""
+        if self._imagined is None:
+            return stored
+        there = {fact.id for fact in self._imagined}
+        others = [fact for fact in stored if fact.state != "active" and fact.id not in there]
+        return sorted([*self._imagined, *others], key=lambda fact: fact.id)
 
     def not_to_repeat(self, known: Sequence[Fact]) -> list[str]:
         """What an extractor need not find again. Where each found fact is decided on, whatever is said counts."""
@@ -328,7 +347,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         return texts
 
     def _condense(self, learned: LearnedFacts, extractor: FactExtractor, refused: Sequence[EventRecord]) -> None:
-        known = learned.active_after
+        known = [_known(fact) for fact in learned.active_before_condensing]
         if len(known) <= self.max_facts or _refused_lately(refused, len(known), self.max_facts):
             return
         pinned = [index for index, fact in enumerate(known) if fact.pinned]
@@ -350,7 +369,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         if self.on_change == "add" and self.show == "all":
             return
         try:
-            texts = {fact.text for fact in learned.active_after}
+            texts = {fact.text for fact in learned.active_before_condensing}
             learned.vectors = word_vectors(batch.services, batch.database, learned.place.scope, texts)
             learned.embedder = batch.services.embedder.id
         except EmbedderError:

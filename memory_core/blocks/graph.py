@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
-from memory_core.blocks.base import BaseMemoryBlock, Batch, Content, Item, Learned, Nothing, Reading, scope_of
+from memory_core.blocks.base import BaseMemoryBlock, Batch, Content, Imagined, Item, Learned, Nothing, Reading, scope_of
 from memory_core.blocks.graph_shelf import GraphShelf
 from memory_core.blocks.markup import relation_parts
 from memory_core.errors import ConfigError, ConflictError
@@ -49,6 +49,9 @@ class GraphMemoryBlock(BaseMemoryBlock[str]):
     most_relations: int = 20
     """Most relations brought into one context, the nearest first."""
 
+    _imagined: Graph | None = PrivateAttr(default=None)
+    """What to read in place of what is stored, in a context that is only looked at."""
+
     def __init__(self, **values: Any) -> None:
         super().__init__(**values)
         self._check_settings()
@@ -84,13 +87,29 @@ class GraphMemoryBlock(BaseMemoryBlock[str]):
         return ModelRelations(self.llm)
 
     def read(self, reading: Reading, state: str | None) -> Content:
+        graph, names = self._graph(reading)
+        chosen = recalled(graph, mentioned(names, reading.question, reading.queue), self.hops, self.most_relations)
+        items = tuple(_item(graph, relation, reading) for relation in chosen)
+        return Content(items=items, cut_order=tuple(reversed(range(len(items)))))
+
+    def _graph(self, reading: Reading) -> tuple[Graph, Names]:
+        if self._imagined is not None:
+            return self._imagined, Names(self._imagined)
         scope = scope_of("session", reading.session_id, reading.user_id, self.name)
         shelf = GraphShelf.of(reading.services, reading.database, scope, self.name)
         with reading.database.read() as connection:
             _, graph, names = shelf.catch_up(connection, scope, self.name)
-        chosen = recalled(graph, mentioned(names, reading.question, reading.queue), self.hops, self.most_relations)
-        items = tuple(_item(graph, relation, reading) for relation in chosen)
-        return Content(items=items, cut_order=tuple(reversed(range(len(items)))))
+        return graph, names
+
+    def imagined(self, batch: Batch, numbers: Iterator[int]) -> Imagined | None:
+        if not self.extractor(batch.services).offline:
+            return None
+        learned = self.learn(batch)
+        if not isinstance(learned, _LearnedRelations):
+            return Imagined(self, batch.state)
+        other = self.model_copy()
+        other._imagined = learned.after(numbers)
+        return Imagined(other, batch.state)
 
     def learn(self, batch: Batch) -> Learned:
         scope = scope_of("session", batch.session_id, batch.user_id, self.name)
@@ -131,6 +150,10 @@ class _LearnedRelations:
         """First who is the same as whom, then what that and the rest come to."""
         self.same = plan_same(self.graph, self.found)
         self.plan = plan_relations(self.same.applied_to(self.graph), self.found)
+
+    def after(self, numbers: Iterator[int]) -> Graph:
+        """The graph once it is stored; `numbers` are the ids of what is new."""
+        return self.plan.applied_to(self.same.applied_to(self.graph), numbers)
 
     def save(self, w: Writing) -> None:
         if graph_revision(w.connection, self.scope, self.block) != self.before:

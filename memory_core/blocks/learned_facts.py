@@ -1,7 +1,8 @@
 """What a facts block made of a batch, not yet stored: what is added, confirmed, updated, ended and condensed."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Protocol
 
 from memory_core.errors import ConflictError
@@ -18,7 +19,7 @@ from memory_core.messages import content_hash
 from memory_core.models.base import Condensation, ExtractedFact, ModelCall
 from memory_core.models.doubts import doubt
 from memory_core.planning.consolidation import Settled, category_among
-from memory_core.planning.facts import CondensePlan, Confirmation, Fact, KnownFact
+from memory_core.planning.facts import CondensePlan, Confirmation, Fact
 from memory_core.store.facts import (
     NewFact,
     add_fact,
@@ -98,21 +99,64 @@ class LearnedFacts:
     """The active facts once they are stored."""
 
     @property
-    def active_after(self) -> list[KnownFact]:
-        """The active facts as they will be. Those not stored yet have no id: they go by the negative of their place."""
-        changed = {step.target: step for step in self.finding.steps if step.act in ("update", "delete")}
-        facts = []
-        for fact in self.place.known:
-            step = changed.get(fact.id)
-            shown = fact.state == "active" or (step is not None and self._cleared(step, fact))
-            if shown and (step is None or step.act == "update"):
-                facts.append(KnownFact(fact.id, (step and step.text) or fact.text, fact.slot, fact.pinned))
-        facts += [
-            KnownFact(-1 - step.index, step.text)
-            for step in self._added
-            if step.text is not None and not self._waits(step)
-        ]
-        return facts
+    def active_before_condensing(self) -> list[Fact]:
+        """The active facts with what was found. Those not stored yet have no id: they go by the negative of their
+        place. What is said now is confirmed later than anything was: at infinity."""
+        facts = {fact.id: fact for fact in self.place.known}
+        for step in self.finding.steps:
+            if step.target is not None and step.target in facts:
+                facts[step.target] = self._settled(facts[step.target], step)
+        for step in self._added:
+            if not self._waits(step):
+                category = self.found[step.index].category
+                facts[-1 - step.index] = self._new(-1 - step.index, step.text or "", category)
+        return [fact for fact in facts.values() if fact.state == "active"]
+
+    def after(self, numbers: Iterator[int]) -> list[Fact]:
+        """The active facts once this is stored, oldest first; `numbers` are the ids of what is new."""
+        facts, plan = self.active_before_condensing, self.condense
+        if plan is not None and not plan.refused:
+            into = {ids[0] for ids, _ in plan.merged if ids[0] in plan.kept}
+            gone = {*plan.vanished, *(id for ids, _ in plan.merged for id in ids)} - into
+            made = [*(index for ids, index in plan.merged if ids[0] not in into), *plan.new]
+            facts = [*(fact for fact in facts if fact.id not in gone), *(self._sentence(index) for index in made)]
+        return [fact if fact.id > 0 else replace(fact, id=next(numbers)) for fact in facts]
+
+    def _settled(self, fact: Fact, step: Settled) -> Fact:
+        """A known fact after what was decided of a found one."""
+        if step.act == "delete":
+            return replace(fact, state="superseded")
+        if step.act == "none":
+            return replace(fact, confirmed_at=inf)
+        text = step.text or self.found[step.index].text
+        state = "active" if self._cleared(step, fact) else fact.state
+        return replace(fact, text=text, tokens=self.place.counter.text(text), state=state, confirmed_at=inf)
+
+    def _new(self, id: int, text: str, category: str) -> Fact:
+        return Fact(
+            id=id,
+            scope=self.place.scope,
+            block=self.place.block,
+            text=text,
+            tokens=self.place.counter.text(text),
+            category=category,
+            slot=None,
+            state="active",
+            pinned=False,
+            origin="extracted",
+            turn=0,
+            created_at=inf,
+            confirmed_at=inf,
+            updated_at=inf,
+            version=1,
+            sources=(),
+        )
+
+    def _sentence(self, index: int) -> Fact:
+        """A sentence of the shorter list that is no known fact."""
+        assert self.shorter is not None
+        sentence = self.shorter.facts[index]
+        return self._new(0, sentence.text, category_among(sentence.category, sentence.text, self.place.categories))
 
     def _waits(self, step: Settled) -> bool:
         """Does what is added wait for a person?"""

@@ -5,7 +5,7 @@ The database is the truth. A shelf catches up with it before it is used, and rea
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Lock
 
 from sqlalchemy import Connection
@@ -112,6 +112,10 @@ class Stored:
             keywords=self.keywords,
             rendered=self.rendered,
         )
+
+    def imagining(self, new: Sequence[tuple[Node, Heard]]) -> "Stored":
+        """These and units that are not stored yet, said after them: for looking only."""
+        return replace(self.with_units(new), rendered=Rendered())
 
 
 class Shelf:

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from memory_core.blocks.base import BaseMemoryBlock, Batch, Content, Item, Learned, Nothing, Reading
+from memory_core.blocks.base import BaseMemoryBlock, Batch, Content, Imagined, Item, Learned, Nothing, Reading
 from memory_core.blocks.markup import static_parts
 from memory_core.errors import ConfigError, ModelAnswerError
 from memory_core.messages import content_hash, recites_memory
@@ -89,8 +89,14 @@ class SummaryMemoryBlock(BaseMemoryBlock[str]):
         items = tuple(Item(f"s{content_hash(each)}", each, static_parts(each, reading.safe)) for each in told)
         return Content(items=items, cut_order=cut_order(told, reading.question), keep=tuple(told))
 
+    def imagined(self, batch: Batch, numbers: Iterator[int]) -> Imagined | None:
+        summariser, heard, text = self.summariser(batch.services), _heard(batch), batch.state or ""
+        if not summariser.offline:
+            return None
+        return Imagined(self, self.write(text, heard, summariser, batch.counter).text if heard else text)
+
     def learn(self, batch: Batch) -> Learned:
-        heard = [m for m in batch.messages if not m.pinned and not recites_memory(m.message)]
+        heard = _heard(batch)
         with batch.database.read() as connection:
             before = read_summary(connection, batch.session_id, self.name)
         if before is None or not heard:
@@ -172,6 +178,11 @@ class _LearnedSummary:
 
     def committed(self) -> None:
         return None
+
+
+def _heard(batch: Batch) -> list[StoredMessage]:
+    """The messages that belong into a summary."""
+    return [m for m in batch.messages if not m.pinned and not recites_memory(m.message)]
 
 
 def _pieces(messages: Sequence[StoredMessage]) -> Iterator[list[StoredMessage]]:

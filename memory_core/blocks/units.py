@@ -58,6 +58,11 @@ def units_of(messages: Sequence[StoredMessage], unit: Unit) -> list[list[StoredM
     return units
 
 
+def searchable(messages: Sequence[StoredMessage], unit: Unit) -> list[list[StoredMessage]]:
+    """The units of some messages that have words, which alone are stored."""
+    return [several for several in units_of(messages, unit) if search_words(several)]
+
+
 def messages_of(
     connection: Connection, session_id: str, cache: MessageCache, nodes: Iterable[Node]
 ) -> dict[int, list[StoredMessage]]:

@@ -1,14 +1,19 @@
-"""Vectors of units that no block has stored yet: what is still in the queue can be searched with the rest."""
+"""Units that no block has stored yet: what is still in the queue can be searched with the rest, as if it were."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from threading import Lock
 
 from memory_core.messages import content_hash
 from memory_core.models.base import Embedder, embedded
+from memory_core.store.messages import StoredMessage
 from memory_core.vectors.base import Vector
 
+Unsaved = Mapping[int, Sequence[StoredMessage]]
+"""Units by number, in the order in which they were said, after all that are stored. No stored one has such a number:
+it is negative, or larger than any."""
 
-class Unsaved:
+
+class UnsavedVectors:
     """Vectors of units that are not stored yet, each embedded when it is first searched. Safe to share between threads.
 
     Only those of the last search are kept.

@@ -1,29 +1,29 @@
 """A block that stores messages with their vectors and brings back those that answer the question."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 from sqlalchemy import Connection
 
-from memory_core.blocks.base import BaseMemoryBlock, Batch, Content, Learned, Nothing, Reading
+from memory_core.blocks.base import BaseMemoryBlock, Batch, Content, Imagined, Learned, Nothing, Reading
 from memory_core.blocks.laid_out import LaidOut
 from memory_core.blocks.learned_units import learn_units, vectors_of
 from memory_core.blocks.markup import Layout
 from memory_core.blocks.shelf import Shelf, Stored
-from memory_core.blocks.units import Heard, Unit, heard, messages_of, search_words, units_of
-from memory_core.blocks.unsaved import Unsaved
+from memory_core.blocks.units import Heard, Unit, heard, messages_of, searchable, words_of
+from memory_core.blocks.unsaved import Unsaved, UnsavedVectors
 from memory_core.errors import ConfigError, EmbedderError, VectorIndexError
-from memory_core.events import Retrieved
+from memory_core.events import Retrieved, ranges
 from memory_core.forked import per_process
 from memory_core.messages import ChatMessage, MessageRole, content_hash, message_text
 from memory_core.models.base import Embedder, embedded
 from memory_core.planning.retrieval import RetrievalPlan, Signals, plan_retrieval
 from memory_core.planning.speech import Asked, asked, told
-from memory_core.planning.terms import NEIGHBOURS, TermWeights, Traits, terms
+from memory_core.planning.terms import NEIGHBOURS, TermWeights, terms
 from memory_core.services import Services
 from memory_core.store.database import Database
 from memory_core.store.messages import StoredMessage
@@ -161,6 +161,9 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
     """How units stand in the prompt: `lines`, a date line for each sitting and `Ana: words`; `messages`, LlamaIndex's
     `<message>` elements, best first."""
 
+    _imagined: Unsaved = PrivateAttr(default_factory=dict)
+    """Units to search with those stored, in a context that is only looked at."""
+
     def __init__(self, **values: Any) -> None:
         super().__init__(**values)
         self._check_settings()
@@ -202,10 +205,17 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
     # -- storing ----------------------------------------------------------------------------------
 
     def learn(self, batch: Batch) -> Learned:
-        units = [unit for unit in units_of(batch.messages, self.unit) if search_words(unit)]
+        units = searchable(batch.messages, self.unit)
         if not units:
             return Nothing()
         return learn_units(batch, self.name, self._embedder(batch.services), units)
+
+    def imagined(self, batch: Batch, numbers: Iterator[int]) -> Imagined | None:
+        if not self._embedder(batch.services).offline:
+            return None
+        other = self.model_copy()
+        other._imagined = dict(zip(numbers, searchable(batch.messages, self.unit), strict=False))
+        return Imagined(other, batch.state)
 
     def foresee(self, messages: Sequence[ChatMessage], services: Services) -> None:
         """Embed what will be asked and stored, where that costs nothing but time."""
@@ -218,7 +228,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
     # -- finding ----------------------------------------------------------------------------------
 
     def read(self, reading: Reading, state: str | None) -> Content:
-        recall = self.recall(reading)
+        recall = self.recall(reading, self._imagined)
         if recall is None:
             return Content()
         items, cut_order = recall.laid_out.content(recall.plan)
@@ -244,31 +254,33 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         layout = None if self.layout == "messages" else self.layout
         return Content(items, cut_order, events=(retrieved,), keep=(recall.question,), layout=layout)
 
-    def recall(self, reading: Reading, unsaved: Mapping[int, Sequence[StoredMessage]] | None = None) -> "Recall | None":
+    def recall(self, reading: Reading, unsaved: Unsaved | None = None) -> "Recall | None":
         """What the question finds among the stored units, each candidate with its fate; None: nothing to search.
 
-        What asks for the prompt and what only looks (`memory_core.searching`) both find with this. `unsaved` are units
-        that are not stored yet, searched with the others, under negative numbers; they were said after all others.
+        What asks for the prompt and what only looks (`memory_core.searching`) both find with this. `unsaved` are
+        searched with the stored units, as if they were.
         """
         question = reading.question.strip()
         stored = self.stored(reading)
-        new = {number: heard(unit) for number, unit in (unsaved or {}).items()}
-        if not question or not (stored.nodes or new):
+        new: dict[int, str] = {}
+        if unsaved:
+            described = [(_node(number, unit, reading), heard(unit)) for number, unit in unsaved.items()]
+            new = {node.number: one.words for node, one in described}
+            stored = stored.imagining(described)
+        if not question or not stored.nodes:
             return None
         index: VectorIndex = self.vector_store or reading.services.index
         embedder = self._embedder(reading.services)
         weights = self.term_weights
-        speakers = stored.names.union(*(one.names for one in new.values())) if weights.speaker else ()
-        meant = asked(question, speakers)
-        searched = self._searched(reading, index, embedder, stored, meant, {n: one.words for n, one in new.items()})
+        meant = asked(question, stored.names if weights.speaker else ())
+        searched = self._searched(reading, index, embedder, stored, meant, new)
         # An index may know units that were stored since the others were read, or deleted.
-        signals = [signal for signal in searched.signals if signal.number in stored.nodes or signal.number in new]
-        known = [stored.nodes[signal.number] for signal in signals if signal.number in stored.nodes]
+        signals = [signal for signal in searched.signals if signal.number in stored.nodes]
+        known = [stored.nodes[signal.number] for signal in signals]
         in_queue = {node.number for node in known if reading.queue_seqs and node.covers(reading.queue_seqs)}
-        traits, places = _with_unsaved(stored, new, reading)
 
         def added(matches: Mapping[int, float]) -> dict[int, tuple[float, ...]]:
-            return terms(matches, traits, places, meant, weights)
+            return terms(matches, stored.traits, stored.places, meant, weights)
 
         plan = self._plan(
             signals, in_queue=in_queue, weights=searched.weights, added=added if weights.any else None, reading=reading
@@ -314,11 +326,12 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         meant: Asked,
         unsaved: Mapping[int, str],
     ) -> "_Searched":
-        """What each search says of the stored units that either finds, and of every unit not stored yet."""
+        """What each search says of the units that either finds, and of every one of `unsaved`, which is among them."""
         keywords = stored.keywords
         keyword: dict[int, float] = {}
         if self.keyword_weight > 0:
-            keyword = {hit.number: hit.score for hit in keywords.search(meant.words, limit=max(1, len(keywords)))}
+            hits = keywords.search(meant.words, limit=len(keywords) + len(unsaved) + 1, also=unsaved)
+            keyword = {hit.number: hit.score for hit in hits}
         best = list(keyword)[: self._candidates]
         weights = self.vector_weight, self.keyword_weight
         vector: dict[int, float] = {}
@@ -326,15 +339,14 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         if self.vector_weight > 0:
             try:
                 query = self._query_vector(reading, embedder, meant.words)
-                vector, degraded = self._by_meaning(reading, index, query, also=best)
+                also = [number for number in best if number not in unsaved]
+                vector, degraded = self._by_meaning(reading, index, query, also=also)
                 vector |= self._unsaved_by_meaning(reading, embedder, query, unsaved) if unsaved else {}
             except (EmbedderError, VectorIndexError) as error:
                 degraded = f"{KEYWORD_ONLY if self.keyword_weight > 0 else NOTHING_SEARCHED} {error}"
                 if self.keyword_weight > 0:
                     weights = 0.0, self.keyword_weight  # what cannot be known must not hold the scores down
         on = self.keyword_weight > 0
-        if on:
-            keyword |= {number: keywords.score(meant.words, words) for number, words in unsaved.items()}
         found = dict.fromkeys([*vector, *best, *unsaved])
         if not vector and self._lends:  # else only what shares a word with the question could be lent anything
             found |= dict.fromkeys(stored.around(best, NEIGHBOURS))
@@ -382,8 +394,8 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
     def _shelf(self, services: Services, database: Database, session_id: str) -> Shelf:
         return services.remembered(("units", database.id, session_id, self.name), Shelf)
 
-    def _not_stored(self, services: Services, database: Database, session_id: str) -> Unsaved:
-        return services.remembered(("unsaved", database.id, session_id, self.name), Unsaved)
+    def _not_stored(self, services: Services, database: Database, session_id: str) -> UnsavedVectors:
+        return services.remembered(("unsaved", database.id, session_id, self.name), UnsavedVectors)
 
     @property
     def _candidates(self) -> int:
@@ -440,15 +452,9 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         return embedder
 
 
-def _with_unsaved(
-    stored: Stored, new: Mapping[int, Heard], reading: Reading
-) -> tuple[Mapping[int, Traits], Mapping[int, int]]:
-    """Traits and places of the stored units with those that are not stored yet at their end."""
-    if not new:
-        return stored.traits, stored.places
-    nodes = [(Node(number, (), reading.counter.text(one.words), 0), one) for number, one in sorted(new.items())]
-    together = stored.with_units(nodes)
-    return together.traits, together.places
+def _node(number: int, unit: Sequence[StoredMessage], reading: Reading) -> Node:
+    """A unit as it would be stored."""
+    return Node(number, ranges(message.seq for message in unit), reading.counter.text(words_of(unit)), unit[-1].turn)
 
 
 @per_process

@@ -3,8 +3,9 @@
 Pure. What is new goes by a negative id until it is stored: -1 is the first new entity, and -1 the first new relation.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Any
 
 from memory_core.errors import ConflictError
@@ -22,6 +23,10 @@ from memory_core.planning.graph import (
 
 Source = tuple[str, int]
 """Session and sequence number of a message."""
+
+
+_NO_NUMBERS: Iterator[int] = iter(())
+"""Enough for a plan that adds nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +53,31 @@ class GraphPlan:
             (self.added_entities, self.changed_entities, self.added_relations, self.changed_relations, self.confirmed)
         )
 
-    def applied_to(self, graph: Graph) -> Graph:
-        """The graph after a plan that adds nothing; each change is one version."""
-        entities = {new.id: replace(new, version=old.version + 1) for old, new in self.changed_entities}
-        relations = {new.id: replace(new, version=old.version + 1) for old, new in self.changed_relations}
+    def applied_to(self, graph: Graph, numbers: Iterator[int] = _NO_NUMBERS) -> Graph:
+        """The graph after the plan, each change one version. What is new takes the numbers given, for its id.
+
+        Said last is what is new or was said again: its `confirmed_at` is later than any time.
+        """
+        entity_ids = {new.id: next(numbers) for new in self.added_entities}
+        relation_ids = {new.id: next(numbers) for new in self.added_relations}
+
+        def entity(id: Any) -> Any:
+            return entity_ids.get(id, id)
+
+        def settled(relation: Relation, **values: Any) -> Relation:
+            by = relation.ended_by
+            ends = {"subject": entity(relation.subject), "object": entity(relation.object)}
+            return replace(relation, **ends, ended_by=by if by is None else relation_ids.get(by, by), **values)
+
+        changed = {new.id: replace(new, version=old.version + 1) for old, new in self.changed_entities}
+        added = {entity_ids[new.id]: replace(new, id=entity_ids[new.id]) for new in self.added_entities}
+        entities = {id: replace(one, merged_into=entity(one.merged_into)) for id, one in (changed | added).items()}
+        relations = {new.id: settled(new, version=old.version + 1) for old, new in self.changed_relations}
+        for id, sources in self.confirmed:
+            known = relations.get(id, graph.relations[id])
+            relations[id] = replace(known, sources=united(known.sources, sources), confirmed_at=inf)
+        for new in self.added_relations:
+            relations[relation_ids[new.id]] = settled(new, id=relation_ids[new.id], confirmed_at=inf)
         return Graph({**graph.entities, **entities}, {**graph.relations, **relations})
 
     @property

@@ -5,7 +5,7 @@ An index over (number, text) pairs that its owner fills; nothing here is stored.
 
 import math
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 
@@ -43,6 +43,9 @@ class _Posting:
     counts: "array[int]" = field(default_factory=lambda: array("i"))
     texts: int = 0
     """Live texts with the term: its document frequency."""
+
+
+_NOWHERE = _Posting()
 
 
 class KeywordIndex:
@@ -83,10 +86,13 @@ class KeywordIndex:
             if number in self._slot_of:
                 self._remove(number)
 
-    def search(self, query: str | Sequence[str], limit: int) -> list[KeywordHit]:
+    def search(
+        self, query: str | Sequence[str], limit: int, *, also: Mapping[int, str] | None = None
+    ) -> list[KeywordHit]:
         """The texts that share a term with the query, best first, ties by number, at most `limit`.
 
-        `query` is a text or its stems.
+        `query` is a text or its stems. `also` are further texts by number, none of which is in the index: what is
+        found is what would be if they were.
 
         Raises:
             ConfigError: `limit` is below 1.
@@ -94,11 +100,12 @@ class KeywordIndex:
         if limit < 1:
             raise ConfigError(f"A keyword search must ask for at least 1 result: {limit=}")
         terms = sorted(set(stems(query) if isinstance(query, str) else query))
+        more = {number: stems(text) for number, text in (also or {}).items()}
         with self._lock:
-            if not terms or not self._slot_of:
+            if not terms or not (self._slot_of or more):
                 return []
-            scores = self._scores(terms)
-            numbers = np.array(self._numbers, dtype=np.int64)
+            scores = self._scores(terms, list(more.values()))
+            numbers = np.append(np.array(self._numbers, dtype=np.int64), np.array(list(more), dtype=np.int64))
         found = np.flatnonzero(scores)
         if len(found) > limit:
             least = np.partition(scores[found], -limit)[-limit]
@@ -106,41 +113,27 @@ class KeywordIndex:
         best = found[np.lexsort((numbers[found], -scores[found]))[:limit]]
         return [KeywordHit(*hit) for hit in zip(numbers[best].tolist(), scores[best].tolist(), strict=True)]
 
-    def score(self, query: str, text: str) -> float:
-        """What a text that is not in the index scores, 0 to 1, beside those that are."""
-        terms, words = set(stems(query)), stems(text)
-        with self._lock:
-            average = self._total_length / len(self._slot_of) if self._slot_of else 0.0
-            held_back = K1 * (1 - B + B * len(words) / average) if average else K1
-            score = reachable = 0.0
-            for term in terms:
-                posting, count = self._postings.get(term), words.count(term)
-                idf = self._idf(posting.texts if posting else 0)
-                reachable += idf * (K1 + 1)
-                score += idf * count * (K1 + 1) / (count + held_back)
-        return score / reachable if reachable else 0.0
-
-    def _scores(self, terms: Sequence[str]) -> NDArray[np.float64]:
-        """A score per slot, 0 for removed texts."""
-        lengths = np.array(self._lengths, dtype=np.float64)
-        average = self._total_length / len(self._slot_of)
+    def _scores(self, terms: Sequence[str], more: Sequence[Sequence[str]]) -> NDArray[np.float64]:
+        """A score per slot, 0 for removed texts, then one for each of the further texts, which are given as stems."""
+        lengths = np.append(np.array(self._lengths, dtype=np.float64), [float(len(words)) for words in more])
+        texts = len(self._slot_of) + len(more)
+        average = (self._total_length + sum(len(words) for words in more)) / texts
         held_back = K1 * (1 - B + B * lengths / average) if average else np.full_like(lengths, K1)
         held_back[lengths < 0] = np.inf  # removed
         scores = np.zeros(len(lengths))
         reachable = 0.0
         for term in terms:
-            posting = self._postings.get(term)
-            idf = self._idf(posting.texts if posting else 0)
+            found = [(slot, n) for slot, words in enumerate(more, len(self._lengths)) if (n := words.count(term))]
+            posting = self._postings.get(term, _NOWHERE)
+            idf = _idf(texts, posting.texts + len(found))
             reachable += idf * (K1 + 1)
-            if posting:
-                slots = np.array(posting.slots, dtype=np.intp)
-                counts = np.array(posting.counts, dtype=np.float64)
-                scores[slots] += idf * counts * (K1 + 1) / (counts + held_back[slots])
+            slots = np.array(posting.slots, dtype=np.intp)
+            counts = np.array(posting.counts, dtype=np.float64)
+            if found:
+                slots = np.append(slots, [slot for slot, _ in found])
+                counts = np.append(counts, [float(n) for _, n in found])
+            scores[slots] += idf * counts * (K1 + 1) / (counts + held_back[slots])
         return scores / reachable
-
-    def _idf(self, texts: int) -> float:
-        """Lucene's form of the Robertson and Spärck Jones weight: never negative."""
-        return math.log(1 + (len(self._slot_of) - texts + 0.5) / (texts + 0.5))
 
     def _clear(self) -> None:
         self._postings: dict[str, _Posting] = {}
@@ -200,3 +193,8 @@ class KeywordIndex:
         self._lengths = array("i", [old_lengths[slot] for slot in new_slot])
         self._terms = [old_terms[slot] for slot in new_slot]
         self._slot_of = {number: slot for slot, number in enumerate(self._numbers)}
+
+
+def _idf(texts: int, having: int) -> float:
+    """Lucene's form of the Robertson and Spärck Jones weight: never negative."""
+    return math.log(1 + (texts - having + 0.5) / (having + 0.5))
