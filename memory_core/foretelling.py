@@ -1,18 +1,32 @@
-"""What the next message will do: the flush it causes, then the prompt that is built. Changes nothing.
+"""What the next message will do: the flush it causes, what blocks learn from it, then the prompt that is built.
 
-The flush is planned by the planner that `put` uses, on the queue with that message in it; the prompt is built of what
-the flush leaves. What blocks will learn and store of the messages that leave is not in it.
+Changes nothing. The flush is planned by the planner that `put` uses, on the queue with that message in it; blocks learn
+from what leaves as they will (`BaseMemoryBlock.imagined`), and the prompt is built of what is left. What only a model
+or somebody's own code could tell is not asked for: `NextPrompt.unknown` names the blocks.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
 
+from sqlalchemy import Connection
+
+from memory_core.blocks.base import Batch, Imagined
 from memory_core.context import Context, build_context
+from memory_core.errors import MemoryInspectorError
 from memory_core.messages import ChatMessage, MessageRole
-from memory_core.planning.flush import FlushPlan, Queue, SizedMessage, Trigger, plan_flush
-from memory_core.session import Session
-from memory_core.store.messages import QueueRow, plain_message
-from memory_core.store.writing import read_session
+from memory_core.planning.flush import FlushPlan, Queue, SizedMessage, Trigger, complete_turns, plan_flush
+from memory_core.session import Attached, Session
+from memory_core.store.deliveries import last_turn_heard, pending_by_block
+from memory_core.store.messages import QueueRow, plain_message, read_messages, sizes_between
+from memory_core.store.writing import SessionState, read_session
+
+MOST_LEARNED = 200
+"""Messages that a block is let learn from in thought: embedding more takes seconds, which nobody waits for who moves
+a slider."""
+
+NOT_STORED = 2**40
+"""Numbers from here on are of what is not stored: facts, relations and units."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +39,8 @@ class NextPrompt:
     """The queue with that message, before the flush."""
     flush: FlushPlan
     context: Context
+    unknown: tuple[str, ...] = ()
+    """Blocks of which nobody can say what they will have learned by then: the prompt has them as they are now."""
 
 
 def next_prompt(session: Session, message: ChatMessage | None) -> NextPrompt:
@@ -45,7 +61,11 @@ def next_prompt(session: Session, message: ChatMessage | None) -> NextPrompt:
     plan = _planned(session, queued, "over_budget")
     left = {gone.seq for gone in plan.leave}
     after = session.with_queue([row for row in rows if row.sized.seq not in left])
-    return NextPrompt(message, sum(each.tokens for each in queued), plan, build_context(after, record=False))
+    unknown: tuple[str, ...] = ()
+    if state is not None:
+        after, unknown = _learned(after, state, newest, left)
+    tokens_queued = sum(each.tokens for each in queued)
+    return NextPrompt(message, tokens_queued, plan, build_context(after, record=False), unknown)
 
 
 def flush_now(session: Session) -> FlushPlan:
@@ -53,6 +73,68 @@ def flush_now(session: Session) -> FlushPlan:
     with session.database.read() as connection:
         rows = session.queue(connection)
     return _planned(session, [row.sized for row in rows if not row.pinned], "asked")
+
+
+def _learned(
+    session: Session, state: SessionState, newest: SizedMessage, left: Collection[int]
+) -> tuple[Session, tuple[str, ...]]:
+    """The session with blocks as they will have learned once that message is put, and the names of those unknown."""
+    numbers, unknown, blocks = count(NOT_STORED), [], []
+    with session.database.read() as connection:
+        waiting = pending_by_block(connection, session.id)
+        due = {each.name: _due(session, connection, state, each, newest, left) for each in session.blocks}
+    for attached in session.blocks:
+        seqs = due[attached.name]
+        waits = attached.learns and attached.name in waiting
+        imagined = _imagined(session, attached, seqs, numbers) if seqs and not waits else None
+        if imagined is not None:
+            attached = replace(attached, block=imagined.block, state=imagined.state)
+        elif seqs or waits:
+            unknown.append(attached.name)
+        blocks.append(attached)
+    return session.with_blocks(blocks), tuple(unknown)
+
+
+def _due(
+    session: Session,
+    connection: Connection,
+    state: SessionState,
+    attached: Attached,
+    newest: SizedMessage,
+    left: Collection[int],
+) -> list[int]:
+    """The messages that will be due to a block, as `queueing` will find it."""
+    if not attached.learns:
+        return []
+    if attached.deliver_on == "turn":
+        unheard = sizes_between(connection, session.id, after=state.turn_delivered)
+        return [message.seq for message in complete_turns([*unheard, newest])]
+    if attached.deliver_on != "flush" or not left:
+        return []
+    heard = last_turn_heard(connection, session.id, attached.name) if state.turn_delivered else 0
+    return sorted(seq for seq in left if seq > heard)
+
+
+def _imagined(session: Session, attached: Attached, seqs: Sequence[int], numbers: Iterator[int]) -> Imagined | None:
+    """The block as it will have learned from these messages; None where nobody can say."""
+    if attached.block is None or attached.waits_for(session.services) is not None or len(seqs) > MOST_LEARNED:
+        return None
+    with session.database.read() as connection:
+        messages = read_messages(connection, session.id, session.services.messages, seqs=seqs)
+    batch = Batch(
+        deliveries=(),
+        messages=tuple(messages),
+        session_id=session.id,
+        user_id=session.user_id,
+        database=session.database,
+        counter=session.counter,
+        services=session.services,
+        state=attached.state,
+    )
+    try:
+        return attached.block.imagined(batch, numbers)
+    except MemoryInspectorError:  # it will fail then, too, and be tried again later
+        return None
 
 
 def _planned(session: Session, queued: Sequence[SizedMessage], trigger: Trigger) -> FlushPlan:

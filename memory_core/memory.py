@@ -376,7 +376,8 @@ class Memory(Arranged):
         """What the next user message will do: the flush it causes, then the prompt. Changes nothing.
 
         `message` is that message; without it the next one of a recording, else one of no words. The rest is as in
-        `preview`: how settings and blocks would stand. What blocks learn from the flush is not foretold.
+        `preview`: how settings and blocks would stand. What blocks learn from the flush is in it, but for those that
+        need a model for it (`NextPrompt.unknown`).
 
         Raises:
             ConfigError: a value is impossible.

@@ -238,6 +238,12 @@ class Session:
         other._imagined, other._other_queue = True, tuple(rows)
         return other
 
+    def with_blocks(self, blocks: Sequence[Attached]) -> "Session":
+        """The same session with its blocks as they would stand: for looking only."""
+        other = copy.copy(self)
+        other._imagined, other.blocks = True, tuple(blocks)
+        return other
+
     def sibling(self, session_id: str) -> "Session":
         """Another session, opened with this one's services, tokenizer and copies of its block objects.
 

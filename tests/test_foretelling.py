@@ -1,12 +1,24 @@
 """What is foretold of the next message is what the engine then does."""
 
+import json
+
 import pytest
-from engine_fakes import assistant, open_memory, user
+from engine_fakes import ShakyExtractor, assistant, open_memory, user
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from shared_data import shared
 
-from memory_core import ChatMessage, ConflictError, FactExtractionMemoryBlock, StaticMemoryBlock
+from memory_core import (
+    BaseMemoryBlock,
+    ChatMessage,
+    ConflictError,
+    FactExtractionMemoryBlock,
+    Memory,
+    StaticMemoryBlock,
+)
 from memory_core.planning import curation as wish
+from memory_core.recipes import RECIPES
+from ui.examples import EXAMPLES
 
 WORDS = ["apple", "boat", "cloud", "door", "engine", "field"]
 
@@ -119,3 +131,118 @@ def test_settings_that_changed_since_they_were_opened_are_not_overwritten():
         memory.configure(token_limit=300, opened={"token_limit": 100_000})
     memory.configure(token_limit=300, opened={"token_limit": 500})
     assert memory.config.token_limit == 300
+
+
+# -- with blocks that learn ------------------------------------------------------------------------
+
+
+def as_said(context):
+    """A prompt with its numbers, where what was not stored yet goes by its words instead of by an id."""
+    plan = context.plan
+    parts = [(part.name, part.asked, part.granted, len(part.pieces)) for part in plan.granted]
+    cuts = [(cut.part, cut.rule, cut.tokens, sorted(map(str, map(context.words.get, cut.refs)))) for cut in plan.cuts]
+    return plan.total, parts, sorted(cuts), [message.to_json() for message in context.messages]
+
+
+@pytest.fixture(scope="module")
+def real_conversation():
+    """The first 100 messages of a conversation between two people, the second of them as the assistant."""
+    told = json.loads(shared("locomo/locomo5.json").read_text())[0]["conversation"]
+    said = [line for number in range(1, 12) for line in told[f"session_{number}"]]
+    return [
+        ChatMessage(role="user" if line["speaker"] == told["speaker_a"] else "assistant", content=line["text"])
+        for line in said[:100]
+    ]
+
+
+@pytest.mark.parametrize("key", [key for key in RECIPES if key != "self_editing"])
+def test_what_blocks_learn_from_the_flush_is_in_the_prompt_that_is_foretold(key, real_conversation):
+    memory = Memory.from_recipe(key, "s", user_id="sam", token_limit=600)
+    flushed = 0
+    for number, message in enumerate([*EXAMPLES[key].messages, *real_conversation]):
+        if message.role == "user":
+            changes = {"token_limit": (600, 350, 800)[number // 10 % 3]}
+            foretold = memory.next_prompt(changes, message=message)
+            memory.configure(**changes)
+        memory.put(message)
+        if message.role == "user":
+            assert as_said(foretold.context) == as_said(memory.build_context()), number
+            assert foretold.unknown == ()
+            flushed += bool(foretold.flush)
+    assert flushed > 5
+    learned = {record.kind for record in memory.events()} & {
+        "vectors_stored", "fact_added", "relation_added", "summary_rewritten",
+    }  # fmt: skip
+    assert bool(learned) == (key not in ("buffer", "window"))
+
+
+def test_blocks_of_which_only_a_model_could_tell_are_named():
+    class Model:
+        name, offline = "gpt-prod", False
+
+        def extract(self, messages, *, known):
+            raise AssertionError("nobody asks a model for a preview")
+
+        condense = extract
+
+    class Counting(BaseMemoryBlock[str]):
+        seen: int = 0
+
+        def _get(self, messages=None, **kwargs):
+            return f"{self.seen} messages"
+
+        def _put(self, messages):
+            raise AssertionError("nobody runs code twice that may have effects outside")
+
+    memory = open_memory(
+        "s",
+        token_limit=100,
+        memory_blocks=[FactExtractionMemoryBlock(name="Facts", llm=Model()), Counting(name="Count")],
+    )
+    memory.put_messages([user(words(10)), assistant(words(10))])
+    assert memory.next_prompt(message=user("Hello")).unknown == ()
+    assert memory.next_prompt(message=user(words(60))).unknown == ("Facts", "Count")
+
+
+def test_what_waits_for_a_block_leaves_it_unknown():
+    extractor = ShakyExtractor(lambda call: True)
+    facts = FactExtractionMemoryBlock(name="Facts", llm=extractor)
+    memory = open_memory("s", token_limit=60, memory_blocks=[facts])
+    memory.put_messages([user(words(20)), assistant(words(20)), user(words(20))])
+    assert memory.deliveries(states=("pending",))
+    assert memory.next_prompt(message=user("Hello")).unknown == ("Facts",)
+
+
+@pytest.mark.parametrize("max_facts", [3, 50])
+@pytest.mark.parametrize("on_change", ["add", "decide"])
+def test_facts_that_are_merged_updated_and_condensed_are_foretold(max_facts, on_change):
+    memory = Memory.from_defaults(
+        "s",
+        token_limit=60,
+        token_flush_size=10,
+        memory_blocks=[FactExtractionMemoryBlock(name="Facts", max_facts=max_facts, on_change=on_change, priority=1)],
+    )
+    for said in SAID:
+        foretold = memory.next_prompt(message=user(said))
+        memory.put(user(said))
+        assert as_said(foretold.context) == as_said(memory.build_context()), said
+        memory.put(assistant("I see, thank you for telling me that about yourself."))
+    kinds = {record.kind for record in memory.events()}
+    assert {"fact_added", *({"fact_decided"} if on_change == "decide" else ())} <= kinds
+    assert ("facts_condensed" in kinds) == (max_facts == 3)
+
+
+SAID = (
+    "My name is Sam and I live in Porto.",
+    "I work as a nurse at the Hospital de Santo António.",
+    "I am allergic to peanuts.",
+    "I live in Lisbon now, I moved last week.",
+    "My sister Ana likes jazz.",
+    "I am allergic to peanuts and to shellfish.",
+    "I do not work as a nurse any more.",
+    "My favourite colour is green.",
+    "I live in Lisbon.",
+    "My dog is called Rex.",
+    "I like strong coffee in the morning.",
+    "What do you know about me?",
+)

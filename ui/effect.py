@@ -6,6 +6,7 @@ The sentences are markdown in which block names are escaped.
 from memory_core import Context
 from memory_core.foretelling import NextPrompt
 from memory_core.planning.context import QUEUE
+from ui.telling.line import listed
 from ui.text import count, plain, short, tokens
 
 
@@ -46,10 +47,10 @@ def over_line(after: NextPrompt) -> str | None:
     return f"**{tokens(plan.over_by)} over the limit of {tokens(plan.token_limit)}**: {why} cannot be cut."
 
 
-def unknown_line(after: NextPrompt, learns: bool, *, asked: bool = False) -> str:
-    """What the figures do not hold: a message whose words are not known, and what blocks learn from the flush.
+def unknown_line(after: NextPrompt, *, asked: bool = False) -> str:
+    """What the figures do not hold: words that are not known yet, and what only a model could say that blocks learn.
 
-    `learns`: does a block learn from a flush? `asked`: the next message is the question that is tried.
+    `asked`: the next message is the question that is tried.
     """
     if asked:
         said = "Counted with this question as the next message."
@@ -57,17 +58,18 @@ def unknown_line(after: NextPrompt, learns: bool, *, asked: bool = False) -> str
         said = "Counted with the next message of the recording."
     else:
         said = "Your next message comes on top."
-    if not (after.flush and learns):
+    if not after.unknown:
         return said
-    return f"{said} What blocks learn from the flush comes on top, and may push other parts out."
+    names = listed([plain(short(name)) for name in after.unknown])
+    return f"{said} What {names} will learn before it is not known yet, and may push other parts out."
 
 
-def effect_lines(before: NextPrompt, after: NextPrompt, budget: int, learns: bool, *, asked: bool = False) -> str:
+def effect_lines(before: NextPrompt, after: NextPrompt, budget: int, *, asked: bool = False) -> str:
     """Markdown: the next prompt before and after a change, the flush before it, and what nobody can know."""
     lines = [effect_sentence(before.context, after.context)]
     if before.flush or after.flush:
         lines.append(flush_line(before, after, budget))
-    return f":small[{'  '.join(lines)}]  \n:small[:gray[{unknown_line(after, learns, asked=asked)}]]"
+    return f":small[{'  '.join(lines)}]  \n:small[:gray[{unknown_line(after, asked=asked)}]]"
 
 
 def _leaving(foretold: NextPrompt) -> list[int]:

@@ -149,10 +149,9 @@ def _effect(memory: Memory, changes: Mapping[str, Any], drawer: Drawer) -> bool:
     shown = shown_when_over(memory)
     before = memory.next_prompt(shown)
     after = memory.next_prompt({**changes, **shown}) if changes else before
-    learns = any(attached.learns for attached in memory.blocks)
     st.markdown(
         f"{size_line(before, after)}  \n{flush_line(before, after, int(config.history_budget))}  \n"
-        f":small[:gray[{unknown_line(after, learns)}]]"
+        f":small[:gray[{unknown_line(after)}]]"
     )
     over = over_line(after)
     if over is not None:

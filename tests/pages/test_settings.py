@@ -41,8 +41,10 @@ def test_the_flush_and_the_queue_come_as_foretold(demo_home, limit):
         len(foretold.flush.leave), foretold.flush.tokens, foretold.flush.tokens_left,
     )  # fmt: skip
     built = [each for each in came if each.kind == "context_built"][-1]
-    assert built.queue_asked == foretold.context.plan.queue_asked
-    assert built.token_limit == limit
+    plan = foretold.context.plan
+    assert (built.queue_asked, built.total, built.token_limit) == (plan.queue_asked, plan.total, limit)
+    assert [(cut["part"], cut["tokens"]) for cut in built.cuts] == [(cut.part, cut.tokens) for cut in plan.cuts]
+    assert foretold.unknown == ()
 
 
 def test_who_loses_how_much_is_named_and_a_prompt_over_the_limit_is_a_warning(demo_home):

@@ -305,9 +305,10 @@ def test_a_fact_that_finds_no_room_says_so():
     )
 
 
-def coming(*made, leave=(), **how):
-    """A foretold prompt, and the messages that are flushed before it."""
-    return SimpleNamespace(context=prompt(*made, **how), flush=SimpleNamespace(leave=leave) if leave else None)
+def coming(*made, leave=(), unknown=(), **how):
+    """A foretold prompt, the messages that are flushed before it, and the blocks that learn what nobody knows."""
+    flush = SimpleNamespace(leave=leave) if leave else None
+    return SimpleNamespace(context=prompt(*made, **how), flush=flush, unknown=unknown)
 
 
 def test_what_is_foreseen_names_who_would_lose():
@@ -324,8 +325,10 @@ def test_what_is_foreseen_names_who_would_lose():
 
 
 def test_what_is_foreseen_says_the_flush_that_comes_first():
-    said = foreseen(coming(1180, [1]), coming(1191, [1, 2], leave=("one", "two")))
-    assert said.endswith("Before it 2 messages are flushed; what is learned from them comes on top.")
+    before, leave = coming(1180, [1]), ("one", "two")
+    assert foreseen(before, coming(1191, [1, 2], leave=leave)).endswith("Before it 2 messages are flushed.")
+    said = foreseen(before, coming(1191, [1, 2], leave=leave, unknown=("Facts", "Graph")))
+    assert said.endswith("Before it 2 messages are flushed. What Facts and Graph will learn is not in it.")
 
 
 # -- edit as table -----------------------------------------------------------------------------

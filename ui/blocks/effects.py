@@ -30,8 +30,7 @@ def draw_effect(
     except ConfigError as error:
         st.error(plain(str(error)))
         return False
-    learns = any(attached.learns for attached in memory.blocks)
-    st.markdown(effect_lines(before, after, int(memory.config.history_budget), learns, asked=ask is not None))
+    st.markdown(effect_lines(before, after, int(memory.config.history_budget), asked=ask is not None))
     for name, problem in after.context.failures.items():
         if name not in before.context.failures:
             st.warning(f"{plain(name)} could not be read: {plain(problem)}", icon=":material/warning:")

@@ -8,6 +8,7 @@ from collections.abc import Collection
 
 from memory_core.context import Context
 from memory_core.foretelling import NextPrompt
+from ui.telling.line import listed
 from ui.text import count, short, tokens
 
 
@@ -39,7 +40,10 @@ def foreseen(before: NextPrompt, after: NextPrompt) -> str:
     if not after.flush:
         return f"Next prompt {size}, {said}."
     leave = count(len(after.flush.leave), "message")
-    return f"Next prompt {size}, {said}. Before it {leave} are flushed; what is learned from them comes on top."
+    unknown = (
+        f" What {listed([short(name) for name in after.unknown])} will learn is not in it." if after.unknown else ""
+    )
+    return f"Next prompt {size}, {said}. Before it {leave} are flushed.{unknown}"
 
 
 def _numbers(before: Context, after: Context) -> str:
