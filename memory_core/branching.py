@@ -41,8 +41,9 @@ from memory_core.store.copies import (
     hashes_of,
     with_words,
 )
-from memory_core.store.copying import insert_rows, read_rows
+from memory_core.store.copying import read_rows, store_session
 from memory_core.store.log import read_events
+from memory_core.store.pieces import Pieces
 from memory_core.store.references import hashes_in
 from memory_core.store.writing import read_session
 
@@ -72,17 +73,15 @@ def branch_session(session: Session, turn: int, *, title: str | None = None) -> 
         events=(*then.rows.events, branched),
     )
     branch = str(uuid.uuid4())
-    with database.write() as connection:
-        insert_rows(
-            database,
-            connection,
-            made,
-            branch,
-            title=title or f"{rows.session.title or 'Session'}, from turn {turn}",
-            user_id=rows.session.user_id,
-            now=now,
-            shared={fact.id for fact in made.facts if fact.owner == "user"},
-        )
+    store_session(
+        Pieces(database),
+        made,
+        branch,
+        title=title or f"{rows.session.title or 'Session'}, from turn {turn}",
+        user_id=rows.session.user_id,
+        now=now,
+        shared={fact.id for fact in made.facts if fact.owner == "user"},
+    )
     return session.sibling(branch)
 
 

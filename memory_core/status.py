@@ -13,8 +13,9 @@ from sqlalchemy import Connection
 
 from memory_core.config import MemoryConfig
 from memory_core.store.database import Database
-from memory_core.store.erasing import erase_session, move_tombstone
+from memory_core.store.erasing import bury, erase_remains, move_tombstone
 from memory_core.store.log import last_position
+from memory_core.store.pieces import OnePiece, Pieces
 from memory_core.store.totals import MessageSums, count_facts, read_origins, reading_user_facts, sum_messages
 from memory_core.store.writing import Clock, SessionState, list_sessions, session_scope, user_scope, writing
 from memory_core.tokens import total_tokens
@@ -186,7 +187,11 @@ def delete_session(database: Database, session_id: str, *, reusable: bool = Fals
     """
     with writing(database, session_id, clock=clock) as w:
         end = last_position(w.connection, session_id)
-        erase_session(w)
+        bury(w)
         if reusable:
+            w.save()  # what was collected so far, so that it is erased with the rest
+            erase_remains(OnePiece(database, w.connection), session_id)
             move_tombstone(w, end)
+    if not reusable:
+        erase_remains(Pieces(database), session_id)
     database.forget_log()

@@ -46,9 +46,10 @@ from memory_core.store.copies import (
     event_copy,
     moved,
 )
-from memory_core.store.copying import insert_rows
+from memory_core.store.copying import insert_rows, store_session
 from memory_core.store.database import Database
 from memory_core.store.log import read_events
+from memory_core.store.pieces import OnePiece, Pieces, Step
 from memory_core.store.writing import read_session
 from memory_core.tokens import total_tokens
 
@@ -205,11 +206,13 @@ def import_bundle(
     user_id: str | Keep | None = KEEP,
     user_facts: bool = True,
     now: float | None = None,
+    step: Step | None = None,
 ) -> str:
-    """Store a bundle as a session of its own; its id. All or nothing, in one transaction.
+    """Store a bundle as a session of its own; its id. All or nothing; others write in between.
 
     With `user_facts`, the user is given the facts of the bundle that are the user's and are not
-    here yet; without, they are left out.
+    here yet; without, they are left out. `step` is told how many rows were stored; what it raises ends the import, and
+    leaves nothing.
 
     Raises:
         ConfigError: a block belongs to the user, and there is to be none.
@@ -222,17 +225,15 @@ def import_bundle(
     session_id, at = str(uuid.uuid4()), time.time() if now is None else now
     imported = SessionImported(source=bundle.name, messages=bundle.messages, skipped=0)
     rows = replace(bundle.rows, events=(*bundle.rows.events, event_copy(imported, bundle.turns, at, "curator")))
-    with database.write() as connection:
-        insert_rows(
-            database,
-            connection,
-            rows,
-            session_id,
-            title=bundle.title if title is None else title,
-            user_id=user,
-            now=at,
-            user_facts=user_facts,
-        )
+    store_session(
+        Pieces(database, step),
+        rows,
+        session_id,
+        title=bundle.title if title is None else title,
+        user_id=user,
+        now=at,
+        user_facts=user_facts,
+    )
     return session_id
 
 
@@ -253,7 +254,8 @@ def restore_bundle(database: Database, bundle: Bundle, session_id: str, *, now: 
                 return False
             rows = moved(bundle.rows, seconds)
             title, user_id = bundle.title, bundle.user_id
-            insert_rows(database, connection, rows, session_id, title=title, user_id=user_id, now=at)
+            whole = OnePiece(database, connection)
+            insert_rows(whole, rows, session_id, title=title, user_id=user_id, now=at)
     except StoreError:
         with database.read() as connection:
             if read_session(connection, session_id) is None:

@@ -7,7 +7,7 @@ entities, relations), the same everywhere, in events too.
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from typing import Any, get_args
 
@@ -31,7 +31,8 @@ from memory_core.store.copies import (
     WordsCopy,
     hashes_of,
 )
-from memory_core.store.database import Database
+from memory_core.store.erasing import LEFT_AFTER_SECONDS, UNFINISHED, erase_unfinished, erase_what_was_left
+from memory_core.store.pieces import PIECE, OnePiece, Pieces
 from memory_core.store.references import Thing, referred, renumbered, subjects
 from memory_core.store.tables import (
     DeliveryRow,
@@ -51,6 +52,7 @@ from memory_core.store.tables import (
     message_table,
     relation_source_table,
     relation_table,
+    session_table,
     vector_table,
 )
 from memory_core.store.vectors import collection_name
@@ -205,9 +207,18 @@ class _Numbers:
         return self.given[thing][number]
 
 
+def store_session(pieces: Pieces, rows: Rows, session_id: str, **how: Any) -> None:
+    """`insert_rows` piece by piece; where it fails or is stopped, nothing is left."""
+    erase_what_was_left(pieces, before=how["now"] - LEFT_AFTER_SECONDS)
+    try:
+        insert_rows(pieces, rows, session_id, **how)
+    except BaseException:
+        erase_unfinished(Pieces(pieces.database), session_id)
+        raise
+
+
 def insert_rows(
-    database: Database,
-    connection: Connection,
+    pieces: Pieces,
     rows: Rows,
     session_id: str,
     *,
@@ -217,36 +228,58 @@ def insert_rows(
     shared: Collection[int] | None = None,
     user_facts: bool = True,
 ) -> None:
-    """Store a session from its rows. Facts of its user that the user has are left as they are.
+    """Store a session from its rows; it is there once all are stored. Facts of its user that the user has stay.
 
     `shared`: the rows are of this database and the user is the same, so these facts of the user keep
     their numbers. Otherwise the user is given the facts it has not got, if `user_facts`.
     """
-    create_session(database, connection, _state(rows, session_id, title, user_id, now))
-    _insert(connection, message_table, [{**m.model_dump(), "session_id": session_id} for m in rows.messages])
-    _insert_blocks(connection, rows, session_id)
+    database, state = pieces.database, _state(rows, session_id, title, user_id, now)
     users = [fact for fact in rows.facts if fact.owner == "user"]
-    known = _known_facts(connection, users, user_id) if shared is None else {number: number for number in shared}
+    with pieces.transaction() as connection:
+        create_session(database, connection, replace(state, title=UNFINISHED, deleted_at=now))
+        _insert_blocks(connection, rows, session_id)
+        known = _known_facts(connection, users, user_id) if shared is None else {number: number for number in shared}
     wanted = user_facts and user_id is not None
     unwanted = {fact.id for fact in users if fact.id not in known and not wanted}
     numbers = _Numbers(known, unwanted)
-    scopes = {"session": session_scope(session_id), "user": user_scope(user_id) if user_id is not None else ""}
-    facts = [fact for fact in rows.facts if fact.id not in known and fact.id not in unwanted]
-    _number_everything(database, connection, rows, numbers, session_id, scopes, facts)
-    _insert_facts(connection, facts, numbers, session_id)
-    _insert_sources_of_relations(connection, rows, numbers, session_id)
-    told = {key for fact in facts if fact.owner == "user" for key in hashes_of(fact)}
-    told |= _only_in_events(_own_events(rows.events, numbers)) if told else set()
-    database.insert_if_new(
-        connection,
-        content_table,
-        [
-            {"scope": scopes[word.owner], "hash": word.hash, "data": word.data}
-            for word in rows.words
-            if word.owner == "session" or word.hash in told
-        ],
+    own = [fact for fact in rows.facts if fact.owner == "session"]
+    new = [fact for fact in users if fact.id not in known and fact.id not in unwanted]
+    pieces.run(insert(message_table), [{**m.model_dump(), "session_id": session_id} for m in rows.messages])
+    _number_everything(pieces, rows, numbers, session_id, {fact.id: _fact_values(fact, state.scope) for fact in own})
+    _insert_facts(pieces, own, numbers, session_id)
+    _insert_sources_of_relations(pieces, rows, numbers, session_id)
+    words = [{"scope": state.scope, "hash": w.hash, "data": w.data} for w in rows.words if w.owner == "session"]
+    pieces.run(insert(content_table), words)
+    _insert_events(pieces, rows.events, numbers, session_id)
+    with pieces.transaction() as connection:
+        if user_id is not None:
+            _add_facts(OnePiece(database, connection), rows, new, numbers, session_id, user_scope(user_id))
+        here = session_table.c.id == session_id
+        connection.execute(update(session_table).where(here).values(title=title, deleted_at=None))
+
+
+def _add_facts(
+    pieces: Pieces, rows: Rows, facts: Sequence[FactCopy], numbers: _Numbers, session_id: str, scope: str
+) -> None:
+    """Give a user facts, whose numbers are kept for them, and the words of them and of what the log says of them."""
+    pieces.run(
+        insert(fact_table), [{**_fact_values(fact, scope), "id": numbers.new("facts", fact.id)} for fact in facts]
     )
-    _insert_events(connection, rows.events, numbers, session_id)
+    _insert_facts(pieces, facts, numbers, session_id)
+    told = {key for fact in facts for key in hashes_of(fact)}
+    told |= _only_in_events(_own_events(rows.events, numbers)) if told else set()
+    words = [
+        {"scope": scope, "hash": word.hash, "data": word.data}
+        for word in rows.words
+        if word.owner == "user" and word.hash in told
+    ]
+    with pieces.transaction() as connection:
+        pieces.database.insert_if_new(connection, content_table, words)
+
+
+def _fact_values(fact: FactCopy, scope: str) -> dict[str, Any]:
+    values = fact.model_dump(exclude={"id", "owner", "revisions", "sources"})
+    return {**values, "scope": scope, "topics": _as_json(fact.topics)}
 
 
 def _state(rows: Rows, session_id: str, title: str, user_id: str | None, now: float) -> SessionState:
@@ -280,11 +313,6 @@ def _state(rows: Rows, session_id: str, title: str, user_id: str | None, now: fl
     )
 
 
-def _insert(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
-    if rows:
-        connection.execute(insert(table), rows)
-
-
 def _insert_blocks(connection: Connection, rows: Rows, session_id: str) -> None:
     blocks = [
         {**block.model_dump(exclude={"texts"}), "session_id": session_id, "settings": json.dumps(block.settings)}
@@ -295,8 +323,9 @@ def _insert_blocks(connection: Connection, rows: Rows, session_id: str) -> None:
         for block in rows.blocks
         for text in block.texts
     ]
-    _insert(connection, block_table, blocks)
-    _insert(connection, block_revision_table, texts)
+    for table, values in ((block_table, blocks), (block_revision_table, texts)):
+        if values:
+            connection.execute(insert(table), values)
 
 
 def _known_facts(connection: Connection, users: Sequence[FactCopy], user_id: str | None) -> dict[int, int]:
@@ -311,49 +340,36 @@ def _known_facts(connection: Connection, users: Sequence[FactCopy], user_id: str
 
 
 def _number_everything(
-    database: Database,
-    connection: Connection,
-    rows: Rows,
-    numbers: _Numbers,
-    session_id: str,
-    scopes: Mapping[str, str],
-    facts: Sequence[FactCopy],
+    pieces: Pieces, rows: Rows, numbers: _Numbers, session_id: str, facts: Mapping[int, Mapping[str, Any]]
 ) -> None:
-    """Insert what is numbered; what only events name is given a number that nothing has."""
+    """Insert what is numbered; what only events name, and what is inserted later, is given a number nothing has."""
     named: dict[Thing, set[int]] = {thing: set() for thing in get_args(Thing)}
     for event in rows.events:
         for thing, number in referred(event.kind, event.data):
             named[thing].add(number)
+    named["facts"] |= {fact.id for fact in rows.facts}
     named["facts"] -= numbers.known.keys()
-    fact_values = {
-        fact.id: {
-            **fact.model_dump(exclude={"id", "owner", "revisions", "sources"}),
-            "scope": scopes[fact.owner],
-            "topics": _as_json(fact.topics),
-        }
-        for fact in facts
-    }
-    numbers.given["facts"] = _insert_numbered(connection, fact_table, fact_values, named["facts"])
+    numbers.given["facts"] = _insert_numbered(pieces, fact_table, facts, named["facts"])
     vector_values = {
         vector.id: {
             **vector.model_dump(exclude={"id"}),
             "seqs": json.dumps(vector.seqs),
             "session_id": session_id,
-            "collection": collection_name(database, session_id, vector.block, vector.embedder),
+            "collection": collection_name(pieces.database, session_id, vector.block, vector.embedder),
         }
         for vector in rows.vectors
     }
-    numbers.given["vectors"] = _insert_numbered(connection, vector_table, vector_values, named["vectors"])
+    numbers.given["vectors"] = _insert_numbered(pieces, vector_table, vector_values, named["vectors"])
     delivery_values = {
         delivery.id: {**delivery.model_dump(exclude={"id"}), "session_id": session_id, "next_attempt_at": 0.0}
         for delivery in rows.deliveries
     }
-    numbers.given["deliveries"] = _insert_numbered(connection, delivery_table, delivery_values, named["deliveries"])
-    _insert_graphs(connection, rows, numbers, scopes["session"], named)
+    numbers.given["deliveries"] = _insert_numbered(pieces, delivery_table, delivery_values, named["deliveries"])
+    _insert_graphs(pieces, rows, numbers, session_scope(session_id), named)
 
 
 def _insert_graphs(
-    connection: Connection, rows: Rows, numbers: _Numbers, scope: str, named: Mapping[Thing, Collection[int]]
+    pieces: Pieces, rows: Rows, numbers: _Numbers, scope: str, named: Mapping[Thing, Collection[int]]
 ) -> None:
     """Entities, then the relations between them; what one of them says of another of its kind is told last."""
     entities = {
@@ -365,7 +381,7 @@ def _insert_graphs(
         }
         for entity in rows.entities
     }
-    numbers.given["entities"] = _insert_numbered(connection, entity_table, entities, named["entities"])
+    numbers.given["entities"] = _insert_numbered(pieces, entity_table, entities, named["entities"])
     relations = {
         relation.id: {
             **relation.model_dump(exclude={"id", "sources", "ended_by"}),
@@ -376,21 +392,17 @@ def _insert_graphs(
         }
         for relation in rows.relations
     }
-    numbers.given["relations"] = _insert_numbered(connection, relation_table, relations, named["relations"])
+    numbers.given["relations"] = _insert_numbered(pieces, relation_table, relations, named["relations"])
     merged = {e.id: e.merged_into for e in rows.entities if e.merged_into is not None}
     ended = {r.id: r.ended_by for r in rows.relations if r.ended_by is not None}
-    _point(connection, entity_table, "merged_into", merged, numbers.given["entities"])
-    _point(connection, relation_table, "ended_by", ended, numbers.given["relations"])
+    _point(pieces, entity_table, "merged_into", merged, numbers.given["entities"])
+    _point(pieces, relation_table, "ended_by", ended, numbers.given["relations"])
 
 
-def _point(
-    connection: Connection, table: Table, column: str, pairs: Mapping[int, int], given: Mapping[int, int]
-) -> None:
+def _point(pieces: Pieces, table: Table, column: str, pairs: Mapping[int, int], given: Mapping[int, int]) -> None:
     """Let rows name another row of their table."""
     values = [{"row": given[number], "other": given[other]} for number, other in pairs.items()]
-    if values:
-        statement = update(table).where(table.c.id == bindparam("row")).values({column: bindparam("other")})
-        connection.execute(statement, values)
+    pieces.run(update(table).where(table.c.id == bindparam("row")).values({column: bindparam("other")}), values)
 
 
 @cache
@@ -419,59 +431,61 @@ def _blank(name: str) -> dict[str, Any]:
 
 
 def _insert_numbered(
-    connection: Connection,
+    pieces: Pieces,
     table: Table,
     values: Mapping[int, Mapping[str, Any]],
     named: Collection[int],
 ) -> dict[int, int]:
     """Insert rows in order of their numbers; the new number of each, and of each that only has a name."""
     ordered = sorted({*values, *named})
-    if not ordered:
-        return {}
     statement = insert(table).returning(table.c.id, sort_by_parameter_order=True)
-    rows = [values[number] if number in values else _blank(table.name) for number in ordered]
-    new = connection.execute(statement, rows).scalars().all()
-    given = dict(zip(ordered, new, strict=True))
-    for chunk in _chunks([given[number] for number in ordered if number not in values]):
-        connection.execute(delete(table).where(table.c.id.in_(chunk)))
+    given: dict[int, int] = {}
+    for start in range(0, len(ordered), PIECE):
+        piece = ordered[start : start + PIECE]
+        rows = [values[number] if number in values else _blank(table.name) for number in piece]
+        with pieces.transaction() as connection:
+            given.update(zip(piece, connection.execute(statement, rows).scalars(), strict=True))
+            for chunk in _chunks([given[number] for number in piece if number not in values]):
+                connection.execute(delete(table).where(table.c.id.in_(chunk)))
+        pieces.count(len(piece))
     return given
 
 
-def _insert_facts(connection: Connection, facts: Sequence[FactCopy], numbers: _Numbers, session_id: str) -> None:
+def _insert_facts(pieces: Pieces, facts: Sequence[FactCopy], numbers: _Numbers, session_id: str) -> None:
     new = {fact.id: numbers.new("facts", fact.id) for fact in facts}
     revisions = [
         {**revision.model_dump(), "fact_id": new[fact.id], "topics": _as_json(revision.topics)}
         for fact in facts
         for revision in fact.revisions
     ]
-    _insert(connection, fact_revision_table, revisions)
+    pieces.run(insert(fact_revision_table), revisions)
     sources = [
         {"fact_id": new[fact.id], "session_id": session_id, "seq": seq} for fact in facts for seq in fact.sources
     ]
-    _insert(connection, fact_source_table, sources)
+    pieces.run(insert(fact_source_table), sources)
 
 
-def _insert_sources_of_relations(connection: Connection, rows: Rows, numbers: _Numbers, session_id: str) -> None:
+def _insert_sources_of_relations(pieces: Pieces, rows: Rows, numbers: _Numbers, session_id: str) -> None:
     sources = [
         {"relation_id": numbers.new("relations", relation.id), "session_id": session_id, "seq": seq}
         for relation in rows.relations
         for seq in relation.sources
     ]
-    _insert(connection, relation_source_table, sources)
+    pieces.run(insert(relation_source_table), sources)
 
 
 def _as_json(values: Sequence[str]) -> str:
     return json.dumps(list(values), ensure_ascii=False)
 
 
-def _insert_events(connection: Connection, events: Iterable[EventCopy], numbers: _Numbers, session_id: str) -> None:
+def _insert_events(pieces: Pieces, events: Iterable[EventCopy], numbers: _Numbers, session_id: str) -> None:
     rows = []
     for event in _own_events(events, numbers):
         data = renumbered(event.kind, event.data, numbers.new)
         values = {name: getattr(event, name) for name in ("turn", "at", "actor", "kind", "block")}
         text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
         rows.append({**values, "session_id": session_id, "data": text})
-    _insert(connection, event_table, rows)
+    pieces.run(insert(event_table), rows)
 
 
 def _own_events(events: Iterable[EventCopy], numbers: _Numbers) -> Iterator[EventCopy]:

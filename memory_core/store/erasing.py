@@ -4,7 +4,7 @@ import json
 import uuid
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Table, delete, func, insert, select, tuple_, update
 
 from memory_core.events import SessionReset
 from memory_core.messages import MessageStatus
@@ -14,6 +14,7 @@ from memory_core.store.deliveries import covers
 from memory_core.store.fact_erasing import ERASED, erase_facts
 from memory_core.store.facts import drop_sources, read_by_ids
 from memory_core.store.graph import erase_all_graphs, forget_sources, graph_words
+from memory_core.store.pieces import PIECE, Pieces
 from memory_core.store.summaries import empty_summaries, summary_words
 from memory_core.store.tables import (
     block_revision_table,
@@ -22,15 +23,24 @@ from memory_core.store.tables import (
     delivery_table,
     event_table,
     fact_revision_table,
+    fact_source_table,
     fact_table,
     message_table,
     session_table,
+    vector_table,
+    word_vector_table,
 )
-from memory_core.store.vectors import remove_nodes
+from memory_core.store.vectors import count_gone, remove_nodes
 from memory_core.store.word_vectors import drop_lonely_vectors
 from memory_core.store.writing import Writing, session_scope
 
 _m = message_table.c
+
+UNFINISHED = "(unfinished)"
+"""Title of a session that is being stored; a deleted one has none."""
+
+LEFT_AFTER_SECONDS = 3_600
+"""So long after a session was hidden nobody is still at work on it."""
 
 
 def message_seqs(connection: Connection, session_id: str, status: MessageStatus | None) -> list[int]:
@@ -111,31 +121,70 @@ def sweep(w: Writing) -> None:
     drop_lonely_vectors(w.connection, w.session.scope)
 
 
-def erase_session(w: Writing) -> None:
-    """Remove everything of a session but its id and when it was deleted.
-
-    What it told of facts that are the user's stays in the log, as they do.
-    """
-    users = [b.name for b in read_blocks(w.connection, w.session.id) if b.settings.get("scope") == "user"]
-    erase_facts(w, _own_facts(w))
+def bury(w: Writing) -> None:
+    """Let a session be there no more. What is large of it stays for `erase_remains`."""
     erase_all_graphs(w)
     drop_sources(w, None)
-    remove_nodes(w)
-    for table in (message_table, delivery_table, block_revision_table, block_table):
-        w.connection.execute(delete(table).where(table.c.session_id == w.session.id))
-    w.connection.execute(delete(content_table).where(content_table.c.scope == session_scope(w.session.id)))
-    drop_lonely_vectors(w.connection, session_scope(w.session.id))
-    w.save()  # what was collected so far, so that it is erased with the rest
-    gone = event_table.c.block.is_(None) | event_table.c.block.not_in(users) | ~event_table.c.kind.like("fact%")
-    w.connection.execute(delete(event_table).where(event_table.c.session_id == w.session.id, gone))
-    w.connection.execute(
-        update(session_table)
-        .where(session_table.c.id == w.session.id)
-        .values(title="", user_id=None, config="{}", constructor="{}", deleted_at=w.now)
-    )
     w.session.recording = None
     w.session.title, w.session.user_id, w.session.deleted_at = "", None, w.now
     w.session.config = w.session.constructor = "{}"
+
+
+def erase_unfinished(pieces: Pieces, session_id: str) -> None:
+    """Erase what is there of a session that was not stored whole. Nobody has seen it: no tombstone stays."""
+    erase_remains(pieces, session_id, whole_log=True)
+    with pieces.transaction() as connection:
+        connection.execute(delete(session_table).where(session_table.c.id == session_id))
+
+
+def erase_remains(pieces: Pieces, session_id: str, *, whole_log: bool = False) -> None:
+    """Erase what a deleted session has left. Done a second time, it goes on where it was broken off.
+
+    What it told of facts that are the user's stays in the log, as they do; not with `whole_log`.
+    """
+    scope, database = session_scope(session_id), pieces.database
+    with pieces.transaction() as connection:
+        users = [b.name for b in read_blocks(connection, session_id) if b.settings.get("scope") == "user"]
+    event = event_table.c
+    goes = event.block.is_(None) | event.block.not_in(users) | ~event.kind.like("fact%") | whole_log
+    facts = select(fact_table.c.id).where(fact_table.c.scope == scope)
+    for table in (fact_revision_table, fact_source_table):
+        _erase_all(pieces, table, table.c.fact_id.in_(facts))
+    _erase_all(pieces, fact_table, fact_table.c.scope == scope)
+    _erase_all(pieces, content_table, content_table.c.scope == scope)
+    _erase_all(pieces, word_vector_table, word_vector_table.c.scope == scope)
+    _erase_all(pieces, event_table, (event.session_id == session_id) & goes)
+    with pieces.transaction() as connection:
+        count_gone(database, connection, session_id)
+    for table in (vector_table, delivery_table, message_table, block_revision_table, block_table):
+        _erase_all(pieces, table, table.c.session_id == session_id)
+
+
+def erase_what_was_left(pieces: Pieces, *, before: float) -> None:
+    """Erase what a process left behind that died while it stored or erased a session, before a time.
+
+    Seconds since the epoch. Of one that is still at work the session was touched later.
+    """
+    # What is stored first and erased last.
+    has_blocks = select(block_table.c.name).where(block_table.c.session_id == session_table.c.id).exists()
+    has_messages = select(_m.seq).where(_m.session_id == session_table.c.id).exists()
+    old = session_table.c.deleted_at < before
+    session = session_table.c
+    with pieces.database.read() as connection:
+        found = connection.execute(select(session.id, session.title).where(old, has_blocks | has_messages)).all()
+    for session_id, title in found:
+        (erase_unfinished if title == UNFINISHED else erase_remains)(pieces, session_id)
+
+
+def _erase_all(pieces: Pieces, table: Table, where: ColumnElement[bool]) -> None:
+    key = tuple_(*table.primary_key.columns)
+    while True:
+        with pieces.transaction() as connection:
+            doomed = select(*table.primary_key.columns).where(where).limit(PIECE)
+            gone = connection.execute(delete(table).where(key.in_(doomed))).rowcount
+        pieces.count(gone)
+        if gone < PIECE:
+            return
 
 
 def move_tombstone(w: Writing, end: int) -> None:

@@ -153,7 +153,7 @@ def replace_vectors(
         # A copy of the collection reads only what is newer than it has: as if some were deleted, it is made anew.
         gone[collection] = len(moved)
     for name, count in gone.items():
-        _count_gone(w, name, count)
+        _count_gone(w.database, w.connection, name, count)
     return sorted(moved)
 
 
@@ -181,15 +181,21 @@ def remove_nodes(
     for collection, gone_numbers in gone.items():
         for chunk in _chunks(gone_numbers):
             w.connection.execute(delete(vector_table).where(_v.id.in_(chunk)))
-        _count_gone(w, collection, len(gone_numbers))
+        _count_gone(w.database, w.connection, collection, len(gone_numbers))
     return sum(len(gone_numbers) for gone_numbers in gone.values())
 
 
-def _count_gone(w: Writing, collection: str, count: int) -> None:
-    """Let whoever has a copy of a collection notice that vectors are gone from it."""
-    w.database.insert_if_new(w.connection, collection_table, [{"name": collection, "deleted": 0}])
+def count_gone(database: Database, connection: Connection, session_id: str) -> None:
+    """Let whoever has a copy of a session's collections notice that they go."""
+    query = select(_v.collection, func.count()).where(_v.session_id == session_id).group_by(_v.collection)
+    for collection, number in connection.execute(query).all():
+        _count_gone(database, connection, collection, number)
+
+
+def _count_gone(database: Database, connection: Connection, collection: str, count: int) -> None:
+    database.insert_if_new(connection, collection_table, [{"name": collection, "deleted": 0}])
     more = collection_table.c.deleted + count
-    w.connection.execute(update(collection_table).where(collection_table.c.name == collection).values(deleted=more))
+    connection.execute(update(collection_table).where(collection_table.c.name == collection).values(deleted=more))
 
 
 def collections_of(connection: Connection, session_id: str) -> set[tuple[str, str]]:
