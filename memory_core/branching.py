@@ -43,7 +43,7 @@ from memory_core.store.copies import (
 )
 from memory_core.store.copying import read_rows, store_session
 from memory_core.store.log import read_events
-from memory_core.store.pieces import Pieces
+from memory_core.store.pieces import Pieces, Step
 from memory_core.store.references import hashes_in
 from memory_core.store.writing import read_session
 
@@ -59,11 +59,13 @@ class AsOf:
     """Messages, facts, entities, relations, stored turns and texts that were there and were erased since."""
 
 
-def branch_session(session: Session, turn: int, *, title: str | None = None) -> Session:
+def branch_session(session: Session, turn: int, *, title: str | None = None, step: Step | None = None) -> Session:
     """Make a session that stands as this one stood at the end of a turn. See `Memory.branch`."""
     database = session.database
     with database.read() as connection:
         rows, records = read_session_rows(connection, session.id), read_events(connection, session.id)
+    pieces = Pieces(database, step)
+    pieces.count(0)
     then = rows_at(rows, records, _end_of(records, turn))
     now = session.clock()
     branched = event_copy(SessionBranched(source=session.id, turn=turn, missing=then.missing), turn, now, "curator")
@@ -74,7 +76,7 @@ def branch_session(session: Session, turn: int, *, title: str | None = None) -> 
     )
     branch = str(uuid.uuid4())
     store_session(
-        Pieces(database),
+        pieces,
         made,
         branch,
         title=title or f"{rows.session.title or 'Session'}, from turn {turn}",

@@ -46,6 +46,7 @@ from memory_core.store.messages import (
     known_ids,
     read_messages,
 )
+from memory_core.store.pieces import Step
 from memory_core.store.vectors import collections_of
 from memory_core.store.writing import Clock
 from memory_core.tokens import Tokenizer
@@ -404,16 +405,17 @@ class Memory(Arranged):
         with self._session.writing() as w:
             w.record(*events, actor=actor)
 
-    def branch(self, turn: int, *, title: str | None = None) -> "Memory":
+    def branch(self, turn: int, *, title: str | None = None, step: Step | None = None) -> "Memory":
         """Another session that stands as this one stood at the end of a turn; this one is not touched.
 
         What was due then and not delivered is due there. What was erased since stays erased, and facts
-        of the user are shared, as they are now.
+        of the user are shared, as they are now. `step` is told how many rows were stored, piece by piece; what it
+        raises ends the work, and leaves nothing.
 
         Raises:
             NotFoundError: there is no such turn.
         """
-        return Memory(branch_session(self._session, turn, title=title))
+        return Memory(branch_session(self._session, turn, title=title, step=step))
 
     # -- a recorded conversation, played into the session -----------------------------------------
 

@@ -14,6 +14,8 @@ import streamlit as st
 
 from memory_core import Database, Memory, MemoryInspectorError, Services, Settings
 from memory_core.store.deliveries import waiting_sessions
+from memory_core.store.erasing import LEFT_AFTER_SECONDS, erase_what_was_left
+from memory_core.store.pieces import Pieces
 from ui.jobs import Job, Jobs
 from ui.unsaved import UnsavedDrafts
 
@@ -137,14 +139,16 @@ class Engine:
         self.database.close()
 
     def _retry_deliveries(self) -> None:
+        """Do again what failed, and erase what a process that died was storing or erasing."""
         while not self._closing.wait(RETRY_EVERY_SECONDS):
             try:
                 with self.database.read() as connection:
                     due = waiting_sessions(connection, before=time.time())
                 for session_id in set(due) - self._browser_models:
                     self.open(session_id).deliver(force=False)
+                erase_what_was_left(Pieces(self.database), before=time.time() - LEFT_AFTER_SECONDS)
             except MemoryInspectorError as error:  # the next look may find it mended
-                _log.warning("deliveries could not be retried: %s", error)
+                _log.warning("what waits could not be looked at: %s", error)
 
 
 def app_settings() -> Settings:

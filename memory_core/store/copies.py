@@ -256,6 +256,11 @@ class Rows:
     words: tuple[WordsCopy, ...] = ()
     events: tuple[EventCopy, ...] = ()
 
+    @property
+    def total(self) -> int:
+        """How many rows, but for the histories of facts and texts."""
+        return sum(len(getattr(self, each.name)) for each in fields(self) if each.name != "session")
+
 
 def hashes_of(fact: FactCopy) -> set[str]:
     """Hashes of every wording a fact had."""

@@ -209,6 +209,7 @@ class _Numbers:
 
 def store_session(pieces: Pieces, rows: Rows, session_id: str, **how: Any) -> None:
     """`insert_rows` piece by piece; where it fails or is stopped, nothing is left."""
+    pieces.count(0)
     erase_what_was_left(pieces, before=how["now"] - LEFT_AFTER_SECONDS)
     try:
         insert_rows(pieces, rows, session_id, **how)

@@ -14,6 +14,7 @@ from memory_core.interop.bundle import write_bundle
 from memory_core.interop.exporting import export_chat_store, export_configuration
 from memory_core.planning import curation as plans
 from memory_core.status import overview
+from memory_core.store import pieces
 from ui import services
 from ui.jobs import Job
 from ui.new_session import new_memory
@@ -406,6 +407,28 @@ def test_a_branch_is_described_made_and_opened_and_the_original_stays(demo_home)
     app = page(session=made.status.session_id)
     assert listed(app)[0]["From"] == "branch at turn 5"
     assert "Branched from “Birthday dinner” at turn 5." in joined(app)
+
+
+def test_a_branch_can_be_cancelled_and_nothing_of_it_is_kept(demo_home, monkeypatch):
+    half, go_on = threading.Event(), threading.Event()
+    count = pieces.Pieces.count
+
+    def held(self, rows):
+        if rows:
+            half.set()
+            assert go_on.wait(20)
+        count(self, rows)
+
+    monkeypatch.setattr(pieces.Pieces, "count", held)
+    drawn = dialog("ui.sessions.dialogs", "branch_dialog", "demo", 5)
+    button(drawn, "Branch").click().run()
+    assert half.wait(20)
+    assert "Branching" in joined(drawn)
+    button(drawn, "Cancel").click().run()
+    go_on.set()
+    drawn_until(drawn, lambda: drawn.info)
+    assert not drawn.error
+    assert list(sessions()) == ["Birthday dinner"]
 
 
 # -- exporting and importing ---------------------------------------------------------------------

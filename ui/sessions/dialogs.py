@@ -13,6 +13,7 @@ from ui.components import closing_button, error_inside
 from ui.demo import DEMO_SESSION, reset_demo
 from ui.demo_script import RECORDED_TURNS, TURNS
 from ui.examples import EXAMPLES
+from ui.jobs import Job
 from ui.new_session import RECIPE, TOKEN_LIMIT, new_memory
 from ui.services import engine
 from ui.sessions import making
@@ -182,8 +183,9 @@ def branch_dialog(session_id: str, turn: int | None = None) -> None:
     st.markdown(plain(f"“{short(named(found))}” stays as it is."))
     shared = engine()
 
-    def work(job: object) -> str:
-        return shared.open(session_id).branch(chosen, title=title).session_id
+    def work(job: Job) -> str:
+        step = making.counted(job, "Branching")
+        return shared.open(session_id).branch(chosen, title=title, step=step).session_id
 
     st.button("Branch", type="primary", on_click=making.begin, args=(work,), disabled=not title, key="branch__go")
 

@@ -269,9 +269,13 @@ def _bundle(bundle: Bundle) -> None:
         )
     st.markdown(":small[:gray[It opens as a session of its own; nothing that is here is changed.]]")
     database = engine().database
-    _import_button(
-        lambda job: import_bundle(database, bundle, title=title.strip() or bundle.title, user_facts=with_user_facts)
-    )
+
+    def work(job: Job) -> str:
+        step = making.counted(job, "Importing", about=bundle.rows.total)
+        named = title.strip() or bundle.title
+        return import_bundle(database, bundle, title=named, user_facts=with_user_facts, step=step)
+
+    _import_button(work)
 
 
 def bundle_sentence(bundle: Bundle) -> str:

@@ -19,6 +19,8 @@ _JOB = "sessions__making"
 SHOWN_AFTER_SECONDS = 0.3
 """A session that is made sooner is opened without a word about the work."""
 
+CANCELLED = "Cancelled. Nothing was stored."
+
 LOOK_SECONDS = 0.5
 """How often the dialog looks how far the work is; between two looks a click is heard at once."""
 
@@ -33,6 +35,27 @@ def begin(work: Callable[[Job], str]) -> None:
     key = f"\x00making-{uuid.uuid4().hex}"  # stands for the session, which has no id yet
     engine().start(key, key, lambda job: job.add_text(work(job)))
     st.session_state[_JOB] = key
+
+
+def counted(job: Job, says: str, about: int | None = None) -> Callable[[int], None]:
+    """A step of the work: how many rows are stored, of about so many, is what the dialog says; Cancel ends it there.
+
+    Raises:
+        MemoryInspectorError: it was cancelled.
+    """
+    stored = 0
+    job.add_progress(says)
+
+    def step(rows: int) -> None:
+        nonlocal stored
+        if job.cancel.is_set():
+            raise MemoryInspectorError(CANCELLED)
+        stored += rows
+        whole = f" of about {tokens(about)}" if about is not None and stored < about else ""
+        if stored:
+            job.add_progress(f"{says}: {tokens(stored)}{whole} rows stored")
+
+    return step
 
 
 def follow(says: str) -> bool:
@@ -67,6 +90,10 @@ def _watch(says: str) -> None:
     elif not job.done:
         lines = job.progress
         st.markdown(f":shimmer[{plain(lines[-1] if lines else says)}]")
+        if lines:  # the work counts, so that it can be stopped
+            with st.container(horizontal=True, vertical_alignment="center"):
+                st.button("Cancel", key="making__cancel", on_click=job.cancel.set, disabled=job.cancel.is_set())
+                st.markdown(":small[:gray[Nothing of it is kept then.]]", width="content")
     else:
         _end(job)
 
@@ -99,7 +126,7 @@ def _end(job: Job) -> None:
     """Open the session, or say why there is none."""
     forget()
     if job.error is not None:
-        st.error(plain(job.error))
+        (st.info if job.error == CANCELLED else st.error)(plain(job.error))
         return
     played = engine().job(job.text)
     if played is not None and played.error is not None:
