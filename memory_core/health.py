@@ -25,6 +25,7 @@ from memory_core.store.totals import (
     count_sessions,
     database_bytes,
     emptied_collections,
+    free_bytes,
     newest_collection,
     read_collections,
 )
@@ -143,14 +144,14 @@ def can_be_rebuilt(index: VectorIndex) -> bool:
     return not index.name.startswith("exact scan")
 
 
-def size_of(database: Database) -> int:
-    """Bytes of the database where it is kept.
+def size_of(database: Database) -> tuple[int, int]:
+    """Bytes of the database where it is kept, and how many of them `Database.compact` gives back.
 
     Raises:
         StoreError: it cannot be reached.
     """
     with database.read() as connection:
-        return database_bytes(connection)
+        return database_bytes(connection), free_bytes(connection)
 
 
 @dataclass(frozen=True, slots=True)

@@ -349,4 +349,4 @@ def test_free_checks_ask_an_embedding_address_for_its_list_instead_of_a_vector(d
 
 def test_the_size_of_a_database_is_that_of_its_file(database):
     database.forget_log()
-    assert size_of(database) == Path(database.engine.url.database).stat().st_size
+    assert size_of(database) == (Path(database.engine.url.database).stat().st_size, 0)

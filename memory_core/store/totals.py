@@ -117,6 +117,14 @@ def database_bytes(connection: Connection) -> int:
     return int(connection.execute(text("SELECT pg_database_size(current_database())")).scalar_one())
 
 
+def free_bytes(connection: Connection) -> int:
+    """How much of a SQLite file is the space of what was erased; 0 on PostgreSQL, which gives it back by itself."""
+    if connection.dialect.name != "sqlite":
+        return 0
+    pages, size = (connection.execute(text(f"PRAGMA {name}")).scalar_one() for name in ("freelist_count", "page_size"))
+    return int(pages) * int(size)
+
+
 def count_sessions(connection: Connection) -> int:
     """Sessions that were not deleted."""
     query = select(func.count()).select_from(session_table).where(session_table.c.deleted_at.is_(None))

@@ -10,6 +10,7 @@ from shared_data import shared
 from streamlit.testing.v1 import AppTest
 
 from memory_core import ChatMessage, StaticMemoryBlock, StoreError, delete_session
+from memory_core.health import size_of
 from memory_core.interop.bundle import write_bundle
 from memory_core.interop.exporting import export_chat_store, export_configuration
 from memory_core.planning import curation as plans
@@ -685,6 +686,20 @@ def test_the_index_is_rebuilt_and_that_is_told(demo_home):
     assert "Vectors: Chroma in " in shown
     app.button(key="sessions__rebuild_index").click().run()
     assert told(app) == ["The index was rebuilt: 3 vectors."]
+
+
+def test_the_file_gives_back_the_space_of_what_was_erased(demo_home, monkeypatch):
+    monkeypatch.setattr(health, "LEAST_FREE_BYTES", 1)
+    delete_session(database(), services.engine().open("demo").branch(11).session_id)
+    total, free = size_of(database())
+    assert free > 50_000
+    app = page()
+    app.session_state["sessions__maintenance"] = True
+    app.run()
+    app.button(key="sessions__compact").click().run()
+    assert told(app)[0].startswith("The database takes ")
+    after, left = size_of(database())
+    assert (after <= total - free, left) == (True, 0)
 
 
 def test_a_database_that_cannot_be_opened_is_seen_at_a_glance(home):

@@ -42,7 +42,11 @@ INDEX = "\x00index"
 MAINTENANCE = "sessions__maintenance"
 """Widget that opens the upkeep; open or closed."""
 
-_REBUILD = "sessions__rebuild"
+LEAST_FREE_BYTES = 5_000_000
+"""Space of what was erased that is worth giving back."""
+
+_UPKEEP = "sessions__upkeep"
+_NOT_DONE = {"rebuild": "The index was not rebuilt", "compact": "The file was not made smaller"}
 _WAITING = "sessions__health_waiting"
 _CLICKED = "sessions__health_clicked"
 
@@ -177,8 +181,8 @@ def draw_health(*, follow: bool) -> None:
     key, _ = _look()
     if watch().latest(key) is None:
         st.session_state[_WAITING] = True
-    _rebuilding()
-    follows = follow and (st.session_state.get(_WAITING, False) or _REBUILD in st.session_state)
+    _running()
+    follows = follow and (st.session_state.get(_WAITING, False) or _UPKEEP in st.session_state)
     with st.container(border=True, key="sessions__health"):
         st.fragment(_draw, run_every=FOLLOW_SECONDS if follows else None)(follows)
 
@@ -186,10 +190,10 @@ def draw_health(*, follow: bool) -> None:
 def _draw(follows: bool) -> None:
     key, _ = _look()
     health, looking = latest(), watch().looking(key)
-    rebuilding, clicked = _rebuilding(), st.session_state.pop(_CLICKED, False)
-    if follows and not looking and rebuilding is None:
+    running, clicked = _running(), st.session_state.pop(_CLICKED, False)
+    if follows and not looking and running is None:
         st.session_state[_WAITING] = False
-        _tell_rebuilt()
+        _tell_done()
         st.rerun()  # the whole page: the sidebar shows health too, and there is nothing to follow any more
     if clicked:
         st.rerun()  # the whole page, so that what was begun here is followed
@@ -205,16 +209,16 @@ def _draw(follows: bool) -> None:
                 disabled=follows and looking,
                 help=f"Checked {ago(health.at, time.time())}" if health else None,
             )
-            _maintenance(rebuilding)
+            _maintenance(running)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         if health is None:
             st.markdown(":small[:shimmer[Checking]]", width="content")
         for check in health.checks if health else ():
             _badge(check)
     for check in health.checks if health else ():
-        _explained(check, rebuilding)
-    if rebuilding is not None:
-        _progress(rebuilding)
+        _explained(check, running)
+    if running is not None:
+        _progress(running)
 
 
 def _badge(check: Check) -> None:
@@ -242,7 +246,7 @@ def _sentence(check: Check) -> str:
     return check.text[:1].upper() + check.text[1:] + ("" if check.text.endswith(".") else ".")
 
 
-def _explained(check: Check, rebuilding: Job | None) -> None:
+def _explained(check: Check, running: Job | None) -> None:
     """What is wrong and what to do, under the line."""
     if check.state == "unsure":
         st.markdown(f":small[:gray[{plain(f'{LABELS[check.part]}: {check.text}')}]]")
@@ -255,11 +259,11 @@ def _explained(check: Check, rebuilding: Job | None) -> None:
                 "Rebuild index",
                 key="sessions__rebuild_failed",
                 on_click=_rebuild,
-                disabled=rebuilding is not None,
+                disabled=running is not None,
             )
 
 
-def _maintenance(rebuilding: Job | None) -> None:
+def _maintenance(running: Job | None) -> None:
     """How large the database is, and the index built anew."""
     opened = st.popover("Maintenance", type="tertiary", key=MAINTENANCE, on_change="rerun")
     if not opened.open:
@@ -267,24 +271,28 @@ def _maintenance(rebuilding: Job | None) -> None:
     with opened:
         shared = engine()
         try:
-            st.markdown(f"Database: {size(size_of(shared.database))}  \n:small[:gray[{plain(shared.database.url)}]]")
+            bytes_, free = size_of(shared.database)
+            st.markdown(f"Database: {size(bytes_)}  \n:small[:gray[{plain(shared.database.url)}]]")
             index = shared.services.index
         except MemoryInspectorError as error:
             st.error(plain(str(error)))
             return
+        if free >= LEAST_FREE_BYTES:
+            said = f"{size(free)} of it are the space of what was erased. While they are given back nobody can write."
+            st.markdown(f":small[:gray[{said}]]")
+            st.button("Make the file smaller", key="sessions__compact", on_click=_compact, disabled=running is not None)
         st.markdown(f"Vectors: {plain(index.name)}")
         if can_be_rebuilt(index):
             st.markdown(":small[:gray[The index is a copy of the vectors in the database. Rebuilding loses nothing.]]")
-            st.button(
-                "Rebuild index", key="sessions__rebuild_index", on_click=_rebuild, disabled=rebuilding is not None
-            )
+            st.button("Rebuild index", key="sessions__rebuild_index", on_click=_rebuild, disabled=running is not None)
 
 
 def _progress(job: Job) -> None:
     lines = job.progress
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.markdown(f":shimmer[{plain(lines[-1] if lines else 'Rebuilding the index')}]", width="content")
-        st.button("Cancel", key="sessions__rebuild_cancel", on_click=job.cancel.set, type="tertiary")
+        st.markdown(f":shimmer[{plain(lines[-1] if lines else 'Making the file smaller')}]", width="content")
+        if lines:
+            st.button("Cancel", key="sessions__upkeep_cancel", on_click=job.cancel.set, type="tertiary")
 
 
 def _check_again() -> None:
@@ -307,36 +315,54 @@ def _rebuild() -> None:
             job.add_progress(f"Rebuilding the index: {tokens(done)} of {count(of, 'vector')}")
 
         done = rebuild_index(shared.database, shared.services, progress=tell, stop=job.cancel.is_set)
-        job.add_text(str(done))
+        if job.cancel.is_set():
+            job.add_text("Stopped. What is missing in the index is added when it is next searched.")
+        else:
+            job.add_text(f"The index was rebuilt: {count(done, 'vector')}.")
 
-    job = shared.start(INDEX, f"rebuild-{uuid.uuid4().hex}", work)
-    st.session_state[_REBUILD] = job.id
+    _upkeep("rebuild", work)
+
+
+def _compact() -> None:
+    database = engine().database
+
+    def work(job: Job) -> None:
+        before, _ = size_of(database)
+        database.compact()
+        after, _ = size_of(database)
+        job.add_text(f"The database takes {size(after)} now, {size(before - after)} less.")
+
+    _upkeep("compact", work)
+
+
+def _upkeep(what: str, work: Callable[[Job], None]) -> None:
+    """Have it done, one thing at a time for all sessions; its text is what to say at the end."""
+    job = engine().start(INDEX, f"{what}-{uuid.uuid4().hex}", work)
+    st.session_state[_UPKEEP] = job.id
     st.session_state[_CLICKED] = True
     st.session_state[MAINTENANCE] = False
     job.wait(FOLLOW_SECONDS)
 
 
-def _rebuilding() -> Job | None:
-    """The rebuilding under way, in whichever tab it was begun."""
+def _running() -> Job | None:
+    """The upkeep under way, in whichever tab it was begun."""
     job = engine().running(INDEX)
     if job is not None:
-        st.session_state[_REBUILD] = job.id
+        st.session_state[_UPKEEP] = job.id
     return job
 
 
-def _tell_rebuilt() -> None:
-    """Say once how the rebuilding ended that this tab has seen."""
+def _tell_done() -> None:
+    """Say once how the upkeep ended that this tab has seen."""
     job = engine().job(INDEX)
-    if job is None or st.session_state.pop(_REBUILD, None) != job.id:
+    if job is None or st.session_state.pop(_UPKEEP, None) != job.id:
         return
     key, look = _look()
     watch().look(key, look(free=True))
     if job.error is not None:
-        state.say("error", f"The index was not rebuilt: {job.error}")
-    elif job.cancel.is_set():
-        toasts.done("Stopped. What is missing in the index is added when it is next searched.", session_id=None)
+        state.say("error", f"{_NOT_DONE[job.id.partition('-')[0]]}: {job.error}")
     else:
-        toasts.done(f"The index was rebuilt: {count(int(job.text or 0), 'vector')}.", session_id=None)
+        toasts.done(job.text, session_id=None)
 
 
 def _look() -> tuple[str, Callable[..., Callable[[], Health]]]:
