@@ -1,6 +1,6 @@
 """Zip archives whose members are known beforehand, read without trusting anything they say of themselves.
 
-Members are found by their exact names and held in memory; nothing is unpacked to a folder, so what
+Members are found by their exact names, and written and read line by line; nothing is unpacked to a folder, so what
 paths an archive names does not matter.
 """
 
@@ -8,39 +8,113 @@ import io
 import struct
 import zipfile
 import zlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from hashlib import sha256
 
+from memory_core.errors import FormatError
 from memory_core.interop.located_json import problem
 
-MAX_UNPACKED_BYTES = 200 * 1024 * 1024
-"""The most that the members of one archive may hold together."""
+MAX_UNPACKED_BYTES = 8 * 1024 * 1024 * 1024
+"""The most that the members of one archive may hold together. A session of 100,000 messages has 0.4 GB."""
+MOST_TIMES = 200
+"""How many times its own size an archive may unpack to, beyond `SMALL_BYTES`: sessions unpack to some 14 times."""
+SMALL_BYTES = 200 * 1024 * 1024
+MAX_LINE_BYTES = 256 * 1024 * 1024
 MAX_MEMBERS = 64
 
 _DATE = (1980, 1, 1, 0, 0, 0)
 """Of every member: the earliest a zip can say, so that equal content gives equal bytes."""
 _LOCAL_HEADER = struct.Struct("<4s5H3I2H")
 _SIZES_FOLLOW = 0x8
+_IN_EXTRA = 0xFFFFFFFF
 _ENCRYPTED = 0x1
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError)
 
 
-def write_members(members: Mapping[str, bytes]) -> bytes:
-    """An archive of these members, in this order."""
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
-        for name, data in members.items():
-            info = zipfile.ZipInfo(name, _DATE)
-            info.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(info, data)
-    return packed.getvalue()
+class Packing:
+    """An archive that is being written, member by member."""
+
+    def __init__(self) -> None:
+        self._packed = io.BytesIO()
+        self._archive = zipfile.ZipFile(self._packed, "w")
+
+    def add(self, name: str, lines: Iterable[bytes]) -> tuple[str, int]:
+        """Write a member; its SHA-256 and how many lines it has."""
+        info = zipfile.ZipInfo(name, _DATE)
+        info.compress_type = zipfile.ZIP_DEFLATED
+        digest, number = sha256(), 0
+        with self._archive.open(info, "w", force_zip64=True) as member:
+            for line in lines:
+                member.write(line)
+                digest.update(line)
+                number += line.count(b"\n")
+        return digest.hexdigest(), number
+
+    def packed(self) -> bytes:
+        """The whole archive."""
+        self._archive.close()
+        return self._packed.getvalue()
 
 
-def read_members(
+class Unpacking:
+    """An archive that is being read, member by member; see `unpacking`."""
+
+    def __init__(
+        self,
+        archive: zipfile.ZipFile,
+        infos: Mapping[str, zipfile.ZipInfo],
+        labels: Mapping[str, str],
+        filename: str,
+        most: int,
+    ) -> None:
+        self._archive, self._infos, self._labels, self._filename = archive, infos, labels, filename
+        self._left = self._most = most
+        self.digests: dict[str, str] = {}
+        """SHA-256 of every member that was read to its end."""
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._infos
+
+    def lines(self, name: str) -> Iterator[bytes]:
+        """The lines of a member, with their ends.
+
+        Raises:
+            FormatError: it cannot be unpacked, or is too large.
+        """
+        info = self._infos[name]
+        if info.flag_bits & _ENCRYPTED:
+            raise problem(self._filename, "is protected by a password. Save it without one.")
+        if info.compress_type not in _METHODS:
+            raise problem(
+                self._filename, "is packed in a way that is not supported. Pack it as an ordinary zip archive."
+            )
+        digest = sha256()
+        try:
+            with self._archive.open(info) as member:
+                while line := member.readline(min(MAX_LINE_BYTES, self._left) + 1):  # whatever size it claims
+                    self._left -= len(line)
+                    if self._left < 0 or len(line) > MAX_LINE_BYTES:
+                        raise self._too_large()
+                    digest.update(line)
+                    yield line
+        except _UNREADABLE as error:
+            if isinstance(error, FormatError):
+                raise
+            raise problem(self._filename, f"is damaged: {self._labels[name]} cannot be unpacked.") from error
+        self.digests[name] = digest.hexdigest()
+
+    def _too_large(self) -> FormatError:
+        return too_large(self._filename, self._most)
+
+
+@contextmanager
+def unpacking(
     data: bytes, labels: Mapping[str, str], *, filename: str, optional: Collection[str] = ()
-) -> dict[str, bytes]:
-    """The members that `labels` names (with what each holds, in words); the first of them tells what the archive is.
-
-    Those that are `optional` may be missing.
+) -> Iterator[Unpacking]:
+    """The archive with the members that `labels` names (with what each holds, in words); the first of them tells what
+    the archive is. Those that are `optional` may be missing.
 
     Raises:
         FormatError: it is cut off or damaged, too large, or not an archive with these members.
@@ -50,11 +124,12 @@ def read_members(
         archive = zipfile.ZipFile(io.BytesIO(data))
     except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError, struct.error) as error:
         complete = _complete_members(data)
-        if first not in complete:
+        if complete.isdisjoint(labels):
             raise problem(filename, "is not a conversation: it is a damaged zip archive.") from error
         missing = [label for name, label in labels.items() if name not in complete and name not in optional]
         what = f"{_listed(missing)} {_are(missing)} missing." if missing else "its end is missing."
         raise problem(filename, f"is cut off: {what}") from error
+    most = min(MAX_UNPACKED_BYTES, max(SMALL_BYTES, MOST_TIMES * len(data)))
     with archive:
         infos = archive.infolist()
         if len(infos) > MAX_MEMBERS:
@@ -66,9 +141,13 @@ def read_members(
         if len(set(names)) != len(names):
             raise problem(filename, "is damaged: it holds the same file twice.")
         check_complete([name for name in labels if name in names or name in optional], labels, filename=filename)
-        if sum(info.file_size for info in chosen) > MAX_UNPACKED_BYTES:
-            raise _too_large(filename)
-        return _unpacked(archive, chosen, labels, filename)
+        if sum(info.file_size for info in chosen) > most:
+            raise too_large(filename, most)
+        yield Unpacking(archive, {info.filename: info for info in chosen}, labels, filename, most)
+
+
+def too_large(filename: str, most: int) -> FormatError:
+    return problem(filename, f"unpacks to more than {most // (1024 * 1024):,} MB, which is the most.")
 
 
 def check_complete(names: Collection[str], labels: Mapping[str, str], *, filename: str) -> None:
@@ -76,33 +155,6 @@ def check_complete(names: Collection[str], labels: Mapping[str, str], *, filenam
     missing = [label for name, label in labels.items() if name not in names]
     if missing:
         raise problem(filename, f"is not complete: {_listed(missing)} {_are(missing)} missing.")
-
-
-def _unpacked(
-    archive: zipfile.ZipFile, infos: Sequence[zipfile.ZipInfo], labels: Mapping[str, str], filename: str
-) -> dict[str, bytes]:
-    members: dict[str, bytes] = {}
-    left = MAX_UNPACKED_BYTES
-    for info in infos:
-        if info.flag_bits & _ENCRYPTED:
-            raise problem(filename, "is protected by a password. Save it without one.")
-        if info.compress_type not in _METHODS:
-            raise problem(filename, "is packed in a way that is not supported. Pack it as an ordinary zip archive.")
-        try:
-            with archive.open(info) as member:
-                read = member.read(left + 1)  # whatever size it claims
-        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError) as error:
-            raise problem(filename, f"is damaged: {labels[info.filename]} cannot be unpacked.") from error
-        left -= len(read)
-        if left < 0:
-            raise _too_large(filename)
-        members[info.filename] = read
-    return members
-
-
-def _too_large(filename: str) -> Exception:
-    most = MAX_UNPACKED_BYTES // (1024 * 1024)
-    return problem(filename, f"unpacks to more than {most} MB, which is the most.")
 
 
 def _complete_members(data: bytes) -> set[str]:
@@ -116,11 +168,19 @@ def _complete_members(data: bytes) -> set[str]:
             break
         start = position + _LOCAL_HEADER.size
         name = data[start : start + name_length].decode("utf-8", "replace")
+        if packed == _IN_EXTRA:
+            packed = _large_size(data[start + name_length : start + name_length + extra_length])
         position = start + name_length + extra_length + packed
         if position > len(data):
             break
         found.add(name)
     return found
+
+
+def _large_size(extra: bytes) -> int:
+    """The packed size of a member whose sizes stand in its extra field, as they do where it may be large."""
+    tag, length = struct.unpack_from("<2H", extra.ljust(4, b"\0"))
+    return int(struct.unpack_from("<Q", extra, 12)[0]) if (tag, length) == (1, 16) and len(extra) >= 20 else _IN_EXTRA
 
 
 def _listed(labels: Sequence[str]) -> str:

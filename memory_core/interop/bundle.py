@@ -1,9 +1,8 @@
 """A whole session as one file that opens again, here or in another database.
 
-A bundle is a zip: `manifest.json` (format, version, and for every other member its checksum and
-number of lines) and one JSON object a line for the session, its blocks with every text they had,
-messages, facts with their history, entities and relations, stored turns with their vectors, deliveries,
-words, and the log.
+A bundle is a zip of lines, one JSON object each, for the session, its blocks with every text they had, messages,
+facts with their history, entities and relations, stored turns with their vectors, deliveries, words, and the log; and
+of `manifest.json`: format, version, and for every other member its checksum and number of lines.
 It holds no key, no path and no address of a database: what errors in the log quote of these is
 blanked.
 
@@ -16,10 +15,9 @@ import json
 import re
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from hashlib import sha256
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -28,9 +26,9 @@ from memory_core.branching import read_session_rows, rows_at
 from memory_core.config import MemoryConfig
 from memory_core.errors import ConfigError, FormatError, StoreError
 from memory_core.events import EventRecord, SessionImported, UnknownEvent
-from memory_core.interop.archive import check_complete, read_members, write_members
+from memory_core.interop.archive import Packing, check_complete, unpacking
 from memory_core.interop.bundle_checks import WrongRowsError, check, first_problem
-from memory_core.interop.located_json import problem
+from memory_core.interop.located_json import check_size, problem
 from memory_core.store.copies import (
     BlockCopy,
     DeliveryCopy,
@@ -56,8 +54,11 @@ from memory_core.tokens import total_tokens
 FORMAT = "memory-inspector-session"
 VERSION = 2
 
-MOST_LINES = 1_000_000
-"""Rows of all kinds that one bundle may hold: a session of 50,000 turns has fewer."""
+MOST_LINES = 20_000_000
+"""Rows of all kinds that one bundle may hold: a session of 100,000 messages has half a million."""
+
+MAX_BYTES = 500 * 1024 * 1024
+"""The largest bundle: what the app's file picker takes. Of a session of 100,000 messages it is 30 MB."""
 
 _MANIFEST = "manifest.json"
 _MEMBERS: dict[str, tuple[str, type[BaseModel]]] = {
@@ -153,15 +154,21 @@ def write_bundle(database: Database, session_id: str, *, upto: int | None = None
     if upto is not None:
         rows = rows_at(rows, records, upto).rows
     rows = _without_places(rows)
-    members = {f"{name}.jsonl": _lines(_listed(rows, name)) for name in _MEMBERS}
-    manifest = {
-        "format": FORMAT,
-        "version": VERSION,
-        "members": {
-            name: {"sha256": sha256(data).hexdigest(), "lines": data.count(b"\n")} for name, data in members.items()
-        },
-    }
-    return write_members({_MANIFEST: json.dumps(manifest, indent=1).encode(), **members})
+    packing = Packing()
+    members: dict[str, dict[str, Any]] = {}
+    for name in _MEMBERS:
+        lines = (row.model_dump_json().encode() + b"\n" for row in _listed(rows, name))
+        digest, number = packing.add(f"{name}.jsonl", lines)
+        members[f"{name}.jsonl"] = {"sha256": digest, "lines": number}
+    manifest = {"format": FORMAT, "version": VERSION, "members": members}
+    packing.add(_MANIFEST, [json.dumps(manifest, indent=1).encode()])
+    data = packing.packed()
+    if len(data) > MAX_BYTES or sum(each["lines"] for each in members.values()) > MOST_LINES:
+        raise FormatError(
+            f"The session is too large for a bundle: it would have {len(data) // 1_000_000:,} MB, and could not be "
+            f"opened again. The most is {MAX_BYTES // (1024 * 1024)} MB."
+        )
+    return data
 
 
 def read_bundle(data: bytes, name: str) -> Bundle:
@@ -170,24 +177,27 @@ def read_bundle(data: bytes, name: str) -> Bundle:
     Raises:
         FormatError: it is not a bundle, or not a whole and sound one; the message is one sentence.
     """
-    members = read_members(data, _LABELS, filename=name, optional=_SINCE_2)
-    manifest = _manifest(members[_MANIFEST], name)
-    if manifest.version == 1:
-        members |= dict.fromkeys(_SINCE_2, b"")
-    check_complete(members, _LABELS, filename=name)
-    for member, label in _LABELS.items():
-        if member == _MANIFEST or (manifest.version == 1 and member in _SINCE_2):
-            continue
-        told = manifest.members.get(member)
-        if told is None or told.sha256 != sha256(members[member]).hexdigest():
-            raise problem(name, f"is damaged: {label} were changed since it was written.")
-    lines = sum(data.count(b"\n") for data in members.values())
+    check_size(len(data), MAX_BYTES)
+    read: dict[str, tuple[Any, ...]] = {}
+    with unpacking(data, _LABELS, filename=name, optional=_SINCE_2) as archive:
+        manifest = _manifest(b"".join(archive.lines(_MANIFEST)), name)
+        left_out = _SINCE_2 if manifest.version == 1 else ()
+        check_complete([m for m in _LABELS if m in archive or m in left_out], _LABELS, filename=name)
+        for field_name, (label, model) in _MEMBERS.items():
+            member = f"{field_name}.jsonl"
+            told = manifest.members.get(member)
+            wrong = None
+            try:
+                read[field_name] = () if member in left_out else _read_lines(archive.lines(member), model, member, name)
+            except _WrongLineError as error:
+                wrong = error.problem
+            if member not in left_out and (told is None or told.sha256 != archive.digests[member]):
+                raise problem(name, f"is damaged: {label} were changed since it was written.")
+            if wrong is not None:
+                raise wrong
+    lines = sum(len(rows) for rows in read.values())
     if lines > MOST_LINES:
         raise problem(name, f"holds {lines:,} lines. The most is {MOST_LINES:,}.")
-    read = {
-        field_name: _read_lines(members[f"{field_name}.jsonl"], model, f"{field_name}.jsonl", name)
-        for field_name, (_, model) in _MEMBERS.items()
-    }
     if len(read["session"]) != 1:
         raise problem(name, f"holds {len(read['session'])} sessions. A bundle has one.")
     rows = Rows(**{**read, "session": read["session"][0]})
@@ -304,10 +314,6 @@ def _listed(rows: Rows, name: str) -> Sequence[BaseModel]:
     return (value,) if isinstance(value, SessionCopy) else value
 
 
-def _lines(rows: Sequence[BaseModel]) -> bytes:
-    return b"".join(row.model_dump_json().encode() + b"\n" for row in rows)
-
-
 def _manifest(data: bytes, filename: str) -> _Manifest:
     try:
         told: Any = json.loads(data)
@@ -329,18 +335,25 @@ def _manifest(data: bytes, filename: str) -> _Manifest:
         raise problem(filename, f"cannot be opened: its manifest is wrong ({first_problem(error)}).") from error
 
 
-def _read_lines(data: bytes, model: type[BaseModel], member: str, filename: str) -> tuple[Any, ...]:
+class _WrongLineError(Exception):
+    """A line is wrong; the rest of its member was read, so that it is known whether it was changed."""
+
+    def __init__(self, wrong: FormatError) -> None:
+        super().__init__(str(wrong))
+        self.problem = wrong
+
+
+def _read_lines(lines: Iterator[bytes], model: type[BaseModel], member: str, filename: str) -> tuple[Any, ...]:
     rows = []
-    for number, line in enumerate(data.splitlines(), 1):
+    for number, line in enumerate(lines, 1):
         try:
             rows.append(model.model_validate_json(line))
         except ValidationError as error:
-            raise _wrong_line(filename, member, number, first_problem(error)) from error
+            for _ in lines:
+                continue
+            what = f"cannot be opened: line {number} of {member} is wrong ({first_problem(error)})."
+            raise _WrongLineError(problem(filename, what)) from error
     return tuple(rows)
-
-
-def _wrong_line(filename: str, member: str, number: int, what: str) -> FormatError:
-    return problem(filename, f"cannot be opened: line {number} of {member} is wrong ({what}).")
 
 
 # -- nothing of this machine ---------------------------------------------------------------------

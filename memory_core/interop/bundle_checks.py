@@ -66,7 +66,9 @@ from memory_core.store.references import Thing, is_ref, ref_spans, referred, sub
 MOST_NUMBERED = 1_000_000
 """Facts that one log may name, and things that one context may hold."""
 MOST_NAMED = 20_000_000
-"""Messages, facts and stored turns that the events of one log may name together: what going through it costs."""
+MOST_NAMED_EACH = 2_000
+"""Messages, facts and stored turns that the events of one log may name together, and so many more for each event: what
+going through it costs."""
 _LARGEST_INTEGER = 2**53
 """Beyond this, numbers are not the same in every program that reads JSON."""
 _LARGEST_DIMENSIONS = 16_384
@@ -397,7 +399,7 @@ def _check_log(rows: Rows, words: _Hashed) -> list[EventRecord]:
         size += sum(last - first + 1 for first, last in spans)
         if isinstance(event, ContextBuilt):
             size += _check_context(event, copy, words, what)
-        _require(size <= MOST_NAMED, "its log is too long")
+        _require(size <= MOST_NAMED + MOST_NAMED_EACH * position, "its log is too long")
         named = referred(copy.kind, copy.data)
         _require(all(0 < number <= 2**62 for _, number in named), f"{what} holds an impossible number")
         _require(

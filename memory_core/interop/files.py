@@ -68,10 +68,10 @@ def read_file(name: str, data: bytes) -> Preview:
     Raises:
         FormatError: it is none of these, is damaged, or is too large; one sentence says which.
     """
-    check_size(len(data), MAX_BYTES)
     name = PureWindowsPath(name).name or "The file"
     if data.startswith(_ZIP_MAGICS):
         return Preview(name, "bundle", bundle=read_bundle(data, name))
+    check_size(len(data), MAX_BYTES)
     if data.startswith(SQLITE_MAGIC):
         stored = read_table(data, filename=name)
         return Preview(name, "chat_table", tuple(each.listed for each in stored), _stored=stored)

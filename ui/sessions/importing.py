@@ -28,8 +28,8 @@ from ui.text import count, plain, short, tokens
 MOST_MEGABYTES = 20
 """The largest file, as the engine reads it."""
 
-TAKEN_MEGABYTES = 100
-"""Up to this a file that is too large is taken and told so in a sentence; of larger ones the picker only turns red."""
+TAKEN_MEGABYTES = 500
+"""The largest bundle. Up to this other files that are too large are taken and told so in a sentence."""
 
 SHOWN_SKIPPED = 5
 SHOWN_NOTES = 5
@@ -71,7 +71,8 @@ def import_dialog() -> None:
     if upload is None:
         st.markdown(
             ":small[:gray[OpenAI-format JSON or JSONL · LlamaIndex chat store (JSON) or its message table (SQLite) · "
-            f"this app’s bundle (.zip) or configuration (JSON) · at most {MOST_MEGABYTES} MB]]"
+            f"this app’s configuration (JSON), at most {MOST_MEGABYTES} MB · this app’s bundle (.zip), at most "
+            f"{TAKEN_MEGABYTES} MB]]"
         )
         return
     name, data = upload.name, upload.getvalue()
