@@ -151,6 +151,10 @@ class Arranged(Opened):
         """
         return reembedding.embed_again(self._session, block, progress, actor)
 
+    def take_up_vectors(self) -> None:
+        """Go on, in the background, with the vectors that a process which ended left to follow."""
+        reembedding.take_up(self._session)
+
     # -- recipes -----------------------------------------------------------------------------------
 
     def switch_plan(self, recipe: str, **parameters: Any) -> SwitchPlan:

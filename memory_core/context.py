@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from memory_core.blocks.base import BaseMemoryBlock, Content, Item, Reading, item_tokens, stored_item
+from memory_core.blocks.following import LOOKING_SECONDS, PATIENCE_SECONDS
 from memory_core.errors import ContextOverflowError, StoreError, sentence
 from memory_core.events import BlockFailed, ContextBuilt, Event, compact, ranges
 from memory_core.forked import per_process
@@ -117,6 +118,7 @@ def build_context(
         rows = session.queue(connection)
     config = session.config
     reading = reading_for(session, rows, input, dict(arguments or {}))
+    reading = replace(reading, patience=PATIENCE_SECONDS if record else LOOKING_SECONDS)
     frame = _outer_frame(session, rows)
     read, failures, rooms = _read_blocks(session, reading, taken=frame + sum(row.sized.tokens for row in rows))
 

@@ -666,6 +666,8 @@ class VectorsStored(Event):
     """Number, messages and tokens of each stored turn."""
     error: str | None = None
     """Why they are stored without vectors: the model failed, or gave what is no vector."""
+    follow: bool = False
+    """They are long: their vectors follow in the background, told by `VectorsReplaced`."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memory_core import delivery, foretelling, queueing, recalling, recipes, recording
+from memory_core import delivery, foretelling, queueing, recalling, recipes, recording, reembedding
 from memory_core.arranging import Arranged
 from memory_core.blocks.base import BaseMemoryBlock
 from memory_core.branching import branch_session
@@ -428,11 +428,14 @@ class Memory(Arranged):
     # -- deliveries -------------------------------------------------------------------------------
 
     def deliver(self, *, timeout: float | None = None, force: bool = True) -> dict[str, Served]:
-        """Attempt what waits, now, after whoever is serving a block at the moment.
+        """Attempt what waits, now, after whoever is serving a block at the moment, and wait for vectors that follow.
 
         `force=False` leaves alone what has its next attempt later, and what somebody else is serving.
         """
-        return delivery.serve(self._session, timeout=timeout, force=force)
+        served = delivery.serve(self._session, timeout=timeout, force=force)
+        if force:
+            reembedding.settled(self._session, timeout)
+        return served
 
     def learn_here(self, blocks: Collection[str] | None = None) -> dict[str, Served]:
         """Learn what waits for a model that is not at hand with what this process has: rules, or a model of its own.

@@ -300,6 +300,10 @@ class Opened:
 
     # -- what searches find ------------------------------------------------------------------------
 
+    def vectors_follow(self, block: str) -> bool:
+        """Are stored units of a vector block being embedded in the background? They are found by keyword so far."""
+        return reembedding.follow(self._session, block)
+
     def search(self, query: str, *, block: str | None = None, settings: Mapping[str, Any] | None = None) -> Search:
         """What a question would find in a vector block (None: the first), and what becomes of it. Records nothing.
 

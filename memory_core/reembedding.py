@@ -5,8 +5,10 @@ Vectors of two models are never compared, so until then those turns are found by
 
 from collections.abc import Callable, Collection
 from contextlib import suppress
+from time import monotonic
 
-from memory_core.blocks.learned_units import node_words, unusable_vectors, vectors_of
+from memory_core.blocks.learned_units import unusable_vectors, vectors_of, vectors_that_follow
+from memory_core.blocks.units import node_words
 from memory_core.blocks.vector import VectorMemoryBlock
 from memory_core.errors import VectorIndexError
 from memory_core.events import Actor, VectorsReplaced
@@ -17,6 +19,7 @@ from memory_core.store.vectors import (
     Node,
     collections_of,
     count_of_others,
+    count_without_vector,
     read_nodes_of,
     read_nodes_of_others,
     replace_vectors,
@@ -68,6 +71,37 @@ def embed_again(session: Session, name: str | None, progress: Progress | None, a
         emptied = before - collections_of(connection, session.id)
     _forget_copies(session, block, sorted(collection for name, collection in emptied if name == block.name))
     return done
+
+
+def settled(session: Session, timeout: float | None) -> None:
+    """Wait until every unit that was stored has its vector, at most so many seconds (None: as long as it takes)."""
+    until = None if timeout is None else monotonic() + timeout
+    for attached in session.blocks:
+        if isinstance(attached.block, VectorMemoryBlock):
+            following = vectors_that_follow(session.database, session.services, session.id, attached.name)
+            following.wait(None if until is None else max(0.0, until - monotonic()))
+
+
+def follow(session: Session, name: str) -> bool:
+    """Are vectors on their way for a block's units?"""
+    return not vectors_that_follow(session.database, session.services, session.id, name).settled
+
+
+def take_up(session: Session) -> None:
+    """Give stored units their vectors in the background that a process which ended left without.
+
+    Only where all other vectors are of the model at hand: what belongs to another program's model waits for that.
+    """
+    for attached in session.blocks:
+        block = attached.block
+        if not isinstance(block, VectorMemoryBlock) or not (embedder := _embedder(session, block)).offline:
+            continue
+        with session.database.read() as connection:
+            theirs = count_of_others(connection, session.id, block.name, embedder.id)
+            none = count_without_vector(connection, session.database, session.id, block.name)
+        if none and theirs == none:
+            following = vectors_that_follow(session.database, session.services, session.id, block.name)
+            following.start(session.services, session.database, session.id, block.name, embedder)
 
 
 def _next(

@@ -176,6 +176,17 @@ def test_what_blocks_learn_from_the_flush_is_in_the_prompt_that_is_foretold(key,
     assert bool(learned) == (key not in ("buffer", "window"))
 
 
+def test_vectors_that_follow_are_there_when_the_foretold_prompt_is_built(real_conversation, monkeypatch):
+    monkeypatch.setattr("memory_core.blocks.learned_units.AT_ONCE_TOKENS", 0)
+    memory = Memory.from_recipe("vector", "s", token_limit=600)
+    for number, message in enumerate(real_conversation):
+        foretold = memory.next_prompt(message=message) if message.role == "user" else None
+        memory.put(message)
+        if foretold is not None:
+            assert as_said(foretold.context) == as_said(memory.build_context()), number
+    assert {record.event.follow for record in memory.events(kinds=["vectors_stored"])} == {True}
+
+
 def test_blocks_of_which_only_a_model_could_tell_are_named():
     class Model:
         name, offline = "gpt-prod", False

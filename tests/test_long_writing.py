@@ -91,6 +91,8 @@ def in_between(does, then):
     """A step that does something in another thread, and waits for it."""
 
     def step(rows):
+        if not rows:  # nothing is written yet
+            return
         thread = threading.Thread(target=does)
         thread.start()
         thread.join(20)

@@ -118,6 +118,8 @@ class Reading:
     accounting: Accounting = "content"
     room: int | None = None
     """Tokens that a block which fills may ask for; None: nobody said."""
+    patience: float = 0.0
+    """Seconds that a block may wait for what it is about to have."""
 
     @property
     def question(self) -> str:

@@ -1,28 +1,28 @@
-"""What a vector block learns: units with their vectors, or without where the embedding model fails.
+"""What a vector block learns: units with their vectors, or without: where the embedding model fails, and where they are
+long and the local model would hold up everybody who waits.
 
-Keyword search finds both. Units without a vector get one with the next ones that are learned once the model answers
-again, or by `Memory.embed_again`.
+Keyword search finds both. Long ones get their vectors in the background (`blocks.following`), the others with the next
+ones that are learned once the model answers again, or by `Memory.embed_again`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-
-from sqlalchemy import Connection
+from functools import partial
 
 from memory_core.blocks.base import Batch
-from memory_core.blocks.units import messages_of, search_words, words_of
+from memory_core.blocks.following import AT_ONCE_TOKENS, Following
+from memory_core.blocks.units import node_words, search_words, words_of
 from memory_core.errors import EmbedderError
 from memory_core.events import VectorsReplaced, VectorsStored, ranges
 from memory_core.models.base import Embedder, ModelCall, embedded
 from memory_core.services import Services
 from memory_core.store.database import Database
-from memory_core.store.messages import MessageCache, StoredMessage
+from memory_core.store.messages import StoredMessage
 from memory_core.store.vectors import (
     NO_EMBEDDER,
     NO_VECTOR,
     DatabaseVectors,
     NewNode,
-    Node,
     add_nodes,
     collection_name,
     read_nodes_of,
@@ -51,21 +51,31 @@ class LearnedUnits:
     error: str | None = None
     """Why the units are stored without vectors."""
     calls: tuple[ModelCall, ...] = ()
+    then: Callable[[], None] | None = None
+    """What begins once they are stored."""
 
     def save(self, w: Writing) -> None:
         numbers = add_nodes(w, self.block, self.embedder, self.nodes)
         stored = tuple((n, ranges(node.seqs), node.tokens) for n, node in zip(numbers, self.nodes, strict=True))
-        w.record(VectorsStored(block=self.block, embedder=self.embedder, nodes=stored, error=self.error))
+        follow = self.then is not None
+        w.record(VectorsStored(self.block, self.embedder, stored, error=self.error, follow=follow))
         replaced = replace_vectors(w, self.block, self.embedder, self.earlier, unusable=self.unusable)
         if replaced:
             w.record(VectorsReplaced(self.block, self.embedder, tuple(replaced)))
 
     def committed(self) -> None:
         self.unusable.difference_update(self.earlier)
+        if self.then is not None:
+            self.then()
 
 
 def learn_units(batch: Batch, block: str, embedder: Embedder, units: Sequence[Sequence[StoredMessage]]) -> LearnedUnits:
     """Units of at least one message with words, each with its vector; `block` is the block's name."""
+    if embedder.offline and _long(batch, block, units):
+        without = _nodes(batch, units, [NO_VECTOR] * len(units))
+        following = vectors_that_follow(batch.database, batch.services, batch.session_id, block)
+        then = partial(following.start, batch.services, batch.database, batch.session_id, block, embedder)
+        return LearnedUnits(block, NO_EMBEDDER, without, then=then)
     try:
         vectors = embedded(embedder, [search_words(unit) for unit in units])
         name = embedder.id
@@ -85,6 +95,11 @@ def unusable_vectors(
     return services.remembered(("unusable", collection), set[int])
 
 
+def vectors_that_follow(database: Database, services: Services, session_id: str, block: str) -> Following:
+    """What gives a block's long units their vectors in the background."""
+    return services.remembered(("following", database.id, session_id, block), Following)
+
+
 def vectors_of(
     database: Database, services: Services, session_id: str, block: str, embedder: Embedder
 ) -> DatabaseVectors:
@@ -92,6 +107,14 @@ def vectors_of(
     unusable = unusable_vectors(database, services, session_id, block, embedder)
     collection = collection_name(database, session_id, block, embedder.id)
     return DatabaseVectors(database, collection, embedder.dimensions, unusable)
+
+
+def _long(batch: Batch, block: str, units: Sequence[Sequence[StoredMessage]]) -> bool:
+    """Are these more than can be embedded while somebody waits, with those before them that have no vector yet?"""
+    with batch.database.read() as connection:
+        before = read_nodes_without_vector(connection, batch.database, batch.session_id, block, limit=MOST_CAUGHT_UP)
+    tokens = sum(message.tokens.content for unit in units for message in unit) + sum(node.tokens for node in before)
+    return tokens > AT_ONCE_TOKENS
 
 
 def _caught_up(batch: Batch, block: str, embedder: Embedder, unusable: Sequence[int]) -> dict[int, Vector]:
@@ -106,12 +129,6 @@ def _caught_up(batch: Batch, block: str, embedder: Embedder, unusable: Sequence[
         return dict(zip((node.number for node in nodes), embedded(embedder, words), strict=True))
     except EmbedderError:  # one of them may be what it cannot embed: that must not hold up what is new
         return {}
-
-
-def node_words(connection: Connection, session_id: str, messages: MessageCache, nodes: Sequence[Node]) -> list[str]:
-    """What is embedded of each stored unit."""
-    units = messages_of(connection, session_id, messages, nodes)
-    return [search_words(units.get(node.number, ())) for node in nodes]
 
 
 def _nodes(batch: Batch, units: Sequence[Sequence[StoredMessage]], vectors: Sequence[Vector]) -> list[NewNode]:

@@ -84,6 +84,12 @@ def search_words(unit: Sequence[StoredMessage]) -> str:
     return "\n".join(words for message in unit if (words := told(message.message).words))
 
 
+def node_words(connection: Connection, session_id: str, cache: MessageCache, nodes: Sequence[Node]) -> list[str]:
+    """What is embedded of each stored unit."""
+    units = messages_of(connection, session_id, cache, nodes)
+    return [search_words(units.get(node.number, ())) for node in nodes]
+
+
 def heard(unit: Sequence[StoredMessage]) -> Heard:
     """What a unit of at least one message says of itself."""
     each = [(told(message.message), message.message.role) for message in unit]

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 
 from memory_core.blocks.base import BaseMemoryBlock, Batch, Content, Imagined, Learned, Nothing, Reading
 from memory_core.blocks.laid_out import LaidOut
-from memory_core.blocks.learned_units import learn_units, vectors_of
+from memory_core.blocks.learned_units import learn_units, vectors_of, vectors_that_follow
 from memory_core.blocks.markup import Layout
 from memory_core.blocks.shelf import Shelf, Stored
 from memory_core.blocks.units import Heard, Unit, heard, messages_of, searchable, words_of
@@ -261,6 +261,9 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         searched with the stored units, as if they were.
         """
         question = reading.question.strip()
+        if reading.patience and self.vector_weight > 0:
+            follow = vectors_that_follow(reading.database, reading.services, reading.session_id, self.name)
+            follow.wait(reading.patience)
         stored = self.stored(reading)
         new: dict[int, str] = {}
         if unsaved:

@@ -5,13 +5,14 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, MutableSet, Sequence, Set
 from dataclasses import dataclass
 from hashlib import sha256
+from typing import TypeVar
 
 import numpy as np
 from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
 
 from memory_core.events import Ranges, expand, ranges
 from memory_core.store.database import Database
-from memory_core.store.tables import collection_table, vector_table
+from memory_core.store.tables import block_table, collection_table, vector_table
 from memory_core.store.writing import Writing
 from memory_core.vectors.base import Revision, StoredVector, Vector
 
@@ -19,6 +20,8 @@ NO_EMBEDDER = ""
 """Of stored turns without a vector, because the embedding model failed: they are found by keyword only."""
 NO_VECTOR: Vector = np.ones(1, dtype=np.float32)
 """What stands in a row in place of a vector; nothing is ever compared with it."""
+
+T = TypeVar("T")
 
 _v = vector_table.c
 
@@ -110,6 +113,24 @@ def read_nodes_of_others(
     """The first stored turns with a number above `after` that have no vector of this embedder."""
     query = _NODE.where(_v.session_id == session_id, _v.block == block, _v.embedder != embedder)
     return _nodes(connection.execute(query.where(_v.id > after).order_by(_v.id).limit(limit)).all())
+
+
+def count_without_vector(connection: Connection, database: Database, session_id: str, block: str) -> int:
+    """How many stored turns of a block are under `NO_EMBEDDER`."""
+    collection = collection_name(database, session_id, block, NO_EMBEDDER)
+    return int(connection.execute(select(func.count()).where(_v.collection == collection)).scalar_one())
+
+
+def sessions_without_vectors(connection: Connection, database: Database) -> list[str]:
+    """Sessions with stored turns under `NO_EMBEDDER`."""
+    b = block_table.c
+    named = connection.execute(select(b.session_id, b.name).where(b.type == "vector"))
+    sessions = {collection_name(database, session, block, NO_EMBEDDER): session for session, block in named}
+    found: set[str] = set()
+    for chunk in _chunks(list(sessions)):
+        query = select(_v.collection).where(_v.collection.in_(chunk)).distinct()
+        found.update(sessions[name] for name in connection.execute(query).scalars())
+    return sorted(found)
 
 
 def read_nodes_without_vector(
@@ -267,7 +288,7 @@ class DatabaseVectors:
         return StoredVector(number, vector)
 
 
-def _chunks(numbers: Sequence[int]) -> Iterable[list[int]]:
+def _chunks(numbers: Sequence[T]) -> Iterable[list[T]]:
     """Below the parameter limit of every database."""
     return (list(numbers[start : start + 500]) for start in range(0, len(numbers), 500))
 

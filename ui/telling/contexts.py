@@ -30,6 +30,8 @@ def _(event: VectorsStored, words: Words) -> Line:
     line = f"Stored {count(len(event.nodes), stored_as(event, words))} in {short(event.block)}"
     if event.embedder:
         return Line("inventory_2", line)
+    if event.follow:
+        return Line("inventory_2", f"{line} for keyword search; their vectors follow")
     why = tuple([event.error] if event.error else [])
     return Line("warning", f"{line} for keyword search only: the embedding model failed", "waiting", why)
 

@@ -1,0 +1,130 @@
+"""Vectors that follow: what is long is stored at once, and embedded in the background.
+
+The database is the truth: what has no vector yet is stored under `NO_EMBEDDER`, found by keyword, and given a vector by
+whatever process uses the block next, should this one end before.
+"""
+
+import logging
+import threading
+import time
+
+from memory_core.blocks.units import node_words
+from memory_core.errors import MemoryInspectorError
+from memory_core.events import VectorsReplaced
+from memory_core.forked import per_process, renewed
+from memory_core.models.base import Embedder, embedded
+from memory_core.services import Services
+from memory_core.store.database import Database
+from memory_core.store.vectors import read_nodes_without_vector, replace_vectors
+from memory_core.store.writing import writing
+
+AT_ONCE_TOKENS = 1_000
+"""Up to so many tokens are embedded before they are stored: a fifth of a second with the local model."""
+
+TOGETHER = 16
+"""Units embedded and stored at once: what a process that dies has to do again, a second or two."""
+
+PATIENCE_SECONDS = 2.0
+LOOKING_SECONDS = 0.3
+"""How long a prompt waits for vectors that follow, and one only looked at; then the rest is found by keyword."""
+
+QUIET_SECONDS = 0.2
+MOST_PAUSE_SECONDS = 5.0
+"""While more is stored in such quick succession, embedding lets it go first, for so long: on two cores a put takes
+twice as long beside it."""
+
+_log = logging.getLogger(__name__)
+
+
+class Following:
+    """The vectors that follow for one block of one session. Safe to share between threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._settled = threading.Event()
+        self._settled.set()
+        self._wanted = threading.Event()
+        self._again = False
+        self._stored_at = 0.0
+        renewed(self._after_fork)
+
+    def _after_fork(self) -> None:
+        self._lock, self._again = threading.Lock(), False
+        self._settled, self._wanted = threading.Event(), threading.Event()
+        self._settled.set()
+
+    def start(self, services: Services, database: Database, session_id: str, block: str, embedder: Embedder) -> None:
+        """Give every unit without a vector one, in the background; what is stored meanwhile, too."""
+        with self._lock:
+            self._stored_at = time.monotonic()
+            if not self._settled.is_set():
+                self._again = True
+                return
+            self._settled.clear()
+        work = _Work(services, database, session_id, block, embedder)
+        threading.Thread(target=self._run, args=(work,), name="memory-vectors", daemon=True).start()
+
+    @property
+    def settled(self) -> bool:
+        """Has every unit its vector, as far as this process knows?"""
+        return self._settled.is_set()
+
+    def wait(self, seconds: float | None) -> bool:
+        """Until all have their vectors, at most so long (None: as long as it takes); whether they have."""
+        if self.settled:
+            return True
+        self._wanted.set()
+        return self._settled.wait(seconds)
+
+    def _let_go_first(self) -> None:
+        """Wait while more is stored, unless somebody waits for what is there."""
+        until = time.monotonic() + MOST_PAUSE_SECONDS
+        while (now := time.monotonic()) < until and now - self._stored_at < QUIET_SECONDS:
+            if self._wanted.wait(QUIET_SECONDS):
+                return
+
+    def _run(self, work: "_Work") -> None:
+        try:
+            while True:
+                self._let_go_first()
+                more = work.some()
+                with self._lock:
+                    if not (more or self._again):
+                        self._settled.set()
+                        return
+                    self._again = False
+        except MemoryInspectorError as error:  # what is needed is gone: the next use tries again
+            _log.warning("Stored units are found by keyword only until they can be embedded. %s", error)
+        except Exception:
+            _log.exception("Stored units are found by keyword only: embedding them failed.")
+        finally:
+            self._wanted.clear()
+            self._settled.set()
+
+
+class _Work:
+    def __init__(self, services: Services, database: Database, session_id: str, block: str, embedder: Embedder) -> None:
+        self._services, self._database, self._session_id = services, database, session_id
+        self._block, self._embedder = block, embedder
+
+    def some(self) -> int:
+        """Embed and store some; how many."""
+        with self._database.read() as connection:
+            nodes = read_nodes_without_vector(connection, self._database, self._session_id, self._block, limit=TOGETHER)
+            words = node_words(connection, self._session_id, self._services.messages, nodes)
+        if not nodes:
+            return 0
+        with _turn():
+            vectors = embedded(self._embedder, words)
+        given = dict(zip((node.number for node in nodes), vectors, strict=True))
+        with writing(self._database, self._session_id, clock=time.time) as w:
+            numbers = replace_vectors(w, self._block, self._embedder.id, given)
+            if numbers:
+                w.record(VectorsReplaced(self._block, self._embedder.id, tuple(numbers)))
+        return len(numbers)
+
+
+@per_process
+def _turn() -> threading.Lock:
+    """Held by the one that embeds in the background: who asks a question has the rest of the processor."""
+    return threading.Lock()
