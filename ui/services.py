@@ -16,6 +16,7 @@ from memory_core import Database, Memory, MemoryInspectorError, Services, Settin
 from memory_core.store.deliveries import waiting_sessions
 from memory_core.store.erasing import LEFT_AFTER_SECONDS, erase_what_was_left
 from memory_core.store.pieces import Pieces
+from memory_core.store.vectors import sessions_without_vectors
 from ui.jobs import Job, Jobs
 from ui.unsaved import UnsavedDrafts
 
@@ -140,8 +141,15 @@ class Engine:
 
     def _retry_deliveries(self) -> None:
         """Do again what failed, and erase what a process that died was storing or erasing."""
+        begun = False
         while not self._closing.wait(RETRY_EVERY_SECONDS):
             try:
+                if not begun:
+                    with self.database.read() as connection:
+                        without = sessions_without_vectors(connection, self.database)
+                    for session_id in without:
+                        self.open(session_id).take_up_vectors()
+                    begun = True
                 with self.database.read() as connection:
                     due = waiting_sessions(connection, before=time.time())
                 for session_id in set(due) - self._browser_models:

@@ -19,6 +19,8 @@ def draw_others(session_id: str, search: Search, unit: str, *, offline: bool) ->
     """How many stored units can be found by keyword only, and the button that mends it."""
     if engine().running(_key(session_id, search.block)) is not None:
         st.fragment(_follow, run_every=FOLLOW_SECONDS)(session_id, search.block, unit)
+    elif engine().open(session_id).vectors_follow(search.block):
+        st.fragment(_coming, run_every=FOLLOW_SECONDS)(session_id, search.block, unit)
     elif search.other_embedder:
         costs = "" if offline else " Embedding them again calls the embedding model."
         st.warning(
@@ -55,6 +57,15 @@ def _follow(session_id: str, block: str, unit: str) -> None:
         st.rerun()
     lines = job.progress
     st.markdown(f":shimmer[{plain(lines[-1] if lines else 'Embedding again')}]")
+
+
+def _coming(session_id: str, block: str, unit: str) -> None:
+    """How many units still wait for their vectors, for as long as they are being embedded."""
+    memory = engine().open(session_id)
+    if not memory.vectors_follow(block):
+        st.rerun()
+    left = memory.stored_under_other_embedders(block)
+    st.markdown(f":shimmer[{stored(left, unit)} can be found by keyword only so far: vectors follow]")
 
 
 def _tell(job: Job, unit: str) -> None:
