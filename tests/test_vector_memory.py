@@ -29,6 +29,7 @@ from memory_core import (
 from memory_core.messages import ToolCallPart
 from memory_core.store.tables import TABLES
 from memory_core.systems.vector_memory import VectorMemory
+from memory_core.text import stems
 from memory_core.vectors.chroma import ChromaIndex
 from memory_core.vectors.exact import ExactIndex
 from memory_core.vectors.keyword import KeywordIndex
@@ -567,6 +568,6 @@ def test_a_text_outside_the_keyword_index_is_found_as_it_would_be_inside():
         part = KeywordIndex()
         for number in texts_by_number.keys() - outside:
             part.add(number, texts_by_number[number])
-        also = {number: texts_by_number[number] for number in sorted(outside)}
+        also = {number: stems(texts_by_number[number]) for number in sorted(outside)}
         assert part.search("blue passport and lemon", limit=3, also=also) == found
         assert len(part) == 3 - len(outside)

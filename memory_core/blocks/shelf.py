@@ -14,7 +14,6 @@ from memory_core.blocks.base import Item
 from memory_core.blocks.units import Heard
 from memory_core.planning.terms import Traits, sittings, substance
 from memory_core.store.vectors import Node, count_nodes, read_nodes
-from memory_core.text import stems
 from memory_core.vectors.keyword import KeywordIndex
 
 Listen = Callable[[Connection, Sequence[Node]], list[Heard | None]]
@@ -23,7 +22,7 @@ Listen = Callable[[Connection, Sequence[Node]], list[Heard | None]]
 MOST_RENDERED = 4_096
 """Units kept as they stand in a prompt: a few megabytes."""
 
-NOTHING_HEARD = Heard("", frozenset(), frozenset(), False, None, None, 0.0, "")
+NOTHING_HEARD = Heard("", (), frozenset(), frozenset(), False, None, None, 0.0, "")
 
 
 class Rendered:
@@ -87,7 +86,7 @@ class Stored:
                 speakers=one.speakers,
                 person=one.person,
                 time=one.time,
-                substance=substance(one.words, stems(one.words)),
+                substance=substance(one.words, one.stems),
                 tokens=node.tokens,
             )
             for (node, one), sitting in zip(new, found, strict=True)
@@ -144,6 +143,6 @@ class Shelf:
                 new.sort(key=lambda node: (node.seqs[0][0], node.number))
                 heard = [one or NOTHING_HEARD for one in listen(connection, new)]
                 for node, one in zip(new, heard, strict=True):
-                    self._stored.keywords.add(node.number, one.words)
+                    self._stored.keywords.add(node.number, one.stems)
                 self._stored = self._stored.with_units(list(zip(new, heard, strict=True)))
             return self._stored

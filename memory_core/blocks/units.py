@@ -11,6 +11,7 @@ from memory_core.messages import MessageRole, message_text, recites_memory
 from memory_core.planning.speech import date_line, speaker_of, told
 from memory_core.store.messages import MessageCache, StoredMessage, read_messages
 from memory_core.store.vectors import Node
+from memory_core.text import stems
 
 Unit = Literal["message", "turn", "batch"]
 """A message by itself; a user message with the replies to it; everything that left the queue together."""
@@ -22,6 +23,8 @@ class Heard:
 
     words: str
     """See `search_words`."""
+    stems: tuple[str, ...]
+    """Of the words, in order."""
     speakers: frozenset[str]
     """Folded names, or roles where there is no name."""
     names: frozenset[str]
@@ -94,8 +97,10 @@ def heard(unit: Sequence[StoredMessage]) -> Heard:
     """What a unit of at least one message says of itself."""
     each = [(told(message.message), message.message.role) for message in unit]
     dated = next((one for one, _ in each if one.when), None)
+    words = "\n".join(one.words for one, _ in each if one.words)
     return Heard(
-        words="\n".join(one.words for one, _ in each if one.words),
+        words=words,
+        stems=tuple(stems(words)),
         speakers=frozenset(speaker_of(one, role) for one, role in each),
         names=frozenset(one.speaker.lower() for one, _ in each if one.speaker),
         person=any(role is MessageRole.USER or one.speaker is not None for one, role in each),

@@ -265,10 +265,10 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
             follow = vectors_that_follow(reading.database, reading.services, reading.session_id, self.name)
             follow.wait(reading.patience)
         stored = self.stored(reading)
-        new: dict[int, str] = {}
+        new: dict[int, Heard] = {}
         if unsaved:
             described = [(_node(number, unit, reading), heard(unit)) for number, unit in unsaved.items()]
-            new = {node.number: one.words for node, one in described}
+            new = {node.number: one for node, one in described}
             stored = stored.imagining(described)
         if not question or not stored.nodes:
             return None
@@ -327,13 +327,15 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         embedder: Embedder,
         stored: Stored,
         meant: Asked,
-        unsaved: Mapping[int, str],
+        unsaved: Mapping[int, Heard],
     ) -> "_Searched":
         """What each search says of the units that either finds, and of every one of `unsaved`, which is among them."""
         keywords = stored.keywords
         keyword: dict[int, float] = {}
         if self.keyword_weight > 0:
-            hits = keywords.search(meant.words, limit=len(keywords) + len(unsaved) + 1, also=unsaved)
+            hits = keywords.search(
+                meant.words, limit=len(keywords) + len(unsaved) + 1, also={n: one.stems for n, one in unsaved.items()}
+            )
             keyword = {hit.number: hit.score for hit in hits}
         best = list(keyword)[: self._candidates]
         weights = self.vector_weight, self.keyword_weight
@@ -342,8 +344,8 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         if self.vector_weight > 0:
             try:
                 query = self._query_vector(reading, embedder, meant.words)
-                also = [number for number in best if number not in unsaved]
-                vector, degraded = self._by_meaning(reading, index, query, also=also)
+                kept = [number for number in best if number not in unsaved]
+                vector, degraded = self._by_meaning(reading, index, query, also=kept)
                 vector |= self._unsaved_by_meaning(reading, embedder, query, unsaved) if unsaved else {}
             except (EmbedderError, VectorIndexError) as error:
                 degraded = f"{KEYWORD_ONLY if self.keyword_weight > 0 else NOTHING_SEARCHED} {error}"
@@ -382,11 +384,11 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         return scores, degraded
 
     def _unsaved_by_meaning(
-        self, reading: Reading, embedder: Embedder, query: Vector, unsaved: Mapping[int, str]
+        self, reading: Reading, embedder: Embedder, query: Vector, unsaved: Mapping[int, Heard]
     ) -> dict[int, float]:
         """Cosine of the units that are not stored yet, by number."""
         kept = self._not_stored(reading.services, reading.database, reading.session_id)
-        vectors = kept.of(list(unsaved.values()), embedder)
+        vectors = kept.of([one.words for one in unsaved.values()], embedder)
         return {number: float(vector @ query) for number, vector in zip(unsaved, vectors, strict=True)}
 
     def let_go(self, services: Services, database: Database, session_id: str) -> None:

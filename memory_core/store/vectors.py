@@ -264,8 +264,8 @@ class DatabaseVectors:
         where = (_v.collection == self._collection) & (_v.id > after)
         with self._database.read() as connection:
             rows = connection.execute(select(_v.id, _v.embedding).where(where).order_by(_v.id)).all()
-        for number, embedding in rows:
-            yield self._stored(number, embedding)
+        for start in range(0, len(rows), 2_000):
+            yield from self._all_stored(rows[start : start + 2_000])
 
     def some(self, numbers: Sequence[int]) -> list[StoredVector]:
         """The vectors with these numbers, smallest first."""
@@ -273,9 +273,21 @@ class DatabaseVectors:
         with self._database.read() as connection:
             for chunk in _chunks(numbers):
                 where = (_v.collection == self._collection) & _v.id.in_(chunk)
-                rows = connection.execute(select(_v.id, _v.embedding).where(where).order_by(_v.id))
-                found += [self._stored(number, embedding) for number, embedding in rows]
+                found += self._all_stored(
+                    connection.execute(select(_v.id, _v.embedding).where(where).order_by(_v.id)).all()
+                )
         return found
+
+    def _all_stored(self, rows: Sequence[Row[int, bytes]]) -> list[StoredVector]:
+        """Rows as vectors, looked at all at once where they are sound."""
+        size = 4 * self._dimensions if self._dimensions is not None else len(rows[0].embedding) if rows else 0
+        if size and all(len(row.embedding) == size for row in rows):
+            vectors = _decode(b"".join(row.embedding for row in rows)).reshape(len(rows), -1)
+            with np.errstate(over="ignore"):
+                sound = np.isfinite(np.einsum("ij,ij->i", vectors, vectors)).all()
+            if sound:
+                return [StoredVector(row.id, vector) for row, vector in zip(rows, vectors, strict=True)]
+        return [self._stored(row.id, row.embedding) for row in rows]
 
     def _stored(self, number: int, embedding: bytes) -> StoredVector:
         vector = _decode(embedding)

@@ -72,9 +72,9 @@ class KeywordIndex:
         with self._lock:
             return list(self._slot_of)
 
-    def add(self, number: int, text: str) -> None:
-        """Index a text under a number; a text already there under it is replaced."""
-        terms = stems(text)
+    def add(self, number: int, text: str | Sequence[str]) -> None:
+        """Index a text, or its stems, under a number; a text already there under it is replaced."""
+        terms = stems(text) if isinstance(text, str) else text
         with self._lock:
             if number in self._slot_of:
                 self._remove(number)
@@ -87,12 +87,12 @@ class KeywordIndex:
                 self._remove(number)
 
     def search(
-        self, query: str | Sequence[str], limit: int, *, also: Mapping[int, str] | None = None
+        self, query: str | Sequence[str], limit: int, *, also: Mapping[int, Sequence[str]] | None = None
     ) -> list[KeywordHit]:
         """The texts that share a term with the query, best first, ties by number, at most `limit`.
 
-        `query` is a text or its stems. `also` are further texts by number, none of which is in the index: what is
-        found is what would be if they were.
+        `query` is a text or its stems. `also` are the stems of further texts by number, none of which is in the
+        index: what is found is what would be if they were.
 
         Raises:
             ConfigError: `limit` is below 1.
@@ -100,7 +100,7 @@ class KeywordIndex:
         if limit < 1:
             raise ConfigError(f"A keyword search must ask for at least 1 result: {limit=}")
         terms = sorted(set(stems(query) if isinstance(query, str) else query))
-        more = {number: stems(text) for number, text in (also or {}).items()}
+        more = also or {}
         with self._lock:
             if not terms or not (self._slot_of or more):
                 return []
