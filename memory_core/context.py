@@ -35,6 +35,10 @@ from memory_core.tokens import MESSAGE_OVERHEAD, Accounting
 READERS = 256
 """Blocks that are read at once. A thread is made when one is needed and none is free; a read that hangs keeps one."""
 
+RECORDING_SECONDS = 5.0
+"""How long a prompt waits for others who write, to be recorded. An agent that asks for one is not held up longer: it
+gets the prompt, and `Context.unrecorded` says why it is not in the log."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -391,7 +395,7 @@ def _record(
     section: str | None,
 ) -> None:
     plan, reading, read = context.plan, layout.reading, layout.read
-    with session.writing() as w:
+    with session.writing(patience=RECORDING_SECONDS) as w:
         for words in layout.keep:
             w.keep(words)
         events: list[Event] = [event for content in read.values() for event in content.events]

@@ -186,6 +186,11 @@ class Session:
         self._other_queue: tuple[QueueRow, ...] | None = None
 
     @property
+    def _whole_id(self) -> tuple[str, str]:
+        """The session among those of all databases."""
+        return self.database.id, self.id
+
+    @property
     def tokenizer_fn(self) -> Tokenizer | None:
         """The caller's own tokenizer, if it gave one."""
         return self._tokenizer_fn
@@ -255,17 +260,17 @@ class Session:
         other = Session(
             self.database, session_id, services=self.services, tokenizer_fn=self._tokenizer_fn, clock=self.clock
         )
-        other._given = {name: block.model_copy() for name, block in self._given.items() if block.kind != "static"}
+        other._given = {name: block.on_its_own() for name, block in self._given.items() if block.kind != "static"}
         other._initial = dict(self._initial)
         other.open()
         return other
 
     @contextmanager
-    def writing(self, *, create: SessionState | None = None) -> Iterator[Writing]:
+    def writing(self, *, create: SessionState | None = None, patience: float | None = None) -> Iterator[Writing]:
         """A transaction on this session; see `memory_core.store.writing.writing`."""
         config, blocks = self.config, self.blocks
         try:
-            with writing(self.database, self.id, clock=self.clock, create=create) as w:
+            with writing(self.database, self.id, clock=self.clock, create=create, patience=patience) as w:
                 yield w
         except BaseException:
             # What was taken over inside was never stored: back, and load again at the next use.
@@ -294,6 +299,7 @@ class Session:
             if problem := unstorable(name):
                 raise ConfigError(f"{what} {problem}")
         _check_names(blocks or ())
+        made = [block.as_made(self._whole_id) for block in blocks or ()]
         with self.writing(create=_new_state(self.id, title, user_id, self.clock())) as w:
             if user_id is not None and w.session.user_id != user_id:
                 raise ConfigError(f'the session "{self.id}" belongs to another user: choose another session_id')
@@ -305,9 +311,10 @@ class Session:
             self._settle_config(w, config)
             self.config = MemoryConfig(**json.loads(w.session.config))
             if blocks is not None:
-                self._settle_blocks(w, blocks)
-            # Copies: what a session does to its blocks must not reach another one made with the same objects.
-            self._given = {block.name: block.model_copy() for block in blocks or ()}
+                self._settle_blocks(w, made)
+            for block in blocks or ():
+                block.hand_over(self._whole_id)
+            self._given = {block.name: block for block in blocks or ()}
             w.flush_contents()
             self.load(w.connection, w.session)
             self._settle_learners(w)
@@ -400,7 +407,7 @@ class Session:
         if block is not None:
             block.apply(record.settings)
             if isinstance(block, StaticMemoryBlock) and state is not None:
-                block.static_content = decode(state)
+                block.mirror({"static_content": decode(state)})
             elif record.type not in BUILT_IN:
                 block.take_state(state)
         return Attached(record=record, block=block, state=state, initial=initial, learner=learner)
@@ -497,9 +504,11 @@ class Session:
 
     def attach(self, w: Writing, block: Block, *, position: int, actor: Actor) -> None:
         """Add a block in mid-session."""
-        self.add(w, block, position=position, actor=actor)
-        self._given[block.name] = block.model_copy()
-        self._initial[block.name] = block.state_json()
+        made = block.as_made(self._whole_id)
+        self.add(w, made, position=position, actor=actor)
+        block.hand_over(self._whole_id)
+        self._given[block.name] = block
+        self._initial[block.name] = made.state_json()
         w.flush_contents()
         self.load(w.connection, w.session)
         self._settle_learners(w)

@@ -21,11 +21,11 @@ from engine_fakes import (
     user,
 )
 
-from memory_core import Services, VectorMemoryBlock, delivery
+from memory_core import Services, VectorMemoryBlock, delivery, sessions
 from memory_core.blocks.base import BaseMemoryBlock
 from memory_core.blocks.facts import FactExtractionMemoryBlock
 from memory_core.delivery import LONGEST_BACKOFF_SECONDS, backoff_seconds
-from memory_core.errors import StoreError
+from memory_core.errors import ConfigError, StoreError
 from memory_core.events import DeliveryFailed, DeliveryParked, DeliveryRetried, DeliverySkipped
 from memory_core.models.base import Condensation, CondensedFact
 from memory_core.store.deliveries import LEASE_SECONDS, claim, lease_key, new_owner, release, renew
@@ -442,14 +442,44 @@ def test_a_custom_blocks_fields_survive_a_restart_and_are_shared_by_all_who_open
     assert block(restarted, "counter").heard == block(first, "counter").heard
 
 
-def test_one_block_object_in_two_sessions_learns_for_each_alone(tmp_path):
+def test_one_block_object_for_two_sessions_is_refused(tmp_path):
     shared = [Counter(), facts_block(NoteExtractor())]
     first = open_memory("a", database_uri=on_file(tmp_path), memory_blocks=shared)
     put_notes(first, range(5))
-    second = open_memory("b", database_uri=on_file(tmp_path), memory_blocks=shared)
-    put_notes(second, range(10, 15))
-    assert (block(first, "counter").heard, block(second, "counter").heard) == ((0, 1), (10, 11))
-    assert (fact_numbers(first), fact_numbers(second)) == ([0, 1], [10, 11])
+    with pytest.raises(ConfigError, match='"counter" is that of the session "a" already'):
+        open_memory("b", database_uri=on_file(tmp_path), memory_blocks=shared)
+    with pytest.raises(ConfigError, match='"counter" is that of the session "a" already'):
+        open_memory("b", database_uri=on_file(tmp_path)).add_block(shared[0])
+    assert [status.session_id for status in sessions(first.database)] == ["b", "a"]
+    assert shared[0].count == 2
+
+
+def test_the_block_that_was_passed_is_the_live_one(tmp_path):
+    counter, facts = Counter(count=100), facts_block(NoteExtractor())
+    memory = open_memory(database_uri=on_file(tmp_path), memory_blocks=[counter, facts])
+    assert memory.memory_blocks[0] is counter
+    put_notes(memory, range(5))
+    assert (counter.count, counter.heard) == (102, (0, 1))
+    assert len(facts.facts) == 2
+    memory.configure_block("counter", priority=7)
+    assert counter.priority == 7
+
+
+def test_a_live_block_that_is_passed_again_is_taken_as_it_was_made(tmp_path):
+    counter, facts = Counter(count=100), facts_block(NoteExtractor())
+    memory = open_memory(database_uri=on_file(tmp_path), memory_blocks=[counter, facts])
+    put_notes(memory, range(5))
+    memory.configure_block("counter", priority=7)
+    position = memory.status().position
+    again = open_memory(database_uri=on_file(tmp_path), memory_blocks=[counter, facts])
+    edits = [record.event for record in again.events(position) if record.kind == "block_edited"]
+    assert [(edit.settings, edit.ignored_settings) for edit in edits] == [({}, {"priority": 0})]
+    assert (block(again, "counter").count, block(again, "counter").priority) == (102, 7)
+    again.reset()
+    assert block(again, "counter").count == 100, "what it was made with"
+    counter.priority = 3  # a person's own change of the object is the program's word
+    third = open_memory(database_uri=on_file(tmp_path), memory_blocks=[counter, facts])
+    assert third.block_settings("counter")["priority"] == 3
 
 
 @pytest.mark.parametrize("added", [False, True], ids=["given", "added later"])

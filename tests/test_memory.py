@@ -756,9 +756,10 @@ def test_a_session_opened_without_its_custom_blocks_shows_what_they_last_held(ur
         Memory.open("nowhere", Database.open(uri), services=memory.services)
 
 
-def test_two_sessions_made_with_the_same_block_objects_do_not_touch_each_other(uri):
-    blocks = [core("one"), Echo(name="echo")]
-    first, second = (make(name, database_uri=uri, memory_blocks=blocks) for name in ("first", "second"))
+def test_two_sessions_made_alike_do_not_touch_each_other(uri):
+    first, second = (
+        make(name, database_uri=uri, memory_blocks=[core("one"), Echo(name="echo")]) for name in ("first", "second")
+    )
     first.edit_block("core", "edited")
     first.configure_block("echo", priority=3)
     first.put(user("heard"))

@@ -244,6 +244,21 @@ def test_on_a_full_disk_the_prompt_is_built_and_says_that_it_is_not_in_the_log(p
     assert "full" in caplog.text
 
 
+def test_a_prompt_is_not_held_up_by_somebody_who_writes_for_long(tmp_path, monkeypatch):
+    monkeypatch.setattr("memory_core.context.RECORDING_SECONDS", 0.2)
+    memory = open_memory(database_uri=on_file(tmp_path))
+    memory.put(user("hello"))
+    busy = sqlite3.connect(tmp_path / "memory.db", isolation_level=None)
+    busy.execute("BEGIN IMMEDIATE")
+    context = memory.build_context()
+    assert "locked" in context.unrecorded
+    busy.execute("ROLLBACK")
+    busy.close()
+    again = memory.build_context()
+    assert (again.messages, again.unrecorded) == (context.messages, None)
+    assert len(memory.events(kinds=["context_built"])) == 1
+
+
 def check_consistent(memory):
     """Once what is due was delivered, the tables agree with each other."""
     memory.deliver()

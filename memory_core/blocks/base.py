@@ -12,9 +12,10 @@ A custom block declares its state as fields and overrides the reference's hooks,
 
 (`_get`, `_put` and `truncate` are the same without `async`.) The engine loads those fields before
 each call and saves them in the transaction that acknowledges a delivery, so a failed or repeated
-call leaves no trace in them. The object passed in stays as it was made, fit for another session;
-what was learned shows on `memory.memory_blocks`. A block with effects outside takes `delivery_id` as a second argument
-of its put hook, and makes those effects idempotent by it.
+call leaves no trace in them. The object passed in is the live one: what was learned, and what was
+changed in the app, shows on it. It is one session's; another needs an object of its own. A block with
+effects outside takes `delivery_id` as a second argument of its put hook, and makes those effects
+idempotent by it.
 """
 
 import inspect
@@ -23,7 +24,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, PrivateAttr, TypeAdapter, ValidationError
 
 from memory_core import loop
 from memory_core.errors import ConfigError, MemoryInspectorError
@@ -215,6 +216,13 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
     enabled: bool = True
     """A block that is off receives nothing and is in no context."""
 
+    _owner: tuple[str, str] | None = PrivateAttr(default=None)
+    """The database and the session whose live block it is."""
+    _made: Mapping[str, str] = PrivateAttr(default_factory=dict)
+    """What the program gave each field, as JSON."""
+    _shown: Mapping[str, str | None] = PrivateAttr(default_factory=dict)
+    """What the engine last set fields to, as JSON."""
+
     def __init__(self, **values: Any) -> None:
         try:
             super().__init__(**values)
@@ -264,10 +272,9 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
         Raises:
             ConfigError: a value is impossible.
         """
+        known = {name: value for name, value in settings.items() if name != "name" and name in type(self).model_fields}
         try:
-            for name, value in settings.items():
-                if name != "name" and name in type(self).model_fields:
-                    setattr(self, name, value)
+            self.mirror(known)
         except ValidationError as error:
             raise _impossible(type(self), error) from error
         _check(self)
@@ -347,6 +354,50 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
         result = self._hook(asynchronous, plain)(*arguments, **named)
         return loop.run(result) if inspect.iscoroutine(result) else result
 
+    # -- whose it is ------------------------------------------------------------------------------
+
+    def as_made(self, owner: tuple[str, str]) -> "BaseMemoryBlock[T]":
+        """A copy as the program made it: without what the engine has set since on behalf of a session.
+
+        Raises:
+            ConfigError: it is the live block of another session.
+        """
+        if self._owner not in (None, owner):
+            _, session = self._owner or ("", "")
+            raise ConfigError(
+                f'the block "{self.name}" is that of the session "{session}" already: make another object for this one'
+            )
+        copy = self.model_copy()
+        for name, text in self._made_now().items():
+            if text != _as_json(getattr(copy, name)):
+                setattr(copy, name, json.loads(text))
+        return copy
+
+    def hand_over(self, owner: tuple[str, str]) -> None:
+        """Let it be the live block of a session: its fields show what is stored there."""
+        self._made, self._owner = self._made_now(), owner
+
+    def on_its_own(self) -> "BaseMemoryBlock[T]":
+        """A copy that is no session's yet."""
+        copy = self.model_copy()
+        copy._owner = None
+        return copy
+
+    def mirror(self, values: Mapping[str, Any]) -> None:
+        """Set fields to what is stored; what the program sets itself is told from that."""
+        for name, value in values.items():
+            setattr(self, name, value)
+        self._shown = {**self._shown, **{name: _as_json(getattr(self, name)) for name in values}}
+
+    def _made_now(self) -> dict[str, str]:
+        """What the program gave each field, as JSON: what was not set by the engine is the program's."""
+        now = {name: _as_json(getattr(self, name)) for name in type(self).model_fields if name != "name"}
+        kept = {name: text for name, text in now.items() if text is not None}
+        by_engine = {
+            name: self._made[name] for name in kept if name in self._made and self._shown.get(name) == now[name]
+        }
+        return {**kept, **by_engine}
+
     # -- state ------------------------------------------------------------------------------------
 
     def state_json(self) -> str:
@@ -364,11 +415,8 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
 
     def take_state(self, state: str | None) -> None:
         """Set the declared fields to stored values."""
-        if state is None:
-            return
-        for name, value in json.loads(state).items():
-            if name in type(self).model_fields:
-                setattr(self, name, value)
+        if state is not None:
+            self.mirror({name: value for name, value in json.loads(state).items() if name in type(self).model_fields})
 
     def _declared(self) -> list[str]:
         own = set(type(self).model_fields) - set(BaseMemoryBlock.model_fields)

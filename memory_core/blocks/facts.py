@@ -234,7 +234,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
                 approval=self.approval,
                 categories=tuple(self.categories),
                 counter=batch.counter,
-                mirror=self,
+                shows=self,
             ),
             extractor=extractor.name,
             seqs=tuple(message.seq for message in heard),

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import Protocol
+from typing import Any, Protocol
 
 from memory_core.errors import ConflictError
 from memory_core.events import (
@@ -59,7 +59,7 @@ class Finding:
 class Mirror(Protocol):
     """What shows the active facts as texts once they are stored."""
 
-    facts: list[str]
+    def mirror(self, values: Mapping[str, Any]) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Place:
     approval: bool
     categories: tuple[str, ...]
     counter: TokenCounter
-    mirror: "Mirror"
+    shows: "Mirror"
     """The block, which shows its active facts as texts."""
 
 
@@ -202,7 +202,7 @@ class LearnedFacts:
         self.texts = [fact.text for fact in _active(w, place)]
 
     def committed(self) -> None:
-        self.place.mirror.facts = self.texts
+        self.place.shows.mirror({"facts": self.texts})
 
     def _take(self, w: Writing, step: Settled, known: Mapping[int, Fact], ids: Mapping[int, int]) -> int | None:
         """Do what was decided of one found fact; the id of the fact that was added, if one was."""

@@ -157,12 +157,28 @@ class Database:
         return self.engine.url.render_as_string(hide_password=True)
 
     @contextmanager
-    def write(self) -> Iterator[Connection]:
-        """One writing transaction: committed whole at the end, or rolled back whole on an exception."""
+    def write(self, *, patience: float | None = None) -> Iterator[Connection]:
+        """One writing transaction: committed whole at the end, or rolled back whole on an exception.
+
+        `patience`: seconds that it may wait for others who write; None: as long as any.
+        """
         with self._taking_turns(), _our_errors(self.url), self.engine.begin() as connection:
-            self._say(connection, "BEGIN IMMEDIATE")
+            if patience is None:
+                self._say(connection, "BEGIN IMMEDIATE")
+            else:
+                self._begin_soon(connection, round(patience * 1000))
             self._check_file()
             yield connection
+
+    def _begin_soon(self, connection: Connection, milliseconds: int) -> None:
+        if not self.is_sqlite:
+            connection.exec_driver_sql(f"SET LOCAL lock_timeout = {milliseconds}")
+            return
+        connection.exec_driver_sql(f"PRAGMA busy_timeout={milliseconds}")
+        try:
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+        finally:
+            connection.exec_driver_sql(f"PRAGMA busy_timeout={BUSY_TIMEOUT_SECONDS * 1000}")
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -369,7 +385,7 @@ def _connect(connection: Any, _record: Any) -> None:
 
 
 _TOO_LONG = {
-    "55P03": lambda: f"waited for another program's transaction for more than {LOCK_TIMEOUT_SECONDS} s.",
+    "55P03": lambda: "waited too long for another program's transaction.",
     "57014": lambda: f"did not finish one statement within {STATEMENT_TIMEOUT_SECONDS} s.",
 }
 """By PostgreSQL's code of the error (lock not available, query canceled): what took too long."""

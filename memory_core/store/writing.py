@@ -154,14 +154,21 @@ class Writing:
 
 @contextmanager
 def writing(
-    database: Database, session_id: str, *, clock: Clock = time.time, create: SessionState | None = None
+    database: Database,
+    session_id: str,
+    *,
+    clock: Clock = time.time,
+    create: SessionState | None = None,
+    patience: float | None = None,
 ) -> Iterator[Writing]:
     """A transaction on a session that exists, or is made in it where `create` is given.
+
+    `patience`: see `Database.write`.
 
     Raises:
         NotFoundError: there is no such session, or it was deleted.
     """
-    with database.write() as connection:
+    with database.write(patience=patience) as connection:
         if create is not None:
             create_session(database, connection, create)
         session = locked(connection, session_id, sqlite=database.is_sqlite)
