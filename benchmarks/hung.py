@@ -1,4 +1,4 @@
-"""Does a model that hangs hold up other sessions? A put and a get, alone, then beside 16 sessions whose models hang and 8
+"""Does a model that hangs hold up others? A put and a get, alone, then beside 16 sessions whose models hang and 8
 whose blocks hang when they are read; in one process, on one database.
 
     python benchmarks/hung.py
