@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy import Connection
 
 from memory_core.blocks.base import Reading
+from memory_core.blocks.following import PATIENCE_SECONDS
 from memory_core.blocks.units import messages_of, searchable
 from memory_core.blocks.vector import VectorMemoryBlock
 from memory_core.context import reading_for
@@ -79,7 +80,8 @@ def forget_copies(session: Session, emptied: Collection[tuple[str, str]]) -> Non
 
 def _reading(session: Session, connection: Connection, query: str) -> Reading:
     """A reading of the question alone: what stands in the queue is wanted as well."""
-    return replace(reading_for(session, session.queue(connection), query, {}), queue_seqs=frozenset())
+    reading = reading_for(session, session.queue(connection), query, {})
+    return replace(reading, queue_seqs=frozenset(), patience=PATIENCE_SECONDS)
 
 
 def _not_stored_yet(session: Session, connection: Connection, name: str) -> list[StoredMessage]:

@@ -17,7 +17,9 @@ from memory_core.store.database import Database, parse_url
 from memory_core.store.tables import SCHEMA_VERSION, TABLES
 
 NEW_TABLES = ("mi_entity", "mi_relation", "mi_relation_source", "mi_word_vector")
-NEW_COLUMNS = (("mi_fact", "topics"), ("mi_fact_revision", "topics"), ("mi_fact_revision", "category"))
+NEW_COLUMNS = (
+    ("mi_fact", "topics"), ("mi_fact_revision", "topics"), ("mi_fact_revision", "category"), ("mi_vector", "heard"),
+)  # fmt: skip
 FACT_COLUMNS_OF_1 = {
     "id", "scope", "block", "content", "tokens", "category", "slot", "state", "pinned", "origin", "turn", "created_at",
     "confirmed_at", "updated_at", "version",

@@ -117,17 +117,48 @@ def test_either_search_can_be_switched_off(off, kept):
     assert all(candidate[3 - kept] is None and candidate[kept] is not None for candidate in candidates)
 
 
-def test_a_shared_block_never_answers_with_another_session_s_turns(tmp_path):
-    block = VectorMemoryBlock(name="turns", similarity_top_k=3)
+def test_a_block_never_answers_with_another_session_s_turns(tmp_path):
     services = Services(index=ExactIndex(), embedder=FakeEmbedder())
     uri = f"sqlite:///{tmp_path / 'memory.db'}"
-    first = memory(block, services=services, session_id="one", database_uri=uri)
-    second = memory(block, services=services, session_id="two", database_uri=uri)
+    first, second = (
+        memory(VectorMemoryBlock(name="turns", similarity_top_k=3), services=services, session_id=id, database_uri=uri)
+        for id in ("one", "two")
+    )
     for message in talk(12):
         first.put(message)
         second.put(message.with_parts([TextPart(text=f"Elsewhere {message.content}")]))
     assert not any(text.startswith("Elsewhere") for text in recalled(first, "violins"))
     assert all(text.startswith("Elsewhere") for text in recalled(second, "violins"))
+
+
+def test_a_process_that_begins_reads_what_units_say_and_not_their_messages(tmp_path, monkeypatch):
+    uri = f"sqlite:///{tmp_path / 'memory.db'}"
+    made = memory(database_uri=uri)
+    for message in talk(12):
+        made.put(message)
+    question = "What did I say of violins?"
+    expected = made.build_context(question)
+    listened = []
+    listen = VectorMemoryBlock._heard
+
+    def counted(self, connection, reading, nodes):
+        listened.extend(nodes)
+        return listen(self, connection, reading, nodes)
+
+    monkeypatch.setattr(VectorMemoryBlock, "_heard", counted)
+    for change, read in (
+        ("", 0),
+        ("UPDATE mi_vector SET heard = NULL WHERE id % 2", 1),  # stored by an earlier version
+        ("UPDATE mi_vector SET heard = replace(heard, '[1,', '[0,')", 2),  # by other rules
+    ):
+        with made.database.write() as connection:
+            connection.exec_driver_sql(change or "SELECT 1")
+        listened.clear()
+        again = Memory.open("s", made.database, services=Services(index=ExactIndex(), embedder=FakeEmbedder()))
+        context = again.build_context(question)
+        assert (context.messages, context.plan) == (expected.messages, expected.plan)
+        stored = len(made.stored_turns("turns"))
+        assert len(listened) == (0, stored // 2, stored)[read]
 
 
 def test_what_is_still_in_the_queue_is_not_repeated():

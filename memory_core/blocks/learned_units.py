@@ -11,7 +11,7 @@ from functools import partial
 
 from memory_core.blocks.base import Batch
 from memory_core.blocks.following import AT_ONCE_TOKENS, Following
-from memory_core.blocks.units import node_words, search_words, words_of
+from memory_core.blocks.units import heard, node_words, search_words, words_of
 from memory_core.errors import EmbedderError
 from memory_core.events import VectorsReplaced, VectorsStored, ranges
 from memory_core.models.base import Embedder, ModelCall, embedded
@@ -133,6 +133,8 @@ def _caught_up(batch: Batch, block: str, embedder: Embedder, unusable: Sequence[
 
 def _nodes(batch: Batch, units: Sequence[Sequence[StoredMessage]], vectors: Sequence[Vector]) -> list[NewNode]:
     return [
-        NewNode(tuple(message.seq for message in unit), batch.counter.text(words_of(unit)), vector)
+        NewNode(
+            tuple(message.seq for message in unit), batch.counter.text(words_of(unit)), vector, heard(unit).to_json()
+        )
         for unit, vector in zip(units, vectors, strict=True)
     ]

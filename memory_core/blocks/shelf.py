@@ -11,9 +11,9 @@ from threading import Lock
 from sqlalchemy import Connection
 
 from memory_core.blocks.base import Item
-from memory_core.blocks.units import Heard
-from memory_core.planning.terms import Traits, sittings, substance
-from memory_core.store.vectors import Node, count_nodes, read_nodes
+from memory_core.blocks.units import Heard, kept_heard
+from memory_core.planning.terms import Traits, sittings
+from memory_core.store.vectors import Node, count_nodes, read_heard
 from memory_core.vectors.keyword import KeywordIndex
 
 Listen = Callable[[Connection, Sequence[Node]], list[Heard | None]]
@@ -22,7 +22,7 @@ Listen = Callable[[Connection, Sequence[Node]], list[Heard | None]]
 MOST_RENDERED = 4_096
 """Units kept as they stand in a prompt: a few megabytes."""
 
-NOTHING_HEARD = Heard("", (), frozenset(), frozenset(), False, None, None, 0.0, "")
+NOTHING_HEARD = Heard((), 0.0, frozenset(), frozenset(), False, None, None, 0.0, "")
 
 
 class Rendered:
@@ -86,7 +86,7 @@ class Stored:
                 speakers=one.speakers,
                 person=one.person,
                 time=one.time,
-                substance=substance(one.words, one.stems),
+                substance=one.substance,
                 tokens=node.tokens,
             )
             for (node, one), sitting in zip(new, found, strict=True)
@@ -135,14 +135,22 @@ class Shelf:
             count, last = count_nodes(connection, session_id, block)
             known = max(self._stored.nodes, default=0)
             if (count, last) != (len(self._stored.nodes), known):
-                new = read_nodes(connection, session_id, block, after=known)
+                new = read_heard(connection, session_id, block, after=known)
                 end = self._stored.nodes[self._stored.order[-1]].seqs[0][0] if self._stored.order else 0
-                grew = len(self._stored.nodes) + len(new) == count and all(node.seqs[0][0] >= end for node in new)
+                grew = len(self._stored.nodes) + len(new) == count and all(node.seqs[0][0] >= end for node, _ in new)
                 if not grew:  # some were removed, or belong between those that are known: begin again
-                    self._stored, new = Stored(), read_nodes(connection, session_id, block)
-                new.sort(key=lambda node: (node.seqs[0][0], node.number))
-                heard = [one or NOTHING_HEARD for one in listen(connection, new)]
-                for node, one in zip(new, heard, strict=True):
+                    self._stored, new = Stored(), read_heard(connection, session_id, block)
+                new.sort(key=lambda pair: (pair[0].seqs[0][0], pair[0].number))
+                found = _heard(connection, new, listen)
+                for node, one in found:
                     self._stored.keywords.add(node.number, one.stems)
-                self._stored = self._stored.with_units(list(zip(new, heard, strict=True)))
+                self._stored = self._stored.with_units(found)
             return self._stored
+
+
+def _heard(connection: Connection, new: Sequence[tuple[Node, str | None]], listen: Listen) -> list[tuple[Node, Heard]]:
+    """What units say of themselves: as it was kept, else out of their messages."""
+    kept = kept_heard([text for _, text in new])
+    missing = [node for (node, _), one in zip(new, kept, strict=True) if one is None]
+    listened = dict(zip((node.number for node in missing), listen(connection, missing) if missing else (), strict=True))
+    return [(node, one or listened.get(node.number) or NOTHING_HEARD) for (node, _), one in zip(new, kept, strict=True)]

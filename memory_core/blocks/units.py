@@ -1,5 +1,6 @@
 """What a vector block stores as one, and what is read off it: its words, who speaks, when."""
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -9,6 +10,7 @@ from sqlalchemy import Connection
 from memory_core.events import expand
 from memory_core.messages import MessageRole, message_text, recites_memory
 from memory_core.planning.speech import date_line, speaker_of, told
+from memory_core.planning.terms import substance
 from memory_core.store.messages import MessageCache, StoredMessage, read_messages
 from memory_core.store.vectors import Node
 from memory_core.text import stems
@@ -21,10 +23,10 @@ Unit = Literal["message", "turn", "batch"]
 class Heard:
     """A unit as it was said."""
 
-    words: str
-    """See `search_words`."""
     stems: tuple[str, ...]
-    """Of the words, in order."""
+    """Of its words (see `search_words`), in order."""
+    substance: float
+    """How much it tells by itself, 0 to 1; see `planning.terms.substance`."""
     speakers: frozenset[str]
     """Folded names, or roles where there is no name."""
     names: frozenset[str]
@@ -39,6 +41,31 @@ class Heard:
     """When its first message was stored, in seconds since 1970."""
     day: str
     """The date line above it in a prompt; empty where no time came with it."""
+
+    def to_json(self) -> str:
+        """As it is kept."""
+        names = sorted(self.names)
+        others = sorted(self.speakers - self.names)
+        fields = (names, others, self.person, self.when, self.time, self.stored, self.day, self.substance)
+        return json.dumps((HEARD_VERSION, " ".join(self.stems), *fields), ensure_ascii=False, separators=(",", ":"))
+
+
+HEARD_VERSION = 1
+"""Of the rules by which a unit is heard: what was kept under others is not used."""
+
+
+def kept_heard(texts: Sequence[str | None]) -> list[Heard | None]:
+    """Units as they were kept; None for those that were not, or by other rules."""
+    found: list[Heard | None] = []
+    for values in json.loads(f"[{','.join(text or 'null' for text in texts)}]"):  # one text for all is faster
+        if values is None or values[0] != HEARD_VERSION:
+            found.append(None)
+            continue
+        _, stemmed, names, others, person, when, time, stored, day, substance = values
+        speakers = frozenset((*names, *others))
+        stems = tuple(stemmed.split(" ")) if stemmed else ()
+        found.append(Heard(stems, substance, speakers, frozenset(names), person, when, time, stored, day))
+    return found
 
 
 def units_of(messages: Sequence[StoredMessage], unit: Unit) -> list[list[StoredMessage]]:
@@ -98,9 +125,10 @@ def heard(unit: Sequence[StoredMessage]) -> Heard:
     each = [(told(message.message), message.message.role) for message in unit]
     dated = next((one for one, _ in each if one.when), None)
     words = "\n".join(one.words for one, _ in each if one.words)
+    stemmed = tuple(stems(words))
     return Heard(
-        words=words,
-        stems=tuple(stems(words)),
+        stems=stemmed,
+        substance=substance(words, stemmed),
         speakers=frozenset(speaker_of(one, role) for one, role in each),
         names=frozenset(one.speaker.lower() for one, _ in each if one.speaker),
         person=any(role is MessageRole.USER or one.speaker is not None for one, role in each),

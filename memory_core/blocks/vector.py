@@ -14,7 +14,7 @@ from memory_core.blocks.laid_out import LaidOut
 from memory_core.blocks.learned_units import learn_units, vectors_of, vectors_that_follow
 from memory_core.blocks.markup import Layout
 from memory_core.blocks.shelf import Shelf, Stored
-from memory_core.blocks.units import Heard, Unit, heard, messages_of, searchable, words_of
+from memory_core.blocks.units import Heard, Unit, heard, messages_of, search_words, searchable, words_of
 from memory_core.blocks.unsaved import Unsaved, UnsavedVectors
 from memory_core.errors import ConfigError, EmbedderError, VectorIndexError
 from memory_core.events import Retrieved, ranges
@@ -114,6 +114,14 @@ class _Searched:
     weights: tuple[float, float]
     query: Vector | None
     degraded: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Unsaved:
+    """A unit that is not stored yet, as it is searched."""
+
+    words: str
+    stems: tuple[str, ...]
 
 
 class VectorMemoryBlock(BaseMemoryBlock[str]):
@@ -265,11 +273,11 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
             follow = vectors_that_follow(reading.database, reading.services, reading.session_id, self.name)
             follow.wait(reading.patience)
         stored = self.stored(reading)
-        new: dict[int, Heard] = {}
+        new: dict[int, _Unsaved] = {}
         if unsaved:
             described = [(_node(number, unit, reading), heard(unit)) for number, unit in unsaved.items()]
-            new = {node.number: one for node, one in described}
             stored = stored.imagining(described)
+            new = {node.number: _Unsaved(search_words(unsaved[node.number]), one.stems) for node, one in described}
         if not question or not stored.nodes:
             return None
         index: VectorIndex = self.vector_store or reading.services.index
@@ -327,7 +335,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         embedder: Embedder,
         stored: Stored,
         meant: Asked,
-        unsaved: Mapping[int, Heard],
+        unsaved: Mapping[int, "_Unsaved"],
     ) -> "_Searched":
         """What each search says of the units that either finds, and of every one of `unsaved`, which is among them."""
         keywords = stored.keywords
@@ -384,7 +392,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         return scores, degraded
 
     def _unsaved_by_meaning(
-        self, reading: Reading, embedder: Embedder, query: Vector, unsaved: Mapping[int, Heard]
+        self, reading: Reading, embedder: Embedder, query: Vector, unsaved: Mapping[int, "_Unsaved"]
     ) -> dict[int, float]:
         """Cosine of the units that are not stored yet, by number."""
         kept = self._not_stored(reading.services, reading.database, reading.session_id)

@@ -10,7 +10,7 @@ import os
 import threading
 import uuid
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -39,8 +39,8 @@ from sqlmodel import SQLModel
 from memory_core.errors import ConfigError, MessageError, StoreError
 from memory_core.forked import renewed
 from memory_core.store.tables import (
+    NEW_COLUMNS,
     SCHEMA_VERSION,
-    SINCE_2,
     SINCE_3,
     TABLES,
     prepare_for_postgresql,
@@ -283,7 +283,7 @@ class Database:
     def _upgrade(self, connection: Connection, found: int) -> None:
         """From an earlier version of the schema: what is new is added; nothing that is there is rewritten."""
         place = f'"{self._schema}".' if self._schema else ""
-        for column in SINCE_2 if found < 2 else ():
+        for column in [column for version, added in NEW_COLUMNS.items() if found < version for column in added]:
             added = CreateColumn(column).compile(dialect=connection.dialect)
             connection.exec_driver_sql(f"ALTER TABLE {place}{column.table.name} ADD COLUMN {added}")
         SQLModel.metadata.create_all(connection, tables=TABLES)
@@ -384,7 +384,7 @@ def _connect(connection: Any, _record: Any) -> None:
         connection.execute(f"PRAGMA {pragma}")
 
 
-_TOO_LONG = {
+_TOO_LONG: dict[str, Callable[[], str]] = {
     "55P03": lambda: "waited too long for another program's transaction.",
     "57014": lambda: f"did not finish one statement within {STATEMENT_TIMEOUT_SECONDS} s.",
 }

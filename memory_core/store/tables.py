@@ -7,7 +7,7 @@ Times are seconds since the epoch, for people; order is always by an integer key
 from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, Table, Text
 from sqlmodel import Field, SQLModel
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 _BigKey = BigInteger().with_variant(Integer, "sqlite")  # SQLite counts only INTEGER keys up by itself
 
@@ -303,6 +303,9 @@ class VectorRow(SQLModel, table=True):
     """float32, little-endian, unit length."""
     turn: int
     created_at: float
+    heard: str | None = Field(default=None, sa_column=Column(Text))
+    """What its messages say, as a search needs it (`blocks.units.Heard`), so that a process that begins need not read
+    them all; None: it has to."""
 
 
 def _table(row: type[SQLModel]) -> Table:
@@ -366,8 +369,11 @@ TABLES = [
     vector_table,
 ]
 
-SINCE_2 = (fact_table.c.topics, fact_revision_table.c.topics, fact_revision_table.c.category)
-"""Columns that version 2 of the schema added to tables of version 1."""
+NEW_COLUMNS = {
+    2: (fact_table.c.topics, fact_revision_table.c.topics, fact_revision_table.c.category),
+    4: (vector_table.c.heard,),
+}
+"""Columns that a version of the schema added to tables of the one before."""
 
 SINCE_3 = (_vectors_of_a_block,)
 """Indexes that version 3 added to tables of earlier ones."""

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, MutableSet, Sequence, Set
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
@@ -59,6 +59,8 @@ class NewNode:
     seqs: tuple[int, ...]
     tokens: int
     vector: Vector
+    heard: str
+    """What it says, as a search needs it (see `VectorRow`)."""
 
 
 def collection_name(database: Database, session_id: str, block: str, embedder: str) -> str:
@@ -83,6 +85,7 @@ def add_nodes(w: Writing, block: str, embedder: str, nodes: Sequence[NewNode]) -
             "embedding": _encode(node.vector),
             "turn": w.session.turns,
             "created_at": w.now,
+            "heard": node.heard,
         }
         for node in nodes
     ]
@@ -95,10 +98,18 @@ def count_nodes(connection: Connection, session_id: str, block: str) -> tuple[in
     return int(count), int(last)
 
 
-def read_nodes(connection: Connection, session_id: str, block: str, *, after: int = 0) -> list[Node]:
-    """The stored turns of a block with a number above `after`, oldest first."""
+def read_nodes(connection: Connection, session_id: str, block: str) -> list[Node]:
+    """The stored turns of a block, oldest first."""
     query = _NODE.where(_v.session_id == session_id, _v.block == block)
-    return _nodes(connection.execute(query.where(_v.id > after).order_by(_v.id)).all())
+    return _nodes(connection.execute(query.order_by(_v.id)).all())
+
+
+def read_heard(connection: Connection, session_id: str, block: str, *, after: int = 0) -> list[tuple[Node, str | None]]:
+    """The stored turns of a block with a number above `after`, oldest first, each with what it says, where that is
+    kept."""
+    query = _NODE.add_columns(_v.heard).where(_v.session_id == session_id, _v.block == block)
+    rows = connection.execute(query.where(_v.id > after).order_by(_v.id)).all()
+    return list(zip(_nodes(rows), (row.heard for row in rows), strict=True))
 
 
 def count_of_others(connection: Connection, session_id: str, block: str, embedder: str) -> int:
@@ -141,7 +152,7 @@ def read_nodes_without_vector(
     return _nodes(connection.execute(_NODE.where(_v.collection == collection).order_by(_v.id).limit(limit)).all())
 
 
-def _nodes(rows: Sequence[Row[int, str, int, int]]) -> list[Node]:
+def _nodes(rows: Sequence[Any]) -> list[Node]:
     spans = json.loads(f"[{','.join(row.seqs for row in rows)}]")  # one text for all: parsed four times as fast
     return [
         Node(row.id, tuple((first, last) for first, last in seqs), row.tokens, row.turn)
