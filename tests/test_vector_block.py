@@ -161,6 +161,20 @@ def test_a_process_that_begins_reads_what_units_say_and_not_their_messages(tmp_p
         assert len(listened) == (0, stored // 2, stored)[read]
 
 
+@pytest.mark.parametrize("index", [ExactIndex, ChromaIndex])
+def test_where_all_vectors_are_of_another_model_units_are_found_by_keyword(index, tmp_path):
+    class Other(FakeEmbedder):
+        id = "another"
+
+    made = filled(database_uri=f"sqlite:///{tmp_path / 'memory.db'}")
+    where = {"path": tmp_path / "chroma"} if index is ChromaIndex else {}
+    again = Memory.open("s", made.database, services=Services(index=index(**where), embedder=Other()))
+    found = again.search("violins")
+    assert found.other_embedder == found.stored > 0
+    assert "violins" in found.found[0].words
+    assert again.build_context("violins").failures == {}
+
+
 def test_what_is_still_in_the_queue_is_not_repeated():
     made = memory(limit=60)
     for message in talk(4):

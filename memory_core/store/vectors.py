@@ -291,9 +291,10 @@ class DatabaseVectors:
 
     def _all_stored(self, rows: Sequence[Row[int, bytes]]) -> list[StoredVector]:
         """Rows as vectors, looked at all at once where they are sound."""
-        size = 4 * self._dimensions if self._dimensions is not None else len(rows[0].embedding) if rows else 0
-        if size and all(len(row.embedding) == size for row in rows):
-            vectors = _decode(b"".join(row.embedding for row in rows)).reshape(len(rows), -1)
+        size = len(rows[0].embedding) if rows else 0
+        whole = size and not size % 4 and self._dimensions in (None, size // 4)
+        if whole and all(len(row.embedding) == size for row in rows):
+            vectors = _decode(b"".join(row.embedding for row in rows)).reshape(len(rows), size // 4)
             with np.errstate(over="ignore"):
                 sound = np.isfinite(np.einsum("ij,ij->i", vectors, vectors)).all()
             if sound:
