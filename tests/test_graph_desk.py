@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_core.analysis.past_graph import graph_at
+from memory_core.blocks.graph import GraphMemoryBlock
 from memory_core.errors import ConfigError, ConflictError, MessageError, NotFoundError
 from memory_core.events import GraphCurated
 from memory_core.graphs import NewRelation
@@ -105,7 +106,7 @@ def test_a_session_without_a_graph_says_so():
     with pytest.raises(NotFoundError, match="no graph block"):
         open_memory(memory_blocks=[]).graph()
     with pytest.raises(ConfigError, match='"facts" holds no graph'):
-        open_memory("other", memory_blocks=[*blocks(), graph_memory().memory_blocks[0]]).graph("facts")
+        open_memory("other", memory_blocks=[*blocks(), GraphMemoryBlock(name="graph")]).graph("facts")
 
 
 # -- changing ------------------------------------------------------------------------------------

@@ -280,7 +280,7 @@ def test_the_first_block_that_stores_turns_is_searched_and_another_kind_cannot_b
     with pytest.raises(NotFoundError, match='no block called "none"'):
         memory.search("violins", block="none")
     with pytest.raises(NotFoundError, match="No block stores earlier turns"):
-        made(2, blocks=blocks[:1]).search("violins")
+        made(2, blocks=[StaticMemoryBlock(name="fixed", static_content="x")]).search("violins")
 
 
 # -- neighbours and the map ------------------------------------------------------------------------

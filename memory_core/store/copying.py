@@ -357,6 +357,7 @@ def _number_everything(
             "seqs": json.dumps(vector.seqs),
             "session_id": session_id,
             "collection": collection_name(pieces.database, session_id, vector.block, vector.embedder),
+            "heard": None,  # heard anew out of its messages: a bundle says nothing that a search relies on
         }
         for vector in rows.vectors
     }

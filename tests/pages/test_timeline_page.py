@@ -265,10 +265,13 @@ def test_the_users_facts_are_named_wherever_they_were_learned(demo_home):
     """A fact of another session is confirmed in this one; erased over there, its words are gone here as well."""
     shared = services.engine()
     note = "note 17"
-    block = FactExtractionMemoryBlock(name="About Sam", priority=1, scope="user", llm=NoteExtractor())
+    uri, llm = f"sqlite:///{shared.settings.home}/memory.db", NoteExtractor()
     learned = [
         Memory.from_defaults(
-            name, "sam", database_uri=f"sqlite:///{shared.settings.home}/memory.db", memory_blocks=[block]
+            name,
+            "sam",
+            database_uri=uri,
+            memory_blocks=[FactExtractionMemoryBlock(name="About Sam", priority=1, scope="user", llm=llm)],
         )
         for name in ("bees-one", "bees-two")
     ]
