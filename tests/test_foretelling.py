@@ -146,12 +146,12 @@ def as_said(context):
 
 @pytest.fixture(scope="module")
 def real_conversation():
-    """The first 100 messages of a conversation between two people, the second of them as the assistant."""
+    """The first 60 messages of a conversation between two people, the second of them as the assistant."""
     told = json.loads(shared("locomo/locomo5.json").read_text())[0]["conversation"]
     said = [line for number in range(1, 12) for line in told[f"session_{number}"]]
     return [
         ChatMessage(role="user" if line["speaker"] == told["speaker_a"] else "assistant", content=line["text"])
-        for line in said[:100]
+        for line in said[:60]
     ]
 
 
