@@ -86,6 +86,7 @@ def test_a_put_does_not_wait_for_the_vectors_of_long_messages(held, monkeypatch)
 
 
 def test_a_prompt_waits_for_them_and_is_as_if_they_had_been_there(held, monkeypatch):
+    monkeypatch.setattr("memory_core.context.PATIENCE_SECONDS", 20.0)
     memory = a_memory(held)
     threading.Timer(0.2, held.may.set).start()
     context = memory.build_context("passport")
