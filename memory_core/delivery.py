@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Literal
 
-from memory_core.blocks.base import Batch, Learned, Nothing
+from memory_core.blocks.base import Learned, Nothing
 from memory_core.errors import ConflictError, MemoryInspectorError, NotFoundError, StoreError, sentence
 from memory_core.events import (
     DeliveryDone,
@@ -232,16 +232,7 @@ def _deliver(session: Session, attached: Attached, due: Sequence[Delivery], key:
             for message in delivered_messages(connection, delivery, session.services.messages)
         ]
         state = read_state(connection, session.id, attached.name) or attached.initial
-    batch = Batch(
-        deliveries=tuple(delivery.id for delivery in due),
-        messages=tuple(messages),
-        session_id=session.id,
-        user_id=session.user_id,
-        database=session.database,
-        counter=session.counter,
-        services=session.services,
-        state=state,
-    )
+    batch = session.batch(messages, state, deliveries=[delivery.id for delivery in due])
     with _lease_kept(session, key, owner):
         learned: Learned = attached.block.learn(batch) if messages else Nothing()
     calls = _calls(learned.calls, attached.name)

@@ -11,9 +11,8 @@ from itertools import count
 
 from sqlalchemy import Connection
 
-from memory_core.blocks.base import Batch, Imagined
+from memory_core.blocks.base import Imagined
 from memory_core.context import Context, build_context
-from memory_core.errors import MemoryInspectorError
 from memory_core.messages import ChatMessage, MessageRole
 from memory_core.planning.flush import FlushPlan, Queue, SizedMessage, Trigger, complete_turns, plan_flush
 from memory_core.session import Attached, Session
@@ -121,19 +120,9 @@ def _imagined(session: Session, attached: Attached, seqs: Sequence[int], numbers
         return None
     with session.database.read() as connection:
         messages = read_messages(connection, session.id, session.services.messages, seqs=seqs)
-    batch = Batch(
-        deliveries=(),
-        messages=tuple(messages),
-        session_id=session.id,
-        user_id=session.user_id,
-        database=session.database,
-        counter=session.counter,
-        services=session.services,
-        state=attached.state,
-    )
     try:
-        return attached.block.imagined(batch, numbers)
-    except MemoryInspectorError:  # it will fail then, too, and be tried again later
+        return attached.block.imagined(session.batch(messages, attached.state), numbers)
+    except Exception:  # an extractor may raise anything; it will do so then, too, and be on record
         return None
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from memory_core.blocks import BUILT_IN, plugins
-from memory_core.blocks.base import BaseMemoryBlock, scope_of
+from memory_core.blocks.base import BaseMemoryBlock, Batch, scope_of
 from memory_core.blocks.facts import FactExtractionMemoryBlock
 from memory_core.blocks.static import StaticMemoryBlock, decode, encode
 from memory_core.config import MemoryConfig
@@ -46,7 +46,7 @@ from memory_core.store.blocks import (
 from memory_core.store.database import Database
 from memory_core.store.deliveries import skip_deliveries
 from memory_core.store.facts import NewFact, add_fact, read_facts
-from memory_core.store.messages import QueueRow, read_queue, recount
+from memory_core.store.messages import QueueRow, StoredMessage, read_queue, recount
 from memory_core.store.writing import (
     LEARNERS,
     Clock,
@@ -248,6 +248,19 @@ class Session:
         other = copy.copy(self)
         other._imagined, other.blocks = True, tuple(blocks)
         return other
+
+    def batch(self, messages: Sequence[StoredMessage], state: str | None, *, deliveries: Sequence[int] = ()) -> Batch:
+        """Messages for a block to learn from, with what it may use; `state` is its stored fields or text."""
+        return Batch(
+            deliveries=tuple(deliveries),
+            messages=tuple(messages),
+            session_id=self.id,
+            user_id=self.user_id,
+            database=self.database,
+            counter=self.counter,
+            services=self.services,
+            state=state,
+        )
 
     def sibling(self, session_id: str) -> "Session":
         """Another session, opened with this one's services, tokenizer and copies of its block objects.

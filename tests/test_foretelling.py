@@ -226,6 +226,20 @@ def test_what_waits_for_a_block_leaves_it_unknown():
     assert memory.next_prompt(message=user("Hello")).unknown == ("Facts",)
 
 
+def test_an_extractor_that_raises_anything_is_unknown_and_no_error():
+    class Broken:
+        name, offline = "broken", True
+
+        def extract(self, messages, *, known):
+            raise ZeroDivisionError
+
+        condense = extract
+
+    memory = open_memory("s", token_limit=60, memory_blocks=[FactExtractionMemoryBlock(name="Facts", llm=Broken())])
+    memory.put(user(words(10)))
+    assert memory.next_prompt(message=user(words(60))).unknown == ("Facts",)
+
+
 @pytest.mark.parametrize("max_facts", [3, 50])
 @pytest.mark.parametrize("on_change", ["add", "decide"])
 def test_facts_that_are_merged_updated_and_condensed_are_foretold(max_facts, on_change):

@@ -1,7 +1,7 @@
 """Vectors that follow: what is long is stored at once, and embedded in the background.
 
-The database is the truth: what has no vector yet is stored under `NO_EMBEDDER`, found by keyword, and given a vector by
-whatever process uses the block next, should this one end before.
+The database is the truth: what has no vector yet is stored under `NO_EMBEDDER` and found by keyword. Should the process
+end before, the one that next learns for the block goes on, or an app that starts on the database.
 """
 
 import logging

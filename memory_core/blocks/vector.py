@@ -117,7 +117,7 @@ class _Searched:
 
 
 @dataclass(frozen=True, slots=True)
-class _Unsaved:
+class _NotStored:
     """A unit that is not stored yet, as it is searched."""
 
     words: str
@@ -273,11 +273,11 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
             follow = vectors_that_follow(reading.database, reading.services, reading.session_id, self.name)
             follow.wait(reading.patience)
         stored = self.stored(reading)
-        new: dict[int, _Unsaved] = {}
+        new: dict[int, _NotStored] = {}
         if unsaved:
             described = [(_node(number, unit, reading), heard(unit)) for number, unit in unsaved.items()]
             stored = stored.imagining(described)
-            new = {node.number: _Unsaved(search_words(unsaved[node.number]), one.stems) for node, one in described}
+            new = {node.number: _NotStored(search_words(unsaved[node.number]), one.stems) for node, one in described}
         if not question or not stored.nodes:
             return None
         index: VectorIndex = self.vector_store or reading.services.index
@@ -335,7 +335,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         embedder: Embedder,
         stored: Stored,
         meant: Asked,
-        unsaved: Mapping[int, "_Unsaved"],
+        unsaved: Mapping[int, "_NotStored"],
     ) -> "_Searched":
         """What each search says of the units that either finds, and of every one of `unsaved`, which is among them."""
         keywords = stored.keywords
@@ -392,7 +392,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         return scores, degraded
 
     def _unsaved_by_meaning(
-        self, reading: Reading, embedder: Embedder, query: Vector, unsaved: Mapping[int, "_Unsaved"]
+        self, reading: Reading, embedder: Embedder, query: Vector, unsaved: Mapping[int, "_NotStored"]
     ) -> dict[int, float]:
         """Cosine of the units that are not stored yet, by number."""
         kept = self._not_stored(reading.services, reading.database, reading.session_id)

@@ -163,7 +163,7 @@ def erase_remains(pieces: Pieces, session_id: str, *, whole_log: bool = False) -
 def erase_what_was_left(pieces: Pieces, *, before: float) -> None:
     """Erase what a process left behind that died while it stored or erased a session, before a time.
 
-    Seconds since the epoch. Of one that is still at work the session was touched later.
+    Seconds since the epoch; of one that is still at work the session was hidden later than that.
     """
     # What is stored first and erased last.
     has_blocks = select(block_table.c.name).where(block_table.c.session_id == session_table.c.id).exists()
