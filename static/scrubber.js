@@ -2,6 +2,7 @@
 // It moves at once and tells the app where it is: while it is dragged some times a second, and in the end.
 
 const BUSY = "input, textarea, select, [contenteditable=true], [role=slider], [role=grid], [role=radiogroup], [role=tablist], [role=listbox], [role=combobox]";
+const MENU = ".st-key-menu";
 const WHILE_DRAGGED = 250; // milliseconds between two messages to the app
 const AGAIN = 1500; // after which the app is told again
 const LET_GO = 10000; // after which it is not waited for any longer: a busy machine needs its time
@@ -50,7 +51,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   own?.gone.abort();
   if (own?.session !== session) {
     clearTimeout(own?.waits);
-    own = { session, dragged: false, waits: null, told: 0, wanted: null, number: taken, taken };
+    own = { session, dragged: false, waits: null, told: 0, wanted: null, page: null, number: taken, taken };
   }
   own.gone = new AbortController();
   state.set(parentElement, own);
@@ -71,6 +72,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   // before then is of an earlier one. What got lost on the way is told again, and then let go.
   if (taken >= own.taken) [own.taken, own.shown] = [taken, { turn: shown, step }];
   if (!own.dragged && own.waits === null && own.number <= taken) own.wanted = null;
+  if (own.wanted === null && own.page) open(own.page);
   if (own.wanted !== null && own.waits === null) own.again = setTimeout(insist, own.insisted ? LET_GO : AGAIN);
 
   function at() {
@@ -119,6 +121,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
     } else {
       own.wanted = null;
       draw();
+      if (own.page) open(own.page);
     }
   }
 
@@ -173,7 +176,30 @@ export default function ({ data, parentElement, setTriggerValue }) {
     if (event.shiftKey) goStep(by);
     else goTurn(at().turn + by, AFTER_KEYS);
   }
+  // Streamlit answers the last that it hears: a place that is told after a page was asked for takes that back. So the
+  // menu's pages open once the place is taken; any other link names its own turn, and nothing is told after it.
+  function follow(event) {
+    const link = event.target.closest?.(".stPageLink a");
+    if (!link || own.wanted === null || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    if (!link.closest(MENU)) {
+      clearTimeout(own.waits);
+      clearTimeout(own.again);
+      [own.waits, own.wanted, own.page] = [null, null, null];
+      return;
+    }
+    event.preventDefault();
+    event.stopPropagation();
+    own.page = new URL(link.href).pathname;
+    if (own.waits !== null) tell();
+  }
+
+  function open(page) {
+    own.page = null;
+    [...document.querySelectorAll(`${MENU} a`)].find((line) => new URL(line.href).pathname === page)?.click();
+  }
+
   document.addEventListener("keydown", press, { signal });
+  document.addEventListener("click", follow, { capture: true, signal });
   back.addEventListener("click", () => goStep(-1), { signal });
   on.addEventListener("click", () => goStep(1), { signal });
   draw();

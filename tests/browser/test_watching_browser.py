@@ -168,6 +168,31 @@ def test_keys_and_a_drag_move_the_one_clock_of_all_pages(served, visitor):
     healthy(tab)
 
 
+SLOW_LINE = """
+    const send = WebSocket.prototype.send;
+    WebSocket.prototype.send = function (said) { setTimeout(() => send.call(this, said), 400) };
+"""
+"""A line on which every word to the server takes its time."""
+
+
+@pytest.mark.parametrize("pause", [0, 150], ids=("before it is told", "while it is on its way"))
+def test_a_page_asked_for_while_a_place_is_on_its_way_opens_at_that_place(served, visitor, pause):
+    memory = recorded_session(behind(served), MESSAGES, title="Slow line")
+    play(Job("slow"), memory, turns=4, pace=0)
+    visitor.context.add_init_script(SLOW_LINE)
+    tab = visitor.open(chat(served, memory.session_id))
+    expect(tab.get_by_text("Latest turn", exact=True)).to_be_visible()
+    idle(tab)
+    tab.locator("body").press("ArrowLeft")
+    tab.wait_for_timeout(pause)
+    tab.locator(".st-key-menu").get_by_role("link", name="Timeline").click()
+    expect(tab.get_by_role("heading", name="Timeline", level=1)).to_be_visible()
+    expect(tab.get_by_text("You are looking at turn 3 of 4: read only")).to_be_visible()
+    idle(tab)
+    assert tab.url.startswith(f"{served.url}/timeline")
+    healthy(tab)
+
+
 STEPS_ON_SCREEN = """() => {
     const number = (words, pattern) => { const found = words.match(pattern); return found ? Number(found[1]) : null };
     const text = (place) => document.querySelector(place)?.innerText ?? "";
