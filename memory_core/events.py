@@ -7,8 +7,9 @@ All sizes are in tokens; `turn`, `actor`, time and position belong to the record
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
+from functools import cache
 from typing import Any, ClassVar, Literal
 
 from memory_core.tokens import reported
@@ -67,12 +68,26 @@ class EventRecord:
 
 def decode(kind: str, data: str) -> Event:
     """The event that `to_json` wrote; an `UnknownEvent` for a kind of a newer version."""
-    values = {name: _tuples(value) for name, value in json.loads(data).items()}
+    return decode_all([(kind, data)])[0]
+
+
+def decode_all(stored: Sequence[tuple[str, str]]) -> list[Event]:
+    """The events that `to_json` wrote, each given as kind and text."""
+    texts = json.loads(f"[{','.join(data for _, data in stored)}]")  # one text for all is faster
+    return [_event(kind, values) for (kind, _), values in zip(stored, texts, strict=True)]
+
+
+def _event(kind: str, values: dict[str, Any]) -> Event:
+    values = {name: _tuples(value) if type(value) is list else value for name, value in values.items()}
     cls = KINDS.get(kind)
-    known = {name.name for name in fields(cls)} if cls else set()
-    if cls is None or not known >= set(values):
+    if cls is None or not _fields(kind) >= values.keys():
         return UnknownEvent(name=kind, data=values)
     return cls(**cls.as_read(values))
+
+
+@cache
+def _fields(kind: str) -> frozenset[str]:
+    return frozenset(name.name for name in fields(KINDS[kind]))
 
 
 def ranges(numbers: Iterable[int]) -> Ranges:
@@ -130,8 +145,8 @@ def spread(refs: Iterable[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _tuples(value: Any) -> Any:
-    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
+def _tuples(values: list[Any]) -> tuple[Any, ...]:
+    return tuple([_tuples(value) if type(value) is list else value for value in values])
 
 
 # -- the session ---------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ moment and is never changed afterwards, so that any number of readers may share 
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 
 from memory_core.blocks import BUILT_IN
@@ -162,6 +162,8 @@ class Folding:
         self._correction = 0
         """What the log says the queue holds, less what its messages were counted with when they were added."""
         self._recalled: dict[str, int] = {}
+        self._open: dict[str, Any] | None = None
+        """Fields of the record of the turn that is being read: of most turns there are many events."""
         self._view: History | None = History()
 
     @property
@@ -176,6 +178,7 @@ class Folding:
             raise StaleLogError
         for record in new:
             self._take(record)
+        self._note_turn()
         if new or self._view is None:
             self._view = History(tuple(self._records), dict(self._turns), tuple(self._configs), tuple(self._blocks))
         return self._view
@@ -185,37 +188,49 @@ class Folding:
         event = record.event
         if record.turn == 0:
             self._turns.clear()
+            self._open = None
+        elif self._open is None or self._open["turn"] != record.turn:
+            self._note_turn()
+            self._open = self._opened(record)
         self._take_queue(event)
         self._take_settings(record)
-        turn = record.turn
-        if turn < 1:
+        told = self._open
+        if told is None:
             return
-        known = self._turns.get(turn)
-        if known is None:
-            self._recalled.clear()
-            known = TurnRecord(turn, record.position, record.position, record.at)
-        changes: dict[str, Any] = {
-            "last_position": record.position,
-            "queue_tokens": self._queue_tokens(),
-            "queue_messages": len(self._queued),
-            "archived_messages": len(self._archived),
-            "history_budget": self._config.history_budget,
-            "token_limit": self._config.limit,
-        }
+        told["last_position"] = record.position
         if isinstance(event, FlushPlanned):
-            changes["flushes"] = (*known.flushes, record)
+            told["flushes"] += (record,)
         elif isinstance(event, ContextBuilt):
-            changes["contexts"] = (*known.contexts, record)
+            told["contexts"] += (record,)
         elif isinstance(event, FactAdded):
-            changes["facts_added"] = known.facts_added + 1
+            told["facts_added"] += 1
         elif isinstance(event, RelationAdded):
-            changes["relations_added"] = known.relations_added + 1
+            told["relations_added"] += 1
         elif isinstance(event, Retrieved):
             self._recalled[event.block] = int(event.gates.get("granted", 0))
-            changes["recalled"] = sum(self._recalled.values())
+            told["recalled"] = sum(self._recalled.values())
         if record.actor == "curator":
-            changes["edited"] = (*known.edited, record)
-        self._turns[turn] = replace(known, **changes)
+            told["edited"] += (record,)
+
+    def _opened(self, record: EventRecord) -> dict[str, Any]:
+        """What is told of a record's turn so far."""
+        known = self._turns.get(record.turn)
+        if known is None:
+            self._recalled.clear()
+            known = TurnRecord(record.turn, record.position, record.position, record.at)
+        return {name.name: getattr(known, name.name) for name in fields(known)}
+
+    def _note_turn(self) -> None:
+        """Keep what is told of the turn that is being read; the queue is as it stands by now."""
+        if self._open is not None:
+            self._open |= {
+                "queue_tokens": self._queue_tokens(),
+                "queue_messages": len(self._queued),
+                "archived_messages": len(self._archived),
+                "history_budget": self._config.history_budget,
+                "token_limit": self._config.limit,
+            }
+            self._turns[self._open["turn"]] = TurnRecord(**self._open)
 
     def _take_queue(self, event: object) -> None:
         if isinstance(event, MessageAdded):

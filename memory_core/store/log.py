@@ -4,8 +4,11 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection, func, select
 
-from memory_core.events import EventRecord, decode
+from memory_core.events import EventRecord, decode_all
 from memory_core.store.tables import event_table
+
+AT_ONCE = 5_000
+"""Events decoded together: some megabytes."""
 
 _COLUMNS = [event_table.c[name] for name in ("id", "session_id", "turn", "at", "actor", "kind", "data")]
 
@@ -35,10 +38,14 @@ def read_events(
     query = query.order_by(event_table.c.id.desc() if newest_first else event_table.c.id)
     if limit is not None:
         query = query.limit(limit)
-    return [
-        EventRecord(position, session, turn, at, actor, decode(kind, data))
-        for position, session, turn, at, actor, kind, data in connection.execute(query)
-    ]
+    records: list[EventRecord] = []
+    for rows in connection.execute(query).partitions(AT_ONCE):
+        events = decode_all([(row.kind, row.data) for row in rows])
+        records += [
+            EventRecord(position, session, turn, at, actor, event)
+            for (position, session, turn, at, actor, *_), event in zip(rows, events, strict=True)
+        ]
+    return records
 
 
 def last_position(connection: Connection, session_id: str) -> int:
