@@ -9,13 +9,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from math import floor
 from threading import Lock
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
 from memory_core.analysis.projection import Projection, fit, thin
+from memory_core.analysis.ranked import Fate, Found, Ranked, Scores
 from memory_core.blocks.base import Reading
 from memory_core.blocks.units import messages_of, words_of
 from memory_core.blocks.vector import TERM_FIELDS, Recall, VectorMemoryBlock
@@ -28,21 +29,17 @@ from memory_core.events import (
     Retrieved,
     VectorsRemoved,
     VectorsStored,
+    expand,
     spread,
 )
-from memory_core.planning.retrieval import Signals, plan_retrieval
+from memory_core.planning.retrieval import match
 from memory_core.services import Services
 from memory_core.session import Attached, ImaginedBlocks, Session
 from memory_core.store.log import read_events
+from memory_core.store.messages import messages_that_hold
 from memory_core.store.vectors import Node, remove_nodes
 from memory_core.store.writing import contents, session_scope
 from memory_core.vectors.base import Revision, Vector
-
-Fate = Literal["granted", "cut", "no_prompt", "no_room", "beyond_top_k", "in_queue", "below_threshold", "not_proposed"]
-"""Where a stored turn ended, from the prompt backwards.
-
-`cut` by the token limit; `no_prompt`: asked for, and there is no prompt to stand in; `no_room`: it does not fit beside
-better ones; `not_proposed`: neither search named it among its nearest."""
 
 ASKED: tuple[Fate, ...] = ("granted", "cut", "no_prompt")
 """What the block wants in the prompt."""
@@ -69,32 +66,6 @@ class SearchSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """One stored turn under one question."""
-
-    number: int
-    rank: int
-    """1 is the best score."""
-    turn: int
-    """Of the conversation; 0 where its messages are gone."""
-    words: str
-    tokens: int
-    vector: float | None
-    """Cosine similarity, -1 to 1; None: not known, or the search is switched off."""
-    keyword: float | None
-    score: float
-    """The match, both by their weights, and what the terms add."""
-    fate: Fate
-    terms: tuple[float, ...] = ()
-    """What each of `planning.terms.TERMS` adds; empty where none does."""
-
-    @property
-    def match(self) -> float:
-        """Vector and keyword by their weights, 0 to 1."""
-        return self.score - sum(self.terms)
-
-
-@dataclass(frozen=True, slots=True)
 class Search:
     """What one question finds, and what becomes of it."""
 
@@ -104,7 +75,7 @@ class Search:
     settings: SearchSettings
     weights: tuple[float, float] | None
     """Of the vector and the keyword score, as they were used; None where a record does not say."""
-    found: tuple[Found, ...]
+    found: Ranked
     """Every stored turn, best first; of a recorded search, the candidates that were recorded."""
     counts: Mapping[Fate, int]
     """Stored turns by fate, those that are not in `found` included."""
@@ -137,7 +108,7 @@ class Search:
 
     def one(self, number: int) -> Found | None:
         """A stored turn by its number."""
-        return next((found for found in self.found if found.number == number), None)
+        return self.found.one(number)
 
     def settings_to_ask_for(self, number: int) -> dict[str, Any]:
         """The smallest change of threshold and number of results under which a turn would be asked for.
@@ -151,8 +122,11 @@ class Search:
         changes: dict[str, Any] = {}
         if found.fate == "below_threshold":
             changes["similarity_threshold"] = floor(round(found.score * 100, 6)) / 100
-        passed_by = ("in_queue", "not_proposed")
-        ahead = sum(other.rank < found.rank and other.fate not in passed_by for other in self.found)
+        ahead = sum(
+            (-other.score, other.number) < (-found.score, found.number)
+            for other in self.found.candidates
+            if other.fate not in ("in_queue", "not_proposed")
+        )
         if self.settings.similarity_top_k is not None and ahead >= self.settings.similarity_top_k:
             changes["similarity_top_k"] = ahead + 1
         return changes
@@ -206,9 +180,9 @@ def search(
     used = SearchSettings(**{field.name: getattr(found_in, field.name) for field in fields(SearchSettings)})
     if recall is None:
         nodes = found_in.stored(reading).nodes
-        listed = _listed(_texts(reading, found_in, nodes), nodes)
-        fates = {**dict.fromkeys(get_args(Fate), 0), "not_proposed": len(nodes)}
-        return Search(name, query, used, None, listed, fates, len(nodes), 0, None, reading.services.index.name)
+        listed = _ranked(reading, nodes, (), _unasked(nodes))
+        counts = _counts(listed)
+        return Search(name, query, used, None, listed, counts, len(nodes), 0, None, reading.services.index.name)
     found, unknown = _found(found_in, reading, recall, _asked_refs(context, name))
     return Search(
         block=name,
@@ -216,7 +190,7 @@ def search(
         settings=used,
         weights=recall.weights,
         found=found,
-        counts={**dict.fromkeys(get_args(Fate), 0), **Counter(one.fate for one in found)},
+        counts=_counts(found),
         stored=len(recall.nodes),
         proposed=recall.proposed,
         embedder=recall.embedder,
@@ -266,73 +240,62 @@ def _asked_refs(context: Context | None, name: str) -> dict[str, Fate] | None:
     return refs
 
 
-def _listed(texts: Mapping[int, tuple[int, str]], nodes: Mapping[int, Node]) -> tuple[Found, ...]:
-    """Stored turns that nothing was asked of, oldest first."""
-    return tuple(
-        Found(number, rank, *texts.get(number, (0, "")), node.tokens, None, None, 0.0, "not_proposed")
-        for rank, (number, node) in enumerate(sorted(nodes.items()), start=1)
-    )
+def _counts(found: Ranked) -> dict[Fate, int]:
+    return {**dict.fromkeys(get_args(Fate), 0), **found.counts}
+
+
+def _unasked(nodes: Mapping[int, Node]) -> Scores:
+    """Stored turns that nothing was asked of."""
+    unknown = np.full(len(nodes), np.nan)
+    return Scores(np.fromiter(nodes, np.int64), unknown, unknown, np.zeros(len(nodes)))
 
 
 def _found(
     block: VectorMemoryBlock, reading: Reading, recall: Recall, asked: Mapping[str, Fate] | None
-) -> tuple[tuple[Found, ...], int]:
+) -> tuple[Ranked, int]:
     """Every stored turn with its scores and fate, best first, and how many have no vector of this embedder."""
-    vectors: dict[int, float] = {}
+    numbers = np.sort(np.fromiter(recall.nodes, np.int64))
+    vectors = np.full(len(numbers), np.nan)
     by_meaning = recall.query is not None and recall.weights[0] > 0
     if recall.query is not None and by_meaning:
-        hits = reading.services.exact.search(block.source(reading), recall.query, limit=len(recall.nodes))
-        vectors = {hit.number: hit.score for hit in hits}
-    candidates = {candidate.number: candidate for candidate in recall.plan.candidates}
-    by_word = recall.weights[1] > 0
-    rest = plan_retrieval(
-        [
-            Signals(number, vectors.get(number), recall.keyword.get(number, 0.0) if by_word else None)
-            for number in recall.nodes
-            if number not in candidates
-        ],
-        top_k=None,
-        threshold=None,
-        in_queue=(),
-        vector_weight=recall.weights[0],
-        keyword_weight=recall.weights[1],
-    )
-    ranked = sorted([*candidates.values(), *rest.candidates], key=lambda each: (-each.score, each.number))
-    texts = _texts(reading, block, recall.nodes)
-    found = []
-    for rank, each in enumerate(ranked, start=1):
-        turn, words = texts.get(each.number, (0, ""))
-        fate: Fate = "not_proposed"
-        if each.number in candidates:
-            fate = candidates[each.number].fate
+        known, cosines = reading.services.exact.scores(block.source(reading), recall.query)
+        there = np.isin(known, numbers)
+        vectors[np.searchsorted(numbers, known[there])] = cosines[there]
+    keywords = np.full(len(numbers), np.nan)
+    if recall.weights[1] > 0:
+        keywords = np.array([recall.keyword.get(number, 0.0) for number in numbers.tolist()])
+    scores = match(np.maximum(np.nan_to_num(vectors), 0), np.maximum(np.nan_to_num(keywords), 0), *recall.weights)
+    candidates = []
+    for each in recall.plan.candidates:
+        fate: Fate = each.fate
         if fate == "granted":
             # A turn that a second look no longer asks for was deleted in between: it is in no prompt.
             fate = "no_prompt" if asked is None else asked.get(f"v{each.number}", "no_prompt")
-        tokens = recall.nodes[each.number].tokens
-        scores = (each.vector, each.keyword, each.score)
-        found.append(Found(each.number, rank, turn, words, tokens, *scores, fate, each.terms))
-    unknown = len(recall.nodes) - len(vectors) if by_meaning else 0
-    return tuple(found), unknown
+        own = each.vector, each.keyword, each.score
+        candidates.append(Found(each.number, 0, 0, "", recall.nodes[each.number].tokens, *own, fate, each.terms))
+    rest = ~np.isin(numbers, [each.number for each in candidates])
+    others = Scores(numbers[rest], vectors[rest], keywords[rest], scores[rest])
+    unknown = int(np.isnan(vectors).sum()) if by_meaning else 0
+    return _ranked(reading, recall.nodes, candidates, others), unknown
 
 
 # -- words of stored turns, and what lies near them --------------------------------------------------
 
 
-class _Texts:
-    """Turn and words of the stored turns of one block, kept in this process. Safe to share between threads."""
+def _ranked(reading: Reading, nodes: Mapping[int, Node], candidates: Sequence[Found], rest: Scores) -> Ranked:
+    """Candidates and the rest, with words that are read when they are looked at."""
 
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._known: dict[int, tuple[int, str]] = {}
+    def texts(numbers: Sequence[int]) -> dict[int, tuple[int, str]]:
+        return _texts(reading, [nodes[number] for number in numbers])
 
-    def of(self, connection: Connection, reading: Reading, nodes: Mapping[int, Node]) -> dict[int, tuple[int, str]]:
-        with self._lock:
-            known = {number: text for number, text in self._known.items() if number in nodes}
-            new = [node for number, node in nodes.items() if number not in known]
-            if new:
-                known |= texts_of(connection, reading.session_id, reading.services, new)
-            self._known = known
-            return known
+    def holding(words: Sequence[str]) -> list[int]:
+        with reading.database.read() as connection:
+            seqs = messages_that_hold(connection, reading.session_id, words)
+        near = [node for node in nodes.values() if any(seq in seqs for seq in expand(node.seqs))]
+        found = _texts(reading, near)
+        return [number for number, (_, text) in found.items() if all(word in text.casefold() for word in words)]
+
+    return Ranked(candidates, rest, tokens=lambda number: nodes[number].tokens, texts=texts, holding=holding)
 
 
 def texts_of(
@@ -343,10 +306,9 @@ def texts_of(
     return {number: (unit[0].turn, words_of(unit)) for number, unit in units.items()}
 
 
-def _texts(reading: Reading, block: VectorMemoryBlock, nodes: Mapping[int, Node]) -> dict[int, tuple[int, str]]:
-    key = "texts", reading.database.id, reading.session_id, block.name
+def _texts(reading: Reading, nodes: Iterable[Node]) -> dict[int, tuple[int, str]]:
     with reading.database.read() as connection:
-        return reading.services.remembered(key, _Texts).of(connection, reading, nodes)
+        return texts_of(connection, reading.session_id, reading.services, nodes)
 
 
 def _looking(session: Session, name: str) -> tuple[VectorMemoryBlock, Reading]:
@@ -369,7 +331,7 @@ def neighbours(session: Session, name: str, number: int, *, limit: int) -> tuple
         return ()
     hits = reading.services.exact.search(source, own[0].vector, limit=limit + 1)
     near = [hit for hit in hits if hit.number != number and hit.number in nodes][:limit]
-    texts = _texts(reading, block, nodes)
+    texts = _texts(reading, [nodes[hit.number] for hit in near])
     return tuple(Neighbour(hit.number, *texts.get(hit.number, (0, "")), hit.score) for hit in near)
 
 
@@ -494,7 +456,7 @@ def _recorded(
             **{field: weights.get(field, 0.0) for field in TERM_FIELDS.values()},
         ),
         weights=event.weights,
-        found=tuple(found),
+        found=Ranked(found),
         counts=counts,
         stored=None,
         proposed=0,
@@ -519,6 +481,7 @@ def forget_turn(session: Session, name: str, number: int, actor: Actor) -> None:
 
 def compared(before: Search, after: Search) -> tuple[tuple[Found, Found], ...]:
     """Stored turns with another fate, best first: as they were, as they would be."""
-    was = {found.number: found for found in before.found}
-    pairs = ((was[found.number], found) for found in after.found if found.number in was)
+    either = {one.number for search in (before, after) for one in search.found.candidates}
+    was = {found.number: found for found in before.found.some(either)}
+    pairs = ((was[found.number], found) for found in after.found.some(either) if found.number in was)
     return tuple((one, other) for one, other in pairs if one.fate != other.fate)

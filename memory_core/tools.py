@@ -283,8 +283,8 @@ class MemoryTools:
         """What a vector block finds: the first message of each stored turn that is above its threshold."""
         search = self._memory.search(query, block=block)
         least = search.settings.similarity_threshold
-        fitting = (found for found in search.found if found.match > 0 and (least is None or found.score > least))
-        best = [found.number for found in fitting][:MOST_RESULTS]
+        found = [one for one in search.found.candidates if one.match > 0 and (least is None or one.score > least)]
+        best = [one.number for one in found[:MOST_RESULTS]]
         turns = {turn.number: turn for turn in self._memory.stored_turns(block, numbers=best)} if best else {}
         seqs = [[m.seq for m in turns[number].messages if m.seq in said] for number in best if number in turns]
         return [unit[0] for unit in seqs if unit]

@@ -9,12 +9,18 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, TypeVar, get_args
+
+import numpy as np
+from numpy.typing import NDArray
 
 from memory_core.errors import ConfigError
 
 Fate = Literal["granted", "below_threshold", "in_queue", "beyond_top_k", "no_room"]
 """Where a candidate ended; the last four are gates, in the order in which they are passed."""
+
+Signal = TypeVar("Signal", float, NDArray[np.float64])
+"""Of one message, or of many."""
 
 Head = tuple[int, str]
 """A line that several units stand under: sitting and day."""
@@ -190,11 +196,15 @@ def _larger(a: float | None, b: float | None) -> float | None:
     return max((value for value in (a, b) if value is not None), default=None)
 
 
-def _match(found: Signals, vector_weight: float, keyword_weight: float) -> float:
-    vector, keyword = max(found.vector or 0.0, 0.0), max(found.keyword or 0.0, 0.0)
+def match(vector: Signal, keyword: Signal, vector_weight: float, keyword_weight: float) -> Signal:
+    """The weighted mean of the two signals, which are at least 0; a weight of 0 leaves the other alone."""
     if not keyword_weight:
         return vector
     if not vector_weight:
         return keyword
     share = vector_weight / (vector_weight + keyword_weight)
     return share * vector + (1 - share) * keyword
+
+
+def _match(found: Signals, vector_weight: float, keyword_weight: float) -> float:
+    return match(max(found.vector or 0.0, 0.0), max(found.keyword or 0.0, 0.0), vector_weight, keyword_weight)

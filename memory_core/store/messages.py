@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Row, Select, bindparam, func, insert, select,
 from memory_core.events import MemoryStripped, MessageAdded
 from memory_core.messages import ChatMessage, MessageRole, MessageStatus, TextPart, independent
 from memory_core.planning.flush import SizedMessage
-from memory_core.store.tables import message_table
+from memory_core.store.tables import content_table, message_table
 from memory_core.store.writing import Writing, contents, session_scope
 from memory_core.tokens import Accounting, MessageTokens, TokenCounter, total_tokens
 
@@ -293,6 +293,19 @@ def read_messages(
         rows = list(connection.execute(query.order_by(_m.seq)).all())
     words = cache.load(connection, session_id, [row.content for row in rows])
     return [_stored(session_id, row, words[row.content]) for row in rows if row.content in words]
+
+
+def messages_that_hold(connection: Connection, session_id: str, words: Sequence[str]) -> set[int]:
+    """Sequence numbers of the messages that may hold each of these casefolded words: of all that do, and some more.
+
+    Looks at the words as they are stored, which is much faster than to decode them.
+    """
+    written = [json.dumps(word, ensure_ascii=False)[1:-1] for word in words]
+    c = content_table.c
+    held = (c.hash == _m.content) & (c.scope == session_scope(session_id))
+    rows = connection.execute(select(_m.seq, c.data).join(content_table, held).where(_m.session_id == session_id))
+    folded = ((seq, data.casefold()) for seq, data in rows)
+    return {seq for seq, data in folded if all(word in data for word in written)}
 
 
 def _in_order(

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory_core.vectors.base import Hit, Revision, Vector, VectorSource
-from memory_core.vectors.ranking import Numbers, Rows, check_dimension, check_search, rank, stack
+from memory_core.vectors.ranking import Numbers, Rows, check_dimension, check_search, rank, similarities, stack
 
 MAX_COLLECTIONS = 64
 """Collections kept in memory; the one used longest ago goes first."""
@@ -74,6 +74,17 @@ class ExactIndex:
         places = np.minimum(np.searchsorted(known, wanted, sorter=order), len(known) - 1)
         found = order[places][known[order[places]] == wanted]
         return rank(known[found], rows[found], query)
+
+    def scores(self, source: VectorSource, query: Vector) -> tuple[Numbers, NDArray[np.float64]]:
+        """How near every vector is: numbers `(n,)` and cosines `(n,)`, in no order.
+
+        Raises:
+            VectorIndexError: the query has another dimension than the stored vectors.
+        """
+        known, rows, _ = self._copy(source).caught_up(source)
+        if len(known):
+            check_dimension(query, rows.shape[1])
+        return known, similarities(rows, query)
 
     def forget(self, collection: str) -> None:
         with self._lock:

@@ -9,18 +9,29 @@ from memory_core.vectors.base import Hit, StoredVector, Vector
 SCORE_DECIMALS = 6
 """float32 vectors carry no more; and rounding makes equal texts tie, whichever way their rows were summed."""
 
+_AT_ONCE = 8_192  # rows that are widened to float64 together: 25 MB of 384 dimensions
+
 Numbers = NDArray[np.int64]
 Rows = NDArray[np.float32]
 
 
 def rank(numbers: Numbers, rows: Rows, query: Vector) -> list[Hit]:
-    """All rows `(n, dim)` scored against the query `(dim,)`, best first, ties by number; a zero vector scores 0."""
-    exact, wanted = rows.astype(np.float64), query.astype(np.float64)
-    lengths = np.linalg.norm(exact, axis=1) * np.linalg.norm(wanted)
-    cosines = np.divide(exact @ wanted, lengths, out=np.zeros(len(rows)), where=lengths > 0)
-    scores = np.round(cosines, SCORE_DECIMALS) + 0.0  # no negative zero
+    """All rows `(n, dim)` scored against the query `(dim,)`, best first, ties by number."""
+    scores = similarities(rows, query)
     order = np.lexsort((numbers, -scores))
     return [Hit(number, score) for number, score in zip(numbers[order].tolist(), scores[order].tolist(), strict=True)]
+
+
+def similarities(rows: Rows, query: Vector) -> NDArray[np.float64]:
+    """Cosines `(n,)` of rows `(n, dim)` with the query `(dim,)`; a zero vector scores 0."""
+    wanted = query.astype(np.float64)
+    scores = np.zeros(len(rows))
+    for start in range(0, len(rows), _AT_ONCE):
+        exact = rows[start : start + _AT_ONCE].astype(np.float64)
+        lengths = np.linalg.norm(exact, axis=1) * np.linalg.norm(wanted)
+        cosines = np.divide(exact @ wanted, lengths, out=np.zeros(len(exact)), where=lengths > 0)
+        scores[start : start + _AT_ONCE] = np.round(cosines, SCORE_DECIMALS) + 0.0  # no negative zero
+    return scores
 
 
 def check_search(query: Vector, limit: int) -> None:

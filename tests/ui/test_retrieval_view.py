@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_core.analysis.found_by import FoundBy
-from memory_core.searching import Found, Search, SearchSettings, TurnMap
+from memory_core.analysis.ranked import Found, Ranked
+from memory_core.searching import Search, SearchSettings, TurnMap
 from ui.retrieval.figure import legend, map_figure, map_note, map_rows
 from ui.retrieval.reading import (
     apart,
@@ -51,7 +52,7 @@ def search(*turns, threshold=0.31, top_k=5, stored=..., **more):
         "query": "What can Rui eat?",
         "settings": SearchSettings(top_k, threshold, 0.85, 0.15, *(0.0,) * 6),
         "weights": (0.85, 0.15),
-        "found": turns,
+        "found": Ranked(turns),
         "counts": counts,
         "stored": len(turns) if stored is ... else stored,
         "proposed": 50,
@@ -236,7 +237,7 @@ def test_what_does_not_fit_is_told_with_its_size_and_the_room():
     one = with_terms(fate="no_room")
     found = filled(one)
     assert stages(found)["no_room"] == "No room in 300 tokens: 1"
-    assert within(found, "no_room") == [one]
+    assert list(within(found, "no_room")) == [one]
     assert fate(one, found) == "No room: 41 tokens"
     assert why(one, found) == (
         "It was found, but better ones filled the 300 tokens there were: **no room for its 41 tokens**."
@@ -264,7 +265,7 @@ def test_rows_hold_one_line_of_words_and_nothing_where_they_are_gone():
 def test_what_was_missed_is_found_by_its_words_and_the_gate_is_named():
     low = found(4, "below_threshold", 0.28, "Rui stays off MEAT these days", rank=2)
     both = search(found(1), low)
-    assert holding(both, "meat off") == [low]
+    assert list(holding(both, "meat off")) == [low]
     assert missed([low], "meat", both) == (
         "1 of 2 stored turns says “meat”. Turn 4 is 2nd with 0.28: **0.28 < 0.31**, below the threshold."
     )

@@ -10,7 +10,8 @@ from typing import Any, Literal
 
 import plotly.graph_objects as go
 
-from memory_core.searching import Fate, Found, Search, TurnMap
+from memory_core.analysis.ranked import Fate, Found
+from memory_core.searching import Search, TurnMap
 from ui.charts import blank, shown
 from ui.retrieval.excerpt import excerpt, matches
 from ui.retrieval.reading import fate as fate_words
@@ -66,9 +67,9 @@ def map_figure(
     palette = PALETTES[mode]
     figure = blank(mode, HEIGHT)
     figure.update_layout(xaxis_visible=False, yaxis_visible=False, hoverlabel_align="left")
-    found = {one.number: one for one in search.found}
+    found = {one.number: one for one in search.found.some(drawn.numbers)}
     places = {number: (float(x), float(y)) for number, (x, y) in zip(drawn.numbers, drawn.points, strict=True)}
-    turns = [one.turn for one in search.found]
+    turns = [one.turn for one in found.values()]
     scale = (min(turns, default=0), max(turns, default=1))
     for fate, mark in MARKS.items():
         numbers = [number for number in drawn.numbers if number in found and found[number].fate == fate]
@@ -180,7 +181,7 @@ def legend(search: Search, mode: Mode, by: ColourBy) -> str:
         ends = ((palette.unknown, "earlier"), (palette.vector, "later"))
         parts = [f':color[●]{{foreground="{colour}"}} {label}' for colour, label in ends]
     else:
-        drawn = {one.fate for one in search.found}
+        drawn = {fate for fate, number in search.found.counts.items() if number}
         parts = [
             f':color[{mark.glyph}]{{foreground="{getattr(palette, mark.meaning)}"}} {mark.label}'
             for fate, mark in reversed(MARKS.items())
@@ -191,7 +192,7 @@ def legend(search: Search, mode: Mode, by: ColourBy) -> str:
 
 def map_rows(drawn: TurnMap, search: Search) -> list[dict[str, Any]]:
     """The figure's numbers: where each turn lies, with its score and fate."""
-    found = {one.number: one for one in search.found}
+    found = {one.number: one for one in search.found.some(drawn.numbers)}
     return [
         {
             "Turn": found[number].turn,

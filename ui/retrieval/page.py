@@ -6,8 +6,9 @@ from typing import Any
 import streamlit as st
 
 from memory_core import Memory, MessageStatus
+from memory_core.analysis.ranked import Ranked
 from memory_core.messages import MessageRole, message_text
-from memory_core.searching import Found, Search
+from memory_core.searching import Search
 from ui import nav
 from ui.charts import CONFIG
 from ui.components import empty, filled_rows, numbers_table, unseen_heading
@@ -292,7 +293,7 @@ def _draw_found(view: View, search: Search, unit: str) -> bool:
         if not found:
             _elsewhere(view, words, unit)
     picked = asking.asked(session_id).number
-    if words and found and picked not in {one.number for one in found}:
+    if words and found and picked not in found.numbers:
         picked = found[0].number  # what was missed is what is asked about
     there = picked is not None and (not view.past or search.one(picked) is not None)
     if words and found and picked is not None:
@@ -322,7 +323,7 @@ def _elsewhere(view: View, words: str, unit: str) -> None:
 def _draw_list(
     session_id: str,
     search: Search,
-    found: list[Found],
+    found: Ranked,
     unit: str,
     picked: int | None,
     *,
@@ -379,7 +380,7 @@ def _pick_row(session_id: str, key: str, numbers: list[int]) -> None:
 
 def _draw_map(view: View, search: Search, unit: str, picked: int | None) -> None:
     session_id = view.memory.session_id
-    candidates = [one.number for one in search.found if one.fate != "not_proposed"]
+    candidates = [one.number for one in search.found.candidates]
     drawn = view.memory.turn_map(search.block, query=search.vector, keep=candidates)
     if not drawn.numbers:
         empty("No map.", f"No stored {unit} has a vector of the present embedding model.")

@@ -8,8 +8,9 @@ from typing import Any, Literal
 
 from memory_core import Context
 from memory_core.analysis.found_by import FoundBy
+from memory_core.analysis.ranked import Fate, Found, Ranked
 from memory_core.blocks.vector import DATABASE_COPY, KEYWORD_ONLY
-from memory_core.searching import ASKED, Fate, Found, Search, compared
+from memory_core.searching import ASKED, Search, compared
 from ui.retrieval.excerpt import excerpt, matches
 from ui.retrieval.scores import term_columns, terms_shown
 from ui.stored import TURN, beginning, from_turn, stored
@@ -27,7 +28,7 @@ ROWS = 200
 NAMED = 3
 """Turns named in one sentence; the rest are counted."""
 
-_STAGES: dict[Stage, tuple[str, ...] | None] = {
+_STAGES: dict[Stage, tuple[Fate, ...] | None] = {
     "stored": None,
     "candidates": (*ASKED, "no_room", "beyond_top_k", "in_queue", "below_threshold"),
     "below": ("below_threshold",),
@@ -78,16 +79,15 @@ def _no_room(found: Found, search: Search) -> str:
     return f"{count(found.tokens, 'token')}{more}"
 
 
-def within(search: Search, stage: Stage) -> list[Found]:
+def within(search: Search, stage: Stage) -> Ranked:
     """The turns of a stage, best first."""
     fates = _STAGES[stage]
-    return [found for found in search.found if fates is None or found.fate in fates]
+    return search.found if fates is None else search.found.only(*fates)
 
 
-def holding(search: Search, words: str) -> list[Found]:
+def holding(search: Search, words: str) -> Ranked:
     """The turns whose text holds each of these words, or the beginning of one, best first."""
-    wanted = words.casefold().split()
-    return [found for found in search.found if all(word in found.words.casefold() for word in wanted)]
+    return search.found.holding(words.split())
 
 
 def score(value: float) -> str:
@@ -213,7 +213,7 @@ def headline(search: Search, *, past: bool = False, unit: str = TURN) -> str:
     if counts["no_prompt"]:
         return f"{recalled}, for no prompt."
     granted = f"**{tokens(counts['granted'])} {'fitted' if past else 'fit'} in the prompt**"
-    cut = sum(each.tokens for each in search.found if each.fate == "cut")
+    cut = sum(each.tokens for each in search.found.candidates if each.fate == "cut")
     if not cut:
         return f"{recalled}, {granted}."
     lost = f"{tokens(counts['cut'])} ({count(cut, 'token')}) {_was(counts['cut']) if past else 'would be'} cut"
@@ -339,7 +339,7 @@ def limit_to_keep(search: Search, number: int) -> int | None:
     if found is None or search.context is None:
         return None
     plan = search.context.plan
-    sooner = sum(each.tokens for each in search.found if each.fate == "cut" and each.rank > found.rank)
+    sooner = sum(each.tokens for each in search.found.only("cut") if each.rank > found.rank)
     return max(plan.token_limit + 1, plan.asked - sooner)
 
 

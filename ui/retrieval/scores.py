@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from memory_core.analysis.ranked import Found
 from memory_core.blocks.vector import KEYWORD_WEIGHT, TERM_FIELDS, VECTOR_WEIGHT
 from memory_core.planning.terms import TERMS, TermWeights
-from memory_core.searching import Found, Search
+from memory_core.searching import Search
 
 PLACES = 2
 """Of scores on screen."""
@@ -78,10 +79,11 @@ SIGNALS: Mapping[str, Signal] = {**SEARCHES, **ADDED}
 
 def terms_shown(search: Search) -> tuple[str, ...]:
     """The terms that are switched on and add something to at least one candidate, in their order."""
+    added = [one.terms for one in search.found.candidates if one.terms]
     return tuple(
         term
         for place, term in enumerate(TERMS)
-        if getattr(search.settings, TERM_FIELDS[term]) and any(one.terms and one.terms[place] for one in search.found)
+        if getattr(search.settings, TERM_FIELDS[term]) and any(terms[place] for terms in added)
     )
 
 
