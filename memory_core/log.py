@@ -3,6 +3,7 @@
 from threading import Lock
 
 from memory_core.analysis.history import Folding, History, StaleLogError
+from memory_core.bulk import collector_paused
 from memory_core.store import log as stored
 from memory_core.store.database import Database
 
@@ -24,9 +25,9 @@ class Log:
                 return self._read(database, session_id)
 
     def _read(self, database: Database, session_id: str) -> History:
-        with database.read() as connection:
+        with collector_paused(), database.read() as connection:
             new = stored.read_events(connection, session_id, after=self._folding.position)
-        return self._folding.take(new)
+            return self._folding.take(new)
 
 
 def last_position(database: Database, session_id: str) -> int:

@@ -37,7 +37,7 @@ from memory_core.services import Services
 from memory_core.session import Attached, ImaginedBlocks, Session
 from memory_core.store.log import read_events
 from memory_core.store.messages import messages_that_hold
-from memory_core.store.vectors import Node, remove_nodes
+from memory_core.store.vectors import Node, read_nodes_of, remove_nodes
 from memory_core.store.writing import contents, session_scope
 from memory_core.vectors.base import Revision, Vector
 
@@ -405,15 +405,15 @@ def _built_after(record: EventRecord, records: Sequence[EventRecord]) -> Context
 
 
 def _nodes_ever(connection: Connection, session_id: str, name: str, numbers: Collection[int]) -> dict[int, Node]:
-    """Stored turns by number, those deleted since included."""
-    stored = read_events(connection, session_id, kinds=("vectors_stored",), block=name)
-    return {
-        number: Node(number, seqs, tokens, record.turn)
-        for record in stored
-        if isinstance(record.event, VectorsStored)
-        for number, seqs, tokens in record.event.nodes
-        if number in numbers
-    }
+    """Stored turns by number, those deleted since included, which only the log still names."""
+    nodes = {node.number: node for node in read_nodes_of(connection, session_id, name, numbers)}
+    if missing := set(numbers) - nodes.keys():
+        for record in read_events(connection, session_id, kinds=("vectors_stored",), block=name):
+            if isinstance(record.event, VectorsStored):
+                for number, seqs, tokens in record.event.nodes:
+                    if number in missing:
+                        nodes[number] = Node(number, seqs, tokens, record.turn)
+    return nodes
 
 
 def _recorded(

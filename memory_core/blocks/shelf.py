@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 
 from memory_core.blocks.base import Item
 from memory_core.blocks.units import Heard, kept_heard
+from memory_core.bulk import collector_paused
 from memory_core.planning.terms import Traits, sittings
 from memory_core.store.vectors import Node, count_nodes, read_heard
 from memory_core.vectors.keyword import KeywordIndex
@@ -131,7 +132,7 @@ class Shelf:
 
     def catch_up(self, connection: Connection, session_id: str, block: str, listen: Listen) -> Stored:
         """All stored units as the database has them now."""
-        with self._lock:
+        with self._lock, collector_paused():
             count, last = count_nodes(connection, session_id, block)
             known = max(self._stored.nodes, default=0)
             if (count, last) != (len(self._stored.nodes), known):
@@ -142,8 +143,7 @@ class Shelf:
                     self._stored, new = Stored(), read_heard(connection, session_id, block)
                 new.sort(key=lambda pair: (pair[0].seqs[0][0], pair[0].number))
                 found = _heard(connection, new, listen)
-                for node, one in found:
-                    self._stored.keywords.add(node.number, one.stems)
+                self._stored.keywords.add_all({node.number: one.stems for node, one in found})
                 self._stored = self._stored.with_units(found)
             return self._stored
 

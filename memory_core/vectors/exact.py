@@ -11,6 +11,7 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
+from memory_core.bulk import collector_paused
 from memory_core.vectors.base import Hit, Revision, Vector, VectorSource
 from memory_core.vectors.ranking import Numbers, Rows, check_dimension, check_search, rank, similarities, stack
 
@@ -133,7 +134,8 @@ class _Copy:
         with self._lock:
             revision = source.revision()
             if revision != self._revision:
-                self._follow(source, revision)
+                with collector_paused():
+                    self._follow(source, revision)
             return self._numbers[: self._count], self._rows[: self._count], self._lengths[: self._count]
 
     def _follow(self, source: VectorSource, revision: Revision) -> None:

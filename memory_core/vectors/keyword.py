@@ -5,8 +5,10 @@ An index over (number, text) pairs that its owner fills; nothing here is stored.
 
 import math
 from array import array
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from threading import Lock
 
 import numpy as np
@@ -80,6 +82,14 @@ class KeywordIndex:
                 self._remove(number)
             self._add(number, terms)
 
+    def add_all(self, texts: Mapping[int, Sequence[str]]) -> None:
+        """Index many texts at once, given as stems by number; much faster than one by one where there are thousands."""
+        with self._lock:
+            for number in texts:
+                if number in self._slot_of:
+                    self._remove(number)
+            self._add_all(texts)
+
     def remove(self, number: int) -> None:
         """Forget a text; a number that is not there is no error."""
         with self._lock:
@@ -140,7 +150,7 @@ class KeywordIndex:
         self._slot_of: dict[int, int] = {}  # number -> position in the three below
         self._numbers: array[int] = array("q")
         self._lengths: array[int] = array("i")  # in stems; -1 once removed
-        self._terms: list[tuple[str, ...]] = []  # distinct, for removing
+        self._terms: list[tuple[str, ...]] = []  # for removing
         self._total_length = 0
 
     def _add(self, number: int, terms: Sequence[str]) -> None:
@@ -158,12 +168,40 @@ class KeywordIndex:
         self._slot_of[number] = slot
         self._numbers.append(number)
         self._lengths.append(len(terms))
-        self._terms.append(tuple(counts))
+        self._terms.append(tuple(terms))
         self._total_length += len(terms)
+
+    def _add_all(self, texts: Mapping[int, Sequence[str]]) -> None:
+        first = len(self._numbers)
+        ids: defaultdict[str, int] = defaultdict()
+        ids.default_factory = ids.__len__
+        lengths = np.fromiter(map(len, texts.values()), np.int32, len(texts))
+        total = int(lengths.sum())
+        term_ids = np.fromiter(map(ids.__getitem__, chain.from_iterable(texts.values())), np.int64, total)
+        slots = np.repeat(np.arange(first, first + len(texts)), lengths)
+        # By term, then by slot, as adding one by one would leave them.
+        pairs, counts = np.unique(term_ids * (first + len(texts)) + slots, return_counts=True)
+        of_term, slots = np.divmod(pairs, first + len(texts))
+        ends = np.searchsorted(of_term, np.arange(len(ids)), side="right").tolist()
+        all_slots, all_counts = slots.astype(np.intc), counts.astype(np.intc)
+        start = 0
+        for term, end in zip(ids, ends, strict=True):
+            posting = self._postings.get(term)
+            if posting is None:
+                posting = self._postings[term] = _Posting()
+            posting.slots.frombytes(all_slots[start:end].tobytes())
+            posting.counts.frombytes(all_counts[start:end].tobytes())
+            posting.texts += end - start
+            start = end
+        self._slot_of.update(zip(texts, range(first, first + len(texts)), strict=True))
+        self._numbers.extend(texts)
+        self._lengths.frombytes(lengths.astype(np.intc).tobytes())
+        self._terms += map(tuple, texts.values())
+        self._total_length += total
 
     def _remove(self, number: int) -> None:
         slot = self._slot_of.pop(number)
-        for term in self._terms[slot]:
+        for term in set(self._terms[slot]):
             posting = self._postings[term]
             posting.texts -= 1
             if not posting.texts:

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_core.errors import ConfigError
+from memory_core.text import stems
 from memory_core.vectors.keyword import K1, B, KeywordHit, KeywordIndex
 
 
@@ -101,13 +102,20 @@ texts = st.lists(st.sampled_from(["tea", "cake", "milk", "bread", "salt", "not"]
 
 
 @given(
-    st.lists(st.tuples(st.integers(1, 12), st.none() | texts), max_size=40),
+    st.lists(
+        st.tuples(st.integers(1, 12), st.none() | texts) | st.dictionaries(st.integers(1, 12), texts), max_size=40
+    ),
     texts,
     st.integers(1, 15),
 )
 def test_after_any_changes_it_answers_as_one_filled_afresh(changes, query, limit):
     changed, left = KeywordIndex(), {}
-    for number, text in changes:
+    for change in changes:
+        if isinstance(change, dict):
+            changed.add_all({number: stems(text) for number, text in change.items()})
+            left |= change
+            continue
+        number, text = change
         if text is None:
             changed.remove(number)
             left.pop(number, None)

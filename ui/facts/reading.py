@@ -159,7 +159,7 @@ def read_desk(view: View, block: str) -> Desk:
         review=review,
         rewrites=kept.value("rewrites", (standing, position), lambda: tuple(curation.rewrites())),
         held=kept.value("held", (standing, position), lambda: tuple(curation.held_back())),
-        changes=tuple(curation.changes(limit=CHANGES)),
+        changes=kept.value("changes", (standing, position), lambda: tuple(curation.changes(limit=CHANGES))),
         elsewhere=any(not row.here for row in rows),
     )
 
