@@ -1,5 +1,6 @@
 """A session's log, kept in this process and caught up before every reading."""
 
+from collections.abc import Callable
 from threading import Lock
 
 from memory_core.analysis.history import Folding, History, StaleLogError
@@ -15,18 +16,24 @@ class Log:
         self._folding = Folding()
         self._lock = Lock()
 
-    def catch_up(self, database: Database, session_id: str) -> History:
-        """The history as the log stands now."""
+    def catch_up(self, database: Database, session_id: str, progress: Callable[[int], None] | None = None) -> History:
+        """The history as the log stands now; `progress` is given the number of events read so far."""
         with self._lock:
             try:
-                return self._read(database, session_id)
+                return self._read(database, session_id, progress)
             except StaleLogError:
                 self._folding = Folding()
-                return self._read(database, session_id)
+                return self._read(database, session_id, progress)
 
-    def _read(self, database: Database, session_id: str) -> History:
+    def unread(self, database: Database, session_id: str) -> int:
+        """How many events were stored since it was caught up last."""
+        with database.read() as connection:
+            return stored.count_events(connection, session_id, after=self._folding.position)
+
+    def _read(self, database: Database, session_id: str, progress: Callable[[int], None] | None) -> History:
         with collector_paused(), database.read() as connection:
-            new = stored.read_events(connection, session_id, after=self._folding.position)
+            after = self._folding.position
+            new = stored.read_events(connection, session_id, after=after, progress=progress)
             return self._folding.take(new)
 
 

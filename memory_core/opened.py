@@ -3,7 +3,7 @@
 Nothing here changes memory. `memory_core.arranging` and `memory_core.memory` add what does.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -188,6 +188,20 @@ class Opened:
         """The whole log folded by turn, kept in this process: each call reads only what is new."""
         key = "history", self.database.id, self.session_id
         return self.services.remembered(key, Log).catch_up(self.database, self.session_id)
+
+    def unread(self) -> int:
+        """Events that this process has not read yet: `history`, and with it most of what is here, reads them first."""
+        key = "history", self.database.id, self.session_id
+        return self.services.remembered(key, Log).unread(self.database, self.session_id)
+
+    def read_ahead(self, progress: Callable[[int], None] | None = None) -> None:
+        """Read the log and what vector blocks have stored into this process, where it was not yet.
+
+        `progress` is given the number of events read so far, in the end that of all.
+        """
+        key = "history", self.database.id, self.session_id
+        self.services.remembered(key, Log).catch_up(self.database, self.session_id, progress)
+        searching.read_ahead(self._session)
 
     def words(self, hashes: Iterable[str]) -> dict[str, str]:
         """Words by the hash that events know them by; those erased since are missing."""

@@ -279,6 +279,16 @@ def _found(
     return _ranked(reading, recall.nodes, candidates, others), unknown
 
 
+def read_ahead(session: Session) -> None:
+    """See `Memory.read_ahead`."""
+    with session.database.read() as connection:
+        rows = session.queue(connection)
+    reading = reading_for(session, rows, "", {})
+    for attached in session.blocks:
+        if isinstance(attached.block, VectorMemoryBlock):
+            attached.block.read_ahead(reading)
+
+
 # -- words of stored turns, and what lies near them --------------------------------------------------
 
 

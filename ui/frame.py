@@ -14,15 +14,16 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from memory_core import MemoryInspectorError, NotFoundError, StoreError
 from memory_core.store.blocks import uses_graph
-from ui import connect, live, nav, state, toasts
+from ui import connect, live, nav, opening, state, toasts
 from ui.chat import guide
 from ui.components import empty
+from ui.jobs import Job
 from ui.scrubber import draw_scrubber
 from ui.services import engine
 from ui.sessions.dialogs import branch_dialog
 from ui.settings import settings_dialog
 from ui.text import plain, tokens
-from ui.view import View, opened
+from ui.view import BeingRead, View, opened
 
 if TYPE_CHECKING:
     from streamlit.navigation.page import Page
@@ -49,14 +50,20 @@ _view: ContextVar[View | None] = ContextVar("view", default=None)
 """What this run shows: header and page read the session once, so that both tell the same moment."""
 
 
+_being_read: ContextVar[Job | None] = ContextVar("being_read", default=None)
+"""The job that reads the session, in place of a view."""
+
+
 def draw_header(page: "Page") -> None:
     """Title, turn picker and settings, a banner in the past, and what is to be said once."""
     session_id = state.selected_session()
     state.saw_graph(_has_graph(session_id))
     clock = page.url_path not in WITHOUT_CLOCK
-    view = _opened(session_id) if clock and session_id else None
+    view, being_read = _opened(session_id) if clock and session_id else (None, None)
+    _being_read.set(being_read)
     latest = view.latest_turn if view else 0
-    _check_turn(latest)
+    if being_read is None:  # else nobody knows which turns there are
+        _check_turn(latest)
     if view is not None and state.selected_turn() is None:
         view = replace(view, turn=None, step=None)  # the turn that the address asked for is not there
     _view.set(view)
@@ -99,11 +106,15 @@ def page(draw: Callable[[View], None], *, follows: bool = False) -> None:
         engine()  # says, in place of an empty page, that the database cannot be reached
         if session_id is None:
             empty("No session yet.", "Start a new one in the sidebar, or import a conversation.")
+        elif job := _being_read.get():
+            opening.draw(job)
         else:
             view = _view.get() or opened(session_id)
             draw(view)
             if follows and not view.past and not state.dialog_open():
                 live.follow(session_id, view.seen, running=view.running)
+    except BeingRead as reading:
+        opening.draw(reading.job)
     except NotFoundError:
         st.warning("This session was deleted elsewhere.")
         nav.link("sessions", "All sessions")
@@ -113,11 +124,14 @@ def page(draw: Callable[[View], None], *, follows: bool = False) -> None:
         st.error(plain(str(error)))
 
 
-def _opened(session_id: str) -> View | None:
+def _opened(session_id: str) -> tuple[View | None, Job | None]:
+    """What is shown of a session, or the job that reads it."""
     try:
-        return opened(session_id)
+        return opened(session_id), None
+    except BeingRead as reading:
+        return None, reading.job
     except MemoryInspectorError:  # the page says what is wrong
-        return None
+        return None, None
 
 
 def _controls(session_id: str, latest: int) -> None:

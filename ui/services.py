@@ -119,6 +119,14 @@ class Engine:
         job_id = self._current.get(session_id)
         return self._jobs.get(job_id) if job_id else None
 
+    def read(self, key: str, work: Callable[[Job], object]) -> Job:
+        """Run work that stores nothing; a key that was run or runs already starts nothing."""
+        return self._jobs.submit(key, work)
+
+    def reading(self, key: str) -> Job | None:
+        """That work, running or done."""
+        return self._jobs.get(key)
+
     def running(self, session_id: str) -> Job | None:
         """What runs for a session at the moment, in whichever tab it was started."""
         job = self.job(session_id)

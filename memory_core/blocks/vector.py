@@ -313,6 +313,13 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
             laid_out=laid_out,
         )
 
+    def read_ahead(self, reading: Reading) -> None:
+        """Read all that is stored into this process, so that the first question does not wait for it."""
+        self.stored(reading)
+        index = self.vector_store or reading.services.index
+        if isinstance(index, ExactIndex) and self.vector_weight > 0:
+            index.load(self.source(reading))
+
     def stored(self, reading: Reading) -> Stored:
         """All stored units."""
         with reading.database.read() as connection:

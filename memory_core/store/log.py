@@ -1,6 +1,6 @@
 """Reading the event log."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from sqlalchemy import Connection, func, select
 
@@ -24,8 +24,12 @@ def read_events(
     from_turn: int | None = None,
     limit: int | None = None,
     newest_first: bool = False,
+    progress: Callable[[int], None] | None = None,
 ) -> list[EventRecord]:
-    """Events of a session with a position above `after`, oldest first unless asked otherwise."""
+    """Events of a session with a position above `after`, oldest first unless asked otherwise.
+
+    `progress` is given the number of those read so far, every some thousands.
+    """
     query = select(*_COLUMNS).where(event_table.c.session_id == session_id, event_table.c.id > after)
     if kinds is not None:
         query = query.where(event_table.c.kind.in_(list(kinds)))
@@ -45,7 +49,15 @@ def read_events(
             EventRecord(position, session, turn, at, actor, event)
             for (position, session, turn, at, actor, *_), event in zip(rows, events, strict=True)
         ]
+        if progress is not None:
+            progress(len(records))
     return records
+
+
+def count_events(connection: Connection, session_id: str, *, after: int = 0) -> int:
+    """How many events of a session have a position above `after`."""
+    query = select(func.count()).where(event_table.c.session_id == session_id, event_table.c.id > after)
+    return int(connection.execute(query).scalar_one())
 
 
 def last_position(connection: Connection, session_id: str) -> int:

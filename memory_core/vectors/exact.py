@@ -76,6 +76,11 @@ class ExactIndex:
         found = order[places][known[order[places]] == wanted]
         return rank(known[found], rows[found], query)
 
+    def load(self, source: VectorSource) -> None:
+        """Read what is stored, so that the next search does not have to."""
+        self._copy(source).caught_up(source)
+        self._make_room()
+
     def scores(self, source: VectorSource, query: Vector) -> tuple[Numbers, NDArray[np.float64]]:
         """How near every vector is: numbers `(n,)` and cosines `(n,)`, in no order.
 

@@ -1,10 +1,12 @@
 """The frame around every page: the header's turn picker is the one clock, and the address says where one is."""
 
+import threading
+
 import pytest
 from pages_driver import button, joined, menu, opened, press, table, turn_picked
 
-from memory_core import delete_session
-from ui import scrubber, services
+from memory_core import Memory, delete_session
+from ui import opening, scrubber, services
 from ui.demo_script import FORGOTTEN_QUESTION, FORGOTTEN_WORDS, MESSAGES
 from ui.jobs import Job
 from ui.new_session import new_memory, recorded_session
@@ -203,3 +205,27 @@ def test_the_guide_links_to_the_turn_of_the_last_cut(app):
         app = press(app, "Next message")
     link = next(each.proto for each in app.get("page_link") if "See what was cut" in each.proto.label)
     assert "turn=12" in link.query_string
+
+
+def test_a_large_session_is_read_while_its_page_says_how_far(monkeypatch):
+    """Here a demo is large, and reading it waits for the test."""
+    go_on, read_ahead = threading.Event(), Memory.read_ahead
+
+    def waits(memory, progress):
+        progress(20)
+        go_on.wait(60)
+        read_ahead(memory, progress)
+
+    monkeypatch.setattr(opening, "LARGE", 10)
+    monkeypatch.setattr(opening, "SHOWN_AFTER_SECONDS", 0)
+    monkeypatch.setattr(Memory, "read_ahead", waits)
+    app = opened(page="context", session="demo", turn="5")
+    unread = len(services.engine().open("demo").events())
+    assert f"Reading the log of this session, 20 of {unread} events" in joined(app)
+    assert "Turn" not in [each.label for each in app.selectbox]
+    go_on.set()
+    assert services.engine().reading("\x00opening-demo").wait(60)
+    app.run()
+    assert "Reading the log" not in joined(app)
+    assert turn_picked(app) == 5
+    assert services.engine().open("demo").unread() == 0
