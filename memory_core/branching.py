@@ -45,6 +45,7 @@ from memory_core.store.copying import read_rows, store_session
 from memory_core.store.log import read_events
 from memory_core.store.pieces import Pieces, Step
 from memory_core.store.references import hashes_in
+from memory_core.store.vectors import read_all_heard
 from memory_core.store.writing import read_session
 
 Past = TypeVar("Past")
@@ -64,6 +65,7 @@ def branch_session(session: Session, turn: int, *, title: str | None = None, ste
     database = session.database
     with database.read() as connection:
         rows, records = read_session_rows(connection, session.id), read_events(connection, session.id)
+        heard = read_all_heard(connection, session.id)
     pieces = Pieces(database, step)
     pieces.count(0)
     then = rows_at(rows, records, _end_of(records, turn))
@@ -83,6 +85,7 @@ def branch_session(session: Session, turn: int, *, title: str | None = None, ste
         user_id=rows.session.user_id,
         now=now,
         shared={fact.id for fact in made.facts if fact.owner == "user"},
+        heard=heard,
     )
     return session.sibling(branch)
 

@@ -8,9 +8,13 @@ from fakes import FakeEmbedder
 from shared_data import shared
 
 from memory_core import ChatMessage, ConfigError, EmbedderError, Memory, Services, TextPart, VectorMemoryBlock
+from memory_core.blocks.units import heard, kept_heard, messages_of
 from memory_core.blocks.vector import CLASSIC
 from memory_core.events import Retrieved, VectorsStored
+from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.messages import message_text
+from memory_core.store.messages import MessageCache
+from memory_core.store.vectors import read_all_heard, read_nodes
 from memory_core.vectors.chroma import ChromaIndex
 from memory_core.vectors.exact import ExactIndex
 
@@ -279,3 +283,17 @@ def test_events_name_turns_and_never_copy_their_words():
     for record in made.events():
         if isinstance(record.event, Retrieved | VectorsStored):
             assert "violins" not in record.event.to_json()
+
+
+def test_a_branch_and_an_import_keep_what_their_units_say_as_if_heard_anew():
+    made = filled(turns=20)
+    bundle = read_bundle(write_bundle(made.database, made.session_id), "s.zip")
+    imported = import_bundle(made.database, bundle)
+    for session_id in (made.session_id, made.branch(15).session_id, imported):
+        with made.database.read() as connection:
+            nodes = read_nodes(connection, session_id, "turns")
+            units = messages_of(connection, session_id, MessageCache(), nodes)
+            kept = read_all_heard(connection, session_id)
+        assert len(nodes) > 10
+        assert kept.keys() == units.keys() == {node.number for node in nodes}
+        assert kept_heard(list(kept.values())) == [heard(units[number]) for number in kept]

@@ -22,13 +22,15 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from memory_core.blocks.units import heard
 from memory_core.branching import read_session_rows, rows_at
 from memory_core.config import MemoryConfig
 from memory_core.errors import ConfigError, FormatError, StoreError
-from memory_core.events import EventRecord, SessionImported, UnknownEvent
+from memory_core.events import EventRecord, SessionImported, UnknownEvent, expand
 from memory_core.interop.archive import Packing, check_complete, unpacking
 from memory_core.interop.bundle_checks import WrongRowsError, check, first_problem
 from memory_core.interop.located_json import check_size, problem
+from memory_core.messages import ChatMessage
 from memory_core.store.copies import (
     BlockCopy,
     DeliveryCopy,
@@ -47,7 +49,8 @@ from memory_core.store.copies import (
 from memory_core.store.copying import insert_rows, store_session
 from memory_core.store.database import Database
 from memory_core.store.log import read_events
-from memory_core.store.pieces import OnePiece, Pieces, Step
+from memory_core.store.messages import stored_message
+from memory_core.store.pieces import PIECE, OnePiece, Pieces, Step
 from memory_core.store.writing import read_session
 from memory_core.tokens import total_tokens
 
@@ -235,16 +238,33 @@ def import_bundle(
     session_id, at = str(uuid.uuid4()), time.time() if now is None else now
     imported = SessionImported(source=bundle.name, messages=bundle.messages, skipped=0)
     rows = replace(bundle.rows, events=(*bundle.rows.events, event_copy(imported, bundle.turns, at, "curator")))
+    pieces = Pieces(database, step)
     store_session(
-        Pieces(database, step),
+        pieces,
         rows,
         session_id,
         title=bundle.title if title is None else title,
         user_id=user,
         now=at,
         user_facts=user_facts,
+        heard=_heard(rows, pieces),
     )
     return session_id
+
+
+def _heard(rows: Rows, pieces: Pieces) -> dict[int, str]:
+    """What the stored units say, out of their messages."""
+    words = {one.hash: one.data for one in rows.words if one.owner == "session"}
+    messages = {one.seq: one for one in rows.messages}
+    found: dict[int, str] = {}
+    for number, vector in enumerate(rows.vectors):
+        if number % PIECE == 0:
+            pieces.count(0)  # it may be stopped here
+        said = [messages[seq] for seq in expand(vector.seqs) if seq in messages and messages[seq].content in words]
+        if said:
+            told = [stored_message("", one, ChatMessage.from_json(words[one.content])) for one in said]
+            found[vector.id] = heard(told).to_json()
+    return found
 
 
 def restore_bundle(database: Database, bundle: Bundle, session_id: str, *, now: float | None = None) -> bool:

@@ -9,6 +9,7 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
+from types import MappingProxyType
 from typing import Any, get_args
 
 from sqlalchemy import Connection, Table, bindparam, delete, insert, select, update
@@ -228,11 +229,15 @@ def insert_rows(
     now: float,
     shared: Collection[int] | None = None,
     user_facts: bool = True,
+    heard: Mapping[int, str] = MappingProxyType({}),
 ) -> None:
     """Store a session from its rows; it is there once all are stored. Facts of its user that the user has stay.
 
     `shared`: the rows are of this database and the user is the same, so these facts of the user keep
     their numbers. Otherwise the user is given the facts it has not got, if `user_facts`.
+
+    `heard`: what stored units say (see `VectorRow.heard`), by their number in the rows, which do not hold it: a bundle
+    says nothing that a search relies on.
     """
     database, state = pieces.database, _state(rows, session_id, title, user_id, now)
     users = [fact for fact in rows.facts if fact.owner == "user"]
@@ -246,7 +251,8 @@ def insert_rows(
     own = [fact for fact in rows.facts if fact.owner == "session"]
     new = [fact for fact in users if fact.id not in known and fact.id not in unwanted]
     pieces.run(insert(message_table), [{**m.model_dump(), "session_id": session_id} for m in rows.messages])
-    _number_everything(pieces, rows, numbers, session_id, {fact.id: _fact_values(fact, state.scope) for fact in own})
+    own_values = {fact.id: _fact_values(fact, state.scope) for fact in own}
+    _number_everything(pieces, rows, numbers, session_id, own_values, heard)
     _insert_facts(pieces, own, numbers, session_id)
     _insert_sources_of_relations(pieces, rows, numbers, session_id)
     words = [{"scope": state.scope, "hash": w.hash, "data": w.data} for w in rows.words if w.owner == "session"]
@@ -341,7 +347,12 @@ def _known_facts(connection: Connection, users: Sequence[FactCopy], user_id: str
 
 
 def _number_everything(
-    pieces: Pieces, rows: Rows, numbers: _Numbers, session_id: str, facts: Mapping[int, Mapping[str, Any]]
+    pieces: Pieces,
+    rows: Rows,
+    numbers: _Numbers,
+    session_id: str,
+    facts: Mapping[int, Mapping[str, Any]],
+    heard: Mapping[int, str],
 ) -> None:
     """Insert what is numbered; what only events name, and what is inserted later, is given a number nothing has."""
     named: dict[Thing, set[int]] = {thing: set() for thing in get_args(Thing)}
@@ -357,7 +368,7 @@ def _number_everything(
             "seqs": json.dumps(vector.seqs),
             "session_id": session_id,
             "collection": collection_name(pieces.database, session_id, vector.block, vector.embedder),
-            "heard": None,  # heard anew out of its messages: a bundle says nothing that a search relies on
+            "heard": heard.get(vector.id),
         }
         for vector in rows.vectors
     }

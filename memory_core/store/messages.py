@@ -292,7 +292,7 @@ def read_messages(
     else:
         rows = list(connection.execute(query.order_by(_m.seq)).all())
     words = cache.load(connection, session_id, [row.content for row in rows])
-    return [_stored(session_id, row, words[row.content]) for row in rows if row.content in words]
+    return [stored_message(session_id, row, words[row.content]) for row in rows if row.content in words]
 
 
 def messages_that_hold(connection: Connection, session_id: str, words: Sequence[str]) -> set[int]:
@@ -330,7 +330,8 @@ def _sized(row: Sequence[Any], accounting: Accounting) -> SizedMessage:
     return SizedMessage(seq, _ROLES[role], tokens, tuple(json.loads(calls)) if calls else (), answers)
 
 
-def _stored(session_id: str, row: Row[tuple[object, ...]], message: ChatMessage) -> StoredMessage:
+def stored_message(session_id: str, row: Any, message: ChatMessage) -> StoredMessage:
+    """A row with its words; `row` has the columns of `MessageRow` as attributes."""
     return StoredMessage(
         session_id=session_id,
         seq=row.seq,

@@ -112,6 +112,12 @@ def read_heard(connection: Connection, session_id: str, block: str, *, after: in
     return list(zip(_nodes(rows), (row.heard for row in rows), strict=True))
 
 
+def read_all_heard(connection: Connection, session_id: str) -> dict[int, str]:
+    """What the stored turns of a session say, by number, where it is kept."""
+    query = select(_v.id, _v.heard).where(_v.session_id == session_id, _v.heard.is_not(None))
+    return {int(number): heard for number, heard in connection.execute(query)}
+
+
 def count_of_others(connection: Connection, session_id: str, block: str, embedder: str) -> int:
     """How many stored turns of a block have no vector of this embedder: they have another's, or none."""
     query = select(func.count()).where(_v.session_id == session_id, _v.block == block, _v.embedder != embedder)
