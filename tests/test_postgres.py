@@ -31,6 +31,7 @@ from engine_fakes import (
 from graph_fakes import graph_memory, lines, say
 from session_script import NoteRelations
 from sqlalchemy import create_engine, text
+from sqlalchemy.exc import OperationalError
 from test_schema_upgrade import as_it_was, back_to_version_1, check_upgraded, played
 
 from memory_core.blocks.facts import FactExtractionMemoryBlock
@@ -304,7 +305,7 @@ def test_urls_and_engines_written_for_async_drivers_are_accepted(url):
 
 
 def test_nobody_waits_without_end_for_what_another_program_holds(url, monkeypatch):
-    monkeypatch.setattr("memory_core.store.database.LOCK_TIMEOUT_SECONDS", 1)
+    monkeypatch.setattr("memory_core.store.postgresql.LOCK_TIMEOUT_SECONDS", 1)
     memory = open_memory(database_uri=url, memory_blocks=blocks())
     memory.put(note(0))
     holder = create_engine(parse_url(url))
@@ -335,12 +336,35 @@ def test_a_prompt_is_not_held_up_by_what_another_program_holds(url, monkeypatch)
 
 
 def test_no_statement_takes_without_end(url, monkeypatch):
-    monkeypatch.setattr("memory_core.store.database.STATEMENT_TIMEOUT_SECONDS", 1)
+    monkeypatch.setattr("memory_core.store.postgresql.STATEMENT_TIMEOUT_SECONDS", 1)
     database = Database.open(url)
     with pytest.raises(StoreError, match="did not finish one statement within 1 s"), database.write() as connection:
         connection.execute(text("SELECT pg_sleep(20)"))
     with database.read() as connection:
         assert connection.execute(text("SELECT 1")).scalar() == 1
+
+
+def test_a_server_that_was_frozen_is_waited_for_no_longer_than_any_other(url, monkeypatch):
+    monkeypatch.setattr("memory_core.store.postgresql.ANSWER_SECONDS", 1)
+    memory = open_memory(database_uri=url, memory_blocks=blocks())
+    memory.put(note(0))
+    with memory.database.read() as connection:
+        server = connection.execute(text("SELECT pg_backend_pid()")).scalar()
+        os.kill(server, signal.SIGSTOP)
+        try:
+            with pytest.raises(OperationalError, match="not said anything for 1 s"):
+                connection.execute(text("SELECT 1"))
+            connection.invalidate()
+        finally:
+            os.kill(server, signal.SIGCONT)
+    with memory.database.read() as connection:
+        server = connection.execute(text("SELECT pg_backend_pid()")).scalar()
+    os.kill(server, signal.SIGSTOP)  # while nobody uses it
+    try:
+        memory.put(note(1))
+    finally:
+        os.kill(server, signal.SIGCONT)
+    assert len(memory.get_all()) == 2
 
 
 def test_a_server_that_does_not_answer_is_one_sentence_without_the_password():

@@ -10,7 +10,7 @@ import os
 import threading
 import uuid
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -38,6 +38,7 @@ from sqlmodel import SQLModel
 
 from memory_core.errors import ConfigError, MessageError, StoreError
 from memory_core.forked import renewed
+from memory_core.store.postgresql import CONNECT_TIMEOUT_SECONDS, TOO_LONG, limit_waiting
 from memory_core.store.tables import (
     NEW_COLUMNS,
     SCHEMA_VERSION,
@@ -49,15 +50,6 @@ from memory_core.store.tables import (
 
 BUSY_TIMEOUT_SECONDS = 30
 """How long a write waits for another process's write on SQLite."""
-
-CONNECT_TIMEOUT_SECONDS = 10
-"""How long a PostgreSQL server may take to answer."""
-
-LOCK_TIMEOUT_SECONDS = 30
-"""How long a PostgreSQL statement waits for what another transaction holds, as long as on SQLite."""
-
-STATEMENT_TIMEOUT_SECONDS = 120
-"""How long one PostgreSQL statement may take; the longest here, of a session of 72,000 messages, take some seconds."""
 
 _SYNC_DRIVERS = {
     "sqlite+aiosqlite": "sqlite",
@@ -329,7 +321,7 @@ def _create(url: URL) -> Engine:
         if not url.drivername.startswith("sqlite"):
             arguments = {"connect_timeout": CONNECT_TIMEOUT_SECONDS}
             engine = create_engine(url, connect_args=arguments, pool_pre_ping=True, pool_size=8, max_overflow=16)
-            event.listen(engine, "connect", _limit_waiting)
+            limit_waiting(engine)
         else:
             _private_file(Path(str(url.database)))
             arguments = {"check_same_thread": False, "timeout": BUSY_TIMEOUT_SECONDS}
@@ -362,15 +354,6 @@ def _listen(engine: Engine) -> None:
         event.listen(engine, "connect", _connect)
 
 
-def _limit_waiting(connection: Any, _record: Any) -> None:
-    """On each connection to a PostgreSQL server: nobody waits without end for what somebody else holds."""
-    connection.autocommit = True  # or a rollback takes the settings back
-    with connection.cursor() as cursor:
-        cursor.execute(f"SET lock_timeout = '{LOCK_TIMEOUT_SECONDS}s'")
-        cursor.execute(f"SET statement_timeout = '{STATEMENT_TIMEOUT_SECONDS}s'")
-    connection.autocommit = False
-
-
 def _connect(connection: Any, _record: Any) -> None:
     connection.isolation_level = None  # we say BEGIN ourselves
     for pragma in (
@@ -384,13 +367,6 @@ def _connect(connection: Any, _record: Any) -> None:
         connection.execute(f"PRAGMA {pragma}")
 
 
-_TOO_LONG: dict[str, Callable[[], str]] = {
-    "55P03": lambda: "waited too long for another program's transaction.",
-    "57014": lambda: f"did not finish one statement within {STATEMENT_TIMEOUT_SECONDS} s.",
-}
-"""By PostgreSQL's code of the error (lock not available, query canceled): what took too long."""
-
-
 @contextmanager
 def _our_errors(url: str) -> Iterator[None]:
     """The one place where database errors become ours."""
@@ -400,7 +376,7 @@ def _our_errors(url: str) -> Iterator[None]:
         half = error.object[error.start : error.end]
         raise MessageError(f"a text holds half a character ({half!r}), which cannot be stored") from error
     except DBAPIError as error:
-        if too_long := _TOO_LONG.get(getattr(error.orig, "sqlstate", None) or ""):
+        if too_long := TOO_LONG.get(getattr(error.orig, "sqlstate", None) or ""):
             raise StoreError(f"The database at {url} {too_long()} Nothing was stored: try again.") from error
         reason = " ".join(str(error.orig).split())
         raise StoreError(f"The database at {url} did not do what was asked: {reason}.") from error
