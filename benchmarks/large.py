@@ -89,7 +89,7 @@ def steps(file: Path) -> dict[str, Callable[[Memory], object]]:
         "put": lambda memory: memory.put(ChatMessage(role="user", content=QUESTION)),
         "context": lambda memory: memory.build_context(),
         "search": lambda memory: memory.search(QUESTION, block="turns"),
-        "stored turns": lambda memory: memory.stored_turns("turns"),
+        "all stored turns": lambda memory: memory.stored_turns("turns"),
         "history": lambda memory: memory.history().turns,
         "branch": lambda memory: memory.branch(memory.status().turns // 2),
         "write a bundle": write,
@@ -129,7 +129,7 @@ def measure(file: Path, name: str) -> None:
     memory = reopened(file)
     seconds = []
     with Waits(file) as waits:
-        for _ in range(2 if name in ("put", "context", "search", "stored turns", "history") else 1):
+        for _ in range(2 if name in ("put", "context", "search", "all stored turns", "history") else 1):
             began = time.monotonic()
             steps(file)[name](memory)
             seconds.append(round(time.monotonic() - began, 3))

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection
 
 from memory_core.analysis.history import PastBlock, history_of
+from memory_core.bulk import collector_paused
 from memory_core.errors import NotFoundError
 from memory_core.events import (
     BlockAdded,
@@ -63,12 +64,13 @@ class AsOf:
 def branch_session(session: Session, turn: int, *, title: str | None = None, step: Step | None = None) -> Session:
     """Make a session that stands as this one stood at the end of a turn. See `Memory.branch`."""
     database = session.database
-    with database.read() as connection:
-        rows, records = read_session_rows(connection, session.id), read_events(connection, session.id)
-        heard = read_all_heard(connection, session.id)
     pieces = Pieces(database, step)
-    pieces.count(0)
-    then = rows_at(rows, records, _end_of(records, turn))
+    with collector_paused():
+        with database.read() as connection:
+            rows, records = read_session_rows(connection, session.id), read_events(connection, session.id)
+            heard = read_all_heard(connection, session.id)
+        pieces.count(0)
+        then = rows_at(rows, records, _end_of(records, turn))
     now = session.clock()
     branched = event_copy(SessionBranched(source=session.id, turn=turn, missing=then.missing), turn, now, "curator")
     made = replace(

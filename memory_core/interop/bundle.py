@@ -24,6 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from memory_core.blocks.units import heard
 from memory_core.branching import read_session_rows, rows_at
+from memory_core.bulk import collector_paused
 from memory_core.config import MemoryConfig
 from memory_core.errors import ConfigError, FormatError, StoreError
 from memory_core.events import EventRecord, SessionImported, UnknownEvent, expand
@@ -143,6 +144,7 @@ class Bundle:
     rows: Rows = field(repr=False)
 
 
+@collector_paused()
 def write_bundle(database: Database, session_id: str, *, upto: int | None = None) -> bytes:
     """A session as a bundle, as it is now or as it stood at position `upto` of its log.
 
@@ -174,6 +176,7 @@ def write_bundle(database: Database, session_id: str, *, upto: int | None = None
     return data
 
 
+@collector_paused()
 def read_bundle(data: bytes, name: str) -> Bundle:
     """What a bundle holds, checked throughout. Nothing is stored.
 
