@@ -1,1 +1,0 @@
-"""Pure functions over events and sizes: what happened, and what would have happened."""
