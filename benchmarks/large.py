@@ -26,7 +26,7 @@ from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.memory import Memory
 from memory_core.messages import ChatMessage
 from memory_core.services import Services
-from memory_core.status import delete_session, sessions
+from memory_core.sessions.overview import delete_session, sessions
 from memory_core.store.database import Database
 
 BATCH = 200

@@ -19,7 +19,7 @@ from recall_data import Conversation, Question
 
 from memory_core import Memory
 from memory_core.blocks.vector import TERM_FIELDS
-from memory_core.context import Context
+from memory_core.engine.context import Context
 from memory_core.messages import message_text
 from memory_core.models.base import Embedder
 from memory_core.services import Services

@@ -22,8 +22,8 @@ from pathlib import Path
 
 from engines import NEVER_FLUSHES, Ours, Reference, sentences
 
-from memory_core.analysis.replay import replay_flushes
 from memory_core.config import MemoryConfig
+from memory_core.history.replay import replay_flushes
 from memory_core.store.messages import sizes_between
 
 WARM_UP = 3

@@ -23,7 +23,7 @@ from memory_core.blocks import (
     VectorMemoryBlock,
 )
 from memory_core.config import MemoryConfig, Settings, lint
-from memory_core.context import Context
+from memory_core.engine.context import Context
 from memory_core.errors import (
     ConfigError,
     ConflictError,
@@ -57,8 +57,12 @@ from memory_core.messages import (
 )
 from memory_core.planning.rendering import InsertMethod
 from memory_core.services import Services
-from memory_core.status import Status, delete_session, sessions
+from memory_core.sessions.overview import Status, delete_session, sessions
+from memory_core.store.blocks import Holding, TextRevision
 from memory_core.store.database import Database
+from memory_core.store.deliveries import Delivery
+from memory_core.store.facts import FactRevision
+from memory_core.store.messages import StoredMessage
 
 # LlamaIndex's names for the same values, so that code written for it only changes its imports.
 TextBlock = TextPart
@@ -74,13 +78,16 @@ __all__ = [
     "Context",
     "ContextOverflowError",
     "Database",
+    "Delivery",
     "EmbedderError",
     "Event",
     "EventRecord",
     "FactExtractionMemoryBlock",
+    "FactRevision",
     "FilePart",
     "FormatError",
     "GraphMemoryBlock",
+    "Holding",
     "ImageBlock",
     "ImagePart",
     "InsertMethod",
@@ -104,9 +111,11 @@ __all__ = [
     "StaticMemoryBlock",
     "Status",
     "StoreError",
+    "StoredMessage",
     "SummaryMemoryBlock",
     "TextBlock",
     "TextPart",
+    "TextRevision",
     "ThinkingBlock",
     "ThinkingPart",
     "ToolCallBlock",

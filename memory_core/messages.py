@@ -273,7 +273,7 @@ MEMORY_TOOLS = frozenset(
         "conversation_search",
     }
 )
-"""Names of the tools with which an agent keeps its own memory (see `memory_core.tools`)."""
+"""Names of the tools with which an agent keeps its own memory (see `memory_core.agent.tools`)."""
 
 
 def recites_memory(message: ChatMessage) -> bool:

@@ -108,7 +108,7 @@ class Services:
     def extractor(self) -> FactExtractor:
         with self._lock:
             if self._extractor is None:
-                from memory_core.models.rules import RuleExtractor
+                from memory_core.models.offline.extractor import RuleExtractor
 
                 self._extractor = RuleExtractor()
             return self._extractor

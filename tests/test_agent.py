@@ -13,12 +13,12 @@ from memory_core import (
     StaticMemoryBlock,
     ToolCallPart,
     VectorMemoryBlock,
-    agent,
 )
-from memory_core.analysis.rebuild import rebuild
+from memory_core.agent import loop
 from memory_core.events import ToolCalled
+from memory_core.history.rebuild import rebuild
 from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
-from memory_core.models.offline import OfflineResponder
+from memory_core.models.offline.responder import OfflineResponder
 
 
 def human(text="", **settings):
@@ -38,7 +38,7 @@ def append(content, **values):
 
 def ask(memory, model, words="I live in Porto", **options):
     memory.put(user(words), message_id="t-user")
-    return agent.reply(memory, model, "t", **options)
+    return loop.reply(memory, model, "t", **options)
 
 
 def said(memory):
@@ -126,7 +126,7 @@ def test_calls_that_were_not_offered_are_not_made(memory):
 
 def test_forty_calls_at_once_are_cut_and_said_so(memory):
     ask(memory, FakeChat([append(f"line {number}") for number in range(40)], "Done"))
-    assert text(memory).count("line") == agent.MOST_CALLS
+    assert text(memory).count("line") == loop.MOST_CALLS
     assert memory.get_all()[-2].content.startswith("40 calls at once are too many: this one and all after it, 24,")
 
 
@@ -141,13 +141,13 @@ def test_a_model_that_fails_in_a_later_round_leaves_what_was_done(memory):
         ask(memory, Failing([append("Sam lives in Porto")]))
     assert text(memory) == "Sam lives in Porto"
     assert [role for role, _ in said(memory)] == ["user", "assistant", "tool"]
-    agent.reply(memory, FakeChat("Noted."), "t+")
+    loop.reply(memory, FakeChat("Noted."), "t+")
     assert said(memory)[-1] == ("assistant", "Noted.")
 
 
 def test_stopped_between_rounds_nothing_more_is_asked(memory):
     model = FakeChat([append("Sam lives in Porto")], "never said")
-    reply = ask(memory, model, watch=agent.Watch(stopped=lambda: bool(memory.events(kinds=("tool_called",)))))
+    reply = ask(memory, model, watch=loop.Watch(stopped=lambda: bool(memory.events(kinds=("tool_called",)))))
     assert reply.stopped
     assert len(model.asked) == 1
     assert text(memory) == "Sam lives in Porto"
@@ -156,7 +156,7 @@ def test_stopped_between_rounds_nothing_more_is_asked(memory):
 def test_stopped_while_it_speaks_no_call_is_made_and_the_words_are_kept(memory):
     pieces = []
     model = FakeChat(["Let me note", append("x")])
-    reply = ask(memory, model, watch=agent.Watch(text=pieces.append, stopped=lambda: bool(pieces)))
+    reply = ask(memory, model, watch=loop.Watch(text=pieces.append, stopped=lambda: bool(pieces)))
     assert reply.stopped
     assert said(memory)[1:] == [("assistant", "Let me note")]
     assert text(memory) == ""
@@ -172,7 +172,7 @@ def test_a_flush_never_parts_calls_from_their_results():
     memory = open_memory(memory_blocks=[human()], token_limit=80, token_flush_size=10)
     for number in range(6):
         memory.put(user(f"I am in place {number} of the list"), message_id=f"u{number}")
-        agent.reply(memory, FakeChat([append(f"place {number}")], "Noted."), f"t{number}")
+        loop.reply(memory, FakeChat([append(f"place {number}")], "Noted."), f"t{number}")
         queue = memory.messages()
         active = [m for m in queue if m.status == "active"]
         calls = {call.tool_call_id for m in active for call in m.message.tool_calls}
@@ -206,7 +206,7 @@ def test_what_a_memory_tool_returned_is_not_learned_again():
 
 def talk(memory, words, number=0):
     memory.put(user(words), message_id=f"o{number}-user")
-    return agent.reply(memory, OfflineResponder(), f"o{number}").text
+    return loop.reply(memory, OfflineResponder(), f"o{number}").text
 
 
 def test_the_rules_write_facts_into_the_block_about_the_user_and_acknowledge(memory):
@@ -286,7 +286,7 @@ def test_a_question_is_answered_from_the_block_that_the_rules_wrote(memory):
 
 def test_while_a_recording_plays_the_rules_edit_and_say_nothing(memory):
     memory.put(user("I live in Lisbon"))
-    (result,) = agent.act(memory, OfflineResponder(), "rules-1")
+    (result,) = loop.act(memory, OfflineResponder(), "rules-1")
     assert result.done
     assert [role for role, _ in said(memory)] == ["user", "assistant", "tool"]
     assert memory.get_all()[1].additional_kwargs["model"] == OfflineResponder().name

@@ -32,8 +32,8 @@ from memory_core import (
     StaticMemoryBlock,
     VectorMemoryBlock,
 )
-from memory_core.analysis.rebuild import rebuild
 from memory_core.events import KINDS
+from memory_core.history.rebuild import rebuild
 from memory_core.interop.bundle import read_bundle, write_bundle
 from memory_core.planning import curation
 from memory_core.store.references import REFERENCES

@@ -4,7 +4,7 @@ import pytest
 from engine_fakes import on_file, user
 
 from memory_core import Memory
-from memory_core.models.offline import OfflineResponder
+from memory_core.models.offline.responder import OfflineResponder
 from ui.examples import EXAMPLES
 from ui.jobs import Job
 from ui.turns import answer, play

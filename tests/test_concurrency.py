@@ -21,7 +21,7 @@ from engine_fakes import (
 from sqlalchemy import create_engine
 
 from memory_core.blocks.static import StaticMemoryBlock
-from memory_core.status import sessions
+from memory_core.sessions.overview import sessions
 from memory_core.store.database import Database
 from memory_core.store.tables import message_table, session_table
 

@@ -7,10 +7,10 @@ from engine_fakes import assistant, fact_numbers, open_memory, user
 from fakes import FakeChat, FakeEmbedder
 from sqlalchemy import select
 
-from memory_core.analysis.rebuild import rebuild
 from memory_core.blocks.facts import FactExtractionMemoryBlock
 from memory_core.blocks.static import StaticMemoryBlock
 from memory_core.errors import ConfigError, MessageError, ModelError, ModelUnreachableError, NotFoundError
+from memory_core.history.rebuild import rebuild
 from memory_core.memory import Memory
 from memory_core.models.base import Decision, Decisions, ExtractedFact, Extraction
 from memory_core.planning.curation import accept, add, pin, reject

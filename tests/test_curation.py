@@ -15,8 +15,8 @@ from memory_core import (
     NotFoundError,
     StaticMemoryBlock,
 )
-from memory_core.analysis.rebuild import rebuild
 from memory_core.events import FactHeldBack, FactsCurated
+from memory_core.history.rebuild import rebuild
 from memory_core.models.base import Condensation, CondensedFact, ExtractedFact, Extraction, ModelCall
 from memory_core.planning import curation as wish
 from memory_core.store.facts import change_text

@@ -21,10 +21,11 @@ from engine_fakes import (
     user,
 )
 
-from memory_core import Services, VectorMemoryBlock, delivery, sessions
+from memory_core import Services, VectorMemoryBlock, sessions
 from memory_core.blocks.base import BaseMemoryBlock
 from memory_core.blocks.facts import FactExtractionMemoryBlock
-from memory_core.delivery import LONGEST_BACKOFF_SECONDS, backoff_seconds
+from memory_core.engine import delivery
+from memory_core.engine.delivery import LONGEST_BACKOFF_SECONDS, backoff_seconds
 from memory_core.errors import ConfigError, StoreError
 from memory_core.events import DeliveryFailed, DeliveryParked, DeliveryRetried, DeliverySkipped
 from memory_core.models.base import Condensation, CondensedFact

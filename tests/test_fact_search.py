@@ -12,7 +12,7 @@ from memory_core.memory import Memory
 from memory_core.messages import message_text
 from memory_core.planning.curation import add, label, pin, retire
 from memory_core.services import Services
-from memory_core.status import delete_session
+from memory_core.sessions.overview import delete_session
 from memory_core.store.tables import word_vector_table
 
 

@@ -7,7 +7,7 @@ from engine_fakes import assistant, open_memory, user
 from fakes import FakeEmbedder
 
 from memory_core import EmbedderError, Memory, Services, StaticMemoryBlock, VectorMemoryBlock
-from memory_core.blocks import following
+from memory_core.blocks.vector_parts import following
 from memory_core.store.vectors import sessions_without_vectors
 
 LONG = 1_200
@@ -70,7 +70,7 @@ def held(monkeypatch):
 
 
 def test_a_put_does_not_wait_for_the_vectors_of_long_messages(held, monkeypatch):
-    monkeypatch.setattr("memory_core.context.PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr("memory_core.engine.context.PATIENCE_SECONDS", 0.01)
     memory = a_memory(held)
     assert kinds(memory) == ["vectors_stored"] * 2
     assert (stored(memory).follow, stored(memory).error) == (True, None)
@@ -86,12 +86,12 @@ def test_a_put_does_not_wait_for_the_vectors_of_long_messages(held, monkeypatch)
 
 
 def test_a_prompt_waits_for_them_and_is_as_if_they_had_been_there(held, monkeypatch):
-    monkeypatch.setattr("memory_core.context.PATIENCE_SECONDS", 20.0)
+    monkeypatch.setattr("memory_core.engine.context.PATIENCE_SECONDS", 20.0)
     memory = a_memory(held)
     threading.Timer(0.2, held.may.set).start()
     context = memory.build_context("passport")
     assert memory.stored_under_other_embedders("turns") == 0
-    monkeypatch.setattr("memory_core.blocks.learned_units.AT_ONCE_TOKENS", 1_000_000)
+    monkeypatch.setattr("memory_core.blocks.vector_parts.storing.AT_ONCE_TOKENS", 1_000_000)
     at_once = a_memory(FakeEmbedder())
     assert set(kinds(at_once)) == {"vectors_stored"}
     assert context.plan == at_once.build_context("passport").plan

@@ -177,9 +177,9 @@ def test_what_blocks_learn_from_the_flush_is_in_the_prompt_that_is_foretold(key,
 
 
 def test_vectors_that_follow_are_there_when_the_foretold_prompt_is_built(real_conversation, monkeypatch):
-    monkeypatch.setattr("memory_core.blocks.learned_units.AT_ONCE_TOKENS", 0)
+    monkeypatch.setattr("memory_core.blocks.vector_parts.storing.AT_ONCE_TOKENS", 0)
     for patience in ("LOOKING_SECONDS", "PATIENCE_SECONDS"):  # however slow the machine is
-        monkeypatch.setattr(f"memory_core.context.{patience}", 20.0)
+        monkeypatch.setattr(f"memory_core.engine.context.{patience}", 20.0)
     memory = Memory.from_recipe("vector", "s", token_limit=600)
     for number, message in enumerate(real_conversation):
         foretold = memory.next_prompt(message=message) if message.role == "user" else None

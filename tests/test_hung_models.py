@@ -6,8 +6,9 @@ import time
 import pytest
 from engine_fakes import Counter, HeldExtractor, NoteExtractor, fact_numbers, note, on_file, open_memory, until
 
-from memory_core import FactExtractionMemoryBlock, delivery
+from memory_core import FactExtractionMemoryBlock
 from memory_core.blocks.base import BaseMemoryBlock
+from memory_core.engine import delivery
 
 HUNG_SESSIONS, HUNG_READS = 16, 8
 

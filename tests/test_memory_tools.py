@@ -20,9 +20,9 @@ from memory_core import (
     VectorMemoryBlock,
     delete_session,
 )
+from memory_core.agent.tools import MemoryTools, fused
 from memory_core.events import BlockEdited, FactAdded, ToolCalled
 from memory_core.messages import MEMORY_TOOLS
-from memory_core.tools import MemoryTools, fused
 
 
 def core(**human):

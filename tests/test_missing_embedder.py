@@ -4,7 +4,7 @@ import pytest
 from fakes import FakeEmbedder
 
 from memory_core import ChatMessage, EmbedderError, Memory, Services, VectorMemoryBlock
-from memory_core.blocks import learned_units
+from memory_core.blocks.vector_parts import storing
 from memory_core.events import VectorsReplaced, VectorsStored
 from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.vectors.chroma import ChromaIndex
@@ -99,7 +99,7 @@ def test_a_text_that_no_vector_can_be_made_of_holds_nothing_up():
 
 
 def test_as_many_follow_at_once_as_are_embedded_in_a_moment(monkeypatch):
-    monkeypatch.setattr(learned_units, "MOST_CAUGHT_UP", 2)
+    monkeypatch.setattr(storing, "MOST_CAUGHT_UP", 2)
     embedder = Unplugged()
     memory = made(embedder)
     tell(memory, "lanterns", "violins", "maps")

@@ -40,7 +40,7 @@ from memory_core.blocks.vector import VectorMemoryBlock
 from memory_core.errors import StoreError
 from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.memory import Memory
-from memory_core.status import delete_session, sessions
+from memory_core.sessions.overview import delete_session, sessions
 from memory_core.store.database import Database, parse_url
 from memory_core.store.tables import TABLES
 
@@ -321,7 +321,7 @@ def test_nobody_waits_without_end_for_what_another_program_holds(url, monkeypatc
 
 
 def test_a_prompt_is_not_held_up_by_what_another_program_holds(url, monkeypatch):
-    monkeypatch.setattr("memory_core.context.RECORDING_SECONDS", 0.2)
+    monkeypatch.setattr("memory_core.engine.context.RECORDING_SECONDS", 0.2)
     memory = open_memory(database_uri=url, memory_blocks=blocks())
     memory.put(note(0))
     holder = create_engine(parse_url(url))

@@ -7,12 +7,13 @@ import memory_core
 
 PUBLIC = [
     "BaseMemoryBlock", "ChatMessage", "ConfigError", "ConflictError", "Context", "ContextOverflowError",
-    "Database", "EmbedderError", "Event", "EventRecord", "FactExtractionMemoryBlock", "FilePart", "FormatError",
-    "GraphMemoryBlock", "ImageBlock", "ImagePart", "InsertMethod", "Memory", "MemoryConfig",
+    "Database", "Delivery", "EmbedderError", "Event", "EventRecord", "FactExtractionMemoryBlock",
+    "FactRevision", "FilePart", "FormatError",
+    "GraphMemoryBlock", "Holding", "ImageBlock", "ImagePart", "InsertMethod", "Memory", "MemoryConfig",
     "MemoryInspectorError", "MessageError", "MessageRole", "MessageStatus", "ModelAnswerError", "ModelError",
     "ModelKeyError", "ModelRateLimitError", "ModelRequestError", "ModelTimeoutError", "ModelUnreachableError",
-    "NotFoundError", "Receipt", "Services", "Settings", "StaticMemoryBlock", "Status", "StoreError",
-    "SummaryMemoryBlock", "TextBlock", "TextPart", "ThinkingBlock", "ThinkingPart", "ToolCallBlock",
+    "NotFoundError", "Receipt", "Services", "Settings", "StaticMemoryBlock", "Status", "StoreError", "StoredMessage",
+    "SummaryMemoryBlock", "TextBlock", "TextPart", "TextRevision", "ThinkingBlock", "ThinkingPart", "ToolCallBlock",
     "ToolCallPart", "VectorIndexError", "VectorMemoryBlock", "delete_session", "lint", "sessions",
 ]  # fmt: skip
 

@@ -8,10 +8,10 @@ from fakes import FakeEmbedder
 from shared_data import shared
 
 from memory_core import ChatMessage, Memory, Services, StaticMemoryBlock
-from memory_core.comparing import compare_recipes
 from memory_core.errors import ConfigError, EmbedderError
 from memory_core.events import RecipeChosen
 from memory_core.recipes import RECIPES, recipe
+from memory_core.systems.compare_recipes import compare_recipes
 from ui.demo_script import MESSAGES
 from ui.examples import EXAMPLES
 from ui.jobs import Job

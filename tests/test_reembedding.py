@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_core import ChatMessage, ConfigError, EmbedderError, Memory, NotFoundError, Services, VectorMemoryBlock
-from memory_core import reembedding as module
 from memory_core.blocks.static import StaticMemoryBlock
 from memory_core.events import VectorsReplaced
 from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
+from memory_core.retrieval import reembed as module
 from memory_core.store.vectors import DatabaseVectors, collection_name, replace_vectors
 from memory_core.vectors.chroma import ChromaIndex
 from memory_core.vectors.exact import ExactIndex

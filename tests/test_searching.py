@@ -16,10 +16,10 @@ from memory_core import (
     StaticMemoryBlock,
     VectorMemoryBlock,
 )
-from memory_core.analysis.rebuild import rebuild
 from memory_core.blocks.vector import CLASSIC
 from memory_core.events import Retrieved, VectorsRemoved
-from memory_core.searching import ASKED, compared
+from memory_core.history.rebuild import rebuild
+from memory_core.retrieval.explain import ASKED, compared
 from memory_core.vectors.chroma import ChromaIndex
 from memory_core.vectors.exact import ExactIndex
 

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_core import ChatMessage, Memory, Services, StaticMemoryBlock, VectorMemoryBlock
-from memory_core.analysis.rebuild import rebuild
 from memory_core.blocks.markup import day_parts, line_parts
 from memory_core.events import spread
+from memory_core.history.rebuild import rebuild
 from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.planning.rendering import neutralise
 from memory_core.store.log import read_events

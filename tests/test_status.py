@@ -7,7 +7,7 @@ from engine_fakes import Clock, HashEmbedder, NoteExtractor, assistant, note
 from sqlalchemy import event
 
 from memory_core import Database, FactExtractionMemoryBlock, Memory, Services, delete_session
-from memory_core.status import Origin, overview, sessions
+from memory_core.sessions.overview import Origin, overview, sessions
 from memory_core.store import totals
 
 

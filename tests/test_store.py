@@ -30,7 +30,7 @@ from memory_core.errors import ConfigError, NotFoundError, StoreError
 from memory_core.memory import Memory
 from memory_core.models.base import ExtractedFact, Extraction
 from memory_core.services import Services
-from memory_core.status import delete_session, sessions
+from memory_core.sessions.overview import delete_session, sessions
 from memory_core.store.database import Database, parse_url
 from memory_core.store.facts import NewFact, add_fact, change_state
 from memory_core.store.tables import SCHEMA_VERSION, TABLES, fact_table, message_table, schema_table
@@ -245,7 +245,7 @@ def test_on_a_full_disk_the_prompt_is_built_and_says_that_it_is_not_in_the_log(p
 
 
 def test_a_prompt_is_not_held_up_by_somebody_who_writes_for_long(tmp_path, monkeypatch):
-    monkeypatch.setattr("memory_core.context.RECORDING_SECONDS", 0.2)
+    monkeypatch.setattr("memory_core.engine.context.RECORDING_SECONDS", 0.2)
     memory = open_memory(database_uri=on_file(tmp_path))
     memory.put(user("hello"))
     busy = sqlite3.connect(tmp_path / "memory.db", isolation_level=None)

@@ -11,10 +11,10 @@ from sqlalchemy import select
 from summary_fakes import Scribe
 
 from memory_core import Database, FactExtractionMemoryBlock, Memory, Services, SummaryMemoryBlock
-from memory_core.analysis.fates import Fates, flush_fate
-from memory_core.analysis.rebuild import rebuild
 from memory_core.errors import ConfigError, ConflictError, ModelUnreachableError, NotFoundError
 from memory_core.events import ModelCalled
+from memory_core.history.fates import Fates, flush_fate
+from memory_core.history.rebuild import rebuild
 from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.models.summarising import ModelSummariser, RuleSummariser
 from memory_core.store.tables import content_table

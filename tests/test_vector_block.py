@@ -8,8 +8,8 @@ from fakes import FakeEmbedder
 from shared_data import shared
 
 from memory_core import ChatMessage, ConfigError, EmbedderError, Memory, Services, TextPart, VectorMemoryBlock
-from memory_core.blocks.units import heard, kept_heard, messages_of
 from memory_core.blocks.vector import CLASSIC
+from memory_core.blocks.vector_parts.units import heard, kept_heard, messages_of
 from memory_core.events import Retrieved, VectorsStored
 from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.messages import message_text

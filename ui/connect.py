@@ -10,10 +10,9 @@ from dataclasses import dataclass, replace
 
 import streamlit as st
 
-from memory_core import MemoryInspectorError
+from memory_core import Database, MemoryInspectorError
 from memory_core.events import EventRecord, MessageAdded, SessionCreated, SessionImported, SessionReset
-from memory_core.log import last_position
-from memory_core.store.database import Database
+from memory_core.history.log import last_position
 from ui.components import heading
 from ui.services import engine
 from ui.text import ago, count

@@ -3,8 +3,7 @@
 import threading
 from pathlib import Path
 
-from memory_core import delete_session, sessions
-from memory_core.store.database import Database
+from memory_core import Database, delete_session, sessions
 from ui.services import Engine
 
 DEMO_SESSION = "demo"

@@ -15,8 +15,8 @@ from memory_core import (
     VectorMemoryBlock,
 )
 from memory_core.blocks.vector import CLASSIC
+from memory_core.engine.session import Session
 from memory_core.interop.bundle import write_bundle
-from memory_core.session import Session
 from ui.demo import BUNDLE, DEMO_SESSION
 from ui.demo_script import INSTRUCTIONS, MESSAGES, RECORDED_TURNS, TITLE
 from ui.jobs import Job

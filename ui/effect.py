@@ -4,7 +4,7 @@ The sentences are markdown in which block names are escaped.
 """
 
 from memory_core import Context
-from memory_core.foretelling import NextPrompt
+from memory_core.engine.next_prompt import NextPrompt
 from memory_core.planning.context import QUEUE
 from ui.telling.line import listed
 from ui.text import count, plain, short, tokens

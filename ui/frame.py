@@ -13,7 +13,7 @@ import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from memory_core import MemoryInspectorError, NotFoundError, StoreError
-from memory_core.store.blocks import uses_graph
+from memory_core.sessions.overview import has_graph
 from ui import connect, live, nav, opening, state, toasts
 from ui.chat import guide
 from ui.components import empty
@@ -23,7 +23,7 @@ from ui.services import engine
 from ui.sessions.dialogs import branch_dialog
 from ui.settings import settings_dialog
 from ui.text import plain, tokens
-from ui.view import BeingRead, View, opened
+from ui.view import View, memory_of, opened
 
 if TYPE_CHECKING:
     from streamlit.navigation.page import Page
@@ -89,8 +89,7 @@ def draw_header(page: "Page") -> None:
 
 def _has_graph(session_id: str | None) -> bool:
     try:
-        with engine().database.read() as connection:
-            return session_id is not None and uses_graph(connection, session_id)
+        return session_id is not None and has_graph(engine().database, session_id)
     except MemoryInspectorError:  # the page says what is wrong
         return state.has_graph()
 
@@ -113,8 +112,6 @@ def page(draw: Callable[[View], None], *, follows: bool = False) -> None:
             draw(view)
             if follows and not view.past and not state.dialog_open():
                 live.follow(session_id, view.seen, running=view.running)
-    except BeingRead as reading:
-        opening.draw(reading.job)
     except NotFoundError:
         st.warning("This session was deleted elsewhere.")
         nav.link("sessions", "All sessions")
@@ -127,9 +124,8 @@ def page(draw: Callable[[View], None], *, follows: bool = False) -> None:
 def _opened(session_id: str) -> tuple[View | None, Job | None]:
     """What is shown of a session, or the job that reads it."""
     try:
-        return opened(session_id), None
-    except BeingRead as reading:
-        return None, reading.job
+        job = opening.reading(memory_of(session_id))
+        return (None, job) if job else (opened(session_id), None)
     except MemoryInspectorError:  # the page says what is wrong
         return None, None
 

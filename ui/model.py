@@ -10,7 +10,7 @@ import streamlit as st
 
 from memory_core import Services
 from memory_core.models.base import ChatModel
-from memory_core.models.offline import OfflineResponder
+from memory_core.models.offline.responder import OfflineResponder
 from memory_core.models.openai_client import DEFAULT_MODEL, OpenAIChat
 from ui.services import engine
 

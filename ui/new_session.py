@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from memory_core import ChatMessage, ConfigError, FactExtractionMemoryBlock, Memory, MemoryConfig, VectorMemoryBlock
+from memory_core.engine.session import Session
 from memory_core.recipes import RECIPES, Made
-from memory_core.session import Session
 from ui.services import Engine
 
 INSTRUCTIONS = "You are a helpful assistant. Use what you remember, and say when you do not know something."

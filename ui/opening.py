@@ -6,7 +6,8 @@ What pages draw comes from a session's whole log and from all that its blocks st
 import streamlit as st
 
 from memory_core import Memory
-from ui import drawing, warm_up
+from memory_core.process import keep_loaded
+from ui import drawing
 from ui.jobs import Job
 from ui.services import engine
 from ui.text import count, tokens
@@ -46,7 +47,7 @@ def _read(memory: Memory, job: Job, unread: int) -> None:
     job.add_progress("Counting what became of its messages")
     remembered(memory).catch_up(memory, memory.history())
     memory.usage()
-    warm_up.keep_loaded()
+    keep_loaded()
 
 
 def draw(job: Job) -> None:

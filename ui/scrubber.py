@@ -12,7 +12,7 @@ from typing import Any
 import streamlit as st
 
 from memory_core import MemoryInspectorError
-from memory_core.analysis.history import History
+from memory_core.history.by_turn import History
 from ui import nav, state
 from ui.story import STORY_KINDS
 from ui.view import View, opened

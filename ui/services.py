@@ -5,7 +5,6 @@ The folder is `MEMORY_INSPECTOR_HOME`, else `.memory-inspector` in the user's ho
 
 import logging
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,10 +12,7 @@ from pathlib import Path
 import streamlit as st
 
 from memory_core import Database, Memory, MemoryInspectorError, Services, Settings
-from memory_core.store.deliveries import waiting_sessions
-from memory_core.store.erasing import LEFT_AFTER_SECONDS, erase_what_was_left
-from memory_core.store.pieces import Pieces
-from memory_core.store.vectors import sessions_without_vectors
+from memory_core.sessions import upkeep
 from ui.jobs import Job, Jobs
 from ui.unsaved import UnsavedDrafts
 
@@ -153,16 +149,12 @@ class Engine:
         while not self._closing.wait(RETRY_EVERY_SECONDS):
             try:
                 if not begun:
-                    with self.database.read() as connection:
-                        without = sessions_without_vectors(connection, self.database)
-                    for session_id in without:
+                    for session_id in upkeep.sessions_with_vectors_to_follow(self.database):
                         self.open(session_id).take_up_vectors()
                     begun = True
-                with self.database.read() as connection:
-                    due = waiting_sessions(connection, before=time.time())
-                for session_id in set(due) - self._browser_models:
+                for session_id in set(upkeep.sessions_with_due_deliveries(self.database)) - self._browser_models:
                     self.open(session_id).deliver(force=False)
-                erase_what_was_left(Pieces(self.database), before=time.time() - LEFT_AFTER_SECONDS)
+                upkeep.erase_remains_of_crashed_work(self.database)
             except MemoryInspectorError as error:  # the next look may find it mended
                 _log.warning("what waits could not be looked at: %s", error)
 

@@ -5,9 +5,8 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from memory_core import ConfigError, MemoryInspectorError, StoreError, sessions
+from memory_core import ConfigError, Delivery, MemoryInspectorError, StoreError, sessions
 from memory_core.models.openai_client import DEFAULT_MODEL, OpenAIChat
-from memory_core.store.deliveries import Delivery
 from ui import model, nav, state, trial
 from ui.demo import DEMO_SESSION, ensure_demo
 from ui.goto import draw_goto_button

@@ -7,10 +7,11 @@ again after a crash adds nothing that is there already.
 import time
 from dataclasses import dataclass, replace
 
-from memory_core import ChatMessage, Memory, MessageRole, ModelError, agent
+from memory_core import ChatMessage, Memory, MessageRole, ModelError
+from memory_core.agent import loop
 from memory_core.events import ReplyEnded, ReplyStarted
 from memory_core.models.base import ChatModel
-from memory_core.models.offline import OfflineResponder
+from memory_core.models.offline.responder import OfflineResponder
 from ui.jobs import Job
 
 STEP_SECONDS = 0.3
@@ -70,9 +71,9 @@ def answer(job: Job, memory: Memory, model: ChatModel, turn_id: str) -> None:
     """
     newest = memory.messages(last=1)
     memory.record(ReplyStarted(reply=turn_id, seq=newest[-1].seq if newest else 0, model=model.name))
-    watch = agent.Watch(job.add_text, job.add_progress, job.cancel.is_set)
+    watch = loop.Watch(job.add_text, job.add_progress, job.cancel.is_set)
     try:
-        reply = agent.reply(memory, model, turn_id, watch)
+        reply = loop.reply(memory, model, turn_id, watch)
     except ModelError as error:
         memory.record(ReplyEnded(reply=turn_id, outcome="failed", error=str(error)))
         raise
@@ -80,7 +81,7 @@ def answer(job: Job, memory: Memory, model: ChatModel, turn_id: str) -> None:
 
 
 def _put(memory: Memory, message: ChatMessage, message_id: str) -> None:
-    agent.put(memory, [message], [message_id])
+    loop.put(memory, [message], [message_id])
 
 
 def play(job: Job, memory: Memory, *, turns: int | None, pace: float) -> None:
@@ -115,7 +116,7 @@ def play(job: Job, memory: Memory, *, turns: int | None, pace: float) -> None:
             job.add_progress("A message was stored")
             if message.role is MessageRole.USER and memory.has_tools:
                 _pause(job, STEP_SECONDS)
-                agent.act(memory, OfflineResponder(), f"{PLAYED}{message_id}")
+                loop.act(memory, OfflineResponder(), f"{PLAYED}{message_id}")
                 job.add_progress("Memory was edited by rules, not by a model")
         played, recording = played + 1, replace(recording, played=recording.played + len(turn))
         if recording.next_turn and (turns is None or played < turns):
@@ -169,5 +170,5 @@ def _asked(message_id: str) -> str | None:
     """The turn that a message leaves open: it was typed here, or a model's tools were the last to speak."""
     if message_id.endswith(ASKED):
         return message_id.removesuffix(ASKED)
-    reply, step, _ = message_id.rpartition(agent.STEP)
+    reply, step, _ = message_id.rpartition(loop.STEP)
     return reply.rstrip("+") if step and not reply.startswith(PLAYED) else None

@@ -8,11 +8,11 @@ belong to one turn.
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from memory_core import ConfigError, Memory, MemoryInspectorError, Services, Status
-from memory_core.analysis.history import History, TurnRecord, history_of
+from memory_core import ConfigError, Memory, Services, Status
 from memory_core.events import EventRecord, MessageAdded
-from memory_core.log import last_position
-from ui import opening, state
+from memory_core.history.by_turn import History, TurnRecord, history_of
+from memory_core.history.log import last_position
+from ui import state
 from ui.jobs import Job
 from ui.model import chosen_model, services_for
 from ui.services import engine
@@ -109,14 +109,6 @@ class View:
         return next((r.event.seq for r in records if isinstance(r.event, MessageAdded)), 0)
 
 
-class BeingRead(MemoryInspectorError):
-    """There is nothing to show yet."""
-
-    def __init__(self, job: Job) -> None:
-        super().__init__("This session is still being read.")
-        self.job = job
-
-
 def latest_moment(history: History, running: Job | None) -> int:
     """Position of the newest moment that a screen can tell whole: the log's end, or the end of the turn before the one
     that is under way and has no prompt yet."""
@@ -132,19 +124,26 @@ def turn_at(history: History, position: int) -> int:
     return records[-1].turn if records else 0
 
 
+def memory_of(session_id: str) -> Memory:
+    """A session with the services of the chosen model.
+
+    Raises:
+        NotFoundError: it was deleted.
+        StoreError: the database cannot be reached.
+    """
+    return engine().open(session_id, _services())
+
+
 def opened(session_id: str) -> View:
     """What pages show of a session.
 
     Raises:
-        BeingRead: it is large, and was not read yet.
         NotFoundError: it was deleted.
         StoreError: the database cannot be reached.
     """
     seen = news(session_id)  # first: what comes while the rest is read is news to the next look
     shared = engine()
-    memory = shared.open(session_id, _services())
-    if job := opening.reading(memory):
-        raise BeingRead(job)
+    memory = memory_of(session_id)
     running = shared.running(session_id)
     view = View(memory, memory.history(), memory.status(), None, running, seen=seen)
     turn, step = state.selected_turn(), state.selected_step()

@@ -45,6 +45,8 @@ def warm_up() -> None:
         threading.Event().wait(PAINT_SECONDS)
     sys.setswitchinterval(before)
     _load_models()
+    from memory_core.process import keep_loaded
+
     keep_loaded()
 
 
@@ -71,14 +73,3 @@ def _load_models() -> None:
         services.index.check()
     except MemoryInspectorError as error:
         _log.warning("could not load what the first question will need: %s", error)
-
-
-def keep_loaded() -> None:
-    """Leave what is loaded by now out of the garbage collector's rounds.
-
-    Streamlit makes a full round after every run of a script or a fragment. Over the modules that this app loads it
-    takes some 0.15 s, a hundred times what looking for news in another process costs.
-    """
-    gc.unfreeze()
-    gc.collect()
-    gc.freeze()

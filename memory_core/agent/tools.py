@@ -14,9 +14,10 @@ from pydantic import BaseModel, Field, ValidationError, field_validator
 
 from memory_core.blocks.facts import FactExtractionMemoryBlock
 from memory_core.blocks.static import StaticMemoryBlock
-from memory_core.change_sets import Curating
-from memory_core.delivery import scope_key
-from memory_core.editing import agent_may_edit, edit_text
+from memory_core.curation.fact_change_sets import Curating
+from memory_core.curation.settings import agent_may_edit, edit_text
+from memory_core.engine.delivery import scope_key
+from memory_core.engine.session import Attached
 from memory_core.errors import (
     ConfigError,
     ConflictError,
@@ -32,7 +33,6 @@ from memory_core.messages import MessageRole, TextPart, ToolCallPart, decode_arg
 from memory_core.models.base import ToolSpec
 from memory_core.planning.core_memory import END, append, insert, replace, rethink, short
 from memory_core.planning.curation import ChangeSet, New
-from memory_core.session import Attached
 from memory_core.store.messages import StoredMessage
 from memory_core.store.writing import Writing
 from memory_core.vectors.keyword import KeywordIndex

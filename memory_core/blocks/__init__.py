@@ -8,6 +8,7 @@ from memory_core.blocks.graph import GraphMemoryBlock
 from memory_core.blocks.static import StaticMemoryBlock
 from memory_core.blocks.summary import SummaryMemoryBlock
 from memory_core.blocks.vector import VectorMemoryBlock
+from memory_core.store.blocks import WITH_TEXT
 
 BUILT_IN: dict[str, type[BaseMemoryBlock[Any]]] = {
     block.kind: block
@@ -23,6 +24,7 @@ BUILT_IN: dict[str, type[BaseMemoryBlock[Any]]] = {
 
 __all__ = [
     "BUILT_IN",
+    "WITH_TEXT",
     "BaseMemoryBlock",
     "FactExtractionMemoryBlock",
     "GraphMemoryBlock",

@@ -26,7 +26,7 @@ from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, PrivateAttr, TypeAdapter, ValidationError
 
-from memory_core import loop
+from memory_core.blocks import event_loop
 from memory_core.errors import ConfigError, MemoryInspectorError
 from memory_core.events import BlockStateSaved, Event
 from memory_core.given import check_given, nearest
@@ -352,7 +352,7 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
     def _call(self, asynchronous: str, plain: str, *arguments: Any, **named: Any) -> Any:
         """Run a hook. A plain one runs in the calling thread: on the engine's loop it would hold up all others."""
         result = self._hook(asynchronous, plain)(*arguments, **named)
-        return loop.run(result) if inspect.iscoroutine(result) else result
+        return event_loop.run(result) if inspect.iscoroutine(result) else result
 
     # -- whose it is ------------------------------------------------------------------------------
 

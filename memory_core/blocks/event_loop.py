@@ -9,7 +9,7 @@ import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from memory_core.forked import per_process
+from memory_core.process import per_process
 
 Result = TypeVar("Result")
 

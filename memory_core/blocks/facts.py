@@ -11,11 +11,11 @@ from pydantic import Field, PrivateAttr
 from sqlalchemy import Connection
 
 from memory_core.blocks.base import BaseMemoryBlock, Batch, Content, Imagined, Item, Learned, Nothing, Reading, scope_of
+from memory_core.blocks.fact_search import rank_facts, word_vectors
 from memory_core.blocks.learned_facts import Finding, LearnedFacts, Place
 from memory_core.blocks.markup import fact_parts
 from memory_core.errors import ConfigError, EmbedderError
 from memory_core.events import EventRecord
-from memory_core.fact_search import rank_facts, word_vectors
 from memory_core.messages import MessageRole, recites_memory
 from memory_core.models.base import (
     Candidate,

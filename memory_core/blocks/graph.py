@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from pydantic import Field, PrivateAttr
 
 from memory_core.blocks.base import BaseMemoryBlock, Batch, Content, Imagined, Item, Learned, Nothing, Reading, scope_of
-from memory_core.blocks.graph_shelf import GraphShelf
+from memory_core.blocks.graph_cache import GraphShelf
 from memory_core.blocks.markup import relation_parts
 from memory_core.errors import ConfigError, ConflictError
 from memory_core.events import GraphCurated, ProposalRefused, RelationsExtracted, ranges

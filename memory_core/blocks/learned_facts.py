@@ -17,7 +17,7 @@ from memory_core.events import (
 )
 from memory_core.messages import content_hash
 from memory_core.models.base import Condensation, ExtractedFact, ModelCall
-from memory_core.models.doubts import doubt
+from memory_core.models.offline.doubts import doubt
 from memory_core.planning.consolidation import Settled, category_among
 from memory_core.planning.facts import CondensePlan, Confirmation, Fact
 from memory_core.store.facts import (

@@ -10,20 +10,20 @@ from pydantic import Field, PrivateAttr
 from sqlalchemy import Connection
 
 from memory_core.blocks.base import BaseMemoryBlock, Batch, Content, Imagined, Learned, Nothing, Reading
-from memory_core.blocks.laid_out import LaidOut
-from memory_core.blocks.learned_units import learn_units, vectors_of, vectors_that_follow
 from memory_core.blocks.markup import Layout
-from memory_core.blocks.shelf import Shelf, Stored
-from memory_core.blocks.units import Heard, Unit, heard, messages_of, search_words, searchable, words_of
-from memory_core.blocks.unsaved import Unsaved, UnsavedVectors
+from memory_core.blocks.vector_parts.packing import LaidOut
+from memory_core.blocks.vector_parts.pending_vectors import Unsaved, UnsavedVectors
+from memory_core.blocks.vector_parts.storing import learn_units, vectors_of, vectors_that_follow
+from memory_core.blocks.vector_parts.unit_cache import Shelf, Stored
+from memory_core.blocks.vector_parts.units import Heard, Unit, heard, messages_of, search_words, searchable, words_of
 from memory_core.errors import ConfigError, EmbedderError, VectorIndexError
 from memory_core.events import Retrieved, ranges
-from memory_core.forked import per_process
 from memory_core.messages import ChatMessage, MessageRole, content_hash, message_text
 from memory_core.models.base import Embedder, embedded
 from memory_core.planning.retrieval import RetrievalPlan, Signals, plan_retrieval
 from memory_core.planning.speech import Asked, asked, told
 from memory_core.planning.terms import NEIGHBOURS, TermWeights, terms
+from memory_core.process import per_process
 from memory_core.services import Services
 from memory_core.store.database import Database
 from memory_core.store.messages import StoredMessage
@@ -265,8 +265,8 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
     def recall(self, reading: Reading, unsaved: Unsaved | None = None) -> "Recall | None":
         """What the question finds among the stored units, each candidate with its fate; None: nothing to search.
 
-        What asks for the prompt and what only looks (`memory_core.searching`) both find with this. `unsaved` are
-        searched with the stored units, as if they were.
+        What asks for the prompt and what only looks (`memory_core.retrieval.explain`) both find with this. `unsaved`
+        are searched with the stored units, as if they were.
         """
         question = reading.question.strip()
         if reading.patience and self.vector_weight > 0:

@@ -1,6 +1,6 @@
 """Change sets on a block's facts, within one writing transaction: applied, undone, erased.
 
-Who may see or wish what is not here (`memory_core.curation`), nor what a change set comes to
+Who may see or wish what is not here (`memory_core.curation.facts`), nor what a change set comes to
 (`memory_core.planning.curation`).
 """
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
 
-from memory_core.analysis.curated import Change, ChangeLog, Undoable, key_of
 from memory_core.errors import MessageError
 from memory_core.events import Actor, CondensingRefused, FactsCurated, Ranges, expand, ranges
+from memory_core.history.fact_change_log import Change, ChangeLog, Undoable, key_of
 from memory_core.planning.curation import After, ChangeSet, New, changed_elsewhere, find_clash, settle
 from memory_core.planning.facts import Fact
 from memory_core.store.fact_erasing import erase_facts

@@ -1,7 +1,7 @@
 """The curation desk of a facts block: change sets and their undo, what waits for a person, what condensing did.
 
-It gathers. Deciding is in `memory_core.planning.curation`, judging in `memory_core.analysis`, storing in
-`memory_core.change_sets`.
+It gathers. Deciding is in `memory_core.planning.curation`, judging in `memory_core.history`, storing in
+`memory_core.curation.fact_change_sets`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,22 +11,22 @@ from typing import Literal
 
 from sqlalchemy import Connection
 
-from memory_core.analysis import contradictions
-from memory_core.analysis.curated import Change
-from memory_core.analysis.facts import Flag, Said, find_flags, nearest, source_spans
-from memory_core.analysis.rewrites import KINDS as REWRITE_KINDS
-from memory_core.analysis.rewrites import Rewrite, find_rewrites
 from memory_core.blocks.facts import COMPARED, FactExtractionMemoryBlock
-from memory_core.change_sets import Applied, Curating, read_change_log
-from memory_core.context import Context, build_context
-from memory_core.delivery import scope_key
+from memory_core.curation.fact_change_sets import Applied, Curating, read_change_log
+from memory_core.engine.context import Context, build_context
+from memory_core.engine.delivery import scope_key
+from memory_core.engine.session import ImaginedBlocks, Session
 from memory_core.errors import ConfigError, MessageError
 from memory_core.events import Actor, EventRecord, FactAdded, FactChanged, FactHeldBack, FactsCondensed, expand
+from memory_core.history import contradictions
+from memory_core.history.fact_change_log import Change
+from memory_core.history.facts import Flag, Said, find_flags, nearest, source_spans
+from memory_core.history.rewrites import KINDS as REWRITE_KINDS
+from memory_core.history.rewrites import Rewrite, find_rewrites
 from memory_core.messages import ChatMessage, MessageRole, message_text
 from memory_core.planning.curation import ChangeSet, HeldBack, active_after, restore, retire, together
 from memory_core.planning.facts import Fact, same_words
 from memory_core.services import Services
-from memory_core.session import ImaginedBlocks, Session
 from memory_core.store.facts import read_curated_versions, read_facts, read_scope_events
 from memory_core.store.messages import StoredMessage, read_messages
 from memory_core.store.writing import contents

@@ -5,7 +5,7 @@
     for path in desk.paths("Alice", "March 2026"):
         print(desk.told(path))  # Alice → manages → Project Alpha → deadline → March 2026
 
-It gathers. Deciding is in `memory_core.planning.graph_changes`, storing in `memory_core.graph_edits`.
+It gathers. Deciding is in `memory_core.planning.graph_changes`, storing in `memory_core.curation.graph_change_sets`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,16 +14,16 @@ from dataclasses import dataclass
 from sqlalchemy import Connection
 
 from memory_core.blocks.graph import GraphMemoryBlock
-from memory_core.blocks.graph_shelf import GraphShelf
-from memory_core.delivery import scope_key
+from memory_core.blocks.graph_cache import GraphShelf
+from memory_core.curation.graph_change_sets import GraphCurating, former_names, read_graph_log
+from memory_core.engine.delivery import scope_key
+from memory_core.engine.session import Session
 from memory_core.errors import ConfigError, NotFoundError
 from memory_core.events import Actor, GraphCurated
-from memory_core.graph_edits import GraphCurating, former_names, read_graph_log
 from memory_core.planning import graph_changes as changes
 from memory_core.planning.graph import Entity, Graph, Names, Path, Relation, neighbourhood, normal_predicate
 from memory_core.planning.graph_changes import NewRelation
 from memory_core.planning.graph_draft import GraphPlan
-from memory_core.session import Session
 from memory_core.store.graph_paths import find_paths
 
 MOST_STEPS = 6

@@ -1,6 +1,7 @@
 """Change sets on a block's graph, within one writing transaction: applied and undone.
 
-What a wish comes to is not here (`memory_core.planning.graph_changes`), nor who may have it (`memory_core.graphs`).
+What a wish comes to is not here (`memory_core.planning.graph_changes`), nor who may have it
+(`memory_core.curation.graph`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -9,8 +10,8 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from memory_core.analysis.curated_graph import KINDS, Applied, GraphLog
 from memory_core.events import Actor, GraphCurated, expand
+from memory_core.history.graph_change_log import KINDS, Applied, GraphLog
 from memory_core.planning.graph import Entity, Graph, Relation
 from memory_core.planning.graph_draft import GraphPlan, check_whole
 from memory_core.store.facts import read_scope_events

@@ -8,15 +8,15 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from memory_core import queueing
 from memory_core.blocks import BUILT_IN
 from memory_core.blocks.base import BaseMemoryBlock
 from memory_core.blocks.facts import FactExtractionMemoryBlock
 from memory_core.blocks.static import decode
+from memory_core.engine import queue
+from memory_core.engine.session import Attached, Session
 from memory_core.errors import ConfigError, ConflictError, NotFoundError
 from memory_core.events import Actor, BlockEdited, BlockRemoved, BlocksOrdered, ConfigurationChanged, SessionRenamed
 from memory_core.planning.core_memory import check
-from memory_core.session import Attached, Session
 from memory_core.store.blocks import WITH_TEXT, read_revision, update_block, write_text
 from memory_core.store.blocks import remove_block as delete_block
 from memory_core.store.deliveries import forget_deliveries
@@ -242,7 +242,7 @@ def write_settings(session: Session, w: Writing, name: str, settings: Mapping[st
     changed = {key: value for key, value in after.items() if before[key] != value}
     if changed:
         if changed.get("deliver_on") == "turn":
-            queueing.begin_turns(session, w, attached)
+            queue.begin_turns(session, w, attached)
         update_block(w, name, settings=after)
         edited = BlockEdited(block=name, revision=attached.record.revision, before=None, after=None, settings=changed)
         w.record(edited, actor=actor)

@@ -7,15 +7,15 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from memory_core.analysis.summaries import KINDS, ToldRevision, told_revisions
 from memory_core.blocks.summary import SummaryMemoryBlock
-from memory_core.delivery import MOST_CONFLICTS
+from memory_core.engine.delivery import MOST_CONFLICTS
+from memory_core.engine.session import Session
 from memory_core.errors import ConfigError, ConflictError, ModelError, NotFoundError
 from memory_core.events import Actor, ModelCalled
+from memory_core.history.summaries import KINDS, ToldRevision, told_revisions
 from memory_core.messages import MessageStatus
 from memory_core.models.base import Summariser
 from memory_core.planning.summaries import losses
-from memory_core.session import Session
 from memory_core.store.blocks import read_revisions
 from memory_core.store.deliveries import given_seqs, read_deliveries, still_there, undelivered_seqs
 from memory_core.store.log import read_events

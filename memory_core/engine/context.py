@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from memory_core.blocks.base import BaseMemoryBlock, Content, Item, Reading, item_tokens, stored_item
-from memory_core.blocks.following import LOOKING_SECONDS, PATIENCE_SECONDS
+from memory_core.blocks.vector_parts.following import LOOKING_SECONDS, PATIENCE_SECONDS
+from memory_core.engine.session import Attached, Session
 from memory_core.errors import ContextOverflowError, StoreError, sentence
 from memory_core.events import BlockFailed, ContextBuilt, Event, compact, ranges
-from memory_core.forked import per_process
 from memory_core.messages import ChatMessage, MessageRole, TextPart, independent, message_text
 from memory_core.planning.context import ContextPlan, Part, Piece, TruncationOrder, Truncator, plan_context
 from memory_core.planning.rendering import (
@@ -26,7 +26,7 @@ from memory_core.planning.rendering import (
     section_hash,
 )
 from memory_core.planning.retrieval import room_for
-from memory_core.session import Attached, Session
+from memory_core.process import per_process
 from memory_core.store.log import read_events
 from memory_core.store.messages import QueueRow
 from memory_core.store.writing import contents, session_scope

@@ -16,6 +16,7 @@ from itertools import takewhile
 from typing import Literal
 
 from memory_core.blocks.base import Learned, Nothing
+from memory_core.engine.session import Attached, Session
 from memory_core.errors import ConflictError, MemoryInspectorError, NotFoundError, StoreError, sentence
 from memory_core.events import (
     DeliveryDone,
@@ -26,9 +27,8 @@ from memory_core.events import (
     Event,
     ModelCalled,
 )
-from memory_core.forked import per_process
 from memory_core.models.base import ModelCall
-from memory_core.session import Attached, Session
+from memory_core.process import per_process
 from memory_core.store.blocks import read_state
 from memory_core.store.deliveries import (
     LEASE_SECONDS,

@@ -12,10 +12,10 @@ from itertools import count
 from sqlalchemy import Connection
 
 from memory_core.blocks.base import Imagined
-from memory_core.context import Context, build_context
+from memory_core.engine.context import Context, build_context
+from memory_core.engine.session import Attached, Session
 from memory_core.messages import ChatMessage, MessageRole
 from memory_core.planning.flush import FlushPlan, Queue, SizedMessage, Trigger, complete_turns, plan_flush
-from memory_core.session import Attached, Session
 from memory_core.store.deliveries import last_turn_heard, pending_by_block
 from memory_core.store.messages import QueueRow, plain_message, read_messages, sizes_between
 from memory_core.store.writing import SessionState, read_session
@@ -102,7 +102,7 @@ def _due(
     newest: SizedMessage,
     left: Collection[int],
 ) -> list[int]:
-    """The messages that will be due to a block, as `queueing` will find it."""
+    """The messages that will be due to a block, as `engine.queue` will find it."""
     if not attached.learns:
         return []
     if attached.deliver_on == "turn":

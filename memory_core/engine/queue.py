@@ -8,12 +8,12 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from memory_core.engine.session import Attached, Session
 from memory_core.errors import MessageError
 from memory_core.events import FlushPlanned, ranges
 from memory_core.messages import ChatMessage, unstorable
 from memory_core.planning.flush import FlushPlan, Trigger, complete_turns, plan_flush
 from memory_core.planning.rendering import strip_memory
-from memory_core.session import Attached, Session
 from memory_core.store.deliveries import given_seqs, last_turn_heard, queue_delivery, read_deliveries
 from memory_core.store.log import section_went_out
 from memory_core.store.messages import NewMessage, add_messages, archive, oldest_queued, queued_turns, sizes_between

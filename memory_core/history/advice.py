@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from memory_core.analysis.prompt import PINNED, Prompt, PromptCut
+from memory_core.history.prompt import PINNED, Prompt, PromptCut
 
 Rule = Literal["over_limit", "dropped_whole", "unreadable", "degraded", "erased", "neutralised"]
 

@@ -5,9 +5,9 @@ Pure: event records and facts in, values out.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from memory_core.analysis.curated import Change
 from memory_core.events import EventRecord, FactAdded, FactChanged
-from memory_core.models.slots import slot_in
+from memory_core.history.fact_change_log import Change
+from memory_core.models.offline.slots import slot_in
 from memory_core.planning.facts import Fact
 from memory_core.planning.statements import CONTRADICTING, bearing
 

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from memory_core.analysis.replay import replay_flushes
 from memory_core.config import MemoryConfig
+from memory_core.history.replay import replay_flushes
 from memory_core.messages import ChatMessage, MessageRole
 from memory_core.planning.flush import SizedMessage
 

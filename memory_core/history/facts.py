@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Literal
 
 from memory_core.events import Actor, EventRecord, FactAdded, FactsCondensed, FactsExtracted, ModelCalled
-from memory_core.models.doubts import doubt
+from memory_core.models.offline.doubts import doubt
 from memory_core.planning.facts import Fact
 from memory_core.text import similarity, stems, words
 
@@ -74,7 +74,7 @@ def find_flags(
 ) -> dict[int, tuple[Flag, ...]]:
     """Flags by fact, of facts that are active or proposed; a fact without any is missing.
 
-    `conflicts` are the contradictions that stand (`analysis.contradictions`), by the newer fact. Messages
+    `conflicts` are the contradictions that stand (`history.contradictions`), by the newer fact. Messages
     missing in `said` were forgotten, and prove nothing. What a person has dealt with (`looked_at`) is
     not doubted again, nor called a copy when of two facts the newer one was.
     """

@@ -1,11 +1,12 @@
 """A session's log, kept in this process and caught up before every reading."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from threading import Lock
 
-from memory_core.analysis.history import Folding, History, StaleLogError
-from memory_core.bulk import collector_paused
+from memory_core.history.by_turn import Folding, History, StaleLogError
+from memory_core.process import collector_paused
 from memory_core.store import log as stored
+from memory_core.store import past
 from memory_core.store.database import Database
 
 
@@ -44,3 +45,9 @@ def last_position(database: Database, session_id: str) -> int:
     """
     with database.read() as connection:
         return stored.last_position(connection, session_id)
+
+
+def fact_words_at(database: Database, ids: Collection[int], at: float) -> dict[int, str]:
+    """Hash of each fact's words at a time, in seconds since the epoch; unknown facts are missing."""
+    with database.read() as connection:
+        return past.fact_words_at(connection, ids, at)

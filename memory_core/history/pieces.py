@@ -329,7 +329,7 @@ class Layout:
 
 
 def lay_out(event: ContextBuilt, reader: PieceReader) -> Layout:
-    """The context as `memory_core.context` laid it out, from the same pieces."""
+    """The context as `memory_core.engine.context` laid it out, from the same pieces."""
     sections: list[Section] = []
     in_front: list[ChatMessage] = []
     for part in event.parts:

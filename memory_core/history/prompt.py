@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-from memory_core.analysis.history import History, PastBlock
-from memory_core.analysis.pieces import FactWords, Layout, PieceReader, Pieces, Words, lay_out
 from memory_core.blocks.base import Item, item_tokens
 from memory_core.events import (
     BlockFailed,
@@ -21,6 +19,8 @@ from memory_core.events import (
     expand,
     spread,
 )
+from memory_core.history.by_turn import History, PastBlock
+from memory_core.history.pieces import FactWords, Layout, PieceReader, Pieces, Words, lay_out
 from memory_core.messages import ChatMessage, TextPart, message_text
 from memory_core.planning.context import QUEUE, CutRule, Truncation
 from memory_core.planning.rendering import InsertMethod

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import takewhile
 
-from memory_core.analysis.prompt import Entry, Prompt, PromptPart
+from memory_core.history.prompt import Entry, Prompt, PromptPart
 from memory_core.messages import ChatMessage, Part, TextPart, ThinkingPart
 from memory_core.tokens import MESSAGE_OVERHEAD, TokenCounter
 

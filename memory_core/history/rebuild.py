@@ -9,8 +9,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from memory_core.analysis.past_graph import PastGraph
-from memory_core.analysis.pieces import PieceReader, Pieces, Words, lay_out
 from memory_core.events import (
     BlockAdded,
     BlockEdited,
@@ -47,6 +45,8 @@ from memory_core.events import (
     VectorsStored,
     expand,
 )
+from memory_core.history.past_graph import PastGraph
+from memory_core.history.pieces import PieceReader, Pieces, Words, lay_out
 from memory_core.messages import ChatMessage
 from memory_core.planning.graph import Graph
 from memory_core.planning.rendering import InsertMethod

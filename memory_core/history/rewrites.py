@@ -6,8 +6,8 @@ Pure: event records in, values out.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from memory_core.analysis.facts import is_supported
 from memory_core.events import EventRecord, FactAdded, FactChanged, FactsCondensed
+from memory_core.history.facts import is_supported
 from memory_core.planning.facts import Fact
 
 KINDS = (FactAdded.kind, FactChanged.kind, FactsCondensed.kind)

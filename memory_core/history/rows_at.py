@@ -5,7 +5,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from memory_core.analysis.past_graph import PastEntity, PastGraph, PastRelation
 from memory_core.config import MemoryConfig
 from memory_core.events import (
     BlockAdded,
@@ -37,6 +36,7 @@ from memory_core.events import (
     VectorsStored,
     expand,
 )
+from memory_core.history.past_graph import PastEntity, PastGraph, PastRelation
 from memory_core.messages import ChatMessage, MessageRole
 from memory_core.store.copies import DeliveryCopy, EntityCopy, FactCopy, MessageCopy, RelationCopy, SessionCopy
 

@@ -12,7 +12,6 @@ from itertools import pairwise
 from threading import Lock
 from typing import Any
 
-from memory_core.analysis.history import History
 from memory_core.events import (
     Actor,
     BlockAdded,
@@ -55,6 +54,7 @@ from memory_core.events import (
     VectorsStored,
     expand,
 )
+from memory_core.history.by_turn import History
 
 
 @dataclass(frozen=True, slots=True)

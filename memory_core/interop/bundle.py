@@ -22,9 +22,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from memory_core.blocks.units import heard
-from memory_core.branching import read_session_rows, rows_at
-from memory_core.bulk import collector_paused
+from memory_core.blocks.vector_parts.units import heard
 from memory_core.config import MemoryConfig
 from memory_core.errors import ConfigError, FormatError, StoreError
 from memory_core.events import EventRecord, SessionImported, UnknownEvent, expand
@@ -32,6 +30,8 @@ from memory_core.interop.archive import Packing, check_complete, unpacking
 from memory_core.interop.bundle_checks import WrongRowsError, check, first_problem
 from memory_core.interop.located_json import check_size, problem
 from memory_core.messages import ChatMessage
+from memory_core.process import collector_paused
+from memory_core.sessions.branch import read_session_rows, rows_at
 from memory_core.store.copies import (
     BlockCopy,
     DeliveryCopy,

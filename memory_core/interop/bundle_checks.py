@@ -15,8 +15,6 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from memory_core.analysis.history import history_of
-from memory_core.analysis.rebuild import rebuild
 from memory_core.blocks import BUILT_IN
 from memory_core.blocks.base import BaseMemoryBlock, stored_item
 from memory_core.config import MemoryConfig
@@ -45,6 +43,8 @@ from memory_core.events import (
     VectorsStored,
     decode,
 )
+from memory_core.history.by_turn import history_of
+from memory_core.history.rebuild import rebuild
 from memory_core.messages import MAX_DEPTH, ChatMessage, MessageRole
 from memory_core.planning.facts import STATES
 from memory_core.planning.graph import TYPES

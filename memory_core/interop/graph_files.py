@@ -13,9 +13,9 @@ from pathlib import PurePath
 from typing import Any, Literal
 from xml.sax.saxutils import escape
 
+from memory_core.curation.graph import GraphChange, GraphDesk
 from memory_core.errors import ConfigError
 from memory_core.events import Actor
-from memory_core.graphs import GraphChange, GraphDesk
 from memory_core.interop.graphml import read_graphml
 from memory_core.interop.located_json import GRAPH, Located, check_size, problem, read_text, read_values
 from memory_core.messages import storable

@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 from memory_core.errors import ModelAnswerError
 from memory_core.messages import ChatMessage
 from memory_core.models.base import Candidate, Decision, Decisions, ModelCall, Proposal
-from memory_core.models.minds import ByModel, ByRules
+from memory_core.models.learners import ByModel, ByRules
 from memory_core.planning.consolidation import (
     ACTS,
     MISSING,

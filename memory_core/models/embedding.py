@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory_core.errors import ConfigError, EmbedderError
-from memory_core.forked import per_process, renewed
 from memory_core.models.endpoint import Endpoint, model_error
+from memory_core.process import per_process, renewed
 
 MODEL_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
 """Of `model.onnx`, whose weights were compared tensor by tensor with the official ones."""

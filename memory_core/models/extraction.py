@@ -15,8 +15,8 @@ from pydantic import BaseModel, Field
 from memory_core.errors import ModelAnswerError
 from memory_core.messages import ChatMessage, message_text
 from memory_core.models.base import ChatModel, Condensation, CondensedFact, ExtractedFact, Extraction, ModelCall
-from memory_core.models.condensing import condense_by_rules
-from memory_core.models.minds import ByModel
+from memory_core.models.learners import ByModel
+from memory_core.models.offline.condensing import condense_by_rules
 
 FACT_CHARACTERS = 500
 """Longer facts are dropped: they are retellings."""

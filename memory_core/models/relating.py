@@ -14,8 +14,8 @@ from pydantic import BaseModel, Field
 from memory_core.messages import ChatMessage, MessageRole, TextPart
 from memory_core.models.base import FoundRelation, RelationsFound
 from memory_core.models.extraction import listed_as_known, transcript
-from memory_core.models.minds import ByModel, ByRules
-from memory_core.models.relation_rules import relations_in
+from memory_core.models.learners import ByModel, ByRules
+from memory_core.models.offline.relation_rules import relations_in
 from memory_core.planning.graph import LONGEST, THE_USER, TYPES, clean_name, names_nobody, normal_name, normal_predicate
 from memory_core.planning.graph_changes import PRONOUN, TO_ITSELF, TOO_LONG, WITHOUT_NAMES
 

@@ -12,12 +12,12 @@ from pydantic import BaseModel, Field
 
 from memory_core.errors import ModelAnswerError
 from memory_core.messages import ChatMessage, MessageRole, TextPart, message_text
-from memory_core.models import clauses
 from memory_core.models.base import ModelCall, Summarised
-from memory_core.models.minds import ByModel, ByRules
-from memory_core.models.rules import facts_in
+from memory_core.models.learners import ByModel, ByRules
+from memory_core.models.offline import clauses
+from memory_core.models.offline.extractor import facts_in
+from memory_core.models.offline.patterns import pattern
 from memory_core.models.structured import without_thinking
-from memory_core.patterns import pattern
 from memory_core.planning.facts import same_words
 from memory_core.planning.summaries import density, fit, losses, sentences
 

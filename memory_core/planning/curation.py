@@ -1,7 +1,7 @@
 """What a person does to facts, as change sets: one wish, one undo.
 
 Pure. A change set is made of steps on facts as they were read; `settle` says how each fact stands
-after all of them. Who stores it compares versions (`memory_core.curation`).
+after all of them. Who stores it compares versions (`memory_core.curation.facts`).
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -15,12 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
-from memory_core.analysis.projection import Projection, fit, thin
-from memory_core.analysis.ranked import Fate, Found, Ranked, Scores
 from memory_core.blocks.base import Reading
-from memory_core.blocks.units import messages_of, words_of
 from memory_core.blocks.vector import TERM_FIELDS, Recall, VectorMemoryBlock
-from memory_core.context import Context, build_context, reading_for
+from memory_core.blocks.vector_parts.units import messages_of, words_of
+from memory_core.engine.context import Context, build_context, reading_for
+from memory_core.engine.session import Attached, ImaginedBlocks, Session
 from memory_core.errors import ConfigError, ContextOverflowError, NotFoundError
 from memory_core.events import (
     Actor,
@@ -33,8 +32,9 @@ from memory_core.events import (
     spread,
 )
 from memory_core.planning.retrieval import match
+from memory_core.retrieval.pca import Projection, fit, thin
+from memory_core.retrieval.ranked import Fate, Found, Ranked, Scores
 from memory_core.services import Services
-from memory_core.session import Attached, ImaginedBlocks, Session
 from memory_core.store.log import read_events
 from memory_core.store.messages import messages_that_hold
 from memory_core.store.vectors import Node, read_nodes_of, remove_nodes

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from memory_core.analysis.ranked import Fate
 from memory_core.events import ContextBuilt, EventRecord, Retrieved, spread
+from memory_core.retrieval.ranked import Fate
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Turns of a conversation found again by a question, as messages: those that a vector block has stored, and those that
 it has not yet.
 
-Looking into a search, with what becomes of every turn in a prompt, is in `searching.py`.
+Looking into a search, with what becomes of every turn in a prompt, is in `explain.py`.
 """
 
 from collections.abc import Collection
@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 from sqlalchemy import Connection
 
 from memory_core.blocks.base import Reading
-from memory_core.blocks.following import PATIENCE_SECONDS
-from memory_core.blocks.units import messages_of, searchable
 from memory_core.blocks.vector import VectorMemoryBlock
-from memory_core.context import reading_for
+from memory_core.blocks.vector_parts.following import PATIENCE_SECONDS
+from memory_core.blocks.vector_parts.units import messages_of, searchable
+from memory_core.engine.context import reading_for
+from memory_core.engine.session import Session
 from memory_core.errors import VectorIndexError
 from memory_core.events import expand
-from memory_core.searching import vector_block
-from memory_core.session import Session
+from memory_core.retrieval.explain import vector_block
 from memory_core.store.deliveries import delivered_messages, read_deliveries
 from memory_core.store.messages import StoredMessage, read_messages
 

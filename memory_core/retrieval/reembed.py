@@ -7,14 +7,14 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from time import monotonic
 
-from memory_core.blocks.learned_units import unusable_vectors, vectors_of, vectors_that_follow
-from memory_core.blocks.units import node_words
 from memory_core.blocks.vector import VectorMemoryBlock
+from memory_core.blocks.vector_parts.storing import unusable_vectors, vectors_of, vectors_that_follow
+from memory_core.blocks.vector_parts.units import node_words
+from memory_core.engine.session import Session
 from memory_core.errors import VectorIndexError
 from memory_core.events import Actor, VectorsReplaced
 from memory_core.models.base import Embedder, embedded
-from memory_core.searching import vector_block
-from memory_core.session import Session
+from memory_core.retrieval.explain import vector_block
 from memory_core.store.vectors import (
     Node,
     collections_of,

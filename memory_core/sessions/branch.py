@@ -12,8 +12,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
-from memory_core.analysis.history import PastBlock, history_of
-from memory_core.bulk import collector_paused
+from memory_core.engine.session import Session
 from memory_core.errors import NotFoundError
 from memory_core.events import (
     BlockAdded,
@@ -28,9 +27,10 @@ from memory_core.events import (
     SessionBranched,
     SummaryRewritten,
 )
+from memory_core.history.by_turn import PastBlock, history_of
+from memory_core.history.rows_at import INITIAL, PastRows
 from memory_core.messages import content_hash
-from memory_core.past_rows import INITIAL, PastRows
-from memory_core.session import Session
+from memory_core.process import collector_paused
 from memory_core.store.copies import (
     BlockCopy,
     EntityCopy,

@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 from sqlalchemy import Connection
 
 from memory_core.config import MemoryConfig
+from memory_core.store.blocks import uses_graph
 from memory_core.store.database import Database
 from memory_core.store.erasing import bury, erase_remains, move_tombstone
 from memory_core.store.log import last_position
@@ -195,3 +196,9 @@ def delete_session(database: Database, session_id: str, *, reusable: bool = Fals
     if not reusable:
         erase_remains(Pieces(database), session_id)
     database.forget_log()
+
+
+def has_graph(database: Database, session_id: str) -> bool:
+    """Has the session a graph block, or relations from one that it had?"""
+    with database.read() as connection:
+        return uses_graph(connection, session_id)

@@ -11,15 +11,16 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from memory_core import delivery, editing, queueing
 from memory_core.blocks import BUILT_IN, BaseMemoryBlock
 from memory_core.config import MemoryConfig
+from memory_core.curation import settings as editing
+from memory_core.engine import delivery, queue
+from memory_core.engine.session import Attached, Session
 from memory_core.errors import ConfigError
 from memory_core.events import Actor, RecipeChosen, ranges
 from memory_core.messages import MessageStatus
 from memory_core.planning.flush import complete_turns
 from memory_core.recipes import Made, Recipe, recipe
-from memory_core.session import Attached, Session
 from memory_core.store.blocks import Holding, read_holding
 from memory_core.store.deliveries import given_seqs
 from memory_core.store.erasing import message_seqs
@@ -153,7 +154,7 @@ def switch(session: Session, key: str, parameters: Mapping[str, Any], actor: Act
                 ),
                 actor=actor,
             )
-        queueing.flush_queue(session, w, "over_budget")
+        queue.flush_queue(session, w, "over_budget")
     return plan
 
 
@@ -162,12 +163,12 @@ def fill(session: Session, w: Writing, attached: Attached) -> int:
     if not attached.learns:
         return 0
     if attached.deliver_on == "turn":
-        queueing.queue_turns(session, w)  # so that nobody who learns each turn misses one
+        queue.queue_turns(session, w)  # so that nobody who learns each turn misses one
     given = given_seqs(w.connection, session.id, attached.name)
     due = [seq for seq in _due(session, w.connection, attached.deliver_on) if seq not in given]
     trigger = "turn" if attached.deliver_on == "turn" else "archive"
     for first, last in ranges(due):
-        queueing.queue_for(session, w, attached, trigger, range(first, last + 1))
+        queue.queue_for(session, w, attached, trigger, range(first, last + 1))
     if attached.deliver_on == "turn" and due:
         w.session.turn_delivered = max(w.session.turn_delivered, due[-1])
     return len(due)

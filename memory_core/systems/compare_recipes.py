@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from memory_core.agent import act
+from memory_core.agent.loop import act
 from memory_core.blocks import BUILT_IN, BaseMemoryBlock, StaticMemoryBlock
-from memory_core.context import Context
+from memory_core.engine.context import Context
+from memory_core.engine.session import Attached
 from memory_core.errors import EmbedderError, MemoryInspectorError
 from memory_core.events import DeliveryDone, ToolCalled
 from memory_core.memory import Memory, Receipt
 from memory_core.messages import ChatMessage, MessageRole
 from memory_core.models.base import Embedder, embedded
-from memory_core.models.offline import OfflineResponder
+from memory_core.models.offline.responder import OfflineResponder
 from memory_core.services import Services
-from memory_core.session import Attached
 
 MOST_TURNS = 300
 """Turns of a conversation that are tried, the newest; more adds time and no insight."""

@@ -13,10 +13,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from memory_core.curation import Curation
+from memory_core.blocks.fact_search import THRESHOLD, FactHit, fits
+from memory_core.curation.facts import Curation
 from memory_core.errors import ConfigError, MessageError, ModelError, NotFoundError
 from memory_core.events import EventRecord, FactAdded, FactChanged, FactDecided, FactsExtracted, expand
-from memory_core.fact_search import THRESHOLD, FactHit, fits
 from memory_core.memory import Memory
 from memory_core.messages import ChatMessage, MessageRole, message_text
 from memory_core.models.base import ChatModel

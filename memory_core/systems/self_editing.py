@@ -1,8 +1,8 @@
 """`SelfEditingMemory`: an agent that keeps its own memory through tools, under Letta's names.
 
     agent = SelfEditingMemory("monday", human="Sam lives in Lisbon.")
-    agent.reply("I moved to Porto.")
-    agent.block("Human")
+    loop.reply("I moved to Porto.")
+    loop.block("Human")
 
 A thin layer over `Memory` with the recipe `self_editing`: labelled core blocks that are always in the prompt, an
 archive that is searched, and the conversation. Every edit is a version of its block, with a diff and an undo.
@@ -13,14 +13,14 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from memory_core import agent
+from memory_core.agent import loop
+from memory_core.agent.tools import MemoryTools
 from memory_core.errors import NotFoundError
 from memory_core.memory import Memory
 from memory_core.messages import ChatMessage, MessageRole
 from memory_core.models.base import ChatModel
-from memory_core.models.offline import OfflineResponder
+from memory_core.models.offline.responder import OfflineResponder
 from memory_core.models.openai_client import OpenAIChat
-from memory_core.tools import MemoryTools
 
 
 class SelfEditingMemory:
@@ -61,15 +61,15 @@ class SelfEditingMemory:
             raise NotFoundError(f'There is no core block "{label}": there are {", ".join(self.blocks) or "none"}.')
         return self.blocks[label]
 
-    def reply(self, text: str, *, on_text: Callable[[str], None] = agent.nothing) -> str:
+    def reply(self, text: str, *, on_text: Callable[[str], None] = loop.nothing) -> str:
         """Say something to the agent; its answer, once its tools are done. `on_text` is given the words as they come.
 
         Raises:
             ModelError: the model failed; your words and what its tools did are stored.
         """
         turn = uuid.uuid4().hex
-        agent.put(self.memory, [ChatMessage(role=MessageRole.USER, content=text)], [f"{turn}-user"])
-        return agent.reply(self.memory, self.chat, turn, agent.Watch(text=on_text)).text
+        loop.put(self.memory, [ChatMessage(role=MessageRole.USER, content=text)], [f"{turn}-user"])
+        return loop.reply(self.memory, self.chat, turn, loop.Watch(text=on_text)).text
 
     async def areply(self, text: str) -> str:
         """`reply`, in a worker thread."""

@@ -13,8 +13,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
-from memory_core.curation import Curation
-from memory_core.delivery import Served
+from memory_core.curation.facts import Curation
+from memory_core.engine.delivery import Served
+from memory_core.engine.queue import as_text
+from memory_core.engine.session import Attached
 from memory_core.errors import ConfigError, MessageError, ModelError, NotFoundError
 from memory_core.events import Actor, EventRecord, FactAdded, FactDecided, ProposalRefused, expand
 from memory_core.memory import Memory, Receipt
@@ -22,9 +24,7 @@ from memory_core.messages import ChatMessage, MessageRole, independent
 from memory_core.models.base import ChatModel
 from memory_core.planning import curation
 from memory_core.planning.facts import Fact
-from memory_core.queueing import as_text
 from memory_core.services import Services
-from memory_core.session import Attached
 
 RetrievalMethod = Literal["last_n", "first_n", "semantic"]
 

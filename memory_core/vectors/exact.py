@@ -11,7 +11,7 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
-from memory_core.bulk import collector_paused
+from memory_core.process import collector_paused
 from memory_core.vectors.base import Hit, Revision, Vector, VectorSource
 from memory_core.vectors.ranking import Numbers, Rows, check_dimension, check_search, rank, similarities, stack
 

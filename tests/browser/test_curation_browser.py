@@ -10,7 +10,7 @@ from shared_data import shared
 
 from memory_core import ChatMessage, FactExtractionMemoryBlock, Memory, Services, sessions
 from memory_core.interop.exporting import export_messages
-from memory_core.status import overview
+from memory_core.sessions.overview import overview
 
 pytestmark = pytest.mark.browser
 

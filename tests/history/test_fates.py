@@ -14,8 +14,6 @@ from memory_core import (
     StaticMemoryBlock,
     VectorMemoryBlock,
 )
-from memory_core.analysis.fates import Fates, Given, MessageFate, flush_fate
-from memory_core.analysis.rebuild import rebuild
 from memory_core.blocks.vector import CLASSIC
 from memory_core.events import (
     DeliveryQueued,
@@ -30,6 +28,8 @@ from memory_core.events import (
     SessionReset,
     VectorsStored,
 )
+from memory_core.history.fates import Fates, Given, MessageFate, flush_fate
+from memory_core.history.rebuild import rebuild
 
 
 def records(*events):

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_core import Memory, MessageStatus, StaticMemoryBlock
-from memory_core.analysis.history import history_of
+from memory_core.history.by_turn import history_of
 
 
 def a_memory(**given):

@@ -5,11 +5,11 @@ from copied_rows import plain, rows_of
 from engine_fakes import note, open_memory
 from session_script import NoteRelations
 
-from memory_core.analysis.fates import Fates
-from memory_core.analysis.past_graph import graph_at
-from memory_core.analysis.pieces import Pieces, RelationWords
-from memory_core.analysis.usage import Use, usage_of
 from memory_core.blocks.graph import GraphMemoryBlock
+from memory_core.history.fates import Fates
+from memory_core.history.past_graph import graph_at
+from memory_core.history.pieces import Pieces, RelationWords
+from memory_core.history.usage import Use, usage_of
 from memory_core.messages import content_hash
 from memory_core.models.base import FoundRelation, RelationsFound
 

@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 from shared_data import shared
 from test_rebuild import make, steps
 
-from memory_core.analysis.advice import remarks
-from memory_core.analysis.prompt_diff import diff_prompts, same_start
 from memory_core.blocks.base import BaseMemoryBlock
 from memory_core.blocks.facts import FactExtractionMemoryBlock
 from memory_core.blocks.static import StaticMemoryBlock
 from memory_core.blocks.vector import VectorMemoryBlock
 from memory_core.errors import ContextOverflowError
 from memory_core.events import ContextBuilt, ModelCalled
+from memory_core.history.advice import remarks
+from memory_core.history.prompt_diff import diff_prompts, same_start
 from memory_core.interop.openai_format import read_conversation
 from memory_core.messages import ChatMessage, ImagePart, TextPart, ThinkingPart, ToolCallPart, message_text
 from memory_core.planning.rendering import InsertMethod

@@ -2,13 +2,13 @@ import pytest
 from engine_fakes import HashEmbedder, NoteExtractor, assistant, on_file, open_memory, user
 from sqlalchemy import create_engine, insert
 
-from memory_core.analysis.rebuild import Handed, rebuild
 from memory_core.blocks.base import BaseMemoryBlock
 from memory_core.blocks.facts import FactExtractionMemoryBlock
 from memory_core.blocks.graph import GraphMemoryBlock
 from memory_core.blocks.static import StaticMemoryBlock
 from memory_core.blocks.summary import SummaryMemoryBlock
 from memory_core.blocks.vector import VectorMemoryBlock
+from memory_core.history.rebuild import Handed, rebuild
 from memory_core.messages import ChatMessage, ImagePart, TextPart, ToolCallPart
 from memory_core.models.base import (
     Condensation,
@@ -18,7 +18,7 @@ from memory_core.models.base import (
     FoundRelation,
     RelationsFound,
 )
-from memory_core.status import delete_session, sessions
+from memory_core.sessions.overview import delete_session, sessions
 from memory_core.store.database import Database
 from memory_core.store.facts import NewFact, add_fact, change_state, change_text, pin_fact
 from memory_core.store.log import read_events

@@ -1,9 +1,9 @@
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memory_core.analysis.replay import replay_flushes
 from memory_core.config import MemoryConfig
 from memory_core.events import FlushPlanned, MessageAdded, ranges
+from memory_core.history.replay import replay_flushes
 from memory_core.memory import Memory
 from memory_core.messages import ChatMessage, MessageRole, ToolCallPart
 from memory_core.planning.flush import SizedMessage

@@ -5,8 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_core import FactExtractionMemoryBlock, StaticMemoryBlock, VectorMemoryBlock
-from memory_core.analysis.history import history_of
-from memory_core.analysis.usage import BlockUse, Tally, Use, Write, usage_of
 from memory_core.events import (
     BlockAdded,
     BlockFailed,
@@ -24,6 +22,8 @@ from memory_core.events import (
     VectorsStored,
     compact,
 )
+from memory_core.history.by_turn import history_of
+from memory_core.history.usage import BlockUse, Tally, Use, Write, usage_of
 
 
 def records(*events, turn=1, actor="engine"):

@@ -33,9 +33,9 @@ from memory_core import (
     StaticMemoryBlock,
     sessions,
 )
-from memory_core.analysis.rebuild import rebuild
 from memory_core.blocks.graph import GraphMemoryBlock
 from memory_core.events import ModelCalled, UnknownEvent
+from memory_core.history.rebuild import rebuild
 from memory_core.interop import archive, bundle, bundle_checks
 from memory_core.interop.bundle import blank_places, import_bundle, read_bundle, write_bundle
 from memory_core.interop.files import read_file

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_core.models.base import CondensedFact
-from memory_core.models.rules import RuleExtractor
+from memory_core.models.offline.extractor import RuleExtractor
 
 
 def condensed(facts, *, pinned=(), target):

@@ -15,8 +15,8 @@ import pytest
 from shared_data import shared
 
 from memory_core.messages import ChatMessage
-from memory_core.models.doubts import doubt
-from memory_core.models.rules import RuleExtractor
+from memory_core.models.offline.doubts import doubt
+from memory_core.models.offline.extractor import RuleExtractor
 
 GOLD = Path(__file__).parent / "gold" / "locomo_facts.tsv"
 SPEAKERS = ("a", "b")

@@ -11,8 +11,8 @@ from shared_data import shared
 from memory_core.errors import ModelAnswerError
 from memory_core.messages import ChatMessage
 from memory_core.models.base import RelationExtractor
+from memory_core.models.offline.relation_rules import relations_in, type_of
 from memory_core.models.relating import MOST_RELATIONS, ModelRelations, RuleRelations
-from memory_core.models.relation_rules import relations_in, type_of
 from ui.demo_script import MESSAGES
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from memory_core.messages import ChatMessage
 from memory_core.models.base import FactExtractor
-from memory_core.models.clauses import clauses, sentences
-from memory_core.models.grammar import parse
-from memory_core.models.rules import RuleExtractor, facts_in
+from memory_core.models.offline.clauses import clauses, sentences
+from memory_core.models.offline.extractor import RuleExtractor, facts_in
+from memory_core.models.offline.grammar import parse
 
 
 def learned(text):

@@ -7,7 +7,7 @@ from models.scripted_server import ScriptedServer, Step, chunk, refusal, streame
 from pages_driver import button, dialog, field, joined, message_texts, opened, press, settled, story
 
 from memory_core import ChatMessage, StaticMemoryBlock
-from memory_core.tools import MemoryTools
+from memory_core.agent.tools import MemoryTools
 from ui import services
 from ui.new_session import TRIP, new_memory
 

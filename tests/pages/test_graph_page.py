@@ -5,7 +5,7 @@ from engine_fakes import assistant, user
 from pages_driver import button, dialog, joined, menu, opened, press
 
 from memory_core import GraphMemoryBlock, Memory, StaticMemoryBlock
-from memory_core.graphs import NewRelation
+from memory_core.curation.graph import NewRelation
 from memory_core.interop.graph_files import write_graph
 from ui import services
 from ui.chat.memory_panel import STORY_KINDS

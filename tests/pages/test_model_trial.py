@@ -7,7 +7,7 @@ import pytest
 from models.scripted_server import ScriptedServer, Step, refusal, streamed
 from pages_driver import opened, press
 
-from memory_core.health import Check, Health
+from memory_core.sessions.health import Check, Health
 from ui import services, trial
 from ui.sessions import health
 

@@ -10,11 +10,11 @@ from shared_data import shared
 from streamlit.testing.v1 import AppTest
 
 from memory_core import ChatMessage, StaticMemoryBlock, StoreError, delete_session
-from memory_core.health import size_of
 from memory_core.interop.bundle import write_bundle
 from memory_core.interop.exporting import export_chat_store, export_configuration
 from memory_core.planning import curation as plans
-from memory_core.status import overview
+from memory_core.sessions.health import size_of
+from memory_core.sessions.overview import overview
 from memory_core.store import pieces
 from ui import services
 from ui.jobs import Job

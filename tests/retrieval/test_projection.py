@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from memory_core.analysis.projection import fit, thin
+from memory_core.retrieval.pca import fit, thin
 
 
 def clouds(seed=0, n=60, dim=20):

@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_core.analysis.ranked import Fate, Found, Ranked, Scores
+from memory_core.retrieval.ranked import Fate, Found, Ranked, Scores
 
 NAMED = [fate for fate in get_args(Fate) if fate != "not_proposed"]
 SCORES = st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.9])

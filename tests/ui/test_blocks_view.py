@@ -12,9 +12,9 @@ from memory_core import (
     SummaryMemoryBlock,
     VectorMemoryBlock,
 )
-from memory_core.analysis.usage import BlockUse, Write
 from memory_core.blocks.plugins import Plugin
 from memory_core.errors import ConfigError
+from memory_core.history.usage import BlockUse, Write
 from memory_core.planning.priorities import CutOrder
 from memory_core.store.blocks import Holding
 from ui.blocks.cards import InPrompt, Standing, State, card, card_order, clipped, strip

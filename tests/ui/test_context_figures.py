@@ -5,12 +5,12 @@ import json
 import pytest
 from engine_fakes import HashEmbedder, NoteExtractor, assistant, note, open_memory, user
 
-from memory_core.analysis.prompt_diff import diff_prompts
 from memory_core.blocks.base import BaseMemoryBlock
 from memory_core.blocks.facts import FactExtractionMemoryBlock
 from memory_core.blocks.static import StaticMemoryBlock
 from memory_core.blocks.vector import VectorMemoryBlock
 from memory_core.events import ModelCalled
+from memory_core.history.prompt_diff import diff_prompts
 from memory_core.messages import ChatMessage, ImagePart, TextPart, ToolCallPart
 from ui.context import words
 from ui.context.export import as_json, as_text

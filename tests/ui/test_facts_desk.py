@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_core import MessageError
-from memory_core.analysis.rewrites import Line, Merged, Rewrite
-from memory_core.curation import Tried
+from memory_core.curation.facts import Tried
+from memory_core.history.rewrites import Line, Merged, Rewrite
 from memory_core.planning.curation import HeldBack, New, Pin, State, Text
 from memory_core.planning.facts import Fact
 from memory_core.store.facts import FactRevision

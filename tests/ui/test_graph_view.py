@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory_core.analysis.usage import BlockUse
+from memory_core.history.usage import BlockUse
 from memory_core.interop.graph_files import file_of, read_graph_file, write_graph
 from memory_core.planning.graph import Entity, Graph, Path, Relation, Step
 from memory_core.store.blocks import Holding

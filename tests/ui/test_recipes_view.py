@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_core import FactExtractionMemoryBlock, Memory, Services, VectorMemoryBlock
-from memory_core.comparing import Trial, TrialTurn, compare_recipes
 from memory_core.events import (
     EventRecord,
     FactAdded,
@@ -22,6 +21,7 @@ from memory_core.events import (
 from memory_core.recipes import RECIPES
 from memory_core.store.blocks import Holding
 from memory_core.store.facts import FactRevision
+from memory_core.systems.compare_recipes import Trial, TrialTurn, compare_recipes
 from ui.deciding import RULES, decided_by
 from ui.facts.decisions import decisions_of, refusals, rows, score_of, summed, why
 from ui.facts.desk import Row, Wanted, categories_count, found, topics_count, view_labels

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_core.analysis.found_by import FoundBy
-from memory_core.analysis.ranked import Found, Ranked
-from memory_core.searching import Search, SearchSettings, TurnMap
+from memory_core.retrieval.explain import Search, SearchSettings, TurnMap
+from memory_core.retrieval.found_by import FoundBy
+from memory_core.retrieval.ranked import Found, Ranked
 from ui.retrieval.figure import legend, map_figure, map_note, map_rows
 from ui.retrieval.reading import (
     apart,

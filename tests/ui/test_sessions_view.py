@@ -5,9 +5,9 @@ import time
 
 import pytest
 
-from memory_core.health import Check, Health
 from memory_core.interop.openai_format import Conversation, Skipped
-from memory_core.status import Origin, Overview, Status
+from memory_core.sessions.health import Check, Health
+from memory_core.sessions.overview import Origin, Overview, Status
 from ui.sessions.health import Watch
 from ui.sessions.importing import Sized, conversation_sentence, skipped_sentences
 from ui.sessions.listing import (

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from memory_core.analysis.usage import BlockUse, Write
+from memory_core.curation.summary import SummaryRevision
 from memory_core.events import BlockAdded, BlockEdited, EventRecord, SummaryRewritten
+from memory_core.history.usage import BlockUse, Write
 from memory_core.store.blocks import Holding
-from memory_core.summaries import SummaryRevision
 from ui.blocks.cards import InPrompt, Standing, State, card
 from ui.summaries.words import (
     Freshness,

@@ -8,8 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from memory_core.analysis.fates import Fates
-from memory_core.analysis.history import TurnRecord
 from memory_core.events import (
     KINDS,
     BlockEdited,
@@ -29,6 +27,8 @@ from memory_core.events import (
     UnknownEvent,
     VectorsStored,
 )
+from memory_core.history.by_turn import TurnRecord
+from memory_core.history.fates import Fates
 from ui.theme import DARK, LIGHT
 from ui.timeline.course import MOST_BARS, MOST_POINTS, Layer, Mark, course, course_rows, describe
 from ui.timeline.details import number_rows

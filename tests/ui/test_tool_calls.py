@@ -6,10 +6,11 @@ import pytest
 from engine_fakes import assistant, open_memory, user
 from fakes import FakeChat
 
-from memory_core import MessageRole, StaticMemoryBlock, ToolCallPart, agent
+from memory_core import MessageRole, StaticMemoryBlock, ToolCallPart
+from memory_core.agent import loop
+from memory_core.agent.tools import MemoryTools
 from memory_core.events import ToolCalled
 from memory_core.messages import MEMORY_TOOLS
-from memory_core.tools import MemoryTools
 from ui.chat.conversation import is_step, spoken_together
 from ui.story import Summary, story, summaries
 from ui.telling import Line, Words, tell
@@ -137,7 +138,7 @@ def test_a_turn_tells_its_edits_and_counts_what_was_written(memory):
 
 def test_what_the_agent_did_and_what_it_then_said_are_one_bubble(memory):
     memory.put(user("I live in Porto"), message_id="t-user")
-    agent.reply(memory, FakeChat(["Wait. ", append("Sam lives in Porto")], [append("x")], "Noted."), "t")
+    loop.reply(memory, FakeChat(["Wait. ", append("Sam lives in Porto")], [append("x")], "Noted."), "t")
     memory.put(user("And?"))
     memory.put(assistant("Nothing."))
     groups = spoken_together(memory.messages())
@@ -153,7 +154,7 @@ def test_what_the_agent_did_and_what_it_then_said_are_one_bubble(memory):
 
 def test_in_the_log_a_message_of_calls_is_quoted_without_its_arguments(memory):
     memory.put(user("I live in Porto"), message_id="t-user")
-    agent.reply(memory, FakeChat(["Wait. ", append("Sam lives in Porto")], "Noted."), "t")
+    loop.reply(memory, FakeChat(["Wait. ", append("Sam lives in Porto")], "Noted."), "t")
     stored = [said_text(m.message.to_json()) for m in memory.messages()]
     assert stored[1] == "Wait. (with calls of its memory tools)"
     assert stored[2] == "Appended to Human. It has 18 of 40 characters."

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from memory_core.analysis.usage import BlockUse
+from memory_core import Holding
+from memory_core.history.usage import BlockUse
 from memory_core.planning.priorities import CutOrder
-from memory_core.store.blocks import Holding
 from ui.stored import beginning, stored, stored_plural, unit_of
 from ui.summaries.words import Freshness, freshness_line
 from ui.text import count, plain, plural, short, tokens

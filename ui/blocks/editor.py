@@ -8,9 +8,9 @@ from typing import Any
 import streamlit as st
 
 from memory_core import ConflictError, Memory, MemoryInspectorError
+from memory_core.blocks import WITH_TEXT
 from memory_core.blocks.plugins import plugins
-from memory_core.editing import agent_may_edit
-from memory_core.store.blocks import WITH_TEXT
+from memory_core.curation.settings import agent_may_edit
 from ui import state, toasts
 from ui.blocks.cards import characters_used
 from ui.blocks.effects import draw_effect

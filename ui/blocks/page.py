@@ -7,12 +7,12 @@ from typing import Literal
 
 import streamlit as st
 
-from memory_core import Memory, MemoryInspectorError
-from memory_core.analysis.usage import BlockUse
+from memory_core import Holding, Memory, MemoryInspectorError
+from memory_core.blocks import WITH_TEXT
 from memory_core.blocks.base import stored_item
 from memory_core.events import ContextBuilt
+from memory_core.history.usage import BlockUse
 from memory_core.planning.priorities import CutOrder, cut_order
-from memory_core.store.blocks import WITH_TEXT, Holding
 from ui import nav, state
 from ui.blocks.cards import Card, InPrompt, Standing, card, card_order, square, strip
 from ui.blocks.editor import add_dialog, edit_dialog, remove_dialog

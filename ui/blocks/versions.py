@@ -7,10 +7,10 @@ from functools import partial
 
 import streamlit as st
 
-from memory_core import Memory, MemoryInspectorError, SummaryMemoryBlock
-from memory_core.session import Attached
-from memory_core.store.blocks import WITH_TEXT, TextRevision
-from memory_core.summaries import SummaryRevision
+from memory_core import Memory, MemoryInspectorError, SummaryMemoryBlock, TextRevision
+from memory_core.blocks import WITH_TEXT
+from memory_core.curation.summary import SummaryRevision
+from memory_core.engine.session import Attached
 from ui import toasts
 from ui.blocks.differences import MOST_LINES, difference
 from ui.blocks.effects import draw_effect

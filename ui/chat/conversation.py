@@ -16,13 +16,13 @@ from memory_core import (
     ImagePart,
     Memory,
     MessageRole,
+    StoredMessage,
     TextPart,
     ThinkingPart,
     ToolCallPart,
 )
-from memory_core.agent import STEP
-from memory_core.models.offline import NAME
-from memory_core.store.messages import StoredMessage
+from memory_core.agent.loop import STEP
+from memory_core.models.offline.responder import NAME
 from ui import state
 from ui.chat.bodies import LONGEST_ASIDE, LONGEST_SHOWN, draw_data, draw_text
 from ui.components import heading

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import streamlit as st
 
-from memory_core.analysis.history import History
-from memory_core.recording import Recording
+from memory_core.history.by_turn import History
+from memory_core.sessions.recording import Recording
 from ui import nav
 from ui.demo import DEMO_SESSION
 from ui.demo_script import FORGOTTEN_QUESTION, FORGOTTEN_WORDS, RECORDED_TURNS

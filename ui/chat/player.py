@@ -10,7 +10,7 @@ from hashlib import sha256
 import streamlit as st
 
 from memory_core import Memory
-from memory_core.recording import Recording
+from memory_core.sessions.recording import Recording
 from ui import turns
 from ui.jobs import Job
 from ui.model import Chosen, chosen_model

@@ -5,9 +5,8 @@ The reply is drawn by a fragment, as often as it grows; no script run is as long
 
 import streamlit as st
 
-from memory_core import Memory, MessageRole
-from memory_core.agent import STEP
-from memory_core.store.messages import StoredMessage
+from memory_core import Memory, MessageRole, StoredMessage
+from memory_core.agent.loop import STEP
 from ui.chat.conversation import AVATARS, draw_steps
 from ui.jobs import Job
 from ui.services import Waiting, engine

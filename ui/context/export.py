@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from memory_core.analysis.prompt import Prompt
+from memory_core.history.prompt import Prompt
 from memory_core.messages import ChatMessage, FilePart, ImagePart
 from memory_core.models.openai_client import to_openai
 

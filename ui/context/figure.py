@@ -2,7 +2,7 @@
 
 import plotly.graph_objects as go
 
-from memory_core.analysis.prompt import Prompt
+from memory_core.history.prompt import Prompt
 from ui import charts
 from ui.context.words import amount, colour_kind, part_name
 from ui.text import tokens

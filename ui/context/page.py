@@ -3,12 +3,12 @@
 import streamlit as st
 
 from memory_core import Memory
-from memory_core.analysis.advice import Remark, remarks
-from memory_core.analysis.prompt import Prompt
-from memory_core.analysis.prompt_diff import diff_prompts
+from memory_core.agent.tools import MemoryTools
 from memory_core.events import EventRecord
+from memory_core.history.advice import Remark, remarks
+from memory_core.history.prompt import Prompt
+from memory_core.history.prompt_diff import diff_prompts
 from memory_core.planning.rendering import InsertMethod
-from memory_core.tools import MemoryTools
 from ui import nav
 from ui.charts import CONFIG
 from ui.components import empty, heading, numbers_table, unseen_heading

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from memory_core.analysis.prompt import PINNED, Entry, Prompt, PromptPart
-from memory_core.analysis.prompt_diff import Difference, PartDiff
+from memory_core.history.prompt import PINNED, Entry, Prompt, PromptPart
+from memory_core.history.prompt_diff import Difference, PartDiff
 from memory_core.messages import MessageRole, content_hash
 from memory_core.planning.context import QUEUE
 from ui import nav

@@ -6,7 +6,7 @@ Everything returned is markdown in which others' words are escaped, unless its d
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from memory_core.analysis.prompt import PINNED, Entry, Prompt, PromptCut, PromptPart
+from memory_core.history.prompt import PINNED, Entry, Prompt, PromptCut, PromptPart
 from memory_core.messages import ChatMessage
 from memory_core.planning.context import QUEUE
 from memory_core.planning.speech import told

@@ -7,8 +7,8 @@ from functools import partial
 import streamlit as st
 
 from memory_core import ConflictError, MemoryInspectorError
-from memory_core.analysis.curated import next_undo
-from memory_core.foretelling import NextPrompt
+from memory_core.engine.next_prompt import NextPrompt
+from memory_core.history.fact_change_log import next_undo
 from memory_core.planning import curation as plans
 from memory_core.planning.curation import ChangeSet
 from memory_core.planning.facts import Fact

@@ -6,8 +6,8 @@ of blocks, and nothing is escaped: notices and captions escape it.
 
 from collections.abc import Collection
 
-from memory_core.context import Context
-from memory_core.foretelling import NextPrompt
+from memory_core.engine.context import Context
+from memory_core.engine.next_prompt import NextPrompt
 from ui.telling.line import listed
 from ui.text import count, short, tokens
 

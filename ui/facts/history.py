@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from memory_core.analysis.facts import MadeBy
+from memory_core import FactRevision
 from memory_core.events import ModelCalled, expand
-from memory_core.store.facts import FactRevision
+from memory_core.history.facts import MadeBy
 from ui.facts.decisions import Decided, why
 from ui.facts.desk import STATES
 from ui.facts.marks import Piece, diff_pieces

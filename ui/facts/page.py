@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from memory_core.analysis.curated import next_undo
+from memory_core.history.fact_change_log import next_undo
 from ui import nav
 from ui.components import empty, give_while_typing, unseen_heading
 from ui.facts import changes, dialogs, files, grid, tab, trying

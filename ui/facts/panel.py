@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import streamlit as st
 
-from memory_core.analysis.facts import made_by
+from memory_core.history.facts import made_by
 from memory_core.planning import curation as plans
 from memory_core.planning.facts import Fact
 from ui.components import heading

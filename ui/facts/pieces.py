@@ -6,7 +6,7 @@ from typing import Any
 import streamlit as st
 
 from memory_core import MemoryInspectorError
-from memory_core.curation import SourceMessage
+from memory_core.curation.facts import SourceMessage
 from ui.facts import changes, tab
 from ui.facts.marks import markdown, source_pieces
 from ui.facts.reading import Desk

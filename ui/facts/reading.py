@@ -9,13 +9,13 @@ from threading import Lock
 from typing import Any
 
 from memory_core import Memory, sessions
-from memory_core.analysis.curated import Change
-from memory_core.analysis.facts import source_spans
-from memory_core.analysis.rebuild import RebuiltFact, rebuild
-from memory_core.analysis.rewrites import Rewrite
-from memory_core.analysis.usage import Tally, Use, usage_of
-from memory_core.curation import Curation, Review, SourceMessage
+from memory_core.curation.facts import Curation, Review, SourceMessage
 from memory_core.events import EventRecord, FactAdded, FactChanged, MessageAdded
+from memory_core.history.fact_change_log import Change
+from memory_core.history.facts import source_spans
+from memory_core.history.rebuild import RebuiltFact, rebuild
+from memory_core.history.rewrites import Rewrite
+from memory_core.history.usage import Tally, Use, usage_of
 from memory_core.messages import message_text
 from memory_core.planning.curation import HeldBack
 from memory_core.planning.facts import Fact

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from memory_core.analysis.rewrites import Line, Merged, Rewrite
+from memory_core.history.rewrites import Line, Merged, Rewrite
 from memory_core.planning import curation as plans
 from memory_core.planning.facts import Fact
 from ui.components import empty

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import streamlit as st
 
 from memory_core import MemoryInspectorError
-from memory_core.curation import Tried
+from memory_core.curation.facts import Tried
 from memory_core.planning import curation as plans
 from ui.components import closing_button, error_inside
 from ui.facts import changes, tab

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from memory_core import ConflictError, MemoryInspectorError
-from memory_core.foretelling import NextPrompt
-from memory_core.graphs import GraphChange, GraphDesk
+from memory_core.curation.graph import GraphChange, GraphDesk
+from memory_core.engine.next_prompt import NextPrompt
 from memory_core.planning.graph import Entity, Relation
 from ui import state, toasts
 from ui.blocks.effects import shown_when_over

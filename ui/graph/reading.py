@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from memory_core import Memory
-from memory_core.analysis.facts import source_spans
-from memory_core.analysis.past_graph import PastGraph
-from memory_core.curation import SourceMessage
+from memory_core.curation.facts import SourceMessage
+from memory_core.curation.graph import GraphChange, GraphDesk
 from memory_core.events import MessageAdded
-from memory_core.graphs import GraphChange, GraphDesk
+from memory_core.history.facts import source_spans
+from memory_core.history.past_graph import PastGraph
 from memory_core.messages import message_text
 from memory_core.planning.graph import Entity, Graph, Relation
 from ui.graph.listing import Heard

@@ -7,15 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memory_core import ConfigError, Context, Memory
-from memory_core.analysis.history import History
-from memory_core.comparing import Trial
+from memory_core import ConfigError, Context, Holding, Memory
 from memory_core.events import ContextBuilt
+from memory_core.history.by_turn import History
 from memory_core.messages import ChatMessage, message_text
 from memory_core.planning.context import QUEUE
 from memory_core.recipes import RECIPES, Recipe
-from memory_core.store.blocks import Holding
-from memory_core.switching import LeftBlock, NewBlock, SwitchPlan
+from memory_core.sessions.switch_recipe import LeftBlock, NewBlock, SwitchPlan
+from memory_core.systems.compare_recipes import Trial
 from ui.stored import TURN, stored
 from ui.telling import SETTINGS, value_words
 from ui.text import count, plain, short, tokens

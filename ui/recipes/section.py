@@ -7,7 +7,7 @@ import streamlit as st
 
 from memory_core import ConfigError, Context, MemoryInspectorError
 from memory_core.recipes import RECIPES, Recipe
-from memory_core.switching import SwitchPlan
+from memory_core.sessions.switch_recipe import SwitchPlan
 from ui import state, toasts
 from ui.charts import CONFIG
 from ui.components import closing_button, drawer_actions, error_inside, heading, numbers_table, unseen_heading

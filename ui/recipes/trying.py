@@ -3,8 +3,8 @@
 import streamlit as st
 
 from memory_core import Memory, MemoryInspectorError
-from memory_core.comparing import compare_recipes
 from memory_core.recipes import RECIPES
+from memory_core.systems.compare_recipes import compare_recipes
 from ui import state
 from ui.jobs import Job
 from ui.recipes.reading import Tried

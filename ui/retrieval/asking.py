@@ -6,10 +6,9 @@ from typing import Any
 
 import streamlit as st
 
-from memory_core import Memory, MessageRole
+from memory_core import Memory, MessageRole, StoredMessage
 from memory_core.messages import message_text
-from memory_core.searching import Search
-from memory_core.store.messages import StoredMessage
+from memory_core.retrieval.explain import Search
 
 BOX = "retrieval__query"
 """Widget of the question."""

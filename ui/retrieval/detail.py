@@ -9,9 +9,9 @@ from typing import Any
 import streamlit as st
 
 from memory_core import ChatMessage, MemoryInspectorError
-from memory_core.analysis.found_by import FoundBy
-from memory_core.analysis.ranked import Found
-from memory_core.searching import Search
+from memory_core.retrieval.explain import Search
+from memory_core.retrieval.found_by import FoundBy
+from memory_core.retrieval.ranked import Found
 from ui import state, toasts
 from ui.blocks.effects import draw_effect
 from ui.components import closing_button, error_inside, heading

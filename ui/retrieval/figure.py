@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 import plotly.graph_objects as go
 
-from memory_core.analysis.ranked import Fate, Found
-from memory_core.searching import Search, TurnMap
+from memory_core.retrieval.explain import Search, TurnMap
+from memory_core.retrieval.ranked import Fate, Found
 from ui.charts import blank, shown
 from ui.retrieval.excerpt import excerpt, matches
 from ui.retrieval.reading import fate as fate_words

@@ -7,8 +7,8 @@ from typing import Any
 import streamlit as st
 
 from memory_core import ConflictError, MemoryInspectorError
-from memory_core.searching import Search
-from memory_core.session import Attached
+from memory_core.engine.session import Attached
+from memory_core.retrieval.explain import Search
 from ui import state, toasts
 from ui.blocks.effects import draw_effect
 from ui.retrieval import asking

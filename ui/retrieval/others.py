@@ -4,7 +4,7 @@ import uuid
 
 import streamlit as st
 
-from memory_core.searching import Search
+from memory_core.retrieval.explain import Search
 from ui import state, toasts
 from ui.jobs import Job
 from ui.services import engine

@@ -6,9 +6,9 @@ from typing import Any
 import streamlit as st
 
 from memory_core import Memory, MessageStatus
-from memory_core.analysis.ranked import Ranked
 from memory_core.messages import MessageRole, message_text
-from memory_core.searching import Search
+from memory_core.retrieval.explain import Search
+from memory_core.retrieval.ranked import Ranked
 from ui import nav
 from ui.charts import CONFIG
 from ui.components import empty, filled_rows, numbers_table, unseen_heading

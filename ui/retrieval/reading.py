@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from memory_core import Context
-from memory_core.analysis.found_by import FoundBy
-from memory_core.analysis.ranked import Fate, Found, Ranked
 from memory_core.blocks.vector import DATABASE_COPY, KEYWORD_ONLY
-from memory_core.searching import ASKED, Search, compared
+from memory_core.retrieval.explain import ASKED, Search, compared
+from memory_core.retrieval.found_by import FoundBy
+from memory_core.retrieval.ranked import Fate, Found, Ranked
 from ui.retrieval.excerpt import excerpt, matches
 from ui.retrieval.scores import term_columns, terms_shown
 from ui.stored import TURN, beginning, from_turn, stored

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memory_core.analysis.ranked import Found
 from memory_core.blocks.vector import KEYWORD_WEIGHT, TERM_FIELDS, VECTOR_WEIGHT
 from memory_core.planning.terms import TERMS, TermWeights
-from memory_core.searching import Search
+from memory_core.retrieval.explain import Search
+from memory_core.retrieval.ranked import Found
 
 PLACES = 2
 """Of scores on screen."""

@@ -7,7 +7,7 @@ import streamlit as st
 
 from memory_core import Memory, MemoryInspectorError, NotFoundError, delete_session
 from memory_core.recipes import RECIPES
-from memory_core.status import Overview, overview
+from memory_core.sessions.overview import Overview, overview
 from ui import state, toasts
 from ui.components import closing_button, error_inside
 from ui.demo import DEMO_SESSION, reset_demo

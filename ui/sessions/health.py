@@ -13,15 +13,15 @@ from hashlib import sha256
 import streamlit as st
 
 from memory_core import ConfigError, MemoryInspectorError, StoreError
-from memory_core.health import Check, Health, Part, can_be_rebuilt, check_health, rebuild_index, size_of
 from memory_core.models.openai_client import OpenAIChat
+from memory_core.process import keep_loaded
+from memory_core.sessions.health import Check, Health, Part, can_be_rebuilt, check_health, rebuild_index, size_of
 from ui import model, state, toasts
 from ui.components import heading
 from ui.jobs import Job
 from ui.services import engine
 from ui.sessions.listing import milliseconds, size
 from ui.text import ago, count, plain, short, tokens
-from ui.warm_up import keep_loaded
 
 FRESH_SECONDS = 30.0
 """How old a result may be before the next drawing has it looked at again."""

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 import streamlit as st
 
 from memory_core import Memory
-from memory_core.analysis.cost import PlayCost, play_cost
+from memory_core.history.cost import PlayCost, play_cost
 from memory_core.interop.bundle import Bundle, import_bundle
 from memory_core.interop.configuration import Configuration
 from memory_core.interop.files import Preview, read_file

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection, Mapping, Sequence
 
-from memory_core.status import Overview
+from memory_core.sessions.overview import Overview
 from ui.demo import DEMO_SESSION
 from ui.text import ago, count, short, tokens
 

@@ -7,8 +7,8 @@ from zlib import crc32
 import streamlit as st
 
 from memory_core import StoreError
-from memory_core.health import Health
-from memory_core.status import Overview, overview
+from memory_core.sessions.health import Health
+from memory_core.sessions.overview import Overview, overview
 from ui import nav, state
 from ui.components import filled_rows, heading, unseen_heading
 from ui.connect import draw_card

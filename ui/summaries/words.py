@@ -6,11 +6,11 @@ Everything returned is markdown in which others' words are escaped, unless its d
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from memory_core.analysis.summaries import told_revisions
+from memory_core.curation.summary import SummaryRevision
 from memory_core.events import EventRecord
+from memory_core.history.summaries import told_revisions
 from memory_core.messages import content_hash
 from memory_core.planning.summaries import sentences
-from memory_core.summaries import SummaryRevision
 from ui.text import count, plain, short, tokens
 
 NAMED = 12

@@ -9,8 +9,6 @@ from sys import maxsize
 from threading import Lock
 
 from memory_core import ChatMessage, Memory
-from memory_core.analysis.history import History
-from memory_core.analysis.pieces import Pieces
 from memory_core.events import (
     ContextBuilt,
     EntityChanged,
@@ -27,8 +25,10 @@ from memory_core.events import (
     expand,
     spread,
 )
+from memory_core.history.by_turn import History
+from memory_core.history.log import fact_words_at
+from memory_core.history.pieces import Pieces
 from memory_core.messages import MEMORY_TOOLS, message_text
-from memory_core.store.past import fact_words_at
 from ui.stored import unit_of
 from ui.telling.contexts import MOST_NAMED
 from ui.telling.graphs import relations_of
@@ -195,8 +195,7 @@ def _from_other_sessions(places: Iterable[_Places], memory: Memory, *, at: float
     """Fill in the facts of the user that this session's log does not tell of, as they were at a time."""
     lacking = [each for each in places if each.unknown_facts]
     if lacking:
-        with memory.database.read() as connection:
-            found = fact_words_at(connection, set[int]().union(*(each.unknown_facts for each in lacking)), at)
+        found = fact_words_at(memory.database, set[int]().union(*(each.unknown_facts for each in lacking)), at)
         for each in lacking:
             each.facts |= {fact: found[fact] for fact in each.unknown_facts if fact in found}
 

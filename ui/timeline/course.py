@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from memory_core.analysis.history import TurnRecord
 from memory_core.events import ContextBuilt, EventRecord
+from memory_core.history.by_turn import TurnRecord
 from memory_core.planning.priorities import cut_order
 from ui.text import count, tokens
 

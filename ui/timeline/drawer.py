@@ -9,7 +9,6 @@ from zoneinfo import ZoneInfo
 import streamlit as st
 
 from memory_core import Memory
-from memory_core.analysis.fates import FlushFate, Given, flush_fate
 from memory_core.events import (
     ContextBuilt,
     Event,
@@ -21,6 +20,7 @@ from memory_core.events import (
     UnknownEvent,
     expand,
 )
+from memory_core.history.fates import FlushFate, Given, flush_fate
 from memory_core.messages import message_text
 from ui import nav, state
 from ui.components import error_inside, heading

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from memory_core.analysis.history import TurnRecord
+from memory_core.history.by_turn import TurnRecord
 from ui import nav
 from ui.components import empty
 from ui.text import count, tokens

@@ -8,9 +8,9 @@ from threading import Lock
 from typing import TypeVar, cast
 
 from memory_core import Memory
-from memory_core.analysis.fates import Fates
-from memory_core.analysis.history import History
 from memory_core.events import EventRecord
+from memory_core.history.by_turn import History
+from memory_core.history.fates import Fates
 from ui.telling import Line
 from ui.telling.words import words_in_log
 from ui.timeline.listing import Index

@@ -5,7 +5,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from memory_core.analysis.fates import Kind, Run
+from memory_core.history.fates import Kind, Run
 from ui.charts import blank, hatch
 from ui.text import count, tokens
 from ui.theme import PALETTES, Mode, colour, ink_on

@@ -8,11 +8,11 @@ import logging
 import threading
 import time
 
-from memory_core.blocks.units import node_words
+from memory_core.blocks.vector_parts.units import node_words
 from memory_core.errors import MemoryInspectorError
 from memory_core.events import VectorsReplaced
-from memory_core.forked import per_process, renewed
 from memory_core.models.base import Embedder, embedded
+from memory_core.process import per_process, renewed
 from memory_core.services import Services
 from memory_core.store.database import Database
 from memory_core.store.vectors import read_nodes_without_vector, replace_vectors

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from memory_core.blocks.base import Item, Reading, item_tokens
 from memory_core.blocks.markup import UNDATED, Layout, line_parts, turn_parts
-from memory_core.blocks.shelf import Stored
-from memory_core.blocks.units import messages_of, words_of
+from memory_core.blocks.vector_parts.unit_cache import Stored
+from memory_core.blocks.vector_parts.units import messages_of, words_of
 from memory_core.messages import TextPart
 from memory_core.planning.retrieval import Head, RetrievalPlan, fill
 from memory_core.store.messages import StoredMessage

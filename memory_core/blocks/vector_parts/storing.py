@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from memory_core.blocks.base import Batch
-from memory_core.blocks.following import AT_ONCE_TOKENS, Following
-from memory_core.blocks.units import heard, node_words, search_words, words_of
+from memory_core.blocks.vector_parts.following import AT_ONCE_TOKENS, Following
+from memory_core.blocks.vector_parts.units import heard, node_words, search_words, words_of
 from memory_core.errors import EmbedderError
 from memory_core.events import VectorsReplaced, VectorsStored, ranges
 from memory_core.models.base import Embedder, ModelCall, embedded

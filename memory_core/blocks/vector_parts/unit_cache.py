@@ -11,9 +11,9 @@ from threading import Lock
 from sqlalchemy import Connection
 
 from memory_core.blocks.base import Item
-from memory_core.blocks.units import Heard, kept_heard
-from memory_core.bulk import collector_paused
+from memory_core.blocks.vector_parts.units import Heard, kept_heard
 from memory_core.planning.terms import Traits, sittings
+from memory_core.process import collector_paused
 from memory_core.store.vectors import Node, count_nodes, read_heard
 from memory_core.vectors.keyword import KeywordIndex
 

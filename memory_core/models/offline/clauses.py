@@ -7,8 +7,8 @@ reported. Which clauses hold a fact is `grammar.py`'s business.
 import re
 from collections.abc import Iterator
 
-from memory_core.models.grammar import word_set
-from memory_core.patterns import pattern
+from memory_core.models.offline.grammar import word_set
+from memory_core.models.offline.patterns import pattern
 
 SENTENCE_CHARACTERS = 600
 """Longer sentences are read up to here, which bounds what the patterns look at."""

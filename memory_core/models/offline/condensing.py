@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memory_core.models.base import Condensation, CondensedFact
-from memory_core.patterns import pattern
+from memory_core.models.offline.patterns import pattern
 from memory_core.text import similarity, stems
 
 SAME = 0.85

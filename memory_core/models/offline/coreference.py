@@ -3,8 +3,8 @@
 import re
 from dataclasses import dataclass, field
 
-from memory_core.models.grammar import GROUP, RELATION, USER, Statement, parse, strip_lead_in
-from memory_core.patterns import pattern
+from memory_core.models.offline.grammar import GROUP, RELATION, USER, Statement, parse, strip_lead_in
+from memory_core.models.offline.patterns import pattern
 
 _BARE_EVENT = pattern(
     r"(?:Dinner|Lunch|Brunch|Breakfast|Budget|Check-in|Check-out|Departure|Deadline)(?= (?:is|was|will|has|"

@@ -6,7 +6,7 @@ which tour. A person who was there knows, or rejects it.
 
 import re
 
-from memory_core.patterns import pattern
+from memory_core.models.offline.patterns import pattern
 
 _NAMED = pattern(r"(?<!^)\b(?!I\b)[A-ZÀ-Þ][\w'’-]+|[\"“\d]")
 """A name, title or number after the first word: by that it can be found."""

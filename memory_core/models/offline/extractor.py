@@ -11,19 +11,30 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from memory_core.messages import ChatMessage, MessageRole, TextPart
-from memory_core.models.antecedents import Antecedents, statement_of
 from memory_core.models.base import Condensation, ExtractedFact, Extraction
-from memory_core.models.clauses import clauses
-from memory_core.models.condensing import condense_by_rules
-from memory_core.models.doubts import doubt
-from memory_core.models.grammar import BASE, GERUND, GROUP, NAME, PAST, THIRD, USER, Statement, strip_lead_in, word_set
-from memory_core.models.judging import aiming, being, doing, having, living, naming, tasting
-from memory_core.models.minds import ByRules
-from memory_core.models.sense import stands_alone
-from memory_core.models.shapes import budget, called, relatives, standing
-from memory_core.models.vocabulary import FILLER_AIM, NUMBER
-from memory_core.models.wording import YOU, Found, clean, concrete, in_third_person
-from memory_core.patterns import pattern
+from memory_core.models.learners import ByRules
+from memory_core.models.offline.clauses import clauses
+from memory_core.models.offline.condensing import condense_by_rules
+from memory_core.models.offline.coreference import Antecedents, statement_of
+from memory_core.models.offline.doubts import doubt
+from memory_core.models.offline.fact_rules import aiming, being, doing, having, living, naming, tasting
+from memory_core.models.offline.grammar import (
+    BASE,
+    GERUND,
+    GROUP,
+    NAME,
+    PAST,
+    THIRD,
+    USER,
+    Statement,
+    strip_lead_in,
+    word_set,
+)
+from memory_core.models.offline.patterns import pattern
+from memory_core.models.offline.phrases import budget, called, relatives, standing
+from memory_core.models.offline.sense import stands_alone
+from memory_core.models.offline.vocabulary import FILLER_AIM, NUMBER
+from memory_core.models.offline.wording import YOU, Found, clean, concrete, in_third_person
 from memory_core.text import stems
 
 FACT_CHARACTERS = 200

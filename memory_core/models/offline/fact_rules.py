@@ -4,9 +4,10 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from memory_core.models.grammar import GROUP, NAME, NOT_NAMES, RELATION, USER, Statement
-from memory_core.models.sense import specific
-from memory_core.models.vocabulary import (
+from memory_core.models.offline.grammar import GROUP, NAME, NOT_NAMES, RELATION, USER, Statement
+from memory_core.models.offline.patterns import pattern
+from memory_core.models.offline.sense import specific
+from memory_core.models.offline.vocabulary import (
     AIMS,
     CAPITAL,
     CONDITION,
@@ -29,8 +30,7 @@ from memory_core.models.vocabulary import (
     TIME,
     UNDERWAY,
 )
-from memory_core.models.wording import ALONE, Found, concrete, dated_slot, fact, slot_of, slug
-from memory_core.patterns import pattern
+from memory_core.models.offline.wording import ALONE, Found, concrete, dated_slot, fact, slot_of, slug
 
 
 def naming(said: Statement) -> Found | None:

@@ -10,7 +10,7 @@ that a clause of another shape gives nothing. What a statement is worth is `rule
 import re
 from dataclasses import dataclass
 
-from memory_core.patterns import pattern
+from memory_core.models.offline.patterns import pattern
 
 USER = "The user"
 GROUP = "The user's group"

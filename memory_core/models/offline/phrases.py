@@ -3,10 +3,10 @@
 import re
 from collections.abc import Iterator
 
-from memory_core.models.grammar import NAME, NOT_NAMES, RELATION, strip_lead_in
-from memory_core.models.vocabulary import MONEY
-from memory_core.models.wording import Found, clean, in_third_person
-from memory_core.patterns import pattern
+from memory_core.models.offline.grammar import NAME, NOT_NAMES, RELATION, strip_lead_in
+from memory_core.models.offline.patterns import pattern
+from memory_core.models.offline.vocabulary import MONEY
+from memory_core.models.offline.wording import Found, clean, in_third_person
 
 _BUDGET = pattern(
     r"(?:please )?(?:let's |we (?:have to|need to|must|should) |I (?:have to|need to|must|"

@@ -2,9 +2,9 @@
 
 import re
 
-from memory_core.models.grammar import BASE, NOT_NAMES, THIRD, USER, word_set
-from memory_core.models.vocabulary import MONTH, WEEKDAY
-from memory_core.patterns import pattern
+from memory_core.models.offline.grammar import BASE, NOT_NAMES, THIRD, USER, word_set
+from memory_core.models.offline.patterns import pattern
+from memory_core.models.offline.vocabulary import MONTH, WEEKDAY
 
 _WORD = r"[A-ZÀ-ÖØ-Þ][A-Za-zÀ-ÖØ-öø-ÿ0-9&-]{0,30}(?:'[A-Z][a-z]{1,20})?"
 _JOIN = r"(?:of|de|da|do|dos|das|del|della|di|la|le|van|von|der|den|the|&)"

@@ -9,11 +9,13 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from memory_core.models.antecedents import Antecedents
-from memory_core.models.clauses import clauses
-from memory_core.models.grammar import GROUP, RELATION, THIRD, USER, Statement, strip_lead_in
-from memory_core.models.judging import naming
-from memory_core.models.relation_names import (
+from memory_core.models.offline.clauses import clauses
+from memory_core.models.offline.coreference import Antecedents
+from memory_core.models.offline.fact_rules import naming
+from memory_core.models.offline.grammar import GROUP, RELATION, THIRD, USER, Statement, strip_lead_in
+from memory_core.models.offline.patterns import pattern
+from memory_core.models.offline.phrases import called, relatives
+from memory_core.models.offline.relation_names import (
     ANY_DATE,
     PROJECT,
     PROPER,
@@ -25,9 +27,7 @@ from memory_core.models.relation_names import (
     things,
     type_of,
 )
-from memory_core.models.shapes import called, relatives
-from memory_core.models.wording import YOU
-from memory_core.patterns import pattern
+from memory_core.models.offline.wording import YOU
 
 _MONEY = pattern(
     r"(?:at most |up to |about |around )?"

@@ -6,9 +6,9 @@ pass it on" and "got great news" are statements, and nobody can say later what t
 
 import re
 
-from memory_core.models.grammar import NAME, RELATION, THIRD, word_set
-from memory_core.models.vocabulary import DATE, MONEY, TIME
-from memory_core.patterns import pattern
+from memory_core.models.offline.grammar import NAME, RELATION, THIRD, word_set
+from memory_core.models.offline.patterns import pattern
+from memory_core.models.offline.vocabulary import DATE, MONEY, TIME
 
 _EMPTY = word_set(
     """

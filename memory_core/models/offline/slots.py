@@ -1,8 +1,8 @@
 """What a stored fact gives a value to, read back from its words by the offline rules. Pure."""
 
-from memory_core.models.grammar import BASE
-from memory_core.models.rules import facts_in
-from memory_core.patterns import pattern
+from memory_core.models.offline.extractor import facts_in
+from memory_core.models.offline.grammar import BASE
+from memory_core.models.offline.patterns import pattern
 
 _FIRST_PERSON = (
     (pattern(r"\b[Tt]he user's\b"), "my"),

@@ -2,8 +2,8 @@
 
 import re
 
-from memory_core.models.grammar import NAME, RELATION, word_set
-from memory_core.patterns import pattern
+from memory_core.models.offline.grammar import NAME, RELATION, word_set
+from memory_core.models.offline.patterns import pattern
 
 MONTH = (
     "(?:January|February|March|April|May|June|July|August|September|October|November|December|"

@@ -3,10 +3,10 @@
 import re
 from dataclasses import dataclass
 
-from memory_core.models.grammar import NAME, PAST, THIRD, USER, Statement, word_set
-from memory_core.models.sense import specific, stands_alone
-from memory_core.models.vocabulary import CAPITAL, DATE, MONEY, NUMBER, TASTES, TIME
-from memory_core.patterns import pattern
+from memory_core.models.offline.grammar import NAME, PAST, THIRD, USER, Statement, word_set
+from memory_core.models.offline.patterns import pattern
+from memory_core.models.offline.sense import specific, stands_alone
+from memory_core.models.offline.vocabulary import CAPITAL, DATE, MONEY, NUMBER, TASTES, TIME
 
 _CUT = pattern(
     r",? (?:because|since (?:I|it|the|my|we|he|she|they|there)|but|although|though|which|so that|so|"

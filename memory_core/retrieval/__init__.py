@@ -1,0 +1,1 @@
+"""Finding by a question, and why something was not found."""

@@ -1,0 +1,26 @@
+"""Upkeep that a long-running process owes its database: due deliveries, vectors to follow, remains of crashed work."""
+
+import time
+
+from memory_core.store.database import Database
+from memory_core.store.deliveries import waiting_sessions
+from memory_core.store.erasing import LEFT_AFTER_SECONDS, erase_what_was_left
+from memory_core.store.pieces import Pieces
+from memory_core.store.vectors import sessions_without_vectors
+
+
+def sessions_with_due_deliveries(database: Database) -> list[str]:
+    """Ids of the sessions in which the next attempt of a delivery has come."""
+    with database.read() as connection:
+        return waiting_sessions(connection, before=time.time())
+
+
+def sessions_with_vectors_to_follow(database: Database) -> list[str]:
+    """Ids of the sessions that store units without a vector."""
+    with database.read() as connection:
+        return sessions_without_vectors(connection, database)
+
+
+def erase_remains_of_crashed_work(database: Database) -> None:
+    """Erase what a process left behind that ended while it stored or erased a session."""
+    erase_what_was_left(Pieces(database), before=time.time() - LEFT_AFTER_SECONDS)
