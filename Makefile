@@ -16,11 +16,12 @@ run: $(VENV)/.app        ## start the app on the demo, and open it in the browse
 test: $(VENV)/.dev       ## the whole suite
 	$(BIN)/python -m pytest
 
-check: $(VENV)/.dev      ## lint and types
+check: $(VENV)/.dev      ## lint, types, and the rooms with their arrows
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/mypy ui pages app.py serve.py
+	$(BIN)/lint-imports --no-logo
 
 bench: $(VENV)/.dev      ## the tables of the README; takes some minutes
 	$(BIN)/python benchmarks/speed.py

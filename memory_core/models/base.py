@@ -1,4 +1,4 @@
-"""What the engine asks of a model: three small seams, and the values that cross them.
+"""What the engine asks of a model: a chat model, an embedder and the learners, and the values that cross between them.
 
 No vendor's name appears here. Clients live in their own modules and turn vendor errors into
 `memory_core.errors.ModelError`s.

@@ -2,7 +2,7 @@
 
 A writing transaction on SQLite begins with `BEGIN IMMEDIATE`, so that reading, deciding and
 writing are one step for everybody; on PostgreSQL the session's row is locked instead (see
-`memory_core.store.sessions.locked`). Databases are shared per URL within a process.
+`memory_core.store.writing.locked`). Databases are shared per URL within a process.
 """
 
 import logging
@@ -37,7 +37,7 @@ from sqlalchemy.schema import CreateColumn, CreateSchema
 from sqlmodel import SQLModel
 
 from memory_core.errors import ConfigError, MessageError, StoreError
-from memory_core.forked import renewed
+from memory_core.process import renewed
 from memory_core.store.postgresql import CONNECT_TIMEOUT_SECONDS, TOO_LONG, limit_waiting
 from memory_core.store.tables import (
     NEW_COLUMNS,

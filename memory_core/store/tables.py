@@ -1,4 +1,4 @@
-"""The tables, version 2. Only `memory_core.store` reads and writes them.
+"""The tables. Only `memory_core.store` reads and writes them.
 
 Times are seconds since the epoch, for people; order is always by an integer key. Sizes are tokens.
 `scope` is `session:<id>` or `user:<id>`: what belongs together and is served in sequence.

@@ -70,7 +70,7 @@ def _(event: Retrieved, words: Words) -> Line:
             f"Turn {turn_words(number, words)} ({score:.2f}): {words.previews.get(number, 'erased since')}"
             for number, _, _, score, _ in granted[:MOST_NAMED]
         ]
-        many = max(len(granted), event.gates.get("granted", 0))  # the best 50 are listed
+        many = max(len(granted), event.gates.get("granted", 0))  # the best are listed, see `MOST_RECORDED`
         shown += [f"and {tokens(many - len(shown))} more"] if many > len(shown) else []
         line = Line("search", f"Recalled {count(many, f'earlier {unit}')}, best {best:.2f}", more=tuple(shown))
     elif not event.candidates:
