@@ -237,3 +237,31 @@ def test_words_have_one_spelling():
 
 def test_the_frame_stays_short():
     assert len((ROOT / "app.py").read_text(encoding="utf-8").splitlines()) < 60
+
+
+ROOM = re.compile(r"^### `([\w/]+)/`[^\n]*\n(.*?)(?=^##|\Z)", re.DOTALL | re.MULTILINE)
+
+
+def missing_in(guide, modules):
+    """Modules, as paths without `.py`, that the section of their room does not name."""
+    rooms = {room: set(re.findall(r"`(\w+)`", text)) for room, text in ROOM.findall(guide)}
+    return [path for path in modules if path.rpartition("/")[2] not in rooms.get(path.rpartition("/")[0], ())]
+
+
+def test_the_map_names_every_module_in_its_room():
+    guide = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    modules = [file.with_suffix("").as_posix() for file in files("memory_core", "ui", "pages")]
+    modules = [path for path in modules if not path.endswith("__init__")]
+    assert missing_in(guide, modules) == []
+    assert missing_in(guide, ["memory_core/engine/flush", "memory_core/nowhere/queue"]) == [
+        "memory_core/engine/flush",
+        "memory_core/nowhere/queue",
+    ]
+
+
+def test_the_map_names_nothing_that_is_not_there():
+    guide = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    for room, text in ROOM.findall(guide):
+        there = {path.stem for path in (ROOT / room).glob("*.py")}
+        named = set(re.findall(r"`(\w+)`", text))
+        assert named <= there, room
