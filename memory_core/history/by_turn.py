@@ -22,15 +22,13 @@ from memory_core.events import (
     FactAdded,
     FactErased,
     FlushPlanned,
-    MessageAdded,
     QueueRecounted,
-    QueueReplaced,
     RelationAdded,
     Retrieved,
     SessionCreated,
     SessionReset,
-    expand,
 )
+from memory_core.history.slices.messages import Messages
 from memory_core.tokens import total_tokens
 
 State = TypeVar("State")
@@ -156,9 +154,7 @@ class Folding:
         self._configs: list[tuple[int, dict[str, Any]]] = []
         self._blocks: list[tuple[int, tuple[PastBlock, ...]]] = []
         self._config = MemoryConfig()
-        self._queued: dict[int, tuple[int, int]] = {}
-        self._sums = (0, 0)
-        self._archived: set[int] = set()
+        self._messages = Messages()
         self._correction = 0
         """What the log says the queue holds, less what its messages were counted with when they were added."""
         self._recalled: dict[str, int] = {}
@@ -192,8 +188,14 @@ class Folding:
         elif self._open is None or self._open["turn"] != record.turn:
             self._note_turn()
             self._open = self._opened(record)
-        self._take_queue(event)
+        self._messages.apply(record)
+        if not self._messages.queue_messages:
+            self._correction = 0
         self._take_settings(record)
+        if isinstance(event, FlushPlanned):
+            self._correct(event.queue_after)
+        elif isinstance(event, QueueRecounted):
+            self._correct(event.tokens_after)
         told = self._open
         if told is None:
             return
@@ -225,47 +227,17 @@ class Folding:
         if self._open is not None:
             self._open |= {
                 "queue_tokens": self._queue_tokens(),
-                "queue_messages": len(self._queued),
-                "archived_messages": len(self._archived),
+                "queue_messages": self._messages.queue_messages,
+                "archived_messages": self._messages.archived_messages,
                 "history_budget": self._config.history_budget,
                 "token_limit": self._config.limit,
             }
             self._turns[self._open["turn"]] = TurnRecord(**self._open)
 
-    def _take_queue(self, event: object) -> None:
-        if isinstance(event, MessageAdded):
-            if not event.pinned:
-                self._enqueue(event.seq, (event.tokens, event.reference_tokens))
-        elif isinstance(event, FlushPlanned):
-            seqs = expand(event.seqs)
-            self._dequeue(seqs)
-            self._archived.update(seqs)
-            self._correct(event.queue_after)
-        elif isinstance(event, QueueReplaced):
-            self._dequeue(expand(event.removed))
-        elif isinstance(event, QueueRecounted):
-            self._correct(event.tokens_after)
-        elif isinstance(event, SessionReset):
-            if event.status in (None, "active"):
-                self._queued.clear()
-                self._sums, self._correction = (0, 0), 0
-            if event.status in (None, "archived"):
-                self._archived.clear()
-
-    def _enqueue(self, seq: int, sizes: tuple[int, int]) -> None:
-        self._queued[seq] = sizes
-        self._sums = (self._sums[0] + sizes[0], self._sums[1] + sizes[1])
-
-    def _dequeue(self, seqs: Sequence[int]) -> None:
-        for seq in seqs:
-            content, reference = self._queued.pop(seq, (0, 0))
-            self._sums = (self._sums[0] - content, self._sums[1] - reference)
-        if not self._queued:
-            self._correction = 0
-
     def _queue_tokens(self) -> int:
-        content, reference = self._sums
-        return total_tokens(content, reference, len(self._queued), self._config.accounting) + self._correction
+        messages = self._messages
+        sums = (messages.queue_content, messages.queue_reference, messages.queue_messages)
+        return total_tokens(*sums, self._config.accounting) + self._correction
 
     def _correct(self, tokens: int) -> None:
         self._correction += tokens - self._queue_tokens()

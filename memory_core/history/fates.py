@@ -6,7 +6,7 @@ quickly.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Literal
@@ -27,17 +27,15 @@ from memory_core.events import (
     FactsCondensed,
     FactsCurated,
     FlushPlanned,
-    MessageAdded,
-    QueueReplaced,
     RelationAdded,
     RelationConfirmed,
     RelationErased,
-    SessionReset,
     SummaryRewritten,
     VectorsStored,
     expand,
     spread,
 )
+from memory_core.history.slices.messages import Messages, Place
 
 Kind = Literal["queue", "recalled", "extracted", "flushed", "gone"]
 KINDS: tuple[Kind, ...] = ("gone", "flushed", "extracted", "recalled", "queue")
@@ -51,8 +49,7 @@ class MessageFate:
     seq: int
     turn: int
     tokens: int
-    place: Literal["queued", "archived", "replaced", "forgotten"] = "queued"
-    """`replaced` by `set`, `forgotten` by a reset."""
+    place: Place = "queued"
     flush: int | None = None
     """Number of the flush in which it left the queue."""
     facts: int = 0
@@ -94,7 +91,8 @@ class Fates:
     """The fates of a session's messages as far as its log was taken. Not thread-safe."""
 
     def __init__(self, records: Iterable[EventRecord] = ()) -> None:
-        self._messages: dict[int, MessageFate] = {}
+        self._messages = Messages()
+        self._summarised: set[int] = set()
         self._facts: dict[int, set[int]] = {}
         """Messages each fact was learned from."""
         self._learned: Counter[int] = Counter()
@@ -123,11 +121,20 @@ class Fates:
     def messages(self) -> tuple[MessageFate, ...]:
         """Every message there ever was, in order."""
         if self._now is None:
+            learned, recalled, related = self._learned, self._recalled, self._related
             self._now = tuple(
-                replace(message, facts=self._learned[seq], recalled=self._recalled[seq], relations=self._related[seq])
-                if seq in self._learned or seq in self._recalled or seq in self._related
-                else message
-                for seq, message in sorted(self._messages.items())
+                MessageFate(
+                    seq,
+                    state.record.turn,
+                    state.added.tokens,
+                    state.place,
+                    state.flush,
+                    learned.get(seq, 0),
+                    recalled.get(seq, 0),
+                    related.get(seq, 0),
+                    seq in self._summarised,
+                )
+                for seq, state in sorted(self._messages.by_seq.items())
             )
         return self._now
 
@@ -148,23 +155,15 @@ class Fates:
 
     def _take(self, record: EventRecord) -> None:
         event = record.event
-        if isinstance(event, MessageAdded):
-            self._messages[event.seq] = MessageFate(event.seq, record.turn, event.tokens)
-        elif isinstance(event, FlushPlanned):
-            self._move(expand(event.seqs), "archived", event.flush)
-        elif isinstance(event, QueueReplaced):
-            self._move(expand(event.removed), "replaced")
-        elif isinstance(event, SessionReset):
-            self._forget(event)
-        elif isinstance(event, VectorsStored):
+        if gone := self._messages.apply(record):
+            self._forget(gone)
+        if isinstance(event, VectorsStored):
             self._nodes |= {number: tuple(expand(seqs)) for number, seqs, _ in event.nodes}
         elif isinstance(event, ContextBuilt):
             refs = (ref for part in event.parts for ref in spread(part["refs"]) if ref[0] == "v")
             self._recalled.update({seq for ref in refs for seq in self._nodes.get(int(ref[1:]), ())})
         elif isinstance(event, SummaryRewritten):
-            for seq in expand(event.seqs):
-                if seq in self._messages:
-                    self._messages[seq] = replace(self._messages[seq], summarised=True)
+            self._summarised.update(expand(event.seqs))
         elif isinstance(event, RelationAdded | RelationConfirmed):
             said = self._relations.setdefault(event.relation, set())
             self._related.update(new := set(expand(event.sources)) - said)
@@ -200,21 +199,14 @@ class Fates:
             known -= gone
             self._learned.subtract(gone)
 
-    def _move(self, seqs: Iterable[int], place: Literal["archived", "replaced"], flush: int | None = None) -> None:
-        for seq in seqs:
-            if seq in self._messages:
-                self._messages[seq] = replace(self._messages[seq], place=place, flush=flush)
-
-    def _forget(self, event: SessionReset) -> None:
-        places = {"active": ("queued",), "archived": ("archived",)}.get(event.status or "", ("queued", "archived"))
-        gone = {seq for seq, message in self._messages.items() if message.place in places}
+    def _forget(self, gone: Collection[int]) -> None:
+        """What a reset forgot supports nothing any more."""
         for seq in gone:
-            self._messages[seq] = replace(self._messages[seq], place="forgotten")
             self._learned.pop(seq, None)
             self._recalled.pop(seq, None)
             self._related.pop(seq, None)
         for sources in (*self._facts.values(), *self._relations.values()):
-            sources -= gone
+            sources.difference_update(gone)
 
 
 # -- one flush -----------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 Pure over events: words go by their hashes, and come from the content store where they are wanted.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,17 +13,14 @@ from memory_core.events import (
     EntityErased,
     Event,
     EventRecord,
-    FlushPlanned,
-    MessageAdded,
-    QueueReplaced,
     RelationAdded,
     RelationChanged,
     RelationConfirmed,
     RelationEnded,
     RelationErased,
-    SessionReset,
     expand,
 )
+from memory_core.history.slices.messages import Messages
 from memory_core.planning.graph import Entity, EntityState, Graph, Relation, RelationState
 
 
@@ -73,23 +70,23 @@ class PastRelation:
 
 @dataclass(slots=True)
 class PastGraph:
-    """All graphs of one session while one goes through its log. Give it the session's records, oldest first."""
+    """All graphs of one session while one goes through its log, oldest record first.
+
+    What a reset forgets is told to it (`forget`): which messages that are, `slices.messages` says.
+    """
 
     entities: dict[int, PastEntity] = field(default_factory=dict)
     relations: dict[int, PastRelation] = field(default_factory=dict)
-    _queued: set[int] = field(default_factory=set)
-    _archived: set[int] = field(default_factory=set)
 
     def take(self, record: EventRecord) -> None:
         handler = _HANDLERS.get(type(record.event))
         if handler is not None:
             handler(self, record, record.event)
 
-    def forget(self, seqs: Iterable[int]) -> None:
+    def forget(self, seqs: Collection[int]) -> None:
         """These messages support nothing any more."""
-        gone = set(seqs)
-        for relation in self.relations.values():
-            relation.sources -= gone
+        for relation in self.relations.values() if seqs else ():
+            relation.sources.difference_update(seqs)
 
     def _entity_added(self, record: EventRecord, event: EntityAdded) -> None:
         self.entities[event.entity] = PastEntity(
@@ -152,24 +149,6 @@ class PastGraph:
     def _relation_erased(self, record: EventRecord, event: RelationErased) -> None:
         self.relations.pop(event.relation, None)
 
-    def _message_added(self, record: EventRecord, event: MessageAdded) -> None:
-        self._queued.add(event.seq)
-
-    def _flushed(self, record: EventRecord, event: FlushPlanned) -> None:
-        left = set(expand(event.seqs))
-        self._queued -= left
-        self._archived |= left
-
-    def _replaced(self, record: EventRecord, event: QueueReplaced) -> None:
-        self._queued.difference_update(expand(event.removed))
-
-    def _reset(self, record: EventRecord, event: SessionReset) -> None:
-        gone = {"active": self._queued, "archived": self._archived}.get(
-            event.status or "", self._queued | self._archived
-        )
-        self.forget(gone)
-        self._queued, self._archived = self._queued - gone, self._archived - gone
-
     def graphs(self, session_id: str, words: Callable[[str], str | None]) -> dict[str, Graph]:
         """The graph of each block that has one, by name; erased names are empty."""
         scope = f"session:{session_id}"
@@ -192,10 +171,6 @@ _HANDLERS: dict[type[Event], Callable[[PastGraph, EventRecord, Any], None]] = {
     RelationEnded: PastGraph._relation_ended,
     RelationChanged: PastGraph._relation_changed,
     RelationErased: PastGraph._relation_erased,
-    MessageAdded: PastGraph._message_added,
-    FlushPlanned: PastGraph._flushed,
-    QueueReplaced: PastGraph._replaced,
-    SessionReset: PastGraph._reset,
 }
 
 
@@ -207,10 +182,11 @@ def graph_at(
     `words` gives words by hash, None where they were erased: such a name is empty. A block that was
     removed keeps its graph, which is there again when a block of that name is.
     """
-    past = PastGraph()
+    past, messages = PastGraph(), Messages()
     for record in records:
         if position is None or record.position <= position:
             past.take(record)
+            past.forget(messages.apply(record))
     return past.graphs(records[0].session_id if records else "", words)
 
 

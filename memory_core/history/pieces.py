@@ -21,18 +21,15 @@ from memory_core.events import (
     EventRecord,
     FactAdded,
     FactChanged,
-    FlushPlanned,
     MessageAdded,
-    QueueRecounted,
-    QueueReplaced,
     Ranges,
     RelationAdded,
     RelationChanged,
-    SessionReset,
     VectorsStored,
     expand,
     spread,
 )
+from memory_core.history.slices.messages import Messages
 from memory_core.messages import ChatMessage, Part, TextPart, message_text
 from memory_core.planning.rendering import (
     InsertMethod,
@@ -85,17 +82,13 @@ class Pieces:
 
     def __init__(self, session_id: str) -> None:
         self._session_id = session_id
-        self._messages: dict[int, EventRecord] = {}
-        self._left: dict[int, int] = {}
-        """Position at which a message left the queue."""
-        self._queued: set[int] = set()
+        self._messages = Messages()
         self._units: dict[int, StoredUnit] = {}
         self._facts: dict[int, list[tuple[int, FactWords]]] = {}
         self._names: dict[int, list[tuple[int, str]]] = {}
         """Names of each entity, by the position from which on it had them."""
         self._relations: dict[int, list[tuple[int, tuple[int, str, int]]]] = {}
         """Subject, predicate and object of each relation, in the same way."""
-        self._counters: list[tuple[int, str]] = []
 
     def take(self, record: EventRecord) -> None:
         """Add an event; of other sessions only what it says of facts counts."""
@@ -108,21 +101,10 @@ class Pieces:
             self._take_own(record, event)
 
     def _take_own(self, record: EventRecord, event: Event) -> None:
-        if isinstance(event, MessageAdded):
-            self._messages[event.seq] = record
-            self._queued.add(event.seq)
-            self._count_with(event.counter, record.position)
-        elif isinstance(event, VectorsStored):
+        self._messages.apply(record)
+        if isinstance(event, VectorsStored):
             for number, seqs, tokens in event.nodes:
                 self._units[number] = StoredUnit(event.block, seqs, tokens)
-        elif isinstance(event, FlushPlanned):
-            self._leave(expand(event.seqs), record.position)
-        elif isinstance(event, QueueRecounted):
-            self._count_with(event.after, record.position)
-        elif isinstance(event, QueueReplaced):
-            self._leave(expand(event.removed), record.position)
-        elif isinstance(event, SessionReset) and event.status in (None, "active"):
-            self._leave(self._queued, record.position)
         else:
             self._take_graph(record, event)
 
@@ -140,34 +122,15 @@ class Pieces:
             words = (now.get("subject", subject), now.get("predicate", predicate), now.get("object", object))
             known.append((record.position, words))
 
-    def _leave(self, seqs: Iterable[int], position: int) -> None:
-        gone = list(seqs)
-        self._left.update(dict.fromkeys(gone, position))
-        self._queued.difference_update(gone)
-
-    def _count_with(self, counter: str, position: int) -> None:
-        if not self._counters or self._counters[-1][1] != counter:
-            self._counters.append((position, counter))
-
     def added(self, seq: int) -> MessageAdded | None:
         """How a message was stored; None for one that the log does not know."""
-        record = self._messages.get(seq)
-        return record.event if record is not None and isinstance(record.event, MessageAdded) else None
+        state = self._messages.by_seq.get(seq)
+        return None if state is None else state.added
 
     def turn_of(self, seq: int) -> int | None:
         """The turn of the conversation that a message belongs to."""
-        record = self._messages.get(seq)
-        return record.turn if record is not None else None
-
-    def in_queue(self, position: int, *, first: int, before: int) -> list[int]:
-        """Which of the messages `first` to `before` (without it) were in the queue then, pinned ones left out."""
-        return [
-            seq
-            for seq in range(first, before)
-            if (added := self.added(seq)) is not None
-            and not added.pinned
-            and self._messages[seq].position <= position < self._left.get(seq, position + 1)
-        ]
+        state = self._messages.by_seq.get(seq)
+        return None if state is None else state.record.turn
 
     def unit(self, number: int) -> StoredUnit | None:
         """A stored turn."""
@@ -192,7 +155,7 @@ class Pieces:
 
     def counter(self, position: int) -> str | None:
         """What messages were counted with then."""
-        return _latest(self._counters, position)
+        return _latest(self._messages.counters, position)
 
     def hashes(self, record: EventRecord, facts: Mapping[int, FactWords] | None = None) -> set[str]:
         """The words that a context needs, cut ones and its input included. `facts`: see `PieceReader`."""
@@ -225,8 +188,8 @@ class Pieces:
         if not heads:
             return []
         kept = expand(event.queue)
-        before = kept[0] if kept else max(self._messages, default=0) + 1
-        return self.in_queue(record.position, first=min(heads), before=before)
+        before = kept[0] if kept else self._messages.next_seq
+        return self._messages.in_queue(record.position, first=min(heads), before=before)
 
 
 def _latest(states: Sequence[tuple[int, State]], position: int) -> State | None:

@@ -5,7 +5,7 @@ context word for word, and what became of every message. Words that were erased 
 to be missing.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -36,17 +36,15 @@ from memory_core.events import (
     FactsCondensed,
     FactsCurated,
     FactSuperseded,
-    FlushPlanned,
     MessageAdded,
-    QueueReplaced,
     Ranges,
-    SessionReset,
     VectorsRemoved,
     VectorsStored,
     expand,
 )
 from memory_core.history.past_graph import PastGraph
 from memory_core.history.pieces import PieceReader, Pieces, Words, lay_out
+from memory_core.history.slices.messages import Messages, Place
 from memory_core.messages import ChatMessage
 from memory_core.planning.graph import Graph
 from memory_core.planning.rendering import InsertMethod
@@ -95,8 +93,7 @@ class Fate:
     """What became of one message."""
 
     seq: int
-    place: Literal["queued", "archived", "replaced", "forgotten"]
-    """`replaced` by `set`, `forgotten` by a reset."""
+    place: Place
     flush: int | None
     """Number of the flush in which it left the queue."""
     handed: tuple[Handed, ...]
@@ -151,13 +148,6 @@ def rebuild(
 
 
 @dataclass(slots=True)
-class _Message:
-    added: MessageAdded
-    place: Literal["queued", "archived", "replaced", "forgotten"] = "queued"
-    flush: int | None = None
-
-
-@dataclass(slots=True)
 class _Fact:
     session_id: str
     added: FactAdded
@@ -185,7 +175,7 @@ class _Past:
         self._session_id = session_id
         self._latest_context = latest_context
         self._pieces = Pieces(session_id)
-        self._messages: dict[int, _Message] = {}
+        self._messages = Messages()
         self._facts: dict[int, _Fact] = {}
         self._graph = PastGraph()
         self._nodes: dict[int, Ranges] = {}
@@ -205,31 +195,24 @@ class _Past:
         if record.session_id != self._session_id:
             return
         self._graph.take(record)
-        self._take_message(event)
+        if gone := self._messages.apply(record):
+            self._forget(gone)
+        self._take_vectors(event)
         self._take_delivery(event)
         self._take_block(record, event)
         if isinstance(event, ContextBuilt) and record.position == self._latest_context:
             self._shown = _Shown(record.position, event, tuple(self._scopes))
 
-    def _take_message(self, event: Event) -> None:
-        if isinstance(event, MessageAdded):
-            self._messages[event.seq] = _Message(event)
-        elif isinstance(event, FlushPlanned):
-            for seq in expand(event.seqs):
-                self._messages[seq].place, self._messages[seq].flush = "archived", event.flush
-        elif isinstance(event, QueueReplaced):
-            for seq in expand(event.removed):
-                self._messages[seq].place = "replaced"
-        elif isinstance(event, SessionReset):
-            places = {"active": ("queued",), "archived": ("archived",)}.get(event.status or "", ("queued", "archived"))
-            gone = {seq for seq, message in self._messages.items() if message.place in places}
-            for seq in gone:
-                self._messages[seq].place = "forgotten"
-            for fact in self._facts.values():
-                fact.sources -= {(self._session_id, seq) for seq in gone}
-            for number in [n for n in self._stored_in if gone.intersection(expand(self._nodes[n]))]:
-                del self._stored_in[number]
-        elif isinstance(event, VectorsStored):
+    def _forget(self, gone: Collection[int]) -> None:
+        """What a reset forgot supports nothing any more."""
+        self._graph.forget(gone)
+        for fact in self._facts.values():
+            fact.sources -= {(self._session_id, seq) for seq in gone}
+        for number in [n for n in self._stored_in if not set(expand(self._nodes[n])).isdisjoint(gone)]:
+            del self._stored_in[number]
+
+    def _take_vectors(self, event: Event) -> None:
+        if isinstance(event, VectorsStored):
             for number, seqs, _ in event.nodes:
                 self._nodes[number], self._stored_in[number] = seqs, event.block
         elif isinstance(event, VectorsRemoved):
@@ -322,8 +305,9 @@ class _Past:
     def rebuilt(self, words: Words, position: int) -> Rebuilt:
         shown = self._shown
         reader = PieceReader(self._pieces, shown.position if shown else position, shown.names if shown else (), words)
-        queue = tuple(self._message(m, reader) for m in self._messages.values() if m.place == "queued")
-        archived = tuple(self._message(m, reader) for m in self._messages.values() if m.place == "archived")
+        messages = self._messages.by_seq.values()
+        queue = tuple(_rebuilt(state.added, reader) for state in messages if state.place == "queued")
+        archived = tuple(_rebuilt(state.added, reader) for state in messages if state.place == "archived")
         own = {
             id: fact
             for id, fact in self._facts.items()
@@ -336,11 +320,6 @@ class _Past:
         graphs = self._graph.graphs(self._session_id, reader.text)
         fates = self._fates(own)
         return Rebuilt(position, queue, archived, facts, graphs, context, fates, tuple(reader.missing))
-
-    @staticmethod
-    def _message(message: _Message, reader: PieceReader) -> RebuiltMessage:
-        added = message.added
-        return RebuiltMessage(added.seq, added.role, added.pinned, reader.message(added.seq))
 
     @staticmethod
     def _fact(id: int, fact: _Fact, reader: PieceReader) -> RebuiltFact:
@@ -386,5 +365,9 @@ class _Past:
                 relations=tuple(sorted(related.get(seq, ()))),
                 in_context=seq in shown,
             )
-            for seq, message in self._messages.items()
+            for seq, message in self._messages.by_seq.items()
         }
+
+
+def _rebuilt(added: MessageAdded, reader: PieceReader) -> RebuiltMessage:
+    return RebuiltMessage(added.seq, added.role, added.pinned, reader.message(added.seq))

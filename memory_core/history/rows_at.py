@@ -26,10 +26,6 @@ from memory_core.events import (
     FactLabelled,
     FactsCondensed,
     FactsCurated,
-    FlushPlanned,
-    MessageAdded,
-    QueueRecounted,
-    QueueReplaced,
     SessionImported,
     SessionReset,
     VectorsRemoved,
@@ -37,20 +33,12 @@ from memory_core.events import (
     expand,
 )
 from memory_core.history.past_graph import PastEntity, PastGraph, PastRelation
+from memory_core.history.slices.messages import Messages, MessageState
 from memory_core.messages import ChatMessage, MessageRole
 from memory_core.store.copies import DeliveryCopy, EntityCopy, FactCopy, MessageCopy, RelationCopy, SessionCopy
 
 INITIAL = "initial"
 """Stands for a custom block's fields as its constructor gave them; the log does not tell them."""
-
-
-@dataclass(slots=True)
-class _Message:
-    record: EventRecord
-    added: MessageAdded
-    counter: str
-    archived: bool = False
-    flush: int | None = None
 
 
 @dataclass(slots=True)
@@ -68,8 +56,7 @@ class PastRows:
     """What the log said up to a position, where the rows of today do not say it."""
 
     def __init__(self) -> None:
-        self.messages: dict[int, _Message] = {}
-        """Those that are in the queue or the archive."""
+        self._messages = Messages()
         self.facts: dict[int, _Fact] = {}
         self.graph = PastGraph()
         self.nodes: dict[int, tuple[str, frozenset[int]]] = {}
@@ -78,58 +65,31 @@ class PastRows:
         """Hash of each custom block's fields, or `INITIAL` before it learned anything."""
         self._deliveries: dict[int, DeliveryCopy] = {}
         self._due: dict[int, frozenset[int]] = {}
-        self._next_seq = 1
-        self._flushes = 0
         self._turn_delivered = 0
         self._recording = False
-        self._counter: str | None = None
         self._config: dict[str, Any] = {}
         self._constructor: dict[str, Any] = {}
 
     def take(self, record: EventRecord) -> None:
         self.graph.take(record)
-        self._take_message(record)
+        if gone := self._messages.apply(record):
+            self._forget(gone)
         self._take_delivery(record)
         self._take_fact(record)
         self._take_vectors(record)
         self._take_session(record)
 
-    def _take_message(self, record: EventRecord) -> None:
-        event = record.event
-        if isinstance(event, MessageAdded):
-            self.messages[event.seq] = _Message(record, event, event.counter)
-            self._next_seq = max(self._next_seq, event.seq + 1)
-            self._counter = event.counter
-        elif isinstance(event, FlushPlanned):
-            self._flushes = event.flush
-            for seq in expand(event.seqs):
-                if seq in self.messages:
-                    self.messages[seq].archived, self.messages[seq].flush = True, event.flush
-        elif isinstance(event, QueueReplaced):
-            for seq in expand(event.removed):
-                self.messages.pop(seq, None)
-        elif isinstance(event, QueueRecounted):
-            self._counter = event.after
-            for message in self.messages.values():
-                if not message.archived:
-                    message.counter = event.after
-        elif isinstance(event, SessionReset):
-            self._reset(event.status)
+    @property
+    def messages(self) -> dict[int, MessageState]:
+        """Those that are in the queue or the archive."""
+        return {seq: state for seq, state in self._messages.by_seq.items() if state.here}
 
-    def _reset(self, status: str | None) -> None:
-        gone = {
-            seq
-            for seq, message in self.messages.items()
-            if status is None or message.archived == (status == "archived")
-        }
-        for seq in gone:
-            del self.messages[seq]
+    def _forget(self, gone: Collection[int]) -> None:
+        """What a reset forgot supports nothing any more."""
+        self.graph.forget(gone)
         for fact in self.facts.values():
-            fact.sources -= gone
-        self.nodes = {number: node for number, node in self.nodes.items() if not gone & node[1]}
-        self._deliveries = {n: row for n, row in self._deliveries.items() if self._due[n] & self.messages.keys()}
-        if status is None:
-            self.states.clear()
+            fact.sources.difference_update(gone)
+        self.nodes = {number: node for number, node in self.nodes.items() if node[1].isdisjoint(gone)}
 
     def _take_delivery(self, record: EventRecord) -> None:
         event = record.event
@@ -140,7 +100,7 @@ class PastRows:
                 id=event.delivery,
                 block=event.block,
                 trigger=event.trigger,
-                flush=self._flushes if event.trigger == "flush" else None,
+                flush=self._messages.flushes if event.trigger == "flush" else None,
                 first_seq=seqs[0],
                 last_seq=seqs[-1],
                 messages=len(seqs),
@@ -227,20 +187,22 @@ class PastRows:
             self.states.pop(event.block, None)
         elif isinstance(event, BlockStateSaved):
             self.states[event.block] = event.content
+        elif isinstance(event, SessionReset) and event.status is None:
+            self.states.clear()
 
     # -- as rows ---------------------------------------------------------------------------------
 
     def session_row(self, now: SessionCopy, log: Sequence[EventRecord]) -> SessionCopy:
         # What a constructor gave beside settings is not in the log: it is taken as it is now.
         beside = {name: value for name, value in now.constructor.items() if name not in MemoryConfig.model_fields}
-        counter = self._counter or now.counter
-        if any(not message.archived and message.counter != counter for message in self.messages.values()):
+        counter = self._messages.counters[-1][1] if self._messages.counters else now.counter
+        if any(state.place == "queued" and state.counter != counter for state in self.messages.values()):
             counter = ""  # counted again when the session is next written
         return now.model_copy(
             update={
-                "next_seq": self._next_seq,
+                "next_seq": self._messages.next_seq,
                 "turns": log[-1].turn if log else 0,
-                "flushes": self._flushes,
+                "flushes": self._messages.flushes,
                 "turn_delivered": self._turn_delivered,
                 "counter": counter,
                 "config": self._config,
@@ -261,7 +223,7 @@ class PastRows:
             if row is None or not known:
                 row = _message_row(past, texts[past.added.content])
                 past.counter = row.counter
-            status = "archived" if past.archived else "active"
+            status = "archived" if past.place == "archived" else "active"
             found.append(row.model_copy(update={"status": status, "flush": past.flush}))
         return tuple(found)
 
@@ -301,7 +263,7 @@ class PastRows:
         )
 
 
-def _message_row(past: _Message, text: str) -> MessageCopy:
+def _message_row(past: MessageState, text: str) -> MessageCopy:
     """A row that is no more, from the event that told of it."""
     message, added = ChatMessage.from_json(text), past.added
     calls = [call.tool_call_id for call in message.tool_calls if call.tool_call_id]

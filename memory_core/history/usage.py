@@ -6,7 +6,7 @@ at one moment.
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from threading import Lock
@@ -41,9 +41,6 @@ from memory_core.events import (
     FactRestored,
     FactRetired,
     FactSuperseded,
-    FlushPlanned,
-    MessageAdded,
-    QueueReplaced,
     RelationAdded,
     RelationChanged,
     RelationConfirmed,
@@ -55,6 +52,7 @@ from memory_core.events import (
     expand,
 )
 from memory_core.history.by_turn import History
+from memory_core.history.slices.messages import Messages
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,9 +187,7 @@ class Counting:
         self._blocks: dict[str, _Block] = {}
         self._texts: dict[int, str] = {}
         """Text of every fact that was not erased, whatever its state."""
-        self._here: set[int] = set()
-        """Messages that are not forgotten."""
-        self._archived: set[int] = set()
+        self._messages = Messages()
         self._unread: dict[str, str] = {}
         self._carried: Counter[tuple[str, ...]] = Counter()
         self._cut: Counter[tuple[str, ...]] = Counter()
@@ -203,6 +199,9 @@ class Counting:
         for record in records:
             self.position = record.position
             self._usage = None
+            gone = self._messages.apply(record)
+            if isinstance(record.event, SessionReset):
+                self._forget(record.event.status, gone)
             handler = _HANDLERS.get(type(record.event))
             if handler is not None:
                 handler(self, record, record.event)
@@ -363,27 +362,15 @@ class Counting:
 
     # -- messages --------------------------------------------------------------------------------
 
-    def _message_added(self, record: EventRecord, event: MessageAdded) -> None:
-        self._here.add(event.seq)
-
-    def _flushed(self, record: EventRecord, event: FlushPlanned) -> None:
-        self._archived.update(expand(event.seqs))
-
-    def _replaced(self, record: EventRecord, event: QueueReplaced) -> None:
-        self._here.difference_update(expand(event.removed))
-
-    def _reset(self, record: EventRecord, event: SessionReset) -> None:
-        gone = {
-            "archived": self._archived & self._here,
-            "active": self._here - self._archived,
-        }.get(event.status or "", set(self._here))
-        self._here -= gone
+    def _forget(self, status: str | None, gone: Collection[int]) -> None:
+        """What a reset forgot is due to nobody, and no stored turn holds it."""
+        states = self._messages.by_seq
         for block in self._blocks.values():
-            block.nodes = {n: seqs for n, seqs in block.nodes.items() if gone.isdisjoint(seqs)}
-            block.due = {d: seqs for d, seqs in block.due.items() if not self._here.isdisjoint(seqs)}
+            block.nodes = {n: seqs for n, seqs in block.nodes.items() if not any(seq in gone for seq in seqs)}
+            block.due = {d: seqs for d, seqs in block.due.items() if any(seq in states and states[seq].here for seq in seqs)}
             block.parked &= set(block.due)
             block.delivery_error = block.read_error = None  # they may quote what was forgotten
-        if event.status is None:  # turns are counted from 1 again
+        if status is None:  # turns are counted from 1 again
             self._blocks = {
                 name: _Block(facts=b.facts, nodes=b.nodes, entities=b.entities, relations=b.relations)
                 for name, b in self._blocks.items()
@@ -423,10 +410,6 @@ _HANDLERS: dict[type[Event], Callable[[Counting, EventRecord, Any], None]] = {
     RelationChanged: Counting._relation_changed,
     RelationEnded: Counting._relation_left,
     RelationErased: Counting._relation_left,
-    MessageAdded: Counting._message_added,
-    FlushPlanned: Counting._flushed,
-    QueueReplaced: Counting._replaced,
-    SessionReset: Counting._reset,
 }
 
 

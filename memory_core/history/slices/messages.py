@@ -1,0 +1,123 @@
+"""Messages: where each one is, since when, and what the queue holds."""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from memory_core.events import (
+    EventRecord,
+    FlushPlanned,
+    MessageAdded,
+    QueueRecounted,
+    QueueReplaced,
+    SessionReset,
+    expand,
+)
+
+Place = Literal["queued", "archived", "replaced", "forgotten"]
+"""`replaced` by `Memory.set`, `forgotten` by a reset."""
+
+NOTHING: Collection[int] = ()
+
+
+@dataclass(slots=True)
+class MessageState:
+    """One message that was ever put."""
+
+    record: EventRecord
+    """Of its `MessageAdded`: turn, time and position."""
+    added: MessageAdded
+    counter: str
+    """What its tokens were counted with."""
+    place: Place = "queued"
+    flush: int | None = None
+    """Number of the flush in which it left the queue."""
+    left: int | None = None
+    """Position in the log at which it left the queue."""
+
+    @property
+    def here(self) -> bool:
+        """Is it in the queue or the archive?"""
+        return self.place in ("queued", "archived")
+
+
+class Messages:
+    """All messages of a session as far as its log was applied, with running totals of its queue.
+
+    Pinned messages are in the queue, and in none of the totals.
+    """
+
+    def __init__(self) -> None:
+        self.by_seq: dict[int, MessageState] = {}
+        """In the order in which they came."""
+        self.next_seq = 1
+        self.flushes = 0
+        """Number of the last flush."""
+        self.counters: list[tuple[int, str]] = []
+        """What messages were counted with, by the position from which on they were."""
+        self.queue_messages = self.queue_content = self.queue_reference = 0
+        self.archived_messages = 0
+        self._queued: set[int] = set()
+
+    def apply(self, record: EventRecord) -> Collection[int]:
+        """Apply an event; the sequence numbers of the messages that it forgot, which support nothing any more."""
+        event = record.event
+        if isinstance(event, MessageAdded):
+            self.by_seq[event.seq] = MessageState(record, event, event.counter)
+            self.next_seq = max(self.next_seq, event.seq + 1)
+            self._queued.add(event.seq)
+            self._count(event, 1)
+            self._counted_with(event.counter, record.position)
+        elif isinstance(event, FlushPlanned):
+            self.flushes = event.flush
+            for state in self._leave(expand(event.seqs), "archived", record.position):
+                state.flush = event.flush
+                self.archived_messages += 1
+        elif isinstance(event, QueueReplaced):
+            self._leave(expand(event.removed), "replaced", record.position)
+        elif isinstance(event, QueueRecounted):
+            self._counted_with(event.after, record.position)
+            for seq in self._queued:
+                self.by_seq[seq].counter = event.after
+        elif isinstance(event, SessionReset):
+            return self._forget(event.status, record.position)
+        return NOTHING
+
+    def in_queue(self, position: int, *, first: int, before: int) -> list[int]:
+        """Which of the messages `first` to `before` (exclusive) were in the queue then, pinned ones left out."""
+        return [
+            seq
+            for seq in range(first, before)
+            if (state := self.by_seq.get(seq)) is not None
+            and not state.added.pinned
+            and state.record.position <= position < (position + 1 if state.left is None else state.left)
+        ]
+
+    def _leave(self, seqs: Iterable[int], place: Place, position: int) -> list[MessageState]:
+        """Take messages out of the queue; those that were in the session at all."""
+        gone = [self.by_seq[seq] for seq in seqs if seq in self.by_seq]
+        for state in gone:
+            if state.added.seq in self._queued:
+                self._queued.discard(state.added.seq)
+                self._count(state.added, -1)
+                state.left = position
+            state.place = place
+        return gone
+
+    def _forget(self, status: str | None, position: int) -> set[int]:
+        places = {"active": ("queued",), "archived": ("archived",)}.get(status or "", ("queued", "archived"))
+        gone = {seq for seq, state in self.by_seq.items() if state.place in places}
+        self._leave(gone, "forgotten", position)
+        if "archived" in places:
+            self.archived_messages = 0
+        return gone
+
+    def _count(self, added: MessageAdded, by: int) -> None:
+        if not added.pinned:
+            self.queue_messages += by
+            self.queue_content += by * added.tokens
+            self.queue_reference += by * added.reference_tokens
+
+    def _counted_with(self, counter: str, position: int) -> None:
+        if not self.counters or self.counters[-1][1] != counter:
+            self.counters.append((position, counter))
