@@ -18,7 +18,7 @@ from pathlib import Path
 
 from recall_data import read_conversations
 
-from memory_core import ChatMessage, FactExtractionMemoryBlock, Memory, VectorMemoryBlock, sessions
+from memory_core import ChatMessage, FactExtractionMemoryBlock, Memory, VectorMemoryBlock, list_sessions
 from memory_core.store.database import Database
 
 SESSION = "long messages"
@@ -74,7 +74,10 @@ def main() -> None:
 
         process = begin()
         database = Database.open(f"sqlite:///{file}")
-        while sessions(database)[0].queue_messages + sessions(database)[0].archived_messages < len(messages) // 2:
+        while (
+            list_sessions(database)[0].queue_messages + list_sessions(database)[0].archived_messages
+            < len(messages) // 2
+        ):
             time.sleep(0.05)
         process.send_signal(signal.SIGKILL)
         process.wait()

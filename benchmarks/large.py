@@ -26,7 +26,7 @@ from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.memory import Memory
 from memory_core.messages import ChatMessage
 from memory_core.services import Services
-from memory_core.sessions.overview import delete_session, sessions
+from memory_core.sessions.overview import delete_session, list_sessions
 from memory_core.store.database import Database
 
 BATCH = 200
@@ -80,7 +80,7 @@ def steps(file: Path) -> dict[str, Callable[[Memory], object]]:
         return import_bundle(memory.database, read_bundle(bundle.read_bytes(), bundle.name))
 
     def erase_copies(memory: Memory) -> object:
-        copies = [each.session_id for each in sessions(memory.database) if each.session_id != SESSION]
+        copies = [each.session_id for each in list_sessions(memory.database) if each.session_id != SESSION]
         for id in copies:
             delete_session(memory.database, id)
         return copies

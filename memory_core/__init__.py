@@ -57,7 +57,7 @@ from memory_core.messages import (
 )
 from memory_core.planning.rendering import InsertMethod
 from memory_core.services import Services
-from memory_core.sessions.overview import Status, delete_session, sessions
+from memory_core.sessions.overview import Status, delete_session, list_sessions
 from memory_core.store.blocks import Holding, TextRevision
 from memory_core.store.database import Database
 from memory_core.store.deliveries import Delivery
@@ -124,5 +124,5 @@ __all__ = [
     "VectorMemoryBlock",
     "delete_session",
     "lint",
-    "sessions",
+    "list_sessions",
 ]

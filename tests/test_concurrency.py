@@ -21,7 +21,7 @@ from engine_fakes import (
 from sqlalchemy import create_engine
 
 from memory_core.blocks.static import StaticMemoryBlock
-from memory_core.sessions.overview import sessions
+from memory_core.sessions.overview import list_sessions
 from memory_core.store.database import Database
 from memory_core.store.tables import message_table, session_table
 
@@ -130,7 +130,7 @@ def test_two_memories_of_one_process_do_not_mix(tmp_path):
     together(putting(first, range(10)), putting(second, range(50, 60)))
     check_whole(first, range(10))
     check_whole(second, range(50, 60))
-    assert {status.session_id for status in sessions(first.database)} == {"a", "b"}
+    assert {status.session_id for status in list_sessions(first.database)} == {"a", "b"}
 
 
 def test_two_memories_without_a_database_share_nothing():

@@ -21,7 +21,7 @@ from engine_fakes import (
     user,
 )
 
-from memory_core import Services, VectorMemoryBlock, sessions
+from memory_core import Services, VectorMemoryBlock, list_sessions
 from memory_core.blocks.base import BaseMemoryBlock
 from memory_core.blocks.facts import FactExtractionMemoryBlock
 from memory_core.engine import delivery
@@ -451,7 +451,7 @@ def test_one_block_object_for_two_sessions_is_refused(tmp_path):
         open_memory("b", database_uri=on_file(tmp_path), memory_blocks=shared)
     with pytest.raises(ConfigError, match='"counter" is that of the session "a" already'):
         open_memory("b", database_uri=on_file(tmp_path)).add_block(shared[0])
-    assert [status.session_id for status in sessions(first.database)] == ["b", "a"]
+    assert [status.session_id for status in list_sessions(first.database)] == ["b", "a"]
     assert shared[0].count == 2
 
 

@@ -8,7 +8,7 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from memory_core import Database, Memory, Services, delete_session, sessions
+from memory_core import Database, Memory, Services, delete_session, list_sessions
 from memory_core.interop.bundle import read_bundle, restore_bundle, write_bundle
 from ui.demo import BUNDLE, DEMO_SESSION
 from ui.demo_bundle import make_bundle
@@ -105,7 +105,7 @@ def test_the_stored_demo_is_the_bundle_and_just_now(database):
     moments = times(rows)
     assert len(moments) > 100
     assert before - 60 < min(moments) <= max(moments) <= time.time() + 0.1
-    (status,) = sessions(database)
+    (status,) = list_sessions(database)
     assert (status.session_id, status.turns) == (DEMO_SESSION, RECORDED_TURNS)
 
 
@@ -134,10 +134,10 @@ def test_a_demo_that_is_there_or_was_deleted_is_left_alone(database):
     restore_bundle(database, shipped(), DEMO_SESSION)
     Memory.open(DEMO_SESSION, database, services=Services()).rename("Mine")
     assert not restore_bundle(database, shipped(), DEMO_SESSION)
-    assert [status.title for status in sessions(database)] == ["Mine"]
+    assert [status.title for status in list_sessions(database)] == ["Mine"]
     delete_session(database, DEMO_SESSION)
     assert not restore_bundle(database, shipped(), DEMO_SESSION)
-    assert sessions(database) == []
+    assert list_sessions(database) == []
 
 
 def test_several_that_store_it_at_once_store_it_once(tmp_path):
@@ -147,7 +147,7 @@ def test_several_that_store_it_at_once_store_it_once(tmp_path):
         each = Database.open(f"sqlite:///{tmp_path}/memory.db")
         together.wait()
         stored = restore_bundle(each, shipped(), DEMO_SESSION)
-        found = [status.turns for status in sessions(each)]
+        found = [status.turns for status in list_sessions(each)]
         each.close()
         return stored, found
 

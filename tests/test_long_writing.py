@@ -19,7 +19,7 @@ from memory_core import (
     StaticMemoryBlock,
     VectorMemoryBlock,
     delete_session,
-    sessions,
+    list_sessions,
 )
 from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.store import copying, erasing, pieces
@@ -120,7 +120,7 @@ def test_nobody_sees_a_session_before_it_is_whole(tmp_path):
     assert own
 
     def look():
-        seen.append(sessions(database))
+        seen.append(list_sessions(database))
         with database.read() as connection:
             (hidden,) = connection.exec_driver_sql("SELECT id FROM mi_session").scalars()
         with pytest.raises(NotFoundError):
@@ -130,7 +130,7 @@ def test_nobody_sees_a_session_before_it_is_whole(tmp_path):
     copy = import_bundle(database, bundle, step=in_between(look, done))
     assert len(seen) == len(done) > 10
     assert not any(seen)
-    assert [status.session_id for status in sessions(database)] == [copy]
+    assert [status.session_id for status in list_sessions(database)] == [copy]
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
@@ -199,7 +199,7 @@ def test_a_deletion_that_was_broken_off_hides_at_once_and_ends_later(monkeypatch
         dies.setattr(pieces.Pieces, "count", lambda self, rows: step(rows))
         with pytest.raises(Stopped):
             delete_session(memory.database, "s", clock=lambda: 1_000.0)
-    assert sessions(memory.database) == []
+    assert list_sessions(memory.database) == []
     with pytest.raises(NotFoundError):
         Memory.open("s", memory.database, services=services())
     assert rows_in(memory.database)["mi_message"]

@@ -30,7 +30,7 @@ from memory_core import (
     ToolCallPart,
     VectorMemoryBlock,
     delete_session,
-    sessions,
+    list_sessions,
 )
 from memory_core.messages import content_hash
 from memory_core.store.facts import pin_fact
@@ -337,7 +337,7 @@ def test_a_deleted_session_is_gone_for_everybody(uri):
     memory = make(database_uri=uri)
     memory.put(user("one"))
     delete_session(memory.database, "s")
-    assert sessions(memory.database) == []
+    assert list_sessions(memory.database) == []
     with pytest.raises(NotFoundError):
         memory.put(user("two"))
     with pytest.raises(NotFoundError):
@@ -1160,7 +1160,7 @@ def test_unusual_text_comes_back_as_it_was():
 def test_an_impossible_setting_is_shown_and_nothing_is_stored(uri, settings, said):
     with pytest.raises((ConfigError, MessageError), match=said):
         make(database_uri=uri, **settings)
-    assert sessions(Database.open(uri)) == []
+    assert list_sessions(Database.open(uri)) == []
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ from memory_core.blocks.vector import VectorMemoryBlock
 from memory_core.errors import StoreError
 from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.memory import Memory
-from memory_core.sessions.overview import delete_session, sessions
+from memory_core.sessions.overview import delete_session, list_sessions
 from memory_core.store.database import Database, parse_url
 from memory_core.store.tables import TABLES
 
@@ -170,7 +170,7 @@ def test_forgetting_works_and_a_deleted_session_stays_deleted(url):
     with memory.database.read() as connection:
         rows = {table.name: len(connection.execute(table.select()).all()) for table in TABLES}
     assert {name for name, count in rows.items() if count} == {"mi_schema", "mi_session", "mi_collection"}
-    assert sessions(memory.database) == []
+    assert list_sessions(memory.database) == []
 
 
 def test_a_graph_is_the_same_on_both_databases(url, tmp_path):

@@ -7,7 +7,7 @@ from engine_fakes import Clock, HashEmbedder, NoteExtractor, assistant, note
 from sqlalchemy import event
 
 from memory_core import Database, FactExtractionMemoryBlock, Memory, Services, delete_session
-from memory_core.sessions.overview import Origin, overview, sessions
+from memory_core.sessions.overview import Origin, list_sessions, overview
 from memory_core.store import totals
 
 
@@ -47,7 +47,7 @@ def statements(database):
 def test_a_session_is_listed_with_all_its_messages_also_those_that_left_the_queue(database):
     memory = a_session(database, "one", messages=20, token_limit=60)
     (found,) = overview(database)
-    assert found.status == sessions(database)[0]
+    assert found.status == list_sessions(database)[0]
     assert found.status.archived_messages > 0
     assert found.messages == 20
     assert found.tokens == sum(message.tokens.by("content") for message in memory.messages())

@@ -30,7 +30,7 @@ from memory_core.errors import ConfigError, NotFoundError, StoreError
 from memory_core.memory import Memory
 from memory_core.models.base import ExtractedFact, Extraction
 from memory_core.services import Services
-from memory_core.sessions.overview import delete_session, sessions
+from memory_core.sessions.overview import delete_session, list_sessions
 from memory_core.store.database import Database, parse_url
 from memory_core.store.facts import NewFact, add_fact, change_state
 from memory_core.store.tables import SCHEMA_VERSION, TABLES, fact_table, message_table, schema_table
@@ -395,7 +395,7 @@ def test_a_deleted_session_leaves_its_id_and_nothing_else(tmp_path):
         memory.put(user("hello"))
     with pytest.raises(NotFoundError):
         open_memory(database_uri=on_file(tmp_path))
-    assert sessions(memory.database) == []
+    assert list_sessions(memory.database) == []
 
 
 def test_the_id_of_a_session_that_was_deleted_for_that_can_be_used_again(tmp_path):
@@ -408,7 +408,7 @@ def test_the_id_of_a_session_that_was_deleted_for_that_can_be_used_again(tmp_pat
     assert not {record.position for record in memory.history().records} & {record.position for record in old.records}
     again.put(user("hello"))
     assert again.status().turns == 1
-    assert [status.session_id for status in sessions(memory.database)] == ["s"]
+    assert [status.session_id for status in list_sessions(memory.database)] == ["s"]
 
 
 def test_what_is_the_users_outlives_the_session_unless_asked_for(tmp_path):

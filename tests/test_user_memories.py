@@ -15,7 +15,7 @@ from memory_core import (
     ModelUnreachableError,
     NotFoundError,
     Services,
-    sessions,
+    list_sessions,
 )
 from memory_core.models.base import ModelCall
 from memory_core.systems.user_memories import UserMemories
@@ -149,7 +149,7 @@ def test_another_user_s_session_is_refused(uri):
     made("ada", "s", database_uri=uri).add_run("My name is Ada", "Hello.")
     with pytest.raises(ConfigError, match="another user"):
         made("bob", "s", database_uri=uri)
-    assert [status.user_id for status in sessions(made("ada", "s", database_uri=uri).memory.database)] == ["ada"]
+    assert [status.user_id for status in list_sessions(made("ada", "s", database_uri=uri).memory.database)] == ["ada"]
 
 
 @pytest.mark.parametrize("nobody", ["", "  "])

@@ -3,7 +3,7 @@
 import threading
 from pathlib import Path
 
-from memory_core import Database, delete_session, sessions
+from memory_core import Database, delete_session, list_sessions
 from ui.services import Engine
 
 DEMO_SESSION = "demo"
@@ -39,7 +39,7 @@ def reset_demo(shared: Engine) -> None:
 
 def has_demo(database: Database) -> bool:
     """Is the demo there?"""
-    return any(status.session_id == DEMO_SESSION for status in sessions(database))
+    return any(status.session_id == DEMO_SESSION for status in list_sessions(database))
 
 
 def _store(database: Database) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 import streamlit as st
 
-from memory_core import Database, Memory, sessions
+from memory_core import Database, Memory, list_sessions
 from memory_core.messages import message_text
 from ui import nav, state
 from ui.components import error_inside
@@ -90,7 +90,7 @@ def _turn(memory: Memory | None, words: str) -> Iterator[Target]:
 
 def _everything(memory: Memory | None, database: Database, words: str) -> Iterator[Target]:
     yield from (Target("Page", title, title.casefold()) for title in PAGES)
-    for status in sessions(database):
+    for status in list_sessions(database):
         yield Target("Session", status.title or f"Session {status.session_id[:8]}", "chat", session=status.session_id)
     if memory is None:
         return

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from memory_core import ConfigError, Delivery, MemoryInspectorError, StoreError, sessions
+from memory_core import ConfigError, Delivery, MemoryInspectorError, StoreError, list_sessions
 from memory_core.models.openai_client import DEFAULT_MODEL, OpenAIChat
 from ui import model, nav, state, trial
 from ui.demo import DEMO_SESSION, ensure_demo
@@ -25,7 +25,7 @@ def draw_sidebar() -> str | None:
     try:
         shared = engine()
         ensure_demo(shared)
-        known = {status.session_id: status for status in sessions(shared.database)}
+        known = {status.session_id: status for status in list_sessions(shared.database)}
     except StoreError:  # the page says more
         st.error("Database not reachable", icon=":material/database_off:")
         return None

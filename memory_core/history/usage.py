@@ -362,12 +362,15 @@ class Counting:
 
     # -- messages --------------------------------------------------------------------------------
 
+    def _here(self, seq: int) -> bool:
+        state = self._messages.by_seq.get(seq)
+        return state is not None and state.here
+
     def _forget(self, status: str | None, gone: Collection[int]) -> None:
         """What a reset forgot is due to nobody, and no stored turn holds it."""
-        states = self._messages.by_seq
         for block in self._blocks.values():
             block.nodes = {n: seqs for n, seqs in block.nodes.items() if not any(seq in gone for seq in seqs)}
-            block.due = {d: seqs for d, seqs in block.due.items() if any(seq in states and states[seq].here for seq in seqs)}
+            block.due = {d: seqs for d, seqs in block.due.items() if any(self._here(seq) for seq in seqs)}
             block.parked &= set(block.due)
             block.delivery_error = block.read_error = None  # they may quote what was forgotten
         if status is None:  # turns are counted from 1 again

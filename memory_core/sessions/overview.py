@@ -18,7 +18,7 @@ from memory_core.store.erasing import bury, erase_remains, move_tombstone
 from memory_core.store.log import last_position
 from memory_core.store.pieces import OnePiece, Pieces
 from memory_core.store.totals import MessageSums, count_facts, read_origins, reading_user_facts, sum_messages
-from memory_core.store.writing import Clock, SessionState, list_sessions, session_scope, user_scope, writing
+from memory_core.store.writing import Clock, SessionState, read_sessions, session_scope, user_scope, writing
 from memory_core.tokens import total_tokens
 
 
@@ -76,10 +76,10 @@ def status_of(
     )
 
 
-def sessions(database: Database, *, user_id: str | None = None) -> list[Status]:
+def list_sessions(database: Database, *, user_id: str | None = None) -> list[Status]:
     """All sessions of a database, the last used first, from their running totals."""
     with database.read() as connection:
-        return [status_of(state, _config(state.config)) for state in list_sessions(connection, user_id=user_id)]
+        return [status_of(state, _config(state.config)) for state in read_sessions(connection, user_id=user_id)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ def overview(database: Database, *, user_id: str | None = None) -> list[Overview
     were added or removed.
     """
     with database.read() as connection:
-        states = list_sessions(connection, user_id=user_id)
+        states = read_sessions(connection, user_id=user_id)
         sums = _sums(database, connection, states)
         facts = count_facts(connection)
         reading = reading_user_facts(connection)

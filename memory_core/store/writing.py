@@ -190,7 +190,7 @@ def read_session(connection: Connection, session_id: str) -> SessionState | None
     return SessionState(*row) if row else None
 
 
-def list_sessions(connection: Connection, *, user_id: str | None = None) -> list[SessionState]:
+def read_sessions(connection: Connection, *, user_id: str | None = None) -> list[SessionState]:
     """All sessions that were not deleted, the last used first."""
     query = _SELECT.where(session_table.c.deleted_at.is_(None)).order_by(session_table.c.updated_at.desc())
     if user_id is not None:

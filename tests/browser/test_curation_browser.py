@@ -8,7 +8,7 @@ from app_server import healthy, idle
 from playwright.sync_api import expect
 from shared_data import shared
 
-from memory_core import ChatMessage, FactExtractionMemoryBlock, Memory, Services, sessions
+from memory_core import ChatMessage, FactExtractionMemoryBlock, Memory, Services, list_sessions
 from memory_core.interop.exporting import export_messages
 from memory_core.sessions.overview import overview
 
@@ -158,7 +158,7 @@ def tool_calls():
 
 @pytest.mark.parametrize("file", [tool_calls, talk])
 def test_h_an_import_that_is_opened_as_already_played_makes_the_flushes_it_foretold(served, demo, visitor, file):
-    known = {status.session_id for status in sessions(demo.database)}
+    known = {status.session_id for status in list_sessions(demo.database)}
     tab = visitor.open(f"{served.url}/sessions")
     expect(tab.get_by_role("heading", name="Sessions", level=1)).to_be_visible()
     idle(tab)
@@ -176,7 +176,7 @@ def test_h_an_import_that_is_opened_as_already_played_makes_the_flushes_it_foret
     expect(dialog).to_have_count(0, timeout=120_000)
     expect(tab.get_by_role("heading", name="Chat", level=1)).to_be_visible()
     idle(tab)
-    (made,) = {status.session_id for status in sessions(demo.database)} - known
+    (made,) = {status.session_id for status in list_sessions(demo.database)} - known
     assert f"session={made}" in tab.url
     memory = Memory.open(made, demo.database, services=demo.services)
     status = memory.status()
@@ -198,7 +198,7 @@ def test_j_a_session_is_exported_and_opened_again_with_what_was_foretold(served,
     tab.keyboard.press("Escape")
     expect(dialog).to_have_count(0)
     idle(tab)
-    known = {status.session_id for status in sessions(branch.database)}
+    known = {status.session_id for status in list_sessions(branch.database)}
     tab.locator(".st-key-sessions__import button").click()
     dialog.locator("input[type=file]").set_input_files(file)
     said = dialog.get_by_text(re.compile(r"\d+ turns, \d+ messages, about"))
@@ -209,7 +209,7 @@ def test_j_a_session_is_exported_and_opened_again_with_what_was_foretold(served,
     expect(dialog).to_have_count(0)
     expect(tab.get_by_role("heading", name="Chat", level=1)).to_be_visible()
     idle(tab)
-    (made,) = {status.session_id for status in sessions(branch.database)} - known
+    (made,) = {status.session_id for status in list_sessions(branch.database)} - known
     found = next(each for each in overview(branch.database) if each.status.session_id == made)
     assert words.startswith(
         f"{found.status.turns} turns, {found.messages} messages, about {found.tokens:,} tokens, {found.facts} facts, "

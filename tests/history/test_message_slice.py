@@ -21,7 +21,7 @@ def lives(draw):
         elif step == "flush":
             unpinned = [message.seq for message in queued if not message.pinned]
             gone = unpinned[: draw(st.integers(0, len(unpinned)))]
-            events.append(FlushPlanned(1, "asked", (), ranges(gone), len(gone), 0, 0, 0, 0.0, 0))
+            events.append(FlushPlanned(1, "asked", (), ranges(gone), len(gone), 0, 0, 0, 0.0, 0, 0))
             archived |= set(gone)
             queued = [message for message in queued if message.seq not in gone]
         elif step == "replace":

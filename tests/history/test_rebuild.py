@@ -18,7 +18,7 @@ from memory_core.models.base import (
     FoundRelation,
     RelationsFound,
 )
-from memory_core.sessions.overview import delete_session, sessions
+from memory_core.sessions.overview import delete_session, list_sessions
 from memory_core.store.database import Database
 from memory_core.store.facts import NewFact, add_fact, change_state, change_text, pin_fact
 from memory_core.store.log import read_events
@@ -395,7 +395,7 @@ def test_a_session_found_in_the_database_is_rebuilt_like_any_other(tmp_path):
     memory.put(user("Hello there"))
     context = memory.get()
     database = Database.open(on_file(tmp_path))
-    (status,) = sessions(database)
+    (status,) = list_sessions(database)
     with database.read() as connection:
         words = {row.hash: row.data for row in connection.execute(content_table.select())}
         past = rebuild(read_events(connection, status.session_id), words.get)

@@ -31,7 +31,7 @@ from memory_core import (
     NotFoundError,
     Services,
     StaticMemoryBlock,
-    sessions,
+    list_sessions,
 )
 from memory_core.blocks.graph import GraphMemoryBlock
 from memory_core.events import ModelCalled, UnknownEvent
@@ -239,7 +239,7 @@ def test_importing_twice_gives_two_sessions(notes):
     bundle = read_bundle(notes, "notes.zip")
     first, second = import_bundle(database, bundle), import_bundle(database, bundle, title="Again", user_id="ana")
     assert first != second
-    assert {(s.title, s.user_id) for s in sessions(database)} == {("Notes", None), ("Again", "ana")}
+    assert {(s.title, s.user_id) for s in list_sessions(database)} == {("Notes", None), ("Again", "ana")}
     copies = [Memory.open(each, database, services=services(), tokenizer_fn=str.split) for each in (first, second)]
     assert plain(rows_of(copies[0]))["facts"] == plain(rows_of(copies[1]))["facts"]
 
@@ -853,7 +853,7 @@ def test_a_bundle_that_cannot_be_stored_leaves_nothing_behind(notes):
     twice = replace(bundle, rows=replace(bundle.rows, messages=bundle.rows.messages * 2))
     with pytest.raises(Exception, match="UNIQUE"):
         import_bundle(database, twice)
-    assert sessions(database) == []
+    assert list_sessions(database) == []
     for table in ("mi_fact", "mi_vector", "mi_delivery", "mi_event", "mi_content"):
         with database.read() as connection:
             assert connection.exec_driver_sql(f"SELECT count(*) FROM {table}").scalar() == 0

@@ -34,7 +34,7 @@ from memory_core import (
     StaticMemoryBlock,
     ToolCallPart,
     delete_session,
-    sessions,
+    list_sessions,
 )
 from memory_core.events import ContextBuilt, FactAdded, FlushPlanned, ReplyStarted, Retrieved
 from ui import services
@@ -171,9 +171,9 @@ def test_new_makes_no_session_before_it_is_confirmed(app):
     for _ in range(2):
         press(app, "New")
     assert not app.exception
-    assert [status.session_id for status in sessions(services.engine().database)] == ["demo"]
+    assert [status.session_id for status in list_sessions(services.engine().database)] == ["demo"]
     press(app, "Start session")
-    assert len(sessions(services.engine().database)) == 2
+    assert len(list_sessions(services.engine().database)) == 2
 
 
 def test_an_empty_session_says_what_to_do(demo_home):
@@ -345,7 +345,7 @@ def test_a_session_is_deleted_and_the_demo_shown(demo_home):
     memory = a_session(ChatMessage(role="user", content="hello"))
     drawn = dialog("ui.sessions.dialogs", "delete_dialog", memory.session_id)
     button(drawn, "Delete session").click().run()
-    assert [status.session_id for status in sessions(services.engine().database)] == ["demo"]
+    assert [status.session_id for status in list_sessions(services.engine().database)] == ["demo"]
 
 
 # -- dialogs: blocks and settings ----------------------------------------------------------------
@@ -488,7 +488,7 @@ def test_a_malformed_file_is_refused_with_its_place_and_stores_nothing(demo_home
     assert sentence in shown
     assert "Nothing was imported" in shown
     assert [each.label for each in drawn.button] == []
-    assert [status.session_id for status in sessions(services.engine().database)] == ["demo"]
+    assert [status.session_id for status in list_sessions(services.engine().database)] == ["demo"]
 
 
 def locomo(least):

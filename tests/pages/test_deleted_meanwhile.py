@@ -5,7 +5,7 @@ import threading
 import pytest
 from pages_driver import SECONDS, button, opened, said
 
-from memory_core import Memory, delete_session, sessions
+from memory_core import Memory, delete_session, list_sessions
 from memory_core.errors import NotFoundError
 from ui import services
 
@@ -70,4 +70,4 @@ def test_messages_that_wait_for_a_session_that_is_deleted_are_sent_to_nobody(app
     while shared.running("demo"):
         assert shared.job("demo").wait(SECONDS)
     assert shared.waiting("demo") == ()
-    assert "demo" not in [each.id for each in sessions(shared.database)]
+    assert "demo" not in [each.id for each in list_sessions(shared.database)]

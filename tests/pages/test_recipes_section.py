@@ -6,7 +6,7 @@ from zlib import crc32
 import pytest
 from pages_driver import SECONDS, button, dialog, field, joined, opened, press, said
 
-from memory_core import ChatMessage, ConfigError, FactExtractionMemoryBlock, Memory, Services, sessions
+from memory_core import ChatMessage, ConfigError, FactExtractionMemoryBlock, Memory, Services, list_sessions
 from memory_core.models.base import Condensation, ExtractedFact, Extraction
 from memory_core.recipes import RECIPES
 from ui import services
@@ -283,12 +283,12 @@ def test_the_new_dialog_asks_for_a_user_where_the_recipe_needs_one(demo_home):
 
 
 def test_a_new_session_can_begin_with_an_example_of_its_recipe(demo_home):
-    before = {status.session_id for status in sessions(services.engine().database)}
+    before = {status.session_id for status in list_sessions(services.engine().database)}
     drawn = dialog("ui.sessions.dialogs", "new_dialog")
     next(each for each in drawn.selectbox if each.label == "Recipe").set_value("graph").run()
     next(each for each in drawn.checkbox if each.label.startswith("With a short")).check().run()
     button(drawn, "Start session").click().run()
-    made = {status.session_id for status in sessions(services.engine().database)} - before
+    made = {status.session_id for status in list_sessions(services.engine().database)} - before
     memory = services.engine().open(made.pop())
     assert memory.config.recipe == "graph"
     assert memory.recording().messages == EXAMPLES["graph"].messages

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
 
-from memory_core import Memory, sessions
+from memory_core import Memory, list_sessions
 from memory_core.curation.facts import Curation, Review, SourceMessage
 from memory_core.events import EventRecord, FactAdded, FactChanged, MessageAdded
 from memory_core.history.fact_change_log import Change
@@ -259,7 +259,7 @@ def _facts_at(view: View, block: str) -> tuple[RebuiltFact, ...]:
 def _of_the_user(memory: Memory, position: int) -> list[EventRecord]:
     """What other sessions of the same user said about facts up to a position: one count goes through all logs."""
     found: list[EventRecord] = []
-    for other in sessions(memory.database):
+    for other in list_sessions(memory.database):
         if other.session_id != memory.session_id and other.user_id == memory.user_id:
             log = Memory.open(other.session_id, memory.database, services=memory.services).events(kinds=FACT_KINDS)
             found += [record for record in log if record.position <= position]
