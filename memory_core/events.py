@@ -27,6 +27,12 @@ class Event:
     """Base of all events. The kind is the class name in snake case: `message_added`."""
 
     kind: ClassVar[str] = "event"
+    becomes: ClassVar[str | None] = None
+    """The state in which a fact is after it, where it changes that."""
+    adds: ClassVar[Literal["facts", "relations"] | None] = None
+    """What there is one more of after it."""
+    writes: ClassVar[bool] = False
+    """Does it change what its block holds?"""
 
     def __init_subclass__(cls) -> None:
         cls.kind = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
@@ -354,6 +360,9 @@ class FactDecided(Event):
 
 @dataclass(frozen=True)
 class FactAdded(Event):
+    adds: ClassVar[Literal["facts", "relations"] | None] = "facts"
+    writes: ClassVar[bool] = True
+
     fact: int
     block: str
     content: str
@@ -372,6 +381,8 @@ class FactAdded(Event):
 @dataclass(frozen=True)
 class FactLabelled(Event):
     """A fact was put under another category or other topics."""
+
+    writes: ClassVar[bool] = True
 
     fact: int
     block: str
@@ -410,6 +421,9 @@ class FactHeldBack(Event):
 class FactAccepted(Event):
     """A person lets a proposed fact become active, or has looked at an active one and lets it stand."""
 
+    becomes: ClassVar[str | None] = "active"
+    writes: ClassVar[bool] = True
+
     fact: int
     block: str
 
@@ -417,6 +431,9 @@ class FactAccepted(Event):
 @dataclass(frozen=True)
 class FactProposed(Event):
     """An active fact waits for approval again: its acceptance was undone."""
+
+    becomes: ClassVar[str | None] = "proposed"
+    writes: ClassVar[bool] = True
 
     fact: int
     block: str
@@ -434,6 +451,8 @@ class FactConfirmed(Event):
 
 @dataclass(frozen=True)
 class FactChanged(Event):
+    writes: ClassVar[bool] = True
+
     fact: int
     block: str
     before: str
@@ -443,6 +462,9 @@ class FactChanged(Event):
 
 @dataclass(frozen=True)
 class FactSuperseded(Event):
+    becomes: ClassVar[str | None] = "superseded"
+    writes: ClassVar[bool] = True
+
     fact: int
     block: str
     by: int | None
@@ -450,6 +472,9 @@ class FactSuperseded(Event):
 
 @dataclass(frozen=True)
 class FactRetired(Event):
+    becomes: ClassVar[str | None] = "retired"
+    writes: ClassVar[bool] = True
+
     fact: int
     block: str
     reason: str
@@ -457,6 +482,9 @@ class FactRetired(Event):
 
 @dataclass(frozen=True)
 class FactRestored(Event):
+    becomes: ClassVar[str | None] = "active"
+    writes: ClassVar[bool] = True
+
     fact: int
     block: str
 
@@ -470,6 +498,9 @@ class FactPinned(Event):
 
 @dataclass(frozen=True)
 class FactRejected(Event):
+    becomes: ClassVar[str | None] = "rejected"
+    writes: ClassVar[bool] = True
+
     fact: int
     block: str
     reason: str
@@ -478,6 +509,8 @@ class FactRejected(Event):
 @dataclass(frozen=True)
 class FactErased(Event):
     """A tombstone: the words are gone."""
+
+    writes: ClassVar[bool] = True
 
     fact: int
     block: str
@@ -572,6 +605,8 @@ class RelationsExtracted(Event):
 
 @dataclass(frozen=True)
 class EntityAdded(Event):
+    writes: ClassVar[bool] = True
+
     entity: int
     block: str
     name: str
@@ -588,6 +623,8 @@ class EntityAdded(Event):
 class EntityChanged(Event):
     """Renamed, given other aliases, merged into another, or removed."""
 
+    writes: ClassVar[bool] = True
+
     entity: int
     block: str
     before: dict[str, Any]
@@ -597,6 +634,9 @@ class EntityChanged(Event):
 
 @dataclass(frozen=True)
 class RelationAdded(Event):
+    adds: ClassVar[Literal["facts", "relations"] | None] = "relations"
+    writes: ClassVar[bool] = True
+
     relation: int
     block: str
     subject: int
@@ -611,6 +651,8 @@ class RelationAdded(Event):
 class RelationConfirmed(Event):
     """The same was said again."""
 
+    writes: ClassVar[bool] = True
+
     relation: int
     block: str
     sources: Ranges
@@ -619,6 +661,8 @@ class RelationConfirmed(Event):
 @dataclass(frozen=True)
 class RelationEnded(Event):
     """It held until now: it stays, marked ended."""
+
+    writes: ClassVar[bool] = True
 
     relation: int
     block: str
@@ -629,6 +673,8 @@ class RelationEnded(Event):
 @dataclass(frozen=True)
 class RelationChanged(Event):
     """Edited, pointed to a merged entity, held again, or removed."""
+
+    writes: ClassVar[bool] = True
 
     relation: int
     block: str
@@ -642,6 +688,8 @@ class RelationChanged(Event):
 class EntityErased(Event):
     """A tombstone: the words are gone."""
 
+    writes: ClassVar[bool] = True
+
     entity: int
     block: str
 
@@ -649,6 +697,8 @@ class EntityErased(Event):
 @dataclass(frozen=True)
 class RelationErased(Event):
     """A tombstone: the words are gone."""
+
+    writes: ClassVar[bool] = True
 
     relation: int
     block: str
@@ -675,6 +725,8 @@ class GraphCurated(Event):
 
 @dataclass(frozen=True)
 class VectorsStored(Event):
+    writes: ClassVar[bool] = True
+
     block: str
     embedder: str
     nodes: tuple[tuple[int, Ranges, int], ...]
@@ -688,6 +740,8 @@ class VectorsStored(Event):
 @dataclass(frozen=True)
 class VectorsRemoved(Event):
     """Stored turns were deleted; their messages stay where they are."""
+
+    writes: ClassVar[bool] = True
 
     block: str
     numbers: tuple[int, ...]
@@ -824,6 +878,8 @@ class BlockEdited(Event):
 @dataclass(frozen=True)
 class BlockStateSaved(Event):
     """A custom block's fields after a delivery."""
+
+    writes: ClassVar[bool] = True
 
     block: str
     content: str

@@ -11,7 +11,7 @@ from memory_core.blocks.graph import GraphMemoryBlock
 from memory_core.curation.graph import NewRelation
 from memory_core.errors import ConfigError, ConflictError, MessageError, NotFoundError
 from memory_core.events import GraphCurated
-from memory_core.history.past_graph import graph_at
+from memory_core.history.slices.graph import graph_at
 from memory_core.planning.graph import Graph, Path, Step, normal_name, normal_predicate
 
 ALPHA = "Alice | manages | Project Alpha; Project Alpha | deadline | March 2026"

@@ -19,11 +19,9 @@ from memory_core.events import (
     ConfigurationChanged,
     ContextBuilt,
     EventRecord,
-    FactAdded,
     FactErased,
     FlushPlanned,
     QueueRecounted,
-    RelationAdded,
     Retrieved,
     SessionCreated,
     SessionReset,
@@ -204,10 +202,8 @@ class Folding:
             told["flushes"] += (record,)
         elif isinstance(event, ContextBuilt):
             told["contexts"] += (record,)
-        elif isinstance(event, FactAdded):
-            told["facts_added"] += 1
-        elif isinstance(event, RelationAdded):
-            told["relations_added"] += 1
+        elif event.adds is not None:
+            told[f"{event.adds}_added"] += 1
         elif isinstance(event, Retrieved):
             self._recalled[event.block] = int(event.gates.get("granted", 0))
             told["recalled"] = sum(self._recalled.values())

@@ -19,17 +19,15 @@ from memory_core.events import (
     EntityChanged,
     Event,
     EventRecord,
-    FactAdded,
-    FactChanged,
     MessageAdded,
-    Ranges,
     RelationAdded,
     RelationChanged,
-    VectorsStored,
     expand,
     spread,
 )
+from memory_core.history.slices.facts import Facts, FactWords
 from memory_core.history.slices.messages import Messages
+from memory_core.history.slices.vectors import StoredUnit, Vectors
 from memory_core.messages import ChatMessage, Part, TextPart, message_text
 from memory_core.planning.rendering import (
     InsertMethod,
@@ -47,31 +45,12 @@ State = TypeVar("State")
 
 
 @dataclass(frozen=True, slots=True)
-class FactWords:
-    """A fact's words at one position of the log."""
-
-    content: str
-    """Hash."""
-    tokens: int | None
-    """None: not known without counting."""
-
-
-@dataclass(frozen=True, slots=True)
 class RelationWords:
     """A relation's words at one position of the log, as hashes."""
 
     subject: str
     predicate: str
     object: str
-
-
-@dataclass(frozen=True, slots=True)
-class StoredUnit:
-    """What a vector block stored as one."""
-
-    block: str
-    seqs: Ranges
-    tokens: int
 
 
 class Pieces:
@@ -83,8 +62,8 @@ class Pieces:
     def __init__(self, session_id: str) -> None:
         self._session_id = session_id
         self._messages = Messages()
-        self._units: dict[int, StoredUnit] = {}
-        self._facts: dict[int, list[tuple[int, FactWords]]] = {}
+        self._vectors = Vectors()
+        self._facts = Facts()
         self._names: dict[int, list[tuple[int, str]]] = {}
         """Names of each entity, by the position from which on it had them."""
         self._relations: dict[int, list[tuple[int, tuple[int, str, int]]]] = {}
@@ -92,21 +71,11 @@ class Pieces:
 
     def take(self, record: EventRecord) -> None:
         """Add an event; of other sessions only what it says of facts counts."""
-        event = record.event
-        if isinstance(event, FactAdded):
-            self._facts.setdefault(event.fact, []).append((record.position, FactWords(event.content, event.tokens)))
-        elif isinstance(event, FactChanged):
-            self._facts.setdefault(event.fact, []).append((record.position, FactWords(event.after, event.tokens)))
-        elif record.session_id == self._session_id:
-            self._take_own(record, event)
-
-    def _take_own(self, record: EventRecord, event: Event) -> None:
-        self._messages.apply(record)
-        if isinstance(event, VectorsStored):
-            for number, seqs, tokens in event.nodes:
-                self._units[number] = StoredUnit(event.block, seqs, tokens)
-        else:
-            self._take_graph(record, event)
+        self._facts.apply(record)
+        if record.session_id == self._session_id:
+            self._messages.apply(record)
+            self._vectors.apply(record)
+            self._take_graph(record, record.event)
 
     def _take_graph(self, record: EventRecord, event: Event) -> None:
         if isinstance(event, EntityAdded):
@@ -134,11 +103,11 @@ class Pieces:
 
     def unit(self, number: int) -> StoredUnit | None:
         """A stored turn."""
-        return self._units.get(number)
+        return self._vectors.ever.get(number)
 
     def fact(self, id: int, position: int) -> FactWords | None:
         """A fact's words as they were then."""
-        return _latest(self._facts.get(id, []), position)
+        return self._facts.words(id, position)
 
     def entity(self, id: int, position: int) -> str | None:
         """Hash of an entity's name as it was then."""

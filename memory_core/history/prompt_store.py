@@ -6,9 +6,10 @@ from threading import Lock
 from memory_core.engine.session import Session
 from memory_core.events import ContextBuilt, EventRecord, spread
 from memory_core.history.by_turn import History
-from memory_core.history.pieces import FactWords, Pieces
+from memory_core.history.pieces import Pieces
 from memory_core.history.prompt import Prompt, read_prompt
 from memory_core.history.prompt_diff import same_start
+from memory_core.history.slices.facts import FactWords
 from memory_core.planning.rendering import InsertMethod
 from memory_core.store.past import fact_words_at
 

@@ -124,7 +124,7 @@ def rows_at(rows: Rows, records: Sequence[EventRecord], position: int) -> AsOf:
     vectors = tuple(vector for vector in rows.vectors if vector.id in past.nodes)
     blocks, lost = _blocks_at(rows, log, past, texts)
     erased: list[Event] = [
-        *(FactErased(n, fact.block) for n, fact in _gone(past.facts, facts)),
+        *(FactErased(n, fact.added.block) for n, fact in _gone(past.facts, facts)),
         *(RelationErased(n, relation.block) for n, relation in _gone(past.graph.relations, relations)),
         *(EntityErased(n, entity.block) for n, entity in _gone(past.graph.entities, entities)),
     ]

@@ -7,8 +7,8 @@ from session_script import NoteRelations
 
 from memory_core.blocks.graph import GraphMemoryBlock
 from memory_core.history.fates import Fates
-from memory_core.history.past_graph import graph_at
 from memory_core.history.pieces import Pieces, RelationWords
+from memory_core.history.slices.graph import graph_at
 from memory_core.history.usage import Use, usage_of
 from memory_core.messages import content_hash
 from memory_core.models.base import FoundRelation, RelationsFound

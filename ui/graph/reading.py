@@ -11,7 +11,7 @@ from memory_core.curation.facts import SourceMessage
 from memory_core.curation.graph import GraphChange, GraphDesk
 from memory_core.events import MessageAdded
 from memory_core.history.facts import source_spans
-from memory_core.history.past_graph import PastGraph
+from memory_core.history.slices.graph import PastGraph
 from memory_core.messages import message_text
 from memory_core.planning.graph import Entity, Graph, Relation
 from ui.graph.listing import Heard

@@ -1,0 +1,98 @@
+"""Deliveries: what was due to which block, and how far each got."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from memory_core.events import (
+    BlockRemoved,
+    DeliveryDone,
+    DeliveryFailed,
+    DeliveryParked,
+    DeliveryQueued,
+    DeliveryRetried,
+    DeliverySkipped,
+    EventRecord,
+    expand,
+)
+from memory_core.history.slices.messages import Messages
+
+State = Literal["pending", "done", "parked", "skipped"]
+
+
+@dataclass(slots=True)
+class DeliveryState:
+    """One delivery that was ever due."""
+
+    record: EventRecord
+    """Of its `DeliveryQueued`: turn and time."""
+    queued: DeliveryQueued
+    seqs: frozenset[int]
+    flush: int | None
+    """Number of the flush whose messages it hands over; None where they go turn by turn."""
+    state: State = "pending"
+    attempts: int = 0
+    error: str | None = None
+    seconds: float | None = None
+    """Duration of the attempt that succeeded, with what else was delivered in it."""
+    done_at: float | None = None
+    """Seconds since 1970."""
+    given_up: bool = False
+    """Somebody skipped it: its row has no error any more."""
+    dropped: bool = False
+    """Its block was removed by a person, or a reset forgot all of its messages."""
+
+    @property
+    def due(self) -> bool:
+        return self.state in ("pending", "parked") and not self.dropped
+
+
+class Deliveries:
+    """All deliveries of a session as far as its log was applied."""
+
+    def __init__(self, messages: Messages) -> None:
+        self.by_number: dict[int, DeliveryState] = {}
+        """In the order in which they became due."""
+        self.errors: dict[str, str] = {}
+        """By block, why the last attempt failed that no later one made good."""
+        self._messages = messages
+
+    def apply(self, record: EventRecord) -> None:
+        event = record.event
+        if isinstance(event, DeliveryQueued):
+            flush = self._messages.flushes if event.trigger == "flush" else None
+            state = DeliveryState(record, event, frozenset(expand(event.seqs)), flush)
+            self.by_number[event.delivery] = state
+        elif isinstance(event, DeliveryDone):
+            for state in self._of(event.deliveries):
+                state.state, state.attempts, state.error = "done", event.attempt, None
+                state.seconds, state.done_at = event.seconds, record.at
+            self.errors.pop(event.block, None)
+        elif isinstance(event, DeliveryFailed):
+            for state in self._of(event.deliveries):
+                state.attempts, state.error = event.attempt, event.error
+            self.errors[event.block] = event.error
+        elif isinstance(event, DeliveryParked):
+            for state in self._of(event.deliveries):
+                state.state = "parked"
+            self.errors[event.block] = event.error
+        elif isinstance(event, DeliveryRetried):
+            for state in self._of(event.deliveries):
+                state.state, state.attempts, state.error = "pending", 0, None
+        elif isinstance(event, DeliverySkipped):
+            for state in self._of(event.deliveries):
+                state.state, state.done_at = "skipped", record.at
+                state.given_up = record.actor != "engine"
+            self.errors.pop(event.block, None)
+        elif isinstance(event, BlockRemoved) and record.actor != "engine":  # a person's removal takes them along
+            for state in self.by_number.values():
+                state.dropped |= state.queued.block == event.block
+
+    def forget(self) -> None:
+        """After a reset: what has no message left is due to nobody, and no error may quote what was forgotten."""
+        there = {seq for seq, message in self._messages.by_seq.items() if message.here}
+        for state in self.by_number.values():
+            state.dropped |= there.isdisjoint(state.seqs)
+        self.errors.clear()
+
+    def _of(self, numbers: tuple[int, ...]) -> list[DeliveryState]:
+        return [self.by_number[number] for number in numbers if number in self.by_number]

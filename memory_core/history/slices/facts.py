@@ -1,0 +1,145 @@
+"""Facts: words, state, version and support of each."""
+
+from bisect import bisect_right
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+
+from memory_core.events import (
+    EventRecord,
+    FactAdded,
+    FactChanged,
+    FactConfirmed,
+    FactDecided,
+    FactErased,
+    FactLabelled,
+    FactPinned,
+    FactsCondensed,
+    FactsCurated,
+    expand,
+)
+
+Source = tuple[str, int]
+"""Session and sequence number of a message."""
+
+WORDING = (FactAdded.kind, FactChanged.kind)
+"""The events that say what facts said, and when."""
+
+
+@dataclass(frozen=True, slots=True)
+class FactWords:
+    """A fact's words at one position of the log."""
+
+    content: str
+    """Hash."""
+    tokens: int | None
+    """None: not known without counting."""
+
+
+@dataclass(slots=True)
+class FactState:
+    """One fact that was not erased."""
+
+    record: EventRecord
+    """Of its `FactAdded`: session, turn, time and position."""
+    added: FactAdded
+    content: str
+    """Hash of its words."""
+    tokens: int
+    pinned: bool
+    category: str
+    topics: tuple[str, ...]
+    state: str
+    confirmed_at: float
+    """Seconds since 1970."""
+    version: int = 1
+    sources: set[Source] = field(default_factory=set)
+
+
+class Facts:
+    """The facts that logs tell of, as far as they were applied: a session's, and a user's of any number of sessions."""
+
+    def __init__(self) -> None:
+        self.by_id: dict[int, FactState] = {}
+        """In the order in which they were added."""
+        self._words: dict[int, list[tuple[int, FactWords]]] = {}
+        """What each said from which position on, also of those that were erased."""
+
+    def apply(self, record: EventRecord) -> None:
+        event = record.event
+        if isinstance(event, FactChanged):  # also of a fact that another session's log tells of
+            self._words.setdefault(event.fact, []).append((record.position, FactWords(event.after, event.tokens)))
+        if isinstance(event, FactAdded):
+            self._add(record, event)
+        elif isinstance(event, FactsCondensed):
+            self._hand_on(event)
+        elif isinstance(event, FactsCurated):
+            self._support(record.session_id, event)
+        elif not isinstance(event, FactDecided) and (known := self.by_id.get(getattr(event, "fact", None) or 0)):
+            self._change(known, record)
+
+    def words(self, id: int, position: int) -> FactWords | None:
+        """What a fact said at a position of the log."""
+        states = self._words.get(id, [])
+        place = bisect_right(states, position, key=lambda state: state[0])
+        return states[place - 1][1] if place else None
+
+    def reworded_after(self, id: int, position: int) -> bool:
+        """Did it say something else later?"""
+        states = self._words.get(id, [])
+        return bool(states) and states[-1][0] > position
+
+    def forget(self, sources: Collection[Source]) -> None:
+        """These messages support nothing any more."""
+        for fact in self.by_id.values() if sources else ():
+            fact.sources.difference_update(sources)
+
+    def _add(self, record: EventRecord, event: FactAdded) -> None:
+        self.by_id[event.fact] = FactState(
+            record=record,
+            added=event,
+            content=event.content,
+            tokens=event.tokens,
+            pinned=event.pinned,
+            category=event.category,
+            topics=event.topics,
+            state=event.state,
+            confirmed_at=record.at,
+            sources={(record.session_id, seq) for seq in expand(event.sources)},
+        )
+        self._words.setdefault(event.fact, []).append((record.position, FactWords(event.content, event.tokens)))
+
+    def _change(self, fact: FactState, record: EventRecord) -> None:
+        event = record.event
+        if isinstance(event, FactErased):
+            del self.by_id[event.fact]
+            return
+        if isinstance(event, FactConfirmed):
+            fact.confirmed_at = record.at
+            fact.sources |= {(record.session_id, seq) for seq in expand(event.sources)}
+            return
+        fact.version += 1  # every other event about one fact is a version of it
+        if event.becomes is not None:
+            fact.state = event.becomes
+        elif isinstance(event, FactChanged):
+            fact.content, fact.tokens = event.after, event.tokens
+        elif isinstance(event, FactPinned):
+            fact.pinned = event.pinned
+        elif isinstance(event, FactLabelled):
+            fact.category, fact.topics = event.category, event.topics
+
+    def _hand_on(self, event: FactsCondensed) -> None:
+        """A fact that stands for others has their support; one that stands for none has that of the whole list."""
+        longer = {*event.kept, *event.vanished, *(id for sources, _ in event.merged for id in sources)}
+        for ids, into in [*event.merged, *((longer, id) for id in event.new)]:
+            if into in self.by_id:
+                self.by_id[into].sources |= self._sources_of(ids)
+
+    def _sources_of(self, ids: Iterable[int]) -> set[Source]:
+        return {source for id in ids if id in self.by_id for source in self.by_id[id].sources}
+
+    def _support(self, session_id: str, event: FactsCurated) -> None:
+        for id, session, seqs in event.support:
+            if id in self.by_id:
+                places = {(session or session_id, seq) for seq in expand(seqs)}
+                sources = self.by_id[id].sources
+                self.by_id[id].sources = sources | places if event.undoes is None else sources - places

@@ -1,0 +1,37 @@
+"""The slices of one session together: an event is applied to each, and what a reset forgets is taken from all."""
+
+from memory_core.events import EventRecord, SessionReset
+from memory_core.history.slices.deliveries import Deliveries
+from memory_core.history.slices.facts import Facts
+from memory_core.history.slices.graph import PastGraph
+from memory_core.history.slices.messages import Messages
+from memory_core.history.slices.vectors import Vectors
+
+
+class Projection:
+    """A session as its log tells it. Events of other sessions count for facts only, which may be the user's."""
+
+    def __init__(self, session_id: str | None = None) -> None:
+        """`session_id` None: that of the first event."""
+        self.session_id = session_id
+        self.messages = Messages()
+        self.deliveries = Deliveries(self.messages)
+        self.facts = Facts()
+        self.graph = PastGraph()
+        self.vectors = Vectors()
+
+    def apply(self, record: EventRecord) -> None:
+        self.session_id = self.session_id or record.session_id
+        self.facts.apply(record)
+        if record.session_id != self.session_id:
+            return
+        gone = self.messages.apply(record)
+        if gone:
+            self.facts.forget({(record.session_id, seq) for seq in gone})
+            self.graph.forget(gone)
+            self.vectors.forget(gone)
+        if isinstance(record.event, SessionReset):
+            self.deliveries.forget()
+        self.deliveries.apply(record)
+        self.graph.take(record)
+        self.vectors.apply(record)
