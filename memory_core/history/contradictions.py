@@ -5,13 +5,14 @@ Pure: event records and facts in, values out.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from memory_core.events import EventRecord, FactAdded, FactChanged
+from memory_core.events import EventRecord
 from memory_core.history.fact_change_log import Change
+from memory_core.history.slices.facts import WORDING, Facts
 from memory_core.models.offline.slots import slot_in
 from memory_core.planning.facts import Fact
 from memory_core.planning.statements import CONTRADICTING, bearing
 
-KINDS = (FactAdded.kind, FactChanged.kind)
+KINDS = WORDING
 """Events that say which contradictions were found, and what was reworded since."""
 
 SETTLES = "keep_both"
@@ -24,42 +25,36 @@ def standing(
     changes: Iterable[Change],
     words: Callable[[str], str | None],
 ) -> dict[int, tuple[int, ...]]:
-    """By fact, the older ones that it contradicts. `records` are of `KINDS`, oldest first.
+    """By fact, the older ones that it contradicts. `records` are of `KINDS`, in any order.
 
     `changes` are all change sets, `words` finds a text by its hash.
     """
     by_id = {fact.id: fact for fact in facts}
     kept = [set(change.facts) for change in changes if change.action == SETTLES and not change.undone]
-    then: dict[int, dict[int, str]] = {}
-    for record in records:
-        if isinstance(changed := record.event, FactChanged):
-            then.setdefault(changed.fact, {})[record.position] = changed.before
+    past = Facts()
+    for record in sorted(records, key=lambda record: record.position):
+        past.apply(record)
     found: dict[int, tuple[int, ...]] = {}
-    for record in records:
-        event = record.event
-        if not isinstance(event, FactAdded) or event.fact not in by_id:
+    for id, fact in past.by_id.items():
+        if id not in by_id:
             continue
         others = tuple(
             other
-            for other in event.conflicts_with
+            for other in fact.added.conflicts_with
             if other in by_id
-            and other != event.fact
-            and not any({event.fact, other} <= pair for pair in kept)
-            and _stands(by_id[event.fact], by_id[other], _then(then, (event.fact, other), record.position), words)
+            and other != id
+            and not any({id, other} <= pair for pair in kept)
+            and _stands(by_id[id], by_id[other], _then(past, (id, other), fact.record.position), words)
         )
         if others:
-            found[event.fact] = others
+            found[id] = others
     return found
 
 
-def _then(changes: Mapping[int, Mapping[int, str]], facts: Iterable[int], position: int) -> dict[int, str]:
+def _then(past: Facts, facts: Iterable[int], position: int) -> dict[int, str]:
     """The hashes of what facts said at a position of the log, of those that were reworded since."""
-    texts: dict[int, str] = {}
-    for fact in facts:
-        later = [at for at in changes.get(fact, ()) if at > position]
-        if later:
-            texts[fact] = changes[fact][min(later)]
-    return texts
+    reworded = [id for id in facts if past.reworded_after(id, position)]
+    return {id: then.content for id in reworded if (then := past.words(id, position)) is not None}
 
 
 def _stands(a: Fact, b: Fact, then: Mapping[int, str], words: Callable[[str], str | None]) -> bool:

@@ -6,36 +6,25 @@ quickly.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Literal
+from typing import Any, Literal
 
 from memory_core.events import (
     ContextBuilt,
-    DeliveryDone,
-    DeliveryFailed,
-    DeliveryParked,
-    DeliveryQueued,
-    DeliveryRetried,
-    DeliverySkipped,
     Event,
     EventRecord,
-    FactAdded,
     FactConfirmed,
-    FactErased,
-    FactsCondensed,
-    FactsCurated,
     FlushPlanned,
-    RelationAdded,
-    RelationConfirmed,
-    RelationErased,
     SummaryRewritten,
     VectorsStored,
     expand,
     spread,
 )
+from memory_core.history.slices.deliveries import Deliveries, State
 from memory_core.history.slices.messages import Messages, Place
+from memory_core.history.slices.projection import Projection
 
 Kind = Literal["queue", "recalled", "extracted", "flushed", "gone"]
 KINDS: tuple[Kind, ...] = ("gone", "flushed", "extracted", "recalled", "queue")
@@ -91,19 +80,9 @@ class Fates:
     """The fates of a session's messages as far as its log was taken. Not thread-safe."""
 
     def __init__(self, records: Iterable[EventRecord] = ()) -> None:
-        self._messages = Messages()
+        self._past = Projection()
         self._summarised: set[int] = set()
-        self._facts: dict[int, set[int]] = {}
-        """Messages each fact was learned from."""
-        self._learned: Counter[int] = Counter()
-        """Facts by message."""
-        self._relations: dict[int, set[int]] = {}
-        """Messages each relation was learned from."""
-        self._related: Counter[int] = Counter()
-        """Relations by message."""
         self._recalled: Counter[int] = Counter()
-        self._nodes: dict[int, tuple[int, ...]] = {}
-        """Messages of each stored turn."""
         self._now: tuple[MessageFate, ...] | None = None
         self.position = 0
         """Of the last event taken."""
@@ -121,7 +100,10 @@ class Fates:
     def messages(self) -> tuple[MessageFate, ...]:
         """Every message there ever was, in order."""
         if self._now is None:
-            learned, recalled, related = self._learned, self._recalled, self._related
+            own = self._past.session_id
+            facts, relations = self._past.facts.by_id.values(), self._past.graph.relations.values()
+            learned = Counter(seq for fact in facts for session, seq in fact.sources if session == own)
+            related = Counter(seq for relation in relations for seq in relation.sources)
             self._now = tuple(
                 MessageFate(
                     seq,
@@ -130,11 +112,11 @@ class Fates:
                     state.place,
                     state.flush,
                     learned.get(seq, 0),
-                    recalled.get(seq, 0),
+                    self._recalled.get(seq, 0),
                     related.get(seq, 0),
                     seq in self._summarised,
                 )
-                for seq, state in sorted(self._messages.by_seq.items())
+                for seq, state in sorted(self._past.messages.by_seq.items())
             )
         return self._now
 
@@ -155,58 +137,14 @@ class Fates:
 
     def _take(self, record: EventRecord) -> None:
         event = record.event
-        if gone := self._messages.apply(record):
-            self._forget(gone)
-        if isinstance(event, VectorsStored):
-            self._nodes |= {number: tuple(expand(seqs)) for number, seqs, _ in event.nodes}
-        elif isinstance(event, ContextBuilt):
+        for seq in self._past.apply(record):
+            self._recalled.pop(seq, None)
+        if isinstance(event, ContextBuilt):
             refs = (ref for part in event.parts for ref in spread(part["refs"]) if ref[0] == "v")
-            self._recalled.update({seq for ref in refs for seq in self._nodes.get(int(ref[1:]), ())})
+            units = (self._past.vectors.ever.get(int(ref[1:])) for ref in refs)
+            self._recalled.update({seq for unit in units if unit is not None for seq in expand(unit.seqs)})
         elif isinstance(event, SummaryRewritten):
             self._summarised.update(expand(event.seqs))
-        elif isinstance(event, RelationAdded | RelationConfirmed):
-            said = self._relations.setdefault(event.relation, set())
-            self._related.update(new := set(expand(event.sources)) - said)
-            said |= new
-        elif isinstance(event, RelationErased):
-            self._related.subtract(self._relations.pop(event.relation, ()))
-        else:
-            self._take_fact(event)
-
-    def _take_fact(self, event: Event) -> None:
-        if isinstance(event, FactAdded | FactConfirmed):
-            self._support(event.fact, expand(event.sources))
-        elif isinstance(event, FactErased):
-            self._learned.subtract(self._facts.pop(event.fact, ()))
-        elif isinstance(event, FactsCondensed):
-            longer = {*event.kept, *event.vanished, *(fact for sources, _ in event.merged for fact in sources)}
-            for sources, into in [*event.merged, *((longer, fact) for fact in event.new)]:
-                self._support(into, {seq for fact in sources for seq in self._facts.get(fact, ())})
-        elif isinstance(event, FactsCurated):
-            for fact, session, seqs in event.support:
-                if not session:
-                    self._support(fact, expand(seqs), gained=event.undoes is None)
-
-    def _support(self, fact: int, seqs: Iterable[int], *, gained: bool = True) -> None:
-        """A fact has more messages that say it, or fewer."""
-        known = self._facts.setdefault(fact, set())
-        if gained:
-            new = set(seqs) - known
-            known |= new
-            self._learned.update(new)
-        else:
-            gone = known.intersection(seqs)
-            known -= gone
-            self._learned.subtract(gone)
-
-    def _forget(self, gone: Collection[int]) -> None:
-        """What a reset forgot supports nothing any more."""
-        for seq in gone:
-            self._learned.pop(seq, None)
-            self._recalled.pop(seq, None)
-            self._related.pop(seq, None)
-        for sources in (*self._facts.values(), *self._relations.values()):
-            sources.difference_update(gone)
 
 
 # -- one flush -----------------------------------------------------------------------------------
@@ -217,7 +155,7 @@ class Given:
     """What became of one flush at one block."""
 
     block: str
-    state: Literal["pending", "done", "parked", "skipped"] = "pending"
+    state: State = "pending"
     attempts: int = 0
     error: str | None = None
     seconds: float | None = None
@@ -243,63 +181,40 @@ class FlushFate:
     """In the order it was handed out; empty when no block learns from flushes."""
 
 
-@dataclass(slots=True)
-class _Handed:
-    given: Given
-    seqs: frozenset[int] = field(default_factory=frozenset)
-
-
 def flush_fate(records: Sequence[EventRecord], position: int) -> FlushFate | None:
     """What became of the flush recorded at `position`, as far as these records tell; None when there is none."""
-    after = [record.event for record in records if record.position >= position]
-    flush = after[0] if after else None
+    after = [record for record in records if record.position >= position]
+    flush = after[0].event if after else None
     if not isinstance(flush, FlushPlanned):
         return None
     left = frozenset(expand(flush.seqs))
-    handed: dict[int, _Handed] = {}
-    for event in after[1:]:
-        if isinstance(event, DeliveryQueued):
-            seqs = frozenset(expand(event.seqs))
-            if event.trigger == "flush" and seqs <= left:
-                handed[event.delivery] = _Handed(Given(event.block), seqs)
-        else:
-            _take_delivery(event, handed)
-            _take_learned(event, handed)
-    return FlushFate(flush, tuple(each.given for each in handed.values()))
+    deliveries = Deliveries(Messages())
+    for record in after[1:]:
+        deliveries.apply(record)
+    handed = [s for s in deliveries.by_number.values() if s.queued.trigger == "flush" and s.seqs <= left]
+    given = [Given(state.queued.block, state.state, state.attempts, state.error, state.seconds) for state in handed]
+    blocks = {each.block for each in given}
+    for event in (record.event for record in after[1:] if record.event.about in blocks):
+        given = [
+            _learned(each, state.seqs, event) if event.about == each.block else each
+            for each, state in zip(given, handed, strict=True)
+        ]
+    return FlushFate(flush, tuple(given))
 
 
-def _take_delivery(event: Event, handed: dict[int, _Handed]) -> None:
-    changes: dict[str, object] = {}
-    if isinstance(event, DeliveryDone):
-        changes = {"state": "done", "attempts": event.attempt, "error": None, "seconds": event.seconds}
-    elif isinstance(event, DeliveryFailed):
-        changes = {"attempts": event.attempt, "error": event.error}
-    elif isinstance(event, DeliveryParked):
-        changes = {"state": "parked", "attempts": event.attempts, "error": event.error}
-    elif isinstance(event, DeliveryRetried):
-        changes = {"state": "pending", "attempts": 0, "error": None}
-    elif isinstance(event, DeliverySkipped):
-        changes = {"state": "skipped"}
-    if isinstance(event, DeliveryDone | DeliveryFailed | DeliveryParked | DeliveryRetried | DeliverySkipped):
-        for delivery in event.deliveries:
-            if delivery in handed:
-                handed[delivery].given = replace(handed[delivery].given, **changes)  # type: ignore[arg-type]
-
-
-def _take_learned(event: Event, handed: dict[int, _Handed]) -> None:
-    for each in handed.values():
-        if event.about != each.given.block:
-            continue
-        given = each.given
-        if isinstance(event, FactAdded) and each.seqs.intersection(expand(event.sources)):
-            each.given = replace(given, learned=(*given.learned, event.fact))
-        elif isinstance(event, FactConfirmed) and each.seqs.intersection(expand(event.sources)):
-            each.given = replace(given, confirmed=(*given.confirmed, event.fact))
-        elif isinstance(event, RelationAdded) and each.seqs.intersection(expand(event.sources)):
-            each.given = replace(given, related=(*given.related, event.relation))
-        elif isinstance(event, SummaryRewritten):
-            taken = len(each.seqs.intersection(expand(event.seqs)))
-            each.given = replace(given, summarised=max(given.summarised, taken))
-        elif isinstance(event, VectorsStored):
-            new = tuple(number for number, seqs, _ in event.nodes if each.seqs.issuperset(expand(seqs)))
-            each.given = replace(given, stored=(*given.stored, *new))
+def _learned(given: Given, seqs: frozenset[int], event: Event) -> Given:
+    """What a block made of a flush, with what an event of it tells."""
+    told: Any = event
+    said = seqs.intersection(expand(getattr(event, "sources", ())))
+    if event.adds == "facts" and said:
+        return replace(given, learned=(*given.learned, told.fact))
+    if isinstance(event, FactConfirmed) and said:
+        return replace(given, confirmed=(*given.confirmed, event.fact))
+    if event.adds == "relations" and said:
+        return replace(given, related=(*given.related, told.relation))
+    if isinstance(event, SummaryRewritten):
+        return replace(given, summarised=max(given.summarised, len(seqs.intersection(expand(event.seqs)))))
+    if isinstance(event, VectorsStored):
+        new = tuple(number for number, held, _ in event.nodes if seqs.issuperset(expand(held)))
+        return replace(given, stored=(*given.stored, *new))
+    return given

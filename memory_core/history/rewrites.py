@@ -6,11 +6,12 @@ Pure: event records in, values out.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from memory_core.events import EventRecord, FactAdded, FactChanged, FactsCondensed
+from memory_core.events import EventRecord, FactsCondensed
 from memory_core.history.facts import is_supported
+from memory_core.history.slices.facts import WORDING, Facts
 from memory_core.planning.facts import Fact
 
-KINDS = (FactAdded.kind, FactChanged.kind, FactsCondensed.kind)
+KINDS = (*WORDING, FactsCondensed.kind)
 """What `find_rewrites` needs of the log."""
 
 
@@ -89,16 +90,13 @@ def find_rewrites(
 
     `records` are those of `KINDS`, in any order; `words` is the content store, None where words were erased.
     """
-    texts: dict[int, str] = {}
+    past = Facts()
     found: list[Rewrite] = []
     for record in sorted(records, key=lambda record: record.position):
         event = record.event
-        if isinstance(event, FactAdded):
-            texts[event.fact] = event.content
-        elif isinstance(event, FactChanged):
-            texts[event.fact] = event.after
-        elif isinstance(event, FactsCondensed):
-            then = {id: words(key) or "" for id, key in texts.items()}
+        past.apply(record)
+        if isinstance(event, FactsCondensed):
+            then = {id: words(fact.content) or "" for id, fact in past.by_id.items()}
             rewrite = _rewrite(record, event, then, facts)
             if any(line.fact for line in (*rewrite.kept, *rewrite.put_away, *rewrite.made)):
                 found.append(rewrite)

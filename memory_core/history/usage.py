@@ -5,8 +5,8 @@ at one moment.
 """
 
 from bisect import bisect_right
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from threading import Lock
@@ -18,41 +18,13 @@ from memory_core.events import (
     BlockEdited,
     BlockFailed,
     BlockRemoved,
-    BlockStateSaved,
     ContextBuilt,
-    DeliveryDone,
-    DeliveryFailed,
-    DeliveryParked,
-    DeliveryQueued,
-    DeliveryRetried,
-    DeliverySkipped,
-    EntityAdded,
-    EntityChanged,
-    EntityErased,
     Event,
     EventRecord,
-    FactAccepted,
-    FactAdded,
-    FactChanged,
-    FactErased,
-    FactLabelled,
-    FactProposed,
-    FactRejected,
-    FactRestored,
-    FactRetired,
-    FactSuperseded,
-    RelationAdded,
-    RelationChanged,
-    RelationConfirmed,
-    RelationEnded,
-    RelationErased,
     SessionReset,
-    VectorsRemoved,
-    VectorsStored,
-    expand,
 )
 from memory_core.history.by_turn import History
-from memory_core.history.slices.messages import Messages
+from memory_core.history.slices.projection import Projection
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,18 +136,7 @@ class _Block:
     cut_tokens: int = 0
     last_cut_turn: int | None = None
     last_write: Write | None = None
-    due: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    """Messages of each delivery that waits."""
-    parked: set[int] = field(default_factory=set)
-    delivery_error: str | None = None
     read_error: str | None = None
-    facts: dict[int, str] = field(default_factory=dict)
-    """Text by id of each active fact."""
-    nodes: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    """Messages of each stored turn."""
-    entities: set[int] = field(default_factory=set)
-    relations: set[int] = field(default_factory=set)
-    """Those that are active."""
 
 
 class Counting:
@@ -185,9 +146,8 @@ class Counting:
         self.position = 0
         self._usage: Usage | None = Usage()
         self._blocks: dict[str, _Block] = {}
-        self._texts: dict[int, str] = {}
-        """Text of every fact that was not erased, whatever its state."""
-        self._messages = Messages()
+        self._removed_blocks: set[str] = set()
+        self._past = Projection()
         self._unread: dict[str, str] = {}
         self._carried: Counter[tuple[str, ...]] = Counter()
         self._cut: Counter[tuple[str, ...]] = Counter()
@@ -199,9 +159,9 @@ class Counting:
         for record in records:
             self.position = record.position
             self._usage = None
-            gone = self._messages.apply(record)
-            if isinstance(record.event, SessionReset):
-                self._forget(record.event.status, gone)
+            self._past.apply(record)
+            if record.event.writes and record.event.about is not None:
+                self._wrote(record.event.about, record)
             handler = _HANDLERS.get(type(record.event))
             if handler is not None:
                 handler(self, record, record.event)
@@ -215,7 +175,7 @@ class Counting:
             carried, cut = _by_number(self._carried_refs), _by_number(self._cut_refs)
             self._usage = Usage(
                 self.position,
-                {name: _frozen(block) for name, block in self._blocks.items()},
+                self._block_uses(),
                 _uses(carried["f"], cut["f"]),
                 _uses(carried["v"], cut["v"]),
                 _uses(carried["r"], cut["r"]),
@@ -228,34 +188,53 @@ class Counting:
             found = self._blocks[name] = _Block()
         return found
 
-    def _wrote(self, block: str, record: EventRecord) -> _Block:
-        found = self._block(block)
-        found.last_write = Write(record.turn, record.actor)
-        return found
+    def _wrote(self, block: str, record: EventRecord) -> None:
+        self._block(block).last_write = Write(record.turn, record.actor)
+
+    def _block_uses(self) -> dict[str, BlockUse]:
+        past, due, facts = self._past, defaultdict[str, list[int]](list), defaultdict[str, list[int]](list)
+        for number, delivery in past.deliveries.due.items():
+            due[delivery.queued.block].append(number)
+        for id, fact in past.facts.by_id.items():
+            if fact.state == "active":
+                facts[fact.added.block].append(id)
+        entities = Counter(entity.block for entity in past.graph.entities.values() if entity.state == "active")
+        relations = Counter(relation.block for relation in past.graph.relations.values() if relation.state == "active")
+        held = {*due, *facts, *entities, *relations, *past.vectors.counts} - self._removed_blocks
+        blocks = {**{name: _Block() for name in sorted(held)}, **self._blocks}
+        return {
+            name: BlockUse(
+                prompts=block.prompts,
+                cut_in=block.cut_in,
+                cut_tokens=block.cut_tokens,
+                last_cut_turn=block.last_cut_turn,
+                last_write=block.last_write,
+                waiting=tuple(due[name]),
+                parked=tuple(sorted(n for n in due[name] if past.deliveries.due[n].state == "parked")),
+                delivery_error=past.deliveries.errors.get(name) if due[name] else None,
+                read_error=block.read_error,
+                facts=len(facts[name]),
+                newest_fact=past.facts.by_id[max(facts[name])].content if facts[name] else None,
+                stored_turns=past.vectors.counts.get(name, 0),
+                entities=entities[name],
+                relations=relations[name],
+            )
+            for name, block in blocks.items()
+        }
 
     # -- blocks ----------------------------------------------------------------------------------
 
     def _added(self, record: EventRecord, event: BlockAdded) -> None:
         self._blocks[event.block] = _Block()
+        self._removed_blocks.discard(event.block)
 
     def _removed(self, record: EventRecord, event: BlockRemoved) -> None:
         self._blocks.pop(event.block, None)
+        self._removed_blocks.add(event.block)
 
     def _edited(self, record: EventRecord, event: BlockEdited) -> None:
         if event.after is not None and event.after != event.before:
             self._wrote(event.block, record)
-
-    def _state_saved(self, record: EventRecord, event: BlockStateSaved) -> None:
-        self._wrote(event.block, record)
-
-    def _stored(self, record: EventRecord, event: VectorsStored) -> None:
-        block = self._wrote(event.block, record)
-        block.nodes.update({number: tuple(expand(seqs)) for number, seqs, _ in event.nodes})
-
-    def _forgotten(self, record: EventRecord, event: VectorsRemoved) -> None:
-        block = self._wrote(event.block, record)
-        for number in event.numbers:
-            block.nodes.pop(number, None)
 
     # -- prompts ---------------------------------------------------------------------------------
 
@@ -283,164 +262,21 @@ class Counting:
             if cut["refs"]:
                 self._cut[tuple(cut["refs"])] += 1
 
-    # -- deliveries ------------------------------------------------------------------------------
-
-    def _queued(self, record: EventRecord, event: DeliveryQueued) -> None:
-        self._block(event.block).due[event.delivery] = tuple(expand(event.seqs))
-
-    def _delivered(self, record: EventRecord, event: DeliveryDone | DeliverySkipped) -> None:
-        block = self._block(event.block)
-        for delivery in event.deliveries:
-            block.due.pop(delivery, None)
-            block.parked.discard(delivery)
-        block.delivery_error = None
-
-    def _failed(self, record: EventRecord, event: DeliveryFailed) -> None:
-        self._block(event.block).delivery_error = event.error
-
-    def _parked(self, record: EventRecord, event: DeliveryParked) -> None:
-        block = self._block(event.block)
-        block.delivery_error = event.error
-        block.parked.update(delivery for delivery in event.deliveries if delivery in block.due)
-
-    def _retried(self, record: EventRecord, event: DeliveryRetried) -> None:
-        self._block(event.block).parked.difference_update(event.deliveries)
-
-    # -- facts -----------------------------------------------------------------------------------
-
-    def _fact_added(self, record: EventRecord, event: FactAdded) -> None:
-        self._texts[event.fact] = event.content
-        facts = self._wrote(event.block, record).facts
-        if event.state == "active":
-            facts[event.fact] = event.content
-
-    def _fact_changed(self, record: EventRecord, event: FactChanged) -> None:
-        self._texts[event.fact] = event.after
-        facts = self._wrote(event.block, record).facts
-        if event.fact in facts:
-            facts[event.fact] = event.after
-
-    def _fact_left(
-        self, record: EventRecord, event: FactSuperseded | FactRetired | FactRejected | FactProposed
-    ) -> None:
-        self._wrote(event.block, record).facts.pop(event.fact, None)
-
-    def _fact_erased(self, record: EventRecord, event: FactErased) -> None:
-        self._texts.pop(event.fact, None)
-        self._wrote(event.block, record).facts.pop(event.fact, None)
-
-    def _fact_joined(self, record: EventRecord, event: FactRestored | FactAccepted) -> None:
-        facts = self._wrote(event.block, record).facts
-        if event.fact in self._texts:
-            facts[event.fact] = self._texts[event.fact]
-
-    def _fact_labelled(self, record: EventRecord, event: FactLabelled) -> None:
-        self._wrote(event.block, record)
-
-    # -- graphs ----------------------------------------------------------------------------------
-
-    def _entity_added(self, record: EventRecord, event: EntityAdded) -> None:
-        self._wrote(event.block, record).entities.add(event.entity)
-
-    def _entity_changed(self, record: EventRecord, event: EntityChanged) -> None:
-        _keep(self._wrote(event.block, record).entities, event.entity, event.after.get("state"))
-
-    def _entity_erased(self, record: EventRecord, event: EntityErased) -> None:
-        self._wrote(event.block, record).entities.discard(event.entity)
-
-    def _relation_added(self, record: EventRecord, event: RelationAdded) -> None:
-        self._wrote(event.block, record).relations.add(event.relation)
-
-    def _relation_confirmed(self, record: EventRecord, event: RelationConfirmed) -> None:
-        self._wrote(event.block, record)
-
-    def _relation_changed(self, record: EventRecord, event: RelationChanged) -> None:
-        _keep(self._wrote(event.block, record).relations, event.relation, event.after.get("state"))
-
-    def _relation_left(self, record: EventRecord, event: RelationEnded | RelationErased) -> None:
-        self._wrote(event.block, record).relations.discard(event.relation)
-
-    # -- messages --------------------------------------------------------------------------------
-
-    def _here(self, seq: int) -> bool:
-        state = self._messages.by_seq.get(seq)
-        return state is not None and state.here
-
-    def _forget(self, status: str | None, gone: Collection[int]) -> None:
-        """What a reset forgot is due to nobody, and no stored turn holds it."""
+    def _reset(self, record: EventRecord, event: SessionReset) -> None:
         for block in self._blocks.values():
-            block.nodes = {n: seqs for n, seqs in block.nodes.items() if not any(seq in gone for seq in seqs)}
-            block.due = {d: seqs for d, seqs in block.due.items() if any(self._here(seq) for seq in seqs)}
-            block.parked &= set(block.due)
-            block.delivery_error = block.read_error = None  # they may quote what was forgotten
-        if status is None:  # turns are counted from 1 again
-            self._blocks = {
-                name: _Block(facts=b.facts, nodes=b.nodes, entities=b.entities, relations=b.relations)
-                for name, b in self._blocks.items()
-            }
+            block.read_error = None  # it may quote what was forgotten
+        if event.status is None:  # turns are counted from 1 again
+            self._blocks = {name: _Block() for name in self._blocks}
 
 
 _HANDLERS: dict[type[Event], Callable[[Counting, EventRecord, Any], None]] = {
     BlockAdded: Counting._added,
     BlockRemoved: Counting._removed,
     BlockEdited: Counting._edited,
-    BlockStateSaved: Counting._state_saved,
     BlockFailed: Counting._failed_to_read,
-    VectorsStored: Counting._stored,
-    VectorsRemoved: Counting._forgotten,
     ContextBuilt: Counting._built,
-    DeliveryQueued: Counting._queued,
-    DeliveryDone: Counting._delivered,
-    DeliverySkipped: Counting._delivered,
-    DeliveryFailed: Counting._failed,
-    DeliveryParked: Counting._parked,
-    DeliveryRetried: Counting._retried,
-    FactAdded: Counting._fact_added,
-    FactChanged: Counting._fact_changed,
-    FactSuperseded: Counting._fact_left,
-    FactRetired: Counting._fact_left,
-    FactRejected: Counting._fact_left,
-    FactErased: Counting._fact_erased,
-    FactProposed: Counting._fact_left,
-    FactRestored: Counting._fact_joined,
-    FactAccepted: Counting._fact_joined,
-    FactLabelled: Counting._fact_labelled,
-    EntityAdded: Counting._entity_added,
-    EntityChanged: Counting._entity_changed,
-    EntityErased: Counting._entity_erased,
-    RelationAdded: Counting._relation_added,
-    RelationConfirmed: Counting._relation_confirmed,
-    RelationChanged: Counting._relation_changed,
-    RelationEnded: Counting._relation_left,
-    RelationErased: Counting._relation_left,
+    SessionReset: Counting._reset,
 }
-
-
-def _frozen(block: _Block) -> BlockUse:
-    return BlockUse(
-        prompts=block.prompts,
-        cut_in=block.cut_in,
-        cut_tokens=block.cut_tokens,
-        last_cut_turn=block.last_cut_turn,
-        last_write=block.last_write,
-        waiting=tuple(block.due),
-        parked=tuple(sorted(block.parked)),
-        delivery_error=block.delivery_error if block.due else None,
-        read_error=block.read_error,
-        facts=len(block.facts),
-        newest_fact=block.facts[max(block.facts)] if block.facts else None,
-        stored_turns=len(block.nodes),
-        entities=len(block.entities),
-        relations=len(block.relations),
-    )
-
-
-def _keep(active: set[int], number: int, state: str | None) -> None:
-    """Add or leave out what is active by its state; None: that did not change."""
-    if state == "active":
-        active.add(number)
-    elif state is not None:
-        active.discard(number)
 
 
 def _take_apart(lists: Counter[tuple[str, ...]], refs: Counter[str]) -> None:

@@ -41,10 +41,6 @@ class DeliveryState:
     dropped: bool = False
     """Its block was removed by a person, or a reset forgot all of its messages."""
 
-    @property
-    def due(self) -> bool:
-        return self.state in ("pending", "parked") and not self.dropped
-
 
 class Deliveries:
     """All deliveries of a session as far as its log was applied."""
@@ -52,6 +48,8 @@ class Deliveries:
     def __init__(self, messages: Messages) -> None:
         self.by_number: dict[int, DeliveryState] = {}
         """In the order in which they became due."""
+        self.due: dict[int, DeliveryState] = {}
+        """Those that wait, parked ones included."""
         self.errors: dict[str, str] = {}
         """By block, why the last attempt failed that no later one made good."""
         self._messages = messages
@@ -61,12 +59,12 @@ class Deliveries:
         if isinstance(event, DeliveryQueued):
             flush = self._messages.flushes if event.trigger == "flush" else None
             state = DeliveryState(record, event, frozenset(expand(event.seqs)), flush)
-            self.by_number[event.delivery] = state
+            self.by_number[event.delivery] = self.due[event.delivery] = state
         elif isinstance(event, DeliveryDone):
             for state in self._of(event.deliveries):
                 state.state, state.attempts, state.error = "done", event.attempt, None
                 state.seconds, state.done_at = event.seconds, record.at
-            self.errors.pop(event.block, None)
+            self._end(event.deliveries, event.block)
         elif isinstance(event, DeliveryFailed):
             for state in self._of(event.deliveries):
                 state.attempts, state.error = event.attempt, event.error
@@ -82,17 +80,27 @@ class Deliveries:
             for state in self._of(event.deliveries):
                 state.state, state.done_at = "skipped", record.at
                 state.given_up = record.actor != "engine"
-            self.errors.pop(event.block, None)
+            self._end(event.deliveries, event.block)
         elif isinstance(event, BlockRemoved) and record.actor != "engine":  # a person's removal takes them along
             for state in self.by_number.values():
                 state.dropped |= state.queued.block == event.block
+            self._leave_dropped()
 
     def forget(self) -> None:
         """After a reset: what has no message left is due to nobody, and no error may quote what was forgotten."""
         there = {seq for seq, message in self._messages.by_seq.items() if message.here}
         for state in self.by_number.values():
             state.dropped |= there.isdisjoint(state.seqs)
+        self._leave_dropped()
         self.errors.clear()
+
+    def _end(self, numbers: tuple[int, ...], block: str) -> None:
+        for number in numbers:
+            self.due.pop(number, None)
+        self.errors.pop(block, None)
+
+    def _leave_dropped(self) -> None:
+        self.due = {number: state for number, state in self.due.items() if not state.dropped}
 
     def _of(self, numbers: tuple[int, ...]) -> list[DeliveryState]:
         return [self.by_number[number] for number in numbers if number in self.by_number]

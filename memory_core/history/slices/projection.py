@@ -1,10 +1,12 @@
 """The slices of one session together: an event is applied to each, and what a reset forgets is taken from all."""
 
+from collections.abc import Collection
+
 from memory_core.events import EventRecord, SessionReset
 from memory_core.history.slices.deliveries import Deliveries
 from memory_core.history.slices.facts import Facts
 from memory_core.history.slices.graph import PastGraph
-from memory_core.history.slices.messages import Messages
+from memory_core.history.slices.messages import NOTHING, Messages
 from memory_core.history.slices.vectors import Vectors
 
 
@@ -20,11 +22,12 @@ class Projection:
         self.graph = PastGraph()
         self.vectors = Vectors()
 
-    def apply(self, record: EventRecord) -> None:
+    def apply(self, record: EventRecord) -> Collection[int]:
+        """Apply an event; the sequence numbers of the messages that it forgot."""
         self.session_id = self.session_id or record.session_id
         self.facts.apply(record)
         if record.session_id != self.session_id:
-            return
+            return NOTHING
         gone = self.messages.apply(record)
         if gone:
             self.facts.forget({(record.session_id, seq) for seq in gone})
@@ -35,3 +38,4 @@ class Projection:
         self.deliveries.apply(record)
         self.graph.take(record)
         self.vectors.apply(record)
+        return gone
