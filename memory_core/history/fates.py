@@ -25,6 +25,7 @@ from memory_core.events import (
 from memory_core.history.slices.deliveries import Deliveries, State
 from memory_core.history.slices.messages import Messages, Place
 from memory_core.history.slices.projection import Projection
+from memory_core.process import collector_paused
 
 Kind = Literal["queue", "recalled", "extracted", "flushed", "gone"]
 KINDS: tuple[Kind, ...] = ("gone", "flushed", "extracted", "recalled", "queue")
@@ -88,6 +89,7 @@ class Fates:
         """Of the last event taken."""
         self.take(records)
 
+    @collector_paused()
     def take(self, records: Iterable[EventRecord]) -> "Fates":
         """Add what is new, oldest first."""
         for record in records:

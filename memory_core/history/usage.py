@@ -25,6 +25,7 @@ from memory_core.events import (
 )
 from memory_core.history.by_turn import History
 from memory_core.history.slices.projection import Projection
+from memory_core.process import collector_paused
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +155,7 @@ class Counting:
         self._carried_refs: Counter[str] = Counter()
         self._cut_refs: Counter[str] = Counter()
 
+    @collector_paused()
     def take(self, records: Iterable[EventRecord]) -> None:
         """Count further events, oldest first."""
         for record in records:

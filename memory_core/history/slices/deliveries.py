@@ -16,6 +16,10 @@ from memory_core.events import (
 )
 from memory_core.history.slices.messages import Messages
 
+HANDLED = frozenset(
+    {DeliveryQueued, DeliveryDone, DeliveryFailed, DeliveryParked, DeliveryRetried, DeliverySkipped, BlockRemoved}
+)
+
 State = Literal["pending", "done", "parked", "skipped"]
 
 

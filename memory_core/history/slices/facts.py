@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from memory_core.events import (
+    KINDS,
     EventRecord,
     FactAdded,
     FactChanged,
@@ -16,6 +17,10 @@ from memory_core.events import (
     FactsCondensed,
     FactsCurated,
     expand,
+)
+
+HANDLED = frozenset(
+    {FactsCondensed, FactsCurated, *(event for event in KINDS.values() if "fact" in event.__dataclass_fields__)}
 )
 
 Source = tuple[str, int]

@@ -173,6 +173,8 @@ _HANDLERS: dict[type[Event], Callable[[PastGraph, EventRecord, Any], None]] = {
     RelationErased: PastGraph._relation_erased,
 }
 
+HANDLED = frozenset(_HANDLERS)
+
 
 def graph_at(
     records: Sequence[EventRecord], position: int | None, words: Callable[[str], str | None]

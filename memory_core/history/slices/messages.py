@@ -17,6 +17,8 @@ from memory_core.events import (
 Place = Literal["queued", "archived", "replaced", "forgotten"]
 """`replaced` by `Memory.set`, `forgotten` by a reset."""
 
+HANDLED = frozenset({MessageAdded, FlushPlanned, QueueReplaced, QueueRecounted, SessionReset})
+
 NOTHING: Collection[int] = ()
 
 

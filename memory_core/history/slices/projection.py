@@ -3,6 +3,7 @@
 from collections.abc import Collection
 
 from memory_core.events import EventRecord, SessionReset
+from memory_core.history.slices import deliveries, facts, graph, messages, vectors
 from memory_core.history.slices.deliveries import Deliveries
 from memory_core.history.slices.facts import Facts
 from memory_core.history.slices.graph import PastGraph
@@ -25,17 +26,22 @@ class Projection:
     def apply(self, record: EventRecord) -> Collection[int]:
         """Apply an event; the sequence numbers of the messages that it forgot."""
         self.session_id = self.session_id or record.session_id
-        self.facts.apply(record)
+        kind, gone = type(record.event), NOTHING
+        if kind in facts.HANDLED:
+            self.facts.apply(record)
         if record.session_id != self.session_id:
-            return NOTHING
-        gone = self.messages.apply(record)
-        if gone:
+            return gone
+        if kind in messages.HANDLED:
+            gone = self.messages.apply(record)
+        if kind is SessionReset:
             self.facts.forget({(record.session_id, seq) for seq in gone})
             self.graph.forget(gone)
             self.vectors.forget(gone)
-        if isinstance(record.event, SessionReset):
             self.deliveries.forget()
-        self.deliveries.apply(record)
-        self.graph.take(record)
-        self.vectors.apply(record)
+        if kind in deliveries.HANDLED:
+            self.deliveries.apply(record)
+        if kind in graph.HANDLED:
+            self.graph.take(record)
+        if kind in vectors.HANDLED:
+            self.vectors.apply(record)
         return gone

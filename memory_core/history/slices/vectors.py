@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from memory_core.events import BlockRemoved, EventRecord, Ranges, VectorsRemoved, VectorsStored, expand
 
+HANDLED = frozenset({VectorsStored, VectorsRemoved, BlockRemoved})
+
 
 @dataclass(frozen=True, slots=True)
 class StoredUnit:
