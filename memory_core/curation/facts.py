@@ -17,12 +17,13 @@ from memory_core.engine.context import Context, build_context
 from memory_core.engine.delivery import scope_key
 from memory_core.engine.session import ImaginedBlocks, Session
 from memory_core.errors import ConfigError, MessageError
-from memory_core.events import Actor, EventRecord, FactAdded, FactChanged, FactHeldBack, FactsCondensed, expand
+from memory_core.events import Actor, EventRecord, FactChanged, FactHeldBack, FactsCondensed, expand
 from memory_core.history import contradictions
 from memory_core.history.fact_change_log import Change
 from memory_core.history.facts import Flag, Said, find_flags, nearest, source_spans
 from memory_core.history.rewrites import KINDS as REWRITE_KINDS
 from memory_core.history.rewrites import Rewrite, find_rewrites
+from memory_core.history.slices.facts import wordings
 from memory_core.messages import ChatMessage, MessageRole, message_text
 from memory_core.planning.curation import ChangeSet, HeldBack, active_after, restore, retire, together
 from memory_core.planning.facts import Fact, same_words
@@ -242,9 +243,7 @@ class Curation:
                 return []
             facts = {fact.id: fact for fact in read_facts(connection, self.scope, self.block, states=None)}
             records = self._events(connection, *REWRITE_KINDS)
-            hashes = [r.event.content for r in records if isinstance(r.event, FactAdded)]
-            hashes += [r.event.after for r in records if isinstance(r.event, FactChanged)]
-            texts = contents(connection, self.scope, hashes)
+            texts = contents(connection, self.scope, wordings(records))
         return find_rewrites(records, facts, texts.get)
 
     def review(self) -> Review:

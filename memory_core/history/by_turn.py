@@ -6,16 +6,11 @@ moment and is never changed afterwards, so that any number of readers may share 
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
-from memory_core.blocks import BUILT_IN
 from memory_core.config import MemoryConfig
 from memory_core.events import (
-    BlockAdded,
-    BlockEdited,
-    BlockRemoved,
-    BlocksOrdered,
     ConfigurationChanged,
     ContextBuilt,
     EventRecord,
@@ -26,6 +21,7 @@ from memory_core.events import (
     SessionCreated,
     SessionReset,
 )
+from memory_core.history.slices.blocks import Blocks, PastBlock, States, blocks_at
 from memory_core.history.slices.messages import Messages
 from memory_core.tokens import total_tokens
 
@@ -72,27 +68,6 @@ class TurnRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class PastBlock:
-    """A block as it stood."""
-
-    name: str
-    type: str
-    settings: Mapping[str, Any]
-    text: str | None = None
-    """Hash of a static block's text in the content store."""
-    revision: int = 0
-
-    @property
-    def kind(self) -> str:
-        """`static`, `facts`, `vector`, ...; `custom` for a class of somebody's own."""
-        return self.type if self.type in BUILT_IN else "custom"
-
-    @property
-    def priority(self) -> int:
-        return int(self.settings.get("priority", 0))
-
-
-@dataclass(frozen=True, slots=True)
 class History:
     """A session's log at one moment, folded by turn."""
 
@@ -101,7 +76,7 @@ class History:
     turns: Mapping[int, TurnRecord] = field(default_factory=dict)
     """By number, from 1. When no message is left the numbers begin again: only the newest life is here."""
     _configs: tuple[tuple[int, Mapping[str, Any]], ...] = ()
-    _blocks: tuple[tuple[int, tuple[PastBlock, ...]], ...] = ()
+    _blocks: States = ()
 
     @property
     def position(self) -> int:
@@ -131,7 +106,7 @@ class History:
 
     def blocks_at(self, position: int) -> tuple[PastBlock, ...]:
         """The blocks there were, in their order."""
-        return _latest(self._blocks, position, ())
+        return blocks_at(self._blocks, position)
 
     def blocks_ever(self, position: int) -> dict[str, PastBlock]:
         """Every block there was up to a position, by name: removed ones as they last stood."""
@@ -150,7 +125,7 @@ class Folding:
         self._records: list[EventRecord] = []
         self._turns: dict[int, TurnRecord] = {}
         self._configs: list[tuple[int, dict[str, Any]]] = []
-        self._blocks: list[tuple[int, tuple[PastBlock, ...]]] = []
+        self._blocks = Blocks()
         self._config = MemoryConfig()
         self._messages = Messages()
         self._correction = 0
@@ -174,7 +149,9 @@ class Folding:
             self._take(record)
         self._note_turn()
         if new or self._view is None:
-            self._view = History(tuple(self._records), dict(self._turns), tuple(self._configs), tuple(self._blocks))
+            self._view = History(
+                tuple(self._records), dict(self._turns), tuple(self._configs), tuple(self._blocks.states)
+            )
         return self._view
 
     def _take(self, record: EventRecord) -> None:
@@ -187,6 +164,7 @@ class Folding:
             self._note_turn()
             self._open = self._opened(record)
         self._messages.apply(record)
+        self._blocks.apply(record)
         if not self._messages.queue_messages:
             self._correction = 0
         self._take_settings(record)
@@ -240,16 +218,10 @@ class Folding:
 
     def _take_settings(self, record: EventRecord) -> None:
         event = record.event
-        if isinstance(event, ConfigurationChanged):
-            if event.after:
-                values = {**(self._configs[-1][1] if self._configs else {}), **event.after}
-                self._configs.append((record.position, values))
-                self._config = MemoryConfig(**values)
-            return
-        blocks = self._blocks[-1][1] if self._blocks else ()
-        after = _blocks_after(blocks, event)
-        if after is not None:
-            self._blocks.append((record.position, after))
+        if isinstance(event, ConfigurationChanged) and event.after:
+            values = {**(self._configs[-1][1] if self._configs else {}), **event.after}
+            self._configs.append((record.position, values))
+            self._config = MemoryConfig(**values)
 
 
 class StaleLogError(Exception):
@@ -259,26 +231,6 @@ class StaleLogError(Exception):
 def history_of(records: Iterable[EventRecord]) -> History:
     """The history of a whole log of one session."""
     return Folding().take(sorted(records, key=lambda record: record.position))
-
-
-def _blocks_after(blocks: tuple[PastBlock, ...], event: object) -> tuple[PastBlock, ...] | None:
-    """The blocks after an event; None when it changes none."""
-    if isinstance(event, BlockAdded):
-        kept = tuple(block for block in blocks if block.name != event.block)
-        return (*kept, PastBlock(event.block, event.type, event.settings))
-    if isinstance(event, BlockRemoved):
-        return tuple(block for block in blocks if block.name != event.block)
-    if isinstance(event, BlocksOrdered):
-        places = {name: place for place, name in enumerate(event.names)}
-        return tuple(sorted(blocks, key=lambda block: places.get(block.name, len(places))))
-    if isinstance(event, BlockEdited):
-        return tuple(_edited(block, event) if block.name == event.block else block for block in blocks)
-    return None
-
-
-def _edited(block: PastBlock, event: BlockEdited) -> PastBlock:
-    settings = {**block.settings, **event.settings}
-    return replace(block, settings=settings, text=event.after or block.text, revision=event.revision)
 
 
 def _latest(states: Sequence[tuple[int, State]], position: int, otherwise: State) -> State:

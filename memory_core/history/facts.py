@@ -11,7 +11,8 @@ from functools import lru_cache
 from itertools import chain
 from typing import Literal
 
-from memory_core.events import Actor, EventRecord, FactAdded, FactsCondensed, FactsExtracted, ModelCalled
+from memory_core.events import Actor, EventRecord, FactsCondensed, FactsExtracted, ModelCalled
+from memory_core.history.slices.facts import adds_fact
 from memory_core.models.offline.doubts import doubt
 from memory_core.planning.facts import Fact
 from memory_core.text import similarity, stems, words
@@ -242,12 +243,12 @@ class MadeBy:
 
 def made_by(records: Sequence[EventRecord], fact: int) -> MadeBy | None:
     """What made a fact, from the log of its session; None where it was made in another session."""
-    at = next((i for i, r in enumerate(records) if isinstance(r.event, FactAdded) and r.event.fact == fact), None)
+    at = next((i for i, r in enumerate(records) if adds_fact(r.event) and r.event.fact == fact), None)
     if at is None:
         return None
     record = records[at]
     added = record.event
-    assert isinstance(added, FactAdded)
+    assert adds_fact(added)
     extracted: FactsExtracted | None = None
     condensed: FactsCondensed | None = None
     calls: tuple[ModelCalled, ...] = ()

@@ -19,8 +19,9 @@ from memory_core.events import (
     expand,
     spread,
 )
-from memory_core.history.by_turn import History, PastBlock
+from memory_core.history.by_turn import History
 from memory_core.history.pieces import Layout, PieceReader, Pieces, Words, lay_out
+from memory_core.history.slices.blocks import PastBlock
 from memory_core.history.slices.facts import FactWords
 from memory_core.messages import ChatMessage, TextPart, message_text
 from memory_core.planning.context import QUEUE, CutRule, Truncation

@@ -9,11 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from memory_core.events import (
-    BlockAdded,
-    BlockEdited,
-    BlockRemoved,
     ContextBuilt,
-    Event,
     EventRecord,
     MessageAdded,
     expand,
@@ -142,10 +138,6 @@ class _Past:
         self._latest_context = latest_context
         self._pieces = Pieces(session_id)
         self._past = Projection(session_id)
-        self._scopes: dict[str, str] = {}
-        """Scope of each block the session has."""
-        self._users: set[str] = set()
-        """Blocks that were the user's at any time."""
         self._shown: _Shown | None = None
 
     def take(self, record: EventRecord) -> None:
@@ -154,18 +146,8 @@ class _Past:
         self._past.apply(record)
         if record.session_id != self._session_id:
             return
-        self._take_block(record, event)
         if isinstance(event, ContextBuilt) and record.position == self._latest_context:
-            self._shown = _Shown(record.position, event, tuple(self._scopes))
-
-    def _take_block(self, record: EventRecord, event: Event) -> None:
-        if isinstance(event, BlockAdded):
-            self._scopes[event.block] = str(event.settings.get("scope", "session"))
-        elif isinstance(event, BlockEdited) and "scope" in event.settings:
-            self._scopes[event.block] = str(event.settings["scope"])
-        elif isinstance(event, BlockRemoved):
-            self._scopes.pop(event.block, None)
-        self._users |= {block for block, scope in self._scopes.items() if scope == "user"}
+            self._shown = _Shown(record.position, event, tuple(block.name for block in self._past.blocks.now))
 
     # -- putting it together ---------------------------------------------------------------------
 
@@ -178,7 +160,7 @@ class _Past:
         own = {
             id: fact
             for id, fact in self._past.facts.by_id.items()
-            if fact.record.session_id == self._session_id or fact.added.block in self._users
+            if fact.record.session_id == self._session_id or fact.added.block in self._past.blocks.users
         }
         facts = tuple(self._fact(id, fact, reader) for id, fact in sorted(own.items()))
         context = None

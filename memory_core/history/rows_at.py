@@ -6,13 +6,9 @@ from typing import Any
 
 from memory_core.config import MemoryConfig
 from memory_core.events import (
-    BlockAdded,
-    BlockRemoved,
-    BlockStateSaved,
     ConfigurationChanged,
     EventRecord,
     SessionImported,
-    SessionReset,
 )
 from memory_core.history.slices.deliveries import DeliveryState
 from memory_core.history.slices.facts import FactState
@@ -23,17 +19,12 @@ from memory_core.history.slices.vectors import StoredUnit
 from memory_core.messages import ChatMessage, MessageRole
 from memory_core.store.copies import DeliveryCopy, EntityCopy, FactCopy, MessageCopy, RelationCopy, SessionCopy
 
-INITIAL = "initial"
-"""Stands for a custom block's fields as its constructor gave them; the log does not tell them."""
-
 
 class PastRows:
     """What the log said up to a position, where the rows of today do not say it."""
 
     def __init__(self) -> None:
         self._past = Projection()
-        self.states: dict[str, str] = {}
-        """Hash of each custom block's fields, or `INITIAL` before it learned anything."""
         self._recording = False
         self._config: dict[str, Any] = {}
         self._constructor: dict[str, Any] = {}
@@ -52,6 +43,11 @@ class PastRows:
         return self._past.facts.by_id
 
     @property
+    def states(self) -> dict[str, str]:
+        """Hash of each custom block's fields, or `INITIAL` before it learned anything."""
+        return self._past.blocks.fields
+
+    @property
     def graph(self) -> PastGraph:
         return self._past.graph
 
@@ -68,14 +64,6 @@ class PastRows:
                 self._constructor |= event.after
         elif isinstance(event, SessionImported):
             self._recording = True
-        elif isinstance(event, BlockAdded):
-            self.states[event.block] = INITIAL
-        elif isinstance(event, BlockRemoved):
-            self.states.pop(event.block, None)
-        elif isinstance(event, BlockStateSaved):
-            self.states[event.block] = event.content
-        elif isinstance(event, SessionReset) and event.status is None:
-            self.states.clear()
 
     # -- as rows ---------------------------------------------------------------------------------
 

@@ -14,10 +14,8 @@ from typing import Any
 
 from memory_core.events import (
     Actor,
-    BlockAdded,
     BlockEdited,
     BlockFailed,
-    BlockRemoved,
     ContextBuilt,
     Event,
     EventRecord,
@@ -146,8 +144,8 @@ class Counting:
     def __init__(self) -> None:
         self.position = 0
         self._usage: Usage | None = Usage()
-        self._blocks: dict[str, _Block] = {}
-        self._removed_blocks: set[str] = set()
+        self._blocks: dict[tuple[str, int], _Block] = {}
+        """By name and the position at which it was added: one that comes back begins anew."""
         self._past = Projection()
         self._unread: dict[str, str] = {}
         self._carried: Counter[tuple[str, ...]] = Counter()
@@ -185,10 +183,10 @@ class Counting:
         return self._usage
 
     def _block(self, name: str) -> _Block:
-        found = self._blocks.get(name)
-        if found is None:
-            found = self._blocks[name] = _Block()
-        return found
+        return self._blocks.setdefault(self._key(name), _Block())
+
+    def _key(self, name: str) -> tuple[str, int]:
+        return name, self._past.blocks.added_at.get(name, 0)
 
     def _wrote(self, block: str, record: EventRecord) -> None:
         self._block(block).last_write = Write(record.turn, record.actor)
@@ -202,8 +200,10 @@ class Counting:
                 facts[fact.added.block].append(id)
         entities = Counter(entity.block for entity in past.graph.entities.values() if entity.state == "active")
         relations = Counter(relation.block for relation in past.graph.relations.values() if relation.state == "active")
-        held = {*due, *facts, *entities, *relations, *past.vectors.counts} - self._removed_blocks
-        blocks = {**{name: _Block() for name in sorted(held)}, **self._blocks}
+        # A log that begins in the middle, a test's say, tells of blocks that it does not say were added.
+        others = {name for name, _ in self._blocks} | {*due, *facts, *entities, *relations, *past.vectors.counts}
+        names = [*(block.name for block in past.blocks.now), *sorted(others - past.blocks.ever)]
+        blocks = {name: self._blocks.get(self._key(name), _Block()) for name in names}
         return {
             name: BlockUse(
                 prompts=block.prompts,
@@ -226,14 +226,6 @@ class Counting:
 
     # -- blocks ----------------------------------------------------------------------------------
 
-    def _added(self, record: EventRecord, event: BlockAdded) -> None:
-        self._blocks[event.block] = _Block()
-        self._removed_blocks.discard(event.block)
-
-    def _removed(self, record: EventRecord, event: BlockRemoved) -> None:
-        self._blocks.pop(event.block, None)
-        self._removed_blocks.add(event.block)
-
     def _edited(self, record: EventRecord, event: BlockEdited) -> None:
         if event.after is not None and event.after != event.before:
             self._wrote(event.block, record)
@@ -254,9 +246,9 @@ class Counting:
         self._unread.clear()
         cut_here = set()
         for cut in event.cuts:
-            if cut["part"] not in self._blocks:
+            if self._key(cut["part"]) not in self._blocks:
                 continue  # the queue
-            block = self._blocks[cut["part"]]
+            block = self._block(cut["part"])
             block.cut_in += cut["part"] not in cut_here
             block.cut_tokens += int(cut["tokens"])
             block.last_cut_turn = record.turn
@@ -268,12 +260,10 @@ class Counting:
         for block in self._blocks.values():
             block.read_error = None  # it may quote what was forgotten
         if event.status is None:  # turns are counted from 1 again
-            self._blocks = {name: _Block() for name in self._blocks}
+            self._blocks = {key: _Block() for key in self._blocks}
 
 
 _HANDLERS: dict[type[Event], Callable[[Counting, EventRecord, Any], None]] = {
-    BlockAdded: Counting._added,
-    BlockRemoved: Counting._removed,
     BlockEdited: Counting._edited,
     BlockFailed: Counting._failed_to_read,
     ContextBuilt: Counting._built,

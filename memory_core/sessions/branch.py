@@ -21,14 +21,15 @@ from memory_core.events import (
     EntityErased,
     Event,
     EventRecord,
-    FactAdded,
     FactErased,
     RelationErased,
     SessionBranched,
     SummaryRewritten,
 )
-from memory_core.history.by_turn import PastBlock, history_of
-from memory_core.history.rows_at import INITIAL, PastRows
+from memory_core.history.by_turn import history_of
+from memory_core.history.rows_at import PastRows
+from memory_core.history.slices.blocks import INITIAL, PastBlock
+from memory_core.history.slices.facts import adds_fact
 from memory_core.messages import content_hash
 from memory_core.process import collector_paused
 from memory_core.store.copies import (
@@ -118,7 +119,7 @@ def rows_at(rows: Rows, records: Sequence[EventRecord], position: int) -> AsOf:
         past.take(record)
     texts = {word.hash: word.data for word in rows.words if word.owner == "session"}
     messages = past.message_rows(rows.messages, texts)
-    later = {record.event.fact for record in records[count:] if isinstance(record.event, FactAdded)}
+    later = {record.event.fact for record in records[count:] if adds_fact(record.event)}
     facts = past.fact_rows(fact for fact in rows.facts if fact.id not in later)
     entities, relations = past.graph_rows((e.id for e in rows.entities), (r.id for r in rows.relations), texts)
     vectors = tuple(vector for vector in rows.vectors if vector.id in past.nodes)

@@ -18,7 +18,8 @@ from memory_core.engine.delivery import Served
 from memory_core.engine.queue import as_text
 from memory_core.engine.session import Attached
 from memory_core.errors import ConfigError, MessageError, ModelError, NotFoundError
-from memory_core.events import Actor, EventRecord, FactAdded, FactDecided, ProposalRefused, expand
+from memory_core.events import Actor, EventRecord, FactDecided, ProposalRefused, expand
+from memory_core.history.slices.facts import adds_fact
 from memory_core.memory import Memory, Receipt
 from memory_core.messages import ChatMessage, MessageRole, independent
 from memory_core.models.base import ChatModel
@@ -348,6 +349,6 @@ def _acts(records: Iterable[EventRecord], seqs: set[int]) -> list[MemoryAct]:
             acts += [MemoryAct("refuse", event.reason, None, "model")] * event.number
         elif isinstance(event, FactDecided) and seqs & set(expand(event.sources)):
             acts.append(MemoryAct(event.decision, event.content, event.fact, event.rule))
-        elif isinstance(event, FactAdded) and acts and acts[-1].act == "add" and acts[-1].memory is None:
+        elif adds_fact(event) and acts and acts[-1].act == "add" and acts[-1].memory is None:
             acts[-1] = replace(acts[-1], memory=event.fact)
     return acts

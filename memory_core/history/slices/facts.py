@@ -3,9 +3,11 @@
 from bisect import bisect_right
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 from memory_core.events import (
     KINDS,
+    Event,
     EventRecord,
     FactAdded,
     FactChanged,
@@ -28,6 +30,18 @@ Source = tuple[str, int]
 
 WORDING = (FactAdded.kind, FactChanged.kind)
 """The events that say what facts said, and when."""
+
+
+def adds_fact(event: Event) -> TypeGuard[FactAdded]:
+    """Is a fact new with this event?"""
+    return isinstance(event, FactAdded)
+
+
+def wordings(records: Iterable[EventRecord]) -> set[str]:
+    """Hashes of all that facts said, of records of `WORDING`."""
+    events = [record.event for record in records]
+    added = {event.content for event in events if isinstance(event, FactAdded)}
+    return added | {event.after for event in events if isinstance(event, FactChanged)}
 
 
 @dataclass(frozen=True, slots=True)

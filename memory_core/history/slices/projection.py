@@ -3,7 +3,8 @@
 from collections.abc import Collection
 
 from memory_core.events import EventRecord, SessionReset
-from memory_core.history.slices import deliveries, facts, graph, messages, vectors
+from memory_core.history.slices import blocks, deliveries, facts, graph, messages, vectors
+from memory_core.history.slices.blocks import Blocks
 from memory_core.history.slices.deliveries import Deliveries
 from memory_core.history.slices.facts import Facts
 from memory_core.history.slices.graph import PastGraph
@@ -17,6 +18,7 @@ class Projection:
     def __init__(self, session_id: str | None = None) -> None:
         """`session_id` None: that of the first event."""
         self.session_id = session_id
+        self.blocks = Blocks()
         self.messages = Messages()
         self.deliveries = Deliveries(self.messages)
         self.facts = Facts()
@@ -38,6 +40,8 @@ class Projection:
             self.graph.forget(gone)
             self.vectors.forget(gone)
             self.deliveries.forget()
+        if kind in blocks.HANDLED:
+            self.blocks.apply(record)
         if kind in deliveries.HANDLED:
             self.deliveries.apply(record)
         if kind in graph.HANDLED:

@@ -1,0 +1,109 @@
+"""Blocks: which there were at each position, with their settings and texts, and what custom ones last held."""
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from memory_core.blocks import BUILT_IN
+from memory_core.events import (
+    BlockAdded,
+    BlockEdited,
+    BlockRemoved,
+    BlocksOrdered,
+    BlockStateSaved,
+    EventRecord,
+    SessionReset,
+)
+
+HANDLED = frozenset({BlockAdded, BlockEdited, BlockRemoved, BlocksOrdered, BlockStateSaved, SessionReset})
+
+INITIAL = "initial"
+"""Stands for a custom block's fields as its constructor gave them, which the log does not tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class PastBlock:
+    """A block as it stood."""
+
+    name: str
+    type: str
+    settings: Mapping[str, Any]
+    text: str | None = None
+    """Hash of a static block's text in the content store."""
+    revision: int = 0
+
+    @property
+    def kind(self) -> str:
+        """`static`, `facts`, `vector`, ...; `custom` for a class of somebody's own."""
+        return self.type if self.type in BUILT_IN else "custom"
+
+    @property
+    def priority(self) -> int:
+        return int(self.settings.get("priority", 0))
+
+    @property
+    def scope(self) -> str:
+        """`session` or `user`: whose what it holds is."""
+        return str(self.settings.get("scope", "session"))
+
+
+States = tuple[tuple[int, tuple[PastBlock, ...]], ...]
+"""The blocks there were, by the position of the log from which on they stood so."""
+
+
+class Blocks:
+    """The blocks of a session as far as its log was applied."""
+
+    def __init__(self) -> None:
+        self.states: list[tuple[int, tuple[PastBlock, ...]]] = []
+        self.users: set[str] = set()
+        """Names of the blocks that were the user's at any time."""
+        self.ever: set[str] = set()
+        """Names of all there ever were."""
+        self.fields: dict[str, str] = {}
+        """Hash of each block's fields as it last saved them, or `INITIAL`."""
+        self.added_at: dict[str, int] = {}
+        """Position at which each of those that are there was added."""
+
+    @property
+    def now(self) -> tuple[PastBlock, ...]:
+        return self.states[-1][1] if self.states else ()
+
+    def apply(self, record: EventRecord) -> None:
+        event = record.event
+        if isinstance(event, BlockAdded):
+            kept = (block for block in self.now if block.name != event.block)
+            self._stand(record, (*kept, PastBlock(event.block, event.type, event.settings)))
+            self.fields[event.block], self.added_at[event.block] = INITIAL, record.position
+        elif isinstance(event, BlockRemoved):
+            self._stand(record, tuple(block for block in self.now if block.name != event.block))
+            self.fields.pop(event.block, None)
+            self.added_at.pop(event.block, None)
+        elif isinstance(event, BlocksOrdered):
+            places = {name: place for place, name in enumerate(event.names)}
+            self._stand(record, tuple(sorted(self.now, key=lambda block: places.get(block.name, len(places)))))
+        elif isinstance(event, BlockEdited):
+            self._stand(record, tuple(_edited(block, event) for block in self.now))
+        elif isinstance(event, BlockStateSaved):
+            self.fields[event.block] = event.content
+        elif isinstance(event, SessionReset) and event.status is None:
+            self.fields.clear()
+
+    def _stand(self, record: EventRecord, blocks: tuple[PastBlock, ...]) -> None:
+        self.states.append((record.position, blocks))
+        self.ever |= {block.name for block in blocks}
+        self.users |= {block.name for block in blocks if block.scope == "user"}
+
+
+def blocks_at(states: Sequence[tuple[int, tuple[PastBlock, ...]]], position: int) -> tuple[PastBlock, ...]:
+    """The blocks that stood at a position of the log."""
+    place = bisect_right(states, position, key=lambda state: state[0])
+    return states[place - 1][1] if place else ()
+
+
+def _edited(block: PastBlock, event: BlockEdited) -> PastBlock:
+    if block.name != event.block:
+        return block
+    settings = {**block.settings, **event.settings}
+    return replace(block, settings=settings, text=event.after or block.text, revision=event.revision)
