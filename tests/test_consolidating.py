@@ -1,7 +1,5 @@
 """Facts that are decided on: updated, deleted or left, never doubled, every decision on record; and Mem0's names."""
 
-import doctest
-
 import pytest
 from engine_fakes import assistant, fact_numbers, open_memory, user
 from fakes import FakeChat, FakeEmbedder
@@ -16,7 +14,6 @@ from memory_core.models.base import Decision, Decisions, ExtractedFact, Extracti
 from memory_core.planning.curation import accept, add, pin, reject
 from memory_core.services import Services
 from memory_core.store.tables import content_table
-from memory_core.systems import consolidating
 from memory_core.systems.consolidating import ConsolidatingMemory
 
 
@@ -375,10 +372,6 @@ def test_a_model_that_fails_to_decide_loses_nothing():
 @pytest.fixture
 def consolidating_memory():
     return ConsolidatingMemory(user_id="ada", services=services())
-
-
-def test_the_example_of_the_documentation_holds():
-    assert doctest.testmod(consolidating).failed == 0
 
 
 def test_add_says_what_became_of_what_was_found(consolidating_memory):

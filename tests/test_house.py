@@ -5,9 +5,12 @@ Each check is a function from source text to findings and is itself shown to fin
 
 import ast
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
+
+from memory_core.events import KINDS
 
 ROOT = Path(__file__).resolve().parent.parent
 APP = ("app.py", "serve.py", "pages", "ui")
@@ -265,3 +268,23 @@ def test_the_map_names_nothing_that_is_not_there():
         there = {path.stem for path in (ROOT / room).glob("*.py")}
         named = set(re.findall(r"`(\w+)`", text))
         assert named <= there, room
+
+
+def handled(tree, kinds):
+    """Names of the event classes that a module asks for with `isinstance`."""
+    for call, name in calls(tree):
+        if name == "isinstance" and len(call.args) == 2:
+            yield from (node.id for node in ast.walk(call.args[1]) if isinstance(node, ast.Name) and node.id in kinds)
+
+
+def test_events_are_taken_apart_in_few_places():
+    kinds = {event.__name__ for event in KINDS.values()}
+    pairs = {
+        (kind, file)
+        for file in files("memory_core")
+        for kind in handled(ast.parse((ROOT / file).read_text(encoding="utf-8")), kinds)
+    }
+    modules = Counter(kind for kind, _ in pairs)
+    assert modules["MessageAdded"] <= 2
+    assert modules["FactAdded"] <= 4
+    assert len(pairs) <= 100, "a fold of its own belongs into a slice: memory_core/history/slices"

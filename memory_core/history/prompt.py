@@ -22,6 +22,7 @@ from memory_core.events import (
 from memory_core.history.by_turn import History
 from memory_core.history.pieces import Layout, PieceReader, Pieces, Words, lay_out
 from memory_core.history.slices.blocks import PastBlock
+from memory_core.history.slices.contexts import context_of, is_context
 from memory_core.history.slices.facts import FactWords
 from memory_core.messages import ChatMessage, TextPart, message_text
 from memory_core.planning.context import QUEUE, CutRule, Truncation
@@ -184,8 +185,7 @@ def read_prompt(
     `pieces` has taken the log; `counter` counts what the log does not say. `facts`: the words, as
     they were then, of facts that the user's other sessions learned or changed.
     """
-    event = record.event
-    assert isinstance(event, ContextBuilt)
+    event = context_of(record)
     blocks = {block.name: block for block in history.blocks_at(record.position)}
     reader = PieceReader(pieces, record.position, tuple(blocks), words, facts or {})
     layout = lay_out(event, reader)
@@ -238,7 +238,7 @@ class _Around:
                 break
         call = None
         for later in history.after(record.position):
-            if isinstance(later.event, ContextBuilt) or later.turn != record.turn:
+            if is_context(later.event) or later.turn != record.turn:
                 break
             if isinstance(later.event, ModelCalled) and later.event.block is None:
                 call = later.event

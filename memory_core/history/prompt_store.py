@@ -9,6 +9,7 @@ from memory_core.history.by_turn import History
 from memory_core.history.pieces import Pieces
 from memory_core.history.prompt import Prompt, read_prompt
 from memory_core.history.prompt_diff import same_start
+from memory_core.history.slices.contexts import context_of
 from memory_core.history.slices.facts import FactWords
 from memory_core.planning.rendering import InsertMethod
 from memory_core.store.past import fact_words_at
@@ -71,8 +72,7 @@ class Prompts:
 
 def _facts_of_the_user(session: Session, history: History, record: EventRecord) -> Mapping[int, FactWords]:
     """Facts of blocks that are the user's: any session of the user may have learned or changed them."""
-    event = record.event
-    assert isinstance(event, ContextBuilt)
+    event = context_of(record)
     users = {b.name for b in history.blocks_at(record.position) if b.settings.get("scope") == "user"}
     refs = [ref for part in (*event.parts, *_cut_parts(event)) if part["name"] in users for ref in spread(part["refs"])]
     ids = {int(ref[1:]) for ref in refs if ref[0] == "f"}

@@ -15,6 +15,7 @@ from memory_core.events import (
     expand,
 )
 from memory_core.history.pieces import PieceReader, Pieces, Words, lay_out
+from memory_core.history.slices.contexts import is_context
 from memory_core.history.slices.deliveries import State
 from memory_core.history.slices.facts import FactState
 from memory_core.history.slices.messages import Place
@@ -111,7 +112,7 @@ def rebuild(
     """
     log = sorted((record for record in events if upto is None or record.position <= upto), key=lambda r: r.position)
     own = session_id if session_id is not None else log[0].session_id if log else ""
-    built = [r.position for r in log if r.session_id == own and isinstance(r.event, ContextBuilt)]
+    built = [r.position for r in log if r.session_id == own and is_context(r.event)]
     past = _Past(own, latest_context=built[-1] if built else None)
     for record in log:
         past.take(record)
@@ -146,7 +147,7 @@ class _Past:
         self._past.apply(record)
         if record.session_id != self._session_id:
             return
-        if isinstance(event, ContextBuilt) and record.position == self._latest_context:
+        if is_context(event) and record.position == self._latest_context:
             self._shown = _Shown(record.position, event, tuple(block.name for block in self._past.blocks.now))
 
     # -- putting it together ---------------------------------------------------------------------

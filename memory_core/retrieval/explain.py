@@ -31,6 +31,7 @@ from memory_core.events import (
     expand,
     spread,
 )
+from memory_core.history.slices.contexts import is_context
 from memory_core.planning.retrieval import match
 from memory_core.retrieval.pca import Projection, fit, thin
 from memory_core.retrieval.ranked import Fate, Found, Ranked, Scores
@@ -411,7 +412,7 @@ def recorded_searches(session: Session, turn: int, name: str, upto: int | None) 
 def _built_after(record: EventRecord, records: Sequence[EventRecord]) -> ContextBuilt | None:
     """The context that a search was made for: the next one in the log."""
     later = (r.event for r in records if r.position > record.position)
-    return next((event for event in later if isinstance(event, ContextBuilt)), None)
+    return next((event for event in later if is_context(event)), None)
 
 
 def _nodes_ever(connection: Connection, session_id: str, name: str, numbers: Collection[int]) -> dict[int, Node]:

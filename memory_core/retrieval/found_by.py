@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from memory_core.events import ContextBuilt, EventRecord, Retrieved, spread
+from memory_core.history.slices.contexts import is_context
 from memory_core.retrieval.ranked import Fate
 
 
@@ -36,7 +37,7 @@ def found_by(records: Sequence[EventRecord], block: str, number: int) -> tuple[F
     searches = Counter(r.turn for r in records if isinstance(r.event, Retrieved) and r.event.block == block)
     for record in reversed(records):
         event = record.event
-        if isinstance(event, ContextBuilt):
+        if is_context(event):
             built = record.turn, event
         elif isinstance(event, Retrieved) and event.block == block:
             searches[record.turn] -= 1

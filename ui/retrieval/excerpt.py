@@ -51,7 +51,7 @@ def excerpt(text: str, spans: list[Span], characters: int) -> str:
     """The words from shortly before the matching ones on, on one line; from the beginning where they stand there.
 
     >>> excerpt("We looked at flats in town all day. Rui stays off meat these days.", [(36, 39), (50, 54)], 40)
-    '…flats in town all day. Rui stays off me…'
+    '…at flats in town all day. Rui stays off…'
     """
     first = spans[0][0] if spans else 0
     start = 0

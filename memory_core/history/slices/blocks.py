@@ -70,7 +70,8 @@ class Blocks:
     def now(self) -> tuple[PastBlock, ...]:
         return self.states[-1][1] if self.states else ()
 
-    def apply(self, record: EventRecord) -> None:
+    def apply(self, record: EventRecord) -> str | None:
+        """Apply an event; the name of the block that it removed."""
         event = record.event
         if isinstance(event, BlockAdded):
             kept = (block for block in self.now if block.name != event.block)
@@ -80,6 +81,7 @@ class Blocks:
             self._stand(record, tuple(block for block in self.now if block.name != event.block))
             self.fields.pop(event.block, None)
             self.added_at.pop(event.block, None)
+            return event.block
         elif isinstance(event, BlocksOrdered):
             places = {name: place for place, name in enumerate(event.names)}
             self._stand(record, tuple(sorted(self.now, key=lambda block: places.get(block.name, len(places)))))
@@ -89,6 +91,7 @@ class Blocks:
             self.fields[event.block] = event.content
         elif isinstance(event, SessionReset) and event.status is None:
             self.fields.clear()
+        return None
 
     def _stand(self, record: EventRecord, blocks: tuple[PastBlock, ...]) -> None:
         self.states.append((record.position, blocks))

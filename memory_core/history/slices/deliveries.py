@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from memory_core.events import (
-    BlockRemoved,
     DeliveryDone,
     DeliveryFailed,
     DeliveryParked,
@@ -16,9 +15,7 @@ from memory_core.events import (
 )
 from memory_core.history.slices.messages import Messages
 
-HANDLED = frozenset(
-    {DeliveryQueued, DeliveryDone, DeliveryFailed, DeliveryParked, DeliveryRetried, DeliverySkipped, BlockRemoved}
-)
+HANDLED = frozenset({DeliveryQueued, DeliveryDone, DeliveryFailed, DeliveryParked, DeliveryRetried, DeliverySkipped})
 
 State = Literal["pending", "done", "parked", "skipped"]
 
@@ -85,10 +82,12 @@ class Deliveries:
                 state.state, state.done_at = "skipped", record.at
                 state.given_up = record.actor != "engine"
             self._end(event.deliveries, event.block)
-        elif isinstance(event, BlockRemoved) and record.actor != "engine":  # a person's removal takes them along
-            for state in self.by_number.values():
-                state.dropped |= state.queued.block == event.block
-            self._leave_dropped()
+
+    def drop(self, block: str) -> None:
+        """A person removed the block: nothing is due to it."""
+        for state in self.by_number.values():
+            state.dropped |= state.queued.block == block
+        self._leave_dropped()
 
     def forget(self) -> None:
         """After a reset: what has no message left is due to nobody, and no error may quote what was forgotten."""

@@ -3,9 +3,10 @@
 Pure over events: words go by their hashes, and come from the content store where they are wanted.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from memory_core.events import (
     EntityAdded,
@@ -22,6 +23,8 @@ from memory_core.events import (
 )
 from memory_core.history.slices.messages import Messages
 from memory_core.planning.graph import Entity, EntityState, Graph, Relation, RelationState
+
+State = TypeVar("State")
 
 
 @dataclass(slots=True)
@@ -162,6 +165,55 @@ class PastGraph:
         }
 
 
+Joined = tuple[int, str, int]
+"""Subject, hash of the predicate, object of a relation."""
+
+
+class GraphWords:
+    """What entities were called and relations said, by the position of the log from which on; erased ones too."""
+
+    def __init__(self) -> None:
+        self._names: dict[int, list[tuple[int, str]]] = {}
+        self._relations: dict[int, list[tuple[int, Joined]]] = {}
+
+    def apply(self, record: EventRecord) -> None:
+        handler = _WORDS.get(type(record.event))
+        if handler is not None:
+            handler(self, record, record.event)
+
+    def name(self, entity: int, position: int) -> str | None:
+        """Hash of an entity's name as it was then."""
+        return _latest(self._names.get(entity, []), position)
+
+    def joined(self, relation: int, position: int) -> Joined | None:
+        """A relation as it was then."""
+        return _latest(self._relations.get(relation, []), position)
+
+    def _entity_added(self, record: EventRecord, event: EntityAdded) -> None:
+        self._names[event.entity] = [(record.position, event.name)]
+
+    def _entity_changed(self, record: EventRecord, event: EntityChanged) -> None:
+        if "name" in event.after and event.entity in self._names:
+            self._names[event.entity].append((record.position, event.after["name"]))
+
+    def _relation_added(self, record: EventRecord, event: RelationAdded) -> None:
+        self._relations[event.relation] = [(record.position, (event.subject, event.predicate, event.object))]
+
+    def _relation_changed(self, record: EventRecord, event: RelationChanged) -> None:
+        if event.relation in self._relations:
+            known, now = self._relations[event.relation], event.after
+            subject, predicate, object = known[-1][1]
+            words = (now.get("subject", subject), now.get("predicate", predicate), now.get("object", object))
+            known.append((record.position, words))
+
+
+_WORDS: dict[type[Event], Callable[[GraphWords, EventRecord, Any], None]] = {
+    EntityAdded: GraphWords._entity_added,
+    EntityChanged: GraphWords._entity_changed,
+    RelationAdded: GraphWords._relation_added,
+    RelationChanged: GraphWords._relation_changed,
+}
+
 _HANDLERS: dict[type[Event], Callable[[PastGraph, EventRecord, Any], None]] = {
     EntityAdded: PastGraph._entity_added,
     EntityChanged: PastGraph._entity_changed,
@@ -236,3 +288,9 @@ def _relation(relation: PastRelation, scope: str, session_id: str, words: Callab
         version=relation.version,
         sources=tuple((session_id, seq) for seq in sorted(relation.sources)),
     )
+
+
+def _latest(states: Sequence[tuple[int, State]], position: int) -> State | None:
+    """What held at a position: `states` are what began to hold where."""
+    place = bisect_right(states, position, key=lambda state: state[0])
+    return states[place - 1][1] if place else None

@@ -59,11 +59,14 @@ class Messages:
         """What messages were counted with, by the position from which on they were."""
         self.queue_messages = self.queue_content = self.queue_reference = 0
         self.archived_messages = 0
+        self.stated_tokens: int | None = None
+        """What the last event said that the queue holds, tokens of its accounting; None where it said nothing."""
         self._queued: set[int] = set()
 
     def apply(self, record: EventRecord) -> Collection[int]:
         """Apply an event; the sequence numbers of the messages that it forgot, which support nothing any more."""
         event = record.event
+        self.stated_tokens = None
         if isinstance(event, MessageAdded):
             self.by_seq[event.seq] = MessageState(record, event, event.counter)
             self.next_seq = max(self.next_seq, event.seq + 1)
@@ -71,13 +74,14 @@ class Messages:
             self._count(event, 1)
             self._counted_with(event.counter, record.position)
         elif isinstance(event, FlushPlanned):
-            self.flushes = event.flush
+            self.flushes, self.stated_tokens = event.flush, event.queue_after
             for state in self._leave(expand(event.seqs), "archived", record.position):
                 state.flush = event.flush
                 self.archived_messages += 1
         elif isinstance(event, QueueReplaced):
             self._leave(expand(event.removed), "replaced", record.position)
         elif isinstance(event, QueueRecounted):
+            self.stated_tokens = event.tokens_after
             self._counted_with(event.after, record.position)
             for seq in self._queued:
                 self.by_seq[seq].counter = event.after

@@ -41,7 +41,10 @@ class Projection:
             self.vectors.forget(gone)
             self.deliveries.forget()
         if kind in blocks.HANDLED:
-            self.blocks.apply(record)
+            removed = self.blocks.apply(record)
+            if removed is not None and record.actor != "engine":  # a person's removal takes along what it holds
+                self.deliveries.drop(removed)
+                self.vectors.drop(removed)
         if kind in deliveries.HANDLED:
             self.deliveries.apply(record)
         if kind in graph.HANDLED:

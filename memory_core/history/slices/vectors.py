@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from memory_core.events import BlockRemoved, EventRecord, Ranges, VectorsRemoved, VectorsStored, expand
+from memory_core.events import EventRecord, Ranges, VectorsRemoved, VectorsStored, expand
 
-HANDLED = frozenset({VectorsStored, VectorsRemoved, BlockRemoved})
+HANDLED = frozenset({VectorsStored, VectorsRemoved})
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,10 @@ class Vectors:
             self._counts[event.block] += len(event.nodes)
         elif isinstance(event, VectorsRemoved):
             self._remove(event.numbers)
-        elif isinstance(event, BlockRemoved) and record.actor != "engine":  # a person's removal takes them along
-            self._remove([number for number, unit in self.there.items() if unit.block == event.block])
+
+    def drop(self, block: str) -> None:
+        """A person removed the block, and its units with it."""
+        self._remove([number for number, unit in self.there.items() if unit.block == block])
 
     def forget(self, seqs: Collection[int]) -> None:
         """Units that hold one of these messages are gone."""
