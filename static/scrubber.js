@@ -193,7 +193,15 @@ export default function ({ data, parentElement, setTriggerValue }) {
     if (own.waits !== null) tell();
   }
 
-  function open(page) {
+  // Once the run that took the place has drawn the menu too: its lines then lead to that place.
+  function open(page, until = Date.now() + LET_GO) {
+    clearTimeout(own.opens);
+    if (own.page !== page || own.wanted !== null) return;
+    const running = !document.querySelector('.stApp[data-test-script-state="notRunning"]');
+    if (running && Date.now() < until) {
+      own.opens = setTimeout(open, 50, page, until);
+      return;
+    }
     own.page = null;
     [...document.querySelectorAll(`${MENU} a`)].find((line) => new URL(line.href).pathname === page)?.click();
   }
