@@ -29,7 +29,7 @@ from memory_core.engine import next_prompt as foretelling
 from memory_core.engine.context import Context, build_context
 from memory_core.engine.delivery import Served
 from memory_core.engine.next_prompt import NextPrompt
-from memory_core.engine.session import Attached, ImaginedBlocks, Session
+from memory_core.engine.session import ImaginedBlocks, Session, SessionBlock
 from memory_core.errors import ConfigError, MessageError, NotFoundError
 from memory_core.events import (
     Actor,
@@ -45,7 +45,7 @@ from memory_core.history.by_turn import History
 from memory_core.history.log import Log
 from memory_core.history.prompt import Prompt
 from memory_core.history.prompt_store import Prompts
-from memory_core.history.usage import Tally, Usage, usage_of
+from memory_core.history.usage import Usage, UsageCount, usage_of
 from memory_core.messages import ChatMessage, MessageRole, MessageStatus, independent
 from memory_core.models.base import ChatModel
 from memory_core.planning.facts import Fact
@@ -552,7 +552,7 @@ class Memory:
         return self._session.tokenizer_fn
 
     @property
-    def blocks(self) -> tuple[Attached, ...]:
+    def blocks(self) -> tuple[SessionBlock, ...]:
         """The session's blocks in their order."""
         return self._session.blocks
 
@@ -647,12 +647,12 @@ class Memory:
     def history(self) -> History:
         """The whole log folded by turn, kept in this process: each call reads only what is new."""
         key = "history", self.database.id, self.session_id
-        return self.services.remembered(key, Log).catch_up(self.database, self.session_id)
+        return self.services.cached(key, Log).catch_up(self.database, self.session_id)
 
     def unread(self) -> int:
         """Events that this process has not read yet: `history`, and with it most of what is here, reads them first."""
         key = "history", self.database.id, self.session_id
-        return self.services.remembered(key, Log).unread(self.database, self.session_id)
+        return self.services.cached(key, Log).unread(self.database, self.session_id)
 
     def read_ahead(self, progress: Callable[[int], None] | None = None) -> None:
         """Read the log and what vector blocks have stored into this process, where it was not yet.
@@ -660,7 +660,7 @@ class Memory:
         `progress` is given the number of events read so far, in the end that of all.
         """
         key = "history", self.database.id, self.session_id
-        self.services.remembered(key, Log).catch_up(self.database, self.session_id, progress)
+        self.services.cached(key, Log).catch_up(self.database, self.session_id, progress)
         explain.read_ahead(self._session)
 
     def words(self, hashes: Iterable[str]) -> dict[str, str]:
@@ -674,13 +674,13 @@ class Memory:
         """A past prompt part by part, word for word; `context` is a recorded one, `history().turns[12].built`, say."""
         return self._prompts().read(self._session, self.history(), context, self.words)
 
-    def same_start(self, before: EventRecord, after: EventRecord, *, insert_method: str | None = None) -> int:
+    def shared_prefix_tokens(self, before: EventRecord, after: EventRecord, *, insert_method: str | None = None) -> int:
         """Billed tokens with which the prompts of two recorded contexts begin alike: what a prompt cache can reuse.
 
         As they were sent, or as they would be with the memory section put in by `insert_method`.
         """
         method = None if insert_method is None else InsertMethod(insert_method)
-        return self._prompts().same_start(self._session, self.history(), before, after, self.words, method)
+        return self._prompts().shared_prefix_tokens(self._session, self.history(), before, after, self.words, method)
 
     def recording(self, *, upto: int | None = None) -> Recording | None:
         """The recorded conversation and how far it has been played; None when there is none.
@@ -720,9 +720,9 @@ class Memory:
         """How often each block, fact and stored turn was in prompts and cut; up to a position of the log, or now."""
         history = self.history()
         if upto is None or upto >= history.position:
-            return self.services.remembered(("usage", self.database.id, self.session_id), Tally).catch_up(history)
+            return self.services.cached(("usage", self.database.id, self.session_id), UsageCount).catch_up(history)
         key = "usage", self.database.id, self.session_id, upto, history.position
-        return self.services.remembered(key, lambda: usage_of(history.upto(upto)))
+        return self.services.cached(key, lambda: usage_of(history.upto(upto)))
 
     def block_revisions(self, name: str) -> list[TextRevision]:
         """Every text a static block or a summary had, oldest first."""
@@ -763,7 +763,7 @@ class Memory:
     def stored_under_other_embedders(self, block: str | None = None) -> int:
         """How many stored turns of a vector block (None: the first) have no vector of the present embedding model.
 
-        They were stored under another, or while it failed, and are found by keyword only until `embed_again`.
+        They were stored under another, or while it failed, and are found by keyword only until `reembed`.
 
         Raises:
             NotFoundError: there is no such block, or none that stores turns.
@@ -991,7 +991,7 @@ class Memory:
         """
         explain.forget_turn(self._session, block, number, actor)
 
-    def embed_again(
+    def reembed(
         self,
         block: str | None = None,
         *,
@@ -1009,7 +1009,7 @@ class Memory:
             ConfigError: the block stores no turns.
             EmbedderError: the embedding model cannot be loaded or does not answer.
         """
-        return reembed.embed_again(self._session, block, progress, actor)
+        return reembed.reembed(self._session, block, progress, actor)
 
     def take_up_vectors(self) -> None:
         """Go on, in the background, with the vectors that a process which ended left to follow."""
@@ -1074,7 +1074,7 @@ class Memory:
 
     def _prompts(self) -> Prompts:
         key = "prompts", self.database.id, self.session_id
-        return self.services.remembered(key, lambda: Prompts(self.session_id))
+        return self.services.cached(key, lambda: Prompts(self.session_id))
 
     @staticmethod
     def _existing(state: SessionState | None) -> SessionState:

@@ -140,7 +140,7 @@ class Services:
                 self._relations = RuleRelations()
             return self._relations
 
-    def remembered(self, key: tuple[Hashable, ...], make: Callable[[], Made]) -> Made:
+    def cached(self, key: tuple[Hashable, ...], make: Callable[[], Made]) -> Made:
         """What this process remembers under a key, made when it is first asked for.
 
         A key is what it is (`"history"`), then whose: names joined into one text could be those of somebody else.

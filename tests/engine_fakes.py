@@ -120,11 +120,11 @@ class HeldExtractor(NoteExtractor):
     def __init__(self):
         super().__init__()
         self.begun = threading.Event()
-        self.let_go = threading.Event()
+        self.evict = threading.Event()
 
     def extract(self, messages, *, known):
         self.begun.set()
-        assert self.let_go.wait(20)
+        assert self.evict.wait(20)
         return super().extract(messages, known=known)
 
 

@@ -115,12 +115,12 @@ def test_bad_vectors_that_are_stored_already_are_repaired_by_embedding_again():
     ids = spoil(memory, BAD)
     memory = Memory.open("s", memory.database, services=Services(index=ExactIndex(), embedder=FakeEmbedder()))
     seen = []
-    assert memory.embed_again(progress=lambda done, of: seen.append((done, of))) == len(BAD)
+    assert memory.reembed(progress=lambda done, of: seen.append((done, of))) == len(BAD)
     assert seen == [(5, 5)]
     assert list(memory.search("violins", block="turns").found) == sound
     (record,) = memory.events(kinds=("vectors_replaced",))
     assert record.event == VectorsReplaced("turns", FakeEmbedder().id, tuple(ids[: len(BAD)]))
-    assert memory.embed_again() == 0
+    assert memory.reembed() == 0
 
 
 def test_bad_vectors_that_a_search_has_met_are_repaired_with_the_next_delivery():

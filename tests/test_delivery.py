@@ -199,7 +199,7 @@ def test_what_is_given_up_while_a_block_learns_from_it_is_not_learned():
     put_notes(memory, range(5), wait=False)
     assert extractor.begun.wait(20)
     memory.skip_deliveries([1])
-    extractor.let_go.set()
+    extractor.evict.set()
     until(lambda: leases(memory) == [])
     assert states(memory) == [("facts", "skipped", 0)]
     assert memory.facts("facts", states=None) == []
@@ -233,7 +233,7 @@ def test_a_put_stops_waiting_for_a_slow_block_which_then_finishes_on_its_own():
     receipt = put_notes(memory, range(5))[-1]
     assert (receipt.waiting, receipt.served["facts"].outcome) == (("facts",), "waiting")
     assert memory.status().in_transit_messages == 2
-    extractor.let_go.set()
+    extractor.evict.set()
     until(lambda: states(memory) == [("facts", "done", 1)])
     assert fact_numbers(memory) == [0, 1]
     until(lambda: leases(memory) == [])
@@ -245,7 +245,7 @@ def test_a_put_that_shall_not_wait_does_not():
     receipts = put_notes(memory, range(9), wait=False)
     assert receipts[-1].waiting == ("facts",)
     assert memory.status().queue_messages == 3
-    extractor.let_go.set()
+    extractor.evict.set()
     until(lambda: {state for _, state, _ in states(memory)} == {"done"})
     assert fact_numbers(memory) == list(range(6))
 
@@ -364,7 +364,7 @@ def test_who_finds_a_block_being_served_leaves_it_to_who_serves_it(tmp_path):
     assert extractor.begun.wait(20)
     put_notes(second, range(5, 9))
     assert second.deliver(force=False)["facts"].outcome == "waiting"
-    extractor.let_go.set()
+    extractor.evict.set()
     until(lambda: {state for _, state, _ in states(first)} == {"done"})
     assert fact_numbers(second) == list(range(6))
     assert [len(call) for call in extractor.calls] == [2, 4]  # the one who held it took what came meanwhile too
@@ -380,7 +380,7 @@ def test_an_expired_lease_is_taken_over_and_the_late_result_thrown_away(tmp_path
     assert held.begun.wait(20)
     clock.pass_by(LEASE_SECONDS + 1)
     assert second.deliver()["facts"].outcome == "done"
-    held.let_go.set()
+    held.evict.set()
     thread.join(20)
     assert late[-1].served["facts"].outcome == "waiting"
     assert fact_numbers(first) == [0, 1]
@@ -399,11 +399,11 @@ def test_who_lost_the_lease_stores_nothing_even_if_nobody_else_has_finished(tmp_
     clock.pass_by(LEASE_SECONDS + 1)
     second.deliver(timeout=0)
     assert slower.begun.wait(20)
-    slow.let_go.set()
+    slow.evict.set()
     until(lambda: [record.kind for record in first.events()].count("model_called") == 1)
     assert states(first) == [("facts", "pending", 0)]
     assert first.facts("facts", states=None) == []
-    slower.let_go.set()
+    slower.evict.set()
     until(lambda: states(first) == [("facts", "done", 1)])
     assert fact_numbers(first) == [0, 1]
 
@@ -568,7 +568,7 @@ def test_sessions_of_one_user_learn_in_turn_and_nothing_twice(tmp_path):
     put_notes(second, range(5), wait=False)
     time.sleep(0.1)
     assert quick.calls == []  # not while the other session learns
-    extractor.let_go.set()
+    extractor.evict.set()
     until(lambda: states(second) == [("facts", "done", 1)])  # nobody has to put again for it
     assert fact_numbers(first) == fact_numbers(second) == [0, 1]
     facts = second.facts("facts")
@@ -581,16 +581,16 @@ def test_sessions_of_one_user_learn_in_turn_and_nothing_twice(tmp_path):
 def test_an_edit_during_an_extraction_is_compared_again_and_never_overwritten():
     extractor = HeldExtractor()
     memory = open_memory(memory_blocks=[facts_block(extractor)])
-    extractor.let_go.set()
+    extractor.evict.set()
     put_notes(memory, range(5))
     extractor.begun.clear()
-    extractor.let_go.clear()
+    extractor.evict.clear()
     put_notes(memory, range(5, 7), wait=False)  # notes 2 and 3 are being extracted
     assert extractor.begun.wait(20)
     (fact, _) = memory.facts("facts")
     with memory._session.writing() as w:
         change_text(w, fact, "note 2 was taken", tokens=4)
-    extractor.let_go.set()
+    extractor.evict.set()
     until(lambda: {state for _, state, _ in states(memory)} == {"done"})
     assert sorted(fact_numbers(memory)) == [1, 2, 3]  # note 2 was confirmed, not added beside the edit
     assert {state for _, state, _ in states(memory)} == {"done"}
@@ -618,7 +618,7 @@ def test_messages_removed_during_an_extraction_are_not_learned_from():
     put_notes(memory, range(5), wait=False)
     assert extractor.begun.wait(20)
     memory.reset("archived")
-    extractor.let_go.set()
+    extractor.evict.set()
     until(lambda: leases(memory) == [])
     assert memory.facts("facts", states=None) == []
     assert memory.deliveries() == []
@@ -631,7 +631,7 @@ def test_if_some_of_the_messages_are_removed_only_the_rest_is_learned_from():
     assert extractor.begun.wait(20)
     assert memory.status().archived_messages == 2
     memory.reset("archived")
-    extractor.let_go.set()
+    extractor.evict.set()
     until(lambda: states(memory) == [("facts", "done", 1)])
     assert fact_numbers(memory) == [2, 3, 4]
 
@@ -760,7 +760,7 @@ def test_what_came_while_removed_messages_were_learned_from_is_served_by_the_sam
     for number in range(5, 9):
         memory.put(note(number), wait=False)
     assert memory.deliver(timeout=5)["facts"].outcome == "waiting"  # the worker in the middle has the lease
-    extractor.let_go.set()
+    extractor.evict.set()
     for _ in range(200):
         if not memory.deliveries(states=("pending",)):
             break

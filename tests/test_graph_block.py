@@ -90,11 +90,11 @@ def test_a_failing_model_loses_nothing():
 
 def test_a_graph_that_changed_under_an_extraction_is_compared_again():
     class Slow(WrittenRelations):
-        begun, let_go = threading.Event(), threading.Event()
+        begun, evict = threading.Event(), threading.Event()
 
         def relations(self, messages, *, known):
             self.begun.set()
-            assert self.let_go.wait(20)
+            assert self.evict.wait(20)
             return super().relations(messages, known=known)
 
     extractor = Slow()
@@ -103,7 +103,7 @@ def test_a_graph_that_changed_under_an_extraction_is_compared_again():
     learning.start()
     assert extractor.begun.wait(20)
     memory.graph().add("Ana", "lives in", "Porto")
-    extractor.let_go.set()
+    extractor.evict.set()
     learning.join(20)
     assert len(extractor.asked) == 2
     assert lines(memory) == ["Ana → lives in → Lisbon"]

@@ -103,6 +103,6 @@ def test_of_the_sessions_of_a_user_one_worker_each_waits_for_the_one_that_is_ser
         second.put(note(number), wait=False)
         time.sleep(0.005)
     until(lambda: len(at_work) == 2)  # the one that is served, and one that waits
-    held.let_go.set()
+    held.evict.set()
     until(lambda: not at_work)
     assert set(fact_numbers(second)) >= {0, 1, 10, 11, 34, 35}

@@ -82,9 +82,9 @@ def test_vectors_follow_when_they_are_asked_for():
     memory = made(embedder)
     tell(memory, "lanterns", "violins")
     with pytest.raises(EmbedderError, match="Install it again"):
-        memory.embed_again()
+        memory.reembed()
     embedder.gone = False
-    assert memory.embed_again() == 2
+    assert memory.reembed() == 2
     assert memory.search("lanterns").degraded is None
 
 
@@ -130,4 +130,4 @@ def test_a_bundle_takes_what_has_no_vector_along():
     tell(memory, "lanterns")
     copy = import_bundle(memory.database, read_bundle(write_bundle(memory.database, "s"), "s.zip"))
     again = Memory.open(copy, memory.database, services=Services(embedder=FakeEmbedder()))
-    assert (again.stored_under_other_embedders(), again.embed_again()) == (1, 1)
+    assert (again.stored_under_other_embedders(), again.reembed()) == (1, 1)

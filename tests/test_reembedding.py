@@ -87,7 +87,7 @@ def test_every_stored_turn_gets_a_vector_of_the_present_model_and_keeps_its_numb
     other = opened(memory, Other())
     assert other.stored_under_other_embedders("turns") == other.stored_under_other_embedders() == 10
     assert {vector for _, vector in nearest(other, "violins")} == {None}
-    assert other.embed_again("turns") == 10
+    assert other.reembed("turns") == 10
     assert (numbers(other), other.stored_under_other_embedders()) == (before, 0)
     assert nearest(other, "violins") == nearest(stored(embedder=Other()), "violins")
     assert memory.stored_under_other_embedders() == 10
@@ -96,13 +96,13 @@ def test_every_stored_turn_gets_a_vector_of_the_present_model_and_keeps_its_numb
 def test_nothing_to_do_does_nothing():
     memory = stored()
     position = memory.status().position
-    assert memory.embed_again(progress=lambda done, of: pytest.fail("asked")) == 0
+    assert memory.reembed(progress=lambda done, of: pytest.fail("asked")) == 0
     assert memory.status().position == position
 
 
 def test_the_log_says_what_was_embedded_again_and_with_what():
     memory = stored()
-    opened(memory, Other()).embed_again()
+    opened(memory, Other()).reembed()
     (record,) = memory.events(kinds=("vectors_replaced",))
     assert (record.event, record.actor) == (VectorsReplaced("turns", "other-128", tuple(numbers(memory))), "curator")
 
@@ -112,10 +112,10 @@ def test_it_goes_on_where_it_stopped(monkeypatch):
     memory = stored()
     told = []
     with pytest.raises(EmbedderError, match="The embedding model is gone"):
-        opened(memory, StopsAfter(2)).embed_again(progress=lambda done, of: told.append((done, of)))
+        opened(memory, StopsAfter(2)).reembed(progress=lambda done, of: told.append((done, of)))
     other = opened(memory, Other())
     assert (told, other.stored_under_other_embedders()) == ([(3, 10), (6, 10)], 4)
-    assert other.embed_again() == 4
+    assert other.reembed() == 4
     assert nearest(other, "cheese") == nearest(stored(embedder=Other()), "cheese")
 
 
@@ -127,7 +127,7 @@ def test_a_progress_that_raises_stops_it_and_what_is_done_is_kept(monkeypatch):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        other.embed_again(progress=stop)
+        other.reembed(progress=stop)
     assert other.stored_under_other_embedders() == 6
 
 
@@ -139,14 +139,14 @@ def test_a_turn_deleted_while_it_was_embedded_stays_deleted():
             memory.forget_turn("turns", numbers(memory)[0])
             return super().embed(texts)
 
-    assert opened(memory, Slow()).embed_again() == 9
+    assert opened(memory, Slow()).reembed() == 9
     assert len(numbers(memory)) == 9
 
 
 def test_only_blocks_that_store_turns_can_be_embedded_again():
     memory = stored()
     with pytest.raises(ConfigError, match="stores no turns"):
-        memory.embed_again("fixed")
+        memory.reembed("fixed")
     with pytest.raises(NotFoundError):
         memory.stored_under_other_embedders("none")
 
@@ -173,7 +173,7 @@ def test_an_index_that_knows_both_collections_follows_what_moves(tmp_path, kind)
         for each in (other, memory, other):
             nearest(each, "boats")  # both collections have a copy
             expected = {number for number, _ in nearest(each, "boats")}
-            each.embed_again()
+            each.reembed()
             found = nearest(each, "boats")
             plain = nearest(opened(memory, each.services.embedder), "boats")
             assert found == plain
@@ -183,7 +183,7 @@ def test_an_index_that_knows_both_collections_follows_what_moves(tmp_path, kind)
 
 def test_a_bundle_takes_the_new_vectors_along(tmp_path):
     memory = stored()
-    opened(memory, Other()).embed_again()
+    opened(memory, Other()).reembed()
     copy = import_bundle(memory.database, read_bundle(write_bundle(memory.database, "s"), "s.zip"))
     again = Memory.open(copy, memory.database, services=Services(embedder=Other()))
     assert again.stored_under_other_embedders() == 0

@@ -9,7 +9,7 @@ from shared_data import shared
 
 from memory_core import ChatMessage, ConfigError, EmbedderError, Memory, Services, TextPart, VectorMemoryBlock
 from memory_core.blocks.vector import CLASSIC
-from memory_core.blocks.vector_parts.units import heard, kept_heard, messages_of
+from memory_core.blocks.vector_parts.units import kept_heard, messages_of, parse_unit
 from memory_core.events import Retrieved, VectorsStored
 from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.messages import message_text
@@ -296,4 +296,4 @@ def test_a_branch_and_an_import_keep_what_their_units_say_as_if_heard_anew():
             kept = read_all_heard(connection, session_id)
         assert len(nodes) > 10
         assert kept.keys() == units.keys() == {node.number for node in nodes}
-        assert kept_heard(list(kept.values())) == [heard(units[number]) for number in kept]
+        assert kept_heard(list(kept.values())) == [parse_unit(units[number]) for number in kept]

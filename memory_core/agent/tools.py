@@ -14,10 +14,10 @@ from pydantic import BaseModel, Field, ValidationError, field_validator
 
 from memory_core.blocks.facts import FactExtractionMemoryBlock
 from memory_core.blocks.static import StaticMemoryBlock
-from memory_core.curation.fact_change_sets import Curating
+from memory_core.curation.fact_change_sets import FactChangeSetTransaction
 from memory_core.curation.settings import agent_may_edit, edit_text
 from memory_core.engine.delivery import scope_key
-from memory_core.engine.session import Attached
+from memory_core.engine.session import SessionBlock
 from memory_core.errors import (
     ConfigError,
     ConflictError,
@@ -159,12 +159,12 @@ class MemoryTools:
         return self._memory.count_tokens(json.dumps(told, ensure_ascii=False)) if told else 0
 
     @property
-    def core_blocks(self) -> list[Attached]:
+    def core_blocks(self) -> list[SessionBlock]:
         """The blocks that an agent may edit, in their order."""
         return [attached for attached in self._memory.blocks if agent_may_edit(attached)]
 
     @property
-    def archive(self) -> Attached | None:
+    def archive(self) -> SessionBlock | None:
         """The facts block that is the archive: the first that learns nothing by itself."""
         found = (
             attached
@@ -245,7 +245,7 @@ class MemoryTools:
         sources = ((w.session.id, asked),) if asked is not None else ()
         new = New(content, state="proposed" if block.approval else "active", topics=tags, sources=sources)
         scope = scope_key(self._session, archive)
-        curating = Curating(w, scope, archive.name, self._session.counter.text, "agent")
+        curating = FactChangeSetTransaction(w, scope, archive.name, self._session.counter.text, "agent")
         curating.apply(ChangeSet("add", (new,)), max_facts=block.max_facts)
         waits = " A person has to accept it first." if block.approval else ""
         return ToolResult(f"Archived in {archive.name}.{waits}", done=True, block=archive.name)
@@ -267,7 +267,7 @@ class MemoryTools:
         memory = self._memory
         turn = memory.status().turns
         said = {m.seq: m for m in memory.messages() if m.turn < turn and _spoken(m)}
-        index = memory.services.remembered(("conversation", memory.database.id, memory.session_id), KeywordIndex)
+        index = memory.services.cached(("conversation", memory.database.id, memory.session_id), KeywordIndex)
         for seq in set(index.numbers()) - said.keys():
             index.remove(seq)
         for seq, message in said.items():
@@ -291,7 +291,7 @@ class MemoryTools:
 
     # -- who is meant -----------------------------------------------------------------------------
 
-    def _named(self, label: str) -> Attached | None:
+    def _named(self, label: str) -> SessionBlock | None:
         """The block of this name, in whatever case."""
         blocks = self._memory.blocks
         exact = next((attached for attached in blocks if attached.name == label), None)
@@ -306,7 +306,7 @@ class MemoryTools:
             raise ConfigError(f"There is no block “{short(label, 40)}”. Nothing was changed. Your blocks: {names}.")
         return attached.name
 
-    def _archive(self) -> Attached:
+    def _archive(self) -> SessionBlock:
         archive = self.archive
         if archive is None:
             raise ConfigError("This session has no archive.")
@@ -365,7 +365,7 @@ def _spec(name: str, description: str, arguments: type[_Arguments], labels: Sequ
     return ToolSpec(name, description, {"type": "object", "properties": properties, "required": required})
 
 
-def _described(attached: Attached) -> str:
+def _described(attached: SessionBlock) -> str:
     """A core block in a line: `- Human: what you know about the user (84 of 2,000 characters)`."""
     settings = attached.settings
     about = f": {' '.join(settings['description'].split())}" if settings["description"] else ""

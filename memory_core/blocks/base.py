@@ -97,7 +97,7 @@ class Content:
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadContext:
     """What a block may look at while it is read. Reading changes nothing."""
 
     session_id: str
@@ -155,7 +155,7 @@ class Batch:
         return f"{self.session_id}/{'+'.join(str(id) for id in self.deliveries)}"
 
 
-class Learned(Protocol):
+class PendingWrite(Protocol):
     """What a block made of a batch, not yet stored."""
 
     calls: tuple[ModelCall, ...]
@@ -169,7 +169,7 @@ class Learned(Protocol):
         ...
 
 
-class Nothing:
+class NoWrite:
     """Nothing was learned."""
 
     calls: tuple[ModelCall, ...] = ()
@@ -286,7 +286,7 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
         """
         return {}
 
-    def read(self, reading: Reading, state: str | None) -> Content:
+    def read(self, reading: ReadContext, state: str | None) -> Content:
         """What the block would put into this context."""
         block = self._with_state(state)
         content = block._call(
@@ -298,7 +298,7 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
         )
         return as_content(content, reading)
 
-    def learn(self, batch: Batch) -> Learned:
+    def prepare_write(self, batch: Batch) -> PendingWrite:
         """Work through a batch: slow, may fail, stores nothing."""
         block = self._with_state(batch.state)
         messages = [
@@ -336,7 +336,7 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
         own = type(self)
         return own.atruncate is not BaseMemoryBlock.atruncate or own.truncate is not BaseMemoryBlock.truncate
 
-    def shorten(self, content: Content, tokens: int, reading: Reading, state: str | None) -> Content:
+    def shorten(self, content: Content, tokens: int, reading: ReadContext, state: str | None) -> Content:
         """The block's own truncation; an empty content to drop it."""
         original = from_content(content)
         shorter = self._with_state(state)._call("atruncate", "truncate", original, tokens)
@@ -447,7 +447,7 @@ class _LearnedState:
         self._original.take_state(self._state)
 
 
-def as_content(value: Any, reading: Reading) -> Content:
+def as_content(value: Any, reading: ReadContext) -> Content:
     """What a custom block returned, as content: one item that is cut whole.
 
     Raises:

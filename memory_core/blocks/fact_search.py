@@ -101,7 +101,7 @@ def word_vectors(
 ) -> dict[str, Vector]:
     """The vector of each text, by text. See `WordVectors.of`."""
     embedder = embedder or services.embedder
-    shelf = services.remembered(("words", database.id, scope, embedder.id), WordVectors)
+    shelf = services.cached(("words", database.id, scope, embedder.id), WordVectors)
     return shelf.of(database, scope, embedder, texts)
 
 
@@ -121,7 +121,7 @@ def rank_facts(
     """
     by_id = {fact.id: fact for fact in facts}
     scopes = sorted({fact.scope for fact in facts})
-    keyword = services.remembered(("keywords", database.id, *scopes), Keywords).search(facts, query)
+    keyword = services.cached(("keywords", database.id, *scopes), Keywords).search(facts, query)
     vector = _cosines(facts, query, database, services)
     plan = plan_retrieval(
         [Signals(fact.id, None if vector is None else vector[fact.id], keyword.get(fact.id, 0.0)) for fact in facts],

@@ -10,7 +10,17 @@ import numpy as np
 from pydantic import Field, PrivateAttr
 from sqlalchemy import Connection
 
-from memory_core.blocks.base import BaseMemoryBlock, Batch, Content, Imagined, Item, Learned, Nothing, Reading, scope_of
+from memory_core.blocks.base import (
+    BaseMemoryBlock,
+    Batch,
+    Content,
+    Imagined,
+    Item,
+    NoWrite,
+    PendingWrite,
+    ReadContext,
+    scope_of,
+)
 from memory_core.blocks.fact_search import rank_facts, word_vectors
 from memory_core.blocks.learned_facts import Finding, LearnedFacts, Place
 from memory_core.blocks.markup import fact_parts
@@ -137,7 +147,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
             return None
         if self.on_change == "decide" and not self.decider(services).offline:
             return None
-        learned = self.learn(batch)
+        learned = self.prepare_write(batch)
         if not isinstance(learned, LearnedFacts):
             return Imagined(self, batch.state)
         return Imagined(self.imagining(learned.after(numbers)), batch.state)
@@ -168,7 +178,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
             return ModelDecider(self.llm)
         return services.decider
 
-    def read(self, reading: Reading, state: str | None) -> Content:
+    def read(self, reading: ReadContext, state: str | None) -> Content:
         if self.show == "none":
             return Content()
         facts: Sequence[Fact]
@@ -182,7 +192,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
             return _content(facts, cut_order(facts, reading.question), reading)
         return self._fitting(facts, reading)
 
-    def _fitting(self, facts: Sequence[Fact], reading: Reading) -> Content:
+    def _fitting(self, facts: Sequence[Fact], reading: ReadContext) -> Content:
         """The pinned facts and those that fit the question best, or that were said last where there is none."""
         loose = [fact for fact in facts if not fact.pinned]
         if reading.question.strip():
@@ -198,7 +208,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         ranks = sorted(range(len(shown)), key=lambda i: (shown[i].pinned, -places.get(shown[i].id, 0), i))
         return _content(shown, tuple(ranks), reading)
 
-    def learn(self, batch: Batch) -> Learned:
+    def prepare_write(self, batch: Batch) -> PendingWrite:
         scope = scope_of(self.scope, batch.session_id, batch.user_id, self.name)
         heard = [
             message
@@ -207,7 +217,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
             or (self.scope == "session" and not message.pinned and not recites_memory(message.message))
         ]
         if not heard:
-            return Nothing()
+            return NoWrite()
         with batch.database.read() as connection:
             before = scope_revision(connection, scope, self.name)
             known = self._compared_with(read_facts(connection, scope, self.name, states=COMPARED))
@@ -450,11 +460,11 @@ def cut_order(facts: Sequence[Fact], question: str) -> tuple[int, ...]:
     return tuple(rank[-1] for rank in sorted(ranks))
 
 
-def _content(facts: Sequence[Fact], order: tuple[int, ...], reading: Reading) -> Content:
+def _content(facts: Sequence[Fact], order: tuple[int, ...], reading: ReadContext) -> Content:
     return Content(items=tuple(_item(fact, reading) for fact in facts), cut_order=order)
 
 
-def _item(fact: Fact, reading: Reading) -> Item:
+def _item(fact: Fact, reading: ReadContext) -> Item:
     return Item(ref=f"f{fact.id}", words=fact.text, parts=fact_parts(fact.text, reading.safe), tokens=fact.tokens)
 
 

@@ -6,8 +6,18 @@ from typing import Any, ClassVar
 
 from pydantic import Field, PrivateAttr
 
-from memory_core.blocks.base import BaseMemoryBlock, Batch, Content, Imagined, Item, Learned, Nothing, Reading, scope_of
-from memory_core.blocks.graph_cache import GraphShelf
+from memory_core.blocks.base import (
+    BaseMemoryBlock,
+    Batch,
+    Content,
+    Imagined,
+    Item,
+    NoWrite,
+    PendingWrite,
+    ReadContext,
+    scope_of,
+)
+from memory_core.blocks.graph_cache import GraphCache
 from memory_core.blocks.markup import relation_parts
 from memory_core.errors import ConfigError, ConflictError
 from memory_core.events import GraphCurated, ProposalRefused, RelationsExtracted, ranges
@@ -86,17 +96,17 @@ class GraphMemoryBlock(BaseMemoryBlock[str]):
 
         return ModelRelations(self.llm)
 
-    def read(self, reading: Reading, state: str | None) -> Content:
+    def read(self, reading: ReadContext, state: str | None) -> Content:
         graph, names = self._graph(reading)
         chosen = recalled(graph, mentioned(names, reading.question, reading.queue), self.hops, self.most_relations)
         items = tuple(_item(graph, relation, reading) for relation in chosen)
         return Content(items=items, cut_order=tuple(reversed(range(len(items)))))
 
-    def _graph(self, reading: Reading) -> tuple[Graph, Names]:
+    def _graph(self, reading: ReadContext) -> tuple[Graph, Names]:
         if self._imagined is not None:
             return self._imagined, Names(self._imagined)
         scope = scope_of("session", reading.session_id, reading.user_id, self.name)
-        shelf = GraphShelf.of(reading.services, reading.database, scope, self.name)
+        shelf = GraphCache.of(reading.services, reading.database, scope, self.name)
         with reading.database.read() as connection:
             _, graph, names = shelf.catch_up(connection, scope, self.name)
         return graph, names
@@ -104,19 +114,19 @@ class GraphMemoryBlock(BaseMemoryBlock[str]):
     def imagined(self, batch: Batch, numbers: Iterator[int]) -> Imagined | None:
         if not self.extractor(batch.services).offline:
             return None
-        learned = self.learn(batch)
+        learned = self.prepare_write(batch)
         if not isinstance(learned, _LearnedRelations):
             return Imagined(self, batch.state)
         other = self.model_copy()
         other._imagined = learned.after(numbers)
         return Imagined(other, batch.state)
 
-    def learn(self, batch: Batch) -> Learned:
+    def prepare_write(self, batch: Batch) -> PendingWrite:
         scope = scope_of("session", batch.session_id, batch.user_id, self.name)
         heard = [message for message in batch.messages if not message.pinned]
         if not heard:
-            return Nothing()
-        shelf = GraphShelf.of(batch.services, batch.database, scope, self.name)
+            return NoWrite()
+        shelf = GraphCache.of(batch.services, batch.database, scope, self.name)
         with batch.database.read() as connection:
             before, graph, _ = shelf.catch_up(connection, scope, self.name)
         extractor = self.extractor(batch.services)
@@ -135,7 +145,7 @@ class GraphMemoryBlock(BaseMemoryBlock[str]):
 
 
 class _LearnedRelations:
-    """Found relations with what becomes of them; what `GraphMemoryBlock.learn` gives."""
+    """Found relations with what becomes of them; what `GraphMemoryBlock.prepare_write` gives."""
 
     def __init__(self, block: str, scope: str, extractor: str, before: Revision, graph: Graph) -> None:
         self.block, self.scope, self.extractor, self.before, self.graph = block, scope, extractor, before, graph
@@ -208,7 +218,7 @@ def recalled(graph: Graph, entities: Sequence[int], hops: int, most: int) -> lis
     return [graph.relations[id] for id in sorted(distances, key=rank)[:most]]
 
 
-def _item(graph: Graph, relation: Relation, reading: Reading) -> Item:
+def _item(graph: Graph, relation: Relation, reading: ReadContext) -> Item:
     words = graph.sentence(relation)
     return Item(
         ref=f"r{relation.id}",

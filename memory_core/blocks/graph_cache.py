@@ -13,7 +13,7 @@ from memory_core.store.database import Database
 from memory_core.store.graph import Revision, graph_revision, read_graph
 
 
-class GraphShelf:
+class GraphCache:
     """The graph of one block of one scope. Safe to share between threads."""
 
     def __init__(self) -> None:
@@ -21,9 +21,9 @@ class GraphShelf:
         self._known: tuple[Revision, Graph, Names] | None = None
 
     @classmethod
-    def of(cls, services: Services, database: Database, scope: str, block: str) -> "GraphShelf":
+    def of(cls, services: Services, database: Database, scope: str, block: str) -> "GraphCache":
         """The one shelf of this process for a block."""
-        return services.remembered(("graph", database.id, scope, block), cls)
+        return services.cached(("graph", database.id, scope, block), cls)
 
     def catch_up(self, connection: Connection, scope: str, block: str) -> tuple[Revision, Graph, Names]:
         """The graph as the database has it now, with its revision and what its entities are called."""

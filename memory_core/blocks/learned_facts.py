@@ -80,7 +80,7 @@ class Place:
 
 @dataclass(slots=True)
 class LearnedFacts:
-    """Found facts with what becomes of each; what `FactExtractionMemoryBlock.learn` gives."""
+    """Found facts with what becomes of each; what `FactExtractionMemoryBlock.prepare_write` gives."""
 
     place: Place
     extractor: str

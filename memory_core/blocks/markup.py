@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import Literal
 
 from memory_core.messages import ChatMessage, Part, TextPart, message_text
-from memory_core.planning.speech import date_line, told
+from memory_core.planning.speech import date_line, parse_message
 
 Layout = Literal["lines", "messages"]
 """How stored units stand in a prompt: a date line and `Ana: words`, or LlamaIndex's `<message>` elements."""
@@ -53,7 +53,7 @@ def line_parts(messages: Iterable[ChatMessage], safe: Safe) -> tuple[Part, ...]:
     """
     lines = []
     for message in messages:
-        said = told(message)
+        said = parse_message(message)
         if said.words:
             label = safe(said.speaker) if said.speaker else str(message.role)
             lines.append(f"{label}: {_BREAK.sub(_SET_IN, safe(said.words))}")
@@ -62,5 +62,5 @@ def line_parts(messages: Iterable[ChatMessage], safe: Safe) -> tuple[Part, ...]:
 
 def day_parts(messages: Iterable[ChatMessage], safe: Safe) -> tuple[Part, ...]:
     """The date line above stored units: the day of the first message that came with a time."""
-    dated = next((said for message in messages if (said := told(message)).when), None)
+    dated = next((said for message in messages if (said := parse_message(message)).when), None)
     return (TextPart(text=safe(date_line(dated)) if dated is not None else UNDATED),)

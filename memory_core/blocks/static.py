@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from memory_core.blocks.base import BaseMemoryBlock, Batch, Content, Item, Learned, Nothing, Reading
+from memory_core.blocks.base import BaseMemoryBlock, Batch, Content, Item, NoWrite, PendingWrite, ReadContext
 from memory_core.blocks.markup import static_parts
 from memory_core.errors import ConfigError
 from memory_core.messages import Part, TextPart, content_hash
@@ -52,17 +52,17 @@ class StaticMemoryBlock(BaseMemoryBlock[str]):
         """The content as the one text it is stored as."""
         return encode(self.static_content)
 
-    def read(self, reading: Reading, state: str | None) -> Content:
+    def read(self, reading: ReadContext, state: str | None) -> Content:
         return static_content(self.static_content if state is None else decode(state), state or self.text, reading)
 
-    def learn(self, batch: Batch) -> Learned:
-        return Nothing()
+    def prepare_write(self, batch: Batch) -> PendingWrite:
+        return NoWrite()
 
     def _declared(self) -> list[str]:
         return []
 
 
-def static_content(content: str | tuple[Part, ...], stored: str, reading: Reading) -> Content:
+def static_content(content: str | tuple[Part, ...], stored: str, reading: ReadContext) -> Content:
     """One item, named by the hash of its text."""
     texts = [content] if isinstance(content, str) else [part.text for part in content if isinstance(part, TextPart)]
     parts = static_parts(content, reading.safe)

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from memory_core.blocks.base import BaseMemoryBlock, Batch, Content, Imagined, Item, Learned, Nothing, Reading
+from memory_core.blocks.base import BaseMemoryBlock, Batch, Content, Imagined, Item, NoWrite, PendingWrite, ReadContext
 from memory_core.blocks.markup import static_parts
 from memory_core.errors import ConfigError, ModelAnswerError
 from memory_core.messages import content_hash, recites_memory
@@ -84,7 +84,7 @@ class SummaryMemoryBlock(BaseMemoryBlock[str]):
 
         return ModelSummariser(self.llm)
 
-    def read(self, reading: Reading, state: str | None) -> Content:
+    def read(self, reading: ReadContext, state: str | None) -> Content:
         told = list(dict.fromkeys(sentences(state or "")))
         items = tuple(Item(f"s{content_hash(each)}", each, static_parts(each, reading.safe)) for each in told)
         return Content(items=items, cut_order=cut_order(told, reading.question), keep=tuple(told))
@@ -95,12 +95,12 @@ class SummaryMemoryBlock(BaseMemoryBlock[str]):
             return None
         return Imagined(self, self.write(text, heard, summariser, batch.counter).text if heard else text)
 
-    def learn(self, batch: Batch) -> Learned:
+    def prepare_write(self, batch: Batch) -> PendingWrite:
         heard = _heard(batch)
         with batch.database.read() as connection:
             before = read_summary(connection, batch.session_id, self.name)
         if before is None or not heard:
-            return Nothing()
+            return NoWrite()
         summariser = self.summariser(batch.services)
         written = self.write(before.text, heard, summariser, batch.counter)
         return _LearnedSummary(self, before, heard, summariser.name, written, batch.counter)
@@ -138,7 +138,7 @@ class SummaryMemoryBlock(BaseMemoryBlock[str]):
 
 
 class _LearnedSummary:
-    """What `SummaryMemoryBlock.learn` gives."""
+    """What `SummaryMemoryBlock.prepare_write` gives."""
 
     def __init__(
         self,

@@ -9,19 +9,27 @@ import numpy as np
 from pydantic import Field, PrivateAttr
 from sqlalchemy import Connection
 
-from memory_core.blocks.base import BaseMemoryBlock, Batch, Content, Imagined, Learned, Nothing, Reading
+from memory_core.blocks.base import BaseMemoryBlock, Batch, Content, Imagined, NoWrite, PendingWrite, ReadContext
 from memory_core.blocks.markup import Layout
-from memory_core.blocks.vector_parts.packing import LaidOut
-from memory_core.blocks.vector_parts.pending_vectors import Unsaved, UnsavedVectors
+from memory_core.blocks.vector_parts.packing import PackedUnits
+from memory_core.blocks.vector_parts.pending_vectors import PendingUnits, PendingVectors
 from memory_core.blocks.vector_parts.storing import learn_units, vectors_of, vectors_that_follow
-from memory_core.blocks.vector_parts.unit_cache import Shelf, Stored
-from memory_core.blocks.vector_parts.units import Heard, Unit, heard, messages_of, search_words, searchable, words_of
+from memory_core.blocks.vector_parts.unit_cache import Stored, UnitCache
+from memory_core.blocks.vector_parts.units import (
+    Unit,
+    UnitMetadata,
+    messages_of,
+    parse_unit,
+    search_words,
+    searchable,
+    words_of,
+)
 from memory_core.errors import ConfigError, EmbedderError, VectorIndexError
 from memory_core.events import Retrieved, ranges
 from memory_core.messages import ChatMessage, MessageRole, content_hash, message_text
 from memory_core.models.base import Embedder, embedded
 from memory_core.planning.retrieval import RetrievalPlan, Signals, plan_retrieval
-from memory_core.planning.speech import Asked, asked, told
+from memory_core.planning.speech import ParsedQuestion, parse_message, parse_question
 from memory_core.planning.terms import NEIGHBOURS, TermWeights, terms
 from memory_core.process import per_process
 from memory_core.services import Services
@@ -99,7 +107,7 @@ class Recall:
     """Of every stored unit that has a word of the question."""
     degraded: str | None
     """What could not be searched, in words."""
-    laid_out: LaidOut
+    laid_out: PackedUnits
 
     @property
     def nodes(self) -> Mapping[int, Node]:
@@ -169,7 +177,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
     """How units stand in the prompt: `lines`, a date line for each sitting and `Ana: words`; `messages`, LlamaIndex's
     `<message>` elements, best first."""
 
-    _imagined: Unsaved = PrivateAttr(default_factory=dict)
+    _imagined: PendingUnits = PrivateAttr(default_factory=dict)
     """Units to search with those stored, in a context that is only looked at."""
 
     def __init__(self, **values: Any) -> None:
@@ -212,10 +220,10 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
 
     # -- storing ----------------------------------------------------------------------------------
 
-    def learn(self, batch: Batch) -> Learned:
+    def prepare_write(self, batch: Batch) -> PendingWrite:
         units = searchable(batch.messages, self.unit)
         if not units:
-            return Nothing()
+            return NoWrite()
         return learn_units(batch, self.name, self._embedder(batch.services), units)
 
     def imagined(self, batch: Batch, numbers: Iterator[int]) -> Imagined | None:
@@ -228,14 +236,14 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
     def foresee(self, messages: Sequence[ChatMessage], services: Services) -> None:
         """Embed what will be asked and stored, where that costs nothing but time."""
         embedder = self._embedder(services)
-        words = [told(message).words for message in messages if message.role is not MessageRole.SYSTEM]
+        words = [parse_message(message).words for message in messages if message.role is not MessageRole.SYSTEM]
         words = [text for text in words if text]
         if words and self.unit == "message" and embedder.offline:
             _ahead().submit(embedder.embed, words)  # if it fails, who needs a vector meets the error
 
     # -- finding ----------------------------------------------------------------------------------
 
-    def read(self, reading: Reading, state: str | None) -> Content:
+    def read(self, reading: ReadContext, state: str | None) -> Content:
         recall = self.recall(reading, self._imagined)
         if recall is None:
             return Content()
@@ -262,7 +270,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         layout = None if self.layout == "messages" else self.layout
         return Content(items, cut_order, events=(retrieved,), keep=(recall.question,), layout=layout)
 
-    def recall(self, reading: Reading, unsaved: Unsaved | None = None) -> "Recall | None":
+    def recall(self, reading: ReadContext, unsaved: PendingUnits | None = None) -> "Recall | None":
         """What the question finds among the stored units, each candidate with its fate; None: nothing to search.
 
         What asks for the prompt and what only looks (`memory_core.retrieval.explain`) both find with this. `unsaved`
@@ -275,7 +283,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         stored = self.stored(reading)
         new: dict[int, _NotStored] = {}
         if unsaved:
-            described = [(_node(number, unit, reading), heard(unit)) for number, unit in unsaved.items()]
+            described = [(_node(number, unit, reading), parse_unit(unit)) for number, unit in unsaved.items()]
             stored = stored.imagining(described)
             new = {node.number: _NotStored(search_words(unsaved[node.number]), one.stems) for node, one in described}
         if not question or not stored.nodes:
@@ -283,7 +291,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         index: VectorIndex = self.vector_store or reading.services.index
         embedder = self._embedder(reading.services)
         weights = self.term_weights
-        meant = asked(question, stored.names if weights.speaker else ())
+        meant = parse_question(question, stored.names if weights.speaker else ())
         searched = self._searched(reading, index, embedder, stored, meant, new)
         # An index may know units that were stored since the others were read, or deleted.
         signals = [signal for signal in searched.signals if signal.number in stored.nodes]
@@ -296,7 +304,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         plan = self._plan(
             signals, in_queue=in_queue, weights=searched.weights, added=added if weights.any else None, reading=reading
         )
-        laid_out = LaidOut(reading, stored, self.layout)
+        laid_out = PackedUnits(reading, stored, self.layout)
         if self.fills and reading.room is not None:
             plan = laid_out.filled(plan, reading.room)
         return Recall(
@@ -313,14 +321,14 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
             laid_out=laid_out,
         )
 
-    def read_ahead(self, reading: Reading) -> None:
+    def read_ahead(self, reading: ReadContext) -> None:
         """Read all that is stored into this process, so that the first question does not wait for it."""
         self.stored(reading)
         index = self.vector_store or reading.services.index
         if isinstance(index, ExactIndex) and self.vector_weight > 0:
             index.load(self.source(reading))
 
-    def stored(self, reading: Reading) -> Stored:
+    def stored(self, reading: ReadContext) -> Stored:
         """All stored units."""
         with reading.database.read() as connection:
             return self._shelf(reading.services, reading.database, reading.session_id).catch_up(
@@ -330,18 +338,18 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
                 lambda connection, new: self._heard(connection, reading, new),
             )
 
-    def source(self, reading: Reading) -> DatabaseVectors:
+    def source(self, reading: ReadContext) -> DatabaseVectors:
         """The vectors of the stored units under the present embedder."""
         embedder = self._embedder(reading.services)
         return vectors_of(reading.database, reading.services, reading.session_id, self.name, embedder)
 
     def _searched(
         self,
-        reading: Reading,
+        reading: ReadContext,
         index: VectorIndex,
         embedder: Embedder,
         stored: Stored,
-        meant: Asked,
+        meant: ParsedQuestion,
         unsaved: Mapping[int, "_NotStored"],
     ) -> "_Searched":
         """What each search says of the units that either finds, and of every one of `unsaved`, which is among them."""
@@ -374,7 +382,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         return _Searched(signals, keyword, weights, query, degraded)
 
     def _by_meaning(
-        self, reading: Reading, index: VectorIndex, query: Vector, *, also: Sequence[int]
+        self, reading: ReadContext, index: VectorIndex, query: Vector, *, also: Sequence[int]
     ) -> tuple[dict[int, float], str | None]:
         """Cosine by number: of the nearest stored units, and of those that keyword search likes best.
 
@@ -399,23 +407,23 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         return scores, degraded
 
     def _unsaved_by_meaning(
-        self, reading: Reading, embedder: Embedder, query: Vector, unsaved: Mapping[int, "_NotStored"]
+        self, reading: ReadContext, embedder: Embedder, query: Vector, unsaved: Mapping[int, "_NotStored"]
     ) -> dict[int, float]:
         """Cosine of the units that are not stored yet, by number."""
         kept = self._not_stored(reading.services, reading.database, reading.session_id)
         vectors = kept.of([one.words for one in unsaved.values()], embedder)
         return {number: float(vector @ query) for number, vector in zip(unsaved, vectors, strict=True)}
 
-    def let_go(self, services: Services, database: Database, session_id: str) -> None:
+    def evict(self, services: Services, database: Database, session_id: str) -> None:
         """Drop what this process remembers of a session's units."""
         self._shelf(services, database, session_id).clear()
         self._not_stored(services, database, session_id).clear()
 
-    def _shelf(self, services: Services, database: Database, session_id: str) -> Shelf:
-        return services.remembered(("units", database.id, session_id, self.name), Shelf)
+    def _shelf(self, services: Services, database: Database, session_id: str) -> UnitCache:
+        return services.cached(("units", database.id, session_id, self.name), UnitCache)
 
-    def _not_stored(self, services: Services, database: Database, session_id: str) -> UnsavedVectors:
-        return services.remembered(("unsaved", database.id, session_id, self.name), UnsavedVectors)
+    def _not_stored(self, services: Services, database: Database, session_id: str) -> PendingVectors:
+        return services.cached(("unsaved", database.id, session_id, self.name), PendingVectors)
 
     @property
     def _candidates(self) -> int:
@@ -428,7 +436,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         """Do units lend a part of their match to others?"""
         return self.neighbour_weight > 0 or self.sitting_weight > 0
 
-    def _query_vector(self, reading: Reading, embedder: Embedder, question: str) -> Vector:
+    def _query_vector(self, reading: ReadContext, embedder: Embedder, question: str) -> Vector:
         """The vector of the question; of one that says little by itself, with the messages before it."""
         asked = embedded(embedder, [question])[0]
         if self.retrieval_context_window > 1 and len(stems(question)) < SAYS_LITTLE:
@@ -442,10 +450,10 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
                 asked = mixed / length if length else asked
         return np.asarray(asked, dtype=np.float32)
 
-    def _heard(self, connection: Connection, reading: Reading, nodes: Sequence[Node]) -> list[Heard | None]:
+    def _heard(self, connection: Connection, reading: ReadContext, nodes: Sequence[Node]) -> list[UnitMetadata | None]:
         """What each stored unit says of itself, its messages read at once."""
         units = messages_of(connection, reading.session_id, reading.services.messages, nodes)
-        return [heard(units[node.number]) if node.number in units else None for node in nodes]
+        return [parse_unit(units[node.number]) if node.number in units else None for node in nodes]
 
     def _plan(
         self,
@@ -454,7 +462,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         in_queue: set[int] | tuple[()],
         weights: tuple[float, float],
         added: Callable[[Mapping[int, float]], Mapping[int, tuple[float, ...]]] | None,
-        reading: Reading | None = None,
+        reading: ReadContext | None = None,
     ) -> RetrievalPlan:
         unfilled = self.fills and (reading is None or reading.room is None)
         return plan_retrieval(
@@ -472,7 +480,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         return embedder
 
 
-def _node(number: int, unit: Sequence[StoredMessage], reading: Reading) -> Node:
+def _node(number: int, unit: Sequence[StoredMessage], reading: ReadContext) -> Node:
     """A unit as it would be stored."""
     return Node(number, ranges(message.seq for message in unit), reading.counter.text(words_of(unit)), unit[-1].turn)
 

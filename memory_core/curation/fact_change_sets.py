@@ -56,7 +56,7 @@ def read_change_log(connection: Connection, scope: str, block: str, facts: Itera
 
 
 @dataclass(frozen=True, slots=True)
-class Curating:
+class FactChangeSetTransaction:
     """One transaction on the facts of a block."""
 
     w: Writing

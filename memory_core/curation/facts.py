@@ -12,7 +12,7 @@ from typing import Literal
 from sqlalchemy import Connection
 
 from memory_core.blocks.facts import COMPARED, FactExtractionMemoryBlock
-from memory_core.curation.fact_change_sets import Applied, Curating, read_change_log
+from memory_core.curation.fact_change_sets import Applied, FactChangeSetTransaction, read_change_log
 from memory_core.engine.context import Context, build_context
 from memory_core.engine.delivery import scope_key
 from memory_core.engine.session import ImaginedBlocks, Session
@@ -25,7 +25,7 @@ from memory_core.history.rewrites import KINDS as REWRITE_KINDS
 from memory_core.history.rewrites import Rewrite, find_rewrites
 from memory_core.history.slices.facts import wordings
 from memory_core.messages import ChatMessage, MessageRole, message_text
-from memory_core.planning.curation import ChangeSet, HeldBack, active_after, restore, retire, together
+from memory_core.planning.curation import ChangeSet, SuppressedFact, active_after, restore, retire, together
 from memory_core.planning.facts import Fact, same_words
 from memory_core.services import Services
 from memory_core.store.facts import read_curated_versions, read_facts, read_scope_events
@@ -155,10 +155,10 @@ class Curation:
             return read_change_log(connection, self.scope, self.block, facts).changes()[:limit]
 
     @contextmanager
-    def _curating(self, actor: Actor) -> Iterator[Curating]:
+    def _curating(self, actor: Actor) -> Iterator[FactChangeSetTransaction]:
         with self._session.writing() as w:
             self._session.refresh(w)
-            yield Curating(w, self.scope, self.block, self._session.counter.text, actor)
+            yield FactChangeSetTransaction(w, self.scope, self.block, self._session.counter.text, actor)
 
     # -- looking ----------------------------------------------------------------------------------
 
@@ -201,7 +201,7 @@ class Curation:
                 )
         return tuple(tried.values())
 
-    def held_back(self) -> list[HeldBack]:
+    def held_back(self) -> list[SuppressedFact]:
         """What was found and not stored because a person rejected a near copy, newest first; each text once.
 
         What was allowed since is left out, and so is what is near a fact that is not rejected any more.
@@ -222,7 +222,7 @@ class Curation:
                 continue
             seen.add(same_words(text))
             found.append(
-                HeldBack(
+                SuppressedFact(
                     text=text,
                     near=near,
                     similarity=event.similarity,

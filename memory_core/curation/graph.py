@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from sqlalchemy import Connection
 
 from memory_core.blocks.graph import GraphMemoryBlock
-from memory_core.blocks.graph_cache import GraphShelf
-from memory_core.curation.graph_change_sets import GraphCurating, former_names, read_graph_log
+from memory_core.blocks.graph_cache import GraphCache
+from memory_core.curation.graph_change_sets import GraphChangeSetTransaction, former_names, read_graph_log
 from memory_core.engine.delivery import scope_key
 from memory_core.engine.session import Session
 from memory_core.errors import ConfigError, NotFoundError
@@ -243,7 +243,7 @@ class GraphDesk:
         """
         with self._session.writing() as w:
             self._session.refresh(w)
-            curating = GraphCurating(w, self.scope, self.block, actor)
+            curating = GraphChangeSetTransaction(w, self.scope, self.block, actor)
             graph = curating.graph()  # with the words of what the undo takes away
             undone = curating.undo(number)
             if undone is None:
@@ -261,7 +261,7 @@ class GraphDesk:
             return self._read(connection)
 
     def _read(self, connection: Connection) -> tuple[Graph, Names]:
-        shelf = GraphShelf.of(self._session.services, self._session.database, self.scope, self.block)
+        shelf = GraphCache.of(self._session.services, self._session.database, self.scope, self.block)
         _, graph, names = shelf.catch_up(connection, self.scope, self.block)
         return graph, names
 
@@ -274,7 +274,7 @@ class GraphDesk:
         """Store what a wish comes to, as one change set; None if it comes to nothing."""
         with self._session.writing() as w:
             self._session.refresh(w)
-            curating = GraphCurating(w, self.scope, self.block, actor)
+            curating = GraphChangeSetTransaction(w, self.scope, self.block, actor)
             graph = curating.graph()
             plan = wish(graph)
             if not plan:

@@ -43,7 +43,7 @@ def former_names(
 
 
 @dataclass(frozen=True, slots=True)
-class GraphCurating:
+class GraphChangeSetTransaction:
     """One transaction on the graph of a block."""
 
     w: Writing

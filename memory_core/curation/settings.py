@@ -13,7 +13,7 @@ from memory_core.blocks.base import BaseMemoryBlock
 from memory_core.blocks.facts import FactExtractionMemoryBlock
 from memory_core.blocks.static import decode
 from memory_core.engine import queue
-from memory_core.engine.session import Attached, Session
+from memory_core.engine.session import Session, SessionBlock
 from memory_core.errors import ConfigError, ConflictError, NotFoundError
 from memory_core.events import Actor, BlockEdited, BlockRemoved, BlocksOrdered, ConfigurationChanged, SessionRenamed
 from memory_core.planning.core_memory import check
@@ -128,7 +128,7 @@ def edit_block(session: Session, name: str, text: str, revision: int | None, act
         return _write(session, w, attached, text, actor)
 
 
-def agent_may_edit(attached: Attached) -> bool:
+def agent_may_edit(attached: SessionBlock) -> bool:
     """Is it a block of plain text that is in use and not read only for agents?"""
     rules = attached.settings
     editable = attached.kind == "static" and rules.get("enabled", True) and not rules.get("read_only", True)
@@ -161,7 +161,7 @@ def restore_block(session: Session, name: str, earlier: int, revision: int | Non
         return _write(session, w, attached, text, actor, restored=earlier)
 
 
-def _with_text(session: Session, w: Writing, name: str, revision: int | None) -> Attached:
+def _with_text(session: Session, w: Writing, name: str, revision: int | None) -> SessionBlock:
     """The block whose text is to be changed, if it still stands as it was opened."""
     session.refresh(w)
     attached = session.block(name)
@@ -173,7 +173,7 @@ def _with_text(session: Session, w: Writing, name: str, revision: int | None) ->
 
 
 def _write(
-    session: Session, w: Writing, attached: Attached, text: str, actor: Actor, restored: int | None = None
+    session: Session, w: Writing, attached: SessionBlock, text: str, actor: Actor, restored: int | None = None
 ) -> int:
     if actor == "agent":
         rules = attached.settings
@@ -189,7 +189,7 @@ def _write(
     return saved
 
 
-def _check_size(session: Session, attached: Attached, text: str) -> None:
+def _check_size(session: Session, attached: SessionBlock, text: str) -> None:
     """A summary is bounded, whoever writes it."""
     tokens, most = session.counter.text(text), int(attached.settings["max_tokens"])
     if tokens > most:
@@ -249,7 +249,7 @@ def write_settings(session: Session, w: Writing, name: str, settings: Mapping[st
     return bool(changed)
 
 
-def _check_settings(attached: Attached, settings: dict[str, Any]) -> None:
+def _check_settings(attached: SessionBlock, settings: dict[str, Any]) -> None:
     """Make a block with these settings once, to see that they are possible."""
     if attached.kind in BUILT_IN:
         extra = {"static_content": ""} if attached.kind == "static" else {}

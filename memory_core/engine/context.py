@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from memory_core.blocks.base import BaseMemoryBlock, Content, Item, Reading, item_tokens, stored_item
+from memory_core.blocks.base import BaseMemoryBlock, Content, Item, ReadContext, item_tokens, stored_item
 from memory_core.blocks.vector_parts.following import LOOKING_SECONDS, PATIENCE_SECONDS
-from memory_core.engine.session import Attached, Session
+from memory_core.engine.session import Session, SessionBlock
 from memory_core.errors import ContextOverflowError, StoreError, sentence
 from memory_core.events import BlockFailed, ContextBuilt, Event, compact, ranges
 from memory_core.messages import ChatMessage, MessageRole, TextPart, independent, message_text
@@ -159,7 +159,7 @@ def build_context(
 class _Layout:
     """The blocks' contents, by block and by piece, while the plan is made."""
 
-    def __init__(self, session: Session, read: Mapping[str, Content], reading: Reading) -> None:
+    def __init__(self, session: Session, read: Mapping[str, Content], reading: ReadContext) -> None:
         self.session = session
         self.reading = reading
         self.read = read
@@ -174,7 +174,7 @@ class _Layout:
     def parts(self) -> list[Part]:
         return [self._part(self._attached[name], content) for name, content in self.read.items()]
 
-    def _part(self, attached: Attached, content: Content) -> Part:
+    def _part(self, attached: SessionBlock, content: Content) -> Part:
         return Part(
             name=attached.name,
             priority=attached.priority,
@@ -214,7 +214,7 @@ def reading_for(
     rows: Sequence[QueueRow],
     input: str | ChatMessage | Sequence[ChatMessage] | None,
     arguments: dict[str, Any],
-) -> Reading:
+) -> ReadContext:
     extra: tuple[ChatMessage, ...]
     if input is None:
         extra, text = (), None
@@ -225,7 +225,7 @@ def reading_for(
         users = [message_text(message) for message in extra if message.role is MessageRole.USER]
         text = users[-1] if users else None
     queue = tuple(row.message for row in rows if not row.pinned)
-    return Reading(
+    return ReadContext(
         session_id=session.id,
         user_id=session.user_id,
         database=session.database,
@@ -242,7 +242,7 @@ def reading_for(
 
 
 def _read_blocks(
-    session: Session, reading: Reading, *, taken: int
+    session: Session, reading: ReadContext, *, taken: int
 ) -> tuple[dict[str, Content], dict[str, str], dict[str, int]]:
     """What each block asks for, in order of the blocks; why others could not be read; and the rooms that were filled.
 
@@ -276,13 +276,13 @@ def _read_blocks(
     return read, failures, rooms
 
 
-def _cut_last(attached: Sequence[Attached], order: TruncationOrder) -> list[Attached]:
+def _cut_last(attached: Sequence[SessionBlock], order: TruncationOrder) -> list[SessionBlock]:
     """The blocks that are never cut, then the others, the one that is cut last first."""
     sign = 1 if order == "largest_first" else -1
     return sorted(attached, key=lambda one: (one.priority > 0, sign * one.priority))
 
 
-def _asked(name: str, content: Content | str, reading: Reading) -> int:
+def _asked(name: str, content: Content | str, reading: ReadContext) -> int:
     if isinstance(content, str) or not content.items:
         return 0
     sizes = (item_tokens(item, reading.counter, reading.accounting) for item in content.items)
@@ -298,12 +298,12 @@ def _outer_frame(session: Session, rows: Sequence[QueueRow]) -> int:
     return session.counter.text("<memory>\n</memory>\n") + (MESSAGE_OVERHEAD if new else 0)
 
 
-def _frame(name: str, reading: Reading) -> int:
+def _frame(name: str, reading: ReadContext) -> int:
     """Tokens of a block's own markup, where that counts."""
     return reading.counter.text(f"<{name}>\n</{name}>\n") if reading.accounting == "billed" else 0
 
 
-def _read(attached: Attached, reading: Reading) -> Content | str:
+def _read(attached: SessionBlock, reading: ReadContext) -> Content | str:
     """A block's content, or a sentence why it could not be read: the context then goes out without it."""
     try:
         if attached.block is None:
@@ -313,7 +313,7 @@ def _read(attached: Attached, reading: Reading) -> Content | str:
         return sentence(error)
 
 
-def _last_recorded(attached: Attached, reading: Reading) -> Content:
+def _last_recorded(attached: SessionBlock, reading: ReadContext) -> Content:
     """The content of a block that this process cannot make, as it last stood in a context."""
     with reading.database.read() as connection:
         built = read_events(connection, reading.session_id, kinds=("context_built",), limit=50, newest_first=True)

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Literal
 
-from memory_core.blocks.base import Learned, Nothing
-from memory_core.engine.session import Attached, Session
+from memory_core.blocks.base import NoWrite, PendingWrite
+from memory_core.engine.session import Session, SessionBlock
 from memory_core.errors import ConflictError, MemoryInspectorError, NotFoundError, StoreError, sentence
 from memory_core.events import (
     DeliveryDone,
@@ -148,7 +148,7 @@ def backoff_seconds(attempts: int) -> float:
 # -- one block -----------------------------------------------------------------------------------
 
 
-def _serve_block(session: Session, attached: Attached, force: bool) -> Served:
+def _serve_block(session: Session, attached: SessionBlock, force: bool) -> Served:
     """Serve one block until nothing is due to it, or something fails."""
     name, scope = attached.name, scope_key(session, attached)
     key, owner = lease_key(scope, name), new_owner()
@@ -203,7 +203,7 @@ def _released(session: Session, block: str, key: str, owner: str, force: bool) -
 
 
 def _attempt(
-    session: Session, attached: Attached, due: list[Delivery], key: str, owner: str
+    session: Session, attached: SessionBlock, due: list[Delivery], key: str, owner: str
 ) -> tuple[int, Exception | None]:
     """One attempt at some deliveries: how many were acknowledged, and what went wrong, if something did."""
     for _ in range(MOST_CONFLICTS):
@@ -221,7 +221,7 @@ def _attempt(
     return 0, conflict
 
 
-def _deliver(session: Session, attached: Attached, due: Sequence[Delivery], key: str, owner: str) -> None:
+def _deliver(session: Session, attached: SessionBlock, due: Sequence[Delivery], key: str, owner: str) -> None:
     """Let the block learn, and acknowledge in the transaction that stores what it learned."""
     assert attached.block is not None
     started = time.monotonic()
@@ -234,7 +234,7 @@ def _deliver(session: Session, attached: Attached, due: Sequence[Delivery], key:
         state = read_state(connection, session.id, attached.name) or attached.initial
     batch = session.batch(messages, state, deliveries=[delivery.id for delivery in due])
     with _lease_kept(session, key, owner):
-        learned: Learned = attached.block.learn(batch) if messages else Nothing()
+        learned: PendingWrite = attached.block.prepare_write(batch) if messages else NoWrite()
     calls = _calls(learned.calls, attached.name)
     attempt = due[0].attempts + 1
     try:
@@ -259,7 +259,7 @@ def _deliver(session: Session, attached: Attached, due: Sequence[Delivery], key:
 
 def _failed(
     session: Session,
-    attached: Attached,
+    attached: SessionBlock,
     due: Sequence[Delivery],
     key: str,
     owner: str,
@@ -317,7 +317,7 @@ def _due(deliveries: Sequence[Delivery], now: float, force: bool) -> bool:
     return force or not 0 < pause <= LONGEST_BACKOFF_SECONDS
 
 
-def scope_key(session: Session, attached: Attached) -> str:
+def scope_key(session: Session, attached: SessionBlock) -> str:
     """Whose memory a block's is, and so what is served in sequence: all sessions of a user share the user's."""
     if attached.record.settings.get("scope") == "user" and session.user_id:
         return user_scope(session.user_id)

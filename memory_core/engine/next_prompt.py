@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 
 from memory_core.blocks.base import Imagined
 from memory_core.engine.context import Context, build_context
-from memory_core.engine.session import Attached, Session
+from memory_core.engine.session import Session, SessionBlock
 from memory_core.messages import ChatMessage, MessageRole
 from memory_core.planning.flush import FlushPlan, Queue, SizedMessage, Trigger, complete_turns, plan_flush
 from memory_core.store.deliveries import last_turn_heard, pending_by_block
@@ -98,7 +98,7 @@ def _due(
     session: Session,
     connection: Connection,
     state: SessionState,
-    attached: Attached,
+    attached: SessionBlock,
     newest: SizedMessage,
     left: Collection[int],
 ) -> list[int]:
@@ -114,7 +114,7 @@ def _due(
     return sorted(seq for seq in left if seq > heard)
 
 
-def _imagined(session: Session, attached: Attached, seqs: Sequence[int], numbers: Iterator[int]) -> Imagined | None:
+def _imagined(session: Session, attached: SessionBlock, seqs: Sequence[int], numbers: Iterator[int]) -> Imagined | None:
     """The block as it will have learned from these messages; None where nobody can say."""
     if attached.block is None or attached.waits_for(session.services) is not None or len(seqs) > MOST_LEARNED:
         return None

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from memory_core.engine.session import Attached, Session
+from memory_core.engine.session import Session, SessionBlock
 from memory_core.errors import MessageError
 from memory_core.events import FlushPlanned, ranges
 from memory_core.messages import ChatMessage, unstorable
@@ -97,7 +97,7 @@ def flush_queue(session: Session, w: Writing, trigger: Trigger) -> FlushPlan:
     return plan
 
 
-def _queue_flushed(session: Session, w: Writing, attached: Attached, seqs: Sequence[int]) -> None:
+def _queue_flushed(session: Session, w: Writing, attached: SessionBlock, seqs: Sequence[int]) -> None:
     """What left the queue is due to a block, but for what it heard turn by turn before it learned at flushes."""
     heard = last_turn_heard(w.connection, session.id, attached.name) if w.session.turn_delivered else 0
     if heard < seqs[0]:
@@ -107,7 +107,7 @@ def _queue_flushed(session: Session, w: Writing, attached: Attached, seqs: Seque
         queue_for(session, w, attached, "flush", range(first, last + 1))
 
 
-def begin_turns(session: Session, w: Writing, attached: Attached) -> None:
+def begin_turns(session: Session, w: Writing, attached: SessionBlock) -> None:
     """A block that learned at flushes learns each turn from here on: it is owed the queue's complete turns, once."""
     queue_turns(session, w)  # so that nobody who learns each turn already misses one
     complete = complete_turns(sizes_between(w.connection, session.id, after=0))
@@ -153,7 +153,7 @@ def queue_session_end(session: Session, w: Writing) -> None:
 
 
 def queue_for(
-    session: Session, w: Writing, attached: Attached, trigger: str, seqs: Sequence[int], *, flush: int | None = None
+    session: Session, w: Writing, attached: SessionBlock, trigger: str, seqs: Sequence[int], *, flush: int | None = None
 ) -> None:
     """Note that messages are due to a block."""
     sizes = sizes_between(w.connection, session.id, after=min(seqs) - 1, upto=max(seqs))

@@ -62,7 +62,7 @@ Block = BaseMemoryBlock[Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Attached:
+class SessionBlock:
     """A block of the session; `block` is None where this process cannot make it."""
 
     record: BlockRecord
@@ -134,7 +134,7 @@ class ImaginedBlocks:
     without: Collection[str] = ()
     added: Sequence[Block] = ()
 
-    def of(self, attached: Attached) -> Attached:
+    def of(self, attached: SessionBlock) -> SessionBlock:
         """The block as it would stand.
 
         Raises:
@@ -176,7 +176,7 @@ class Session:
         self.clock = clock
         self.user_id: str | None = None
         self.config = MemoryConfig()
-        self.blocks: tuple[Attached, ...] = ()
+        self.blocks: tuple[SessionBlock, ...] = ()
         self.revision = 0
         self._tokenizer_fn = tokenizer_fn
         self._given: dict[str, Block] = {}
@@ -217,7 +217,7 @@ class Session:
             document=self.config.document_token_size_estimate,
         )
 
-    def block(self, name: str) -> Attached:
+    def block(self, name: str) -> SessionBlock:
         """The block of that name.
 
         Raises:
@@ -243,7 +243,7 @@ class Session:
         other._imagined, other._other_queue = True, tuple(rows)
         return other
 
-    def with_blocks(self, blocks: Sequence[Attached]) -> "Session":
+    def with_blocks(self, blocks: Sequence[SessionBlock]) -> "Session":
         """The same session with its blocks as they would stand: for looking only."""
         other = copy.copy(self)
         other._imagined, other.blocks = True, tuple(blocks)
@@ -405,7 +405,7 @@ class Session:
             w.session.revision += 1
             w.record(QueueRecounted(before=before, after=counter.id, tokens_before=had, tokens_after=after))
 
-    def _attach(self, record: BlockRecord, words: dict[str, str], learner: str | None) -> Attached:
+    def _attach(self, record: BlockRecord, words: dict[str, str], learner: str | None) -> SessionBlock:
         state = words.get(record.text or record.state or "")
         block = self._given.get(record.name)
         initial = None
@@ -423,7 +423,7 @@ class Session:
                 block.mirror({"static_content": decode(state)})
             elif record.type not in BUILT_IN:
                 block.take_state(state)
-        return Attached(record=record, block=block, state=state, initial=initial, learner=learner)
+        return SessionBlock(record=record, block=block, state=state, initial=initial, learner=learner)
 
     # -- whose values apply -----------------------------------------------------------------------
 
@@ -585,7 +585,7 @@ def _settings_edited(record: BlockRecord, settings: dict[str, Any], ignored: dic
     return BlockEdited(record.name, record.revision, None, None, settings, ignored_settings=ignored)
 
 
-def _unstored(block: Block) -> Attached:
+def _unstored(block: Block) -> SessionBlock:
     """A block that the session does not have, as it would be right after it was added."""
     state = encode(block.static_content) if isinstance(block, StaticMemoryBlock) else None
     record = BlockRecord(block.name, 0, block.type, block.settings(), "", None, 0, None)
@@ -593,10 +593,10 @@ def _unstored(block: Block) -> Attached:
         block = block.imagining(())
     if block.type not in BUILT_IN:
         state = block.state_json()
-    return Attached(record=record, block=block, state=state)
+    return SessionBlock(record=record, block=block, state=state)
 
 
-def _with_settings(attached: Attached, changes: Mapping[str, Any]) -> Attached:
+def _with_settings(attached: SessionBlock, changes: Mapping[str, Any]) -> SessionBlock:
     if not changes:
         return attached
     settings = attached.changed(changes)

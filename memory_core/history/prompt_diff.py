@@ -100,7 +100,7 @@ def _text(entries: Sequence[Entry]) -> list[str | None]:
     return lines
 
 
-def same_start(before: Sequence[ChatMessage], after: Sequence[ChatMessage], counter: TokenCounter) -> int:
+def shared_prefix_tokens(before: Sequence[ChatMessage], after: Sequence[ChatMessage], counter: TokenCounter) -> int:
     """Billed tokens with which two lists of messages begin alike: what a prompt cache can reuse.
 
     Whole messages, then the first parts of the first message that differs, then the first tokens of

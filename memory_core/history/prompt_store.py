@@ -8,7 +8,7 @@ from memory_core.events import ContextBuilt, EventRecord, spread
 from memory_core.history.by_turn import History
 from memory_core.history.pieces import Pieces
 from memory_core.history.prompt import Prompt, read_prompt
-from memory_core.history.prompt_diff import same_start
+from memory_core.history.prompt_diff import shared_prefix_tokens
 from memory_core.history.slices.contexts import context_of
 from memory_core.history.slices.facts import FactWords
 from memory_core.planning.rendering import InsertMethod
@@ -44,7 +44,7 @@ class Prompts:
         found = words(self._pieces.hashes(record, facts))
         return read_prompt(history, record, self._pieces, found.get, session.counter, facts=facts)
 
-    def same_start(
+    def shared_prefix_tokens(
         self,
         session: Session,
         history: History,
@@ -53,11 +53,11 @@ class Prompts:
         words: ReadWords,
         method: InsertMethod | None,
     ) -> int:
-        """See `Memory.same_start`. The number is remembered: reading two prompts and counting takes a while."""
+        """See `Memory.shared_prefix_tokens`. Cached: reading two prompts and counting them takes a while."""
         key = (before.position, after.position, method)
         if key not in self._same:
             old, new = (self.read(session, history, record, words) for record in (before, after))
-            number = same_start(
+            number = shared_prefix_tokens(
                 old.layout.messages(method or old.insert_method),
                 new.layout.messages(method or new.insert_method),
                 session.counter,

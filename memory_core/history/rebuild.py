@@ -83,7 +83,7 @@ class Fate:
 
 
 @dataclass(frozen=True, slots=True)
-class Rebuilt:
+class SessionSnapshot:
     """A session at one position of its log."""
 
     position: int
@@ -104,7 +104,7 @@ class Rebuilt:
 
 def rebuild(
     events: Iterable[EventRecord], words: Words, upto: int | None = None, *, session_id: str | None = None
-) -> Rebuilt:
+) -> SessionSnapshot:
     """The session at position `upto` of its log, that event included (None: at the end).
 
     `session_id` is by default that of the first event. For facts that are the user's, give the
@@ -152,7 +152,7 @@ class _Past:
 
     # -- putting it together ---------------------------------------------------------------------
 
-    def rebuilt(self, words: Words, position: int) -> Rebuilt:
+    def rebuilt(self, words: Words, position: int) -> SessionSnapshot:
         shown = self._shown
         reader = PieceReader(self._pieces, shown.position if shown else position, shown.names if shown else (), words)
         messages = self._past.messages.by_seq.values()
@@ -169,7 +169,7 @@ class _Past:
             context = lay_out(shown.event, reader).messages(InsertMethod(shown.event.insert_method))
         graphs = self._past.graph.graphs(self._session_id, reader.text)
         fates = self._fates(own)
-        return Rebuilt(position, queue, archived, facts, graphs, context, fates, tuple(reader.missing))
+        return SessionSnapshot(position, queue, archived, facts, graphs, context, fates, tuple(reader.missing))
 
     @staticmethod
     def _fact(id: int, fact: FactState, reader: PieceReader) -> RebuiltFact:

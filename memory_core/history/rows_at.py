@@ -20,7 +20,7 @@ from memory_core.messages import ChatMessage, MessageRole
 from memory_core.store.copies import DeliveryCopy, EntityCopy, FactCopy, MessageCopy, RelationCopy, SessionCopy
 
 
-class PastRows:
+class RowsAt:
     """What the log said up to a position, where the rows of today do not say it."""
 
     def __init__(self) -> None:

@@ -1,6 +1,6 @@
 """What every block, fact, relation and stored turn came to: in how many prompts, how often cut, when last written.
 
-Pure over events. Counting grows with the log: `Counting` takes what is new, `Usage` is what it says
+Pure over events. Counting grows with the log: `UsageCounter` takes what is new, `Usage` is what it says
 at one moment.
 """
 
@@ -102,17 +102,17 @@ class Usage:
 
 def usage_of(records: Iterable[EventRecord]) -> Usage:
     """Count a log, or the beginning of one."""
-    counting = Counting()
+    counting = UsageCounter()
     counting.take(records)
     return counting.usage()
 
 
-class Tally:
+class UsageCount:
     """The usage of one session's growing log, remembered between looks. Safe to share between threads."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._counting = Counting()
+        self._counting = UsageCounter()
         self._first: EventRecord | None = None
 
     def catch_up(self, history: History) -> Usage:
@@ -120,7 +120,7 @@ class Tally:
         with self._lock:
             records = history.records
             if not records or records[0] is not self._first or history.position < self._counting.position:
-                self._counting, self._first = Counting(), records[0] if records else None
+                self._counting, self._first = UsageCounter(), records[0] if records else None
             start = bisect_right(records, self._counting.position, key=lambda record: record.position)
             self._counting.take(records[start:])
             return self._counting.usage()
@@ -138,7 +138,7 @@ class _Block:
     read_error: str | None = None
 
 
-class Counting:
+class UsageCounter:
     """The count while it goes through the log. Not thread-safe: whoever shares it guards it."""
 
     def __init__(self) -> None:
@@ -263,11 +263,11 @@ class Counting:
             self._blocks = {key: _Block() for key in self._blocks}
 
 
-_HANDLERS: dict[type[Event], Callable[[Counting, EventRecord, Any], None]] = {
-    BlockEdited: Counting._edited,
-    BlockFailed: Counting._failed_to_read,
-    ContextBuilt: Counting._built,
-    SessionReset: Counting._reset,
+_HANDLERS: dict[type[Event], Callable[[UsageCounter, EventRecord, Any], None]] = {
+    BlockEdited: UsageCounter._edited,
+    BlockFailed: UsageCounter._failed_to_read,
+    ContextBuilt: UsageCounter._built,
+    SessionReset: UsageCounter._reset,
 }
 
 

@@ -22,7 +22,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from memory_core.blocks.vector_parts.units import heard
+from memory_core.blocks.vector_parts.units import parse_unit
 from memory_core.config import MemoryConfig
 from memory_core.errors import ConfigError, FormatError, StoreError
 from memory_core.events import EventRecord, SessionImported, UnknownEvent, expand
@@ -266,7 +266,7 @@ def _heard(rows: Rows, pieces: Pieces) -> dict[int, str]:
         said = [messages[seq] for seq in expand(vector.seqs) if seq in messages and messages[seq].content in words]
         if said:
             told = [stored_message("", one, ChatMessage.from_json(words[one.content])) for one in said]
-            found[vector.id] = heard(told).to_json()
+            found[vector.id] = parse_unit(told).to_json()
     return found
 
 

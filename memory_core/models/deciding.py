@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 from memory_core.errors import ModelAnswerError
 from memory_core.messages import ChatMessage
 from memory_core.models.base import Candidate, Decision, Decisions, ModelCall, Proposal
-from memory_core.models.learners import ByModel, ByRules
+from memory_core.models.learners import ModelBased, RuleBased
 from memory_core.planning.consolidation import (
     ACTS,
     MISSING,
@@ -61,7 +61,7 @@ class DecidedFacts(BaseModel):
     decisions: list[_Decided]
 
 
-class RuleDecider(ByRules):
+class RuleDecider(RuleBased):
     """Decides without a language model; in doubt both statements are kept."""
 
     def decide(self, proposals: Sequence[Proposal]) -> Decisions:
@@ -69,7 +69,7 @@ class RuleDecider(ByRules):
         return Decisions(tuple(_by_rule(proposal) for proposal in proposals))
 
 
-class ModelDecider(ByModel):
+class ModelDecider(ModelBased):
     """Decides with a chat model, in one call for all proposals that anything known is near to."""
 
     def decide(self, proposals: Sequence[Proposal]) -> Decisions:

@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field
 from memory_core.errors import ModelAnswerError
 from memory_core.messages import ChatMessage, message_text
 from memory_core.models.base import ChatModel, Condensation, CondensedFact, ExtractedFact, Extraction, ModelCall
-from memory_core.models.learners import ByModel
+from memory_core.models.learners import ModelBased
 from memory_core.models.offline.condensing import condense_by_rules
 
 FACT_CHARACTERS = 500
@@ -92,7 +92,7 @@ class CondensedFacts(BaseModel):
 Form = TypeVar("Form", Facts, CondensedFacts)
 
 
-class ModelExtractor(ByModel):
+class ModelExtractor(ModelBased):
     """Facts by a chat model. Asks for a structured answer, and for tagged text where only text can be had."""
 
     def __init__(self, chat: ChatModel, categories: Sequence[str] = CATEGORIES) -> None:

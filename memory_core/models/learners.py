@@ -3,7 +3,7 @@
 from memory_core.models.base import ChatModel
 
 
-class ByRules:
+class RuleBased:
     """Works by fixed rules, without a language model."""
 
     @property
@@ -15,7 +15,7 @@ class ByRules:
         return True
 
 
-class ByModel:
+class ModelBased:
     """Works with a chat model."""
 
     def __init__(self, chat: ChatModel) -> None:

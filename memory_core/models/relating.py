@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 from memory_core.messages import ChatMessage, MessageRole, TextPart
 from memory_core.models.base import FoundRelation, RelationsFound
 from memory_core.models.extraction import listed_as_known, transcript
-from memory_core.models.learners import ByModel, ByRules
+from memory_core.models.learners import ModelBased, RuleBased
 from memory_core.models.offline.relation_rules import relations_in
 from memory_core.planning.graph import LONGEST, THE_USER, TYPES, clean_name, names_nobody, normal_name, normal_predicate
 from memory_core.planning.graph_changes import PRONOUN, TO_ITSELF, TOO_LONG, WITHOUT_NAMES
@@ -73,7 +73,7 @@ class Relations(BaseModel):
     relations: list[_Relation]
 
 
-class RuleRelations(ByRules):
+class RuleRelations(RuleBased):
     """Relations by rules: deterministic, from the user's own words only, and in linear time."""
 
     def relations(self, messages: Sequence[ChatMessage], *, known: Sequence[str]) -> RelationsFound:
@@ -102,7 +102,7 @@ class RuleRelations(ByRules):
         return RelationsFound(tuple(found))
 
 
-class ModelRelations(ByModel):
+class ModelRelations(ModelBased):
     """Relations by a chat model, in one call for all messages."""
 
     def relations(self, messages: Sequence[ChatMessage], *, known: Sequence[str]) -> RelationsFound:

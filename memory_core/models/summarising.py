@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 from memory_core.errors import ModelAnswerError
 from memory_core.messages import ChatMessage, MessageRole, TextPart, message_text
 from memory_core.models.base import ModelCall, Summarised
-from memory_core.models.learners import ByModel, ByRules
+from memory_core.models.learners import ModelBased, RuleBased
 from memory_core.models.offline import clauses
 from memory_core.models.offline.extractor import facts_in
 from memory_core.models.offline.patterns import pattern
@@ -49,7 +49,7 @@ _SMALLEST = 3
 """Words of a quotation at least."""
 
 
-class RuleSummariser(ByRules):
+class RuleSummariser(RuleBased):
     """What users said, by rules: deterministic, from their own words only, and in linear time.
 
     A sentence stands as the facts it states ("The user lives in Porto."), or, where these would lose
@@ -103,7 +103,7 @@ class Summary(BaseModel):
     summary: str = Field(description="the complete new summary, as plain sentences")
 
 
-class ModelSummariser(ByModel):
+class ModelSummariser(ModelBased):
     """Summaries by a chat model. Asks for a structured answer, and for plain text where only text can be had."""
 
     def summarise(

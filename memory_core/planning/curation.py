@@ -88,7 +88,7 @@ class ChangeSet:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldBack:
+class SuppressedFact:
     """Something found that is like a fact a person rejected, and was not stored therefore."""
 
     text: str
@@ -303,7 +303,7 @@ def keep_both(facts: Sequence[Fact]) -> ChangeSet:
     return _to_state("keep_both", "active", facts, ("active", "proposed"))
 
 
-def allow(held: HeldBack) -> ChangeSet:
+def allow(held: SuppressedFact) -> ChangeSet:
     """Add what was held back because it is like a rejected fact; that one stays rejected."""
     new = New(_words(held.text), category=held.category, slot=held.slot, origin="extracted", sources=held.sources)
     return ChangeSet("allow", (new,))

@@ -48,7 +48,7 @@ _FIRST_PERSON = re.compile(r"\b(?:I|i|my|My|me|mine|myself|we|We|our|Our|us)\b")
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ParsedMessage:
     """A message as it was said."""
 
     speaker: str | None
@@ -71,7 +71,7 @@ class Day:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ParsedQuestion:
     """What a question says of whom and of when."""
 
     words: str
@@ -81,7 +81,7 @@ class Asked:
     days: tuple[Day, ...]
 
 
-def told(message: ChatMessage) -> Told:
+def parse_message(message: ChatMessage) -> ParsedMessage:
     """Speaker, time and words of a message."""
     text = message_text(message)
     given = message.additional_kwargs
@@ -101,15 +101,15 @@ def told(message: ChatMessage) -> Told:
         ):
             speaker, when, words = speaker or _name(found["who"]), when or found["when"], text[found.end() :]
             break
-    return Told(speaker, when, None if when is None else read_time(when), words)
+    return ParsedMessage(speaker, when, None if when is None else read_time(when), words)
 
 
-def speaker_of(told: Told, role: MessageRole) -> str:
+def speaker_of(told: ParsedMessage, role: MessageRole) -> str:
     """Whom a message counts as said by: the name, folded, or the role."""
     return told.speaker.lower() if told.speaker else str(role)
 
 
-def asked(question: str, speakers: Collection[str]) -> Asked:
+def parse_question(question: str, speakers: Collection[str]) -> ParsedQuestion:
     """What a question says of speaker and date. `speakers` are the folded names that are known.
 
     A name counts by its first word too, `Ana` for `Ana Lopes`. A question that names two speakers is about neither.
@@ -127,10 +127,10 @@ def asked(question: str, speakers: Collection[str]) -> Asked:
     speaker = next(iter(named)) if len(named) == 1 else None
     if not named and _FIRST_PERSON.search(question):
         speaker = str(MessageRole.USER)
-    return Asked(words if any(map(str.isalnum, words)) else question, speaker, _days(words))
+    return ParsedQuestion(words if any(map(str.isalnum, words)) else question, speaker, _days(words))
 
 
-def date_line(told: Told) -> str:
+def date_line(told: ParsedMessage) -> str:
     """The day on which a message was said, for a prompt: `8 May 2023`; as it was written where that is no date."""
     if told.time is None:
         return " ".join((told.when or "").split())

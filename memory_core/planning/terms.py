@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from memory_core.errors import ConfigError
-from memory_core.planning.speech import Asked, agreement
+from memory_core.planning.speech import ParsedQuestion, agreement
 
 SITTING_GAP_HOURS = 3.0
 """Silence after which a conversation counts as taken up anew."""
@@ -94,7 +94,7 @@ def terms(
     matches: Mapping[int, float],
     traits: Mapping[int, Traits],
     places: Mapping[int, int],
-    asked: Asked,
+    asked: ParsedQuestion,
     weights: TermWeights,
 ) -> dict[int, tuple[float, ...]]:
     """What each term adds to each candidate, by number, in the order of `TERMS`.
@@ -166,7 +166,7 @@ def _begins_anew(before: tuple[str | None, float | None, float], now: tuple[str 
     return now[2] - before[2] > gap
 
 
-def _spoken(traits: Traits, asked: Asked) -> float:
+def _spoken(traits: Traits, asked: ParsedQuestion) -> float:
     if asked.speaker is not None and asked.speaker in traits.speakers:
         return 1.0
     return PERSON if traits.person else 0.0

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
-from memory_core.blocks.base import Reading
+from memory_core.blocks.base import ReadContext
 from memory_core.blocks.vector import TERM_FIELDS, Recall, VectorMemoryBlock
 from memory_core.blocks.vector_parts.units import messages_of, words_of
 from memory_core.engine.context import Context, build_context, reading_for
-from memory_core.engine.session import Attached, ImaginedBlocks, Session
+from memory_core.engine.session import ImaginedBlocks, Session, SessionBlock
 from memory_core.errors import ConfigError, ContextOverflowError, NotFoundError
 from memory_core.events import (
     Actor,
@@ -220,7 +220,7 @@ def vector_block(session: Session, name: str | None) -> VectorMemoryBlock:
     raise ConfigError(f'"{name}" stores no turns: only vector blocks are searched')
 
 
-def _context(imagined: Session, query: str, attached: Attached) -> tuple[Context | None, str | None]:
+def _context(imagined: Session, query: str, attached: SessionBlock) -> tuple[Context | None, str | None]:
     """The prompt for the question, or a sentence why there is none with this block in it."""
     if not attached.record.settings.get("enabled", True):
         return None, "The block is switched off: nothing of it is in the prompt."
@@ -252,7 +252,7 @@ def _unasked(nodes: Mapping[int, Node]) -> Scores:
 
 
 def _found(
-    block: VectorMemoryBlock, reading: Reading, recall: Recall, asked: Mapping[str, Fate] | None
+    block: VectorMemoryBlock, reading: ReadContext, recall: Recall, asked: Mapping[str, Fate] | None
 ) -> tuple[Ranked, int]:
     """Every stored turn with its scores and fate, best first, and how many have no vector of this embedder."""
     numbers = np.sort(np.fromiter(recall.nodes, np.int64))
@@ -293,7 +293,7 @@ def read_ahead(session: Session) -> None:
 # -- words of stored turns, and what lies near them --------------------------------------------------
 
 
-def _ranked(reading: Reading, nodes: Mapping[int, Node], candidates: Sequence[Found], rest: Scores) -> Ranked:
+def _ranked(reading: ReadContext, nodes: Mapping[int, Node], candidates: Sequence[Found], rest: Scores) -> Ranked:
     """Candidates and the rest, with words that are read when they are looked at."""
 
     def texts(numbers: Sequence[int]) -> dict[int, tuple[int, str]]:
@@ -317,12 +317,12 @@ def texts_of(
     return {number: (unit[0].turn, words_of(unit)) for number, unit in units.items()}
 
 
-def _texts(reading: Reading, nodes: Iterable[Node]) -> dict[int, tuple[int, str]]:
+def _texts(reading: ReadContext, nodes: Iterable[Node]) -> dict[int, tuple[int, str]]:
     with reading.database.read() as connection:
         return texts_of(connection, reading.session_id, reading.services, nodes)
 
 
-def _looking(session: Session, name: str) -> tuple[VectorMemoryBlock, Reading]:
+def _looking(session: Session, name: str) -> tuple[VectorMemoryBlock, ReadContext]:
     """A block, and a reading that asks nothing."""
     block = vector_block(session, name)
     with session.database.read() as connection:
@@ -356,7 +356,7 @@ class _Map:
         self._points: dict[int, tuple[float, float]] = {}
 
     def now(
-        self, block: VectorMemoryBlock, reading: Reading
+        self, block: VectorMemoryBlock, reading: ReadContext
     ) -> tuple[Projection | None, dict[int, tuple[float, float]]]:
         """The projection (None: there are no vectors), and where every stored turn lies."""
         source = block.source(reading)
@@ -379,7 +379,7 @@ def turn_map(session: Session, name: str, query: Vector | None, keep: Collection
     """See `Memory.turn_map`."""
     block, reading = _looking(session, name)
     key = "map", reading.database.id, reading.session_id, name
-    projection, points = reading.services.remembered(key, _Map).now(block, reading)
+    projection, points = reading.services.cached(key, _Map).now(block, reading)
     drawn = thin(list(points), most, keep=keep)
     placed = np.array([points[number] for number in drawn]).reshape(-1, 2)
     asked = None

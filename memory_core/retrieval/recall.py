@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
 
-from memory_core.blocks.base import Reading
+from memory_core.blocks.base import ReadContext
 from memory_core.blocks.vector import VectorMemoryBlock
 from memory_core.blocks.vector_parts.following import PATIENCE_SECONDS
 from memory_core.blocks.vector_parts.units import messages_of, searchable
@@ -66,7 +66,7 @@ def forget_copies(session: Session, emptied: Collection[tuple[str, str]]) -> Non
         block = blocks.get(name)
         index = session.services.index
         if isinstance(block, VectorMemoryBlock):
-            block.let_go(session.services, session.database, session.id)
+            block.evict(session.services, session.database, session.id)
             index = block.vector_store or index
         session.services.exact.forget(collection)
         try:
@@ -78,7 +78,7 @@ def forget_copies(session: Session, emptied: Collection[tuple[str, str]]) -> Non
             ) from error
 
 
-def _reading(session: Session, connection: Connection, query: str) -> Reading:
+def _reading(session: Session, connection: Connection, query: str) -> ReadContext:
     """A reading of the question alone: what stands in the queue is wanted as well."""
     reading = reading_for(session, session.queue(connection), query, {})
     return replace(reading, queue_seqs=frozenset(), patience=PATIENCE_SECONDS)

@@ -41,8 +41,8 @@ def stored_under_others(session: Session, name: str | None) -> int:
     return others + len(_unusable(session, block))
 
 
-def embed_again(session: Session, name: str | None, progress: Progress | None, actor: Actor) -> int:
-    """See `Memory.embed_again`."""
+def reembed(session: Session, name: str | None, progress: Progress | None, actor: Actor) -> int:
+    """See `Memory.reembed`."""
     block = vector_block(session, name)
     embedder = _embedder(session, block)
     present = embedder.id

@@ -27,7 +27,7 @@ from memory_core.events import (
     SummaryRewritten,
 )
 from memory_core.history.by_turn import history_of
-from memory_core.history.rows_at import PastRows
+from memory_core.history.rows_at import RowsAt
 from memory_core.history.slices.blocks import INITIAL, PastBlock
 from memory_core.history.slices.facts import adds_fact
 from memory_core.messages import content_hash
@@ -114,7 +114,7 @@ def rows_at(rows: Rows, records: Sequence[EventRecord], position: int) -> AsOf:
         return AsOf(rows, 0)
     count = sum(record.position <= position for record in records)
     log = records[:count]
-    past = PastRows()
+    past = RowsAt()
     for record in log:
         past.take(record)
     texts = {word.hash: word.data for word in rows.words if word.owner == "session"}
@@ -184,7 +184,7 @@ def _needed(rows: Rows) -> set[str]:
 
 
 def _blocks_at(
-    rows: Rows, log: Sequence[EventRecord], past: PastRows, words: Mapping[str, str]
+    rows: Rows, log: Sequence[EventRecord], past: RowsAt, words: Mapping[str, str]
 ) -> tuple[tuple[BlockCopy, ...], int]:
     """The blocks there were, and how many of their texts and states were erased since."""
     today = {block.name: block for block in rows.blocks}

@@ -15,7 +15,7 @@ from memory_core.blocks import BUILT_IN, BaseMemoryBlock
 from memory_core.config import MemoryConfig
 from memory_core.curation import settings as editing
 from memory_core.engine import delivery, queue
-from memory_core.engine.session import Attached, Session
+from memory_core.engine.session import Session, SessionBlock
 from memory_core.errors import ConfigError
 from memory_core.events import Actor, RecipeChosen, ranges
 from memory_core.messages import MessageStatus
@@ -158,7 +158,7 @@ def switch(session: Session, key: str, parameters: Mapping[str, Any], actor: Act
     return plan
 
 
-def fill(session: Session, w: Writing, attached: Attached) -> int:
+def fill(session: Session, w: Writing, attached: SessionBlock) -> int:
     """Owe a block what is there and was never due to it; how many messages that is."""
     if not attached.learns:
         return 0
@@ -181,15 +181,15 @@ def _due(session: Session, connection: Connection, deliver_on: str) -> list[int]
     return message_seqs(connection, session.id, MessageStatus.ARCHIVED) if deliver_on == "flush" else []
 
 
-def _key(block: Block | Attached) -> tuple[Any, ...]:
+def _key(block: Block | SessionBlock) -> tuple[Any, ...]:
     """What decides whether one block may go on as another: they keep the same things in the same place."""
-    settings = block.settings if isinstance(block, Attached) else block.settings()
+    settings = block.settings if isinstance(block, SessionBlock) else block.settings()
     if block.kind == "static":
         return block.kind, block.name
     return block.kind, settings.get("scope", "session"), settings.get("accept_short_term_memory", True)
 
 
-def _matched(present: Sequence[Attached], made: Made) -> tuple[dict[str, Block], list[Block]]:
+def _matched(present: Sequence[SessionBlock], made: Made) -> tuple[dict[str, Block], list[Block]]:
     """Which present block goes on as which of the recipe's, and those of the recipe that are new."""
     matches: dict[str, Block] = {}
     new: list[Block] = []
@@ -203,7 +203,7 @@ def _matched(present: Sequence[Attached], made: Made) -> tuple[dict[str, Block],
     return matches, new
 
 
-def _changes(stay: Sequence[Attached], matches: Mapping[str, Block]) -> dict[str, dict[str, tuple[Any, Any]]]:
+def _changes(stay: Sequence[SessionBlock], matches: Mapping[str, Block]) -> dict[str, dict[str, tuple[Any, Any]]]:
     changes = {}
     for attached in stay:
         block = matches.get(attached.name)
@@ -239,7 +239,9 @@ def _settings(config: MemoryConfig, made: Made) -> dict[str, tuple[Any, Any]]:
     return {name: (now[name], value) for name, value in wanted.items() if now[name] != value}
 
 
-def _order(stay: Sequence[Attached], matches: Mapping[str, Block], made: Made, new: Sequence[Block]) -> tuple[str, ...]:
+def _order(
+    stay: Sequence[SessionBlock], matches: Mapping[str, Block], made: Made, new: Sequence[Block]
+) -> tuple[str, ...]:
     """Fixed texts, then the recipe's blocks in its order, then what is somebody's own."""
     places = {id(block): name for name, block in matches.items()} | {id(block): block.name for block in new}
     of_recipe = [places[id(block)] for block in made.blocks]
@@ -248,7 +250,7 @@ def _order(stay: Sequence[Attached], matches: Mapping[str, Block], made: Made, n
     return (*fixed, *of_recipe, *own)
 
 
-def _left(session: Session, connection: Connection, attached: Attached) -> LeftBlock:
+def _left(session: Session, connection: Connection, attached: SessionBlock) -> LeftBlock:
     scope = delivery.scope_key(session, attached)
     holds = read_holding(connection, session.id, scope, attached.name, attached.kind)
     return LeftBlock(attached.name, attached.kind, holds, _NOTES[attached.kind])

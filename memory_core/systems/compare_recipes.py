@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from memory_core.agent.loop import act
 from memory_core.blocks import BUILT_IN, BaseMemoryBlock, StaticMemoryBlock
 from memory_core.engine.context import Context
-from memory_core.engine.session import Attached
+from memory_core.engine.session import SessionBlock
 from memory_core.errors import EmbedderError, MemoryInspectorError
 from memory_core.events import DeliveryDone, ToolCalled
 from memory_core.memory import Memory, Receipt
@@ -204,7 +204,7 @@ def _scratch(memory: Memory, key: str, services: Services) -> Memory:
     )
 
 
-def _copy(attached: Attached, changes: Mapping[str, Any]) -> BaseMemoryBlock[Any] | None:
+def _copy(attached: SessionBlock, changes: Mapping[str, Any]) -> BaseMemoryBlock[Any] | None:
     """A block that stays, empty but for a fixed text. Blocks of somebody's own are not run for a trial."""
     if attached.kind == "custom":
         return None

@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args
 from memory_core.curation.facts import Curation
 from memory_core.engine.delivery import Served
 from memory_core.engine.queue import as_text
-from memory_core.engine.session import Attached
+from memory_core.engine.session import SessionBlock
 from memory_core.errors import ConfigError, MessageError, ModelError, NotFoundError
 from memory_core.events import Actor, EventRecord, FactDecided, ProposalRefused, expand
 from memory_core.history.slices.facts import adds_fact
@@ -288,15 +288,15 @@ class UserMemories:
     # -- inside -----------------------------------------------------------------------------------
 
     @property
-    def _facts(self) -> Attached:
+    def _facts(self) -> SessionBlock:
         """The block of the user's memories, as it is stored now."""
         return self._block("facts", "The block of the user's memories was removed from this session.")
 
     @property
-    def _summary(self) -> Attached:
+    def _summary(self) -> SessionBlock:
         return self._block("summary", "This session keeps no summary: it was made without, or its block was removed.")
 
-    def _block(self, kind: str, missing: str) -> Attached:
+    def _block(self, kind: str, missing: str) -> SessionBlock:
         self.memory.refresh()
         for attached in self.memory.blocks:
             if attached.kind == kind and (kind != "facts" or attached.settings["scope"] == "user"):

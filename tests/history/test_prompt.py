@@ -14,7 +14,7 @@ from memory_core.blocks.vector import VectorMemoryBlock
 from memory_core.errors import ContextOverflowError
 from memory_core.events import ContextBuilt, ModelCalled
 from memory_core.history.advice import remarks
-from memory_core.history.prompt_diff import diff_prompts, same_start
+from memory_core.history.prompt_diff import diff_prompts, shared_prefix_tokens
 from memory_core.interop.openai_format import read_conversation
 from memory_core.messages import ChatMessage, ImagePart, TextPart, ThinkingPart, ToolCallPart, message_text
 from memory_core.planning.rendering import InsertMethod
@@ -322,16 +322,16 @@ def test_the_same_pieces_in_another_order_are_said_to_be_reordered():
 
 def test_a_common_beginning_is_counted_to_the_token():
     first = user("a b c d")
-    assert same_start([first, user("e f g")], [first, user("e f h i")], WORDS) == (4 + 4) + (4 + 2)
-    assert same_start([first, user("e f")], [first, assistant("e f")], WORDS) == 8
-    assert same_start([first], [first, user("e")], WORDS) == 8
-    assert same_start([user("x")], [], WORDS) == 0
+    assert shared_prefix_tokens([first, user("e f g")], [first, user("e f h i")], WORDS) == (4 + 4) + (4 + 2)
+    assert shared_prefix_tokens([first, user("e f")], [first, assistant("e f")], WORDS) == 8
+    assert shared_prefix_tokens([first], [first, user("e")], WORDS) == 8
+    assert shared_prefix_tokens([user("x")], [], WORDS) == 0
     call = ToolCallPart(tool_name="t", tool_kwargs={"a": 1})
     other = ToolCallPart(tool_name="t", tool_kwargs={"a": 2})
     heard = [ChatMessage(role="assistant", parts=[TextPart(text="one two"), made]) for made in (call, other)]
-    assert same_start(heard[:1], heard[1:], WORDS) == 4 + 2
+    assert shared_prefix_tokens(heard[:1], heard[1:], WORDS) == 4 + 2
     mixed = [ChatMessage(role="assistant", parts=[kind(text="one two")]) for kind in (TextPart, ThinkingPart)]
-    assert same_start(mixed[:1], mixed[1:], WORDS) == 4
+    assert shared_prefix_tokens(mixed[:1], mixed[1:], WORDS) == 4
 
 
 texts = st.lists(st.sampled_from("abc"), max_size=4).map(" ".join)
@@ -347,10 +347,10 @@ def test_a_common_beginning_is_never_longer_than_either_and_holds_what_is_shared
         return sum(WORDS.message(message).billed for message in messages)
 
     first, second = [*shared_start, *one], [*shared_start, *other]
-    same = same_start(first, second, WORDS)
+    same = shared_prefix_tokens(first, second, WORDS)
     assert size(shared_start) <= same <= min(size(first), size(second))
-    assert same == same_start(second, first, WORDS)
-    assert same_start(first, first, WORDS) == size(first)
+    assert same == shared_prefix_tokens(second, first, WORDS)
+    assert shared_prefix_tokens(first, first, WORDS) == size(first)
 
 
 def test_the_start_of_a_prompt_can_be_compared_for_the_other_place_of_memory():
@@ -362,14 +362,16 @@ def test_the_start_of_a_prompt_can_be_compared_for_the_other_place_of_memory():
     _, after = built(memory)
     # The memory did not change: in the system message it is all the same; in the user message it moved on.
     said = sum(WORDS.message(message).billed for message in before.layout.said[:3])
-    assert memory.same_start(before.record, after.record) == sum(WORDS.message(m).billed for m in before.messages)
-    assert memory.same_start(before.record, after.record, insert_method="user") == said + MESSAGE_OVERHEAD
-    assert memory.same_start(before.record, before.record) == before.built.billed
+    assert memory.shared_prefix_tokens(before.record, after.record) == sum(
+        WORDS.message(m).billed for m in before.messages
+    )
+    assert memory.shared_prefix_tokens(before.record, after.record, insert_method="user") == said + MESSAGE_OVERHEAD
+    assert memory.shared_prefix_tokens(before.record, before.record) == before.built.billed
     memory.configure(insert_method="user")
     _, moved = built(memory)
     assert (moved.insert_method, moved.messages[0].role) == (InsertMethod.USER, "user")
-    assert memory.same_start(after.record, moved.record) == 0
-    as_after = memory.same_start(after.record, moved.record, insert_method="system")
+    assert memory.shared_prefix_tokens(after.record, moved.record) == 0
+    as_after = memory.shared_prefix_tokens(after.record, moved.record, insert_method="system")
     assert as_after == after.built.billed
 
 

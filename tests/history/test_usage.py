@@ -23,7 +23,7 @@ from memory_core.events import (
     compact,
 )
 from memory_core.history.by_turn import history_of
-from memory_core.history.usage import BlockUse, Tally, Use, Write, usage_of
+from memory_core.history.usage import BlockUse, UsageCount, Use, Write, usage_of
 
 
 def records(*events, turn=1, actor="engine"):
@@ -208,7 +208,7 @@ def test_the_past_is_counted_up_to_its_position():
 
 
 def test_a_log_that_was_read_anew_is_counted_anew():
-    tally = Tally()
+    tally = UsageCount()
     first = history_of(records(added(1), added(2)))
     assert tally.catch_up(first).of("facts").facts == 2
     assert tally.catch_up(history_of(records(added(3)))).of("facts").newest_fact == "hash3"

@@ -229,7 +229,7 @@ def test_changes_since_another_turn_are_told_part_by_part(played):
 def test_what_a_prompt_cache_can_reuse_is_one_line_with_the_other_insert_method(played):
     history = played.history()
     built = [history.turns[turn].built for turn in (11, 12)]
-    same, other = played.same_start(*built), played.same_start(*built, insert_method="user")
+    same, other = played.shared_prefix_tokens(*built), played.shared_prefix_tokens(*built, insert_method="user")
     billed = built[1].event.billed
     assert (
         f"Prompt cache: **{same}** of {billed:,} tokens ({round(100 * same / billed)} %) can be reused from turn 11. "

@@ -335,7 +335,7 @@ def test_what_was_stored_while_no_embedding_model_answered_is_found_and_embedded
     )
     assert any("pottery" in row["Text"] for row in listed(app))
     embedder.gone = False
-    memory.embed_again()
+    memory.reembed()
     monkeypatch.setattr(Unplugged, "id", "another")
     app = page()
     assert "3 stored messages can be found by keyword only" in app.warning[0].value

@@ -154,8 +154,8 @@ def test_a_rewriting_that_fails_is_said_on_the_card_and_leaves_the_text(talk, mo
 
 
 def test_while_it_is_rewritten_the_card_says_so_and_it_is_not_begun_again(talk, monkeypatch):
-    let_go = threading.Event()
-    by_model(monkeypatch, Scribe(lambda summary, said: let_go.wait(20) and "Ana is allergic to nuts on 14 March."))
+    evict = threading.Event()
+    by_model(monkeypatch, Scribe(lambda summary, said: evict.wait(20) and "Ana is allergic to nuts on 14 March."))
     try:
         button(asked(talk), "Rewrite now").click().run()
         assert "Rewriting it. The former text stays until that is done." in (
@@ -164,7 +164,7 @@ def test_while_it_is_rewritten_the_card_says_so_and_it_is_not_begun_again(talk, 
         assert rewriting(talk.session_id, "Other") is None
         assert button(asked(talk), "Rewrite now").disabled
     finally:
-        let_go.set()
+        evict.set()
     assert services.engine().job(talk.session_id).wait(20)
     assert rewriting(talk.session_id, "Summary") is None
 

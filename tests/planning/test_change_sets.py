@@ -9,11 +9,11 @@ from memory_core.planning import curation
 from memory_core.planning.curation import (
     ACTIONS,
     ChangeSet,
-    HeldBack,
     New,
     Pin,
     State,
     Support,
+    SuppressedFact,
     Text,
     active_after,
     find_clash,
@@ -183,7 +183,7 @@ def test_the_fact_that_replaces_another_holds_from_then_on():
 
 
 def test_what_was_held_back_is_allowed_with_where_it_was_said():
-    held = HeldBack("likes tea", fact(1, state="rejected"), 0.9, 3, 1.0, (("s", 5),), 12, "preference", "drink")
+    held = SuppressedFact("likes tea", fact(1, state="rejected"), 0.9, 3, 1.0, (("s", 5),), 12, "preference", "drink")
     new = New("likes tea", category="preference", slot="drink", origin="extracted", sources=(("s", 5),))
     assert curation.allow(held) == ChangeSet("allow", (new,))
 

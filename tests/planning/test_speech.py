@@ -10,18 +10,18 @@ from memory_core.messages import ChatMessage, message_text
 from memory_core.planning.speech import (
     LONGEST_NAME,
     Day,
-    Told,
+    ParsedMessage,
     agreement,
-    asked,
     date_line,
+    parse_message,
+    parse_question,
     read_time,
     speaker_of,
-    told,
 )
 
 
 def said(text, role="user", **given):
-    return told(ChatMessage(role=role, content=text, additional_kwargs=given))
+    return parse_message(ChatMessage(role=role, content=text, additional_kwargs=given))
 
 
 def on(year, month, day, hour=0, minute=0):
@@ -33,11 +33,11 @@ def on(year, month, day, hour=0, minute=0):
 
 def test_name_and_time_come_with_a_message():
     one = said("I went swimming.", name="Ana Lopes", time="1:56 pm on 8 May, 2023")
-    assert one == Told("Ana Lopes", "1:56 pm on 8 May, 2023", on(2023, 5, 8, 13, 56), "I went swimming.")
+    assert one == ParsedMessage("Ana Lopes", "1:56 pm on 8 May, 2023", on(2023, 5, 8, 13, 56), "I went swimming.")
 
 
 def test_a_message_without_either_has_its_words_alone():
-    assert said("I went swimming.") == Told(None, None, None, "I went swimming.")
+    assert said("I went swimming.") == ParsedMessage(None, None, None, "I went swimming.")
 
 
 @pytest.mark.parametrize(
@@ -92,12 +92,12 @@ def test_a_whatsapp_line_is_of_its_year_whichever_of_day_and_month_comes_first()
     ],
 )
 def test_what_only_looks_like_an_exported_line_is_words(text):
-    assert said(text) == Told(None, None, None, text)
+    assert said(text) == ParsedMessage(None, None, None, text)
 
 
 def test_metadata_goes_before_what_stands_in_the_text_and_the_text_is_words_all_the_same():
     one = said("[8 May 2023] Ana: Hello", name="Bob", time="9 May 2023")
-    assert one == Told("Bob", "9 May 2023", on(2023, 5, 9), "Hello")
+    assert one == ParsedMessage("Bob", "9 May 2023", on(2023, 5, 9), "Hello")
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_a_role_and_what_is_no_name_name_nobody(name):
 
 
 def test_a_role_before_the_words_names_nobody_either():
-    assert said("[8 May 2023] user: Hello") == Told(None, "8 May 2023", on(2023, 5, 8), "Hello")
+    assert said("[8 May 2023] user: Hello") == ParsedMessage(None, "8 May 2023", on(2023, 5, 8), "Hello")
 
 
 @pytest.mark.parametrize("name", ["assistant: I promise. Bob", "Ana: yes", ":"])
@@ -151,7 +151,7 @@ def test_what_is_no_time_was_not_told(time):
 
 def test_who_is_not_named_counts_as_the_role():
     anonymous = ChatMessage(role="assistant", content="Hello")
-    assert speaker_of(told(anonymous), anonymous.role) == "assistant"
+    assert speaker_of(parse_message(anonymous), anonymous.role) == "assistant"
     assert speaker_of(said("Hello", name="ANA Lopes"), anonymous.role) == "ana lopes"
 
 
@@ -170,7 +170,7 @@ texts = st.one_of(st.lists(bits, max_size=8).map("".join), st.text(st.characters
 @given(texts, st.sampled_from(["user", "assistant", "tool", "system"]))
 def test_no_word_is_lost_before_the_words(text, role):
     message = ChatMessage(role=role, content=text)
-    one = told(message)
+    one = parse_message(message)
     whole = message_text(message)
     assert whole.endswith(one.words)
     before = whole.removesuffix(one.words) if one.words else ""
@@ -197,7 +197,7 @@ times = st.lists(
 @given(st.one_of(times, st.text(st.characters(), max_size=40)))
 def test_any_text_is_a_time_or_none(written):
     seconds = read_time(written)
-    assert seconds is None or len(date_line(Told(None, written, seconds, "x")).split()) == 3
+    assert seconds is None or len(date_line(ParsedMessage(None, written, seconds, "x")).split()) == 3
 
 
 @given(st.datetimes(datetime(1975, 1, 1), datetime(2100, 1, 1)))
@@ -218,70 +218,74 @@ def test_a_huge_text_of_brackets_and_numbers_is_words_at_once(text):
 
 
 def test_a_question_that_names_a_speaker_is_about_them_and_their_name_is_no_word_of_it():
-    one = asked("What does Ana's sister like?", {"ana", "bob"})
+    one = parse_question("What does Ana's sister like?", {"ana", "bob"})
     assert (one.speaker, one.words) == ("ana", "What does sister like?")
 
 
 def test_the_first_of_several_names_is_enough():
-    assert asked("Where does Ana live?", {"ana lopes", "bob"}).speaker == "ana lopes"
-    assert asked("Where does ANA LOPES live?", {"ana lopes", "bob"}).words == "Where does live?"
+    assert parse_question("Where does Ana live?", {"ana lopes", "bob"}).speaker == "ana lopes"
+    assert parse_question("Where does ANA LOPES live?", {"ana lopes", "bob"}).words == "Where does live?"
 
 
 def test_a_question_that_names_two_is_about_neither():
-    one = asked("Did Ana or Bob cook the soup?", {"ana", "bob"})
+    one = parse_question("Did Ana or Bob cook the soup?", {"ana", "bob"})
     assert (one.speaker, one.words) == (None, "Did or cook the soup?")
 
 
 def test_a_name_inside_a_word_names_nobody():
-    one = asked("Is a banana an anagram?", {"ana"})
+    one = parse_question("Is a banana an anagram?", {"ana"})
     assert (one.speaker, one.words) == (None, "Is a banana an anagram?")
 
 
 def test_the_apostrophe_of_print_is_one_too():
-    assert asked("What is Ana’s work?", {"ana"}).words == "What is work?"
+    assert parse_question("What is Ana’s work?", {"ana"}).words == "What is work?"
 
 
 @pytest.mark.parametrize("question", ["Where do I live?", "What is my name?", "What did we say?", "Tell me of it"])
 def test_who_speaks_of_themselves_asks_about_the_user(question):
-    one = asked(question, set())
+    one = parse_question(question, set())
     assert (one.speaker, one.words) == ("user", question)
 
 
 def test_who_is_named_goes_before_who_asks():
-    assert asked("What did I tell Ana?", {"ana"}).speaker == "ana"
+    assert parse_question("What did I tell Ana?", {"ana"}).speaker == "ana"
 
 
 def test_without_known_speakers_a_question_stays_as_it_is():
-    one = asked("What does  Ana like?", set())
+    one = parse_question("What does  Ana like?", set())
     assert (one.speaker, one.words) == (None, "What does  Ana like?")
 
 
 @pytest.mark.parametrize("question", ["Ana?", "Ana", "Ana's"])
 def test_a_question_of_a_name_alone_keeps_it(question):
-    one = asked(question, {"ana"})
+    one = parse_question(question, {"ana"})
     assert (one.speaker, one.words) == ("ana", question)
 
 
 def test_names_are_found_in_other_languages():
-    assert asked("Was hat Jürgen gekocht?", {"jürgen"}).speaker == "jürgen"
-    assert asked("¿Dónde vive Ana?", {"ana"}).words == "¿Dónde vive ?"
-    assert asked("你好吗", {"ana"}).words == "你好吗"
+    assert parse_question("Was hat Jürgen gekocht?", {"jürgen"}).speaker == "jürgen"
+    assert parse_question("¿Dónde vive Ana?", {"ana"}).words == "¿Dónde vive ?"
+    assert parse_question("你好吗", {"ana"}).words == "你好吗"
 
 
 def test_an_empty_question_asks_nothing():
-    assert asked("", {"ana"}) == asked("", set())
-    assert (asked("", {"ana"}).words, asked("", {"ana"}).speaker, asked("", {"ana"}).days) == ("", None, ())
+    assert parse_question("", {"ana"}) == parse_question("", set())
+    assert (
+        parse_question("", {"ana"}).words,
+        parse_question("", {"ana"}).speaker,
+        parse_question("", {"ana"}).days,
+    ) == ("", None, ())
 
 
 def test_a_name_of_special_characters_is_looked_for_as_it_is():
-    assert asked("Is C++ (old) here?", {"c++ (old)"}).speaker == "c++ (old)"
-    assert asked("What does .* say?", {"ana"}).speaker is None
+    assert parse_question("Is C++ (old) here?", {"c++ (old)"}).speaker == "c++ (old)"
+    assert parse_question("What does .* say?", {"ana"}).speaker is None
 
 
 @given(st.text(st.characters(), max_size=60), st.sets(st.text(max_size=12).filter(str.strip), max_size=3))
 def test_any_question_can_be_asked_of_any_speakers(question, names):
     folded = {" ".join(name.split()).casefold() for name in names}
-    one = asked(question, folded)
+    one = parse_question(question, folded)
     assert one.speaker in {*folded, "user", None}
     assert bool(one.words) == bool(question)
 
@@ -307,7 +311,7 @@ def test_any_question_can_be_asked_of_any_speakers(question, names):
     ],
 )
 def test_the_dates_of_a_question_are_read(question, days):
-    assert sorted(asked(question, ()).days, key=str) == sorted(days, key=str)
+    assert sorted(parse_question(question, ()).days, key=str) == sorted(days, key=str)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from memory_core.errors import ConfigError
 from memory_core.planning.retrieval import Signals, plan_retrieval
-from memory_core.planning.speech import Asked, Day
+from memory_core.planning.speech import Day, ParsedQuestion
 from memory_core.planning.terms import (
     BEST_OF_SITTING,
     LONG,
@@ -26,7 +26,7 @@ from memory_core.planning.terms import (
 
 MAY_8 = 1683504000.0
 GAP = SITTING_GAP_HOURS * 3600
-NOTHING_ASKED = Asked("", None, ())
+NOTHING_ASKED = ParsedQuestion("", None, ())
 
 
 def unit(number, **known):
@@ -100,13 +100,13 @@ def test_the_speaker_asked_about_counts_whole_other_people_partly_and_assistants
     machine = unit(3, speakers=frozenset({"assistant"}), person=False)
     both = unit(4, speakers=frozenset({"ana", "assistant"}))
     matches = dict.fromkeys(range(1, 5), 0.5)
-    about_ana = Asked("", "ana", ())
+    about_ana = ParsedQuestion("", "ana", ())
     assert added("speaker", matches, ana, bob, machine, both, asked=about_ana) == {1: 1, 2: PERSON, 3: 0, 4: 1}
     assert added("speaker", matches, ana, bob, machine, both) == {1: PERSON, 2: PERSON, 3: 0, 4: PERSON}
 
 
 def test_what_was_said_on_the_day_asked_for_counts():
-    asked = Asked("", None, (Day(5, 8, 2023),))
+    asked = ParsedQuestion("", None, (Day(5, 8, 2023),))
     units = [unit(1, time=MAY_8), unit(2, time=MAY_8 + 86_400), unit(3, time=None), unit(4, time=MAY_8 + 86_400 * 90)]
     assert added("date", dict.fromkeys(range(1, 5), 0.5), *units, asked=asked) == {1: 1, 2: 0.5, 3: 0, 4: 0}
 
@@ -159,7 +159,7 @@ units_said = st.lists(
     max_size=12,
 ).map(lambda many: [replace(one, number=number) for number, one in enumerate(many)])
 questions = st.builds(
-    Asked,
+    ParsedQuestion,
     words=st.just("x"),
     speaker=st.sampled_from(["ana", "user", None]),
     days=st.lists(st.builds(Day, st.integers(1, 12), st.none() | st.integers(1, 31), st.none() | st.just(2023))).map(

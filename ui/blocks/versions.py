@@ -10,7 +10,7 @@ import streamlit as st
 from memory_core import Memory, MemoryInspectorError, SummaryMemoryBlock, TextRevision
 from memory_core.blocks import WITH_TEXT
 from memory_core.curation.summary import SummaryRevision
-from memory_core.engine.session import Attached
+from memory_core.engine.session import SessionBlock
 from ui import toasts
 from ui.blocks.differences import MOST_LINES, difference
 from ui.blocks.effects import draw_effect
@@ -47,7 +47,7 @@ def history_dialog(session_id: str, name: str) -> None:
 
 
 def draw_versions(
-    memory: Memory, attached: Attached, revisions: Sequence[TextRevision], key: str, box: str | None = None
+    memory: Memory, attached: SessionBlock, revisions: Sequence[TextRevision], key: str, box: str | None = None
 ) -> None:
     """One version at a time: it, what it changed, what has changed since, and the effect of restoring it.
 
@@ -99,7 +99,7 @@ def draw_versions(
         draw_difference(None, lines(chosen.text), lines(current))
 
 
-def _sums_up(attached: Attached) -> bool:
+def _sums_up(attached: SessionBlock) -> bool:
     return isinstance(attached.block, SummaryMemoryBlock)
 
 
@@ -158,7 +158,7 @@ def _version_key(key: str) -> str:
     return f"blocks__{key}_version"
 
 
-def text_block(memory: Memory, name: str) -> Attached | None:
+def text_block(memory: Memory, name: str) -> SessionBlock | None:
     """The block, if it is still there and has a text of its own."""
     attached = next((each for each in memory.blocks if each.name == name), None)
     if attached is None:

@@ -195,8 +195,8 @@ def _draw_bill(view: View, sent: Prompt) -> None:
 def _same_start(memory: Memory, before: EventRecord, sent: Prompt) -> str:
     """How far two prompts begin alike, as sent and with memory in the other place."""
     other = InsertMethod.USER if sent.insert_method is InsertMethod.SYSTEM else InsertMethod.SYSTEM
-    as_sent = memory.same_start(before, sent.record)
-    elsewhere = memory.same_start(before, sent.record, insert_method=other) if sent.layout.memory else None
+    as_sent = memory.shared_prefix_tokens(before, sent.record)
+    elsewhere = memory.shared_prefix_tokens(before, sent.record, insert_method=other) if sent.layout.memory else None
     in_user = sent.insert_method is InsertMethod.USER
     return words.same_start_sentence(before.turn, as_sent, sent.built.billed, elsewhere, in_user=in_user)
 

@@ -9,7 +9,7 @@ from typing import Any
 from memory_core.history.prompt import PINNED, Entry, Prompt, PromptCut, PromptPart
 from memory_core.messages import ChatMessage
 from memory_core.planning.context import QUEUE
-from memory_core.planning.speech import told
+from memory_core.planning.speech import parse_message
 from ui.stored import TURN, by_score, from_turn, score_note
 from ui.text import count, plain, plural, short, tokens
 from ui.theme import Mode, block_colour
@@ -301,7 +301,7 @@ def entry_words(entry: Entry) -> str:
 
 def _who(message: ChatMessage) -> str:
     """The name that a message came with, else its role."""
-    return told(message).speaker or str(message.role)
+    return parse_message(message).speaker or str(message.role)
 
 
 def _said(content: str | None, message: Any) -> str:

@@ -15,9 +15,9 @@ from memory_core.history.fact_change_log import Change
 from memory_core.history.facts import source_spans
 from memory_core.history.rebuild import RebuiltFact, rebuild
 from memory_core.history.rewrites import Rewrite
-from memory_core.history.usage import Tally, Use, usage_of
+from memory_core.history.usage import UsageCount, Use, usage_of
 from memory_core.messages import message_text
-from memory_core.planning.curation import HeldBack
+from memory_core.planning.curation import SuppressedFact
 from memory_core.planning.facts import Fact
 from ui.facts.decisions import Decisions, decisions_of
 from ui.facts.desk import Row, Source
@@ -63,7 +63,7 @@ class Desk:
     """The same for a past turn."""
     review: Review | None = None
     rewrites: tuple[Rewrite, ...] = ()
-    held: tuple[HeldBack, ...] = ()
+    held: tuple[SuppressedFact, ...] = ()
     changes: tuple[Change, ...] = ()
     elsewhere: bool = False
     """Some facts were learned in other sessions."""
@@ -272,7 +272,7 @@ class _Kept:
     def __init__(self) -> None:
         self._values: dict[str, tuple[Any, Any]] = {}
         self._lock = Lock()
-        self.tally = Tally()
+        self.tally = UsageCount()
 
     def value(self, name: str, version: Any, make: Callable[[], Any]) -> Any:
         with self._lock:
@@ -286,4 +286,4 @@ class _Kept:
 
 
 def _kept(memory: Memory, block: str) -> _Kept:
-    return memory.services.remembered(("facts", memory.database.id, memory.session_id, block), _Kept)
+    return memory.services.cached(("facts", memory.database.id, memory.session_id, block), _Kept)

@@ -7,7 +7,7 @@ import streamlit as st
 
 from memory_core.history.facts import Flag
 from memory_core.planning import curation as plans
-from memory_core.planning.curation import HeldBack
+from memory_core.planning.curation import SuppressedFact
 from memory_core.planning.facts import Fact
 from memory_core.text import similarity
 from ui.components import empty, heading
@@ -197,12 +197,12 @@ def _held_back(desk: Desk) -> None:
         st.markdown(f":small[:gray[and {tokens(len(desk.held) - HELD_SHOWN)} more]]")
 
 
-def why_held(held: HeldBack, now: float) -> str:
+def why_held(held: SuppressedFact, now: float) -> str:
     """`Held back: you rejected a near copy on 12 May (0.95).`"""
     when = ago(held.near.updated_at, now)
     when = f"on {when}" if when[0].isdigit() and not when.endswith("ago") else when
     return f'Held back: you rejected a near copy {when} ({held.similarity:.2f}): "{short(held.near.text, 80)}".'
 
 
-def _allow(desk: Desk, held: HeldBack) -> None:
+def _allow(desk: Desk, held: SuppressedFact) -> None:
     changes.apply(desk, lambda: plans.allow(held))

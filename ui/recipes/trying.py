@@ -83,4 +83,4 @@ def _place(session_id: str) -> str:
 
 def _kept(memory: Memory) -> _Kept:
     services = engine().services
-    return services.remembered(("recipes", memory.database.id, memory.session_id), _Kept)
+    return services.cached(("recipes", memory.database.id, memory.session_id), _Kept)

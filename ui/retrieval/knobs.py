@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from memory_core import ConflictError, MemoryInspectorError
-from memory_core.engine.session import Attached
+from memory_core.engine.session import SessionBlock
 from memory_core.retrieval.explain import Search
 from ui import state, toasts
 from ui.blocks.effects import draw_effect
@@ -25,7 +25,7 @@ MOST_RESULTS = 100
 """Results that can be tried; more than any prompt holds."""
 
 
-def tried(session_id: str, block: Attached) -> dict[str, Any]:
+def tried(session_id: str, block: SessionBlock) -> dict[str, Any]:
     """The settings that this tab tries, as far as they differ from the stored ones."""
     stored = block.settings
     wanted = asking.asked(session_id).tried.get(block.name, {})
@@ -38,7 +38,7 @@ def set_tried(session_id: str, block: str, **changes: Any) -> None:
     asking.try_settings(session_id, block, {**known, **changes})
 
 
-def draw(view: View, block: Attached, before: Search, after: Search, unit: str) -> None:
+def draw(view: View, block: SessionBlock, before: Search, after: Search, unit: str) -> None:
     """The row of knobs: what they are set to, what that changes, and applying it; `unit`: what is stored as one."""
     session_id, name = view.memory.session_id, block.name
     stored = block.settings

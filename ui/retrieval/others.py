@@ -42,7 +42,7 @@ def _embed(session_id: str, block: str, unit: str) -> None:
         def tell(done: int, of: int) -> None:
             job.add_progress(f"Embedding again: {tokens(done)} of {stored(of, unit)}")
 
-        job.add_text(str(shared.open(session_id).embed_again(block, progress=tell)))
+        job.add_text(str(shared.open(session_id).reembed(block, progress=tell)))
 
     job = shared.start(_key(session_id, block), f"embed-{uuid.uuid4().hex}", work)
     if job.wait(FOLLOW_SECONDS):

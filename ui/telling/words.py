@@ -99,7 +99,7 @@ class WordsInLog:
 
 def words_in_log(memory: Memory) -> WordsInLog:
     """That of a session, in this process."""
-    return memory.services.remembered(("event-words", memory.database.id, memory.session_id), WordsInLog)
+    return memory.services.cached(("event-words", memory.database.id, memory.session_id), WordsInLog)
 
 
 @dataclass(slots=True)

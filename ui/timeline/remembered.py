@@ -89,7 +89,7 @@ class Timeline:
 
 def remembered(memory: Memory) -> Timeline:
     """That of a session, in this process."""
-    return memory.services.remembered(("timeline", memory.database.id, memory.session_id), Timeline)
+    return memory.services.cached(("timeline", memory.database.id, memory.session_id), Timeline)
 
 
 def _users_facts(memory: Memory) -> frozenset[int]:

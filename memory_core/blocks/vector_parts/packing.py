@@ -6,7 +6,7 @@ In lines, they stand in the order in which they were said, under a date line for
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from memory_core.blocks.base import Item, Reading, item_tokens
+from memory_core.blocks.base import Item, ReadContext, item_tokens
 from memory_core.blocks.markup import UNDATED, Layout, line_parts, turn_parts
 from memory_core.blocks.vector_parts.unit_cache import Stored
 from memory_core.blocks.vector_parts.units import messages_of, words_of
@@ -24,10 +24,10 @@ UNSAID = 40
 """Tokens by which a unit may be shorter in a prompt than as it was stored: speaker and time before its words."""
 
 
-class LaidOut:
+class PackedUnits:
     """Granted units as items, each made once."""
 
-    def __init__(self, reading: Reading, stored: Stored, layout: Layout) -> None:
+    def __init__(self, reading: ReadContext, stored: Stored, layout: Layout) -> None:
         self._reading, self._stored, self._layout = reading, stored, layout
         self._how = (layout, reading.names, reading.counter.id, reading.accounting)
 

@@ -8,12 +8,12 @@ from memory_core.models.base import Embedder, embedded
 from memory_core.store.messages import StoredMessage
 from memory_core.vectors.base import Vector
 
-Unsaved = Mapping[int, Sequence[StoredMessage]]
+PendingUnits = Mapping[int, Sequence[StoredMessage]]
 """Units by number, in the order in which they were said, after all that are stored. No stored one has such a number:
 it is negative, or larger than any."""
 
 
-class UnsavedVectors:
+class PendingVectors:
     """Vectors of units that are not stored yet, each embedded when it is first searched. Safe to share between threads.
 
     Only those of the last search are kept.

@@ -2,7 +2,7 @@
 long and the local model would hold up everybody who waits.
 
 Keyword search finds both. Long ones get their vectors in the background (`blocks.following`), the others with the next
-ones that are learned once the model answers again, or by `Memory.embed_again`.
+ones that are learned once the model answers again, or by `Memory.reembed`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +11,7 @@ from functools import partial
 
 from memory_core.blocks.base import Batch
 from memory_core.blocks.vector_parts.following import AT_ONCE_TOKENS, Following
-from memory_core.blocks.vector_parts.units import heard, node_words, search_words, words_of
+from memory_core.blocks.vector_parts.units import node_words, parse_unit, search_words, words_of
 from memory_core.errors import EmbedderError
 from memory_core.events import VectorsReplaced, VectorsStored, ranges
 from memory_core.models.base import Embedder, ModelCall, embedded
@@ -92,12 +92,12 @@ def unusable_vectors(
 ) -> set[int]:
     """Numbers of the stored units whose vectors of this embedder cannot be used, as far as searches have met them."""
     collection = collection_name(database, session_id, block, embedder.id)
-    return services.remembered(("unusable", collection), set[int])
+    return services.cached(("unusable", collection), set[int])
 
 
 def vectors_that_follow(database: Database, services: Services, session_id: str, block: str) -> Following:
     """What gives a block's long units their vectors in the background."""
-    return services.remembered(("following", database.id, session_id, block), Following)
+    return services.cached(("following", database.id, session_id, block), Following)
 
 
 def vectors_of(
@@ -134,7 +134,10 @@ def _caught_up(batch: Batch, block: str, embedder: Embedder, unusable: Sequence[
 def _nodes(batch: Batch, units: Sequence[Sequence[StoredMessage]], vectors: Sequence[Vector]) -> list[NewNode]:
     return [
         NewNode(
-            tuple(message.seq for message in unit), batch.counter.text(words_of(unit)), vector, heard(unit).to_json()
+            tuple(message.seq for message in unit),
+            batch.counter.text(words_of(unit)),
+            vector,
+            parse_unit(unit).to_json(),
         )
         for unit, vector in zip(units, vectors, strict=True)
     ]

@@ -11,19 +11,19 @@ from threading import Lock
 from sqlalchemy import Connection
 
 from memory_core.blocks.base import Item
-from memory_core.blocks.vector_parts.units import Heard, kept_heard
+from memory_core.blocks.vector_parts.units import UnitMetadata, kept_heard
 from memory_core.planning.terms import Traits, sittings
 from memory_core.process import collector_paused
 from memory_core.store.vectors import Node, count_nodes, read_heard
 from memory_core.vectors.keyword import KeywordIndex
 
-Listen = Callable[[Connection, Sequence[Node]], list[Heard | None]]
+Listen = Callable[[Connection, Sequence[Node]], list[UnitMetadata | None]]
 """What each unit says of itself; None where its messages are gone."""
 
 MOST_RENDERED = 4_096
 """Units kept as they stand in a prompt: a few megabytes."""
 
-NOTHING_HEARD = Heard((), 0.0, frozenset(), frozenset(), False, None, None, 0.0, "")
+NOTHING_HEARD = UnitMetadata((), 0.0, frozenset(), frozenset(), False, None, None, 0.0, "")
 
 
 class Rendered:
@@ -63,7 +63,7 @@ class Stored:
     was said after it in the same sitting."""
     names: frozenset[str] = frozenset()
     """Of everybody who speaks under a name, folded."""
-    last: Heard | None = None
+    last: UnitMetadata | None = None
     """The last unit of `order`."""
     keywords: KeywordIndex = field(default_factory=KeywordIndex)
     rendered: Rendered = field(default_factory=Rendered)
@@ -74,7 +74,7 @@ class Stored:
         near = {other for place in places for other in range(place - steps, place + steps + 1)}
         return [self.order[place] for place in sorted(near) if 0 <= place < len(self.order)]
 
-    def with_units(self, new: Sequence[tuple[Node, Heard]]) -> "Stored":
+    def with_units(self, new: Sequence[tuple[Node, UnitMetadata]]) -> "Stored":
         """These and new ones, which were said after them; the keyword index is its owner's to fill."""
         known = [self.last] if self.last is not None else []
         heard = [*known, *(one for _, one in new)]
@@ -113,12 +113,12 @@ class Stored:
             rendered=self.rendered,
         )
 
-    def imagining(self, new: Sequence[tuple[Node, Heard]]) -> "Stored":
+    def imagining(self, new: Sequence[tuple[Node, UnitMetadata]]) -> "Stored":
         """These and units that are not stored yet, said after them: for looking only."""
         return replace(self.with_units(new), rendered=Rendered())
 
 
-class Shelf:
+class UnitCache:
     """The stored units of one block of one session. Safe to share between threads."""
 
     def __init__(self) -> None:
@@ -148,7 +148,9 @@ class Shelf:
             return self._stored
 
 
-def _heard(connection: Connection, new: Sequence[tuple[Node, str | None]], listen: Listen) -> list[tuple[Node, Heard]]:
+def _heard(
+    connection: Connection, new: Sequence[tuple[Node, str | None]], listen: Listen
+) -> list[tuple[Node, UnitMetadata]]:
     """What units say of themselves: as it was kept, else out of their messages."""
     kept = kept_heard([text for _, text in new])
     missing = [node for (node, _), one in zip(new, kept, strict=True) if one is None]

@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from memory_core.events import expand
 from memory_core.messages import MessageRole, message_text, recites_memory
-from memory_core.planning.speech import date_line, speaker_of, told
+from memory_core.planning.speech import date_line, parse_message, speaker_of
 from memory_core.planning.terms import substance
 from memory_core.store.messages import MessageCache, StoredMessage, read_messages
 from memory_core.store.vectors import Node
@@ -20,7 +20,7 @@ Unit = Literal["message", "turn", "batch"]
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class UnitMetadata:
     """A unit as it was said."""
 
     stems: tuple[str, ...]
@@ -54,9 +54,9 @@ HEARD_VERSION = 1
 """Of the rules by which a unit is heard: what was kept under others is not used."""
 
 
-def kept_heard(texts: Sequence[str | None]) -> list[Heard | None]:
+def kept_heard(texts: Sequence[str | None]) -> list[UnitMetadata | None]:
     """Units as they were kept; None for those that were not, or by other rules."""
-    found: list[Heard | None] = []
+    found: list[UnitMetadata | None] = []
     for values in json.loads(f"[{','.join(text or 'null' for text in texts)}]"):  # one text for all is faster
         if values is None or values[0] != HEARD_VERSION:
             found.append(None)
@@ -64,7 +64,7 @@ def kept_heard(texts: Sequence[str | None]) -> list[Heard | None]:
         _, stemmed, names, others, person, when, time, stored, day, substance = values
         speakers = frozenset((*names, *others))
         stems = tuple(stemmed.split(" ")) if stemmed else ()
-        found.append(Heard(stems, substance, speakers, frozenset(names), person, when, time, stored, day))
+        found.append(UnitMetadata(stems, substance, speakers, frozenset(names), person, when, time, stored, day))
     return found
 
 
@@ -111,7 +111,7 @@ def words_of(unit: Sequence[StoredMessage]) -> str:
 
 def search_words(unit: Sequence[StoredMessage]) -> str:
     """The text of a unit, as it is embedded and searched: without speaker and time where they stand before it."""
-    return "\n".join(words for message in unit if (words := told(message.message).words))
+    return "\n".join(words for message in unit if (words := parse_message(message.message).words))
 
 
 def node_words(connection: Connection, session_id: str, cache: MessageCache, nodes: Sequence[Node]) -> list[str]:
@@ -120,13 +120,13 @@ def node_words(connection: Connection, session_id: str, cache: MessageCache, nod
     return [search_words(units.get(node.number, ())) for node in nodes]
 
 
-def heard(unit: Sequence[StoredMessage]) -> Heard:
+def parse_unit(unit: Sequence[StoredMessage]) -> UnitMetadata:
     """What a unit of at least one message says of itself."""
-    each = [(told(message.message), message.message.role) for message in unit]
+    each = [(parse_message(message.message), message.message.role) for message in unit]
     dated = next((one for one, _ in each if one.when), None)
     words = "\n".join(one.words for one, _ in each if one.words)
     stemmed = tuple(stems(words))
-    return Heard(
+    return UnitMetadata(
         stems=stemmed,
         substance=substance(words, stemmed),
         speakers=frozenset(speaker_of(one, role) for one, role in each),

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from memory_core.messages import ChatMessage, MessageRole, TextPart
 from memory_core.models.base import Condensation, ExtractedFact, Extraction
-from memory_core.models.learners import ByRules
+from memory_core.models.learners import RuleBased
 from memory_core.models.offline.clauses import clauses
 from memory_core.models.offline.condensing import condense_by_rules
 from memory_core.models.offline.coreference import Antecedents, statement_of
@@ -84,7 +84,7 @@ _WITHOUT_VERB = word_set("no not never only always at max maximum minimum")
 """How a rule begins that needs no verb: "no peanuts for Ana"."""
 
 
-class RuleExtractor(ByRules):
+class RuleExtractor(RuleBased):
     """Facts by rules: deterministic, from the user's own words only, and in linear time."""
 
     def extract(self, messages: Sequence[ChatMessage], *, known: Sequence[str]) -> Extraction:
