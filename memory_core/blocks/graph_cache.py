@@ -22,7 +22,7 @@ class GraphCache:
 
     @classmethod
     def of(cls, services: Services, database: Database, scope: str, block: str) -> "GraphCache":
-        """The one shelf of this process for a block."""
+        """The one of this process for a block."""
         return services.cached(("graph", database.id, scope, block), cls)
 
     def catch_up(self, connection: Connection, scope: str, block: str) -> tuple[Revision, Graph, Names]:

@@ -5,9 +5,9 @@ moment and is never changed afterwards, so that any number of readers may share 
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, TypeVar
+from typing import Any
 
 from memory_core.config import MemoryConfig
 from memory_core.events import (
@@ -19,12 +19,11 @@ from memory_core.events import (
     SessionCreated,
     SessionReset,
 )
-from memory_core.history.slices.blocks import Blocks, PastBlock, States, blocks_at
+from memory_core.history.slices.blocks import Blocks, PastBlock, States
 from memory_core.history.slices.contexts import context_of, is_context
 from memory_core.history.slices.messages import Messages
+from memory_core.history.slices.states import state_at
 from memory_core.tokens import total_tokens
-
-State = TypeVar("State")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +97,11 @@ class History:
 
     def config_at(self, position: int) -> MemoryConfig:
         """The configuration that applied."""
-        return MemoryConfig(**_latest(self._configs, position, {}))
+        return MemoryConfig(**(state_at(self._configs, position) or {}))
 
     def blocks_at(self, position: int) -> tuple[PastBlock, ...]:
         """The blocks there were, in their order."""
-        return blocks_at(self._blocks, position)
+        return state_at(self._blocks, position) or ()
 
     def blocks_ever(self, position: int) -> dict[str, PastBlock]:
         """Every block there was up to a position, by name: removed ones as they last stood."""
@@ -222,9 +221,3 @@ class StaleLogError(Exception):
 def history_of(records: Iterable[EventRecord]) -> History:
     """The history of a whole log of one session."""
     return Folding().take(sorted(records, key=lambda record: record.position))
-
-
-def _latest(states: Sequence[tuple[int, State]], position: int, otherwise: State) -> State:
-    """What stood at a position."""
-    place = bisect_right(states, position, key=lambda state: state[0])
-    return states[place - 1][1] if place else otherwise

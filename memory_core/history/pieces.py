@@ -5,10 +5,8 @@ relations, messages. The log says which words each of them had at that position,
 the content store go in; words that were erased since are missing, and said to be missing.
 """
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 from memory_core.blocks.base import Item, stored_item
 from memory_core.blocks.markup import day_parts, fact_parts, line_parts, relation_parts, static_parts, turn_parts
@@ -24,6 +22,7 @@ from memory_core.history.slices.contexts import context_of
 from memory_core.history.slices.facts import Facts, FactWords
 from memory_core.history.slices.graph import GraphWords
 from memory_core.history.slices.messages import Messages
+from memory_core.history.slices.states import state_at
 from memory_core.history.slices.vectors import StoredUnit, Vectors
 from memory_core.messages import ChatMessage, Part, TextPart, message_text
 from memory_core.planning.rendering import (
@@ -37,8 +36,6 @@ from memory_core.planning.rendering import (
 
 Words = Callable[[str], str | None]
 """The content store: words by hash, None where they were erased."""
-
-State = TypeVar("State")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +101,7 @@ class Pieces:
 
     def counter(self, position: int) -> str | None:
         """What messages were counted with then."""
-        return _latest(self._messages.counters, position)
+        return state_at(self._messages.counters, position)
 
     def hashes(self, record: EventRecord, facts: Mapping[int, FactWords] | None = None) -> set[str]:
         """The words that a context needs, cut ones and its input included. `facts`: see `PieceReader`."""
@@ -137,12 +134,6 @@ class Pieces:
         kept = expand(event.queue)
         before = kept[0] if kept else self._messages.next_seq
         return self._messages.in_queue(record.position, first=min(heads), before=before)
-
-
-def _latest(states: Sequence[tuple[int, State]], position: int) -> State | None:
-    """What held at a position: `states` are what began to hold where."""
-    place = bisect_right(states, position, key=lambda state: state[0])
-    return states[place - 1][1] if place else None
 
 
 @dataclass(slots=True)

@@ -150,10 +150,6 @@ class Ranked(Sequence[Found]):
         found["not_proposed"] += len(self._numbers) - len(self._found)
         return found
 
-    def rank(self, number: int) -> int:
-        """The place of a stored turn among all, from 1."""
-        return int(np.flatnonzero(self._numbers == number)[0]) + 1
-
     def _part(self, picked: NDArray[np.bool_]) -> "Ranked":
         part = Ranked.__new__(Ranked)
         part.__dict__.update(self.__dict__, _places=self._places[picked])

@@ -1,7 +1,6 @@
 """Blocks: which there were at each position, with their settings and texts, and what custom ones last held."""
 
-from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -97,12 +96,6 @@ class Blocks:
         self.states.append((record.position, blocks))
         self.ever |= {block.name for block in blocks}
         self.users |= {block.name for block in blocks if block.scope == "user"}
-
-
-def blocks_at(states: Sequence[tuple[int, tuple[PastBlock, ...]]], position: int) -> tuple[PastBlock, ...]:
-    """The blocks that stood at a position of the log."""
-    place = bisect_right(states, position, key=lambda state: state[0])
-    return states[place - 1][1] if place else ()
 
 
 def _edited(block: PastBlock, event: BlockEdited) -> PastBlock:

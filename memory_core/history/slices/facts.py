@@ -1,6 +1,5 @@
 """Facts: words, state, version and support of each."""
 
-from bisect import bisect_right
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import TypeGuard
@@ -20,6 +19,7 @@ from memory_core.events import (
     FactsCurated,
     expand,
 )
+from memory_core.history.slices.states import state_at
 
 HANDLED = frozenset(
     {FactsCondensed, FactsCurated, *(event for event in KINDS.values() if "fact" in event.__dataclass_fields__)}
@@ -98,9 +98,7 @@ class Facts:
 
     def words(self, id: int, position: int) -> FactWords | None:
         """What a fact said at a position of the log."""
-        states = self._words.get(id, [])
-        place = bisect_right(states, position, key=lambda state: state[0])
-        return states[place - 1][1] if place else None
+        return state_at(self._words.get(id, []), position)
 
     def reworded_after(self, id: int, position: int) -> bool:
         """Did it say something else later?"""

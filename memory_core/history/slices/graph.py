@@ -3,10 +3,9 @@
 Pure over events: words go by their hashes, and come from the content store where they are wanted.
 """
 
-from bisect import bisect_right
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 from memory_core.events import (
     EntityAdded,
@@ -22,9 +21,8 @@ from memory_core.events import (
     expand,
 )
 from memory_core.history.slices.messages import Messages
+from memory_core.history.slices.states import state_at
 from memory_core.planning.graph import Entity, EntityState, Graph, Relation, RelationState
-
-State = TypeVar("State")
 
 
 @dataclass(slots=True)
@@ -81,7 +79,7 @@ class PastGraph:
     entities: dict[int, PastEntity] = field(default_factory=dict)
     relations: dict[int, PastRelation] = field(default_factory=dict)
 
-    def take(self, record: EventRecord) -> None:
+    def apply(self, record: EventRecord) -> None:
         handler = _HANDLERS.get(type(record.event))
         if handler is not None:
             handler(self, record, record.event)
@@ -107,7 +105,7 @@ class PastGraph:
     def _entity_changed(self, record: EventRecord, event: EntityChanged) -> None:
         if (entity := self.entities.get(event.entity)) is None:
             return
-        _take_values(entity, event.after, ("name", "type", "aliases", "state", "merged_into"))
+        _apply_values(entity, event.after, ("name", "type", "aliases", "state", "merged_into"))
         entity.updated_at = record.at
         entity.version += 1
 
@@ -143,7 +141,7 @@ class PastGraph:
     def _relation_changed(self, record: EventRecord, event: RelationChanged) -> None:
         if (relation := self.relations.get(event.relation)) is None:
             return
-        _take_values(relation, event.after, ("subject", "predicate", "object", "state", "ended_turn", "ended_by"))
+        _apply_values(relation, event.after, ("subject", "predicate", "object", "state", "ended_turn", "ended_by"))
         if "sources" in event.after:
             relation.sources = set(expand(event.after["sources"]))
         relation.updated_at = record.at
@@ -183,11 +181,11 @@ class GraphWords:
 
     def name(self, entity: int, position: int) -> str | None:
         """Hash of an entity's name as it was then."""
-        return _latest(self._names.get(entity, []), position)
+        return state_at(self._names.get(entity, []), position)
 
     def joined(self, relation: int, position: int) -> Joined | None:
         """A relation as it was then."""
-        return _latest(self._relations.get(relation, []), position)
+        return state_at(self._relations.get(relation, []), position)
 
     def _entity_added(self, record: EventRecord, event: EntityAdded) -> None:
         self._names[event.entity] = [(record.position, event.name)]
@@ -239,12 +237,12 @@ def graph_at(
     past, messages = PastGraph(), Messages()
     for record in records:
         if position is None or record.position <= position:
-            past.take(record)
+            past.apply(record)
             past.forget(messages.apply(record))
     return past.graphs(records[0].session_id if records else "", words)
 
 
-def _take_values(row: PastEntity | PastRelation, values: Mapping[str, Any], names: Sequence[str]) -> None:
+def _apply_values(row: PastEntity | PastRelation, values: Mapping[str, Any], names: Sequence[str]) -> None:
     for name in names:
         if name in values:
             value = values[name]
@@ -288,9 +286,3 @@ def _relation(relation: PastRelation, scope: str, session_id: str, words: Callab
         version=relation.version,
         sources=tuple((session_id, seq) for seq in sorted(relation.sources)),
     )
-
-
-def _latest(states: Sequence[tuple[int, State]], position: int) -> State | None:
-    """What held at a position: `states` are what began to hold where."""
-    place = bisect_right(states, position, key=lambda state: state[0])
-    return states[place - 1][1] if place else None

@@ -48,7 +48,7 @@ class Projection:
         if kind in deliveries.HANDLED:
             self.deliveries.apply(record)
         if kind in graph.HANDLED:
-            self.graph.take(record)
+            self.graph.apply(record)
         if kind in vectors.HANDLED:
             self.vectors.apply(record)
         return gone
