@@ -79,7 +79,7 @@ def past_graph(view: View, block: str) -> Graph:
     """A block's graph at the end of the shown turn, from the log."""
     past = PastGraph()
     for record in view.history.upto(view.position):
-        past.take(record)
+        past.apply(record)
     hashes = {hash for entity in past.entities.values() for hash in entity.hashes}
     hashes |= {relation.predicate for relation in past.relations.values()}
     words = view.memory.words(hashes)
