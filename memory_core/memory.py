@@ -29,6 +29,7 @@ from memory_core.engine import next_prompt as foretelling
 from memory_core.engine.context import Context, build_context
 from memory_core.engine.delivery import Served
 from memory_core.engine.next_prompt import NextPrompt
+from memory_core.engine.reconcile import create_or_join
 from memory_core.engine.session import ImaginedBlocks, Session, SessionBlock
 from memory_core.errors import ConfigError, MessageError, NotFoundError
 from memory_core.events import (
@@ -149,7 +150,7 @@ class Memory:
         Without a database it lives in this process, unless `MEMORY_INSPECTOR_DATABASE_URL` or
         `MEMORY_INSPECTOR_HOME` say where it is kept. Any other setting of `MemoryConfig` may be
         given too. What was stored for an existing session wins over values that its constructor
-        had been given before; see `memory_core.engine.session`.
+        had been given before; see `memory_core.engine.reconcile`.
 
         Raises:
             ConfigError: a setting is impossible, two blocks have one name, or `chat_history` is
@@ -180,8 +181,8 @@ class Memory:
         history = list(chat_history or ())
         for message in history:
             queue.as_text(message)  # before anything is stored
-        session.create_or_join(
-            title=title, user_id=user_id, config=given, blocks=memory_blocks, without_messages=bool(history)
+        create_or_join(
+            session, title=title, user_id=user_id, config=given, blocks=memory_blocks, without_messages=bool(history)
         )
         memory = cls(session)
         if history:
@@ -268,8 +269,7 @@ class Memory:
         if len(ids) != len(messages) or len(set(ids)) != len(ids):
             raise MessageError("give each message an id of its own, as many ids as messages")
         prepared = queue.prepare(self._session, messages, ids)
-        with self._session.writing() as w:
-            self._session.refresh(w)
+        with self._session.changing() as w:
             known = known_ids(w.connection, self.session_id, ids) if message_ids is not None else {}
             seqs = queue.append(self._session, w, prepared, known)
             plan = queue.flush_queue(self._session, w, "over_budget")
@@ -288,8 +288,7 @@ class Memory:
 
         `all=True` closes the session: everything leaves, and what is due at the end is due.
         """
-        with self._session.writing() as w:
-            self._session.refresh(w)
+        with self._session.changing() as w:
             plan = queue.flush_queue(self._session, w, "closed" if all else "asked")
             if all:
                 queue.queue_turns(self._session, w, closing=True)
@@ -306,8 +305,7 @@ class Memory:
         `archive` forgets everything first, as `reset` does.
         """
         prepared = queue.prepare(self._session, messages, [uuid.uuid4().hex for _ in messages])
-        with self._session.writing() as w:
-            self._session.refresh(w)
+        with self._session.changing() as w:
             emptied = collections_of(w.connection, self.session_id) if archive else set()
             if archive:
                 reset_messages(w, None, with_user_memory=False)

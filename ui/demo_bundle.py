@@ -15,6 +15,7 @@ from memory_core import (
     VectorMemoryBlock,
 )
 from memory_core.blocks.vector import CLASSIC
+from memory_core.engine.reconcile import create_or_join
 from memory_core.engine.session import Session
 from memory_core.interop.bundle import write_bundle
 from ui.demo import BUNDLE, DEMO_SESSION
@@ -42,7 +43,7 @@ def demo_memory(database: Database, services: Services) -> Memory:
         ),
     ]
     config = {"token_limit": 1200, "chat_history_token_ratio": 0.6, "token_flush_size": 120}
-    session.create_or_join(title=TITLE, user_id=DEMO_USER, config=config, blocks=blocks)
+    create_or_join(session, title=TITLE, user_id=DEMO_USER, config=config, blocks=blocks)
     memory = Memory(session)
     if memory.recording() is None:
         memory.attach_recording(MESSAGES, source="demo")

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from memory_core import ChatMessage, ConfigError, FactExtractionMemoryBlock, Memory, MemoryConfig, VectorMemoryBlock
+from memory_core.engine.reconcile import create_or_join
 from memory_core.engine.session import Session
 from memory_core.recipes import RECIPES, Made
 from ui.services import Engine
@@ -56,7 +57,7 @@ def new_memory(
             block.retrieval_context_window = ASKS_WITH
     session = Session(engine.database, uuid.uuid4().hex[:12], services=engine.services)
     config = _settings(made, token_limit)
-    session.create_or_join(title=title, user_id=user_id, config=config, blocks=made.blocks)
+    create_or_join(session, title=title, user_id=user_id, config=config, blocks=made.blocks)
     return Memory(session)
 
 

@@ -193,8 +193,7 @@ class MemoryTools:
                 return self._told(call, self._search_archive(given))
             if isinstance(given, _ConversationSearch):
                 return self._told(call, self._search_conversation(given))
-            with self._session.writing() as w:
-                self._session.refresh(w)
+            with self._session.changing() as w:
                 result = self._insert(w, given) if isinstance(given, _ArchivalInsert) else self._edit(w, given)
                 _note(w, call, result)
             return result

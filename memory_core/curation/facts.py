@@ -156,8 +156,7 @@ class Curation:
 
     @contextmanager
     def _curating(self, actor: Actor) -> Iterator[FactChangeSetTransaction]:
-        with self._session.writing() as w:
-            self._session.refresh(w)
+        with self._session.changing() as w:
             yield FactChangeSetTransaction(w, self.scope, self.block, self._session.counter.text, actor)
 
     # -- looking ----------------------------------------------------------------------------------

@@ -241,8 +241,7 @@ class GraphDesk:
             NotFoundError: there is no change set of that number.
             ConflictError: something of it was changed or erased since, or it was undone already; nothing was changed.
         """
-        with self._session.writing() as w:
-            self._session.refresh(w)
+        with self._session.changing() as w:
             curating = GraphChangeSetTransaction(w, self.scope, self.block, actor)
             graph = curating.graph()  # with the words of what the undo takes away
             undone = curating.undo(number)
@@ -272,8 +271,7 @@ class GraphDesk:
 
     def _apply_some(self, action: str, wish: Callable[[Graph], GraphPlan], actor: Actor) -> GraphChange | None:
         """Store what a wish comes to, as one change set; None if it comes to nothing."""
-        with self._session.writing() as w:
-            self._session.refresh(w)
+        with self._session.changing() as w:
             curating = GraphChangeSetTransaction(w, self.scope, self.block, actor)
             graph = curating.graph()
             plan = wish(graph)

@@ -12,7 +12,7 @@ from memory_core.blocks import BUILT_IN
 from memory_core.blocks.base import BaseMemoryBlock
 from memory_core.blocks.facts import FactExtractionMemoryBlock
 from memory_core.blocks.static import decode
-from memory_core.engine import queue
+from memory_core.engine import queue, reconcile
 from memory_core.engine.session import Session, SessionBlock
 from memory_core.errors import ConfigError, ConflictError, NotFoundError
 from memory_core.events import Actor, BlockEdited, BlockRemoved, BlocksOrdered, ConfigurationChanged, SessionRenamed
@@ -26,8 +26,7 @@ from memory_core.store.writing import Writing
 
 def configure(session: Session, changes: Mapping[str, Any], opened: Mapping[str, Any], actor: Actor) -> None:
     """See `Memory.configure`."""
-    with session.writing() as w:
-        session.refresh(w)
+    with session.changing() as w:
         stored = session.config.model_dump(mode="json")
         if any(stored[name] != value for name, value in opened.items()):
             raise changed_elsewhere("The settings were")
@@ -59,8 +58,7 @@ def rename(session: Session, title: str, actor: Actor) -> None:
 
 def add_block(session: Session, block: BaseMemoryBlock[Any], actor: Actor) -> None:
     """See `Memory.add_block`."""
-    with session.writing() as w:
-        session.refresh(w)
+    with session.changing() as w:
         put_in(session, w, block, actor)
 
 
@@ -71,7 +69,7 @@ def put_in(session: Session, w: Writing, block: BaseMemoryBlock[Any], actor: Act
     if isinstance(block, FactExtractionMemoryBlock) and block.scope == "user" and not session.user_id:
         raise ConfigError(f'the block "{block.name}" belongs to the user: give the memory a user_id')
     position = 1 + max((attached.record.position for attached in session.blocks), default=-1)
-    session.attach(w, block, position=position, actor=actor)
+    reconcile.attach(session, w, block, position=position, actor=actor)
 
 
 def remove_block(session: Session, name: str, actor: Actor) -> None:
@@ -89,13 +87,12 @@ def take_out(session: Session, w: Writing, name: str, actor: Actor) -> None:
     w.session.revision += 1
     w.record(BlockRemoved(block=name), actor=actor)
     session.load(w.connection, w.session)
-    session.free_learners(w, [name])
+    reconcile.free_learners(session, w, [name])
 
 
 def order_blocks(session: Session, names: Sequence[str], opened: Sequence[str] | None, actor: Actor) -> None:
     """See `Memory.order_blocks`."""
-    with session.writing() as w:
-        session.refresh(w)
+    with session.changing() as w:
         current = [attached.name for attached in session.blocks]
         if opened is not None and list(opened) != current:
             raise changed_elsewhere("The blocks were")
@@ -111,8 +108,7 @@ def configure_blocks(
     actor: Actor,
 ) -> None:
     """See `Memory.configure_blocks`."""
-    with session.writing() as w:
-        session.refresh(w)
+    with session.changing() as w:
         _check_unchanged(session, opened)
         changed = [write_settings(session, w, name, settings, actor) for name, settings in changes.items()]
         if order is not None:

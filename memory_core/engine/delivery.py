@@ -16,6 +16,7 @@ from itertools import takewhile
 from typing import Literal
 
 from memory_core.blocks.base import NoWrite, PendingWrite
+from memory_core.engine import reconcile
 from memory_core.engine.session import Session, SessionBlock
 from memory_core.errors import ConflictError, MemoryInspectorError, NotFoundError, StoreError, sentence
 from memory_core.events import (
@@ -124,9 +125,8 @@ def retry(session: Session, ids: Sequence[int] | None = None) -> None:
 
 def free(session: Session, names: Collection[str]) -> None:
     """Let any process learn for these blocks, and make what waits for them due."""
-    with session.writing() as w:
-        session.refresh(w)
-        session.free_learners(w, names)
+    with session.changing() as w:
+        reconcile.free_learners(session, w, names)
     with session.database.read() as connection:
         waiting = pending_by_block(connection, session.id)
     retry(session, [delivery.id for name in names for delivery in waiting.get(name, ())])

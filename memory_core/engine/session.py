@@ -1,9 +1,4 @@
-"""One opened session: its configuration and blocks, as stored, joined with the caller's objects.
-
-Configuration and static texts are versioned per session. A constructor's values apply when the
-session is made, and later when they differ from the last constructor's; otherwise what is stored
-wins, an edit made in the app, say. Either way an event names the loser.
-"""
+"""One opened session: its configuration and blocks, as stored, joined with the caller's objects."""
 
 import copy
 import json
@@ -16,36 +11,22 @@ from typing import Any
 from sqlalchemy import Connection
 
 from memory_core.blocks import BUILT_IN, plugins
-from memory_core.blocks.base import BaseMemoryBlock, Batch, scope_of
+from memory_core.blocks.base import BaseMemoryBlock, Batch
 from memory_core.blocks.facts import FactExtractionMemoryBlock
 from memory_core.blocks.static import StaticMemoryBlock, decode, encode
 from memory_core.config import MemoryConfig
 from memory_core.errors import ConfigError, NotFoundError
 from memory_core.events import (
-    Actor,
-    BlockAdded,
-    BlockEdited,
-    BlockRemoved,
-    BlocksOrdered,
-    ConfigurationChanged,
     QueueRecounted,
-    SessionCreated,
 )
-from memory_core.messages import content_hash, unstorable
 from memory_core.planning.facts import Fact
 from memory_core.services import Services
 from memory_core.store.blocks import (
     WITH_TEXT,
     BlockRecord,
-    add_block,
     read_blocks,
-    remove_block,
-    update_block,
-    write_text,
 )
 from memory_core.store.database import Database
-from memory_core.store.deliveries import skip_deliveries
-from memory_core.store.facts import NewFact, add_fact, read_facts
 from memory_core.store.messages import QueueRow, StoredMessage, read_queue, recount
 from memory_core.store.writing import (
     LEARNERS,
@@ -186,7 +167,7 @@ class Session:
         self._other_queue: tuple[QueueRow, ...] | None = None
 
     @property
-    def _whole_id(self) -> tuple[str, str]:
+    def whole_id(self) -> tuple[str, str]:
         """The session among those of all databases."""
         return self.database.id, self.id
 
@@ -216,6 +197,13 @@ class Session:
             video=self.config.video_token_size_estimate,
             document=self.config.document_token_size_estimate,
         )
+
+    def adopt(self, blocks: Sequence[Block], *, initial: Mapping[str, str] | None = None) -> None:
+        """Take block objects that a program gave as the live ones; `initial` are custom blocks' fields by name."""
+        for block in blocks:
+            block.hand_over(self.whole_id)
+            self._given[block.name] = block
+        self._initial.update(initial or {})
 
     def block(self, name: str) -> SessionBlock:
         """The block of that name.
@@ -279,6 +267,13 @@ class Session:
         return other
 
     @contextmanager
+    def changing(self) -> Iterator[Writing]:
+        """A transaction that has taken over first what another process changed."""
+        with self.writing() as w:
+            self.refresh(w)
+            yield w
+
+    @contextmanager
     def writing(self, *, create: SessionState | None = None, patience: float | None = None) -> Iterator[Writing]:
         """A transaction on this session; see `memory_core.store.writing.writing`."""
         config, blocks = self.config, self.blocks
@@ -291,47 +286,6 @@ class Session:
             raise
 
     # -- opening ----------------------------------------------------------------------------------
-
-    def create_or_join(
-        self,
-        *,
-        title: str,
-        user_id: str | None,
-        config: dict[str, Any],
-        blocks: Sequence[Block] | None,
-        without_messages: bool = False,
-    ) -> None:
-        """Make the session, or open it and settle whose values apply.
-
-        Raises:
-            ConfigError: values are impossible, two blocks have one name, the session is another user's,
-                or it has messages and should be `without_messages`; nothing was stored.
-        """
-        MemoryConfig(**config)  # before anything is stored
-        for what, name in (("session_id", self.id), ("user_id", user_id or "")):
-            if problem := unstorable(name):
-                raise ConfigError(f"{what} {problem}")
-        _check_names(blocks or ())
-        made = [block.as_made(self._whole_id) for block in blocks or ()]
-        with self.writing(create=_new_state(self.id, title, user_id, self.clock())) as w:
-            if user_id is not None and w.session.user_id != user_id:
-                raise ConfigError(f'the session "{self.id}" belongs to another user: choose another session_id')
-            if without_messages and w.session.messages:
-                raise ConfigError(f'the session "{self.id}" has messages already: leave chat_history out, or use set()')
-            self.user_id = w.session.user_id
-            if not w.session.counter:  # nobody has opened it yet; several may have inserted it at once
-                w.record(SessionCreated(title=w.session.title, user_id=self.user_id))
-            self._settle_config(w, config)
-            self.config = MemoryConfig(**json.loads(w.session.config))
-            if blocks is not None:
-                self._settle_blocks(w, made)
-            for block in blocks or ():
-                block.hand_over(self._whole_id)
-            self._given = {block.name: block for block in blocks or ()}
-            w.flush_contents()
-            self.load(w.connection, w.session)
-            self._settle_learners(w)
-            self.recount(w)
 
     def open(self) -> None:
         """Open an existing session with what is stored.
@@ -425,165 +379,6 @@ class Session:
                 block.take_state(state)
         return SessionBlock(record=record, block=block, state=state, initial=initial, learner=learner)
 
-    # -- whose values apply -----------------------------------------------------------------------
-
-    def _settle_config(self, w: Writing, given: dict[str, Any]) -> None:
-        stored, last = json.loads(w.session.config), json.loads(w.session.constructor)
-        given = json.loads(MemoryConfig(**given).model_dump_json(include=set(given)))
-        wins = {name: value for name, value in given.items() if last.get(name, _MISSING) != value}
-        loses = {name: value for name, value in given.items() if name not in wins and stored.get(name, value) != value}
-        w.session.constructor = json.dumps({**last, **given})
-        if wins:
-            before = {name: stored[name] for name in wins if name in stored and stored[name] != wins[name]}
-            MemoryConfig(**{**stored, **wins})
-            w.session.config = json.dumps({**stored, **wins})
-            w.session.revision += 1
-            w.record(ConfigurationChanged(before=before, after=wins, source="constructor", ignored=before))
-        if loses:
-            w.record(ConfigurationChanged(before={}, after={}, source="app", ignored=loses))
-
-    def _settle_blocks(self, w: Writing, given: Sequence[Block]) -> None:
-        stored = {record.name: record for record in read_blocks(w.connection, self.id)}
-        for record in stored.values():
-            if record.constructor and record.name not in {block.name for block in given}:
-                remove_block(w, record.name)
-                skip_deliveries(w, record.name)
-                w.record(BlockRemoved(block=record.name))
-                w.session.revision += 1
-        moved = self._settle_order(w, [block.name for block in given])
-        for position, block in enumerate(given):
-            if isinstance(block, FactExtractionMemoryBlock) and block.scope == "user" and not self.user_id:
-                raise ConfigError(f'the block "{block.name}" belongs to the user: give the memory a user_id')
-            known = stored.get(block.name)
-            if known is None:
-                self.add(w, block, position=position)
-                continue
-            self._settle_block(w, block, known)
-            if moved and known.position != position:
-                update_block(w, block.name, position=position)
-                w.session.revision += 1
-        names = [record.name for record in read_blocks(w.connection, self.id)]
-        if [name for name in names if name in stored] != [name for name in stored if name in names]:
-            w.record(BlocksOrdered(names=tuple(names)))
-
-    def _settle_order(self, w: Writing, names: list[str]) -> bool:
-        """Does the constructor's order of blocks apply? It does when it is not what it was the last time."""
-        constructor = json.loads(w.session.constructor)
-        if constructor.get(_ORDER) == names:
-            return False
-        w.session.constructor = json.dumps({**constructor, _ORDER: names})
-        return True
-
-    def _settle_learners(self, w: Writing) -> None:
-        """Store which models this program learns with: who opens the session without them leaves it to them."""
-        blocks = [each.block for each in self.blocks if each.block is not None and self.services.standing]
-        here = {block.name: model for block in blocks if (model := block.learner(self.services)) is not None}
-        self._set_learners(w, here)
-
-    def free_learners(self, w: Writing, names: Collection[str]) -> None:
-        """Let any process learn for these blocks, until a program gives a model for them again."""
-        self._set_learners(w, {}, freed=names)
-
-    def _set_learners(self, w: Writing, given: Mapping[str, str], *, freed: Collection[str] = ()) -> None:
-        constructor = json.loads(w.session.constructor)
-        before = constructor.pop(LEARNERS, {})
-        left = {each.name for each in self.blocks}.difference(freed)
-        after = {name: model for name, model in {**before, **given}.items() if name in left}
-        if after != before:
-            w.session.constructor = json.dumps({**constructor, **({LEARNERS: after} if after else {})})
-            w.session.revision += 1
-            self.load(w.connection, w.session)
-
-    def add(self, w: Writing, block: Block, *, position: int, actor: Actor | None = None) -> None:
-        """Store a block that the session does not have yet; without an actor, a constructor gave it."""
-        constructor = constructor_values(block) if actor is None else ""
-        settings = block.settings()
-        add_block(w, name=block.name, position=position, type=block.type, settings=settings, constructor=constructor)
-        w.record(BlockAdded(block=block.name, type=block.type, settings=settings), actor=actor or "engine")
-        w.session.revision += 1
-        if isinstance(block, StaticMemoryBlock):
-            record = next(r for r in read_blocks(w.connection, self.id) if r.name == block.name)
-            write_text(w, record, encode(block.static_content), actor=actor or "engine")
-        elif isinstance(block, FactExtractionMemoryBlock):
-            scope = _fact_scope(block, w.session)
-            known = {fact.text for fact in read_facts(w.connection, scope, block.name, states=None)}
-            for text in dict.fromkeys(block.facts):
-                if text in known:  # the user's, or of a block of that name that was removed
-                    continue
-                new = NewFact(text=text, tokens=self.counter.text(text), origin="written")
-                add_fact(w, scope, block.name, new, actor="curator")
-        elif block.type not in BUILT_IN:
-            update_block(w, block.name, state=w.keep(block.state_json()))
-
-    def attach(self, w: Writing, block: Block, *, position: int, actor: Actor) -> None:
-        """Add a block in mid-session."""
-        made = block.as_made(self._whole_id)
-        self.add(w, made, position=position, actor=actor)
-        block.hand_over(self._whole_id)
-        self._given[block.name] = block
-        self._initial[block.name] = made.state_json()
-        w.flush_contents()
-        self.load(w.connection, w.session)
-        self._settle_learners(w)
-
-    def _settle_block(self, w: Writing, block: Block, record: BlockRecord) -> None:
-        if block.type != record.type:
-            raise ConfigError(
-                f'the block "{block.name}" is stored as {record.type} and given as {block.type}: '
-                "choose another name, or remove the stored one first"
-            )
-        constructor = constructor_values(block)
-        given, last = json.loads(constructor), json.loads(record.constructor or '{"settings": {}, "state": null}')
-        # A setting that came with a newer version had its default before.
-        before = {**_defaults(block), **block.meant_before(record.settings)}
-        later = {k: v for k, v in before.items() if k not in record.settings}
-        had = {**later, **last["settings"]} if record.constructor else {}
-        wins = {k: v for k, v in given["settings"].items() if had.get(k, _MISSING) != v}
-        changed = {k: v for k, v in wins.items() if {**later, **record.settings}.get(k, _MISSING) != v}
-        loses = {k: v for k, v in given["settings"].items() if k not in wins and record.settings.get(k, v) != v}
-        if constructor != record.constructor:
-            settings = {**record.settings, **wins}
-            update_block(w, block.name, settings=settings, constructor=constructor)
-            w.session.revision += 1
-        lost = {name: record.settings[name] for name in changed if name in record.settings}
-        for after, ignored in ((changed, lost), ({}, loses)):
-            if after or ignored:
-                w.record(_settings_edited(record, after, ignored))
-        if isinstance(block, StaticMemoryBlock):
-            text = encode(block.static_content)
-            if given["state"] != last["state"]:
-                ignored_text = record.text if record.text != content_hash(text) else None
-                write_text(w, record, text, actor="engine", ignored=ignored_text)
-            elif record.text != content_hash(text):
-                edited = BlockEdited(
-                    block=block.name,
-                    revision=record.revision,
-                    before=record.text,
-                    after=record.text,
-                    ignored=w.keep(text),
-                )
-                w.record(edited)
-        elif block.type not in BUILT_IN and given["state"] != last["state"]:
-            update_block(w, block.name, state=w.keep(block.state_json()))
-
-
-_MISSING = object()
-
-_ORDER = "order of blocks"
-"""Among a constructor's values: which blocks it was given, in which order."""
-
-
-def _defaults(block: Block) -> dict[str, Any]:
-    """Settings of a built-in block that nobody set; of a custom one they are not known."""
-    if block.type not in BUILT_IN:
-        return {}
-    extra = {"static_content": ""} if isinstance(block, StaticMemoryBlock) else {}
-    return BUILT_IN[block.type](name=block.name, **extra).settings()
-
-
-def _settings_edited(record: BlockRecord, settings: dict[str, Any], ignored: dict[str, Any]) -> BlockEdited:
-    return BlockEdited(record.name, record.revision, None, None, settings, ignored_settings=ignored)
-
 
 def _unstored(block: Block) -> SessionBlock:
     """A block that the session does not have, as it would be right after it was added."""
@@ -607,56 +402,8 @@ def _with_settings(attached: SessionBlock, changes: Mapping[str, Any]) -> Sessio
     return replace(attached, record=replace(attached.record, settings=settings), block=block)
 
 
-def constructor_values(block: Block) -> str:
-    """A block as its constructor was given it, as one comparable text."""
-    state = encode(block.static_content) if isinstance(block, StaticMemoryBlock) else block.state_json()
-    if block.type in BUILT_IN and not isinstance(block, StaticMemoryBlock):
-        state = ""
-    return json.dumps({"settings": block.settings(), "state": state}, sort_keys=True)
-
-
-def _fact_scope(block: FactExtractionMemoryBlock, state: SessionState) -> str:
-    return scope_of(block.scope, state.id, state.user_id, block.name)
-
-
-def _check_names(blocks: Sequence[Block]) -> None:
-    seen: set[str] = set()
-    for block in blocks:
-        if block.name in seen:
-            raise ConfigError(f'two blocks are called "{block.name}": block names must differ')
-        seen.add(block.name)
-
-
 def _encoding(name: str) -> TokenCounter:
     try:
         return default_counter(name)
     except OSError as error:  # tiktoken wanted to download it
         raise ConfigError(f"encoding cannot be {name!r}: its file is not here, and could not be fetched") from error
-
-
-def _new_state(session_id: str, title: str, user_id: str | None, now: float) -> SessionState:
-    return SessionState(
-        id=session_id,
-        user_id=user_id,
-        title=title,
-        created_at=now,
-        updated_at=now,
-        deleted_at=None,
-        next_seq=1,
-        turns=0,
-        newest_turn=None,
-        queue_messages=0,
-        queue_content=0,
-        queue_reference=0,
-        pinned_messages=0,
-        pinned_content=0,
-        pinned_reference=0,
-        archived_messages=0,
-        flushes=0,
-        turn_delivered=0,
-        counter="",
-        config="{}",
-        constructor="{}",
-        recording=None,
-        revision=1,
-    )
