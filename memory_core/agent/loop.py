@@ -96,7 +96,7 @@ def act(memory: Memory, model: ChatModel, reply_id: str) -> tuple[ToolResult, ..
     tools = MemoryTools(memory)
     made = _Made(tools, reply_id)
     searched = [attached.name for attached in memory.blocks if attached.kind != "static"]
-    context = memory.preview(without=searched)
+    context = memory.preview.context(without=searched)
     said = _stream(memory, model, context.messages, tools.specs(), Watch(), recorded=not model.offline)
     if said.calls:
         messages = made.round(0, "", said.calls, model)
@@ -106,7 +106,7 @@ def act(memory: Memory, model: ChatModel, reply_id: str) -> tuple[ToolResult, ..
 
 def put(memory: Memory, messages: Sequence[ChatMessage], ids: Sequence[str]) -> None:
     """Store messages. Rules learn from what they flush at once; a model does so in the background, nobody waits."""
-    memory.put_messages(messages, message_ids=ids, wait=memory.services.extractor.offline)
+    memory.put_messages(messages, message_ids=ids, wait=memory.session.services.extractor.offline)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ def _stream(
         stream.close()
     call, seconds = stream.call, round(time.monotonic() - started, 3)
     if recorded:
-        memory.record(
+        memory.log.record(
             ModelCalled(
                 purpose="reply",
                 model=model.name,

@@ -156,7 +156,7 @@ class MemoryTools:
     def tokens(self) -> int:
         """About what the definitions cost beside every prompt, written as JSON. No token limit counts them."""
         told = [[spec.name, spec.description, dict(spec.parameters)] for spec in self.specs()]
-        return self._memory.count_tokens(json.dumps(told, ensure_ascii=False)) if told else 0
+        return self._memory.session.count_tokens(json.dumps(told, ensure_ascii=False)) if told else 0
 
     @property
     def core_blocks(self) -> list[SessionBlock]:
@@ -252,7 +252,7 @@ class MemoryTools:
     def _search_archive(self, given: _ArchivalSearch) -> ToolResult:
         archive = self._archive()
         query = _asked(given.query)
-        found = self._memory.search_facts(query, block=archive.name, top_k=given.top_k, topics=given.tags)
+        found = self._memory.facts.search(query, block=archive.name, top_k=given.top_k, topics=given.tags)
         lines = [f"{hit.fact.text}{_tags(hit.fact.topics)}" for hit in found]
         return ToolResult(_listed(lines, "entry", "entries"), done=True, block=archive.name)
 
@@ -264,9 +264,11 @@ class MemoryTools:
     def _conversation(self, query: str, limit: int) -> list[StoredMessage]:
         """Messages of earlier turns that say something like it, best first."""
         memory = self._memory
-        turn = memory.status().turns
-        said = {m.seq: m for m in memory.messages() if m.turn < turn and _spoken(m)}
-        index = memory.services.cached(("conversation", memory.database.id, memory.session_id), KeywordIndex)
+        turn = memory.session.status().turns
+        said = {m.seq: m for m in memory.session.messages() if m.turn < turn and _spoken(m)}
+        index = memory.session.services.cached(
+            ("conversation", memory.session.database.id, memory.session_id), KeywordIndex
+        )
         for seq in set(index.numbers()) - said.keys():
             index.remove(seq)
         for seq, message in said.items():
@@ -280,11 +282,11 @@ class MemoryTools:
 
     def _recalled(self, query: str, block: str, said: Mapping[int, StoredMessage]) -> list[int]:
         """What a vector block finds: the first message of each stored turn that is above its threshold."""
-        search = self._memory.search(query, block=block)
+        search = self._memory.retrieval.search(query, block=block)
         least = search.settings.similarity_threshold
         found = [one for one in search.found.candidates if one.match > 0 and (least is None or one.score > least)]
         best = [one.number for one in found[:MOST_RESULTS]]
-        turns = {turn.number: turn for turn in self._memory.stored_turns(block, numbers=best)} if best else {}
+        turns = {turn.number: turn for turn in self._memory.retrieval.stored_turns(block, numbers=best)} if best else {}
         seqs = [[m.seq for m in turns[number].messages if m.seq in said] for number in best if number in turns]
         return [unit[0] for unit in seqs if unit]
 

@@ -150,7 +150,7 @@ def search_facts(
     topics: Collection[str] | None = None,
     filters: Mapping[str, Any] | None = None,
 ) -> list[FactHit]:
-    """See `Memory.search_facts`; `places` are scope and name of the blocks that are searched.
+    """See `Memory.facts.search`; `places` are scope and name of the blocks that are searched.
 
     Raises:
         ConfigError: a filter is unknown, or a number impossible.

@@ -16,7 +16,7 @@ _PARTS: TypeAdapter[tuple[Part, ...]] = TypeAdapter(tuple[Part, ...])
 class StaticMemoryBlock(BaseMemoryBlock[str]):
     """Text, or parts, that stand in every context.
 
-    The text is versioned per session: what the app or `Memory.edit_block` saved last is what is read.
+    The text is versioned per session: what the app or `Memory.blocks.edit` saved last is what is read.
     """
 
     kind: ClassVar[str] = "static"

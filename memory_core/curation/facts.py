@@ -87,7 +87,7 @@ class Curation:
     """One facts block under a person's hands. Facts that belong to the user are the same in all their sessions."""
 
     def __init__(self, session: Session, block: str) -> None:
-        """See `Memory.curation`."""
+        """See `Memory.facts.desk`."""
         if not isinstance(session.block(block).block, FactExtractionMemoryBlock):
             raise ConfigError(f'the block "{block}" holds no facts')
         self._session = session

@@ -63,7 +63,7 @@ class GraphDesk:
     """
 
     def __init__(self, session: Session, block: str | None = None) -> None:
-        """See `Memory.graph`."""
+        """See `Memory.blocks.graph`."""
         graphs = [attached.name for attached in session.blocks if attached.kind == GraphMemoryBlock.kind]
         if block is None and not graphs:
             raise NotFoundError("This session has no graph block. Add one to relate what is said in it.")

@@ -14,10 +14,10 @@ from memory_core.blocks.facts import FactExtractionMemoryBlock
 from memory_core.blocks.static import decode
 from memory_core.engine import queue, reconcile
 from memory_core.engine.session import Session, SessionBlock
-from memory_core.errors import ConfigError, ConflictError, NotFoundError
-from memory_core.events import Actor, BlockEdited, BlockRemoved, BlocksOrdered, ConfigurationChanged, SessionRenamed
+from memory_core.errors import ConfigError, ConflictError
+from memory_core.events import Actor, BlockEdited, BlockRemoved, BlocksOrdered, ConfigurationChanged
 from memory_core.planning.core_memory import check
-from memory_core.store.blocks import WITH_TEXT, read_revision, update_block, write_text
+from memory_core.store.blocks import WITH_TEXT, update_block, write_text
 from memory_core.store.blocks import remove_block as delete_block
 from memory_core.store.deliveries import forget_deliveries
 from memory_core.store.vectors import remove_nodes
@@ -49,19 +49,6 @@ def write_configuration(session: Session, w: Writing, changes: Mapping[str, Any]
         session.recount(w)
 
 
-def rename(session: Session, title: str, actor: Actor) -> None:
-    """See `Memory.rename`."""
-    with session.writing() as w:
-        w.record(SessionRenamed(before=w.session.title, after=title), actor=actor)
-        w.session.title = title
-
-
-def add_block(session: Session, block: BaseMemoryBlock[Any], actor: Actor) -> None:
-    """See `Memory.add_block`."""
-    with session.changing() as w:
-        put_in(session, w, block, actor)
-
-
 def put_in(session: Session, w: Writing, block: BaseMemoryBlock[Any], actor: Actor) -> None:
     """Add a block behind the others, in an open transaction."""
     if any(attached.name == block.name for attached in session.blocks):
@@ -70,13 +57,6 @@ def put_in(session: Session, w: Writing, block: BaseMemoryBlock[Any], actor: Act
         raise ConfigError(f'the block "{block.name}" belongs to the user: give the memory a user_id')
     position = 1 + max((attached.record.position for attached in session.blocks), default=-1)
     reconcile.attach(session, w, block, position=position, actor=actor)
-
-
-def remove_block(session: Session, name: str, actor: Actor) -> None:
-    """See `Memory.remove_block`."""
-    session.block(name)
-    with session.writing() as w:
-        take_out(session, w, name, actor)
 
 
 def take_out(session: Session, w: Writing, name: str, actor: Actor) -> None:
@@ -88,40 +68,6 @@ def take_out(session: Session, w: Writing, name: str, actor: Actor) -> None:
     w.record(BlockRemoved(block=name), actor=actor)
     session.load(w.connection, w.session)
     reconcile.free_learners(session, w, [name])
-
-
-def order_blocks(session: Session, names: Sequence[str], opened: Sequence[str] | None, actor: Actor) -> None:
-    """See `Memory.order_blocks`."""
-    with session.changing() as w:
-        current = [attached.name for attached in session.blocks]
-        if opened is not None and list(opened) != current:
-            raise changed_elsewhere("The blocks were")
-        if write_order(session, w, names, actor):
-            _take_over(session, w)
-
-
-def configure_blocks(
-    session: Session,
-    changes: Mapping[str, Mapping[str, Any]],
-    order: Sequence[str] | None,
-    opened: Mapping[str, Mapping[str, Any]],
-    actor: Actor,
-) -> None:
-    """See `Memory.configure_blocks`."""
-    with session.changing() as w:
-        _check_unchanged(session, opened)
-        changed = [write_settings(session, w, name, settings, actor) for name, settings in changes.items()]
-        if order is not None:
-            changed.append(write_order(session, w, order, actor))
-        if any(changed):
-            _take_over(session, w)
-
-
-def edit_block(session: Session, name: str, text: str, revision: int | None, actor: Actor) -> int:
-    """See `Memory.edit_block`."""
-    with session.writing() as w:
-        attached = _with_text(session, w, name, revision)
-        return _write(session, w, attached, text, actor)
 
 
 def agent_may_edit(attached: SessionBlock) -> bool:
@@ -138,28 +84,17 @@ def edit_text(session: Session, w: Writing, name: str, change: Callable[[str], s
         NotFoundError: there is no such block.
         ConfigError: it has no text to edit, holds more than text, or an agent may not do that to it.
     """
-    attached = _with_text(session, w, name, None)
+    attached = with_text(session, name, None)
     stored = attached.state or ""
     if not isinstance(decode(stored), str):
         raise ConfigError(f"{name} holds more than text. Nothing was changed.")
     after = change(stored)
-    _write(session, w, attached, after, actor)
+    write_block_text(session, w, attached, after, actor)
     return stored, after
 
 
-def restore_block(session: Session, name: str, earlier: int, revision: int | None, actor: Actor) -> int:
-    """See `Memory.restore_block`."""
-    with session.writing() as w:
-        attached = _with_text(session, w, name, revision)
-        text = read_revision(w.connection, session.id, name, earlier)
-        if text is None:
-            raise NotFoundError(f'"{name}" has no version {earlier}.')
-        return _write(session, w, attached, text, actor, restored=earlier)
-
-
-def _with_text(session: Session, w: Writing, name: str, revision: int | None) -> SessionBlock:
+def with_text(session: Session, name: str, revision: int | None) -> SessionBlock:
     """The block whose text is to be changed, if it still stands as it was opened."""
-    session.refresh(w)
     attached = session.block(name)
     if attached.kind not in WITH_TEXT:
         raise ConfigError(f'the text of "{name}" is learned, not written: only static blocks and summaries are edited')
@@ -168,7 +103,7 @@ def _with_text(session: Session, w: Writing, name: str, revision: int | None) ->
     return attached
 
 
-def _write(
+def write_block_text(
     session: Session, w: Writing, attached: SessionBlock, text: str, actor: Actor, restored: int | None = None
 ) -> int:
     if actor == "agent":
@@ -195,7 +130,7 @@ def _check_size(session: Session, attached: SessionBlock, text: str) -> None:
         )
 
 
-def _take_over(session: Session, w: Writing) -> None:
+def take_over(session: Session, w: Writing) -> None:
     """Other processes load the blocks again, and so does this one."""
     w.session.revision += 1
     session.load(w.connection, w.session)
@@ -219,7 +154,7 @@ def write_order(session: Session, w: Writing, names: Sequence[str], actor: Actor
     return True
 
 
-def _check_unchanged(session: Session, opened: Mapping[str, Mapping[str, Any]]) -> None:
+def check_unchanged(session: Session, opened: Mapping[str, Mapping[str, Any]]) -> None:
     stored = {attached.name: attached.settings for attached in session.blocks}
     for name, settings in opened.items():
         if name not in stored:

@@ -72,7 +72,7 @@ class SummaryRevision:
 
 
 class SummaryDesk:
-    """One summary block under a person's hands. See `Memory.summary`."""
+    """One summary block under a person's hands. See `Memory.blocks.summary`."""
 
     def __init__(self, session: Session, block: str | None = None) -> None:
         if block is None:

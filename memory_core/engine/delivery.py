@@ -115,6 +115,13 @@ def serve(session: Session, *, timeout: float | None, force: bool = False) -> di
     return results
 
 
+def serve_put(session: Session, wait: bool) -> dict[str, Served]:
+    """Serve what a put, a flush or a filling made due; without `wait` it goes on in the background at once."""
+    if not any(attached.learns for attached in session.blocks):
+        return {}
+    return serve(session, timeout=session.config.delivery_timeout if wait else 0)
+
+
 def retry(session: Session, ids: Sequence[int] | None = None) -> None:
     """Make parked deliveries (None: all of them) due again, with all their attempts ahead."""
     for block, chosen in _by_block(session, ids, states=("parked", "pending")).items():

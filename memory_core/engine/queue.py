@@ -11,10 +11,11 @@ from sqlalchemy import Connection
 from memory_core.engine.session import Session, SessionBlock
 from memory_core.errors import MessageError
 from memory_core.events import FlushPlanned, ranges
-from memory_core.messages import ChatMessage, unstorable
+from memory_core.messages import ChatMessage, MessageStatus, unstorable
 from memory_core.planning.flush import FlushPlan, Trigger, complete_turns, plan_flush
 from memory_core.planning.rendering import strip_memory
 from memory_core.store.deliveries import given_seqs, last_turn_heard, queue_delivery, read_deliveries
+from memory_core.store.erasing import message_seqs
 from memory_core.store.log import section_went_out
 from memory_core.store.messages import NewMessage, add_messages, archive, oldest_queued, queued_turns, sizes_between
 from memory_core.store.writing import Writing
@@ -171,3 +172,26 @@ def as_text(message: Any) -> str:
     if not isinstance(message, ChatMessage):
         raise MessageError(f"a message must be a ChatMessage, not {type(message).__name__}")
     return message.to_json()
+
+
+def fill(session: Session, w: Writing, attached: SessionBlock) -> int:
+    """Owe a block what is there and was never due to it; how many messages that is."""
+    if not attached.learns:
+        return 0
+    if attached.deliver_on == "turn":
+        queue_turns(session, w)  # so that nobody who learns each turn misses one
+    given = given_seqs(w.connection, session.id, attached.name)
+    due = [seq for seq in due_at_once(session, w.connection, attached.deliver_on) if seq not in given]
+    trigger = "turn" if attached.deliver_on == "turn" else "archive"
+    for first, last in ranges(due):
+        queue_for(session, w, attached, trigger, range(first, last + 1))
+    if attached.deliver_on == "turn" and due:
+        w.session.turn_delivered = max(w.session.turn_delivered, due[-1])
+    return len(due)
+
+
+def due_at_once(session: Session, connection: Connection, deliver_on: str) -> list[int]:
+    """What a new block is given at once: what left the queue, or every turn that is complete."""
+    if deliver_on == "turn":
+        return [message.seq for message in complete_turns(sizes_between(connection, session.id, after=0))]
+    return message_seqs(connection, session.id, MessageStatus.ARCHIVED) if deliver_on == "flush" else []

@@ -34,7 +34,7 @@ from memory_core.store.writing import (
     SessionState,
     Writing,
     contents,
-    read_session,
+    read_existing,
     writing,
 )
 from memory_core.tokens import TokenCounter, Tokenizer, counter_for, default_counter
@@ -319,9 +319,7 @@ class Session:
         Raises:
             NotFoundError: the session was deleted.
         """
-        state = read_session(connection, self.id)
-        if state is None or state.deleted_at is not None:
-            raise NotFoundError("This session does not exist any more.")
+        state = read_existing(connection, self.id)
         if self._imagined:
             return state
         learned = any(attached.record.type not in BUILT_IN for attached in self.blocks)

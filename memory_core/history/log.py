@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection
 from threading import Lock
 
+from memory_core.engine.session import Session
 from memory_core.history.by_turn import Folding, History, StaleLogError
 from memory_core.process import collector_paused
 from memory_core.store import log as stored
@@ -36,6 +37,11 @@ class Log:
             after = self._folding.position
             new = stored.read_events(connection, session_id, after=after, progress=progress)
             return self._folding.take(new)
+
+
+def session_log(session: Session) -> Log:
+    """The log of a session as this process keeps it."""
+    return session.services.cached(("history", session.database.id, session.id), Log)
 
 
 def last_position(database: Database, session_id: str) -> int:

@@ -53,7 +53,7 @@ class Prompts:
         words: ReadWords,
         method: InsertMethod | None,
     ) -> int:
-        """See `Memory.shared_prefix_tokens`. Cached: reading two prompts and counting them takes a while."""
+        """See `Memory.log.shared_prefix_tokens`. Cached: reading two prompts and counting them takes a while."""
         key = (before.position, after.position, method)
         if key not in self._same:
             old, new = (self.read(session, history, record, words) for record in (before, after))

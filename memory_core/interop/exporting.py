@@ -20,9 +20,11 @@ def export_chat_store(memory: Memory) -> str:
 
 def export_configuration(memory: Memory) -> str:
     """Settings and blocks as JSON; see `configuration.read_configuration`."""
-    return write_configuration(memory.config, [(a.record, a.state) for a in memory.blocks])
+    return write_configuration(memory.session.config, [(a.record, a.state) for a in memory.blocks])
 
 
 def export_python(memory: Memory) -> str:
     """Settings and blocks as Python to paste."""
-    return write_python(memory.config, [(a.record, a.state) for a in memory.blocks], user_id=memory.user_id)
+    return write_python(
+        memory.session.config, [(a.record, a.state) for a in memory.blocks], user_id=memory.session.user_id
+    )

@@ -166,7 +166,7 @@ class TurnMap:
 def search(
     session: Session, query: str, *, block: str | None = None, settings: Mapping[str, Any] | None = None
 ) -> Search:
-    """See `Memory.search`."""
+    """See `Memory.retrieval.search`."""
     name = vector_block(session, block).name
     imagined = session.imagined(session.config, ImaginedBlocks(settings={name: settings or {}}))
     attached, found_in = imagined.block(name), vector_block(imagined, name)
@@ -281,7 +281,7 @@ def _found(
 
 
 def read_ahead(session: Session) -> None:
-    """See `Memory.read_ahead`."""
+    """See `Memory.log.read_ahead`."""
     with session.database.read() as connection:
         rows = session.queue(connection)
     reading = reading_for(session, rows, "", {})
@@ -331,7 +331,7 @@ def _looking(session: Session, name: str) -> tuple[VectorMemoryBlock, ReadContex
 
 
 def neighbours(session: Session, name: str, number: int, *, limit: int) -> tuple[Neighbour, ...]:
-    """See `Memory.neighbours`."""
+    """See `Memory.retrieval.neighbours`."""
     block, reading = _looking(session, name)
     nodes = block.stored(reading).nodes
     if number not in nodes:
@@ -376,7 +376,7 @@ class _Map:
 
 
 def turn_map(session: Session, name: str, query: Vector | None, keep: Collection[int], most: int) -> TurnMap:
-    """See `Memory.turn_map`."""
+    """See `Memory.retrieval.map`."""
     block, reading = _looking(session, name)
     key = "map", reading.database.id, reading.session_id, name
     projection, points = reading.services.cached(key, _Map).now(block, reading)
@@ -394,7 +394,7 @@ def turn_map(session: Session, name: str, query: Vector | None, keep: Collection
 
 
 def recorded_searches(session: Session, turn: int, name: str, upto: int | None) -> list[Search]:
-    """See `Memory.recorded_searches`."""
+    """See `Memory.retrieval.recorded`."""
     scope = session_scope(session.id)
     with session.database.read() as connection:
         records = read_events(connection, session.id, turn=turn, kinds=("retrieved", "context_built"))
@@ -482,7 +482,7 @@ def _recorded(
 
 
 def forget_turn(session: Session, name: str, number: int, actor: Actor) -> None:
-    """See `Memory.forget_turn`."""
+    """See `Memory.retrieval.forget`."""
     unit = vector_block(session, name).unit
     with session.writing() as w:
         if not remove_nodes(w, block=name, numbers=[number]):

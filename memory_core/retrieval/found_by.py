@@ -21,9 +21,9 @@ class FoundBy:
     turn: int
     """Of the conversation, in which the question was asked."""
     place: int
-    """Of the search in `Memory.recorded_searches(turn, block)`, from 0."""
+    """Of the search in `Memory.retrieval.recorded(turn, block)`, from 0."""
     query: str
-    """Hash of the question: `Memory.words` has its words."""
+    """Hash of the question: `Memory.log.texts` has its words."""
     fate: Fate
     rank: int | None
     """1 was the best score; None: beyond the candidates that were recorded."""

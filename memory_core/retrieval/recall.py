@@ -35,7 +35,7 @@ class RecalledTurn:
 
 
 def recall_turns(session: Session, query: str, *, block: str | None = None) -> tuple[RecalledTurn, ...]:
-    """See `Memory.recall_turns`."""
+    """See `Memory.retrieval.recall`."""
     found_in = vector_block(session, block)
     with session.database.read() as connection:
         reading = _reading(session, connection, query)

@@ -33,7 +33,7 @@ Progress = Callable[[int, int], None]
 
 
 def stored_under_others(session: Session, name: str | None) -> int:
-    """See `Memory.stored_under_other_embedders`."""
+    """See `Memory.retrieval.under_other_embedders`."""
     block = vector_block(session, name)
     present = _embedder(session, block).id
     with session.database.read() as connection:
@@ -42,7 +42,7 @@ def stored_under_others(session: Session, name: str | None) -> int:
 
 
 def reembed(session: Session, name: str | None, progress: Progress | None, actor: Actor) -> int:
-    """See `Memory.reembed`."""
+    """See `Memory.retrieval.reembed`."""
     block = vector_block(session, name)
     embedder = _embedder(session, block)
     present = embedder.id

@@ -48,7 +48,7 @@ from memory_core.store.log import read_events
 from memory_core.store.pieces import Pieces, Step
 from memory_core.store.references import hashes_in
 from memory_core.store.vectors import read_all_heard
-from memory_core.store.writing import read_session
+from memory_core.store.writing import read_existing
 
 Past = TypeVar("Past")
 
@@ -99,10 +99,7 @@ def read_session_rows(connection: Connection, session_id: str) -> Rows:
     Raises:
         NotFoundError: there is no such session.
     """
-    state = read_session(connection, session_id)
-    if state is None or state.deleted_at is not None:
-        raise NotFoundError("This session does not exist any more.")
-    return read_rows(connection, state)
+    return read_rows(connection, read_existing(connection, session_id))
 
 
 def rows_at(rows: Rows, records: Sequence[EventRecord], position: int) -> AsOf:

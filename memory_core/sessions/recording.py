@@ -13,9 +13,10 @@ from itertools import islice
 
 from sqlalchemy import Connection, func, select
 
+from memory_core.engine.session import Session
 from memory_core.messages import ChatMessage, MessageRole
 from memory_core.store.tables import message_table
-from memory_core.store.writing import SessionState, contents
+from memory_core.store.writing import SessionState, contents, read_existing
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +45,17 @@ def encode(messages: Sequence[ChatMessage]) -> str:
     return json.dumps([message.to_json() for message in messages], ensure_ascii=False)
 
 
-def read(connection: Connection, session: SessionState, *, upto: int | None = None) -> Recording | None:
-    """The session's recording, if it has one, as played up to a sequence number or up to now."""
+def recording_of(session: Session, *, upto: int | None = None) -> Recording | None:
+    """The session's recording, if it has one, as played up to a sequence number or up to now.
+
+    Raises:
+        NotFoundError: the session was deleted.
+    """
+    with session.database.read() as connection:
+        return _read(connection, read_existing(connection, session.id), upto)
+
+
+def _read(connection: Connection, session: SessionState, upto: int | None) -> Recording | None:
     if session.recording is None:
         return None
     text = contents(connection, session.scope, [session.recording]).get(session.recording)

@@ -17,15 +17,9 @@ from memory_core.curation import settings as editing
 from memory_core.engine import delivery, queue
 from memory_core.engine.session import Session, SessionBlock
 from memory_core.errors import ConfigError
-from memory_core.events import Actor, RecipeChosen, ranges
-from memory_core.messages import MessageStatus
-from memory_core.planning.flush import complete_turns
+from memory_core.events import Actor, RecipeChosen
 from memory_core.recipes import Made, Recipe, recipe
 from memory_core.store.blocks import Holding, read_holding
-from memory_core.store.deliveries import given_seqs
-from memory_core.store.erasing import message_seqs
-from memory_core.store.messages import sizes_between
-from memory_core.store.writing import Writing
 
 Block = BaseMemoryBlock[Any]
 
@@ -92,7 +86,7 @@ class SwitchPlan:
 
 
 def plan_switch(session: Session, key: str, parameters: Mapping[str, Any]) -> SwitchPlan:
-    """See `Memory.switch_plan`."""
+    """See `Memory.preview.switch`."""
     with session.database.read() as connection:
         session.keep_up(connection)
         chosen = recipe(key)
@@ -108,7 +102,7 @@ def plan_switch(session: Session, key: str, parameters: Mapping[str, Any]) -> Sw
             block.name = _free(block.name, names)
             names.add(block.name)
         learners = [block for block in new if _learns(block)]
-        fills = {block.name: len(_due(session, connection, block.deliver_on)) for block in learners}
+        fills = {block.name: len(queue.due_at_once(session, connection, block.deliver_on)) for block in learners}
         return SwitchPlan(
             recipe=chosen,
             kept=tuple(attached.name for attached in stay),
@@ -141,7 +135,7 @@ def switch(session: Session, key: str, parameters: Mapping[str, Any], actor: Act
         session.load(w.connection, w.session)
         for attached in session.blocks:
             if attached.name in {block.name for block in plan.blocks}:
-                fill(session, w, attached)
+                queue.fill(session, w, attached)
         if plan or before != key:
             w.record(
                 RecipeChosen(
@@ -155,29 +149,6 @@ def switch(session: Session, key: str, parameters: Mapping[str, Any], actor: Act
             )
         queue.flush_queue(session, w, "over_budget")
     return plan
-
-
-def fill(session: Session, w: Writing, attached: SessionBlock) -> int:
-    """Owe a block what is there and was never due to it; how many messages that is."""
-    if not attached.learns:
-        return 0
-    if attached.deliver_on == "turn":
-        queue.queue_turns(session, w)  # so that nobody who learns each turn misses one
-    given = given_seqs(w.connection, session.id, attached.name)
-    due = [seq for seq in _due(session, w.connection, attached.deliver_on) if seq not in given]
-    trigger = "turn" if attached.deliver_on == "turn" else "archive"
-    for first, last in ranges(due):
-        queue.queue_for(session, w, attached, trigger, range(first, last + 1))
-    if attached.deliver_on == "turn" and due:
-        w.session.turn_delivered = max(w.session.turn_delivered, due[-1])
-    return len(due)
-
-
-def _due(session: Session, connection: Connection, deliver_on: str) -> list[int]:
-    """What a new block is given at once: what left the queue, or every turn that is complete."""
-    if deliver_on == "turn":
-        return [message.seq for message in complete_turns(sizes_between(connection, session.id, after=0))]
-    return message_seqs(connection, session.id, MessageStatus.ARCHIVED) if deliver_on == "flush" else []
 
 
 def _key(block: Block | SessionBlock) -> tuple[Any, ...]:

@@ -190,6 +190,18 @@ def read_session(connection: Connection, session_id: str) -> SessionState | None
     return SessionState(*row) if row else None
 
 
+def read_existing(connection: Connection, session_id: str) -> SessionState:
+    """The session's row.
+
+    Raises:
+        NotFoundError: there is none, or it was deleted.
+    """
+    state = read_session(connection, session_id)
+    if state is None or state.deleted_at is not None:
+        raise NotFoundError("This session does not exist any more.")
+    return state
+
+
 def read_sessions(connection: Connection, *, user_id: str | None = None) -> list[SessionState]:
     """All sessions that were not deleted, the last used first."""
     query = _SELECT.where(session_table.c.deleted_at.is_(None)).order_by(session_table.c.updated_at.desc())

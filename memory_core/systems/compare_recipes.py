@@ -77,9 +77,9 @@ def compare_recipes(
     At most the newest 300 turns are tried. `progress` is told how many turns of how many are done; once
     `cancelled`, what is finished is given. A recipe that cannot be tried says why.
     """
-    memory.refresh()
+    memory.session.refresh()
     turns = _turns(memory.get_all())[-MOST_TURNS:]
-    services = Services(embedder=_Once(memory.services.embedder))
+    services = Services(embedder=_Once(memory.session.services.embedder))
     done = 0
     trials: list[Trial] = []
     for key in keys:
@@ -133,7 +133,7 @@ class _Running:
         if rest := turn[len(asked) :]:
             flushed += _left(memory.put_messages(rest))
         calls, _ = _calls(memory, self._position)
-        self._position = memory.status().position
+        self._position = memory.session.status().position
         if asked:
             self._turns.append(TrialTurn(len(self._turns) + 1, sent, cut, flushed, calls))
 
@@ -148,7 +148,7 @@ class _Running:
 def _calls(memory: Memory, after: int) -> tuple[int, int]:
     """What a model would have been asked since a position of the log: calls, and tokens read in them."""
     costs = {a.name: CALLS.get(a.kind, 0) + (a.settings.get("on_change") == "decide") for a in memory.blocks}
-    sizes = {delivery.id: delivery.tokens for delivery in memory.deliveries(states=("done",))}
+    sizes = {delivery.id: delivery.tokens for delivery in memory.session.deliveries(states=("done",))}
     calls = tokens = 0
     for record in memory.events(after, kinds=(DeliveryDone.kind, ToolCalled.kind)):
         if isinstance(record.event, DeliveryDone):
@@ -162,11 +162,11 @@ def _calls(memory: Memory, after: int) -> tuple[int, int]:
 
 def _undelivered(memory: Memory) -> str | None:
     """What did not reach the blocks as it should, in a sentence."""
-    left = memory.deliveries(states=("pending", "parked"))
+    left = memory.session.deliveries(states=("pending", "parked"))
     if not left:
         stored = any(attached.kind == "vector" for attached in memory.blocks)
         try:
-            bare = memory.stored_under_other_embedders() if stored else 0
+            bare = memory.retrieval.under_other_embedders() if stored else 0
         except EmbedderError as error:
             return str(error)
         return f"{bare} stored pieces are found by keyword alone: the embedding model failed." if bare else None
@@ -180,24 +180,24 @@ def _left(receipt: Receipt) -> int:
 
 def _edit_by_rules(memory: Memory, reply: str) -> None:
     """Let the offline rules use the memory's tools, where it has any."""
-    if memory.has_tools:
+    if memory.blocks.editable_by_agents:
         act(memory, OfflineResponder(), reply)
 
 
 def _scratch(memory: Memory, key: str, services: Services) -> Memory:
     """A memory in this process, as the session would be after the switch, with nothing said yet."""
-    plan = memory.switch_plan(key)
+    plan = memory.preview.switch(key)
     made: dict[str, BaseMemoryBlock[Any] | None] = {block.name: block for block in plan.blocks}
     for attached in memory.blocks:
         if attached.name in plan.kept:
             changes = {name: after for name, (_, after) in plan.changed.get(attached.name, {}).items()}
             made[attached.name] = _copy(attached, changes)
-    settings = memory.config.model_dump(mode="json", exclude={"recipe", "recipe_parameters"})
+    settings = memory.session.config.model_dump(mode="json", exclude={"recipe", "recipe_parameters"})
     settings |= {name: after for name, (_, after) in plan.settings.items()}
     return Memory.from_defaults(
-        user_id="trial" if memory.user_id else None,
+        user_id="trial" if memory.session.user_id else None,
         memory_blocks=[block for name in plan.order if (block := made[name]) is not None],
-        tokenizer_fn=memory.tokenizer_fn,
+        tokenizer_fn=memory.session.tokenizer_fn,
         database_uri="sqlite://",
         services=services,
         **settings,

@@ -114,7 +114,7 @@ class ConsolidatingMemory:
     @property
     def categories(self) -> tuple[str, ...]:
         """What facts are put under."""
-        return tuple(self.memory.block_settings(self.block)["categories"])
+        return tuple(self.memory.blocks.settings(self.block)["categories"])
 
     # -- learning ---------------------------------------------------------------------------------
 
@@ -136,7 +136,7 @@ class ConsolidatingMemory:
             raise MessageError("There is no text to learn from.")
         if not infer:
             return [change for message in given for change in self._keep(message, categories)]
-        before = self.memory.status().position
+        before = self.memory.session.status().position
         receipt = self.memory.put_messages(given, end_turn=True)
         served = receipt.served.get(self.block)
         if served is not None and served.outcome != "done":
@@ -185,12 +185,12 @@ class ConsolidatingMemory:
         categories: Collection[str] | None = None,
         filters: Mapping[str, Any] | None = None,
     ) -> list[FactHit]:
-        """The facts that fit a question, best first, with their scores. See `Memory.search_facts`.
+        """The facts that fit a question, best first, with their scores. See `Memory.facts.search`.
 
         Raises:
             ConfigError: a filter is unknown, or a number impossible.
         """
-        return self.memory.search_facts(
+        return self.memory.facts.search(
             query, block=self.block, top_k=top_k, threshold=threshold, categories=categories, filters=filters
         )
 
@@ -200,7 +200,7 @@ class ConsolidatingMemory:
         Raises:
             NotFoundError: there is none of this id.
         """
-        return self._fact(id, self.memory.facts(self.block))
+        return self._fact(id, self.memory.facts.read(self.block))
 
     def get_all(
         self,
@@ -218,7 +218,7 @@ class ConsolidatingMemory:
         if categories is not None:
             wanted["category"] = list(categories)
         states = None if "state" in wanted else ("active",)
-        return [fact for fact in self.memory.facts(self.block, states=states) if fits(fact, wanted)][:limit]
+        return [fact for fact in self.memory.facts.read(self.block, states=states) if fits(fact, wanted)][:limit]
 
     def history(self, id: int) -> list[FactRevision]:
         """Every state a fact ever had, oldest first, with who changed it and why; of deleted ones too.
@@ -226,12 +226,12 @@ class ConsolidatingMemory:
         Raises:
             NotFoundError: there never was one of this id, or it was erased.
         """
-        return self.memory.fact_history(self._fact(id, self.memory.facts(self.block, states=None)))
+        return self.memory.facts.history(self._fact(id, self.memory.facts.read(self.block, states=None)))
 
     # -- inside -----------------------------------------------------------------------------------
 
     def _desk(self) -> Curation:
-        return self.memory.curation(self.block)
+        return self.memory.facts.desk(self.block)
 
     @staticmethod
     def _fact(id: int, facts: Iterable[Fact]) -> Fact:
@@ -253,7 +253,7 @@ class ConsolidatingMemory:
         return [Change("ADD", applied.added[0], text)]
 
     def _label(self, ids: Sequence[int | None], categories: Sequence[str]) -> None:
-        facts = [fact for fact in self.memory.facts(self.block, states=("active", "proposed")) if fact.id in ids]
+        facts = [fact for fact in self.memory.facts.read(self.block, states=("active", "proposed")) if fact.id in ids]
         wished = [(fact, category_among(fact.category, fact.text, categories)) for fact in facts]
         steps = [curation.label([fact], category) for fact, category in wished if category != fact.category]
         if steps:
@@ -264,8 +264,8 @@ class ConsolidatingMemory:
         events = [record.event for record in records]
         hashes = [e.content for e in events if isinstance(e, FactDecided | FactAdded)]
         hashes += [text for e in events if isinstance(e, FactChanged) for text in (e.before, e.after)]
-        words = self.memory.words(hashes)
-        texts = {fact.id: fact.text for fact in self.memory.facts(self.block, states=None)}
+        words = self.memory.log.texts(hashes)
+        texts = {fact.id: fact.text for fact in self.memory.facts.read(self.block, states=None)}
         changes: list[Change] = []
         ours = False
         for event in events:

@@ -48,7 +48,7 @@ class SelfEditingMemory:
     @property
     def blocks(self) -> dict[str, str]:
         """The text of every core block, by its label."""
-        self.memory.refresh()
+        self.memory.session.refresh()
         return {attached.name: attached.state or "" for attached in self.tools.core_blocks}
 
     def block(self, label: str) -> str:

@@ -96,7 +96,7 @@ class UserMemories:
 
     @property
     def user_id(self) -> str:
-        return str(self.memory.user_id)
+        return str(self.memory.session.user_id)
 
     @property
     def session_id(self) -> str:
@@ -114,7 +114,7 @@ class UserMemories:
     def enabled(self, on: bool) -> None:
         facts = self._facts
         summaries = [attached for attached in self.memory.blocks if attached.kind == "summary"]
-        self.memory.configure_blocks({attached.name: {"enabled": on} for attached in (facts, *summaries)})
+        self.memory.blocks.configure_all({attached.name: {"enabled": on} for attached in (facts, *summaries)})
 
     # -- runs -------------------------------------------------------------------------------------
 
@@ -146,7 +146,7 @@ class UserMemories:
         if n is not None and n < 1:
             raise ConfigError(f"n must be at least 1 run, not {n}")
         skipped = None if skip_role is None else _role(skip_role)
-        stored = self.memory.messages()
+        stored = self.memory.session.messages()
         runs = sorted({message.turn for message in stored if message.turn})
         wanted = set(runs if n is None else runs[-n:])
         return [independent(each.message) for each in stored if each.turn in wanted and each.message.role != skipped]
@@ -155,7 +155,7 @@ class UserMemories:
 
     def get_user_memories(self) -> list[Fact]:
         """What is known of the user, oldest first; nothing while it is switched off."""
-        return self.memory.facts(self._facts.name) if self.enabled else []
+        return self.memory.facts.read(self._facts.name) if self.enabled else []
 
     def search_user_memories(
         self, query: str | None = None, limit: int | None = None, retrieval_method: RetrievalMethod = "last_n"
@@ -178,7 +178,7 @@ class UserMemories:
                 raise ConfigError("a semantic search needs a query: what should the memories be about?")
             if not self.enabled:
                 return []
-            hits = self.memory.search_facts(query or "", block=self._facts.name, top_k=limit or FITTING)
+            hits = self.memory.facts.search(query or "", block=self._facts.name, top_k=limit or FITTING)
             return [hit.fact for hit in hits]
         memories = sorted(self.get_user_memories(), key=lambda fact: (fact.updated_at, fact.id))
         if limit is None:
@@ -245,11 +245,11 @@ class UserMemories:
         if not any(message.role is MessageRole.USER for message in said):
             raise MessageError("only the user's own words become memories: there is no user message here")
         name = self._facts.name
-        before = self.memory.status().position
+        before = self.memory.session.status().position
         receipt = self.memory.put_messages(said, end_turn=True)
         _check_learned(receipt.served.get(name))
         acts = _acts(self.memory.events(before, block=name), set(receipt.seqs))
-        words = self.memory.words(act.text for act in acts if act.act != "refuse")
+        words = self.memory.log.texts(act.text for act in acts if act.act != "refuse")
         return [act if act.act == "refuse" else replace(act, text=words.get(act.text, "")) for act in acts]
 
     # -- the session's summary --------------------------------------------------------------------
@@ -263,7 +263,7 @@ class UserMemories:
             ConfigError: user memories are switched off.
         """
         self._check_on()
-        return self.memory.summary(self._summary.name).rewrite(from_messages=True).text
+        return self.memory.blocks.summary(self._summary.name).rewrite(from_messages=True).text
 
     def get_session_summary(self) -> str:
         """The session's summary; empty before the first run, and while it is switched off.
@@ -272,7 +272,7 @@ class UserMemories:
             NotFoundError: the session keeps no summary.
         """
         name = self._summary.name
-        return self.memory.summary(name).state().text if self.enabled else ""
+        return self.memory.blocks.summary(name).state().text if self.enabled else ""
 
     # -- the same for async code ------------------------------------------------------------------
 
@@ -297,17 +297,17 @@ class UserMemories:
         return self._block("summary", "This session keeps no summary: it was made without, or its block was removed.")
 
     def _block(self, kind: str, missing: str) -> SessionBlock:
-        self.memory.refresh()
+        self.memory.session.refresh()
         for attached in self.memory.blocks:
             if attached.kind == kind and (kind != "facts" or attached.settings["scope"] == "user"):
                 return attached
         raise NotFoundError(missing)
 
     def _desk(self) -> Curation:
-        return self.memory.curation(self._facts.name)
+        return self.memory.facts.desk(self._facts.name)
 
     def _memory(self, id: int) -> Fact:
-        found = next((fact for fact in self.memory.facts(self._facts.name) if fact.id == id), None)
+        found = next((fact for fact in self.memory.facts.read(self._facts.name) if fact.id == id), None)
         if found is None:
             raise NotFoundError(f"This user has no memory with the id {id}.")
         return found

@@ -116,9 +116,9 @@ class VectorMemory:
 
         Without words to search for: the system messages alone. Changes nothing and records nothing.
         """
-        system = self.memory.messages(role=MessageRole.SYSTEM)
+        system = self.memory.session.messages(role=MessageRole.SYSTEM)
         once = {stored.message.to_json(): stored.message for stored in system}
-        turns = self.memory.recall_turns(input or "")
+        turns = self.memory.retrieval.recall(input or "")
         said = {stored.seq: stored.message for turn in turns for stored in turn.messages}
         return [independent(message) for message in (*once.values(), *(said[seq] for seq in sorted(said)))]
 

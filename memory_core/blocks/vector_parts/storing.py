@@ -2,7 +2,7 @@
 long and the local model would hold up everybody who waits.
 
 Keyword search finds both. Long ones get their vectors in the background (`blocks.following`), the others with the next
-ones that are learned once the model answers again, or by `Memory.reembed`.
+ones that are learned once the model answers again, or by `Memory.retrieval.reembed`.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,0 +1,184 @@
+"""The blocks of a session, and what a person or a program changes about them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, overload
+
+from memory_core.blocks.base import BaseMemoryBlock
+from memory_core.curation import settings as editing
+from memory_core.curation.graph import GraphDesk
+from memory_core.curation.summary import SummaryDesk
+from memory_core.engine import delivery
+from memory_core.engine.delivery import Served
+from memory_core.engine.queue import fill
+from memory_core.engine.session import Session, SessionBlock
+from memory_core.errors import NotFoundError
+from memory_core.events import Actor
+from memory_core.store.blocks import Holding, TextRevision, read_holding, read_revision, read_revisions
+
+
+class SessionBlocks(Sequence[SessionBlock]):
+    """`Memory.blocks`: the session's blocks in their order, as they stand whenever they are looked at."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    @overload
+    def __getitem__(self, place: int) -> SessionBlock: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[SessionBlock, ...]: ...
+    def __getitem__(self, place: int | slice) -> SessionBlock | tuple[SessionBlock, ...]:
+        return self._session.blocks[place]
+
+    def __len__(self) -> int:
+        return len(self._session.blocks)
+
+    def settings(self, name: str) -> dict[str, Any]:
+        """A block's settings as they apply.
+
+        Raises:
+            NotFoundError: there is no such block.
+        """
+        return self._session.block(name).settings
+
+    def holding(self, name: str) -> Holding:
+        """What a block has stored, counted.
+
+        Raises:
+            NotFoundError: there is no such block.
+        """
+        attached = self._session.block(name)
+        scope = delivery.scope_key(self._session, attached)
+        with self._session.database.read() as connection:
+            return read_holding(connection, self._session.id, scope, name, attached.kind)
+
+    def revisions(self, name: str) -> list[TextRevision]:
+        """Every text a static block or a summary had, oldest first."""
+        with self._session.database.read() as connection:
+            return read_revisions(connection, self._session.id, name)
+
+    @property
+    def editable_by_agents(self) -> bool:
+        """May an agent edit one of the blocks? Then its model is offered tools (see `memory_core.agent.tools`)."""
+        return any(editing.agent_may_edit(attached) for attached in self._session.blocks)
+
+    def add(self, block: BaseMemoryBlock[Any], *, actor: Actor = "curator") -> None:
+        """Add a block in mid-session. `fill` gives it what left the queue before.
+
+        Raises:
+            ConfigError: the name is taken, or the block is the user's and there is no user.
+        """
+        with self._session.changing() as w:
+            editing.put_in(self._session, w, block, actor)
+
+    def fill(self, name: str, *, wait: bool = True) -> dict[str, Served]:
+        """Deliver to a block that came later what was never due to it: the archive, or every complete turn.
+
+        Raises:
+            NotFoundError: there is no such block.
+        """
+        attached = self._session.block(name)
+        with self._session.writing() as w:
+            fill(self._session, w, attached)
+        return delivery.serve_put(self._session, wait)
+
+    def remove(self, name: str, *, actor: Actor = "curator") -> None:
+        """Remove a block and its stored turns; facts stay in the database, and return with a block of that name.
+
+        Raises:
+            NotFoundError: there is no such block.
+        """
+        self._session.block(name)
+        with self._session.writing() as w:
+            editing.take_out(self._session, w, name, actor)
+
+    def configure(
+        self, name: str, *, opened: Mapping[str, Any] | None = None, actor: Actor = "curator", **settings: Any
+    ) -> None:
+        """Change a block's settings (priority, truncation, enabled, top-k, ...). See `configure_all`."""
+        self.configure_all({name: settings}, opened={name: opened} if opened else {}, actor=actor)
+
+    def configure_all(
+        self,
+        changes: Mapping[str, Mapping[str, Any]],
+        *,
+        order: Sequence[str] | None = None,
+        opened: Mapping[str, Mapping[str, Any]] | None = None,
+        actor: Actor = "curator",
+    ) -> None:
+        """Change settings of several blocks, and their order (see `order`) with them: all or nothing.
+
+        `opened` are the settings that the change started from, by block: if any of them is another
+        meanwhile, nothing is saved.
+
+        Raises:
+            NotFoundError: there is no such block.
+            ConfigError: a value is impossible; nothing was changed.
+            ConflictError: a block was changed or removed elsewhere meanwhile.
+        """
+        session = self._session
+        with session.changing() as w:
+            editing.check_unchanged(session, opened or {})
+            changed = [editing.write_settings(session, w, name, settings, actor) for name, settings in changes.items()]
+            if order is not None:
+                changed.append(editing.write_order(session, w, order, actor))
+            if any(changed):
+                editing.take_over(session, w)
+
+    def order(self, names: Sequence[str], *, opened: Sequence[str] | None = None, actor: Actor = "curator") -> None:
+        """Put the blocks into another order: that of the prompt, and of blocks with one priority, first cut first.
+
+        Raises:
+            ConfigError: not every block is named once.
+            ConflictError: they are no longer as `opened` has them.
+        """
+        with self._session.changing() as w:
+            if opened is not None and list(opened) != [attached.name for attached in self]:
+                raise editing.changed_elsewhere("The blocks were")
+            if editing.write_order(self._session, w, names, actor):
+                editing.take_over(self._session, w)
+
+    def edit(self, name: str, text: str, *, revision: int | None = None, actor: Actor = "curator") -> int:
+        """Give a static block or a summary other words; the new revision.
+
+        `revision` is the one the edit started from: if it is no longer the newest, nothing is saved.
+
+        Raises:
+            NotFoundError: there is no such block.
+            ConfigError: the block has no text of its own, or a summary would be longer than it may be.
+            ConflictError: it was changed elsewhere meanwhile.
+        """
+        with self._session.changing() as w:
+            attached = editing.with_text(self._session, name, revision)
+            return editing.write_block_text(self._session, w, attached, text, actor)
+
+    def restore(self, name: str, earlier: int, *, revision: int | None = None, actor: Actor = "curator") -> int:
+        """Give a static block or a summary the words of an earlier revision again; the new revision. See `edit`.
+
+        Raises:
+            NotFoundError: there is no such block, or it never had that revision.
+            ConflictError: it was changed elsewhere since `revision`.
+        """
+        with self._session.changing() as w:
+            attached = editing.with_text(self._session, name, revision)
+            text = read_revision(w.connection, self._session.id, name, earlier)
+            if text is None:
+                raise NotFoundError(f'"{name}" has no version {earlier}.')
+            return editing.write_block_text(self._session, w, attached, text, actor, restored=earlier)
+
+    def graph(self, block: str | None = None) -> GraphDesk:
+        """The desk of a graph block (None: the first): relations, paths, changes with undo.
+
+        Raises:
+            NotFoundError: there is no such block, or none that holds a graph.
+            ConfigError: the block holds no graph.
+        """
+        return GraphDesk(self._session, block)
+
+    def summary(self, block: str | None = None) -> SummaryDesk:
+        """The desk of a summary block (None: the first): how fresh it is, every text it had, rewriting on demand.
+
+        Raises:
+            NotFoundError: there is no such block, or none that keeps a summary.
+            ConfigError: the block keeps no summary.
+        """
+        return SummaryDesk(self._session, block)

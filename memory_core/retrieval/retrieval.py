@@ -1,0 +1,157 @@
+"""What vector blocks have stored, and what a question finds in it."""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from memory_core.engine.session import Session
+from memory_core.events import Actor, expand
+from memory_core.history.log import session_log
+from memory_core.retrieval import explain, recall, reembed
+from memory_core.retrieval.explain import Neighbour, Search, TurnMap
+from memory_core.retrieval.found_by import FoundBy, found_by
+from memory_core.retrieval.recall import RecalledTurn
+from memory_core.store.messages import StoredMessage, read_messages
+from memory_core.store.vectors import read_nodes
+from memory_core.vectors.base import Vector
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTurn:
+    """One unit of a vector block: its number, the turn of the conversation it is from, its messages."""
+
+    number: int
+    turn: int
+    tokens: int
+    messages: tuple[StoredMessage, ...]
+
+
+class SessionRetrieval:
+    """`Memory.retrieval`: a block that is not named is the first that stores turns."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def search(self, query: str, *, block: str | None = None, settings: Mapping[str, Any] | None = None) -> Search:
+        """What a question would find in a vector block (None: the first), and what becomes of it. Records nothing.
+
+        `settings` of the block (`similarity_top_k`, `similarity_threshold`, ...) are tried, not stored.
+
+        Raises:
+            NotFoundError: there is no such block, or none that stores turns.
+            ConfigError: a setting is impossible, or the block stores no turns.
+        """
+        self._session.open()
+        return explain.search(self._session, query, block=block, settings=settings)
+
+    def recall(self, query: str, *, block: str | None = None) -> tuple[RecalledTurn, ...]:
+        """The turns that fit a question best, best first, those in the queue included. Records nothing.
+
+        As many as the vector block (None: the first) brings back at most, by its other settings too.
+
+        Raises:
+            NotFoundError: there is no such block, or none that stores turns.
+            ConfigError: the block stores no turns.
+        """
+        self._session.open()
+        return recall.recall_turns(self._session, query, block=block)
+
+    def recorded(self, turn: int, block: str, *, upto: int | None = None) -> list[Search]:
+        """The searches of a turn as they were recorded, in order; at most 25 candidates of each, the rest as counts.
+
+        `upto` is the position of the log up to which they are looked for, None its end.
+        """
+        return explain.recorded_searches(self._session, turn, block, upto)
+
+    def found_by(self, number: int, *, block: str | None = None, upto: int | None = None) -> tuple[FoundBy, ...]:
+        """The recorded searches that had a stored turn of a vector block (None: the first) among their candidates.
+
+        Newest first; `upto` is the position of the log up to which they are looked for, None its end.
+
+        Raises:
+            NotFoundError: no block is named, and none stores turns.
+        """
+        name = explain.vector_block(self._session, None).name if block is None else block
+        history = session_log(self._session).catch_up(self._session.database, self._session.id)
+        return found_by(history.upto(history.position if upto is None else upto), name, number)
+
+    def neighbours(self, block: str, number: int, *, limit: int = 5) -> tuple[Neighbour, ...]:
+        """The stored turns nearest to one of them by meaning, nearest first.
+
+        Raises:
+            NotFoundError: there is no such block or stored turn.
+        """
+        return explain.neighbours(self._session, block, number, limit=limit)
+
+    def map(
+        self, block: str, *, query: Vector | None = None, keep: Collection[int] = (), most: int = explain.MOST_DRAWN
+    ) -> TurnMap:
+        """Stored turns on a plane, at most `most` of them, those in `keep` first; and where a query's vector lies.
+
+        Raises:
+            NotFoundError: there is no such block.
+        """
+        return explain.turn_map(self._session, block, query, keep, most)
+
+    def stored_turns(self, block: str, *, numbers: Collection[int] | None = None) -> list[StoredTurn]:
+        """What a vector block holds, oldest first, or some of it by number."""
+        with self._session.database.read() as connection:
+            nodes = read_nodes(connection, self._session.id, block)
+            nodes = [node for node in nodes if numbers is None or node.number in numbers]
+            seqs = sorted({seq for node in nodes for seq in expand(node.seqs)})
+            found = read_messages(connection, self._session.id, self._session.services.messages, seqs=seqs)
+        by_seq = {message.seq: message for message in found}
+        turns = []
+        for node in nodes:
+            messages = tuple(by_seq[seq] for seq in expand(node.seqs) if seq in by_seq)
+            if messages:
+                turns.append(StoredTurn(node.number, messages[0].turn, node.tokens, messages))
+        return turns
+
+    def forget(self, block: str, number: int, *, actor: Actor = "curator") -> None:
+        """Delete a stored turn from a vector block: it is found no more. Its messages stay in the archive.
+
+        Raises:
+            NotFoundError: there is no such block, or no such stored turn any more.
+        """
+        explain.forget_turn(self._session, block, number, actor)
+
+    def under_other_embedders(self, block: str | None = None) -> int:
+        """How many stored turns of a vector block (None: the first) have no vector of the present embedding model.
+
+        They were stored under another, or while it failed, and are found by keyword only until `reembed`.
+
+        Raises:
+            NotFoundError: there is no such block, or none that stores turns.
+            ConfigError: the block stores no turns.
+            EmbedderError: the dimension of the model's vectors is not known yet and its endpoint does not answer.
+        """
+        return reembed.stored_under_others(self._session, block)
+
+    def vectors_pending(self, block: str) -> bool:
+        """Are stored units of a vector block being embedded in the background? They are found by keyword so far."""
+        return reembed.follow(self._session, block)
+
+    def reembed(
+        self,
+        block: str | None = None,
+        *,
+        progress: Callable[[int, int], None] | None = None,
+        actor: Actor = "curator",
+    ) -> int:
+        """Give what a vector block (None: the first) stored under other embedding models, or while one failed,
+        vectors of the present one; how many stored turns got one.
+
+        They keep their numbers. Each 200 are stored at once, and `progress` is told how many are done, and of how
+        many; what is done stays done, so after an error, or a stop half way, the next call goes on from there.
+
+        Raises:
+            NotFoundError: there is no such block, or none that stores turns.
+            ConfigError: the block stores no turns.
+            EmbedderError: the embedding model cannot be loaded or does not answer.
+        """
+        return reembed.reembed(self._session, block, progress, actor)
+
+    def resume_vectors(self) -> None:
+        """Go on, in the background, with the vectors that a process which ended left to follow."""
+        reembed.take_up(self._session)

@@ -1,0 +1,153 @@
+"""The session of a memory itself: whose it is, what it stands on, its messages and deliveries, its recording."""
+
+from collections.abc import Collection, Sequence
+
+from memory_core.config import MemoryConfig
+from memory_core.engine import delivery
+from memory_core.engine.delivery import Served
+from memory_core.engine.session import Session
+from memory_core.events import Actor, SessionImported, SessionRenamed
+from memory_core.messages import ChatMessage, MessageRole, MessageStatus
+from memory_core.retrieval.reembed import settled
+from memory_core.services import Services
+from memory_core.sessions.overview import Status, status_of
+from memory_core.sessions.recording import Recording, encode, recording_of
+from memory_core.store.database import Database
+from memory_core.store.deliveries import Delivery, in_transit, read_deliveries
+from memory_core.store.log import last_position
+from memory_core.store.messages import StoredMessage, read_messages
+from memory_core.store.writing import read_existing
+from memory_core.tokens import Tokenizer
+
+
+def deliver(session: Session, *, timeout: float | None = None, force: bool = True) -> dict[str, Served]:
+    """Attempt what waits, and wait for vectors that follow. See `Memory.deliver`."""
+    served = delivery.serve(session, timeout=timeout, force=force)
+    if force:
+        settled(session, timeout)
+    return served
+
+
+class SessionHandle:
+    """`Memory.session`."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    @property
+    def user_id(self) -> str | None:
+        return self._session.user_id
+
+    @property
+    def config(self) -> MemoryConfig:
+        return self._session.config
+
+    @property
+    def database(self) -> Database:
+        return self._session.database
+
+    @property
+    def services(self) -> Services:
+        return self._session.services
+
+    @property
+    def tokenizer_fn(self) -> Tokenizer | None:
+        """The tokenizer that the memory was given; None where the encoding of its settings counts."""
+        return self._session.tokenizer_fn
+
+    @property
+    def counter_id(self) -> str:
+        """What tokens are counted with: a tiktoken encoding, or a tokenizer function's name."""
+        return self._session.counter_id
+
+    def count_tokens(self, text: str) -> int:
+        """Tokens of a text as this session counts them."""
+        return self._session.counter.text(text)
+
+    def refresh(self) -> None:
+        """Take over configuration and blocks that another process changed."""
+        self._session.open()
+
+    def status(self) -> Status:
+        """Totals of the session.
+
+        Raises:
+            NotFoundError: it was deleted.
+        """
+        with self._session.database.read() as connection:
+            state = read_existing(connection, self._session.id)
+            moving = in_transit(connection, self._session.id)
+            position = last_position(connection, self._session.id)
+        return status_of(state, self._session.config, in_transit=moving, position=position)
+
+    def messages(
+        self,
+        status: MessageStatus | str | None = None,
+        *,
+        role: MessageRole | str | None = None,
+        after: int = 0,
+        upto: int | None = None,
+        last: int | None = None,
+    ) -> list[StoredMessage]:
+        """Messages with their places, sizes and states; `last` keeps the newest n."""
+        with self._session.database.read() as connection:
+            return read_messages(
+                connection,
+                self._session.id,
+                self._session.services.messages,
+                status=MessageStatus(status) if status else None,
+                role=MessageRole(role) if role else None,
+                after=after,
+                upto=upto,
+                last=last,
+            )
+
+    def deliveries(self, *, states: Sequence[str] | None = None, last: int | None = None) -> list[Delivery]:
+        """Deliveries in order, by state (`pending`, `done`, `parked`, `skipped`) or all."""
+        with self._session.database.read() as connection:
+            return read_deliveries(connection, self._session.id, states=states, last=last)
+
+    def rename(self, title: str, *, actor: Actor = "curator") -> None:
+        """Give the session another title."""
+        with self._session.writing() as w:
+            w.record(SessionRenamed(before=w.session.title, after=title), actor=actor)
+            w.session.title = title
+
+    def learn_here(self, blocks: Collection[str] | None = None) -> dict[str, Served]:
+        """Learn what waits for a model that is not at hand with what this process has: rules, or a model of its own.
+
+        `blocks` by name; None: all that wait. From now on any process learns for them, until a program opens the
+        session with a model for them.
+        """
+        self._session.open()
+        waits = {each.name for each in self._session.blocks if each.waits_for(self._session.services) is not None}
+        delivery.free(self._session, waits if blocks is None else waits & set(blocks))
+        return deliver(self._session)
+
+    def retry(self, ids: Sequence[int] | None = None) -> dict[str, Served]:
+        """Attempt parked deliveries again (None: all of them)."""
+        delivery.retry(self._session, ids)
+        return deliver(self._session)
+
+    def skip(self, ids: Sequence[int]) -> None:
+        """Give deliveries up; their messages stay in the archive."""
+        delivery.skip(self._session, ids)
+
+    def recording(self, *, upto: int | None = None) -> Recording | None:
+        """The recorded conversation and how far it has been played; None when there is none.
+
+        With `upto`, how far it had been played by the message of that sequence number.
+        """
+        return recording_of(self._session, upto=upto)
+
+    def attach_recording(self, messages: Sequence[ChatMessage], *, source: str, skipped: int = 0) -> None:
+        """Keep a recorded conversation with the session, to be played into it turn by turn."""
+        with self._session.writing() as w:
+            w.session.recording = w.keep(encode(messages))
+            w.record(SessionImported(source=source, messages=len(messages), skipped=skipped), actor="curator")
+
+    def foresee(self, messages: Sequence[ChatMessage]) -> None:
+        """Let blocks prepare in the background for messages that will be put, a recording's say. Stores nothing."""
+        for attached in self._session.blocks:
+            if attached.block is not None and attached.learns:
+                attached.block.foresee(messages, self._session.services)

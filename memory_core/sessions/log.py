@@ -1,0 +1,78 @@
+"""A session's event log: by turn, its past prompts, and how often what is stored was used."""
+
+from collections.abc import Callable, Iterable
+
+from memory_core.engine.session import Session
+from memory_core.events import Actor, Event, EventRecord
+from memory_core.history.by_turn import History
+from memory_core.history.log import session_log
+from memory_core.history.prompt import Prompt
+from memory_core.history.prompt_store import Prompts
+from memory_core.history.usage import Usage, UsageCount, usage_of
+from memory_core.planning.rendering import InsertMethod
+from memory_core.retrieval.explain import read_ahead
+from memory_core.store.writing import contents, session_scope, user_scope
+
+
+class SessionLog:
+    """`Memory.log`: every reading of it is kept in this process and catches up with what is new."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def history(self) -> History:
+        """The whole log folded by turn, kept in this process: each call reads only what is new."""
+        return session_log(self._session).catch_up(self._session.database, self._session.id)
+
+    def unread(self) -> int:
+        """Events that this process has not read yet: `history`, and with it most of what is here, reads them first."""
+        return session_log(self._session).unread(self._session.database, self._session.id)
+
+    def read_ahead(self, progress: Callable[[int], None] | None = None) -> None:
+        """Read the log and what vector blocks have stored into this process, where it was not yet.
+
+        `progress` is given the number of events read so far, in the end that of all.
+        """
+        session_log(self._session).catch_up(self._session.database, self._session.id, progress)
+        read_ahead(self._session)
+
+    def texts(self, hashes: Iterable[str]) -> dict[str, str]:
+        """Texts by the hash that events know them by; those erased since are missing."""
+        scopes = [
+            session_scope(self._session.id),
+            *([user_scope(self._session.user_id)] if self._session.user_id else ()),
+        ]
+        wanted = set(hashes)
+        with self._session.database.read() as connection:
+            return {key: text for scope in scopes for key, text in contents(connection, scope, wanted).items()}
+
+    def prompt(self, context: EventRecord) -> Prompt:
+        """A past prompt part by part, word for word; `context` is a recorded one, `history().turns[12].built`, say."""
+        return self._prompts().read(self._session, self.history(), context, self.texts)
+
+    def shared_prefix_tokens(self, before: EventRecord, after: EventRecord, *, insert_method: str | None = None) -> int:
+        """Billed tokens with which the prompts of two recorded contexts begin alike: what a prompt cache can reuse.
+
+        As they were sent, or as they would be with the memory section put in by `insert_method`.
+        """
+        method = None if insert_method is None else InsertMethod(insert_method)
+        return self._prompts().shared_prefix_tokens(self._session, self.history(), before, after, self.texts, method)
+
+    def usage(self, upto: int | None = None) -> Usage:
+        """How often each block, fact and stored turn was in prompts and cut; up to a position of the log, or now."""
+        history = self.history()
+        if upto is None or upto >= history.position:
+            return self._session.services.cached(
+                ("usage", self._session.database.id, self._session.id), UsageCount
+            ).catch_up(history)
+        key = "usage", self._session.database.id, self._session.id, upto, history.position
+        return self._session.services.cached(key, lambda: usage_of(history.upto(upto)))
+
+    def record(self, *events: Event, actor: Actor = "engine") -> None:
+        """Add events of a caller's own to the log, an agent's model calls, say."""
+        with self._session.writing() as w:
+            w.record(*events, actor=actor)
+
+    def _prompts(self) -> Prompts:
+        key = "prompts", self._session.database.id, self._session.id
+        return self._session.services.cached(key, lambda: Prompts(self._session.id))

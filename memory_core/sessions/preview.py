@@ -1,0 +1,88 @@
+"""What would be: under other settings, with other blocks, after the next message, a flush or a switch."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from memory_core.blocks.base import BaseMemoryBlock
+from memory_core.engine.context import Context, build_context
+from memory_core.engine.next_prompt import NextPrompt, flush_now, next_prompt
+from memory_core.engine.session import ImaginedBlocks, Session
+from memory_core.messages import ChatMessage, MessageRole
+from memory_core.planning.facts import Fact
+from memory_core.planning.flush import FlushPlan
+from memory_core.sessions.recording import recording_of
+from memory_core.sessions.switch_recipe import SwitchPlan, plan_switch
+
+
+class SessionPreview:
+    """`Memory.preview`: what a session would do, planned by the planners that do it. Nothing here changes anything."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def context(
+        self,
+        changes: Mapping[str, Any] | None = None,
+        *,
+        blocks: Mapping[str, Mapping[str, Any]] | None = None,
+        texts: Mapping[str, str] | None = None,
+        facts: Mapping[str, Sequence[Fact]] | None = None,
+        without: Collection[str] = (),
+        added: Sequence[BaseMemoryBlock[Any]] = (),
+        input: str | None = None,
+    ) -> Context:
+        """The context as it would be under other settings, or with other blocks. Changes nothing.
+
+        `blocks` are changed settings by block, `texts` other words of static blocks, `facts` the active
+        facts of a block in place of those stored, `without` blocks left out, `added` blocks not there yet.
+
+        Raises:
+            ConfigError: a value is impossible.
+        """
+        wanted = ImaginedBlocks(blocks or {}, texts or {}, facts or {}, without, added)
+        return build_context(self._imagined(changes, wanted), input, record=False)
+
+    def next_prompt(
+        self,
+        changes: Mapping[str, Any] | None = None,
+        *,
+        message: ChatMessage | None = None,
+        blocks: Mapping[str, Mapping[str, Any]] | None = None,
+        texts: Mapping[str, str] | None = None,
+        facts: Mapping[str, Sequence[Fact]] | None = None,
+        without: Collection[str] = (),
+        added: Sequence[BaseMemoryBlock[Any]] = (),
+    ) -> NextPrompt:
+        """What the next user message will do: the flush it causes, then the prompt. Changes nothing.
+
+        `message` is that message; without it the next one of a recording, else one of no words. The rest is as in
+        `context`: how settings and blocks would stand. What blocks learn from the flush is in it, but for those that
+        need a model for it (`NextPrompt.unknown`).
+
+        Raises:
+            ConfigError: a value is impossible.
+        """
+        wanted = ImaginedBlocks(blocks or {}, texts or {}, facts or {}, without, added)
+        session = self._imagined(changes, wanted)
+        if message is None:
+            known = recording_of(self._session)
+            coming = known.next_turn if known is not None else ()
+            message = next((each for each in coming if each.role is MessageRole.USER), None)
+        return next_prompt(session, message)
+
+    def flush(self) -> FlushPlan:
+        """What `Memory.flush` would move out of the queue now. Changes nothing."""
+        self._session.open()
+        return flush_now(self._session)
+
+    def switch(self, recipe: str, **parameters: Any) -> SwitchPlan:
+        """What switching to a recipe would keep, add, remove and change. Changes nothing.
+
+        Raises:
+            ConfigError: there is no such recipe, a parameter is impossible, or it needs a user.
+        """
+        return plan_switch(self._session, recipe, parameters)
+
+    def _imagined(self, changes: Mapping[str, Any] | None, blocks: ImaginedBlocks) -> Session:
+        self._session.open()
+        return self._session.imagined(self._session.config.changed(**(changes or {})), blocks)
