@@ -16,12 +16,13 @@ run: $(VENV)/.app        ## start the app on the demo, and open it in the browse
 test: $(VENV)/.dev       ## the whole suite
 	$(BIN)/python -m pytest
 
-check: $(VENV)/.dev      ## lint, types, and the rooms with their arrows
+check: $(VENV)/.dev      ## lint, types, the rooms with their arrows, and the house in numbers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/mypy ui pages app.py serve.py
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/python -m tests.house
 
 bench: $(VENV)/.dev      ## the tables of the README; takes some minutes
 	$(BIN)/python benchmarks/speed.py

@@ -232,7 +232,7 @@ def measure_long(
 
 
 class Provenance:
-    """From the refs of a granted piece (`v12`) to the messages it was made of: `Memory.stored_turns`."""
+    """From the refs of a granted piece (`v12`) to the messages it was made of: `Memory.retrieval.stored_turns`."""
 
     def __init__(self, filled: Filled) -> None:
         turns = filled.memory.stored_turns(filled.block)

@@ -15,8 +15,6 @@ from memory_core import (
     VectorMemoryBlock,
 )
 from memory_core.blocks.vector import CLASSIC
-from memory_core.engine.reconcile import create_or_join
-from memory_core.engine.session import Session
 from memory_core.interop.bundle import write_bundle
 from ui.demo import BUNDLE, DEMO_SESSION
 from ui.demo_script import INSTRUCTIONS, MESSAGES, RECORDED_TURNS, TITLE
@@ -29,7 +27,6 @@ RECALL_THRESHOLD = 0.31
 
 def demo_memory(database: Database, services: Services) -> Memory:
     """The demo session with its configuration, blocks and recording; made when it is missing, with nothing played."""
-    session = Session(database, DEMO_SESSION, services=services)
     blocks = [
         StaticMemoryBlock(name="Instructions", static_content=INSTRUCTIONS, priority=0),
         FactExtractionMemoryBlock(name="Facts", priority=1),
@@ -42,11 +39,19 @@ def demo_memory(database: Database, services: Services) -> Memory:
             **CLASSIC,  # ranked by its own words alone: what the script misses, and why, shows at once
         ),
     ]
-    config = {"token_limit": 1200, "chat_history_token_ratio": 0.6, "token_flush_size": 120}
-    create_or_join(session, title=TITLE, user_id=DEMO_USER, config=config, blocks=blocks)
-    memory = Memory(session)
-    if memory.recording() is None:
-        memory.attach_recording(MESSAGES, source="demo")
+    memory = Memory.from_defaults(
+        DEMO_SESSION,
+        DEMO_USER,
+        token_limit=1200,
+        chat_history_token_ratio=0.6,
+        token_flush_size=120,
+        memory_blocks=blocks,
+        database=database,
+        title=TITLE,
+        services=services,
+    )
+    if memory.session.recording() is None:
+        memory.session.attach_recording(MESSAGES, source="demo")
     return memory
 
 

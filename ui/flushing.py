@@ -22,7 +22,7 @@ WORDS_SHOWN = 70
 def flush_dialog(session_id: str) -> None:
     """What one flush would move out of the queue, to whom it is handed, and the button that does it."""
     memory = engine().open(session_id)
-    status, plan = memory.status(), memory.flush_plan()
+    status, plan = memory.session.status(), memory.preview.flush()
     if not plan:
         st.markdown("Nothing would leave: the newest turn stays in the queue, and nothing stands before it.")
         return
@@ -63,7 +63,7 @@ def handed_to(memory: Memory) -> str:
 def _leaving(memory: Memory, plan: FlushPlan) -> list[tuple[str, str]]:
     """Who said each of the first messages that would leave, and how it begins."""
     seqs = {each.seq for each in plan.leave[:MESSAGES_SHOWN]}
-    going = [each.message for each in memory.messages(status="active") if each.seq in seqs]
+    going = [each.message for each in memory.session.messages(status="active") if each.seq in seqs]
     words = [short(" ".join(message_text(each).split()), WORDS_SHOWN) or "no text" for each in going]
     return [(_SPEAKERS.get(str(each.role), "Other"), text) for each, text in zip(going, words, strict=True)]
 
@@ -72,7 +72,7 @@ def _flush(session_id: str, position: int, plan: FlushPlan) -> None:
     try:
         chosen = chosen_model()
         memory = engine().open(session_id, services_for(chosen))
-        if memory.status().position != position:
+        if memory.session.status().position != position:
             state.say("warning", "Something was written meanwhile. Nothing was flushed: look again.")
             return
     except MemoryInspectorError as error:

@@ -82,7 +82,7 @@ def places(memory: Memory | None, database: Database, words: str) -> list[Target
 
 def _turn(memory: Memory | None, words: str) -> Iterator[Target]:
     number = turn_asked(words)
-    if memory is not None and number is not None and 1 <= number <= (latest := memory.status().turns):
+    if memory is not None and number is not None and 1 <= number <= (latest := memory.session.status().turns):
         shown = None if number == latest else number
         yield Target("Turn", f"Turn {tokens(number)}: chat", "chat", shown)
         yield Target("Turn", f"Turn {tokens(number)}: prompt", "context", shown)
@@ -98,12 +98,12 @@ def _everything(memory: Memory | None, database: Database, words: str) -> Iterat
         yield Target("Block", attached.name, "blocks")
     for attached in memory.blocks:
         if attached.kind == "facts":
-            for fact in memory.facts(attached.name, states=None):
+            for fact in memory.facts.read(attached.name, states=None):
                 yield Target("Fact", fact.text, "facts", query={"fact": str(fact.id)})
     if len(words.strip()) < LEAST_LETTERS:
         return
-    latest = memory.status().turns
-    for stored in memory.messages():
+    latest = memory.session.status().turns
+    for stored in memory.session.messages():
         shown = None if stored.turn in (0, latest) else stored.turn
         yield Target("Message", message_text(stored.message), "chat", shown)
     yield from _events(memory, words, latest)
@@ -111,7 +111,7 @@ def _everything(memory: Memory | None, database: Database, words: str) -> Iterat
 
 def _events(memory: Memory, words: str, latest: int) -> Iterator[Target]:
     """The newest events whose sentences hold the words, but for messages, which are found themselves."""
-    timeline, history = remembered(memory), memory.history()
+    timeline, history = remembered(memory), memory.log.history()
     timeline.catch_up(memory, history)
     records = [record for record in history.after(0) if record.kind != "message_added"]
     last = timeline.matching(records, words, memory)[: -MOST_OF_A_KIND - 1 : -1]

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from memory_core import ChatMessage, ConfigError, FactExtractionMemoryBlock, Memory, MemoryConfig, VectorMemoryBlock
-from memory_core.engine.reconcile import create_or_join
-from memory_core.engine.session import Session
 from memory_core.recipes import RECIPES, Made
 from ui.services import Engine
 
@@ -55,10 +53,15 @@ def new_memory(
             block.scope = "user"
         elif isinstance(block, VectorMemoryBlock):
             block.retrieval_context_window = ASKS_WITH
-    session = Session(engine.database, uuid.uuid4().hex[:12], services=engine.services)
-    config = _settings(made, token_limit)
-    create_or_join(session, title=title, user_id=user_id, config=config, blocks=made.blocks)
-    return Memory(session)
+    return Memory.from_defaults(
+        uuid.uuid4().hex[:12],
+        user_id,
+        memory_blocks=made.blocks,
+        database=engine.database,
+        title=title,
+        services=engine.services,
+        **_settings(made, token_limit),
+    )
 
 
 def _settings(made: Made, token_limit: int) -> dict[str, Any]:
@@ -73,5 +76,5 @@ def new_config() -> MemoryConfig:
 def recorded_session(engine: Engine, messages: Sequence[ChatMessage], *, title: str, skipped: int = 0) -> Memory:
     """A new session with a recording to be played into it."""
     memory = new_memory(engine, title=title)
-    memory.attach_recording(messages, source=title, skipped=skipped)
+    memory.session.attach_recording(messages, source=title, skipped=skipped)
     return memory

@@ -27,7 +27,7 @@ def reading(memory: Memory) -> Job | None:
     key = f"\x00opening-{memory.session_id}"  # once in the life of a server
     job = engine().reading(key)
     if job is None:
-        unread = memory.unread()
+        unread = memory.log.unread()
         if unread < LARGE:
             return None
         job = engine().read(key, lambda job: _read(memory, job, unread))
@@ -37,7 +37,7 @@ def reading(memory: Memory) -> Job | None:
 def _read(memory: Memory, job: Job, unread: int) -> None:
     whole = count(unread, "event")
     job.add_progress(f"Reading the log of this session, {whole}")
-    memory.read_ahead(
+    memory.log.read_ahead(
         lambda events: job.add_progress(
             f"Reading the log of this session, {tokens(events)} of {whole}"
             if events < unread
@@ -45,8 +45,8 @@ def _read(memory: Memory, job: Job, unread: int) -> None:
         )
     )
     job.add_progress("Counting what became of its messages")
-    remembered(memory).catch_up(memory, memory.history())
-    memory.usage()
+    remembered(memory).catch_up(memory, memory.log.history())
+    memory.log.usage()
     keep_loaded()
 
 

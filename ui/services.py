@@ -150,7 +150,7 @@ class Engine:
             try:
                 if not begun:
                     for session_id in upkeep.sessions_with_vectors_to_follow(self.database):
-                        self.open(session_id).take_up_vectors()
+                        self.open(session_id).retrieval.resume_vectors()
                     begun = True
                 for session_id in set(upkeep.sessions_with_due_deliveries(self.database)) - self._browser_models:
                     self.open(session_id).deliver(force=False)

@@ -41,7 +41,7 @@ _FIELDS = (
 def settings_dialog(session_id: str) -> None:
     """Change limits and counting of a session, applied from the next turn. Priorities are the Blocks page's."""
     memory = engine().open(session_id)
-    stored = memory.config.model_dump(mode="json")
+    stored = memory.session.config.model_dump(mode="json")
     drawer = Drawer(
         "settings__", ("settings", session_id), {name: stored[name] for name in _FIELDS}, shown=_shown, meant=_meant
     )
@@ -142,13 +142,13 @@ def _recipe(memory: Memory) -> None:
 def _effect(memory: Memory, changes: Mapping[str, Any], drawer: Drawer) -> bool:
     """What the next message would do under the changes; whether they are possible."""
     try:
-        config = memory.config.changed(**changes)
+        config = memory.session.config.changed(**changes)
     except ConfigError as error:
-        _refused(str(error), changes, memory.config, drawer)
+        _refused(str(error), changes, memory.session.config, drawer)
         return False
     shown = shown_when_over(memory)
-    before = memory.next_prompt(shown)
-    after = memory.next_prompt({**changes, **shown}) if changes else before
+    before = memory.preview.next_prompt(shown)
+    after = memory.preview.next_prompt({**changes, **shown}) if changes else before
     st.markdown(
         f"{size_line(before, after)}  \n{flush_line(before, after, int(config.history_budget))}  \n"
         f":small[:gray[{unknown_line(after)}]]"

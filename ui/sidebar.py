@@ -169,7 +169,7 @@ def _in_use(chosen: model.Chosen | None) -> None:
             "Embeddings": services.embedder.id,
             "Vectors": services.index.name,
             "Database": engine().database.url,
-            "Tokens counted with": engine().open(session_id, services).counter_id,
+            "Tokens counted with": engine().open(session_id, services).session.counter_id,
         }
     except MemoryInspectorError:  # the page says what is wrong
         return
@@ -183,7 +183,7 @@ def _failed_deliveries() -> list[Delivery]:
     if session_id is None:
         return []
     try:
-        waiting = engine().open(session_id).deliveries(states=("pending", "parked"))
+        waiting = engine().open(session_id).session.deliveries(states=("pending", "parked"))
     except MemoryInspectorError:  # the page says what is wrong with the session
         return []
     return [delivery for delivery in waiting if delivery.error]

@@ -69,15 +69,15 @@ def answer(job: Job, memory: Memory, model: ChatModel, turn_id: str) -> None:
     Raises:
         ModelError: the model failed; the message stays and can be answered again.
     """
-    newest = memory.messages(last=1)
-    memory.record(ReplyStarted(reply=turn_id, seq=newest[-1].seq if newest else 0, model=model.name))
+    newest = memory.session.messages(last=1)
+    memory.log.record(ReplyStarted(reply=turn_id, seq=newest[-1].seq if newest else 0, model=model.name))
     watch = loop.Watch(job.add_text, job.add_progress, job.cancel.is_set)
     try:
         reply = loop.reply(memory, model, turn_id, watch)
     except ModelError as error:
-        memory.record(ReplyEnded(reply=turn_id, outcome="failed", error=str(error)))
+        memory.log.record(ReplyEnded(reply=turn_id, outcome="failed", error=str(error)))
         raise
-    memory.record(ReplyEnded(reply=turn_id, outcome="stopped" if reply.stopped else "done"))
+    memory.log.record(ReplyEnded(reply=turn_id, outcome="stopped" if reply.stopped else "done"))
 
 
 def _put(memory: Memory, message: ChatMessage, message_id: str) -> None:
@@ -93,14 +93,14 @@ def play(job: Job, memory: Memory, *, turns: int | None, pace: float) -> None:
     `pace` is the job's at first: 1 is the speed for watching, 2 twice as fast, 0 no pauses at all.
     """
     job.pace = pace
-    played, recording = 0, memory.recording()
+    played, recording = 0, memory.session.recording()
     foreseen = recording.played if recording else 0
     while recording is not None and recording.next_turn and (turns is None or played < turns):
         if job.cancel.is_set():
             return
         started, turn = time.monotonic(), recording.next_turn
         while foreseen < min(recording.played + FORESEEN, len(recording.messages)):
-            memory.foresee(recording.messages[foreseen : foreseen + AT_ONCE])
+            memory.session.foresee(recording.messages[foreseen : foreseen + AT_ONCE])
             foreseen += AT_ONCE
         job.add_progress(f"Playing message {recording.played + 1} of {len(recording.messages)}")
         for offset, message in enumerate(turn):
@@ -111,10 +111,10 @@ def play(job: Job, memory: Memory, *, turns: int | None, pace: float) -> None:
                 _pause(job, STEP_SECONDS)
             message_id = recording.message_id(recording.played + offset)
             _put(memory, message, message_id)
-            if memory.services.extractor.offline:  # the same log on every machine: a put waits only so long
+            if memory.session.services.extractor.offline:  # the same log on every machine: a put waits only so long
                 memory.deliver()
             job.add_progress("A message was stored")
-            if message.role is MessageRole.USER and memory.has_tools:
+            if message.role is MessageRole.USER and memory.blocks.editable_by_agents:
                 _pause(job, STEP_SECONDS)
                 loop.act(memory, OfflineResponder(), f"{PLAYED}{message_id}")
                 job.add_progress("Memory was edited by rules, not by a model")
@@ -149,7 +149,7 @@ def unanswered(memory: Memory, *, running: bool) -> Unanswered | None:
     """The newest message's reply, if it was begun and there is none; None while one is being made."""
     if running:
         return None
-    last = memory.messages(last=1)
+    last = memory.session.messages(last=1)
     asked = _asked(last[-1].id) if last else None
     if asked is None:
         return None

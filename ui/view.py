@@ -145,7 +145,7 @@ def opened(session_id: str) -> View:
     shared = engine()
     memory = memory_of(session_id)
     running = shared.running(session_id)
-    view = View(memory, memory.history(), memory.status(), None, running, seen=seen)
+    view = View(memory, memory.log.history(), memory.session.status(), None, running, seen=seen)
     turn, step = state.selected_turn(), state.selected_step()
     if step is not None and (turn != turn_at(view.history, step) or step >= view.history.position_at(turn)):
         step = None  # of a turn that was left, or its end
@@ -166,7 +166,7 @@ def news(session_id: str) -> tuple[object, ...]:
     waiting = tuple(each.job_id for each in shared.waiting(session_id))
     if running is None:
         return last_position(shared.database, session_id), waiting
-    history = shared.open(session_id).history()
+    history = shared.open(session_id).log.history()
     stored = history.position if answers(running) else None  # what was typed shows before its prompt stands
     return latest_moment(history, running), waiting, running.id, stored
 

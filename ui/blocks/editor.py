@@ -63,7 +63,7 @@ def edit_dialog(session_id: str, name: str) -> None:
             "Text", height=220, key=box, max_chars=MOST_CHARACTERS, on_change=_keep_unsaved, args=(session_id, name)
         )
     )
-    before, after = memory.count_tokens(current), memory.count_tokens(text)
+    before, after = memory.session.count_tokens(current), memory.session.count_tokens(text)
     bound = f" of {tokens(attached.settings['max_tokens'])}" if attached.kind == "summary" else ""
     size = f"{tokens(before)} → **{tokens(after)}" if text != current else f"**{tokens(after)}"
     st.markdown(f"{size}{bound} tokens**")
@@ -90,7 +90,7 @@ def edit_dialog(session_id: str, name: str) -> None:
         with st.expander("Your text, not saved", expanded=True):
             st.text(opened.mine)
             st.button("Edit yours", key=f"blocks__{key}_mine", on_click=_take_mine, args=(key, box))
-    revisions = memory.block_revisions(name)
+    revisions = memory.blocks.revisions(name)
     history = st.expander(
         f"History: {count(len(revisions), 'version')}", key=f"blocks__{key}_history", on_change="rerun"
     )
@@ -129,7 +129,7 @@ def _conflict(key: str, box: str, theirs: str, revision: int) -> None:
 def _save(session_id: str, name: str, key: str, box: str) -> None:
     text, opened = str(st.session_state.get(box, "")), kept(key)
     try:
-        saved = engine().open(session_id).edit_block(name, text, revision=opened.revision)
+        saved = engine().open(session_id).blocks.edit(name, text, revision=opened.revision)
     except ConflictError:
         keep_draft(key, Draft(opened.revision, conflict=True))
     except MemoryInspectorError as error:
@@ -211,7 +211,7 @@ def add_dialog(session_id: str, kind: str | None = None) -> None:
         help="`priority`: 0 is never cut. Of the rest, the order stands above the blocks.",
         on_change=drawer.keep,
     )
-    archived = memory.status().archived_messages
+    archived = memory.session.status().archived_messages
     if chosen.learns and archived:
         _filling(chosen, archived, drawer)
     drawer.end(
@@ -266,9 +266,9 @@ def _add(session_id: str, kind: Kind, suggested: str, drawer: Drawer) -> Done:
     name = given["name"].strip() or suggested
     fill = given.get(f"fill_{kind.key}", False)
     memory = engine().open(session_id, services_for(chosen_model()))
-    memory.add_block(make(kind, name, int(given[f"priority_{kind.key}"]), given.get("text", "")))
+    memory.blocks.add(make(kind, name, int(given[f"priority_{kind.key}"]), given.get("text", "")))
     if fill:
-        memory.fill_block(name, wait=False)
+        memory.blocks.fill(name, wait=False)
     # A block that learned something leaves more than it came with.
     undo = partial(_take_out, session_id, name) if kind.key == "static" else None
     return f"Added {short(name)}{'. It is being filled' if fill else ''}.", undo
@@ -278,7 +278,7 @@ def _take_out(session_id: str, name: str) -> None:
     memory = engine().open(session_id)
     if any(attached.name == name and attached.record.revision > 1 for attached in memory.blocks):
         raise ConflictError(f"The text of {name} was edited since.")
-    memory.remove_block(name)
+    memory.blocks.remove(name)
 
 
 # -- removing --------------------------------------------------------------------------------------
@@ -321,7 +321,7 @@ def gone_and_left(memory: Memory, name: str) -> tuple[list[str], list[str]]:
     Raises:
         NotFoundError: there is no such block.
     """
-    holding, archived = memory.holding(name), memory.status().archived_messages
+    holding, archived = memory.blocks.holding(name), memory.session.status().archived_messages
     attached = next(each for each in memory.blocks if each.name == name)
     goes, stays = ["its settings"], []
     if attached.kind in WITH_TEXT:
@@ -348,7 +348,7 @@ def _remove(session_id: str, name: str) -> None:
     try:
         memory = engine().open(session_id)
         gone, left = gone_and_left(memory, name)
-        memory.remove_block(name)
+        memory.blocks.remove(name)
     except MemoryInspectorError as error:
         state.say("error", str(error))
     else:

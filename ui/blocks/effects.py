@@ -12,25 +12,25 @@ from ui.text import plain
 
 def shown_when_over(memory: Memory) -> dict[str, Any]:
     """For looking only: a prompt over the limit is shown with by how much, where the session would refuse it."""
-    return {"when_over": "return"} if memory.config.when_over == "raise" else {}
+    return {"when_over": "return"} if memory.session.config.when_over == "raise" else {}
 
 
 def draw_effect(
     memory: Memory, changes: Mapping[str, Any] | None = None, *, ask: str | None = None, **how: Any
 ) -> bool:
-    """The next prompt now and after the change, as `Memory.next_prompt` takes it; whether it is possible.
+    """The next prompt now and after the change, as `Memory.preview.next_prompt` takes it; whether it is possible.
 
     The flush that the next message causes is in both. `ask`: that message is this question.
     """
     shown = shown_when_over(memory)
     message = ChatMessage(role="user", content=ask) if ask is not None else None
     try:
-        before = memory.next_prompt(shown, message=message)
-        after = memory.next_prompt({**(changes or {}), **shown}, message=message, **how)
+        before = memory.preview.next_prompt(shown, message=message)
+        after = memory.preview.next_prompt({**(changes or {}), **shown}, message=message, **how)
     except ConfigError as error:
         st.error(plain(str(error)))
         return False
-    st.markdown(effect_lines(before, after, int(memory.config.history_budget), asked=ask is not None))
+    st.markdown(effect_lines(before, after, int(memory.session.config.history_budget), asked=ask is not None))
     for name, problem in after.context.failures.items():
         if name not in before.context.failures:
             st.warning(f"{plain(name)} could not be read: {plain(problem)}", icon=":material/warning:")

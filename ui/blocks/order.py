@@ -36,11 +36,11 @@ def order_dialog(session_id: str) -> None:
     drawer = Drawer("blocks__order_", ("order", session_id), stored)
     names = [name for name in _by_name(_PRIORITY, drawer.opened) if name in theirs]
     kinds = {attached.name: attached.kind for attached in memory.blocks}
-    _draw_rows(drawer, names, kinds, memory.config.truncation_order)
+    _draw_rows(drawer, names, kinds, memory.session.config.truncation_order)
     planned = _by_name(_PRIORITY, drawer.chosen())
     changed, reordered = _wished(drawer, names)
     order = reordered or names
-    cuts = cut_order({name: planned[name] for name in order}, memory.config.truncation_order)
+    cuts = cut_order({name: planned[name] for name in order}, memory.session.config.truncation_order)
     st.markdown(f":small[{strip(cuts, planned, kinds, mode())}]")
     if len(set(planned.values()) - {0}) < sum(1 for number in planned.values() if number):
         st.markdown(":small[:gray[Of blocks with the same number, the first in the prompt is cut first.]]")
@@ -142,7 +142,7 @@ def _take_back(
 def _configure(
     session_id: str, changed: Mapping[str, int], order: tuple[str, ...] | None, *, opened: Mapping[str, Any]
 ) -> None:
-    engine().open(session_id).configure_blocks(
+    engine().open(session_id).blocks.configure_all(
         {name: {"priority": number} for name, number in changed.items()},
         order=order,
         opened={name: {"priority": number} for name, number in opened.items()},

@@ -88,11 +88,11 @@ def _draw(view: View) -> Drawer | None:
     standings = _then(view, built) if view.past else _now(view, built)
     if not standings:
         return _empty(view)
-    config = view.history.config_at(view.position) if view.past else view.memory.config
+    config = view.history.config_at(view.position) if view.past else view.memory.session.config
     priorities = {standing.name: standing.priority for standing in standings}
     order = cut_order(priorities, config.truncation_order)
     drawer = _head(view, standings, order, priorities)
-    usage = view.memory.usage(view.position if view.past else None)
+    usage = view.memory.log.usage(view.position if view.past else None)
     by_name = {standing.name: standing for standing in standings}
     with_tools = any(standing.agent_edits for standing in standings)
     cards = [
@@ -100,7 +100,7 @@ def _draw(view: View) -> Drawer | None:
             by_name[name],
             _part(built, name),
             usage.of(name),
-            _held_then(usage.of(name), view) if view.past else view.memory.holding(name),
+            _held_then(usage.of(name), view) if view.past else view.memory.blocks.holding(name),
             with_tools=with_tools,
         )
         for name in card_order(order)
@@ -122,14 +122,14 @@ def _now(view: View, built: ContextBuilt | None) -> list[Standing]:
             name=attached.name,
             kind=attached.kind,
             type=attached.record.type,
-            settings=memory.block_settings(attached.name),
+            settings=memory.blocks.settings(attached.name),
             text=attached.state or "" if attached.kind in WITH_TEXT else _custom_words(view, built, attached.name),
             text_ref=f"s{attached.record.text}" if attached.kind == "static" else None,
-            text_tokens=memory.count_tokens(attached.state or "") if attached.kind in WITH_TEXT else None,
+            text_tokens=memory.session.count_tokens(attached.state or "") if attached.kind in WITH_TEXT else None,
             made_here=attached.block is not None,
             fresh=_freshness(memory, attached.name) if attached.kind == "summary" else None,
             sentences=sentence_refs(attached.state or "") if attached.kind == "summary" else None,
-            waits_for=attached.waits_for(memory.services),
+            waits_for=attached.waits_for(memory.session.services),
         )
         for attached in memory.blocks
     ]
@@ -137,7 +137,7 @@ def _now(view: View, built: ContextBuilt | None) -> list[Standing]:
 
 def _then(view: View, built: ContextBuilt | None) -> list[Standing]:
     past = view.history.blocks_at(view.position)
-    texts = view.memory.words(block.text for block in past if block.text)
+    texts = view.memory.log.texts(block.text for block in past if block.text)
     log = view.history.upto(view.position)
     return [
         Standing(
@@ -147,7 +147,9 @@ def _then(view: View, built: ContextBuilt | None) -> list[Standing]:
             settings=block.settings,
             text=texts.get(block.text or "") if block.kind in WITH_TEXT else _custom_words(view, built, block.name),
             text_ref=f"s{block.text}" if block.kind == "static" else None,
-            text_tokens=view.memory.count_tokens(texts.get(block.text or "", "")) if block.kind in WITH_TEXT else None,
+            text_tokens=view.memory.session.count_tokens(texts.get(block.text or "", ""))
+            if block.kind in WITH_TEXT
+            else None,
             fresh=freshness_then(log, block.name, view.shown_turn) if block.kind == "summary" else None,
             sentences=sentence_refs(texts.get(block.text or "", "")) if block.kind == "summary" else None,
         )
@@ -156,7 +158,7 @@ def _then(view: View, built: ContextBuilt | None) -> list[Standing]:
 
 
 def _freshness(memory: Memory, name: str) -> Freshness:
-    now = memory.summary(name).state()
+    now = memory.blocks.summary(name).state()
     return Freshness(now.covers_turn, now.latest_turn)
 
 
@@ -177,14 +179,14 @@ def _custom_words(view: View, built: ContextBuilt | None, name: str) -> str:
     """What a custom block put into the shown prompt; empty for other kinds."""
     part = _part(built, name)
     refs = [ref for ref in part.refs if ref.startswith("c")] if part is not None else []
-    stored = view.memory.words(ref[1:] for ref in refs)
+    stored = view.memory.log.texts(ref[1:] for ref in refs)
     items = [stored_item(ref, stored[ref[1:]], str) for ref in refs if ref[1:] in stored]
     return "\n".join(item.words for item in items)
 
 
 def _held_then(use: BlockUse, view: View) -> Holding:
     """What a block held at the shown turn, from the log alone."""
-    newest = view.memory.words([use.newest_fact]).get(use.newest_fact) if use.newest_fact else None
+    newest = view.memory.log.texts([use.newest_fact]).get(use.newest_fact) if use.newest_fact else None
     return Holding(
         turns=use.stored_turns,
         facts={"active": use.facts},
@@ -271,7 +273,11 @@ def _actions(view: View, each: Card, standing: Standing) -> Drawer | None:
         return None
     editing = each.kind in WITH_TEXT and st.button("Edit", key=f"blocks__edit_{name}")
     if each.waiting:
-        here = "rules" if view.memory.services.extractor.offline else short(view.memory.services.extractor.name)
+        here = (
+            "rules"
+            if view.memory.session.services.extractor.offline
+            else short(view.memory.session.services.extractor.name)
+        )
         st.button(
             "Try now" if each.waits_for is None else f"Learn with {plain(here)} instead",
             key=f"blocks__try_{name}",
@@ -292,7 +298,7 @@ def _menu(view: View, standing: Standing) -> Drawer | None:
     first = ["History"] if standing.kind in WITH_TEXT else []
     if standing.kind == "summary":
         first.append(REWRITE)
-    if fields_of(standing.kind, has_user=view.memory.user_id is not None):
+    if fields_of(standing.kind, has_user=view.memory.session.user_id is not None):
         first.append("Settings")
     chosen = st.menu_button(
         "More",
@@ -322,9 +328,9 @@ def _deliver(session_id: str, name: str) -> None:
         return
 
     def work(job: Job) -> None:
-        parked = [delivery.id for delivery in memory.deliveries(states=("parked",)) if delivery.block == name]
+        parked = [delivery.id for delivery in memory.session.deliveries(states=("parked",)) if delivery.block == name]
         if parked:
-            memory.retry_deliveries(parked)
-        memory.learn_here([name])
+            memory.session.retry(parked)
+        memory.session.learn_here([name])
 
     engine().start(session_id, f"retry-{uuid.uuid4().hex}", work, browser_model=chosen.pasted)

@@ -93,7 +93,7 @@ def changes_for(kind: str, settings: Mapping[str, Any]) -> tuple[Change, ...]:
 def change_dialog(session_id: str, name: str, change: Change) -> None:
     """One change with what it will do to the next prompt, before it is made."""
     memory = engine().open(session_id)
-    before = memory.block_settings(name).get(change.setting)
+    before = memory.blocks.settings(name).get(change.setting)
     st.markdown(f"**{plain(name)}**: {plain(change.says.lower())}?")
     st.markdown(change.means)
     if before == change.value:
@@ -115,7 +115,7 @@ def change_dialog(session_id: str, name: str, change: Change) -> None:
 def _make(session_id: str, name: str, change: Change, before: Any) -> None:
     try:
         memory = engine().open(session_id)
-        memory.configure_blocks({name: {change.setting: change.value}}, opened={name: {change.setting: before}})
+        memory.blocks.configure_all({name: {change.setting: change.value}}, opened={name: {change.setting: before}})
     except MemoryInspectorError as error:
         state.say("error", str(error))
     else:
@@ -127,7 +127,7 @@ def _make(session_id: str, name: str, change: Change, before: Any) -> None:
 
 
 def _take_back(session_id: str, name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
-    engine().open(session_id).configure_blocks({name: before}, opened={name: after})
+    engine().open(session_id).blocks.configure_all({name: before}, opened={name: after})
 
 
 def _nothing() -> None:
@@ -147,8 +147,8 @@ def settings_of_dialog(session_id: str, name: str) -> None:
         st.warning("This block was removed elsewhere.")
         return
     st.markdown(f"**{plain(name)}** :gray[{kind_label(attached.kind)}]")
-    stored = memory.block_settings(name)
-    fields = [f for f in fields_of(attached.kind, has_user=memory.user_id is not None) if f.setting in stored]
+    stored = memory.blocks.settings(name)
+    fields = [f for f in fields_of(attached.kind, has_user=memory.session.user_id is not None) if f.setting in stored]
     theirs = {field.setting: stored[field.setting] for field in fields}
     by_name = {field.setting: field for field in fields}
     drawer = Drawer(
@@ -249,6 +249,6 @@ def _apply(session_id: str, name: str, drawer: Drawer) -> Done:
     if not changed:
         return NOTHING
     before = {setting: drawer.opened[setting] for setting in changed}
-    engine().open(session_id).configure_blocks({name: changed}, opened={name: before})
+    engine().open(session_id).blocks.configure_all({name: changed}, opened={name: before})
     said = listed([setting_words(setting, changed[setting], before[setting], begun=True) for setting in changed])
     return f"{short(name)}: {said}.", partial(_take_back, session_id, name, before, changed)

@@ -34,7 +34,7 @@ def history_dialog(session_id: str, name: str) -> None:
     attached = text_block(memory, name)
     if attached is None:
         return
-    revisions = memory.block_revisions(name)
+    revisions = memory.blocks.revisions(name)
     key = f"history_{session_id}_{name}"
     opened = draft(key, _version_key(key), Draft(attached.record.revision))
     if opened.said is not None:
@@ -54,7 +54,9 @@ def draw_versions(
     `key` names the drawer's draft, `box` the widget of the text where the drawer has one.
     """
     by_number = {revision.revision: revision for revision in revisions}
-    told = {each.revision: each for each in memory.summary(attached.name).revisions()} if _sums_up(attached) else {}
+    told = (
+        {each.revision: each for each in memory.blocks.summary(attached.name).revisions()} if _sums_up(attached) else {}
+    )
     latest = attached.record.revision
     numbers = sorted(by_number, reverse=True)
     if not numbers:
@@ -135,12 +137,12 @@ def _shown(text: str) -> str:
 
 def restore(session_id: str, name: str, earlier: int, revision: int) -> int:
     """Give a block the words of an earlier version again, unless it was changed since `revision`; the new one."""
-    return engine().open(session_id).restore_block(name, earlier, revision=revision)
+    return engine().open(session_id).blocks.restore(name, earlier, revision=revision)
 
 
 def _restore(session_id: str, name: str, earlier: int, revision: int, key: str, box: str | None) -> None:
     try:
-        stored = {each.revision: each.text for each in engine().open(session_id).block_revisions(name)}
+        stored = {each.revision: each.text for each in engine().open(session_id).blocks.revisions(name)}
         restored = restore(session_id, name, earlier, revision)
     except MemoryInspectorError as error:
         keep_draft(key, replace(kept(key), problem=str(error), said=None))

@@ -54,7 +54,7 @@ def draw_conversation(box: DeltaGenerator, view: View, *, ending: Callable[[], N
     """
     memory, replying = view.memory, view.running is not None and answers(view.running)
     upto = None if replying and not view.past else view.last_seq
-    messages = memory.messages(last=SHOWN_MESSAGES + state.earlier_messages(), upto=upto)
+    messages = memory.session.messages(last=SHOWN_MESSAGES + state.earlier_messages(), upto=upto)
     reply = view.running.id if replying and view.running else None
     messages = [stored for stored in messages if reply is None or not stored.id.startswith(f"{reply}{STEP}")]
     with box:
@@ -198,7 +198,7 @@ def _image(part: ImagePart) -> None:
 def _nothing_said(memory: Memory) -> None:
     heading("Nothing said yet.")
     st.markdown("Write a message, or play a conversation. The budget fills as you go.")
-    if memory.recording() is not None:
+    if memory.session.recording() is not None:
         return
     chosen = st.pills("Start with", ["Plan a trip", "Import a conversation"], label_visibility="collapsed")
     if chosen == "Plan a trip":
@@ -212,4 +212,4 @@ def _nothing_said(memory: Memory) -> None:
 
 
 def _attach_trip(memory: Memory) -> None:
-    memory.attach_recording(TRIP, source="Plan a trip")
+    memory.session.attach_recording(TRIP, source="Plan a trip")

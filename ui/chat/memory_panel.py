@@ -76,8 +76,8 @@ def _line(line: Line, names: Iterable[str]) -> None:
 
 def draw_story_actions(memory: Memory, running: Job | None) -> None:
     """What can be done about the story: try again what failed."""
-    elsewhere = {block.name for block in memory.blocks if block.waits_for(memory.services) is not None}
-    due = [each for each in memory.deliveries(states=("parked", "pending")) if each.block not in elsewhere]
+    elsewhere = {block.name for block in memory.blocks if block.waits_for(memory.session.services) is not None}
+    due = [each for each in memory.session.deliveries(states=("parked", "pending")) if each.block not in elsewhere]
     parked = tuple(delivery.id for delivery in due if delivery.state == "parked")
     if running is None and due:
         st.button(
@@ -119,7 +119,7 @@ def draw_actions(memory: Memory, status: Status, running: Job | None) -> None:
 def _retry(memory: Memory, parked: tuple[int, ...]) -> None:
     def work(job: Job) -> None:
         if parked:
-            memory.retry_deliveries(parked)
+            memory.session.retry(parked)
         memory.deliver()
 
     start(memory.session_id, f"retry-{uuid.uuid4().hex}", work, chosen_model())

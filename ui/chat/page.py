@@ -35,7 +35,7 @@ def draw(view: View) -> None:
     except ConfigError as error:
         st.error(plain(str(error)))
     memory, running = view.memory, view.running
-    recording = memory.recording(upto=view.last_seq)
+    recording = memory.session.recording(upto=view.last_seq)
     with st.container():  # there in any case: what follows keeps its place, and the conversation its scroll position
         guided = not view.past and draw_guide(view, recording)
     left, right = st.columns([0.58, 0.42], gap="medium")

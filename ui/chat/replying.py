@@ -42,15 +42,15 @@ def draw_coming(view: View) -> None:
 
 
 def _stored(memory: Memory, sending: Waiting) -> bool:
-    return any(stored.id == sending.job_id + ASKED for stored in memory.messages(role=MessageRole.USER, last=2))
+    return any(stored.id == sending.job_id + ASKED for stored in memory.session.messages(role=MessageRole.USER, last=2))
 
 
 def _draw_reply(memory: Memory, job: Job) -> None:
-    asked = memory.messages(role=MessageRole.USER, last=1)
+    asked = memory.session.messages(role=MessageRole.USER, last=1)
     after = asked[-1].seq if asked else 0
 
     def draw() -> None:
-        steps = [stored for stored in memory.messages(after=after) if stored.id.startswith(f"{job.id}{STEP}")]
+        steps = [stored for stored in memory.session.messages(after=after) if stored.id.startswith(f"{job.id}{STEP}")]
         words = job.text[_said(steps) :]
         with st.chat_message("assistant", avatar=AVATARS[MessageRole.ASSISTANT]):
             draw_steps(steps)

@@ -47,7 +47,7 @@ def draw(view: View) -> None:
     sentence = st.container(gap="xsmall")
     left, right = st.columns([0.58, 0.42], gap="medium")
     with left.container(border=True, gap="xsmall"):
-        sent = view.memory.prompt(_chosen(found))
+        sent = view.memory.log.prompt(_chosen(found))
         _draw_figure(sent)
     said = remarks(sent, named=short)
     with sentence:
@@ -150,7 +150,7 @@ def _draw_detail(view: View, sent: Prompt) -> None:
             )
     before = None if since is None else view.history.turns[since].built
     if shown == CHANGES and before is not None:
-        draw_changes(diff_prompts(view.memory.prompt(before), sent), before.turn, mode())
+        draw_changes(diff_prompts(view.memory.log.prompt(before), sent), before.turn, mode())
     elif shown == BILL:
         _draw_bill(view, sent)
     else:
@@ -187,7 +187,7 @@ def _draw_bill(view: View, sent: Prompt) -> None:
         alt="Tokens counted and billed, line by line",
     )
     st.markdown(f":small[:gray[{words.bill_sentence(sent)}]]")
-    if not view.past and view.memory.has_tools:
+    if not view.past and view.memory.blocks.editable_by_agents:
         offered = MemoryTools(view.memory)
         st.markdown(f":small[:gray[{words.tools_sentence(len(offered.specs()), offered.tokens())}]]")
 
@@ -195,8 +195,10 @@ def _draw_bill(view: View, sent: Prompt) -> None:
 def _same_start(memory: Memory, before: EventRecord, sent: Prompt) -> str:
     """How far two prompts begin alike, as sent and with memory in the other place."""
     other = InsertMethod.USER if sent.insert_method is InsertMethod.SYSTEM else InsertMethod.SYSTEM
-    as_sent = memory.shared_prefix_tokens(before, sent.record)
-    elsewhere = memory.shared_prefix_tokens(before, sent.record, insert_method=other) if sent.layout.memory else None
+    as_sent = memory.log.shared_prefix_tokens(before, sent.record)
+    elsewhere = (
+        memory.log.shared_prefix_tokens(before, sent.record, insert_method=other) if sent.layout.memory else None
+    )
     in_user = sent.insert_method is InsertMethod.USER
     return words.same_start_sentence(before.turn, as_sent, sent.built.billed, elsewhere, in_user=in_user)
 

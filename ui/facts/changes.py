@@ -165,7 +165,7 @@ def foreseen(desk: Desk, change: ChangeSet) -> str:
         MemoryInspectorError: it cannot be done.
     """
     shown, facts = shown_when_over(desk.memory), {desk.curation.block: desk.curation.after(change)}
-    return effects.foreseen(desk.memory.next_prompt(shown), desk.memory.next_prompt(shown, facts=facts))
+    return effects.foreseen(desk.memory.preview.next_prompt(shown), desk.memory.preview.next_prompt(shown, facts=facts))
 
 
 def _told(desk: Desk, done: str, before: NextPrompt | None, facts: Sequence[int]) -> str:
@@ -179,6 +179,6 @@ def _told(desk: Desk, done: str, before: NextPrompt | None, facts: Sequence[int]
 def next_prompt(desk: Desk) -> NextPrompt | None:
     """The next prompt as it is, after the flush before it; None when it cannot be built, which its pages say."""
     try:
-        return desk.memory.next_prompt(shown_when_over(desk.memory))
+        return desk.memory.preview.next_prompt(shown_when_over(desk.memory))
     except MemoryInspectorError:
         return None

@@ -19,14 +19,14 @@ def draw_meanings(desk: Desk, words: str) -> None:
     """Under the list, while something is searched for: read only when it is opened."""
     if not words:
         return
-    offline = desk.memory.services.embedder.offline
+    offline = desk.memory.session.services.embedder.offline
     says = "Nearest in meaning" if offline else "Nearest in meaning (one embedding call)"
     opened = st.expander(says, key=f"facts__meaning_{crc32(words.encode())}", on_change="rerun", type="compact")
     if not opened.open:
         return
     with opened:
         try:
-            hits = desk.memory.search_facts(words, block=desk.block, top_k=HITS)
+            hits = desk.memory.facts.search(words, block=desk.block, top_k=HITS)
         except MemoryInspectorError as error:
             st.error(plain(str(error)))
             return

@@ -78,7 +78,7 @@ def _block(view: Shown, blocks: Sequence[str]) -> str:
 def _ids(view: Shown, block: str) -> set[int]:
     if view.past:
         return set(read_past(view, block).then)
-    return {fact.id for fact in view.memory.facts(block, states=None)}
+    return {fact.id for fact in view.memory.facts.read(block, states=None)}
 
 
 def _take_link(desk: Desk) -> None:

@@ -222,7 +222,7 @@ def _edit(desk: Desk, fact: Fact) -> None:
     if text.strip() == opened.text:
         st.markdown(":small[:gray[Edit to preview the next prompt.]]")
     else:
-        size = f"{tokens(fact.tokens)} → {count(desk.memory.count_tokens(text.strip()), 'token')}. "
+        size = f"{tokens(fact.tokens)} → {count(desk.memory.session.count_tokens(text.strip()), 'token')}. "
         foreseen_line(desk, lambda: plans.edit(fact, text), before=size)
 
 
@@ -284,7 +284,7 @@ def _past_of(view: View, desk: Desk, fact: Fact) -> None:
     if told.open:
         with told:
             decided = desk.decisions.of_fact(fact.id)
-            for step in reversed(steps(desk.memory.fact_history(fact), decided)):
+            for step in reversed(steps(desk.memory.facts.history(fact), decided)):
                 _step(step)
     made = st.expander("Source", key=f"facts__made_{fact.id}", on_change="rerun", type="compact")
     if made.open:

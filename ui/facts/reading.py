@@ -83,7 +83,7 @@ class Desk:
     @property
     def curation(self) -> Curation:
         """What changes the facts. Raises `NotFoundError` when the block is gone."""
-        return self.memory.curation(self.block)
+        return self.memory.facts.desk(self.block)
 
     @property
     def categories(self) -> tuple[str, ...]:
@@ -120,7 +120,7 @@ def read_desk(view: View, block: str) -> Desk:
         NotFoundError: the block was removed.
     """
     memory, session_id = view.memory, view.memory.session_id
-    curation = memory.curation(block)
+    curation = memory.facts.desk(block)
     facts = curation.facts()
     standing = tuple((fact.id, fact.version, fact.confirmed_at) for fact in facts)
     kept = _kept(memory, block)
@@ -179,7 +179,7 @@ def read_past(view: View, block: str) -> Desk:
             text=fact.text or "",
             state=fact.state,
             pinned=fact.pinned,
-            tokens=memory.count_tokens(fact.text or ""),
+            tokens=memory.session.count_tokens(fact.text or ""),
             source=source_of(fact.origin, fact.sources, session_id, roles),
             turn=turns.get(fact.id, 0),
             here=_here(fact.sources, session_id),
@@ -203,7 +203,7 @@ def read_past(view: View, block: str) -> Desk:
 
 def _decisions(view: View, block: str) -> Decisions:
     """The decisions up to the shown turn."""
-    return decisions_of(view.history.upto(view.position), block, view.memory.words)
+    return decisions_of(view.history.upto(view.position), block, view.memory.log.texts)
 
 
 def sources_of(desk: Desk, fact: int) -> Sequence[SourceMessage]:
@@ -215,7 +215,7 @@ def sources_of(desk: Desk, fact: int) -> Sequence[SourceMessage]:
     for session_id, seq in then.sources:
         if session_id != memory.session_id:
             continue
-        for stored in memory.messages(after=seq - 1, upto=seq):
+        for stored in memory.session.messages(after=seq - 1, upto=seq):
             text = message_text(stored.message)
             spans = source_spans(then.text or "", text)
             found.append(SourceMessage(session_id, seq, stored.turn, str(stored.message.role), text, spans))
@@ -251,7 +251,7 @@ def _facts_at(view: View, block: str) -> tuple[RebuiltFact, ...]:
         records += _of_the_user(memory, position)
     hashes = {record.event.content for record in records if isinstance(record.event, FactAdded)}
     hashes |= {record.event.after for record in records if isinstance(record.event, FactChanged)}
-    words = memory.words(hashes)
+    words = memory.log.texts(hashes)
     past = rebuild(records, words.get, position, session_id=memory.session_id)
     return tuple(fact for fact in past.facts if fact.block == block and fact.text is not None)
 
@@ -259,9 +259,11 @@ def _facts_at(view: View, block: str) -> tuple[RebuiltFact, ...]:
 def _of_the_user(memory: Memory, position: int) -> list[EventRecord]:
     """What other sessions of the same user said about facts up to a position: one count goes through all logs."""
     found: list[EventRecord] = []
-    for other in list_sessions(memory.database):
-        if other.session_id != memory.session_id and other.user_id == memory.user_id:
-            log = Memory.open(other.session_id, memory.database, services=memory.services).events(kinds=FACT_KINDS)
+    for other in list_sessions(memory.session.database):
+        if other.session_id != memory.session_id and other.user_id == memory.session.user_id:
+            log = Memory.open(other.session_id, memory.session.database, services=memory.session.services).events(
+                kinds=FACT_KINDS
+            )
             found += [record for record in log if record.position <= position]
     return found
 
@@ -286,4 +288,4 @@ class _Kept:
 
 
 def _kept(memory: Memory, block: str) -> _Kept:
-    return memory.services.cached(("facts", memory.database.id, memory.session_id, block), _Kept)
+    return memory.session.services.cached(("facts", memory.session.database.id, memory.session_id, block), _Kept)

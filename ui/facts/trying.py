@@ -55,7 +55,7 @@ def try_dialog(desk: Desk) -> None:
     close_if_finished(desk)
     key = tab.key(desk.place, "try_words")
     st.text_area("Text, as if the user had said it", key=key, height=FIELD_PIXELS, max_chars=LONGEST)
-    extractor = desk.memory.services.extractor.name
+    extractor = desk.memory.session.services.extractor.name
     with st.container(horizontal=True, vertical_alignment="center"):
         # Not a closing button: what was found is shown in the same dialog.
         st.button("Try", key="facts__try", on_click=_try, args=(desk, key))
@@ -116,7 +116,7 @@ def _try(desk: Desk, key: str) -> None:
         return
     tab.keep(desk.place, "try_failed", None)
     try:
-        found = desk.curation.try_extraction(text, services=desk.memory.services)
+        found = desk.curation.try_extraction(text, services=desk.memory.session.services)
         tab.keep(desk.place, "tries", Tries(text, tuple(found)))
     except MemoryInspectorError as error:
         tab.keep(desk.place, "try_failed", f"{error} Nothing was stored.")

@@ -69,6 +69,6 @@ def _take_back(desk: Desk, number: int) -> None:
 def _next_prompt(desk: Desk) -> NextPrompt | None:
     """The next prompt as it is, after the flush before it; None when it cannot be built, which its pages say."""
     try:
-        return desk.memory.next_prompt(shown_when_over(desk.memory))
+        return desk.memory.preview.next_prompt(shown_when_over(desk.memory))
     except MemoryInspectorError:
         return None

@@ -38,7 +38,7 @@ class Desk:
     @property
     def desk(self) -> GraphDesk:
         """What changes the graph. Raises `NotFoundError` when the block is gone."""
-        return self.memory.graph(self.block)
+        return self.memory.blocks.graph(self.block)
 
     def first_heard(self, relation: Relation) -> Heard | None:
         """The message of this session in which a relation was said first."""
@@ -71,7 +71,7 @@ def read_desk(view: View, block: str) -> Desk:
     }
     if view.past:
         return Desk(view.memory, block, past_graph(view, block), heard, past=True)
-    desk = view.memory.graph(block)
+    desk = view.memory.blocks.graph(block)
     return Desk(view.memory, block, desk.graph(), heard, changes=tuple(desk.change_sets()))
 
 
@@ -82,7 +82,7 @@ def past_graph(view: View, block: str) -> Graph:
         past.apply(record)
     hashes = {hash for entity in past.entities.values() for hash in entity.hashes}
     hashes |= {relation.predicate for relation in past.relations.values()}
-    words = view.memory.words(hashes)
+    words = view.memory.log.texts(hashes)
     return past.graphs(view.memory.session_id, words.get).get(block, Graph())
 
 
@@ -92,7 +92,7 @@ def sources_of(desk: Desk, relation: Relation, most: int) -> Sequence[SourceMess
     words = desk.graph.sentence(relation)
     found = []
     for seq in sorted(seq for session, seq in relation.sources if session == session_id)[:most]:
-        for stored in desk.memory.messages(after=seq - 1, upto=seq):
+        for stored in desk.memory.session.messages(after=seq - 1, upto=seq):
             text = message_text(stored.message)
             spans = source_spans(words, text)
             found.append(SourceMessage(session_id, seq, stored.turn, str(stored.message.role), text, spans))

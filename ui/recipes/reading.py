@@ -175,7 +175,7 @@ def sent_by_turn(history: History) -> dict[int, int]:
 
 def running_on(memory: Memory) -> tuple[str | None, bool]:
     """The recipe of a session, and whether it was changed since; one that fits where the session names none."""
-    named = memory.config.recipe
+    named = memory.session.config.recipe
     if named in RECIPES:
         return named, bool(plan_for(memory, named)[0])
     return next((key for key in RECIPES if _fits(memory, key)), None), False
@@ -189,7 +189,7 @@ def _fits(memory: Memory, key: str) -> bool:
 def plan_for(memory: Memory, key: str, **parameters: Any) -> tuple[SwitchPlan | None, str | None]:
     """What switching would do, or why it cannot be."""
     try:
-        return memory.switch_plan(key, **parameters), None
+        return memory.preview.switch(key, **parameters), None
     except ConfigError as error:
         return None, str(error)
 

@@ -51,7 +51,7 @@ ENTRY_CHARACTERS = 600
 def draw(view: View) -> None:
     """What the session runs on, the ten recipes, and the one that is picked."""
     memory, session_id = view.memory, view.memory.session_id
-    config = view.history.config_at(view.position) if view.past else memory.config
+    config = view.history.config_at(view.position) if view.past else memory.session.config
     blocks = view.history.blocks_at(view.position) if view.past else memory.blocks
     tried = None if view.past else trying.result(memory)
     current, changed = (config.recipe, False) if view.past else running_on(memory)
@@ -205,7 +205,7 @@ def _given(view: View, recipe: Recipe) -> dict[str, Any]:
     """What is chosen for the recipe, where it has a choice that changes what is kept."""
     if "overflow" not in recipe.parameters:
         return {}
-    config = view.memory.config
+    config = view.memory.session.config
     stored = config.recipe_parameters if config.recipe == recipe.key else {}
     chosen = st.segmented_control(
         "Turns that leave the queue are kept",
@@ -287,7 +287,7 @@ def _nothing() -> None:
 
 def _filling(view: View) -> None:
     """What is still on its way to blocks that came with a switch; the page is drawn anew as it goes on."""
-    due = Counter(delivery.block for delivery in view.memory.deliveries(states=("pending",)))
+    due = Counter(delivery.block for delivery in view.memory.session.deliveries(states=("pending",)))
     for name, deliveries in due.items():
         to_go = f"{count(deliveries, 'delivery')} to go"
         st.markdown(f":small[:orange[:material/hourglass_top: {plain(short(name))} is being filled: {to_go}.]]")

@@ -25,7 +25,7 @@ class _Kept:
 def result(memory: Memory) -> Tried | None:
     """What trying gave last; None before, and after a reset."""
     tried = _kept(memory).tried
-    return tried if tried is not None and tried.turns <= memory.status().turns else None
+    return tried if tried is not None and tried.turns <= memory.session.status().turns else None
 
 
 def running(memory: Memory) -> Job | None:
@@ -36,7 +36,7 @@ def begin(session_id: str) -> None:
     """Try all recipes, in the background. For callbacks; a second click joins what runs."""
     try:
         memory = engine().open(session_id)
-        position = memory.status().position
+        position = memory.session.status().position
     except MemoryInspectorError as error:
         state.say("error", str(error))
         return
@@ -47,7 +47,7 @@ def begin(session_id: str) -> None:
 
 
 def _try(job: Job, memory: Memory) -> None:
-    status, keys = memory.status(), list(RECIPES)
+    status, keys = memory.session.status(), list(RECIPES)
     now = memory.build_context(record=False)
     each = -1
 
@@ -83,4 +83,4 @@ def _place(session_id: str) -> str:
 
 def _kept(memory: Memory) -> _Kept:
     services = engine().services
-    return services.cached(("recipes", memory.database.id, memory.session_id), _Kept)
+    return services.cached(("recipes", memory.session.database.id, memory.session_id), _Kept)

@@ -115,7 +115,7 @@ def searched(memory: Memory, position: int, block: str, query: str, settings: Ma
     key = (memory.session_id, position, block, query, tuple(sorted(settings.items())))
     known: dict[tuple[Any, ...], Search] = st.session_state.setdefault(_RESULTS, {})
     if key not in known:
-        found = memory.search(query, block=block, settings=settings)
+        found = memory.retrieval.search(query, block=block, settings=settings)
         while len(known) >= MOST_RESULTS:
             del known[next(iter(known))]
         known[key] = found
@@ -130,7 +130,7 @@ def said_elsewhere(memory: Memory, position: int, words: str) -> StoredMessage |
         wanted = words.casefold().split()
         holding = (
             stored
-            for stored in reversed(memory.messages())
+            for stored in reversed(memory.session.messages())
             if stored.message.role is not MessageRole.SYSTEM
             and all(word in message_text(stored.message).casefold() for word in wanted)
         )

@@ -74,7 +74,7 @@ def _draw_words(view: View, search: Search, found: Found, unit: str, sought: str
     _draw_text(found.words, matches(found.words, search.query or "", sought))
     if view.past:
         return
-    near = view.memory.neighbours(search.block, found.number, limit=NEIGHBOURS)
+    near = view.memory.retrieval.neighbours(search.block, found.number, limit=NEIGHBOURS)
     if near:
         st.markdown(f":small[:gray[Nearest {stored_plural(unit)}]]")
         st.dataframe(
@@ -142,13 +142,13 @@ def _draw_larger_limit(view: View, search: Search, found: Found) -> None:
         return
     asked = ChatMessage(role="user", content=search.query or "")
     for _ in range(_LIMITS_TRIED):  # under a larger limit less is flushed before the prompt, so that more asks for room
-        context = view.memory.next_prompt({"token_limit": limit}, message=asked).context
+        context = view.memory.preview.next_prompt({"token_limit": limit}, message=asked).context
         if in_prompt(context, found.number):
             break
         limit = max(limit + 1, context.plan.asked)
     else:
         return
-    session_id, before = view.memory.session_id, view.memory.config
+    session_id, before = view.memory.session_id, view.memory.session.config
     st.button(
         f"Raise the limit to {tokens(limit)}",
         key="retrieval__limit",
@@ -196,7 +196,7 @@ def _draw_score(search: Search, found: Found, unit: str) -> None:
 
 def _draw_questions(view: View, search: Search, found: Found, unit: str) -> None:
     """Which questions found this one so far; one that is picked is shown as it was searched then."""
-    asked = view.memory.found_by(found.number, block=search.block, upto=view.position)
+    asked = view.memory.retrieval.found_by(found.number, block=search.block, upto=view.position)
     if not asked:
         st.markdown(f":small[:gray[No question has found this {unit} yet.]]")
         return
@@ -206,7 +206,7 @@ def _draw_questions(view: View, search: Search, found: Found, unit: str) -> None
         all_ = len(asked) > QUESTIONS and st.toggle(f"Show all {tokens(len(asked))}", key="retrieval__all_questions")
     key = f"retrieval__questions_{found.number}_{view.position}"
     listed = asked if all_ else asked[:QUESTIONS]
-    words = view.memory.words({one.query for one in listed})
+    words = view.memory.log.texts({one.query for one in listed})
     st.dataframe(
         question_rows(listed, words),
         hide_index=True,
@@ -271,7 +271,7 @@ def _keep() -> None:
 
 def _delete(session_id: str, block: str, number: int, turn: int, unit: str) -> None:
     try:
-        engine().open(session_id).forget_turn(block, number)
+        engine().open(session_id).retrieval.forget(block, number)
     except MemoryInspectorError as error:
         state.say("error", str(error))
     else:

@@ -142,7 +142,7 @@ def _back(session_id: str, name: str) -> None:
 
 def _apply(session_id: str, name: str, changes: dict[str, Any], opened: dict[str, Any]) -> None:
     try:
-        engine().open(session_id).configure_block(name, opened=opened, **changes)
+        engine().open(session_id).blocks.configure(name, opened=opened, **changes)
     except ConflictError:
         state.say("warning", f"“{short(name)}” was changed in another tab since you opened it. Nothing was saved.")
     except MemoryInspectorError as error:
@@ -157,4 +157,4 @@ def _apply(session_id: str, name: str, changes: dict[str, Any], opened: dict[str
 
 
 def _take_back(session_id: str, name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
-    engine().open(session_id).configure_block(name, opened=after, **before)
+    engine().open(session_id).blocks.configure(name, opened=after, **before)

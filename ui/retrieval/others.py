@@ -19,7 +19,7 @@ def draw_others(session_id: str, search: Search, unit: str, *, offline: bool) ->
     """How many stored units can be found by keyword only, and the button that mends it."""
     if engine().running(_key(session_id, search.block)) is not None:
         st.fragment(_follow, run_every=FOLLOW_SECONDS)(session_id, search.block, unit)
-    elif engine().open(session_id).vectors_follow(search.block):
+    elif engine().open(session_id).retrieval.vectors_pending(search.block):
         st.fragment(_coming, run_every=FOLLOW_SECONDS)(session_id, search.block, unit)
     elif search.other_embedder:
         costs = "" if offline else " Embedding them again calls the embedding model."
@@ -42,7 +42,7 @@ def _embed(session_id: str, block: str, unit: str) -> None:
         def tell(done: int, of: int) -> None:
             job.add_progress(f"Embedding again: {tokens(done)} of {stored(of, unit)}")
 
-        job.add_text(str(shared.open(session_id).reembed(block, progress=tell)))
+        job.add_text(str(shared.open(session_id).retrieval.reembed(block, progress=tell)))
 
     job = shared.start(_key(session_id, block), f"embed-{uuid.uuid4().hex}", work)
     if job.wait(FOLLOW_SECONDS):
@@ -62,9 +62,9 @@ def _follow(session_id: str, block: str, unit: str) -> None:
 def _coming(session_id: str, block: str, unit: str) -> None:
     """How many units still wait for their vectors, for as long as they are being embedded."""
     memory = engine().open(session_id)
-    if not memory.vectors_follow(block):
+    if not memory.retrieval.vectors_pending(block):
         st.rerun()
-    left = memory.stored_under_other_embedders(block)
+    left = memory.retrieval.under_other_embedders(block)
     st.markdown(f":shimmer[{stored(left, unit)} can be found by keyword only so far: vectors follow]")
 
 

@@ -116,7 +116,7 @@ def _draw_live(view: View, name: str, unit: str) -> None:
     memory, session_id = view.memory, view.memory.session_id
     asking.take_link(session_id)
     top = st.container()
-    offline = memory.services.embedder.offline
+    offline = memory.session.services.embedder.offline
     query = _search_box(view, offline)
     asking.write_link(session_id)
     if not offline and not asking.asked(session_id).sent:
@@ -167,7 +167,7 @@ def _search_box(view: View, offline: bool) -> str:
 
 def _latest_question(memory: Memory) -> str:
     """What the agent was asked last: the page is of use at first sight."""
-    said = [stored.message for stored in memory.messages(last=12) if stored.message.role is MessageRole.USER]
+    said = [stored.message for stored in memory.session.messages(last=12) if stored.message.role is MessageRole.USER]
     return message_text(said[-1]).strip() if said else ""
 
 
@@ -196,7 +196,7 @@ def _warn(search: Search) -> None:
 
 def _draw_past(view: View, name: str, unit: str) -> None:
     turn = view.shown_turn
-    searches = view.memory.recorded_searches(turn, name, upto=view.position)
+    searches = view.memory.retrieval.recorded(turn, name, upto=view.position)
     if not searches:
         by_then = " up to this step" if view.step is not None else ""
         empty(
@@ -381,7 +381,7 @@ def _pick_row(session_id: str, key: str, numbers: list[int]) -> None:
 def _draw_map(view: View, search: Search, unit: str, picked: int | None) -> None:
     session_id = view.memory.session_id
     candidates = [one.number for one in search.found.candidates]
-    drawn = view.memory.turn_map(search.block, query=search.vector, keep=candidates)
+    drawn = view.memory.retrieval.map(search.block, query=search.vector, keep=candidates)
     if not drawn.numbers:
         empty("No map.", f"No stored {unit} has a vector of the present embedding model.")
         return

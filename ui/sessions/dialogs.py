@@ -115,7 +115,7 @@ def new_dialog() -> None:
             shared, title=title, user_id=name or None, facts_of=facts_of, recipe=recipe.key, token_limit=limit
         )
         if example is not None and played:
-            made.attach_recording(example.messages, source=example.title)
+            made.session.attach_recording(example.messages, source=example.title)
         return made.session_id
 
     st.button(
@@ -142,7 +142,7 @@ def rename_dialog(session_id: str) -> None:
 
 def _rename(session_id: str, title: str) -> None:
     try:
-        engine().open(session_id).rename(title)
+        engine().open(session_id).session.rename(title)
     except MemoryInspectorError as error:
         state.say("error", str(error))
 
@@ -193,7 +193,7 @@ def branch_dialog(session_id: str, turn: int | None = None) -> None:
 def branch_effect(session_id: str, turn: int, latest: int) -> str:
     """What a branch takes along, in words."""
     memory = engine().open(session_id)
-    messages = memory.messages()
+    messages = memory.session.messages()
     taken = [message for message in messages if message.turn <= turn]
     said = f"The branch begins with {count(turn, 'turn')}: {count(len(taken), 'message')}"
     left = len(messages) - len(taken)

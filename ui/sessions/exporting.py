@@ -93,7 +93,7 @@ def graph_exports(session_id: str, stem: str) -> list[Export]:
     blocks = [attached.name for attached in shared.open(session_id).blocks if attached.kind == "graph"]
 
     def text(block: str, form: Form) -> bytes:
-        return write_graph(shared.open(session_id).graph(block).graph(), form).encode()
+        return write_graph(shared.open(session_id).blocks.graph(block).graph(), form).encode()
 
     return [
         Export(

@@ -101,7 +101,7 @@ def _watch(says: str) -> None:
 def _progress(session_id: str, playing: Job) -> None:
     """The messages that were played so far, and a way to stop there."""
     try:
-        recording = engine().open(session_id).recording()
+        recording = engine().open(session_id).session.recording()
     except MemoryInspectorError:  # deleted meanwhile: the job ends, and the next look says so
         return
     if recording is not None:

@@ -29,7 +29,7 @@ def rewrite_dialog(session_id: str, name: str) -> None:
     if name not in [attached.name for attached in memory.blocks]:
         st.warning("This block was removed elsewhere.")
         return
-    desk = memory.summary(name)
+    desk = memory.blocks.summary(name)
     now, writer = desk.state(), desk.summariser
     st.markdown(f"**{plain(name)}** :gray[{tokens(now.tokens)} of {tokens(now.max_tokens)} tokens]")
     st.markdown(f":small[:gray[{freshness_line(Freshness(now.covers_turn, now.latest_turn))}.]]")
@@ -84,7 +84,7 @@ def _rewrite(session_id: str, name: str, from_messages: bool) -> None:
     try:
         chosen = chosen_model()
         memory = engine().open(session_id, services_for(chosen))
-        memory.summary(name)
+        memory.blocks.summary(name)
     except MemoryInspectorError as error:
         state.say("error", str(error))
         return
@@ -103,7 +103,7 @@ def rewrite(job: Job, memory: Memory, name: str, from_messages: bool) -> None:
         ModelError: the model failed; the former text stays.
     """
     job.add_progress("Rewriting the summary")
-    memory.summary(name).rewrite(from_messages)
+    memory.blocks.summary(name).rewrite(from_messages)
 
 
 def _begin(name: str) -> str:

@@ -57,7 +57,7 @@ class WordsInLog:
         named = _Named()
         for record in records:
             named.take(record.event, previews=True)
-        due = frozenset(delivery.id for delivery in memory.deliveries(states=("pending", "parked")))
+        due = frozenset(delivery.id for delivery in memory.session.deliveries(states=("pending", "parked")))
         return replace(self._read([(named, records[-1])], memory)[0], due=due)
 
     def lines(self, records: Sequence[EventRecord], memory: Memory) -> list[Line]:
@@ -77,12 +77,12 @@ class WordsInLog:
 
     def _read(self, asked: "Sequence[tuple[_Named, EventRecord]]", memory: Memory) -> list[Words]:
         """The words of every group, out of the content store at once."""
-        history = memory.history()
+        history = memory.log.history()
         with self._lock:
             self._catch_up(history)
             places = [_Places.of(self._pieces, named, record.position) for named, record in asked]
         _from_other_sessions(places, memory, at=max((record.at for _, record in asked), default=0))
-        texts = memory.words({key for each in places for key in each.hashes()})
+        texts = memory.log.texts({key for each in places for key in each.hashes()})
         return [
             each.words(texts, _units(history, record.position)) for each, (_, record) in zip(places, asked, strict=True)
         ]
@@ -99,7 +99,7 @@ class WordsInLog:
 
 def words_in_log(memory: Memory) -> WordsInLog:
     """That of a session, in this process."""
-    return memory.services.cached(("event-words", memory.database.id, memory.session_id), WordsInLog)
+    return memory.session.services.cached(("event-words", memory.session.database.id, memory.session_id), WordsInLog)
 
 
 @dataclass(slots=True)
@@ -195,7 +195,7 @@ def _from_other_sessions(places: Iterable[_Places], memory: Memory, *, at: float
     """Fill in the facts of the user that this session's log does not tell of, as they were at a time."""
     lacking = [each for each in places if each.unknown_facts]
     if lacking:
-        found = fact_words_at(memory.database, set[int]().union(*(each.unknown_facts for each in lacking)), at)
+        found = fact_words_at(memory.session.database, set[int]().union(*(each.unknown_facts for each in lacking)), at)
         for each in lacking:
             each.facts |= {fact: found[fact] for fact in each.unknown_facts if fact in found}
 

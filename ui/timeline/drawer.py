@@ -138,7 +138,9 @@ def _flush(memory: Memory, fate: FlushFate, now: EventRecord) -> None:
     """What left, and what every block made of it up to an event."""
     seqs = expand(fate.event.seqs)
     heading("What left", level=3)
-    found = {message.seq: message for message in memory.messages(after=seqs[0] - 1, upto=seqs[-1])} if seqs else {}
+    found = (
+        {message.seq: message for message in memory.session.messages(after=seqs[0] - 1, upto=seqs[-1])} if seqs else {}
+    )
     rows = []
     for seq in seqs:
         message = found.get(seq)

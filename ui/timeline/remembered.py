@@ -89,10 +89,10 @@ class Timeline:
 
 def remembered(memory: Memory) -> Timeline:
     """That of a session, in this process."""
-    return memory.services.cached(("timeline", memory.database.id, memory.session_id), Timeline)
+    return memory.session.services.cached(("timeline", memory.session.database.id, memory.session_id), Timeline)
 
 
 def _users_facts(memory: Memory) -> frozenset[int]:
     """The facts that are the user's, in whichever session they were learned."""
     blocks = [a.name for a in memory.blocks if a.kind == "facts" and a.record.settings.get("scope") == "user"]
-    return frozenset(fact.id for block in blocks for fact in memory.facts(block, states=None))
+    return frozenset(fact.id for block in blocks for fact in memory.facts.read(block, states=None))
