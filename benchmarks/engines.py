@@ -73,10 +73,10 @@ class Ours:
         self.memory.flush(all=True)
 
     def active(self) -> int:
-        return self.memory.status().queue_messages
+        return self.memory.session.status().queue_messages
 
     def close(self) -> None:
-        self.memory.database.close()
+        self.memory.session.database.close()
 
 
 class Reference:

@@ -101,7 +101,7 @@ def context_sizes(folder: Path) -> None:
         memory.flush(all=True)  # so that there are facts and stored turns to record
         filling = [ChatMessage(role="user", content=text) for text in sentences(length)]
         memory.put_messages(filling)
-        position = memory.status().position
+        position = memory.session.status().position
         memory.build_context()
         sizes = {record.kind: len(record.event.to_json().encode()) for record in memory.events(position)}
         verdict = "pass" if sizes["context_built"] < MOST_CONTEXT_BYTES else "miss"
@@ -118,8 +118,8 @@ def session_size(folder: Path, count: int, every: int) -> None:
     failed = [served for served in memory.deliver().values() if served.outcome != "done"]
     if failed:
         raise SystemExit(f"not everything was delivered: {failed}")
-    facts = len(memory.facts("facts"))
-    memory.database.close()
+    facts = len(memory.facts.read("facts"))
+    memory.session.database.close()
     size = packed(file)
     goal = "" if (count, every) != (5_000, 1) else "  goal < 60.0  " + ("pass" if size < MOST_FILE_BYTES else "miss")
     print(f"\n{count:,} turns, a context recorded every {every}, {facts} facts active: {size / 1e6:.1f} MB{goal}")

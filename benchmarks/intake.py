@@ -81,9 +81,9 @@ def main() -> None:
             time.sleep(0.05)
         process.send_signal(signal.SIGKILL)
         process.wait()
-        killed = Memory.open(SESSION, database, services=opened(file).services)
-        had = len(killed.messages())
-        without = killed.stored_under_other_embedders("turns")
+        killed = Memory.open(SESSION, database, services=opened(file).session.services)
+        had = len(killed.session.messages())
+        without = killed.retrieval.under_other_embedders("turns")
         process, began = begin(), time.monotonic()
         assert process.stdout is not None
         process.stdout.readline()
@@ -91,16 +91,18 @@ def main() -> None:
         process.stdout.readline()
         embedded = time.monotonic() - began
         process.wait()
-        memory = Memory.open(SESSION, database, services=killed.services)
-        words = sum(stored.tokens.content for stored in memory.messages()) / len(messages)
-        stored = [seq for turn in memory.stored_turns("turns") for seq in (message.seq for message in turn.messages)]
-        queue = [row.seq for row in memory.messages("active")]
+        memory = Memory.open(SESSION, database, services=killed.session.services)
+        words = sum(stored.tokens.content for stored in memory.session.messages()) / len(messages)
+        stored = [
+            seq for turn in memory.retrieval.stored_turns("turns") for seq in (message.seq for message in turn.messages)
+        ]
+        queue = [row.seq for row in memory.session.messages("active")]
         left = len(messages) - had
         print(f"{len(messages):,} messages of {words:,.0f} tokens")
         print(f"killed after {had:,}, of which {without:,} had no vector")
         print(f"{left / taken:,.0f} messages a second put, {left / embedded:,.1f} with their vectors")
         whole = sorted([*stored, *queue]) == list(range(1, len(messages) + 1))
-        bare = memory.stored_under_other_embedders("turns")
+        bare = memory.retrieval.under_other_embedders("turns")
         print(f"each message once, in the queue or stored: {whole}; without a vector: {bare}")
         print(json.dumps({"put_per_second": round(left / taken, 1), "nothing_lost": whole and not bare}))
     return None

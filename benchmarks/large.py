@@ -74,24 +74,24 @@ def steps(file: Path) -> dict[str, Callable[[Memory], object]]:
     bundle = file.with_suffix(".zip")
 
     def write(memory: Memory) -> object:
-        return bundle.write_bytes(write_bundle(memory.database, SESSION))
+        return bundle.write_bytes(write_bundle(memory.session.database, SESSION))
 
     def take_in(memory: Memory) -> object:
-        return import_bundle(memory.database, read_bundle(bundle.read_bytes(), bundle.name))
+        return import_bundle(memory.session.database, read_bundle(bundle.read_bytes(), bundle.name))
 
     def erase_copies(memory: Memory) -> object:
-        copies = [each.session_id for each in list_sessions(memory.database) if each.session_id != SESSION]
+        copies = [each.session_id for each in list_sessions(memory.session.database) if each.session_id != SESSION]
         for id in copies:
-            delete_session(memory.database, id)
+            delete_session(memory.session.database, id)
         return copies
 
     return {
         "put": lambda memory: memory.put(ChatMessage(role="user", content=QUESTION)),
         "context": lambda memory: memory.build_context(),
-        "search": lambda memory: memory.search(QUESTION, block="turns"),
-        "all stored turns": lambda memory: memory.stored_turns("turns"),
-        "history": lambda memory: memory.history().turns,
-        "branch": lambda memory: memory.branch(memory.status().turns // 2),
+        "search": lambda memory: memory.retrieval.search(QUESTION, block="turns"),
+        "all stored turns": lambda memory: memory.retrieval.stored_turns("turns"),
+        "history": lambda memory: memory.log.history().turns,
+        "branch": lambda memory: memory.branch(memory.session.status().turns // 2),
         "write a bundle": write,
         "import it": take_in,
         "delete the copies": erase_copies,

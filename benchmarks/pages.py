@@ -60,8 +60,10 @@ def make(home: Path, count: int) -> None:
     memory = Memory.from_defaults(
         SESSION, database_uri=f"sqlite:///{home}/memory.db", memory_blocks=blocks, title="Long", token_limit=4_000
     )
-    memory.graph().add_many([NewRelation(f"Person {n}", "knows", f"Person {n // 3}") for n in range(1, ENTITIES)])
-    had = memory.status().turns
+    memory.blocks.graph().add_many(
+        [NewRelation(f"Person {n}", "knows", f"Person {n // 3}") for n in range(1, ENTITIES)]
+    )
+    had = memory.session.status().turns
     for number, (said, answer) in enumerate(turns(count), start=1):
         if number <= had:
             continue
@@ -71,13 +73,13 @@ def make(home: Path, count: int) -> None:
         if number % 100 == 0:
             print(f"\r  {number:,} of {count:,} turns", end="", file=sys.stderr, flush=True)
     memory.deliver()
-    status = memory.status()
+    status = memory.session.status()
     messages = status.queue_messages + status.archived_messages
-    facts, stored = len(memory.facts("Facts")), len(memory.stored_turns("Earlier turns"))
-    entities = len(memory.graph().graph().entities)
+    facts, stored = len(memory.facts.read("Facts")), len(memory.retrieval.stored_turns("Earlier turns"))
+    entities = len(memory.blocks.graph().graph().entities)
     held = f"{facts} facts, {entities} entities, {stored:,} stored turns"
     print(f"\r{messages:,} messages, {held}, {status.position:,} events")
-    memory.database.close()
+    memory.session.database.close()
 
 
 def median_ms(work: Callable[[], object]) -> float:

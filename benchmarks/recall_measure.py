@@ -162,7 +162,7 @@ class Filled:
         )
         self.block = self.memory.blocks[0].name
         if settings:
-            self.memory.configure_block(self.block, **settings)
+            self.memory.blocks.configure(self.block, **settings)
         messages = [line.message(inline=inline) for line in conversation.lines]
         start = time.perf_counter()
         for place in range(0, len(messages), AT_ONCE):
@@ -176,7 +176,7 @@ class Filled:
 
     def reopen(self) -> None:
         """The same session with empty caches: a question is embedded when it is first asked."""
-        self.memory = Memory.open(self.memory.session_id, self.memory.database, services=self._services())
+        self.memory = Memory.open(self.memory.session_id, self.memory.session.database, services=self._services())
         self.memory.build_context("Hello", record=False)
 
     def ask(self, question: str) -> str:
@@ -191,7 +191,7 @@ class Filled:
             connection.close()
 
     def close(self) -> None:
-        self.memory.database.close()
+        self.memory.session.database.close()
 
     def _services(self) -> Services:
         return Services(embedder=self._embedder() if self._embedder else None)
@@ -235,11 +235,11 @@ class Provenance:
     """From the refs of a granted piece (`v12`) to the messages it was made of: `Memory.retrieval.stored_turns`."""
 
     def __init__(self, filled: Filled) -> None:
-        turns = filled.memory.stored_turns(filled.block)
+        turns = filled.memory.retrieval.stored_turns(filled.block)
         self._texts = {
             f"v{turn.number}": [_one_space(message_text(m.message)) for m in turn.messages] for turn in turns
         }
-        self._queued = {m.seq: _one_space(message_text(m.message)) for m in filled.memory.messages("active")}
+        self._queued = {m.seq: _one_space(message_text(m.message)) for m in filled.memory.session.messages("active")}
 
     def leads_to(self, text: str, context: Context) -> bool:
         """Is there a granted piece, or a message of the queue, that shows these words and names where they are from?"""
@@ -359,14 +359,14 @@ def ranks(
 ) -> list[int]:
     """Of each question: where `memory.search` ranks the first message that answers it, from 1; 0: nowhere."""
     filled = Filled(conversation, folder, inline=inline, embedder=embedder)
-    places = {message.seq: place for place, message in enumerate(filled.memory.messages())}
+    places = {message.seq: place for place, message in enumerate(filled.memory.session.messages())}
     stored = {
         turn.number: {places[message.seq] for message in turn.messages}
-        for turn in filled.memory.stored_turns(filled.block)
+        for turn in filled.memory.retrieval.stored_turns(filled.block)
     }
     found = []
     for question in conversation.questions:
-        order = filled.memory.search(question.words, settings=settings).found
+        order = filled.memory.retrieval.search(question.words, settings=settings).found
         hits = (rank for rank, one in enumerate(order, 1) if stored[one.number].intersection(question.evidence))
         found.append(next(hits, 0))
     filled.close()

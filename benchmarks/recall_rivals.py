@@ -101,7 +101,7 @@ class RecipeRow:
 
     def close(self) -> None:
         if self._memory is not None:
-            self._memory.database.close()
+            self._memory.session.database.close()
 
 
 class ReferenceRow:
@@ -214,10 +214,10 @@ class _Changed:
     """A filled engine under changed settings of its block."""
 
     def __init__(self, filled: Filled, settings: Mapping[str, Any]) -> None:
-        before = filled.memory.block_settings(filled.block)
+        before = filled.memory.blocks.settings(filled.block)
         self._before = {name: before[name] for name in settings}
         self._filled = filled
-        filled.memory.configure_block(filled.block, **settings)
+        filled.memory.blocks.configure(filled.block, **settings)
 
     def limit(self, budget: int) -> None:
         self._filled.limit(budget)
@@ -226,7 +226,7 @@ class _Changed:
         return self._filled.ask(question)
 
     def undo(self) -> None:
-        self._filled.memory.configure_block(self._filled.block, **self._before)
+        self._filled.memory.blocks.configure(self._filled.block, **self._before)
 
 
 def ablations(

@@ -174,7 +174,7 @@ class Bench:
         a = self.ours("what if")
         for start in range(0, 10_000, 1_000):
             a.fill(sentences(1_000, seed=start))
-        with a.memory.database.read() as connection:
+        with a.memory.session.database.read() as connection:
             sizes = sizes_between(connection, "what if", after=0)
         limits = [4_000 + 1_000 * batch for batch in range(self.plan.batches)]
         flushes = len(replay_flushes(sizes, MemoryConfig(token_limit=limits[0])))
@@ -186,7 +186,7 @@ class Bench:
         yield Row(what, cost, None, None, "< 100 ms", cost.cpu < 100)
 
         def read() -> None:
-            with a.memory.database.read() as connection:
+            with a.memory.session.database.read() as connection:
                 sizes_between(connection, "what if", after=0)
 
         yield Row("  reading their sizes", median([measure(read, 1) for _ in limits]), None, None, "", None)

@@ -191,7 +191,7 @@ def until(condition, *, seconds=20):
 
 
 def fact_numbers(memory, block="facts"):
-    return [number_of(fact.text) for fact in memory.facts(block)]
+    return [number_of(fact.text) for fact in memory.facts.read(block)]
 
 
 def block(memory, name):
@@ -234,9 +234,9 @@ def putting(memory, numbers, **options):
 
 def totals(memory):
     """The running totals in the session's row, and the same as sums over the messages."""
-    with memory.database.read() as connection:
+    with memory.session.database.read() as connection:
         state = read_session(connection, memory.session_id)
-    rows = memory.messages()
+    rows = memory.session.messages()
     queue = [m for m in rows if m.status == "active" and not m.pinned]
     kept = (
         state.next_seq,
@@ -265,18 +265,18 @@ def totals(memory):
 def check_whole(memory, numbers):
     """Every number is there once, seq has no gap, totals are right, and everything was learned once."""
     assert sorted(number_of(message.content) for message in memory.get_all()) == sorted(numbers)
-    rows = memory.messages()
+    rows = memory.session.messages()
     assert [message.seq for message in rows] == list(range(1, len(rows) + 1))
     kept, summed = totals(memory)
     assert kept == summed
     memory.deliver()
     archived = [number_of(message.content) for message in memory.get_all("archived")]
     assert fact_numbers(memory) == archived
-    learned = [number_of(m.message.content) for turn in memory.stored_turns("turns") for m in turn.messages]
+    learned = [number_of(m.message.content) for turn in memory.retrieval.stored_turns("turns") for m in turn.messages]
     assert learned == archived
-    memory.refresh()
+    memory.session.refresh()
     assert f"{len(archived)} messages" in memory.get()[0].content
-    assert {delivery.state for delivery in memory.deliveries()} == {"done"}
+    assert {delivery.state for delivery in memory.session.deliveries()} == {"done"}
 
 
 PUTTER = """

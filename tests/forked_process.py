@@ -48,7 +48,7 @@ if __name__ == "__main__":
     work(memory, 100 if child else 200)
     if child:
         _, status = os.waitpid(child, 0)
-        while memory.status().in_transit_messages:
+        while memory.session.status().in_transit_messages:
             memory.deliver()
         sys.exit(os.waitstatus_to_exitcode(status))
     sys.stdout.flush()

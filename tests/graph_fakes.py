@@ -95,13 +95,13 @@ def say(memory, *texts):
 
 def lines(memory, *, states=("active",)):
     """The relations in these states, in words."""
-    graph = memory.graph().graph()
+    graph = memory.blocks.graph().graph()
     return [graph.told(relation) for relation in graph.relations.values() if relation.state in states]
 
 
 def seen(memory):
     """Everything a person can see of the graph: names, words and states, by id, and the sources."""
-    return shown(memory.graph().graph())
+    return shown(memory.blocks.graph().graph())
 
 
 def shown(graph):

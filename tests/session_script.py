@@ -98,22 +98,22 @@ class Script:
     def _edit_blocks(self, step):
         memory, names = self.memory, [block.name for block in self.memory.blocks]
         if step == "text" and "core" in names:
-            memory.edit_block("core", f"Text {self.number}.")
+            memory.blocks.edit("core", f"Text {self.number}.")
         elif step == "priority" and "turns" in names:
-            memory.configure_block("turns", priority=self.number)
+            memory.blocks.configure("turns", priority=self.number)
         elif step == "off" and "counter" in names:
-            memory.configure_block("counter", enabled=self.number % 2 == 0)
+            memory.blocks.configure("counter", enabled=self.number % 2 == 0)
         elif step == "order":
-            memory.order_blocks(names[::-1])
+            memory.blocks.order(names[::-1])
         elif step == "add block" and len(names) < 8:
-            memory.add_block(StaticMemoryBlock(name=f"note {self.number}", static_content="More."))
+            memory.blocks.add(StaticMemoryBlock(name=f"note {self.number}", static_content="More."))
         elif step == "remove block" and names:
-            memory.remove_block(names[-1])
-        elif step == "forget turn" and "turns" in names and (turns := memory.stored_turns("turns")):
+            memory.blocks.remove(names[-1])
+        elif step == "forget turn" and "turns" in names and (turns := memory.retrieval.stored_turns("turns")):
             memory.forget_turn("turns", turns[0].number)
 
     def _curate(self, step):
-        desk = self.memory.curation("facts")
+        desk = self.memory.facts.desk("facts")
         facts = desk.facts(("active",))
         if step == "add facts":
             desk.apply(curation.add(f"Fact {self.number}", pinned=self.number % 2 == 0))
@@ -135,7 +135,7 @@ class Script:
             desk.erase(facts[:1])
 
     def _relate(self, step):
-        desk = self.memory.graph("graph")
+        desk = self.memory.blocks.graph("graph")
         graph, relations = desk.graph(), desk.relations(ended=False)
         entities = [entity for entity in graph.entities.values() if entity.state == "active"]
         if step == "relate":

@@ -173,11 +173,11 @@ def test_a_flush_never_parts_calls_from_their_results():
     for number in range(6):
         memory.put(user(f"I am in place {number} of the list"), message_id=f"u{number}")
         loop.reply(memory, FakeChat([append(f"place {number}")], "Noted."), f"t{number}")
-        queue = memory.messages()
+        queue = memory.session.messages()
         active = [m for m in queue if m.status == "active"]
         calls = {call.tool_call_id for m in active for call in m.message.tool_calls}
         assert calls == {m.message.tool_call_id for m in active if m.message.role is MessageRole.TOOL}
-    assert memory.status().flushes > 0
+    assert memory.session.status().flushes > 0
 
 
 def test_what_a_memory_tool_returned_is_not_learned_again():
@@ -197,7 +197,7 @@ def test_what_a_memory_tool_returned_is_not_learned_again():
     memory.flush(all=True)
     assert "tool" not in heard
     assert "user" in heard
-    roles = [str(m.message.role) for turn in memory.stored_turns("turns") for m in turn.messages]
+    roles = [str(m.message.role) for turn in memory.retrieval.stored_turns("turns") for m in turn.messages]
     assert "tool" not in roles
 
 
@@ -268,7 +268,7 @@ def test_the_rules_archive_what_is_for_later_and_search_when_asked():
     assert talk(memory, "Remember for later: the band wants soup first", 0) == (
         "Archived for later: the band wants soup first."
     )
-    assert [fact.text for fact in memory.facts("Archival")] == ["the band wants soup first"]
+    assert [fact.text for fact in memory.facts.read("Archival")] == ["the band wants soup first"]
     assert talk(memory, "Search your archive for soup band", 1) == "In my archive: the band wants soup first."
     talk(memory, "Rui stays off meat these days", 2)
     assert talk(memory, "What did I say about meat?", 3).startswith("I searched our conversation: in turn 3 you said")
@@ -297,7 +297,7 @@ def test_another_process_goes_on_with_the_edited_block(tmp_path):
     uri = f"sqlite:///{tmp_path}/m.db"
     memory = open_memory(database_uri=uri, memory_blocks=[human()])
     talk(memory, "I live in Lisbon")
-    again = Memory.open("s", memory.database, services=memory.services)
+    again = Memory.open("s", memory.session.database, services=memory.session.services)
     assert "The user lives in Lisbon" in again.build_context("x").messages[0].content
 
 
@@ -315,7 +315,7 @@ def a_talk(**settings):
 
 def test_from_the_log_alone_the_blocks_can_be_told_as_they_were():
     memory = a_talk()
-    past = memory.history()
+    past = memory.log.history()
     for turn, said in (
         (1, "The user lives in Lisbon"),
         (2, "The user lives in Lisbon"),
@@ -323,8 +323,8 @@ def test_from_the_log_alone_the_blocks_can_be_told_as_they_were():
     ):
         position = max(record.position for record in past.records if record.turn == turn)
         blocks = {block.name: block for block in past.blocks_at(position)}
-        assert memory.words([blocks["Human"].text]) == {blocks["Human"].text: said}
-    rebuilt = rebuild(memory.events(), lambda key: memory.words([key]).get(key))
+        assert memory.log.texts([blocks["Human"].text]) == {blocks["Human"].text: said}
+    rebuilt = rebuild(memory.events(), lambda key: memory.log.texts([key]).get(key))
     assert rebuilt.missing == ()
     assert [fact.text for fact in rebuilt.facts] == ["soup first"]
     assert [message.message for message in rebuilt.queue] == memory.get_all()
@@ -333,13 +333,13 @@ def test_from_the_log_alone_the_blocks_can_be_told_as_they_were():
 def test_a_branch_and_a_bundle_keep_blocks_archive_and_calls():
     memory = a_talk()
     earlier = memory.branch(2)
-    copy = import_bundle(memory.database, read_bundle(write_bundle(memory.database, "s"), "s.zip"))
-    copied = Memory.open(copy, memory.database, services=memory.services)
+    copy = import_bundle(memory.session.database, read_bundle(write_bundle(memory.session.database, "s"), "s.zip"))
+    copied = Memory.open(copy, memory.session.database, services=memory.session.services)
     assert (text(earlier), text(copied)) == ("The user lives in Lisbon", "The user lives in Porto")
-    assert [fact.text for fact in copied.facts("Archival")] == ["soup first"]
+    assert [fact.text for fact in copied.facts.read("Archival")] == ["soup first"]
     called = [r.event for r in copied.events(kinds=("tool_called",))]
     assert called == [r.event for r in memory.events(kinds=("tool_called",))]
-    assert len(copied.words(event.arguments for event in called)) == 3
+    assert len(copied.log.texts(event.arguments for event in called)) == 3
     assert talk(earlier, "I live in Faro", 9).startswith("Noted")
     assert text(earlier) == "The user lives in Faro"
 
@@ -348,5 +348,5 @@ def test_a_reset_forgets_what_was_written_in_calls_and_keeps_the_blocks():
     memory = a_talk()
     called = [r.event for r in memory.events(kinds=("tool_called",))]
     memory.reset()
-    assert memory.words(key for event in called for key in (event.arguments, event.result)) == {}
+    assert memory.log.texts(key for event in called for key in (event.arguments, event.result)) == {}
     assert text(memory) == "The user lives in Porto"

@@ -60,13 +60,13 @@ def say(memory, things):
 
 def by_meaning(memory):
     """How many stored units a search gives a vector score, and what it says of its own state."""
-    found = memory.search("violins", block="turns")
+    found = memory.retrieval.search("violins", block="turns")
     return sum(each.vector is not None for each in found.found), found.degraded
 
 
 def spoil(memory, blobs):
     """As earlier versions did, store for the oldest units what the model gave."""
-    with memory.database.write() as connection:
+    with memory.session.database.write() as connection:
         ids = connection.execute(select(vector_table.c.id).order_by(vector_table.c.id)).scalars().all()
         for number, blob in zip(ids, blobs, strict=False):
             connection.execute(update(vector_table).where(vector_table.c.id == number).values(embedding=blob))
@@ -84,11 +84,11 @@ def test_what_is_no_vector_is_refused_and_recorded_and_the_units_get_theirs_late
     assert isinstance(stored, VectorsStored)
     assert (stored.embedder, len(stored.nodes)) == ("", 3)
     assert "gave" in stored.error
-    assert [found.number for found in memory.search("violins", block="turns").found]  # by keyword
+    assert [found.number for found in memory.retrieval.search("violins", block="turns").found]  # by keyword
     embedder.broken = None
     say(memory, THINGS[3:5])
     assert by_meaning(memory) == (5, None)
-    assert memory.stored_under_other_embedders() == 0
+    assert memory.retrieval.under_other_embedders() == 0
 
 
 BAD = [b"", b"\x00", np.full(64, np.nan, "<f4").tobytes(), np.ones(3, "<f4").tobytes(), b"x" * 257]
@@ -100,38 +100,38 @@ def test_bad_vectors_that_are_stored_already_switch_no_search_off(index, tmp_pat
     memory = session(FakeEmbedder(), store)
     say(memory, THINGS)
     spoil(memory, BAD)
-    memory = Memory.open("s", memory.database, services=Services(index=ExactIndex(), embedder=FakeEmbedder()))
+    memory = Memory.open("s", memory.session.database, services=Services(index=ExactIndex(), embedder=FakeEmbedder()))
     scored, degraded = by_meaning(memory)
     assert degraded is None
     assert scored == len(THINGS)
-    best = memory.search("clocks", block="turns").found[0]
+    best = memory.retrieval.search("clocks", block="turns").found[0]
     assert best.vector > 0.4
 
 
 def test_bad_vectors_that_are_stored_already_are_repaired_by_embedding_again():
     memory = session(FakeEmbedder())
     say(memory, THINGS)
-    sound = list(memory.search("violins", block="turns").found)
+    sound = list(memory.retrieval.search("violins", block="turns").found)
     ids = spoil(memory, BAD)
-    memory = Memory.open("s", memory.database, services=Services(index=ExactIndex(), embedder=FakeEmbedder()))
+    memory = Memory.open("s", memory.session.database, services=Services(index=ExactIndex(), embedder=FakeEmbedder()))
     seen = []
-    assert memory.reembed(progress=lambda done, of: seen.append((done, of))) == len(BAD)
+    assert memory.retrieval.reembed(progress=lambda done, of: seen.append((done, of))) == len(BAD)
     assert seen == [(5, 5)]
-    assert list(memory.search("violins", block="turns").found) == sound
+    assert list(memory.retrieval.search("violins", block="turns").found) == sound
     (record,) = memory.events(kinds=("vectors_replaced",))
     assert record.event == VectorsReplaced("turns", FakeEmbedder().id, tuple(ids[: len(BAD)]))
-    assert memory.reembed() == 0
+    assert memory.retrieval.reembed() == 0
 
 
 def test_bad_vectors_that_a_search_has_met_are_repaired_with_the_next_delivery():
     memory = session(FakeEmbedder())
     say(memory, THINGS)
-    sound = list(memory.search("violins", block="turns").found)
+    sound = list(memory.retrieval.search("violins", block="turns").found)
     spoil(memory, BAD)
-    memory = Memory.open("s", memory.database, services=Services(index=ExactIndex(), embedder=FakeEmbedder()))
+    memory = Memory.open("s", memory.session.database, services=Services(index=ExactIndex(), embedder=FakeEmbedder()))
     by_meaning(memory)
-    assert memory.stored_under_other_embedders() == len(BAD)
+    assert memory.retrieval.under_other_embedders() == len(BAD)
     say(memory, ["candles"])
-    assert memory.stored_under_other_embedders() == 0
-    found = {each.number: each.vector for each in memory.search("violins", block="turns").found}
+    assert memory.retrieval.under_other_embedders() == 0
+    found = {each.number: each.vector for each in memory.retrieval.search("violins", block="turns").found}
     assert {each.number: each.vector for each in sound}.items() <= found.items()

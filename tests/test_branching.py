@@ -56,8 +56,8 @@ def then(memory):
     return (
         memory.get_all("active"),
         memory.get_all("archived"),
-        [(fact.text, fact.state, fact.pinned, fact.version) for fact in memory.facts("facts", states=None)],
-        [[message.message for message in turn.messages] for turn in memory.stored_turns("turns")],
+        [(fact.text, fact.state, fact.pinned, fact.version) for fact in memory.facts.read("facts", states=None)],
+        [[message.message for message in turn.messages] for turn in memory.retrieval.stored_turns("turns")],
         memory.build_context("note 3", record=False).messages,
     )
 
@@ -81,7 +81,7 @@ def test_the_original_is_not_touched():
     before, words = plain(rows_of(memory)), words_of(rows_of(memory))
     branch = memory.branch(5)
     branch.put(note(99))
-    branch.edit_block("core", "Be strict.")
+    branch.blocks.edit("core", "Be strict.")
     branch.configure(token_limit=1000)
     branch.reset()
     assert (plain(rows_of(memory)), words_of(rows_of(memory))) == (before, words)
@@ -94,8 +94,8 @@ def test_the_branch_says_where_it_is_from():
     record = branch.events()[-1]
     assert (record.kind, record.turn, record.actor) == ("session_branched", 2, "curator")
     assert (record.event.source, record.event.turn, record.event.missing) == (memory.session_id, 2, 0)
-    assert branch.status().title == "Session, from turn 2"
-    assert memory.branch(2, title="What if").status().title == "What if"
+    assert branch.session.status().title == "Session, from turn 2"
+    assert memory.branch(2, title="What if").session.status().title == "What if"
 
 
 def test_a_turn_there_never_was_is_refused():
@@ -108,31 +108,31 @@ def test_a_turn_there_never_was_is_refused():
 
 def test_settings_and_texts_are_those_of_then():
     memory = played(3)
-    memory.edit_block("core", "Be strict.")
+    memory.blocks.edit("core", "Be strict.")
     memory.configure(token_limit=70)
-    memory.configure_block("facts", priority=3)
+    memory.blocks.configure("facts", priority=3)
     memory.put(note(4))
-    memory.edit_block("core", "Be brief.")
+    memory.blocks.edit("core", "Be brief.")
     memory.configure(token_limit=80)
-    memory.remove_block("counter")
+    memory.blocks.remove("counter")
     first, second = memory.branch(2), memory.branch(3)
-    assert [text.text for text in first.block_revisions("core")] == ["Be kind."]
-    assert [text.text for text in second.block_revisions("core")] == ["Be kind.", "Be strict."]
-    assert [first.config.token_limit, second.config.token_limit] == [60, 70]
-    assert [memory.branch(t).block_settings("facts")["priority"] for t in (2, 3)] == [0, 3]
+    assert [text.text for text in first.blocks.revisions("core")] == ["Be kind."]
+    assert [text.text for text in second.blocks.revisions("core")] == ["Be kind.", "Be strict."]
+    assert [first.session.config.token_limit, second.session.config.token_limit] == [60, 70]
+    assert [memory.branch(t).blocks.settings("facts")["priority"] for t in (2, 3)] == [0, 3]
     assert [b.name for b in first.blocks] == ["core", "facts", "turns", "counter"]
 
 
 def test_words_said_later_are_not_in_the_branch():
     memory = played(6)
-    memory.edit_block("core", "The password is later.")
+    memory.blocks.edit("core", "The password is later.")
     branch = memory.branch(4)
     assert not any("note 5" in text or "password" in text for text in words_of(rows_of(branch)).values())
 
 
 def test_facts_stand_as_they_stood():
     memory = played(14)
-    desk = memory.curation("facts")
+    desk = memory.facts.desk("facts")
     first, second, third = desk.facts()[:3]
     desk.apply(curation.edit(first, "note 0 was lost"))
     desk.apply(curation.pin([second]))
@@ -146,20 +146,20 @@ def test_facts_stand_as_they_stood():
     desk.apply(curation.reject([desk.facts()[2]], "wrong"))
     branch = memory.branch(15)
     assert then(branch) == at_15
-    fact = branch.facts("facts")[0]
-    assert [(r.text, r.actor) for r in branch.fact_history(fact)] == [
+    fact = branch.facts.read("facts")[0]
+    assert [(r.text, r.actor) for r in branch.facts.history(fact)] == [
         ("note 0 was taken", "engine"),
         ("note 0 was lost", "curator"),
     ]
-    branch.curation("facts").undo()
-    branch.curation("facts").undo()
+    branch.facts.desk("facts").undo()
+    branch.facts.desk("facts").undo()
     assert then(branch)[2] != at_15[2]
-    assert not branch.facts("facts")[1].pinned
+    assert not branch.facts.read("facts")[1].pinned
 
 
 def test_sources_that_a_merge_gave_and_its_undo_took_are_those_of_then():
     memory = played(14)
-    desk = memory.curation("facts")
+    desk = memory.facts.desk("facts")
     first, second = desk.facts()[:2]
     desk.apply(curation.merge([first, second], first.text))
     merged = rows_of(memory)
@@ -190,7 +190,7 @@ def test_blocks_that_learn_every_turn_go_on_from_where_they_were():
 
 def test_of_a_change_set_that_changed_two_things_both_are_there():
     memory = played(14)
-    desk = memory.curation("facts")
+    desk = memory.facts.desk("facts")
     fact = desk.facts()[0]
     desk.apply(curation.together("edit", curation.edit(fact, "note 0 was lost"), curation.pin([fact])))
     desk.undo()
@@ -216,7 +216,7 @@ def test_a_fact_was_last_confirmed_when_it_was_then():
 
 def test_the_blocks_of_the_original_keep_their_settings():
     memory = played(3)
-    memory.configure_block("facts", priority=3)
+    memory.blocks.configure("facts", priority=3)
     memory.put(note(4))
     branch = memory.branch(2)
     assert (block(branch, "facts").priority, block(memory, "facts").priority) == (0, 3)
@@ -225,35 +225,35 @@ def test_the_blocks_of_the_original_keep_their_settings():
 def test_a_text_erased_since_stays_erased():
     memory = played(14)
     memory.put(note(14))
-    memory.remove_block("core")
+    memory.blocks.remove("core")
     memory.reset("archived")
     branch = memory.branch(13)
     assert [each.name for each in branch.blocks] == ["core", "facts", "turns", "counter"]
     assert "Be kind." not in branch.get()[0].content
     assert rows_of(branch).blocks[0].text is None
-    assert read_bundle(write_bundle(branch.database, branch.session_id), "b.zip").turns == 13
+    assert read_bundle(write_bundle(branch.session.database, branch.session_id), "b.zip").turns == 13
 
 
 def test_a_fact_erased_since_stays_erased():
     memory = played(14)
-    desk = memory.curation("facts")
+    desk = memory.facts.desk("facts")
     fact = desk.facts()[0]
     memory.put(note(14))
     desk.erase([fact])
     branch = memory.branch(14)
-    assert fact.text not in [f.text for f in branch.facts("facts", states=None)]
+    assert fact.text not in [f.text for f in branch.facts.read("facts", states=None)]
     assert branch.events()[-1].event.missing == 1
-    now = rebuild(branch.events(), lambda key: branch.words([key]).get(key))
-    assert [f.text for f in now.facts] == [f.text for f in branch.facts("facts", states=None)]
+    now = rebuild(branch.events(), lambda key: branch.log.texts([key]).get(key))
+    assert [f.text for f in now.facts] == [f.text for f in branch.facts.read("facts", states=None)]
 
 
 def test_messages_forgotten_since_stay_forgotten():
     memory = played(14)
-    kept = {message.seq for message in memory.messages("active")}
+    kept = {message.seq for message in memory.session.messages("active")}
     memory.put(note(14))
     memory.reset("archived")
     branch = memory.branch(13)
-    assert {message.seq for message in branch.messages()} <= kept
+    assert {message.seq for message in branch.session.messages()} <= kept
     assert branch.events()[-1].event.missing > 0
     assert totals(branch)[0][3:] == totals(branch)[1][3:]
     branch.put(note(20))
@@ -279,12 +279,12 @@ def test_turns_count_from_the_last_full_reset():
 
 def test_a_stored_turn_deleted_since_is_missing():
     memory = played(14)
-    before, number = len(memory.stored_turns("turns")), memory.stored_turns("turns")[0].number
+    before, number = len(memory.retrieval.stored_turns("turns")), memory.retrieval.stored_turns("turns")[0].number
     memory.put(note(14))
-    memory.forget_turn("turns", number)
+    memory.retrieval.forget("turns", number)
     branch = memory.branch(14)
     assert branch.events()[-1].event.missing == 1
-    assert len(branch.stored_turns("turns")) == before - 1
+    assert len(branch.retrieval.stored_turns("turns")) == before - 1
     assert memory.branch(15).events()[-1].event.missing == 0
 
 
@@ -293,12 +293,12 @@ def test_what_was_not_delivered_then_is_due_again():
     memory = open_memory(memory_blocks=blocks(ShakyExtractor(lambda call: away[0])))
     for number in range(6):
         memory.put(note(number))
-    failed = memory.deliveries(states=["pending"])
+    failed = memory.session.deliveries(states=["pending"])
     away[0] = False
     memory.put(note(6))
     memory.deliver()
     branch = memory.branch(6)
-    waiting = branch.deliveries(states=["pending"])
+    waiting = branch.session.deliveries(states=["pending"])
     assert [(d.block, d.flush, d.first_seq, d.last_seq, d.attempts) for d in waiting] == [
         (d.block, d.flush, d.first_seq, d.last_seq, d.attempts) for d in failed
     ]
@@ -312,7 +312,7 @@ def test_custom_blocks_have_the_fields_they_had():
     heard = {}
     for number in range(12):
         memory.put(note(number))
-        heard[number + 1] = memory.status().archived_messages
+        heard[number + 1] = memory.session.status().archived_messages
     for turn in (3, 7, 12):
         said = memory.branch(turn).get()[0].content
         assert (f"{heard[turn]} messages" in said) == bool(heard[turn])
@@ -320,35 +320,37 @@ def test_custom_blocks_have_the_fields_they_had():
 
 def test_a_recording_goes_on_from_where_the_branch_begins():
     memory = open_memory(memory_blocks=blocks())
-    memory.attach_recording([note(n) for n in range(8)], source="file")
-    recording = memory.recording()
+    memory.session.attach_recording([note(n) for n in range(8)], source="file")
+    recording = memory.session.recording()
     for number in range(6):
         memory.put(recording.messages[number], message_id=recording.message_id(number))
     branch = memory.branch(4)
-    assert branch.recording().played == 4
-    assert branch.recording().next_turn == (note(4),)
-    assert memory.branch(0).recording().played == 0
-    branch.put(note(4), message_id=branch.recording().message_id(4))
-    assert (branch.recording().played, memory.recording().played) == (5, 6)
+    assert branch.session.recording().played == 4
+    assert branch.session.recording().next_turn == (note(4),)
+    assert memory.branch(0).session.recording().played == 0
+    branch.put(note(4), message_id=branch.session.recording().message_id(4))
+    assert (branch.session.recording().played, memory.session.recording().played) == (5, 6)
 
 
 def test_before_a_recording_came_there_is_none():
     memory = played(3)
     memory.put(note(3))
-    memory.attach_recording([note(n) for n in range(8)], source="file")
-    assert (memory.branch(3).recording(), memory.branch(4).recording().played) == (None, 0)
+    memory.session.attach_recording([note(n) for n in range(8)], source="file")
+    assert (memory.branch(3).session.recording(), memory.branch(4).session.recording().played) == (None, 0)
 
 
 def test_the_past_of_a_branch_is_that_of_the_original():
     memory = played(16)
     branch = memory.branch(11)
-    mine, theirs = memory.history(), branch.history()
+    mine, theirs = memory.log.history(), branch.log.history()
     assert [record.kind for record in mine.upto(mine.position_at(11))] == [
         record.kind for record in theirs.records if record.kind not in BRANCHED
     ]
     for turn in (4, 11):
-        assert branch.prompt(theirs.turns[turn].built).messages == memory.prompt(mine.turns[turn].built).messages
-    told = rebuild(branch.events(), lambda key: branch.words([key]).get(key))
+        assert (
+            branch.log.prompt(theirs.turns[turn].built).messages == memory.log.prompt(mine.turns[turn].built).messages
+        )
+    told = rebuild(branch.events(), lambda key: branch.log.texts([key]).get(key))
     assert [m.message for m in told.queue] == branch.get_all("active")
 
 
@@ -365,13 +367,13 @@ def test_messages_are_as_large_as_they_were_counted_then():
     memory.put(user(words[4]))
     assert plain(rows_of(memory.branch(1)), events=BRANCHED)["messages"] == plain(first)["messages"][:1]
     branch = memory.branch(3)
-    assert (branch.config.encoding, totals(branch)[0][3:]) == ("o200k_base", totals(branch)[1][3:])
+    assert (branch.session.config.encoding, totals(branch)[0][3:]) == ("o200k_base", totals(branch)[1][3:])
     short = Memory.from_defaults("short", token_limit=60, token_flush_size=10, encoding="o200k_base")
     for text in words[:3]:
         short.put(user(text))
     branch.put(user(words[5]))
     short.put(user(words[5]))
-    assert branch.status().queue_tokens == short.status().queue_tokens
+    assert branch.session.status().queue_tokens == short.session.status().queue_tokens
 
 
 def test_the_demo_branched_anywhere_is_the_demo_played_so_far():
@@ -388,8 +390,8 @@ def test_the_demo_branched_anywhere_is_the_demo_played_so_far():
                 VectorMemoryBlock(name="turns", priority=2, similarity_threshold=0.31),
             ],
         )
-        memory.attach_recording(MESSAGES, source="demo")
-        recording, played = memory.recording(), 0
+        memory.session.attach_recording(MESSAGES, source="demo")
+        recording, played = memory.session.recording(), 0
         for message in MESSAGES:
             played += message.role == "user"
             if played > turns:
@@ -403,7 +405,7 @@ def test_the_demo_branched_anywhere_is_the_demo_played_so_far():
     for turn in (3, 11, 12, 16):
         branch, short = memory.branch(turn), demo(turn, f"until {turn}")
         assert then(branch) == then(short)
-        assert branch.recording() == short.recording()
+        assert branch.session.recording() == short.session.recording()
 
 
 def test_facts_of_the_user_are_shared_not_copied():
@@ -413,14 +415,14 @@ def test_facts_of_the_user_are_shared_not_copied():
     for number in range(10):
         memory.put(note(number))
         memory.build_context("note")
-    before = memory.facts("facts")
+    before = memory.facts.read("facts")
     log = len(memory.events(kinds=["fact_added"]))
     branch = memory.branch(6)
-    assert branch.facts("facts") == memory.facts("facts") == before
+    assert branch.facts.read("facts") == memory.facts.read("facts") == before
     assert log
     assert not branch.events(kinds=["fact_added"])
-    branch.curation("facts").apply(curation.retire([before[0]], "no"))
-    assert [f.text for f in memory.facts("facts")] == [f.text for f in before[1:]]
+    branch.facts.desk("facts").apply(curation.retire([before[0]], "no"))
+    assert [f.text for f in memory.facts.read("facts")] == [f.text for f in before[1:]]
 
 
 def test_a_branch_of_a_branch():
@@ -434,7 +436,7 @@ def test_branches_of_a_file_open_in_another_process_like_any_session(tmp_path):
         memory.put(note(number))
     branch = memory.branch(5)
     services = Services(embedder=HashEmbedder(), extractor=NoteExtractor())
-    again = Memory.open(branch.session_id, memory.database, services=services, tokenizer_fn=str.split)
+    again = Memory.open(branch.session_id, memory.session.database, services=services, tokenizer_fn=str.split)
     assert again.get_all() == branch.get_all()
     assert [block.name for block in again.blocks] == ["core", "facts", "turns", "counter"]
 
@@ -453,7 +455,7 @@ def test_a_branch_holds_exactly_what_the_session_held(steps):
             held.clear()
         rows = rows_of(script.memory)
         said |= words_of(rows)
-        held[script.memory.status().turns] = rows, dict(said)
+        held[script.memory.session.status().turns] = rows, dict(said)
     for turn, (rows, said_by_then) in held.items():
         branch = rows_of(script.memory.branch(turn))
         assert plain(branch, events=BRANCHED) == plain(rows)
@@ -469,12 +471,12 @@ def test_a_branch_works_whatever_was_erased_since(steps):
         script.do(step)
     memory = script.memory
     before = plain(rows_of(memory))
-    for turn in {0, memory.history().latest_turn // 2, memory.history().latest_turn}:
+    for turn in {0, memory.log.history().latest_turn // 2, memory.log.history().latest_turn}:
         branch = memory.branch(turn)
         assert totals(branch)[0][3:] == totals(branch)[1][3:]
-        data = write_bundle(branch.database, branch.session_id)
+        data = write_bundle(branch.session.database, branch.session_id)
         bundle = read_bundle(data, "branch.zip")
-        assert (bundle.messages, bundle.turns) == (len(branch.messages()), turn)
+        assert (bundle.messages, bundle.turns) == (len(branch.session.messages()), turn)
         branch.put(note(1000))
         branch.deliver()
         branch.build_context("note 1000")
@@ -520,7 +522,7 @@ def test_branches_of_a_real_conversation_are_the_conversation_so_far():
     turns = real_turns(60)
     memory = real_memory()
     talk(memory, turns)
-    assert memory.status().flushes > 5
+    assert memory.session.status().flushes > 5
     for turn in (7, 31, 55):
         short = real_memory(f"until {turn}")
         talk(short, turns[:turn])
@@ -576,8 +578,8 @@ def test_every_number_in_an_event_is_known_to_be_a_reference_or_none():
 def test_before_the_first_turn_means_since_turns_were_last_counted_anew():
     memory = Memory.from_defaults(memory_blocks=[StaticMemoryBlock(name="Instructions", static_content="Old.")])
     memory.put(user("One"))
-    memory.edit_block("Instructions", "New.")
+    memory.blocks.edit("Instructions", "New.")
     memory.set([user("Another")])  # nothing is left: turns begin again
     branch = memory.branch(0)
     assert branch.get_all() == []
-    assert [each.text for each in branch.block_revisions("Instructions")] == ["Old.", "New."]
+    assert [each.text for each in branch.blocks.revisions("Instructions")] == ["Old.", "New."]

@@ -13,7 +13,7 @@ from ui.turns import answer, play
 def played(recipe, session="s", **given):
     example = EXAMPLES[recipe]
     memory = Memory.from_recipe(recipe, session, **{"token_limit": example.token_limit, "user_id": "sam", **given})
-    memory.attach_recording(example.messages, source="example")
+    memory.session.attach_recording(example.messages, source="example")
     play(Job("play"), memory, turns=None, pace=0)
     return memory
 
@@ -38,7 +38,7 @@ def test_a_name_said_once_is_known_in_the_next_session_of_that_user_only(tmp_pat
 def test_dark_mode_is_updated_and_not_doubled(recipe):
     memory = played(recipe)
     block = memory.blocks[0].name
-    texts = [fact.text for fact in memory.facts(block)]
+    texts = [fact.text for fact in memory.facts.read(block)]
     assert [text for text in texts if "dark mode" in text] == ["The user prefers dark mode in every app"]
     assert [text for text in texts if "lives in" in text] == ["The user lives in York"]
     assert not [text for text in texts if "hiking" in text and "no longer" not in text]
@@ -48,7 +48,7 @@ def test_dark_mode_is_updated_and_not_doubled(recipe):
 
 def test_a_deadline_two_steps_away_is_found():
     memory = played("graph")
-    desk = memory.graph()
+    desk = memory.blocks.graph()
     (path,) = desk.paths("Alice", "March 2026")
     assert desk.told(path) == "Alice → manages → Project Alpha → deadline → March 2026"
     assert "March 2026" in answered(memory, "When is the deadline of the project that Alice manages?")
@@ -56,7 +56,7 @@ def test_a_deadline_two_steps_away_is_found():
 
 def test_where_bob_lived_has_ended_and_where_he_lives_holds():
     memory = played("graph")
-    graph = memory.graph().graph()
+    graph = memory.blocks.graph().graph()
     homes = {graph.name(r.object): r.state for r in graph.relations.values() if r.predicate == "lives in"}
     assert homes == {"Leeds": "ended", "York": "active"}
 
@@ -67,10 +67,10 @@ def test_the_agent_edits_its_own_block_and_each_edit_can_be_taken_back():
     assert "Chandra" in human.state
     assert "York" in human.state
     assert "Leeds" not in human.state
-    versions = memory.block_revisions("Human")
+    versions = memory.blocks.revisions("Human")
     assert {version.actor for version in versions[1:]} == {"agent"}
-    memory.restore_block("Human", versions[1].revision)
-    assert memory.block_revisions("Human")[-1].text == versions[1].text
+    memory.blocks.restore("Human", versions[1].revision)
+    assert memory.blocks.revisions("Human")[-1].text == versions[1].text
 
 
 def test_a_question_and_its_answer_come_back_together():
@@ -83,7 +83,7 @@ def test_a_question_and_its_answer_come_back_together():
 
 def test_what_left_the_queue_is_in_the_summary():
     memory = played("summary")
-    state = memory.summary().state()
+    state = memory.blocks.summary().state()
     assert state.tokens <= state.max_tokens
     assert "Lisbon" in state.text
     assert state.covers_turn

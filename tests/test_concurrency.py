@@ -59,7 +59,7 @@ def test_order_is_the_order_of_putting_whatever_the_clock_says():
     assert [number_of(message.content) for message in memory.get_all()] == list(range(12))
     assert [number_of(message.content) for message in memory.get()[1:]] == [11]  # the rest is cut for the blocks
     assert fact_numbers(memory) == list(range(8))
-    assert [turn.number for turn in memory.stored_turns("turns")] == list(range(1, 9))
+    assert [turn.number for turn in memory.retrieval.stored_turns("turns")] == list(range(1, 9))
     positions = [record.position for record in memory.events()]
     assert positions == sorted(positions)
 
@@ -82,9 +82,9 @@ def test_a_reader_never_sees_half_a_put(tmp_path, kind):
 
     def read():
         while not done.is_set():
-            rows = memory.messages()
+            rows = memory.session.messages()
             context = memory.build_context(record=False)
-            status = memory.status()
+            status = memory.session.status()
             seen.append((rows, context, status))
 
     together(write, read, read)
@@ -130,7 +130,7 @@ def test_two_memories_of_one_process_do_not_mix(tmp_path):
     together(putting(first, range(10)), putting(second, range(50, 60)))
     check_whole(first, range(10))
     check_whole(second, range(50, 60))
-    assert {status.session_id for status in list_sessions(first.database)} == {"a", "b"}
+    assert {status.session_id for status in list_sessions(first.session.database)} == {"a", "b"}
 
 
 def test_two_memories_without_a_database_share_nothing():
@@ -164,19 +164,19 @@ def test_resets_and_replacements_during_puts_leave_a_whole_session(tmp_path, kin
     memory.deliver()
     kept, summed = totals(memory)
     assert kept[2:] == summed[2:]
-    rows = memory.messages()
+    rows = memory.session.messages()
     assert [m.seq for m in rows] == sorted({m.seq for m in rows})
     here = {m.seq for m in rows if m.status == "archived"}
-    with memory.database.read() as connection:
+    with memory.session.database.read() as connection:
         session = connection.execute(session_table.select()).one()
         statuses = connection.execute(message_table.select()).all()
     assert session.queue_messages == sum(row.status == "active" for row in statuses)
-    for fact in memory.facts("facts", states=None):  # nothing is remembered of what was removed
+    for fact in memory.facts.read("facts", states=None):  # nothing is remembered of what was removed
         assert {seq for _, seq in fact.sources} <= here
         assert fact.sources
-    for turn in memory.stored_turns("turns"):
+    for turn in memory.retrieval.stored_turns("turns"):
         assert {m.seq for m in turn.messages} <= here
-    assert {delivery.state for delivery in memory.deliveries()} <= {"done"}
+    assert {delivery.state for delivery in memory.session.deliveries()} <= {"done"}
     numbers = [number_of(m.message.content) for m in rows]
     assert len(numbers) == len(set(numbers))
     assert sorted(fact_numbers(memory)) == sorted(number_of(m.message.content) for m in rows if m.seq in here)

@@ -32,7 +32,7 @@ def say(memory, *texts):
 
 
 def texts(memory, states=("active",)):
-    return [fact.text for fact in memory.facts("Facts", states=states)]
+    return [fact.text for fact in memory.facts.read("Facts", states=states)]
 
 
 def decisions(memory):
@@ -72,9 +72,9 @@ def test_what_is_said_later_changes_what_is_known(first, then, known):
 def test_an_update_keeps_the_fact_its_history_and_both_sources():
     memory = memory_of()
     say(memory, "I live in Lisbon", "I live in Porto now")
-    (fact,) = memory.facts("Facts", states=None)
+    (fact,) = memory.facts.read("Facts", states=None)
     assert fact.sources == (("s", 1), ("s", 2))
-    assert [(r.text, r.actor) for r in memory.fact_history(fact)] == [
+    assert [(r.text, r.actor) for r in memory.facts.history(fact)] == [
         ("The user lives in Lisbon", "engine"),
         ("The user lives in Porto", "engine"),
     ]
@@ -94,15 +94,15 @@ def test_a_decision_is_recorded_before_what_it_causes():
     assert [id for id, _ in moved.candidates] == [1]
     assert 0.5 < moved.candidates[0][1] < 1
     assert (again.decision, again.fact, again.rule) == ("none", 1, "same")
-    assert memory.words([moved.content]) == {moved.content: "The user lives in Porto"}
+    assert memory.log.texts([moved.content]) == {moved.content: "The user lives in Porto"}
 
 
 def test_what_holds_no_longer_is_superseded_by_nothing():
     memory = memory_of()
     say(memory, "I like jazz", "I no longer like jazz")
-    (fact,) = memory.facts("Facts", states=None)
+    (fact,) = memory.facts.read("Facts", states=None)
     assert fact.state == "superseded"
-    assert memory.fact_history(fact)[-1].reason == "what was said since ends it"
+    assert memory.facts.history(fact)[-1].reason == "what was said since ends it"
     assert [r.event.by for r in memory.events(kinds=["fact_superseded"])] == [None]
     say(memory, "I like jazz")
     assert texts(memory) == ["The user likes jazz"]
@@ -132,8 +132,8 @@ def test_no_words_of_a_decision_outlive_the_facts_they_led_to():
     ))  # fmt: skip
     say(memory, "one", "two", "three")
     assert len(decisions(memory)) == 3
-    memory.curation("Facts").erase(memory.facts("Facts", states=None))
-    with memory.database.read() as connection:
+    memory.facts.desk("Facts").erase(memory.facts.read("Facts", states=None))
+    with memory.session.database.read() as connection:
         rows = connection.execute(select(content_table.c.data).where(content_table.c.scope == "user:ada"))
         assert [text for text in rows.scalars() if "azz" in text] == []
 
@@ -157,9 +157,11 @@ def test_the_log_alone_tells_the_same_facts():
     )
     records = memory.events()
     hashes = {getattr(r.event, name, None) for r in records for name in ("content", "after", "before")} - {None}
-    words = memory.words(hashes)
+    words = memory.log.texts(hashes)
     past = rebuild(records, words.get, session_id="s")
-    assert [(f.text, f.state) for f in past.facts] == [(f.text, f.state) for f in memory.facts("Facts", states=None)]
+    assert [(f.text, f.state) for f in past.facts] == [
+        (f.text, f.state) for f in memory.facts.read("Facts", states=None)
+    ]
 
 
 # -- what a person decided stands ----------------------------------------------------------------------
@@ -168,7 +170,7 @@ def test_the_log_alone_tells_the_same_facts():
 def test_a_pinned_fact_is_never_changed_by_a_decision():
     memory = memory_of()
     say(memory, "I live in Lisbon")
-    memory.curation("Facts").apply(pin(memory.facts("Facts")))
+    memory.facts.desk("Facts").apply(pin(memory.facts.read("Facts")))
     say(memory, "I live in Porto now", "I no longer live in Lisbon")
     assert texts(memory)[:2] == ["The user lives in Lisbon", "The user lives in Porto"]
     added = [r.event for r in memory.events(kinds=["fact_added"])]
@@ -179,12 +181,12 @@ def test_a_pinned_fact_is_never_changed_by_a_decision():
 def test_under_approval_a_change_waits_beside_what_it_would_change():
     memory = memory_of(approval=True)
     say(memory, "I live in Lisbon")
-    memory.curation("Facts").apply(pin(memory.facts("Facts", states=None)))
+    memory.facts.desk("Facts").apply(pin(memory.facts.read("Facts", states=None)))
     memory = memory_of(approval=True)
-    memory.curation("Facts").apply(add("The user likes dark mode"))
+    memory.facts.desk("Facts").apply(add("The user likes dark mode"))
     say(memory, "I prefer dark mode in every app")
     assert texts(memory) == ["The user likes dark mode"]
-    (waiting,) = memory.facts("Facts", states=["proposed"])
+    (waiting,) = memory.facts.read("Facts", states=["proposed"])
     assert waiting.text == "The user prefers dark mode in every app"
     assert memory.events(kinds=["fact_added"])[-1].event.conflicts_with == (1,)
 
@@ -213,7 +215,7 @@ def test_a_doubtful_find_waits_under_review_with_its_reason_and_reaches_no_promp
     prompt = str(memory.get("hello"))
     assert "lives in Porto" in prompt
     assert "possible leads" not in prompt
-    desk = memory.curation("Facts")
+    desk = memory.facts.desk("Facts")
     (waiting,) = desk.review().facts
     assert (waiting.text, waiting.state) == ("The user got some possible leads", "proposed")
     assert [(f.kind, f.sentence) for f in desk.review().flags[waiting.id]] == [
@@ -229,10 +231,10 @@ def test_a_doubtful_find_waits_under_review_with_its_reason_and_reaches_no_promp
 def test_a_near_copy_of_a_rejected_fact_is_held_back():
     memory = memory_of()
     say(memory, "I like jazz")
-    memory.curation("Facts").apply(reject(memory.facts("Facts")))
+    memory.facts.desk("Facts").apply(reject(memory.facts.read("Facts")))
     say(memory, "I really like jazz")
     assert texts(memory) == []
-    assert len(memory.curation("Facts").held_back()) == 1
+    assert len(memory.facts.desk("Facts").held_back()) == 1
 
 
 def test_the_list_is_condensed_with_the_words_it_has_after_the_decisions():
@@ -248,7 +250,7 @@ def test_trying_a_text_says_what_would_be_decided_and_changes_nothing():
     memory = memory_of()
     say(memory, "I live in Lisbon. I like jazz. I like tea")
     before = memory.events()
-    tried = memory.curation("Facts").try_extraction(
+    tried = memory.facts.desk("Facts").try_extraction(
         "I live in Porto. I no longer like jazz. I love tea. I have a dog. I have a big dog."
     )
     assert [(t.text, t.outcome, t.fact.text if t.fact else None) for t in tried] == [
@@ -338,7 +340,7 @@ def test_a_bad_decision_is_contained_and_recorded(answer, refused, gone):
     assert len([text for text in (*known, *new) if text not in kept]) == gone
     assert sum(r.event.number for r in memory.events(kinds=["proposal_refused"])) == refused
     assert len(decisions(memory)) == 6
-    assert memory.deliveries(states=["pending", "parked"]) == []
+    assert memory.session.deliveries(states=["pending", "parked"]) == []
 
 
 def test_the_same_fact_forty_times_is_one_fact():
@@ -357,7 +359,7 @@ def test_a_model_that_fails_to_decide_loses_nothing():
             return Decisions(tuple(Decision("add") for _ in proposals))
 
     memory = memory_of()
-    memory.services._decider = Undecided()
+    memory.session.services._decider = Undecided()
     say(memory, "I like tea")
     assert texts(memory) == []
     Undecided.fails = False
@@ -419,7 +421,7 @@ def test_text_can_be_kept_as_it_is(consolidating_memory):
     assert [(c.event, c.text) for c in changes] == [("ADD", "Tea at five."), ("ADD", "How to reset: hold the button.")]
     assert [f.category for f in memory.get_all()] == ["semantic", "procedural"]
     assert [c.event for c in memory.add("tea at five.", infer=False)] == ["NONE"]
-    assert memory.memory.messages() == []
+    assert memory.memory.session.messages() == []
 
 
 def test_facts_are_updated_and_deleted_by_hand(consolidating_memory):
@@ -478,7 +480,7 @@ def test_a_failing_model_raises_and_the_messages_are_kept():
     memory = ConsolidatingMemory(user_id="ada", chat=Down(), services=services())
     with pytest.raises(ModelError, match="kept"):
         memory.add("I like tea")
-    assert len(memory.memory.deliveries(states=["pending"])) == 1
+    assert len(memory.memory.session.deliveries(states=["pending"])) == 1
 
 
 def test_blocks_that_only_add_are_as_before():

@@ -68,7 +68,7 @@ def learn(memory, *lines, said=None):
 def known(*lines, **options):
     memory = make(**options)
     learn(memory, *[f"fact: {line}" for line in lines])
-    return memory, memory.curation("facts")
+    return memory, memory.facts.desk("facts")
 
 
 def state(desk):
@@ -85,7 +85,7 @@ def fact(desk, text):
 
 def test_a_change_set_is_one_event_after_those_of_its_steps():
     memory, desk = known("likes tea", "loves tea")
-    before = memory.status().position
+    before = memory.session.status().position
     applied = desk.apply(wish.merge(desk.facts(), "loves tea"))
     *single, whole = memory.events(before)
     assert [r.kind for r in single] == ["fact_accepted", "fact_superseded"]
@@ -114,7 +114,7 @@ def test_a_written_fact_is_there_at_once_and_says_who_wrote_it():
         "written",
         (),
     )
-    assert [r.actor for r in memory.fact_history(new)] == ["curator"]
+    assert [r.actor for r in memory.facts.history(new)] == ["curator"]
 
 
 def test_a_merge_hands_the_sources_on():
@@ -142,10 +142,10 @@ def test_a_fact_that_was_changed_elsewhere_is_not_overwritten():
     memory, desk = known("likes tea", "likes jazz")
     old, other = desk.facts()
     desk.apply(wish.edit(old, "likes coffee"))
-    before = state(desk), memory.status().position
+    before = state(desk), memory.session.status().position
     with pytest.raises(ConflictError, match='The fact "likes tea" was changed elsewhere'):
         desk.apply(wish.retire([other, old]))
-    assert (state(desk), memory.status().position) == before
+    assert (state(desk), memory.session.status().position) == before
 
 
 def test_a_fact_that_was_erased_elsewhere_is_a_conflict_too():
@@ -160,25 +160,25 @@ def test_a_fact_that_was_erased_elsewhere_is_a_conflict_too():
 
 def test_words_that_another_active_fact_has_are_refused_with_a_way_out():
     memory, desk = known("likes tea", "likes jazz")
-    before = memory.status().position
+    before = memory.session.status().position
     with pytest.raises(MessageError) as caught:
         desk.apply(wish.edit(fact(desk, "likes jazz"), "Likes tea"))
     assert str(caught.value) == 'Another fact says "Likes tea" already, word for word. Merge the two instead?'
-    assert memory.status().position == before
+    assert memory.session.status().position == before
 
 
 def test_only_facts_blocks_have_a_desk():
     memory = open_memory(memory_blocks=[])
     with pytest.raises(NotFoundError):
-        memory.curation("facts")
-    memory.add_block(StaticMemoryBlock(name="core", static_content="x"))
+        memory.facts.desk("facts")
+    memory.blocks.add(StaticMemoryBlock(name="core", static_content="x"))
     with pytest.raises(ConfigError, match="holds no facts"):
-        memory.curation("core")
+        memory.facts.desk("core")
 
 
 def test_a_preview_shows_the_next_prompt_and_stores_nothing():
     memory, desk = known("likes tea")
-    before = state(desk), memory.status().position
+    before = state(desk), memory.session.status().position
     context = desk.preview(wish.edit(desk.facts()[0], "likes green tea"))
     assert "likes green tea" in context.messages[0].content
     assert "likes tea" in memory.get("x")[0].content
@@ -241,10 +241,10 @@ def test_an_undo_that_would_overwrite_somebody_elses_change_is_refused():
     tea = fact(desk, "likes tea")
     with memory._session.writing() as w:
         change_text(w, tea, "likes coffee", tokens=2, actor="agent")
-    before = state(desk), memory.status().position
+    before = state(desk), memory.session.status().position
     with pytest.raises(ConflictError, match='The fact "likes coffee" was changed elsewhere'):
         desk.undo()
-    assert (state(desk), memory.status().position) == before
+    assert (state(desk), memory.session.status().position) == before
 
 
 def test_an_undone_addition_leaves_no_words_behind():
@@ -257,7 +257,7 @@ def test_an_undone_addition_leaves_no_words_behind():
 
 def everything(memory):
     """All that the database holds, as one text."""
-    with memory.database.read() as connection:
+    with memory.session.database.read() as connection:
         return "\n".join(connection.connection.driver_connection.iterdump())
 
 
@@ -282,14 +282,14 @@ def test_erasing_leaves_words_that_another_fact_or_its_history_needs():
     desk.apply(wish.add("Likes jazz"))
     desk.apply(wish.edit(fact(desk, "Likes jazz"), "likes jazz"))
     desk.erase([fact(desk, "likes jazz")])
-    assert [r.text for r in memory.fact_history(fact(desk, "likes blues"))] == ["likes jazz", "likes blues"]
+    assert [r.text for r in memory.facts.history(fact(desk, "likes blues"))] == ["likes jazz", "likes blues"]
 
 
 def test_erasing_leaves_a_fixed_text_of_the_same_words():
     memory, desk = known("likes tea")
-    memory.add_block(StaticMemoryBlock(name="core", static_content="likes tea"))
+    memory.blocks.add(StaticMemoryBlock(name="core", static_content="likes tea"))
     desk.erase(desk.facts())
-    memory.refresh()
+    memory.session.refresh()
     assert "likes tea" in memory.get("x")[0].content
 
 
@@ -328,7 +328,7 @@ def test_as_many_undos_as_change_sets_give_the_facts_back(wishes, approval):
     memory = make(approval=approval)
     learn(memory, "fact: likes tea", "fact: plays chess on Sundays")
     learn(memory, "fact: Ana is a friend")
-    desk = memory.curation("facts")
+    desk = memory.facts.desk("facts")
     stack = [state(desk)]
     for number, (kind, first, second) in enumerate(wishes):
         if kind == "undo":
@@ -341,11 +341,11 @@ def test_as_many_undos_as_change_sets_give_the_facts_back(wishes, approval):
             change = wanted(kind, desk.facts(), first, second, number)
         except MessageError:
             continue
-        expected = wish.active_after(desk.facts(("active",)), change, memory.count_tokens)
+        expected = wish.active_after(desk.facts(("active",)), change, memory.session.count_tokens)
         desk.apply(change)
         assert sketch(desk.facts(("active",))) == sketch(expected)
         stack.append(state(desk))
-        rebuilt = rebuild(memory.events(), lambda key: memory.words([key]).get(key))
+        rebuilt = rebuild(memory.events(), lambda key: memory.log.texts([key]).get(key))
         assert [(f.id, f.text, f.state, f.pinned, f.sources) for f in rebuilt.facts] == [
             (f.id, f.text, f.state, f.pinned, f.sources) for f in desk.facts()
         ]
@@ -354,7 +354,7 @@ def test_as_many_undos_as_change_sets_give_the_facts_back(wishes, approval):
         stack.pop()
         assert state(desk) == stack[-1]
     assert desk.undo() is None
-    rebuilt = rebuild(memory.events(), lambda key: memory.words([key]).get(key))
+    rebuilt = rebuild(memory.events(), lambda key: memory.log.texts([key]).get(key))
     assert [(f.id, f.text, f.state, f.pinned, f.sources) for f in rebuilt.facts] == [
         (f.id, f.text, f.state, f.pinned, f.sources) for f in desk.facts()
     ]
@@ -387,22 +387,22 @@ def test_what_waits_is_not_found_again():
 def test_what_waits_does_not_count_for_condensing():
     memory = make(approval=True, max_facts=2)
     learn(memory, *[f"fact: number {n} is a note about {word}" for n, word in enumerate(("tea", "jazz", "trains"))])
-    assert {f.state for f in memory.facts("facts", states=None)} == {"proposed"}
+    assert {f.state for f in memory.facts.read("facts", states=None)} == {"proposed"}
 
 
 def test_approval_is_a_setting_that_sessions_made_before_it_get(tmp_path):
     memory = make(on_file(tmp_path))
-    with memory.database.write() as connection:
+    with memory.session.database.write() as connection:
         stored = connection.exec_driver_sql("select settings, constructor from mi_block").one()
         older = [json.loads(text) for text in stored]
         del older[0]["approval"], older[1]["settings"]["approval"]
         connection.exec_driver_sql("update mi_block set settings = ?, constructor = ?", tuple(map(json.dumps, older)))
     again = make(on_file(tmp_path))
     assert [r.kind for r in again.events()].count("block_edited") == 0
-    again.configure_block("facts", approval=True)
+    again.blocks.configure("facts", approval=True)
     learn(again, "fact: likes tea")
-    assert [f.state for f in again.curation("facts").facts()] == ["proposed"]
-    assert [f.state for f in make(on_file(tmp_path)).curation("facts").facts()] == ["proposed"]
+    assert [f.state for f in again.facts.desk("facts").facts()] == ["proposed"]
+    assert [f.state for f in make(on_file(tmp_path)).facts.desk("facts").facts()] == ["proposed"]
 
 
 def test_a_near_copy_of_a_rejected_fact_is_held_back_and_can_be_allowed():
@@ -455,7 +455,7 @@ def test_erasing_a_rejected_fact_erases_what_was_held_back_near_it():
 def test_trying_says_what_would_become_of_each_fact_and_stores_nothing():
     memory, desk = known("home=lives in Porto", "likes tea", "likes jazz")
     desk.apply(wish.reject([fact(desk, "likes jazz")]))
-    before = state(desk), memory.status().position
+    before = state(desk), memory.session.status().position
     lines = [
         "fact: likes tea.",
         "fact: likes jazz.",
@@ -472,8 +472,8 @@ def test_trying_says_what_would_become_of_each_fact_and_stores_nothing():
         ("Plays chess", "repeated", None),
     ]
     assert [f.text for f in tried[2].conflicts_with] == ["lives in Porto"]
-    assert (state(desk), memory.status().position) == before
-    memory.configure_block("facts", approval=True)
+    assert (state(desk), memory.session.status().position) == before
+    memory.blocks.configure("facts", approval=True)
     assert [t.outcome for t in desk.try_extraction("fact: plays chess")] == ["proposed"]
     with pytest.raises(MessageError, match="no text"):
         desk.try_extraction(" ")
@@ -570,7 +570,7 @@ def test_keeping_both_takes_two_facts_that_are_not_put_away():
 def test_a_fact_that_only_the_assistant_said_waits_for_a_person():
     memory = make()
     learn(memory, "fact: Sam dislikes loud restaurants", said=assistant)
-    review = memory.curation("facts").review()
+    review = memory.facts.desk("facts").review()
     assert [(f.text, [flag.kind for flag in review.flags[f.id]]) for f in review.facts] == [
         ("Sam dislikes loud restaurants", ["from_assistant"])
     ]
@@ -590,7 +590,7 @@ def test_the_words_that_carry_a_fact_are_found_in_its_sources():
     memory = make()
     memory.put(user("Hello there.\nfact: Ana is allergic to nuts"))
     memory.flush(all=True)
-    desk = memory.curation("facts")
+    desk = memory.facts.desk("facts")
     (source,) = desk.sources(desk.facts()[0])
     assert (source.seq, source.turn, source.role) == (1, 1, "user")
     assert [source.text[start:end] for start, end in source.spans] == ["Ana is allergic to nuts"]
@@ -611,7 +611,7 @@ def condensed():
     memory = make(extractor=SayingExtractor(shorter), max_facts=4)
     learn(memory, "fact: lives in Porto", "fact: likes tea", "fact: drinks coffee", "fact: parks behind the church")
     learn(memory, "fact: plays chess on Sundays")
-    return memory, memory.curation("facts")
+    return memory, memory.facts.desk("facts")
 
 
 def active(desk):
@@ -689,34 +689,34 @@ def test_facts_of_the_user_are_curated_from_every_session_of_theirs(tmp_path):
     other = make(on_file(tmp_path), "three", user_id="bob", scope="user")
     learn(other, "fact: likes tea")
     learn(second, "fact: drinks coffee daily")
-    one, two = first.curation("facts"), second.curation("facts")
+    one, two = first.facts.desk("facts"), second.facts.desk("facts")
     before = state(one)
     one.apply(wish.merge(one.facts(), "likes tea and coffee"))
     two.apply(wish.pin(two.facts(("active",))))
     assert [c.words for c in one.changes()] == ["pinned a fact", "merged 2 facts into one"]
     assert [one.undo().action, two.undo().action, one.undo()] == ["pin", "merge", None]
     assert state(two) == before
-    assert other.curation("facts").changes() == []
+    assert other.facts.desk("facts").changes() == []
     two.erase([fact(two, "likes tea")])
     assert [f.text for f in one.facts()] == ["drinks coffee daily"]
-    assert [f.text for f in other.curation("facts").facts()] == ["likes tea"]
+    assert [f.text for f in other.facts.desk("facts").facts()] == ["likes tea"]
 
 
 def test_a_session_of_its_own_scope_does_not_undo_what_is_the_users(tmp_path):
     users = make(on_file(tmp_path), "one", user_id="ana", scope="user")
     own = make(on_file(tmp_path), "two", user_id="ana")
-    users.curation("facts").apply(wish.add("likes tea"))
-    own.curation("facts").apply(wish.add("likes jazz"))
-    assert [c.position for c in users.curation("facts").changes()] != [
-        c.position for c in own.curation("facts").changes()
+    users.facts.desk("facts").apply(wish.add("likes tea"))
+    own.facts.desk("facts").apply(wish.add("likes jazz"))
+    assert [c.position for c in users.facts.desk("facts").changes()] != [
+        c.position for c in own.facts.desk("facts").changes()
     ]
-    assert own.curation("facts").undo().action == "add"
-    assert own.curation("facts").undo() is None
-    assert [f.text for f in users.curation("facts").facts()] == ["likes tea"]
+    assert own.facts.desk("facts").undo().action == "add"
+    assert own.facts.desk("facts").undo() is None
+    assert [f.text for f in users.facts.desk("facts").facts()] == ["likes tea"]
 
 
 def test_a_condensed_list_is_rebuilt_with_the_sources_it_handed_on():
     memory, desk = condensed()
-    rebuilt = rebuild(memory.events(), lambda key: memory.words([key]).get(key))
+    rebuilt = rebuild(memory.events(), lambda key: memory.log.texts([key]).get(key))
     assert [(f.text, f.sources) for f in rebuilt.facts] == [(f.text, f.sources) for f in desk.facts()]
     assert {f.text: f.sources for f in desk.facts(("active",))}["owns a submarine"] == (("s", 1), ("s", 2))

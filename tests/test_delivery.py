@@ -43,7 +43,7 @@ def facts_block(extractor, **settings):
 
 
 def states(memory):
-    return [(d.block, d.state, d.attempts) for d in memory.deliveries()]
+    return [(d.block, d.state, d.attempts) for d in memory.session.deliveries()]
 
 
 def told(memory, *kinds):
@@ -52,7 +52,7 @@ def told(memory, *kinds):
 
 
 def leases(memory):
-    with memory.database.read() as connection:
+    with memory.session.database.read() as connection:
         return connection.execute(lease_table.select()).all()
 
 
@@ -82,7 +82,9 @@ def test_every_block_gets_what_left_the_queue_once_and_in_order():
     flushed = list(range(8))
     assert block(memory, "counter").heard == tuple(flushed)
     assert fact_numbers(memory) == flushed
-    assert [[m.seq - 1 for m in turn.messages] for turn in memory.stored_turns("turns")] == [[n] for n in flushed]
+    assert [[m.seq - 1 for m in turn.messages] for turn in memory.retrieval.stored_turns("turns")] == [
+        [n] for n in flushed
+    ]
     assert {state for _, state, _ in states(memory)} == {"done"}
     assert leases(memory) == []
 
@@ -150,14 +152,16 @@ def test_after_its_last_attempt_a_delivery_is_parked_and_the_next_ones_go_on():
     memory.deliver()
     served = memory.deliver()["picky"]
     assert (served.outcome, served.error) == ("parked", "ZeroDivisionError: cannot take this")
-    assert [(d.state, d.error) for d in memory.deliveries()] == [("parked", "ZeroDivisionError: cannot take this")]
+    assert [(d.state, d.error) for d in memory.session.deliveries()] == [
+        ("parked", "ZeroDivisionError: cannot take this")
+    ]
     assert told(memory, DeliveryParked) == [
         DeliveryParked(deliveries=(1,), block="picky", attempts=3, error="ZeroDivisionError: cannot take this")
     ]
     put_notes(memory, range(5, 9))
     assert [text.split()[1] for text in block(memory, "picky").heard] == ["2", "3", "4", "5"]
     assert states(memory) == [("picky", "parked", 3), ("picky", "done", 1), ("picky", "done", 1)]
-    assert memory.status().in_transit_messages == 2
+    assert memory.session.status().in_transit_messages == 2
 
 
 def test_one_impossible_delivery_parks_no_other(monkeypatch):
@@ -167,7 +171,7 @@ def test_one_impossible_delivery_parks_no_other(monkeypatch):
         put_notes(memory, range(9))  # so that all three wait for the first call together
     outcomes = [memory.deliver()["picky"].outcome for _ in range(4)]
     assert outcomes == ["failed", "failed", "parked", "done"]
-    assert [(d.state, d.attempts) for d in memory.deliveries()] == [("done", 3), ("parked", 3), ("done", 3)]
+    assert [(d.state, d.attempts) for d in memory.session.deliveries()] == [("done", 3), ("parked", 3), ("done", 3)]
 
 
 def test_what_was_parked_can_be_tried_again():
@@ -176,7 +180,7 @@ def test_what_was_parked_can_be_tried_again():
     put_notes(memory, range(5))
     assert memory.deliver()["facts"].outcome == "parked"
     assert memory.deliver() == {}  # parked is not due
-    assert memory.retry_deliveries()["facts"].outcome == "done"
+    assert memory.session.retry()["facts"].outcome == "done"
     assert told(memory, DeliveryRetried) == [DeliveryRetried(deliveries=(1,), block="facts")]
     assert fact_numbers(memory) == [0, 1]
     assert states(memory) == [("facts", "done", 1)]
@@ -185,12 +189,12 @@ def test_what_was_parked_can_be_tried_again():
 def test_what_was_parked_can_be_given_up():
     memory = open_memory(memory_blocks=[FailingBlock(refused=(0,))], delivery_attempts=1, clock=Clock())
     put_notes(memory, range(5))
-    memory.skip_deliveries([1])
+    memory.session.skip([1])
     assert states(memory) == [("picky", "skipped", 1)]
     assert told(memory, DeliverySkipped) == [DeliverySkipped(deliveries=(1,), block="picky")]
-    assert memory.status().in_transit_messages == 0
+    assert memory.session.status().in_transit_messages == 0
     assert len(memory.get_all("archived")) == 2
-    assert memory.retry_deliveries() == {}
+    assert memory.session.retry() == {}
 
 
 def test_what_is_given_up_while_a_block_learns_from_it_is_not_learned():
@@ -198,11 +202,11 @@ def test_what_is_given_up_while_a_block_learns_from_it_is_not_learned():
     memory = open_memory(memory_blocks=[facts_block(extractor)])
     put_notes(memory, range(5), wait=False)
     assert extractor.begun.wait(20)
-    memory.skip_deliveries([1])
+    memory.session.skip([1])
     extractor.evict.set()
     until(lambda: leases(memory) == [])
     assert states(memory) == [("facts", "skipped", 0)]
-    assert memory.facts("facts", states=None) == []
+    assert memory.facts.read("facts", states=None) == []
 
 
 def test_with_a_model_that_fails_three_calls_in_ten_everything_arrives_once():
@@ -216,7 +220,7 @@ def test_with_a_model_that_fails_three_calls_in_ten_everything_arrives_once():
     for _ in range(30):
         clock.pass_by(LONGEST_BACKOFF_SECONDS)
         memory.deliver(force=False)
-    flushed = memory.status().archived_messages
+    flushed = memory.session.status().archived_messages
     assert flushed == 116
     assert fact_numbers(memory) == list(range(flushed))
     assert told(memory, DeliveryFailed) != []
@@ -232,7 +236,7 @@ def test_a_put_stops_waiting_for_a_slow_block_which_then_finishes_on_its_own():
     memory = open_memory(memory_blocks=[facts_block(extractor)], delivery_timeout=0.05)
     receipt = put_notes(memory, range(5))[-1]
     assert (receipt.waiting, receipt.served["facts"].outcome) == (("facts",), "waiting")
-    assert memory.status().in_transit_messages == 2
+    assert memory.session.status().in_transit_messages == 2
     extractor.evict.set()
     until(lambda: states(memory) == [("facts", "done", 1)])
     assert fact_numbers(memory) == [0, 1]
@@ -244,7 +248,7 @@ def test_a_put_that_shall_not_wait_does_not():
     memory = open_memory(memory_blocks=[facts_block(extractor)])
     receipts = put_notes(memory, range(9), wait=False)
     assert receipts[-1].waiting == ("facts",)
-    assert memory.status().queue_messages == 3
+    assert memory.session.status().queue_messages == 3
     extractor.evict.set()
     until(lambda: {state for _, state, _ in states(memory)} == {"done"})
     assert fact_numbers(memory) == list(range(6))
@@ -290,7 +294,7 @@ def taken(database, owner, now):
 
 
 def test_a_lease_has_one_holder_until_it_is_released_or_expires():
-    database = open_memory().database
+    database = open_memory().session.database
     first, second = new_owner(), new_owner()
     assert taken(database, first, 100)
     assert not taken(database, second, 100 + LEASE_SECONDS - 1)
@@ -307,7 +311,7 @@ def test_a_lease_has_one_holder_until_it_is_released_or_expires():
 
 
 def test_a_lease_from_before_the_clock_was_set_back_holds_up_nobody():
-    database = open_memory().database
+    database = open_memory().session.database
     first, second = new_owner(), new_owner()
     assert taken(database, first, 100_000)
     assert taken(database, second, 100)
@@ -339,7 +343,7 @@ def test_names_that_make_one_text_together_are_served_and_remembered_apart(tmp_p
         for number in range(6):
             memory.put_messages([user(f"Number {number} was said in {session}"), assistant("Noted.")])
     for session, memory in memories.items():
-        found = [each.words for each in memory.search("Which number was said").found]
+        found = [each.words for each in memory.retrieval.search("Which number was said").found]
         assert found
         assert {word for words in found for word in words.split() if word in blocks} == {session}
     assert len({key for key in shared._remembered if key[0] == "units"}) == 2
@@ -347,7 +351,7 @@ def test_names_that_make_one_text_together_are_served_and_remembered_apart(tmp_p
 
 
 def test_a_dead_owner_is_noticed_at_once():
-    database = open_memory().database
+    database = open_memory().session.database
     host, _, unique = new_owner().split("/")
     gone = f"{host}/{2**22 + 1}/{unique}"  # above the largest process number of Linux
     elsewhere = f"another-machine/{2**22 + 1}/{unique}"
@@ -402,7 +406,7 @@ def test_who_lost_the_lease_stores_nothing_even_if_nobody_else_has_finished(tmp_
     slow.evict.set()
     until(lambda: [record.kind for record in first.events()].count("model_called") == 1)
     assert states(first) == [("facts", "pending", 0)]
-    assert first.facts("facts", states=None) == []
+    assert first.facts.read("facts", states=None) == []
     slower.evict.set()
     until(lambda: states(first) == [("facts", "done", 1)])
     assert fact_numbers(first) == [0, 1]
@@ -435,9 +439,9 @@ def test_a_custom_blocks_fields_survive_a_restart_and_are_shared_by_all_who_open
     put_notes(first, range(7, 9))
     for memory in (first, second):
         assert "6 messages" in memory.get()[0].content
-    with first.database.read() as connection:
+    with first.session.database.read() as connection:
         assert connection.exec_driver_sql("SELECT count(*) FROM mi_session").scalar() == 1
-    first.refresh()
+    first.session.refresh()
     assert block(second, "counter").heard[:2] == (0, 1)
     restarted = open_memory(database_uri=uri, memory_blocks=[Counter()])
     assert block(restarted, "counter").heard == block(first, "counter").heard
@@ -450,8 +454,8 @@ def test_one_block_object_for_two_sessions_is_refused(tmp_path):
     with pytest.raises(ConfigError, match='"counter" is that of the session "a" already'):
         open_memory("b", database_uri=on_file(tmp_path), memory_blocks=shared)
     with pytest.raises(ConfigError, match='"counter" is that of the session "a" already'):
-        open_memory("b", database_uri=on_file(tmp_path)).add_block(shared[0])
-    assert [status.session_id for status in list_sessions(first.database)] == ["b", "a"]
+        open_memory("b", database_uri=on_file(tmp_path)).blocks.add(shared[0])
+    assert [status.session_id for status in list_sessions(first.session.database)] == ["b", "a"]
     assert shared[0].count == 2
 
 
@@ -462,7 +466,7 @@ def test_the_block_that_was_passed_is_the_live_one(tmp_path):
     put_notes(memory, range(5))
     assert (counter.count, counter.heard) == (102, (0, 1))
     assert len(facts.facts) == 2
-    memory.configure_block("counter", priority=7)
+    memory.blocks.configure("counter", priority=7)
     assert counter.priority == 7
 
 
@@ -470,8 +474,8 @@ def test_a_live_block_that_is_passed_again_is_taken_as_it_was_made(tmp_path):
     counter, facts = Counter(count=100), facts_block(NoteExtractor())
     memory = open_memory(database_uri=on_file(tmp_path), memory_blocks=[counter, facts])
     put_notes(memory, range(5))
-    memory.configure_block("counter", priority=7)
-    position = memory.status().position
+    memory.blocks.configure("counter", priority=7)
+    position = memory.session.status().position
     again = open_memory(database_uri=on_file(tmp_path), memory_blocks=[counter, facts])
     edits = [record.event for record in again.events(position) if record.kind == "block_edited"]
     assert [(edit.settings, edit.ignored_settings) for edit in edits] == [({}, {"priority": 0})]
@@ -480,19 +484,19 @@ def test_a_live_block_that_is_passed_again_is_taken_as_it_was_made(tmp_path):
     assert block(again, "counter").count == 100, "what it was made with"
     counter.priority = 3  # a person's own change of the object is the program's word
     third = open_memory(database_uri=on_file(tmp_path), memory_blocks=[counter, facts])
-    assert third.block_settings("counter")["priority"] == 3
+    assert third.blocks.settings("counter")["priority"] == 3
 
 
 @pytest.mark.parametrize("added", [False, True], ids=["given", "added later"])
 def test_after_a_reset_a_custom_block_starts_again_from_its_constructors_values(added):
     memory = open_memory(memory_blocks=[] if added else [Counter(count=100)])
     if added:
-        memory.add_block(Counter(count=100))
+        memory.blocks.add(Counter(count=100))
     put_notes(memory, range(5))
     assert block(memory, "counter").count == 102
     memory.reset()
     put_notes(memory, range(10, 15))
-    memory.refresh()
+    memory.session.refresh()
     assert (block(memory, "counter").count, block(memory, "counter").heard) == (102, (10, 11))
 
 
@@ -571,7 +575,7 @@ def test_sessions_of_one_user_learn_in_turn_and_nothing_twice(tmp_path):
     extractor.evict.set()
     until(lambda: states(second) == [("facts", "done", 1)])  # nobody has to put again for it
     assert fact_numbers(first) == fact_numbers(second) == [0, 1]
-    facts = second.facts("facts")
+    facts = second.facts.read("facts")
     assert [fact.sources for fact in facts] == [(("a", 1), ("b", 1)), (("a", 2), ("b", 2))]
 
 
@@ -587,7 +591,7 @@ def test_an_edit_during_an_extraction_is_compared_again_and_never_overwritten():
     extractor.evict.clear()
     put_notes(memory, range(5, 7), wait=False)  # notes 2 and 3 are being extracted
     assert extractor.begun.wait(20)
-    (fact, _) = memory.facts("facts")
+    (fact, _) = memory.facts.read("facts")
     with memory._session.writing() as w:
         change_text(w, fact, "note 2 was taken", tokens=4)
     extractor.evict.set()
@@ -600,7 +604,7 @@ def test_an_edit_during_an_extraction_is_compared_again_and_never_overwritten():
 def test_facts_that_never_stop_changing_count_as_a_failure():
     class Meddler(NoteExtractor):
         def extract(self, messages, *, known):
-            for fact in memory.facts("facts"):
+            for fact in memory.facts.read("facts"):
                 with memory._session.writing() as w:
                     change_text(w, fact, fact.text + "!", tokens=5)
             return super().extract(messages, known=known)
@@ -620,8 +624,8 @@ def test_messages_removed_during_an_extraction_are_not_learned_from():
     memory.reset("archived")
     extractor.evict.set()
     until(lambda: leases(memory) == [])
-    assert memory.facts("facts", states=None) == []
-    assert memory.deliveries() == []
+    assert memory.facts.read("facts", states=None) == []
+    assert memory.session.deliveries() == []
 
 
 def test_if_some_of_the_messages_are_removed_only_the_rest_is_learned_from():
@@ -629,7 +633,7 @@ def test_if_some_of_the_messages_are_removed_only_the_rest_is_learned_from():
     memory = open_memory(memory_blocks=[facts_block(extractor, deliver_on="turn")])
     memory.put_messages([note(number) for number in range(6)], wait=False)  # five turns are complete
     assert extractor.begun.wait(20)
-    assert memory.status().archived_messages == 2
+    assert memory.session.status().archived_messages == 2
     memory.reset("archived")
     extractor.evict.set()
     until(lambda: states(memory) == [("facts", "done", 1)])
@@ -670,11 +674,11 @@ def test_condensing_says_what_was_kept_merged_left_out_and_made_up():
     assert event.merged == (((2, 3), 7),)
     assert event.vanished == (4, 5, 6)
     assert event.new == (8,)
-    facts = {fact.id: fact for fact in memory.facts("facts", states=None)}
+    facts = {fact.id: fact for fact in memory.facts.read("facts", states=None)}
     assert [facts[id].state for id in sorted(facts)] == ["active", *["superseded"] * 5, "active", "active"]
     assert facts[7].text == "notes one and two were taken"
     assert facts[7].sources == (("s", 2), ("s", 3))  # what was merged is still linked to its words
-    assert memory.facts("facts")[0].text == "note 0 was taken"
+    assert memory.facts.read("facts")[0].text == "note 0 was taken"
 
 
 def test_after_condensing_at_most_four_fifths_of_the_maximum_are_left():
@@ -682,7 +686,7 @@ def test_after_condensing_at_most_four_fifths_of_the_maximum_are_left():
     counts = []
     for number in range(60):
         memory.put(note(number))
-        counts.append(len(memory.facts("facts")))
+        counts.append(len(memory.facts.read("facts")))
     assert max(counts) <= 10
     assert {event.after for event in condensed_events(memory)} == {8}
 
@@ -702,14 +706,14 @@ def test_after_condensing_at_most_four_fifths_of_the_maximum_are_left():
 def test_a_bad_shorter_list_is_refused_and_changes_nothing(shorten, reason):
     memory = open_memory(memory_blocks=[facts_block(Condenser(shorten), max_facts=5)])
     put_notes(memory, range(5))
-    first = memory.facts("facts")[0]
+    first = memory.facts.read("facts")[0]
     with memory._session.writing() as w:
         pin_fact(w, first, True)
     put_notes(memory, range(5, 9))
     (event,) = condensed_events(memory)
     assert (event.reason, event.facts, event.max_facts) == (reason, 6, 5)
     assert fact_numbers(memory) == list(range(6))
-    assert {fact.state for fact in memory.facts("facts", states=None)} == {"active"}
+    assert {fact.state for fact in memory.facts.read("facts", states=None)} == {"active"}
 
 
 # -- blocks that come and go ---------------------------------------------------------------------
@@ -718,11 +722,11 @@ def test_a_bad_shorter_list_is_refused_and_changes_nothing(shorten, reason):
 def test_a_block_that_came_later_is_given_the_archive_once():
     memory = open_memory()
     put_notes(memory, range(5))
-    memory.add_block(Counter())
+    memory.blocks.add(Counter())
     put_notes(memory, range(5, 7))
     for _ in range(2):
-        memory.fill_block("counter")
-    memory.refresh()
+        memory.blocks.fill("counter")
+    memory.session.refresh()
     assert sorted(block(memory, "counter").heard) == [0, 1, 2, 3]
 
 
@@ -732,21 +736,21 @@ def test_filling_a_block_leaves_out_what_is_still_in_the_queue():
     memory.put(user("note 1 is a long turn of many steps"))
     for number in range(2, 9):
         memory.put(note(number).model_copy(update={"role": "assistant"}))
-    archived = [message.seq for message in memory.messages("archived")]
+    archived = [message.seq for message in memory.session.messages("archived")]
     assert archived
     assert 1 not in archived
-    memory.add_block(Counter())
-    memory.fill_block("counter")
-    memory.refresh()
+    memory.blocks.add(Counter())
+    memory.blocks.fill("counter")
+    memory.session.refresh()
     assert block(memory, "counter").heard == tuple(archived)
 
 
 def test_what_waits_for_a_block_that_is_removed_waits_no_longer():
     memory = open_memory(memory_blocks=[FailingBlock(refused=(0,)), Counter()], clock=Clock())
     put_notes(memory, range(5))
-    assert memory.status().in_transit_messages == 2
-    memory.remove_block("picky")
-    assert memory.status().in_transit_messages == 0
+    assert memory.session.status().in_transit_messages == 2
+    memory.blocks.remove("picky")
+    assert memory.session.status().in_transit_messages == 0
     assert memory.put(note(5)).waiting == ()
     assert told(memory, DeliverySkipped) == [DeliverySkipped(deliveries=(1,), block="picky")]
 
@@ -762,8 +766,8 @@ def test_what_came_while_removed_messages_were_learned_from_is_served_by_the_sam
     assert memory.deliver(timeout=5)["facts"].outcome == "waiting"  # the worker in the middle has the lease
     extractor.evict.set()
     for _ in range(200):
-        if not memory.deliveries(states=("pending",)):
+        if not memory.session.deliveries(states=("pending",)):
             break
         time.sleep(0.05)
-    assert [delivery.state for delivery in memory.deliveries()] == ["done"] * len(memory.deliveries())
+    assert [delivery.state for delivery in memory.session.deliveries()] == ["done"] * len(memory.session.deliveries())
     assert fact_numbers(memory) == sorted(number_of(m.content) for m in memory.get_all("archived"))

@@ -120,10 +120,10 @@ def test_the_stored_demo_plays_on_like_one_that_was_played_here(database, servic
     prompts = []
     for each in (database, here):
         memory = Memory.open(DEMO_SESSION, each, services=services)
-        recording = memory.recording()
+        recording = memory.session.recording()
         assert (recording.played, len(recording.messages)) == (2 * RECORDED_TURNS, len(MESSAGES))
         play(Job("on"), memory, turns=None, pace=0)
-        assert memory.recording().next_turn == ()
+        assert memory.session.recording().next_turn == ()
         prompts.append([record.event.total for record in memory.events(kinds=("context_built",))])
     here.close()
     assert prompts[0] == prompts[1]
@@ -132,7 +132,7 @@ def test_the_stored_demo_plays_on_like_one_that_was_played_here(database, servic
 
 def test_a_demo_that_is_there_or_was_deleted_is_left_alone(database):
     restore_bundle(database, shipped(), DEMO_SESSION)
-    Memory.open(DEMO_SESSION, database, services=Services()).rename("Mine")
+    Memory.open(DEMO_SESSION, database, services=Services()).session.rename("Mine")
     assert not restore_bundle(database, shipped(), DEMO_SESSION)
     assert [status.title for status in list_sessions(database)] == ["Mine"]
     delete_session(database, DEMO_SESSION)

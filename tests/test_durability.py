@@ -84,23 +84,23 @@ def test_nothing_acknowledged_is_lost_and_nothing_learned_twice(victims, tmp_pat
     memory.deliver()
 
     # Every acknowledged message once and in order; a put that died on its way may have got through as well.
-    stored = [number_of(message.message.content) for message in memory.messages()]
+    stored = [number_of(message.message.content) for message in memory.session.messages()]
     assert stored == list(range(len(stored)))
     assert acknowledged == list(range(len(acknowledged)))
     assert len(acknowledged) <= len(stored) <= len(acknowledged) + 1
-    assert [message.seq for message in memory.messages()] == list(range(1, len(stored) + 1))
+    assert [message.seq for message in memory.session.messages()] == list(range(1, len(stored) + 1))
 
     # What was flushed was learned once, by every kind of block.
     archived = [number_of(message.content) for message in memory.get_all("archived")]
     assert archived == stored[: len(archived)]
     assert fact_numbers(memory) == archived
-    assert [[number_of(m.message.content) for m in turn.messages] for turn in memory.stored_turns("turns")] == [
-        [number] for number in archived
-    ]
-    with memory.database.read() as connection:
+    assert [
+        [number_of(m.message.content) for m in turn.messages] for turn in memory.retrieval.stored_turns("turns")
+    ] == [[number] for number in archived]
+    with memory.session.database.read() as connection:
         assert json.loads(read_state(connection, "s", "counter")) == {"count": len(archived), "heard": archived}
-    assert {delivery.state for delivery in memory.deliveries()} <= {"done"}
-    assert memory.status().in_transit_messages == 0
+    assert {delivery.state for delivery in memory.session.deliveries()} <= {"done"}
+    assert memory.session.status().in_transit_messages == 0
 
     # So says the log.
     learned = {FactsExtracted: [], VectorsStored: []}
@@ -112,16 +112,16 @@ def test_nothing_acknowledged_is_lost_and_nothing_learned_twice(victims, tmp_pat
             learned[FactsExtracted] += expand(record.event.seqs)
         if isinstance(record.event, VectorsStored):
             learned[VectorsStored] += [seq for _, seqs, _ in record.event.nodes for seq in expand(seqs)]
-    assert sorted(delivered) == [delivery.id for delivery in memory.deliveries()]
+    assert sorted(delivered) == [delivery.id for delivery in memory.session.deliveries()]
     flushed = [number + 1 for number in archived]
     assert learned == {FactsExtracted: flushed, VectorsStored: flushed}
 
     # Nothing is held by the dead, and the file is whole.
-    with memory.database.read() as connection:
+    with memory.session.database.read() as connection:
         left = connection.execute(lease_table.select()).all()
         state = connection.execute(session_table.select()).one()
         assert connection.exec_driver_sql("PRAGMA integrity_check").scalar() == "ok"
-    with memory.database.write() as connection:
-        assert all(claim(memory.database, connection, lease.key, new_owner(), 0.0) for lease in left)
+    with memory.session.database.write() as connection:
+        assert all(claim(memory.session.database, connection, lease.key, new_owner(), 0.0) for lease in left)
     assert (state.queue_messages, state.archived_messages) == (len(stored) - len(archived), len(archived))
     assert state.queue_content == 7 * state.queue_messages

@@ -52,14 +52,14 @@ def learns(name="Facts", **settings):
 
 def know(memory, *facts, block="Facts"):
     """Add facts, each a text or a text with a category and topics."""
-    desk = memory.curation(block)
+    desk = memory.facts.desk(block)
     for given in facts:
         text, category, topics = (given, "other", ()) if isinstance(given, str) else given
         desk.apply(add(text, category=category, topics=topics))
 
 
 def vectors(memory):
-    with memory.database.read() as connection:
+    with memory.session.database.read() as connection:
         return connection.execute(select(func.count()).select_from(word_vector_table)).scalar_one()
 
 
@@ -76,7 +76,7 @@ TEA, DOG, HOME = "the user likes green tea", "the user has a dog", "the user liv
 def test_facts_are_found_best_first_with_their_scores():
     memory = memory_of()
     know(memory, DOG, TEA, HOME)
-    hits = memory.search_facts("green tea", threshold=0)
+    hits = memory.facts.search("green tea", threshold=0)
     assert texts(hits)[0] == TEA
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
     assert all(0 < hit.score <= 1 for hit in hits)
@@ -86,12 +86,12 @@ def test_facts_are_found_best_first_with_their_scores():
 def test_threshold_and_top_k_bound_what_is_found():
     memory = memory_of()
     know(memory, DOG, TEA, HOME)
-    every = memory.search_facts("the user likes tea", threshold=0)
+    every = memory.facts.search("the user likes tea", threshold=0)
     assert len(every) == 3
-    assert texts(memory.search_facts("the user likes tea", threshold=every[0].score)) == [TEA]
-    assert len(memory.search_facts("the user likes tea", threshold=0, top_k=2)) == 2
-    assert memory.search_facts("the user likes tea", threshold=1) == []
-    assert memory.search_facts("  ") == []
+    assert texts(memory.facts.search("the user likes tea", threshold=every[0].score)) == [TEA]
+    assert len(memory.facts.search("the user likes tea", threshold=0, top_k=2)) == 2
+    assert memory.facts.search("the user likes tea", threshold=1) == []
+    assert memory.facts.search("  ") == []
 
 
 @pytest.mark.parametrize(
@@ -110,19 +110,19 @@ def test_what_cannot_be_searched_is_refused(wrong):
     memory = memory_of(facts_block(), StaticMemoryBlock(name="core", static_content="x"))
     know(memory, TEA)
     with pytest.raises(ConfigError):
-        memory.search_facts("tea", **wrong)
+        memory.facts.search("tea", **wrong)
     with pytest.raises(NotFoundError):
-        memory.search_facts("tea", block="nobody")
+        memory.facts.search("tea", block="nobody")
 
 
 def test_categories_topics_and_filters_narrow_the_choice():
     memory = memory_of()
     know(memory, (TEA, "preference", ("Drinks", "tea")), (DOG, "personal", ("pets",)), (HOME, "personal", ()))
-    memory.curation("Facts").apply(pin(memory.facts("Facts")[1:2]))
+    memory.facts.desk("Facts").apply(pin(memory.facts.read("Facts")[1:2]))
     ask = "what is known of the user"
 
     def found(**given):
-        return set(texts(memory.search_facts(ask, threshold=0, **given)))
+        return set(texts(memory.facts.search(ask, threshold=0, **given)))
 
     assert found(categories=["Preference"]) == {TEA}
     assert found(topics=["drinks", "pets"]) == {TEA, DOG}
@@ -132,7 +132,7 @@ def test_categories_topics_and_filters_narrow_the_choice():
     assert found(filters={"turn": {"gt": 0}}) == set()
     assert found(filters={"topics": {"in": ["TEA"]}}) == {TEA}
     assert found(filters={"block": "Facts", "origin": "written"}) == {TEA, DOG, HOME}
-    memory.curation("Facts").apply(retire(memory.facts("Facts")[:1]))
+    memory.facts.desk("Facts").apply(retire(memory.facts.read("Facts")[:1]))
     assert found() == {DOG, HOME}
     assert found(filters={"state": "retired"}) == {TEA}
 
@@ -141,8 +141,8 @@ def test_all_facts_blocks_that_are_on_are_searched_unless_one_is_named():
     memory = memory_of(facts_block("a"), facts_block("b"), facts_block("c", enabled=False))
     for name, text in (("a", TEA), ("b", DOG), ("c", HOME)):
         know(memory, text, block=name)
-    assert set(texts(memory.search_facts("the user", threshold=0))) == {TEA, DOG}
-    assert texts(memory.search_facts("the user", block="c", threshold=0)) == [HOME]
+    assert set(texts(memory.facts.search("the user", threshold=0))) == {TEA, DOG}
+    assert texts(memory.facts.search("the user", block="c", threshold=0)) == [HOME]
 
 
 def test_one_user_never_finds_anothers_facts(tmp_path):
@@ -153,14 +153,14 @@ def test_one_user_never_finds_anothers_facts(tmp_path):
 
     know(memory_for("ada", "s1"), TEA)
     know(memory_for("bob", "s2"), DOG)
-    assert texts(memory_for("ada", "s3").search_facts("the user", threshold=0)) == [TEA]
-    assert texts(memory_for("bob", "s2").search_facts("the user", threshold=0)) == [DOG]
+    assert texts(memory_for("ada", "s3").facts.search("the user", threshold=0)) == [TEA]
+    assert texts(memory_for("bob", "s2").facts.search("the user", threshold=0)) == [DOG]
 
 
 def test_without_an_embedder_facts_are_found_by_keyword():
     memory = memory_of(embedder=CountingEmbedder(broken=True))
     know(memory, DOG, TEA)
-    (hit,) = memory.search_facts("which tea is it", threshold=0.01)
+    (hit,) = memory.facts.search("which tea is it", threshold=0.01)
     assert (hit.fact.text, hit.vector) == (TEA, None)
     assert hit.score == hit.keyword > 0
 
@@ -175,7 +175,7 @@ def test_words_are_embedded_once_and_kept_with_what_was_learned(tmp_path):
     assert vectors(memory) == 2
     later = CountingEmbedder()
     again = memory_of(learns(), database_uri=uri, embedder=later)
-    assert len(again.search_facts("a dog, green tea", threshold=0)) == 2
+    assert len(again.facts.search("a dog, green tea", threshold=0)) == 2
     assert later.seen == ["a dog, green tea"]
 
 
@@ -184,7 +184,7 @@ def test_what_was_not_embedded_before_is_only_remembered():
     memory = memory_of(embedder=embedder)
     know(memory, TEA, DOG)
     for _ in range(2):
-        memory.search_facts("tea")
+        memory.facts.search("tea")
     assert sorted(embedder.seen) == sorted(["tea", "tea", TEA, DOG])
     assert vectors(memory) == 0
 
@@ -194,7 +194,7 @@ def test_another_embedder_never_reads_the_vectors_of_the_first(tmp_path):
     memory_of(learns(), database_uri=uri).put_messages([user("I like green tea")], end_turn=True)
     other = CountingEmbedder()
     other.id = "another-64"
-    memory_of(learns(), database_uri=uri, embedder=other).search_facts("tea")
+    memory_of(learns(), database_uri=uri, embedder=other).facts.search("tea")
     assert other.seen == ["tea", "The user like green tea"]
 
 
@@ -204,13 +204,13 @@ def test_vectors_go_with_the_words(how):
     memory.put_messages([user("I like green tea. I have a dog")], end_turn=True)
     assert vectors(memory) == 2
     if how == "erase":
-        memory.curation("Facts").erase(memory.facts("Facts")[:1])
+        memory.facts.desk("Facts").erase(memory.facts.read("Facts")[:1])
         assert vectors(memory) == 1
-        memory.curation("Facts").erase(memory.facts("Facts"))
+        memory.facts.desk("Facts").erase(memory.facts.read("Facts"))
     elif how == "reset":
         memory.reset()
     else:
-        delete_session(memory.database, "s")
+        delete_session(memory.session.database, "s")
     assert vectors(memory) == 0
 
 
@@ -224,13 +224,13 @@ def shown(memory, question):
 def test_only_facts_that_fit_the_question_ask_for_the_prompt():
     memory = memory_of(facts_block(show="relevant", top_k=1))
     know(memory, DOG, TEA, HOME)
-    before = memory.status().position
+    before = memory.session.status().position
     assert shown(memory, "do I like green tea?") == [TEA]
     assert shown(memory, "who has a dog") == [DOG]
     kinds = {record.event.kind for record in memory.events(before)}
     assert kinds == {"context_built"}
     assert vectors(memory) == 0
-    memory.curation("Facts").apply(pin([fact for fact in memory.facts("Facts") if fact.text == HOME]))
+    memory.facts.desk("Facts").apply(pin([fact for fact in memory.facts.read("Facts") if fact.text == HOME]))
     assert shown(memory, "do I like green tea?") == [TEA, HOME]
 
 
@@ -244,14 +244,14 @@ def test_facts_that_are_only_searched_are_in_no_prompt():
     memory = memory_of(facts_block(show="none"))
     know(memory, TEA)
     assert TEA not in "".join(message_text(message) for message in memory.get("green tea?"))
-    assert texts(memory.search_facts("green tea")) == [TEA]
+    assert texts(memory.facts.search("green tea")) == [TEA]
 
 
 def test_the_least_fitting_is_cut_first_and_the_pinned_last():
     memory = memory_of(facts_block(show="relevant", top_k=3, priority=1), token_limit=12, token_flush_size=4)
     know(memory, HOME, DOG, TEA)
     assert shown(memory, "green tea for the dog") == [TEA, DOG]
-    memory.curation("Facts").apply(pin(memory.facts("Facts")[:1]))
+    memory.facts.desk("Facts").apply(pin(memory.facts.read("Facts")[:1]))
     assert HOME in shown(memory, "green tea for the dog")
 
 
@@ -261,24 +261,24 @@ def test_the_least_fitting_is_cut_first_and_the_pinned_last():
 def test_topics_and_category_survive_edits_and_undo():
     memory = memory_of()
     know(memory, (TEA, "preference", ("Drinks", "drinks", " ")))
-    desk = memory.curation("Facts")
-    (fact,) = memory.facts("Facts")
+    desk = memory.facts.desk("Facts")
+    (fact,) = memory.facts.read("Facts")
     assert (fact.category, fact.topics) == ("preference", ("drinks",))
     desk.apply(label([fact], "work", ["tea"]))
-    (after,) = memory.facts("Facts")
+    (after,) = memory.facts.read("Facts")
     assert (after.category, after.topics, after.version) == ("work", ("tea",), 2)
     assert [r.event.topics for r in memory.events(kinds=["fact_labelled"])] == [("tea",)]
-    assert [(r.category, r.topics) for r in memory.fact_history(after)] == [
+    assert [(r.category, r.topics) for r in memory.facts.history(after)] == [
         ("preference", ("drinks",)),
         ("work", ("tea",)),
     ]
     assert desk.undo().undone
-    (back,) = memory.facts("Facts")
+    (back,) = memory.facts.read("Facts")
     assert (back.category, back.topics) == ("preference", ("drinks",))
 
 
 def test_found_facts_carry_the_blocks_categories_and_topics():
     memory = memory_of(learns(categories=["episodic", "semantic", "procedural"]))
     memory.put_messages([user("I visited Rome in 2019. I like tea. I always back up first")], end_turn=True)
-    assert [fact.category for fact in memory.facts("Facts")] == ["episodic", "semantic", "procedural"]
+    assert [fact.category for fact in memory.facts.read("Facts")] == ["episodic", "semantic", "procedural"]
     assert block(memory, "Facts").facts[1] == "The user like tea"

@@ -75,7 +75,7 @@ def recalled(memory, question):
 
 def answers(memory, question, settings=None):
     """Texts a search would bring back, best first."""
-    return [one.words for one in memory.search(question, settings=settings).found if one.fate == "granted"]
+    return [one.words for one in memory.retrieval.search(question, settings=settings).found if one.fate == "granted"]
 
 
 # -- the limit ---------------------------------------------------------------------------------------------
@@ -108,7 +108,7 @@ def test_what_takes_the_whole_room_for_its_words_alone_leaves_it_to_others():
     told(memory, talk(12))
     memory.flush(all=True)
     off = {"length_weight": 0, "neighbour_weight": 0, "sitting_weight": 0, "substance_weight": 0, "keyword_weight": 0}
-    memory.configure_block(BLOCK, **off)
+    memory.blocks.configure(BLOCK, **off)
     memory.build_context("kites")
     room = retrieved(memory).room
     counter = default_counter()
@@ -146,7 +146,7 @@ def test_any_conversation_keeps_any_limit(messages, limit, accounting):
 def test_what_is_never_cut_and_too_large_leaves_the_memory_out():
     core = StaticMemoryBlock(name="core", static_content="Be kind and brief. " * 30, priority=0)
     memory = told(from_recipe(500), talk(40))
-    memory.add_block(core)
+    memory.blocks.add(core)
     memory.configure(token_limit=160)
     context = memory.build_context("Who has boats?")
     (part,) = (part for part in context.plan.granted if part.name == BLOCK)
@@ -173,12 +173,12 @@ def test_every_candidate_has_one_of_the_fates():
     event = retrieved(memory)
     assert (event.top_k, event.gates["beyond_top_k"]) == (None, 0)
     assert event.gates["no_room"] > 0
-    assert sum(event.gates.values()) == len(memory.stored_turns(BLOCK))
+    assert sum(event.gates.values()) == len(memory.retrieval.stored_turns(BLOCK))
 
 
 def test_a_search_fills_the_room_that_a_prompt_has():
     memory = told(from_recipe(400), talk(80))
-    found = memory.search("Who has boats?")
+    found = memory.retrieval.search("Who has boats?")
     memory.build_context("Who has boats?")
     event = retrieved(memory)
     assert found.room == event.room
@@ -212,8 +212,8 @@ def test_without_a_question_nothing_is_looked_for(question):
 def test_a_huge_turn_is_stored_and_found_by_keyword_but_put_into_no_prompt_that_it_does_not_fit():
     memory = from_recipe(400)
     told(memory, [said("begin xylophone " + "rain and wind " * 6_700, name="Ana"), *talk(30)])
-    assert max(turn.tokens for turn in memory.stored_turns(BLOCK)) > 20_000
-    found = memory.search("xylophone")
+    assert max(turn.tokens for turn in memory.retrieval.stored_turns(BLOCK)) > 20_000
+    found = memory.retrieval.search("xylophone")
     (huge,) = (one for one in found.found if "xylophone" in one.words)
     assert huge.keyword > 0
     assert huge.fate == "no_room"
@@ -260,7 +260,7 @@ def test_a_block_that_fills_leaves_one_with_a_number_of_results_its_tokens():
 
 def test_a_number_of_results_is_kept_however_much_room_there_is():
     memory = told(from_recipe(2_000, chat_history_token_ratio=0.1, token_flush_size=1), talk(60))
-    memory.configure_block(BLOCK, similarity_top_k=4)
+    memory.blocks.configure(BLOCK, similarity_top_k=4)
     context = memory.build_context("Who has boats?")
     assert (retrieved(memory).gates["granted"], retrieved(memory).gates["no_room"]) == (4, 0)
     (part,) = (part for part in context.plan.granted if part.name == BLOCK)
@@ -296,14 +296,14 @@ def test_a_block_that_an_older_version_stored_goes_on_as_it_did(tmp_path):
     assert text.count("<message role='") == 3
     event = retrieved(again)
     assert (event.terms, event.term_weights, event.top_k) == ((), {}, 3)
-    again.configure_block(BLOCK, layout="lines")
+    again.blocks.configure(BLOCK, layout="lines")
     assert "<message" not in recalled(again, "Who has boats?")
     assert retrieved(again).terms == ()
 
 
 def test_a_change_of_one_setting_leaves_the_layout_of_a_new_block():
     memory = told(from_recipe(500), talk(20))
-    memory.configure_block(BLOCK, unit="turn")
+    memory.blocks.configure(BLOCK, unit="turn")
     (block,) = memory.memory_blocks
     assert (block.layout, block.unit, block.sitting_weight > 0) == ("lines", "turn", True)
 
@@ -311,10 +311,10 @@ def test_a_change_of_one_setting_leaves_the_layout_of_a_new_block():
 def test_settings_of_a_search_change_the_search_alone():
     memory = told(from_recipe(500), talk(40))
     off = dict.fromkeys(TERM_FIELDS.values(), 0.0)
-    plain = memory.search("Who has boats?", settings={**off, "similarity_top_k": 2})
+    plain = memory.retrieval.search("Who has boats?", settings={**off, "similarity_top_k": 2})
     assert all(one.terms == () for one in plain.found)
     assert (plain.room, len(answers(memory, "Who has boats?", {**off, "similarity_top_k": 2}))) == (None, 2)
-    assert memory.search("Who has boats?").settings.similarity_top_k is None
+    assert memory.retrieval.search("Who has boats?").settings.similarity_top_k is None
 
 
 def test_a_unit_stays_in_the_order_in_which_it_was_said_wherever_its_number_is():
@@ -322,7 +322,7 @@ def test_a_unit_stays_in_the_order_in_which_it_was_said_wherever_its_number_is()
     context = memory.build_context("Who has boats and chess?")
     (part,) = (part for part in context.plan.granted if part.name == BLOCK)
     numbers = [int(piece.ref[1:]) for piece in part.pieces if piece.ref[0] == "v"]
-    units = {turn.number: turn for turn in memory.stored_turns(BLOCK)}
+    units = {turn.number: turn for turn in memory.retrieval.stored_turns(BLOCK)}
     seqs = [[message.seq for message in units[number].messages] for number in numbers]
     assert seqs == sorted(seqs)
     assert not {seq for unit in seqs for seq in unit} & set(expand(memory_queue(memory)))

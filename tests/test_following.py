@@ -74,15 +74,15 @@ def test_a_put_does_not_wait_for_the_vectors_of_long_messages(held, monkeypatch)
     memory = a_memory(held)
     assert kinds(memory) == ["vectors_stored"] * 2
     assert (stored(memory).follow, stored(memory).error) == (True, None)
-    assert memory.vectors_follow("turns")
+    assert memory.retrieval.vectors_pending("turns")
     first = next(part for part in memory.build_context("passport").plan.granted if part.name == "turns")
     assert first.granted, "found by keyword meanwhile"
-    without = memory.stored_under_other_embedders("turns")
+    without = memory.retrieval.under_other_embedders("turns")
     held.may.set()
     memory.deliver()
     assert set(kinds(memory)[2:]) == {"vectors_replaced"}
-    assert memory.stored_under_other_embedders("turns") == 0 < without
-    assert not memory.vectors_follow("turns")
+    assert memory.retrieval.under_other_embedders("turns") == 0 < without
+    assert not memory.retrieval.vectors_pending("turns")
 
 
 def test_a_prompt_waits_for_them_and_is_as_if_they_had_been_there(held, monkeypatch):
@@ -90,7 +90,7 @@ def test_a_prompt_waits_for_them_and_is_as_if_they_had_been_there(held, monkeypa
     memory = a_memory(held)
     threading.Timer(0.2, held.may.set).start()
     context = memory.build_context("passport")
-    assert memory.stored_under_other_embedders("turns") == 0
+    assert memory.retrieval.under_other_embedders("turns") == 0
     monkeypatch.setattr("memory_core.blocks.vector_parts.storing.AT_ONCE_TOKENS", 1_000_000)
     at_once = a_memory(FakeEmbedder())
     assert set(kinds(at_once)) == {"vectors_stored"}
@@ -111,14 +111,14 @@ def test_what_a_dead_process_left_is_taken_up_by_the_next(tmp_path, monkeypatch)
     with monkeypatch.context() as dies:
         dies.setattr(following.Following, "start", lambda *_: None)
         memory = a_memory(FakeEmbedder(), uri)
-    without = memory.stored_under_other_embedders("turns")
-    database = memory.database
+    without = memory.retrieval.under_other_embedders("turns")
+    database = memory.session.database
     with database.read() as connection:
         assert sessions_without_vectors(connection, database) == ["s"]
     again = Memory.open("s", database, services=Services(embedder=FakeEmbedder()), tokenizer_fn=str.split)
-    again.take_up_vectors()
+    again.retrieval.resume_vectors()
     again.deliver()
-    assert without > again.stored_under_other_embedders("turns") == 0
+    assert without > again.retrieval.under_other_embedders("turns") == 0
     with database.read() as connection:
         assert sessions_without_vectors(connection, database) == []
 
@@ -134,25 +134,25 @@ def test_what_is_of_another_programs_model_waits_for_that(tmp_path, monkeypatch)
         dies.setattr(following.Following, "start", lambda *_: None)
         for _ in range(2):
             theirs.put(user(long("later")))
-    mine = Memory.open("s", theirs.database, services=Services(embedder=Other()), tokenizer_fn=str.split)
+    mine = Memory.open("s", theirs.session.database, services=Services(embedder=Other()), tokenizer_fn=str.split)
     before = kinds(mine)
-    mine.take_up_vectors()
-    assert not mine.vectors_follow("turns")
+    mine.retrieval.resume_vectors()
+    assert not mine.retrieval.vectors_pending("turns")
     assert kinds(mine) == before
 
 
 def test_a_model_that_fails_in_the_background_harms_nobody_and_is_tried_again(held, caplog):
     held.fails = True
     memory = a_memory(held)
-    without = memory.stored_under_other_embedders("turns")
+    without = memory.retrieval.under_other_embedders("turns")
     held.may.set()
     memory.deliver()
-    assert memory.stored_under_other_embedders("turns") == without > 0
+    assert memory.retrieval.under_other_embedders("turns") == without > 0
     assert "found by keyword only until they can be embedded" in caplog.text
     held.fails = False
     memory.put(user(long("later")))
     memory.deliver()
-    assert memory.stored_under_other_embedders("turns") == 0
+    assert memory.retrieval.under_other_embedders("turns") == 0
 
 
 def test_messages_stored_while_others_are_embedded_get_their_vectors_too(held):
@@ -162,20 +162,20 @@ def test_messages_stored_while_others_are_embedded_get_their_vectors_too(held):
         memory.put(assistant(f"I see, {topic}."))
     held.may.set()
     memory.deliver()
-    assert memory.stored_under_other_embedders("turns") == 0
-    numbers = [turn.number for turn in memory.stored_turns("turns")]
-    assert len(numbers) == len(set(numbers)) == memory.status().archived_messages
+    assert memory.retrieval.under_other_embedders("turns") == 0
+    numbers = [turn.number for turn in memory.retrieval.stored_turns("turns")]
+    assert len(numbers) == len(set(numbers)) == memory.session.status().archived_messages
 
 
 def test_a_session_that_is_deleted_meanwhile_ends_the_work(held):
     from memory_core import delete_session
 
     memory = a_memory(held)
-    delete_session(memory.database, "s")
+    delete_session(memory.session.database, "s")
     held.may.set()
     assert following_of(memory).wait(20)
 
 
 def following_of(memory):
-    (found,) = [v for key, v in memory.services._remembered.items() if key[0] == "following"]
+    (found,) = [v for key, v in memory.session.services._remembered.items() if key[0] == "following"]
     return found

@@ -71,9 +71,9 @@ def test_the_next_flush_and_prompt_are_as_foretold(sizes, limit, ratio, flush_si
         "truncation_order": order,
     }
     message = user(words(coming))
-    before = memory.status().position
-    foretold = memory.next_prompt(changes, message=message)
-    assert memory.status().position == before, "looking changes nothing"
+    before = memory.session.status().position
+    foretold = memory.preview.next_prompt(changes, message=message)
+    assert memory.session.status().position == before, "looking changes nothing"
     memory.configure(**changes)
     receipt = memory.put(message)
     context = memory.build_context()
@@ -88,7 +88,7 @@ def test_the_next_flush_and_prompt_are_as_foretold(sizes, limit, ratio, flush_si
 @given(sizes=SIZES, flush_size=st.integers(1, 300))
 def test_flushing_now_moves_what_was_planned(sizes, flush_size):
     memory = a_memory(sizes, token_flush_size=flush_size)
-    planned = memory.flush_plan()
+    planned = memory.preview.flush()
     flushed = memory.flush().flushed
     assert (flushed or ()) == (planned or ())
 
@@ -98,9 +98,9 @@ def test_flushing_now_moves_what_was_planned(sizes, flush_size):
 def test_a_change_of_facts_does_to_the_next_prompt_what_was_foretold(sizes, limit, words_of_it, coming):
     memory = a_memory(sizes)
     memory.configure(token_limit=limit, token_flush_size=20)
-    desk, message = memory.curation("Facts"), user(words(coming))
+    desk, message = memory.facts.desk("Facts"), user(words(coming))
     change = wish.edit(desk.facts()[0], words(words_of_it))
-    foretold = memory.next_prompt(message=message, facts={"Facts": desk.after(change)})
+    foretold = memory.preview.next_prompt(message=message, facts={"Facts": desk.after(change)})
     desk.apply(change)
     memory.put(message)
     assert foretold.context.plan == memory.build_context().plan
@@ -108,16 +108,16 @@ def test_a_change_of_facts_does_to_the_next_prompt_what_was_foretold(sizes, limi
 
 def test_the_next_message_of_a_recording_is_the_one_that_is_foretold():
     memory = a_memory([(5, 5)])
-    memory.attach_recording([user("What now?"), assistant("Tea.")], source="test")
-    assert memory.next_prompt().message == user("What now?")
-    assert memory.next_prompt(message=user("Else")).message == user("Else")
-    assert a_memory([(5, 5)]).next_prompt().message is None
+    memory.session.attach_recording([user("What now?"), assistant("Tea.")], source="test")
+    assert memory.preview.next_prompt().message == user("What now?")
+    assert memory.preview.next_prompt(message=user("Else")).message == user("Else")
+    assert a_memory([(5, 5)]).preview.next_prompt().message is None
 
 
 def test_pinned_messages_stay_in_front_and_never_leave():
     memory = open_memory("s", token_limit=1_000)
     memory.put_messages([ChatMessage(role="system", content="Be kind."), user(words(50)), assistant(words(50))])
-    foretold = memory.next_prompt({"token_limit": 60}, message=user("Hello"))
+    foretold = memory.preview.next_prompt({"token_limit": 60}, message=user("Hello"))
     memory.configure(token_limit=60)
     memory.put(user("Hello"))
     assert foretold.context.plan == memory.build_context().plan
@@ -130,7 +130,7 @@ def test_settings_that_changed_since_they_were_opened_are_not_overwritten():
     with pytest.raises(ConflictError):
         memory.configure(token_limit=300, opened={"token_limit": 100_000})
     memory.configure(token_limit=300, opened={"token_limit": 500})
-    assert memory.config.token_limit == 300
+    assert memory.session.config.token_limit == 300
 
 
 # -- with blocks that learn ------------------------------------------------------------------------
@@ -162,7 +162,7 @@ def test_what_blocks_learn_from_the_flush_is_in_the_prompt_that_is_foretold(key,
     for number, message in enumerate([*EXAMPLES[key].messages, *real_conversation]):
         if message.role == "user":
             changes = {"token_limit": (600, 350, 800)[number // 10 % 3]}
-            foretold = memory.next_prompt(changes, message=message)
+            foretold = memory.preview.next_prompt(changes, message=message)
             memory.configure(**changes)
         memory.put(message)
         if message.role == "user":
@@ -182,7 +182,7 @@ def test_vectors_that_follow_are_there_when_the_foretold_prompt_is_built(real_co
         monkeypatch.setattr(f"memory_core.engine.context.{patience}", 20.0)
     memory = Memory.from_recipe("vector", "s", token_limit=600)
     for number, message in enumerate(real_conversation):
-        foretold = memory.next_prompt(message=message) if message.role == "user" else None
+        foretold = memory.preview.next_prompt(message=message) if message.role == "user" else None
         memory.put(message)
         if foretold is not None:
             assert as_said(foretold.context) == as_said(memory.build_context()), number
@@ -213,8 +213,8 @@ def test_blocks_of_which_only_a_model_could_tell_are_named():
         memory_blocks=[FactExtractionMemoryBlock(name="Facts", llm=Model()), Counting(name="Count")],
     )
     memory.put_messages([user(words(10)), assistant(words(10))])
-    assert memory.next_prompt(message=user("Hello")).unknown == ()
-    assert memory.next_prompt(message=user(words(60))).unknown == ("Facts", "Count")
+    assert memory.preview.next_prompt(message=user("Hello")).unknown == ()
+    assert memory.preview.next_prompt(message=user(words(60))).unknown == ("Facts", "Count")
 
 
 def test_what_waits_for_a_block_leaves_it_unknown():
@@ -222,8 +222,8 @@ def test_what_waits_for_a_block_leaves_it_unknown():
     facts = FactExtractionMemoryBlock(name="Facts", llm=extractor)
     memory = open_memory("s", token_limit=60, memory_blocks=[facts])
     memory.put_messages([user(words(20)), assistant(words(20)), user(words(20))])
-    assert memory.deliveries(states=("pending",))
-    assert memory.next_prompt(message=user("Hello")).unknown == ("Facts",)
+    assert memory.session.deliveries(states=("pending",))
+    assert memory.preview.next_prompt(message=user("Hello")).unknown == ("Facts",)
 
 
 def test_an_extractor_that_raises_anything_is_unknown_and_no_error():
@@ -237,7 +237,7 @@ def test_an_extractor_that_raises_anything_is_unknown_and_no_error():
 
     memory = open_memory("s", token_limit=60, memory_blocks=[FactExtractionMemoryBlock(name="Facts", llm=Broken())])
     memory.put(user(words(10)))
-    assert memory.next_prompt(message=user(words(60))).unknown == ("Facts",)
+    assert memory.preview.next_prompt(message=user(words(60))).unknown == ("Facts",)
 
 
 @pytest.mark.parametrize("max_facts", [3, 50])
@@ -250,7 +250,7 @@ def test_facts_that_are_merged_updated_and_condensed_are_foretold(max_facts, on_
         memory_blocks=[FactExtractionMemoryBlock(name="Facts", max_facts=max_facts, on_change=on_change, priority=1)],
     )
     for said in SAID:
-        foretold = memory.next_prompt(message=user(said))
+        foretold = memory.preview.next_prompt(message=user(said))
         memory.put(user(said))
         assert as_said(foretold.context) == as_said(memory.build_context()), said
         memory.put(assistant("I see, thank you for telling me that about yourself."))

@@ -30,7 +30,7 @@ def events(memory, kind):
 
 
 def rows(memory, table):
-    with memory.database.read() as connection:
+    with memory.session.database.read() as connection:
         return connection.execute(table.select()).all()
 
 
@@ -38,16 +38,16 @@ def test_relations_are_learned_with_the_message_they_came_from():
     memory = graph_memory()
     say(memory, "Nothing yet", ALPHA)
     assert lines(memory) == ["Alice → manages → Project Alpha", "Project Alpha → deadline → March 2026"]
-    assert [relation.sources for relation in memory.graph().relations("Alice")] == [(("s", 3),)]
-    assert [relation.turn for relation in memory.graph().relations("Alice")] == [2]
+    assert [relation.sources for relation in memory.blocks.graph().relations("Alice")] == [(("s", 3),)]
+    assert [relation.turn for relation in memory.blocks.graph().relations("Alice")] == [2]
 
 
 def test_a_new_home_ends_the_old_one_and_says_when_and_by_what():
     memory = graph_memory("Ana | lives in | Lisbon")
     say(memory, "Ana | lives in | Porto")
-    old, new = memory.graph().relations("Ana")
+    old, new = memory.blocks.graph().relations("Ana")
     assert (old.state, old.turn, old.ended_turn, old.ended_by) == ("ended", 1, 2, new.id)
-    assert memory.graph().relations("Ana", ended=False) == [new]
+    assert memory.blocks.graph().relations("Ana", ended=False) == [new]
 
 
 def test_an_extraction_is_on_record_with_what_was_refused_and_why():
@@ -102,7 +102,7 @@ def test_a_graph_that_changed_under_an_extraction_is_compared_again():
     learning = threading.Thread(target=say, args=(memory, "Ana | lives in | Lisbon"))
     learning.start()
     assert extractor.begun.wait(20)
-    memory.graph().add("Ana", "lives in", "Porto")
+    memory.blocks.graph().add("Ana", "lives in", "Porto")
     extractor.evict.set()
     learning.join(20)
     assert len(extractor.asked) == 2
@@ -114,11 +114,11 @@ def test_a_merge_that_the_conversation_asks_for_can_be_undone():
     memory = graph_memory("Bob | likes | tea; Robert Smith | likes | fish")
     say(memory, "Bob | same as | Robert Smith")
     assert lines(memory) == ["Robert Smith → likes → tea", "Robert Smith → likes → fish"]
-    assert memory.graph().entity("bob").name == "Robert Smith"
-    (merged,) = memory.graph().change_sets()
+    assert memory.blocks.graph().entity("bob").name == "Robert Smith"
+    (merged,) = memory.blocks.graph().change_sets()
     assert (merged.sentence, merged.actor) == ("Merged Bob into Robert Smith.", "engine")
-    assert memory.graph().undo() is None  # it is no person's
-    assert memory.graph().undo(merged.number).undone
+    assert memory.blocks.graph().undo() is None  # it is no person's
+    assert memory.blocks.graph().undo(merged.number).undone
     assert lines(memory) == ["Bob → likes → tea", "Robert Smith → likes → fish"]
 
 
@@ -132,14 +132,14 @@ def test_a_question_brings_the_neighbourhood_of_what_it_mentions_nearest_first()
         "Project Alpha deadline March 2026",
     ]
     assert recalled(memory, "Who is Nobody?") == []
-    memory.configure_block("graph", hops=1)
+    memory.blocks.configure("graph", hops=1)
     assert recalled(memory, "What does Alice do?") == ["Alice manages Project Alpha"]
 
 
 def test_ended_and_retired_relations_are_in_no_context():
     memory = graph_memory("Ana | lives in | Lisbon; Ana | likes | tea; Ana | likes | fish")
     say(memory, "Ana | lives in | Porto")
-    memory.graph().retire(memory.graph().relations("fish"))
+    memory.blocks.graph().retire(memory.blocks.graph().relations("fish"))
     assert sorted(recalled(memory, "Ana?")) == ["Ana likes tea", "Ana lives in Porto"]
 
 
@@ -194,7 +194,7 @@ def test_what_was_learned_from_removed_messages_alone_is_forgotten_with_its_word
     memory.put(user("Ana | likes | tea; Zoe | likes | Ana"))
     memory.put(assistant("Good."))
     memory.put(note(1))
-    memory.graph().add("Rui", "brother", "Eva")
+    memory.blocks.graph().add("Rui", "brother", "Eva")
     memory.reset("archived")
     assert lines(memory) == ["Ana → likes → tea", "Zoe → likes → Ana", "Rui → brother → Eva"]
     memory.reset()
@@ -207,27 +207,30 @@ def test_what_was_learned_from_removed_messages_alone_is_forgotten_with_its_word
 
 def test_a_reset_keeps_what_an_undo_still_needs():
     memory = graph_memory()
-    memory.graph().add("Rui", "brother", "Eva")
-    memory.graph().rename(memory.graph().entity("Rui"), "Ruy", aliases=[])
+    memory.blocks.graph().add("Rui", "brother", "Eva")
+    memory.blocks.graph().rename(memory.blocks.graph().entity("Rui"), "Ruy", aliases=[])
     memory.reset()
-    memory.graph().undo()
+    memory.blocks.graph().undo()
     assert lines(memory) == ["Rui → brother → Eva"]
 
 
 def test_what_a_reset_erased_cannot_be_undone_and_does_not_bar_the_way():
     memory = graph_memory(ALPHA)
-    memory.graph().add("Rui", "brother", "Eva")
-    memory.graph().end(memory.graph().relations("Alice"))
+    memory.blocks.graph().add("Rui", "brother", "Eva")
+    memory.blocks.graph().end(memory.blocks.graph().relations("Alice"))
     memory.reset()
-    assert [(change.action, change.final) for change in memory.graph().change_sets()] == [("end", True), ("add", False)]
-    assert memory.graph().undo().action == "add"
-    assert memory.graph().undo() is None
+    assert [(change.action, change.final) for change in memory.blocks.graph().change_sets()] == [
+        ("end", True),
+        ("add", False),
+    ]
+    assert memory.blocks.graph().undo().action == "add"
+    assert memory.blocks.graph().undo() is None
 
 
 def test_a_deleted_session_leaves_no_relation(tmp_path):
     memory = graph_memory(ALPHA, database_uri=on_file(tmp_path))
-    memory.graph().add("Rui", "brother", "Eva")
-    delete_session(memory.database, "s")
+    memory.blocks.graph().add("Rui", "brother", "Eva")
+    delete_session(memory.session.database, "s")
     assert not any(
         rows(memory, table) for table in (entity_table, relation_table, relation_source_table, content_table)
     )
@@ -241,7 +244,7 @@ def test_erasing_a_fact_leaves_a_name_that_says_the_same():
         "Ana | likes | tea",
         memory_blocks=[facts, GraphMemoryBlock(name="graph", llm=WrittenRelations(), deliver_on="turn")],
     )
-    memory.curation("facts").erase(memory.facts("facts"))
+    memory.facts.desk("facts").erase(memory.facts.read("facts"))
     assert lines(memory) == ["Ana → likes → tea"]
 
 
@@ -250,9 +253,9 @@ def test_erasing_a_fact_leaves_a_name_that_says_the_same():
 
 def test_another_process_sees_the_same_graph(tmp_path):
     memory = graph_memory(ALPHA, database_uri=on_file(tmp_path))
-    other = Memory.open("s", memory.database, services=open_memory("other").services)
+    other = Memory.open("s", memory.session.database, services=open_memory("other").session.services)
     assert lines(other) == lines(memory)
-    other.graph().add("Ana", "likes", "tea")
+    other.blocks.graph().add("Ana", "likes", "tea")
     assert lines(memory)[-1] == "Ana → likes → tea"
 
 
@@ -263,8 +266,8 @@ def test_without_a_model_the_services_relate():
 
     made = GraphMemoryBlock(name="graph")
     memory = open_memory(memory_blocks=[made])
-    assert made.extractor(memory.services) is memory.services.relations
-    assert isinstance(GraphMemoryBlock(name="graph", llm=Own()).extractor(memory.services), Own)
+    assert made.extractor(memory.session.services) is memory.session.services.relations
+    assert isinstance(GraphMemoryBlock(name="graph", llm=Own()).extractor(memory.session.services), Own)
     assert block(memory, "graph").settings()["hops"] == 2
 
 

@@ -23,13 +23,13 @@ def memory():
 
 
 def told(memory, start, end, **options):
-    desk = memory.graph()
+    desk = memory.blocks.graph()
     return [desk.told(path) for path in desk.paths(start, end, **options)]
 
 
 def relation(memory, text):
     """The one relation that says it, in whatever state."""
-    graph = memory.graph().graph()
+    graph = memory.blocks.graph().graph()
     return next(each for each in graph.relations.values() if graph.told(each) == text)
 
 
@@ -37,7 +37,7 @@ def relation(memory, text):
 
 
 def test_relations_by_name_by_predicate_and_all(memory):
-    desk = memory.graph()
+    desk = memory.blocks.graph()
     assert [desk.graph().told(each) for each in desk.relations("alice")] == ["Alice → manages → Project Alpha"]
     assert len(desk.relations("the project alpha")) == 2
     assert len(desk.relations(type="LIVES_IN")) == 2
@@ -57,7 +57,7 @@ def test_paths_are_told_shortest_first_and_end_where_relations_do(memory):
     assert told(memory, "Ana", "Rui") == both
     assert told(memory, "Ana", "Rui", most=1) == both[:1]
     assert told(memory, "Ana", "Rui", hops=1) == both[:1]
-    memory.graph().end([relation(memory, both[0])])
+    memory.blocks.graph().end([relation(memory, both[0])])
     assert told(memory, "Ana", "Rui") == both[1:]
     assert told(memory, "Ana", "Alice") == []
     assert told(memory, "Ana", "Ana") == []
@@ -65,9 +65,9 @@ def test_paths_are_told_shortest_first_and_end_where_relations_do(memory):
 
 def test_a_path_of_impossible_length_is_an_error(memory):
     with pytest.raises(ConfigError, match="hops must be 1 to 6, not 7"):
-        memory.graph().paths("Ana", "Rui", hops=7)
+        memory.blocks.graph().paths("Ana", "Rui", hops=7)
     with pytest.raises(ConfigError, match="most"):
-        memory.graph().paths("Ana", "Rui", most=0)
+        memory.blocks.graph().paths("Ana", "Rui", most=0)
 
 
 def walks(relations, start, end, hops):
@@ -89,7 +89,7 @@ def walks(relations, start, end, hops):
 @given(st.lists(st.tuples(*[st.sampled_from("ABCDEF")] * 2), max_size=12), st.integers(1, 6))
 def test_the_database_finds_every_way_cycles_or_not(pairs, hops):
     memory = graph_memory()
-    desk = memory.graph()
+    desk = memory.blocks.graph()
     desk.add_many([NewRelation("A", "p", "F"), *(NewRelation(one, "p", other) for one, other in pairs)])
     start, end = desk.entity("A").id, desk.entity("F").id
     ways = walks([each for each in desk.relations() if each.state == "active"], start, end, hops)
@@ -104,9 +104,9 @@ def test_a_session_without_a_graph_says_so():
     from engine_fakes import blocks, open_memory
 
     with pytest.raises(NotFoundError, match="no graph block"):
-        open_memory(memory_blocks=[]).graph()
+        open_memory(memory_blocks=[]).blocks.graph()
     with pytest.raises(ConfigError, match='"facts" holds no graph'):
-        open_memory("other", memory_blocks=[*blocks(), GraphMemoryBlock(name="graph")]).graph("facts")
+        open_memory("other", memory_blocks=[*blocks(), GraphMemoryBlock(name="graph")]).blocks.graph("facts")
 
 
 # -- changing ------------------------------------------------------------------------------------
@@ -114,13 +114,13 @@ def test_a_session_without_a_graph_says_so():
 
 def test_a_relation_is_added_in_a_persons_words_and_undone(memory):
     before = seen(memory)
-    change = memory.graph().add("Eva", "sister", "Ana", ("person", "person"))
+    change = memory.blocks.graph().add("Eva", "sister", "Ana", ("person", "person"))
     assert (change.number, change.action, change.sentence) == (1, "add", "Added Eva → sister → Ana.")
-    assert memory.graph().entity("eva").origin == "written"
-    assert memory.graph().undo().undone
+    assert memory.blocks.graph().entity("eva").origin == "written"
+    assert memory.blocks.graph().undo().undone
     assert seen(memory) == before
-    assert memory.graph().undo() is None
-    with memory.database.read() as connection:
+    assert memory.blocks.graph().undo() is None
+    with memory.session.database.read() as connection:
         from memory_core.store.tables import content_table
 
         assert not {"Eva", "sister"} & set(connection.execute(content_table.select()).scalars("data"))
@@ -140,13 +140,13 @@ def test_a_relation_is_added_in_a_persons_words_and_undone(memory):
 def test_an_impossible_relation_is_refused_and_nothing_changes(memory, wish, sentence):
     before = seen(memory), len(memory.events())
     with pytest.raises(MessageError) as error:
-        memory.graph().add(*wish)
+        memory.blocks.graph().add(*wish)
     assert str(error.value) == sentence
     assert (seen(memory), len(memory.events())) == before
 
 
 def test_editing_keeps_the_sources_and_points_elsewhere(memory):
-    desk = memory.graph()
+    desk = memory.blocks.graph()
     change = desk.edit(relation(memory, "Ana → brother → Rui"), predicate="cousin", object="Eva")
     assert change.sentence == "Changed Ana → cousin → Eva."
     assert relation(memory, "Ana → cousin → Eva").sources == (("s", 1),)
@@ -158,14 +158,14 @@ def test_editing_keeps_the_sources_and_points_elsewhere(memory):
 
 def test_another_home_by_hand_ends_the_former_and_undo_brings_it_back(memory):
     before = seen(memory)
-    memory.graph().add("Ana", "lives in", "Porto")
+    memory.blocks.graph().add("Ana", "lives in", "Porto")
     assert relation(memory, "Ana → lives in → Lisbon").state == "ended"
-    memory.graph().undo()
+    memory.blocks.graph().undo()
     assert seen(memory) == before
 
 
 def test_ending_holding_and_retiring(memory):
-    desk = memory.graph()
+    desk = memory.blocks.graph()
     home = "Ana → lives in → Lisbon"
     desk.end([relation(memory, home)])
     ended = relation(memory, home)
@@ -185,7 +185,7 @@ def test_ending_holding_and_retiring(memory):
 
 
 def test_removing_an_entity_removes_its_relations_and_keeps_it_away(memory):
-    desk = memory.graph()
+    desk = memory.blocks.graph()
     before = seen(memory)
     assert desk.remove([desk.entity("Ana")]).sentence == "Removed Ana with 2 relations."
     say(memory, "Ana | likes | tea")
@@ -199,7 +199,7 @@ def test_removing_an_entity_removes_its_relations_and_keeps_it_away(memory):
 
 
 def test_what_was_removed_comes_back_with_a_relation_unless_its_name_is_taken(memory):
-    desk = memory.graph()
+    desk = memory.blocks.graph()
     desk.remove([desk.entity("Alice")])
     desk.hold([relation(memory, "Alice → manages → Project Alpha")])
     assert desk.entity("Alice").state == "active"
@@ -210,7 +210,7 @@ def test_what_was_removed_comes_back_with_a_relation_unless_its_name_is_taken(me
 
 
 def test_a_renamed_entity_is_still_found_by_its_former_name(memory):
-    desk = memory.graph()
+    desk = memory.blocks.graph()
     renamed = desk.rename(desk.entity("Ana"), "Ana Lima", "person")
     assert [renamed.sentence, desk.change_sets()[0].sentence] == ["Renamed Ana to Ana Lima."] * 2
     assert desk.undo().sentence == "Renamed Ana to Ana Lima."
@@ -228,7 +228,7 @@ def test_a_renamed_entity_is_still_found_by_its_former_name(memory):
 
 
 def test_a_merge_points_relations_elsewhere_and_drops_none(memory):
-    desk = memory.graph()
+    desk = memory.blocks.graph()
     before = seen(memory)
     count = len(desk.graph().relations)
     change = desk.merge([desk.entity("Rui")], desk.entity("Ana"))
@@ -255,7 +255,7 @@ def test_of_two_that_say_the_same_the_one_that_stays_has_the_sources_of_both():
     memory = graph_memory("Bob | likes | tea")
     say(memory, "Robert | likes | tea")
     before = seen(memory)
-    desk = memory.graph()
+    desk = memory.blocks.graph()
     desk.merge([desk.entity("Bob")], desk.entity("Robert"))
     (kept,) = desk.relations("tea")
     assert kept.sources == (("s", 1), ("s", 3))
@@ -264,7 +264,7 @@ def test_of_two_that_say_the_same_the_one_that_stays_has_the_sources_of_both():
 
 
 def test_relations_from_elsewhere_come_as_one_change_set(memory):
-    desk = memory.graph()
+    desk = memory.blocks.graph()
     before = seen(memory)
     given = [
         NewRelation("Ana", "brother", "Rui"),
@@ -283,7 +283,7 @@ def test_relations_from_elsewhere_come_as_one_change_set(memory):
 
 
 def test_a_change_set_is_undone_by_its_number_and_only_once(memory):
-    desk = memory.graph()
+    desk = memory.blocks.graph()
     desk.add("Eva", "sister", "Ana")
     desk.end([relation(memory, "Ana → brother → Rui")])
     assert desk.undo(1).sentence == "Added Eva → sister → Ana."
@@ -297,7 +297,7 @@ def test_a_change_set_is_undone_by_its_number_and_only_once(memory):
 
 
 def test_what_was_changed_since_by_somebody_else_is_not_undone(memory):
-    desk = memory.graph()
+    desk = memory.blocks.graph()
     desk.edit(relation(memory, "Ana → lives in → Lisbon"), object="Faro")
     say(memory, "Ana | lives in | Porto")
     before = seen(memory), len(memory.events())
@@ -307,7 +307,7 @@ def test_what_was_changed_since_by_somebody_else_is_not_undone(memory):
 
 
 def test_an_added_entity_that_is_spoken_of_since_stays(memory):
-    desk = memory.graph()
+    desk = memory.blocks.graph()
     desk.add("Eva", "sister", "Ana")
     say(memory, "Eva | likes | tea")
     before = seen(memory)
@@ -317,7 +317,7 @@ def test_an_added_entity_that_is_spoken_of_since_stays(memory):
 
 
 def test_an_undo_never_makes_two_of_one(memory):
-    desk = memory.graph()
+    desk = memory.blocks.graph()
     desk.end([relation(memory, "Ana → brother → Rui")])
     say(memory, "Ana | brother | Rui")
     with pytest.raises(ConflictError, match='Another relation says "Ana brother Rui" by now'):
@@ -329,7 +329,7 @@ def test_an_undo_never_makes_two_of_one(memory):
 
 
 def test_an_edit_of_what_was_changed_elsewhere_is_refused(memory):
-    desk = memory.graph()
+    desk = memory.blocks.graph()
     stale, person = relation(memory, "Ana → brother → Rui"), desk.entity("Ana")
     desk.end([stale])
     desk.rename(person, "Ana Lima")
@@ -394,7 +394,7 @@ def test_any_edits_and_as_many_undos_give_the_graph_back(several, random):
     memory = graph_memory(
         "Alice | lives in | Lisbon; Bob | lives in | Lisbon; Bob | knows | Alice; Rui | married to | Eva"
     )
-    desk = memory.graph()
+    desk = memory.blocks.graph()
     stood = [seen(memory)]
     for edit in several:
         number = len(desk.change_sets())
@@ -431,15 +431,15 @@ def test_whatever_is_said_done_undone_and_forgotten_the_graph_is_in_order_and_th
         elif name == "forget":
             memory.reset("archived")
         elif name != "undo":
-            do(memory.graph(), (name, *what))
+            do(memory.blocks.graph(), (name, *what))
         else:
             try:
-                memory.graph().undo(*what)
+                memory.blocks.graph().undo(*what)
             except (ConflictError, NotFoundError):
                 assert seen(memory) == before
-    check_in_order(memory.graph().graph())
+    check_in_order(memory.blocks.graph().graph())
     hashes = re.findall(r"[0-9a-f]{32}", " ".join(record.event.to_json() for record in memory.events()))
-    past = graph_at(memory.events(), None, memory.words(hashes).get)
+    past = graph_at(memory.events(), None, memory.log.texts(hashes).get)
     assert shown(past.get("graph", Graph())) == seen(memory)
 
 

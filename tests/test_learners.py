@@ -23,7 +23,7 @@ def agents(folder, *, fails=lambda call: False, **given):
 
 def apps(memory, services=None):
     """The same session as another process opens it, where rules learn."""
-    return Memory.open("s", memory.database, services=services or Services(extractor=NoteExtractor()))
+    return Memory.open("s", memory.session.database, services=services or Services(extractor=NoteExtractor()))
 
 
 def learned_by(memory):
@@ -31,7 +31,7 @@ def learned_by(memory):
 
 
 def waiting(memory):
-    return [delivery.block for delivery in memory.deliveries(states=("pending", "parked"))]
+    return [delivery.block for delivery in memory.session.deliveries(states=("pending", "parked"))]
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def test_what_another_process_puts_waits_for_the_agents_model_too(tmp_path):
 
 def test_somebody_may_have_rules_learn_instead_until_the_agent_comes_back(failed, tmp_path):
     app = apps(failed)
-    assert app.learn_here()["facts"].outcome == "done"
+    assert app.session.learn_here()["facts"].outcome == "done"
     assert learned_by(app) == ["notes"]
     assert [record.actor for record in app.events(kinds=(DeliveryRetried.kind,))] == ["curator"]
     for number in range(5, 8):
@@ -79,17 +79,17 @@ def test_somebody_may_have_rules_learn_instead_until_the_agent_comes_back(failed
 
 def test_a_block_that_a_program_adds_with_a_model_is_left_to_it_until_the_block_goes(tmp_path):
     agent = open_memory(database_uri=on_file(tmp_path), memory_blocks=[])
-    agent.add_block(FactExtractionMemoryBlock(name="facts", llm=Model(lambda call: False)))
+    agent.blocks.add(FactExtractionMemoryBlock(name="facts", llm=Model(lambda call: False)))
     app = apps(agent)
     assert [attached.learner for attached in app.blocks] == ["gpt-prod"]
-    app.remove_block("facts")
-    app.add_block(FactExtractionMemoryBlock(name="facts"))
+    app.blocks.remove("facts")
+    app.blocks.add(FactExtractionMemoryBlock(name="facts"))
     assert [attached.learner for attached in app.blocks] == [None]
 
 
 def test_other_blocks_go_on(failed):
     app = apps(failed)
-    app.add_block(FactExtractionMemoryBlock(name="others"))
+    app.blocks.add(FactExtractionMemoryBlock(name="others"))
     for number in range(5, 9):
         app.put(note(number))
     assert set(waiting(app)) == {"facts"}
@@ -114,9 +114,11 @@ def test_a_model_that_somebody_only_tries_is_not_waited_for(tmp_path):
 def test_a_branch_and_an_opened_bundle_have_no_program_that_could_come_back(failed):
     app = apps(failed)
     branch = app.branch(3, title="Tried")
-    opened = import_bundle(app.database, read_bundle(write_bundle(app.database, "s"), "s.zip"), title="Copy")
+    opened = import_bundle(
+        app.session.database, read_bundle(write_bundle(app.session.database, "s"), "s.zip"), title="Copy"
+    )
     for session_id in (branch.session_id, opened):
-        copy = Memory.open(session_id, app.database, services=app.services)
+        copy = Memory.open(session_id, app.session.database, services=app.session.services)
         copy.deliver()
         assert waiting(copy) == []
         assert [attached.learner for attached in copy.blocks] == [None]
@@ -124,5 +126,5 @@ def test_a_branch_and_an_opened_bundle_have_no_program_that_could_come_back(fail
 
 def test_rules_are_nobody_to_wait_for(tmp_path):
     session = open_memory(database_uri=on_file(tmp_path), memory_blocks=[FactExtractionMemoryBlock(name="facts")])
-    assert isinstance(session.services.extractor, FactExtractor)
+    assert isinstance(session.session.services.extractor, FactExtractor)
     assert [attached.learner for attached in session.blocks] == [None]

@@ -62,7 +62,7 @@ def a_session(uri="sqlite://", session_id="s", scope="session"):
 
 
 def bundle_of(memory):
-    return read_bundle(write_bundle(memory.database, memory.session_id), "s.zip")
+    return read_bundle(write_bundle(memory.session.database, memory.session_id), "s.zip")
 
 
 def rows_in(database):
@@ -106,10 +106,10 @@ def test_others_write_between_the_pieces_of_an_import(tmp_path):
     uri = f"sqlite:///{tmp_path}/m.db"
     memory, other = a_session(uri), open_memory("other", database_uri=uri)
     bundle, done = bundle_of(memory), []
-    copy = import_bundle(memory.database, bundle, step=in_between(lambda: other.put(user("hello")), done))
-    assert other.status().turns == len(done) > 10
+    copy = import_bundle(memory.session.database, bundle, step=in_between(lambda: other.put(user("hello")), done))
+    assert other.session.status().turns == len(done) > 10
     assert sum(done) > len(bundle.rows.events)
-    again = Memory.open(copy, memory.database, services=services())
+    again = Memory.open(copy, memory.session.database, services=services())
     assert plain(rows_of(again), events=IMPORTED) == plain(rows_of(memory))
 
 
@@ -157,10 +157,10 @@ def test_the_users_facts_come_with_the_whole_and_once(scope):
     bundle, database = _bundle(scope), Database.open()
     first = Memory.open(import_bundle(database, bundle), database, services=services())
     second = Memory.open(import_bundle(database, bundle), database, services=services())
-    told = {fact.text for fact in first.facts("facts")}
-    assert told == {fact.text for fact in second.facts("facts")}
+    told = {fact.text for fact in first.facts.read("facts")}
+    assert told == {fact.text for fact in second.facts.read("facts")}
     assert len(told) == len(bundle.rows.facts) > 3
-    same = {fact.id for fact in first.facts("facts")} == {fact.id for fact in second.facts("facts")}
+    same = {fact.id for fact in first.facts.read("facts")} == {fact.id for fact in second.facts.read("facts")}
     assert same == (scope == "user")
 
 
@@ -181,13 +181,13 @@ def test_what_a_dead_process_left_of_an_import_goes_with_a_later_one():
 def test_others_write_while_a_session_is_deleted(tmp_path, monkeypatch):
     uri = f"sqlite:///{tmp_path}/m.db"
     memory, other = a_session(uri), open_memory("other", database_uri=uri)
-    kept, done = rows_in(other.database), []
+    kept, done = rows_in(other.session.database), []
     monkeypatch.setattr(pieces.Pieces, "count", lambda self, rows: step(rows))
     step = in_between(lambda: other.put(user("hello")), done)
-    delete_session(memory.database, "s")
+    delete_session(memory.session.database, "s")
     assert len(done) > 10
-    assert other.status().turns == len(done)
-    after = rows_in(other.database)
+    assert other.session.status().turns == len(done)
+    after = rows_in(other.session.database)
     assert after["mi_message"] == len(done) < kept["mi_message"] + len(done)
     assert after["mi_vector"] == after["mi_fact"] == after["mi_entity"] == after["mi_block"] == 0
 
@@ -198,13 +198,13 @@ def test_a_deletion_that_was_broken_off_hides_at_once_and_ends_later(monkeypatch
     with monkeypatch.context() as dies:
         dies.setattr(pieces.Pieces, "count", lambda self, rows: step(rows))
         with pytest.raises(Stopped):
-            delete_session(memory.database, "s", clock=lambda: 1_000.0)
-    assert list_sessions(memory.database) == []
+            delete_session(memory.session.database, "s", clock=lambda: 1_000.0)
+    assert list_sessions(memory.session.database) == []
     with pytest.raises(NotFoundError):
-        Memory.open("s", memory.database, services=services())
-    assert rows_in(memory.database)["mi_message"]
-    erasing.erase_what_was_left(pieces.Pieces(memory.database), before=2_000.0)
-    left = {name for name, number in rows_in(memory.database).items() if number}
+        Memory.open("s", memory.session.database, services=services())
+    assert rows_in(memory.session.database)["mi_message"]
+    erasing.erase_what_was_left(pieces.Pieces(memory.session.database), before=2_000.0)
+    left = {name for name, number in rows_in(memory.session.database).items() if number}
     assert left == {"mi_schema", "mi_session", "mi_collection"}
 
 
@@ -215,5 +215,5 @@ def test_others_write_between_the_pieces_of_a_branch(tmp_path, monkeypatch):
     monkeypatch.setattr(pieces.Pieces, "count", lambda self, rows: step(rows))
     step = in_between(lambda: other.put(user("hello")), done)
     branch = memory.branch(6)
-    assert other.status().turns == len(done) > 5
-    assert branch.history().latest_turn == 6
+    assert other.session.status().turns == len(done) > 5
+    assert branch.log.history().latest_turn == 6

@@ -77,8 +77,8 @@ def last(memory, kind):
 def everything(memory):
     """What is stored, as far as anybody can see it."""
     return (
-        replace(memory.status(), updated_at=0),
-        memory.config,
+        replace(memory.session.status(), updated_at=0),
+        memory.session.config,
         lines(memory.get_all("active")),
         lines(memory.get_all("archived")),
         [(a.name, a.record.settings, a.state) for a in memory.blocks],
@@ -123,7 +123,7 @@ def test_the_documented_example_in_rounds():
         memory.put_messages(ROUND)
         assert memory.get() == ROUND
     assert (len(memory.get_all()), len(memory.get_all("active")), len(memory.get_all("archived"))) == (400, 4, 396)
-    assert memory.status().queue_tokens == 25
+    assert memory.session.status().queue_tokens == 25
     memory.reset()
     assert (memory.get(), memory.get_all()) == ([], [])
 
@@ -138,10 +138,14 @@ def test_the_documented_example_one_by_one():
 
 def test_the_documented_example_in_one_bulk_is_one_flush_and_one_delivery():
     memory = documented_memory()
-    memory.add_block(Echo(name="echo"))
+    memory.blocks.add(Echo(name="echo"))
     receipt = memory.put_messages(ROUND * 100)
     assert memory.get() == ROUND
-    assert (len(receipt.flushed.leave), memory.status().flushes, len(memory.deliveries())) == (396, 1, 1)
+    assert (len(receipt.flushed.leave), memory.session.status().flushes, len(memory.session.deliveries())) == (
+        396,
+        1,
+        1,
+    )
     assert heard(memory) == [message.content for message in ROUND * 99]
 
 
@@ -181,8 +185,8 @@ def test_system_messages_before_the_first_user_message_stay():
     for number in range(10):
         memory.put_messages([user(f"question {number}"), assistant(f"answer {number}")])
     assert lines(memory.get())[0] == "system:be kind"
-    assert memory.status().pinned_tokens == 2
-    assert memory.status().queue_tokens <= memory.config.history_budget
+    assert memory.session.status().pinned_tokens == 2
+    assert memory.session.status().queue_tokens <= memory.session.config.history_budget
 
 
 def test_flush_moves_one_batch_and_keeps_the_newest_turn():
@@ -289,7 +293,7 @@ def test_a_system_message_that_opens_a_new_queue_stays_though_there_were_turns_b
     memory = make(token_limit=10)
     memory.put_messages([user("one two three four five"), assistant("six"), user("seven"), assistant("eight")])
     memory.set([system("be kind"), user("nine")])
-    assert memory.status().pinned_tokens == 2
+    assert memory.session.status().pinned_tokens == 2
     memory.put_messages([assistant("one two three"), user("four five"), assistant("six seven eight")])
     assert lines(memory.get())[0] == "system:be kind"
 
@@ -302,9 +306,9 @@ def test_reset_forgets_by_status():
     memory.put_messages([user("one two three four five"), assistant("six"), user("seven"), assistant("eight")])
     memory.reset("archived")
     assert lines(memory.get_all()) == ["user:seven", "assistant:eight"]
-    assert memory.status().archived_messages == 0
+    assert memory.session.status().archived_messages == 0
     memory.reset("active")
-    assert (memory.get_all(), memory.status().queue_tokens) == ([], 0)
+    assert (memory.get_all(), memory.session.status().queue_tokens) == ([], 0)
 
 
 def test_reset_forgets_what_was_learned_from_those_messages_alone():
@@ -313,13 +317,13 @@ def test_reset_forgets_what_was_learned_from_those_messages_alone():
     memory.flush()
     memory.put_messages([user("I like tea"), assistant("you said so")])
     memory.flush()
-    assert [fact.text for fact in memory.facts("facts")] == [
+    assert [fact.text for fact in memory.facts.read("facts")] == [
         "The user is Ana",
         "The user like tea",
         "The user live in Bern",
     ]
     memory.reset()
-    assert [fact.text for fact in memory.facts("facts")] == ["The user is Ana"]
+    assert [fact.text for fact in memory.facts.read("facts")] == ["The user is Ana"]
 
 
 def test_reset_takes_a_custom_blocks_fields_back_to_the_beginning():
@@ -336,14 +340,14 @@ def test_reset_takes_a_custom_blocks_fields_back_to_the_beginning():
 def test_a_deleted_session_is_gone_for_everybody(uri):
     memory = make(database_uri=uri)
     memory.put(user("one"))
-    delete_session(memory.database, "s")
-    assert list_sessions(memory.database) == []
+    delete_session(memory.session.database, "s")
+    assert list_sessions(memory.session.database) == []
     with pytest.raises(NotFoundError):
         memory.put(user("two"))
     with pytest.raises(NotFoundError):
         memory.get()
     with pytest.raises(NotFoundError):
-        memory.status()
+        memory.session.status()
 
 
 # -- reading ------------------------------------------------------------------------------------------
@@ -384,7 +388,7 @@ def test_every_part_of_a_message_is_stored_counted_and_returned():
     memory.put(message)
     assert memory.get_all() == [user("start"), message]
     assert memory.get() == [user("start"), message]
-    stored = memory.messages()[1]
+    stored = memory.session.messages()[1]
     # look {"at": null, "deep": {"er": [1, "é"]}} are 1 and 6 words; the reference counts {'name': 'bot'}: 2 words.
     assert (stored.tokens.content, stored.tokens.reference) == (2 + 100 + 1000 + 256 + 3 + 7, 2 + 100 + 1000 + 256 + 2)
 
@@ -395,7 +399,7 @@ def test_tool_calls_fill_the_queue_unless_counted_as_the_reference_does():
         for number in range(10):
             call = ToolCallPart(tool_call_id=str(number), tool_name="look", tool_kwargs=" ".join(["x"] * 50))
             memory.put_messages([user("q"), ChatMessage(role="assistant", parts=[call])])
-        return memory.status()
+        return memory.session.status()
 
     assert (status("content").queue_messages, status("content").archived_messages) == (2, 18)
     assert (status("reference").queue_messages, status("reference").queue_tokens) == (20, 10)
@@ -405,7 +409,7 @@ def test_legacy_tool_calls_are_counted_once():
     memory = make()
     legacy = {"tool_calls": [{"id": "x", "function": {"name": "look", "arguments": '{"at": "it"}'}}]}
     memory.put(ChatMessage(role="assistant", additional_kwargs=legacy))
-    assert memory.messages()[0].tokens.content == 3
+    assert memory.session.messages()[0].tokens.content == 3
 
 
 @pytest.mark.parametrize(
@@ -519,7 +523,7 @@ def test_a_block_with_a_truncation_of_its_own_uses_it_and_its_shorter_words_are_
     assert [(cut.part, cut.rule, cut.tokens) for cut in context.plan.cuts] == [("echo", "own_truncation", 2)]
     (ref,) = last(memory, "context_built").parts[0]["refs"]
     assert context.words[ref] == "one two"
-    with memory.database.read() as connection:
+    with memory.session.database.read() as connection:
         assert "one two" in contents(connection, session_scope("s"), [ref[1:]])[ref[1:]]
 
 
@@ -588,7 +592,7 @@ def test_the_models_window_and_the_room_for_its_reply_bound_a_context():
     memory.put_messages([user(words=8), assistant(words=8), user(words=8), assistant(words=8)])
     context = memory.build_context()
     assert (context.plan.token_limit, context.plan.total) == (20, 16)
-    assert memory.status().token_limit == 20
+    assert memory.session.status().token_limit == 20
 
 
 def test_the_three_accountings_of_one_context():
@@ -644,20 +648,20 @@ def letters(text):
 def test_another_tokenizer_counts_the_queue_again_and_says_so(uri):
     memory = make(database_uri=uri)
     memory.put_messages([system("be"), user("one two"), assistant("three")])
-    assert memory.status().queue_tokens == 3
+    assert memory.session.status().queue_tokens == 3
     other = make(database_uri=uri, tokenizer_fn=letters)
-    assert (other.status().queue_tokens, other.status().pinned_tokens) == (12, 2)
+    assert (other.session.status().queue_tokens, other.session.status().pinned_tokens) == (12, 2)
     event = last(other, "queue_recounted")
     assert (event.tokens_before, event.tokens_after) == (3, 12)
     assert (event.before, event.after) == ("builtins.str.split", f"{__name__}.letters")
-    assert [message.tokens.content for message in other.messages()] == [2, 7, 5]
+    assert [message.tokens.content for message in other.session.messages()] == [2, 7, 5]
 
 
 def test_an_estimate_that_changes_counts_the_queue_again():
     memory = make()
     memory.put(ChatMessage(role="user", parts=[ImagePart(url="https://example.org/a.png")]))
     memory.configure(image_token_size_estimate=10)
-    assert memory.status().queue_tokens == 10
+    assert memory.session.status().queue_tokens == 10
     assert last(memory, "queue_recounted").tokens_before == 256
 
 
@@ -666,8 +670,8 @@ def test_an_estimate_that_changes_counts_the_queue_again():
 
 def test_a_constructor_value_wins_once_it_has_changed(uri):
     make(database_uri=uri, token_limit=100).configure(token_limit=200)
-    assert make(database_uri=uri, token_limit=100).config.token_limit == 200
-    assert make(database_uri=uri, token_limit=300).config.token_limit == 300
+    assert make(database_uri=uri, token_limit=100).session.config.token_limit == 200
+    assert make(database_uri=uri, token_limit=300).session.config.token_limit == 300
 
 
 def test_the_configuration_that_loses_is_named(uri):
@@ -689,7 +693,7 @@ def test_the_configuration_that_loses_is_named(uri):
 def test_one_value_may_win_while_another_loses(uri):
     make(database_uri=uri, token_limit=100, token_flush_size=10).configure(token_limit=200)
     memory = make(database_uri=uri, token_limit=100, token_flush_size=20)
-    assert (memory.config.token_limit, memory.config.token_flush_size) == (200, 20)
+    assert (memory.session.config.token_limit, memory.session.config.token_flush_size) == (200, 20)
     found = [record.event.ignored for record in memory.events(kinds=["configuration_changed"])][-2:]
     assert found == [{"token_flush_size": 10}, {"token_limit": 100}]
 
@@ -703,24 +707,24 @@ def text_of(memory, name="core"):
 
 
 def test_an_edited_text_wins_until_the_constructors_text_changes(uri):
-    make(database_uri=uri, memory_blocks=[core("one")]).edit_block("core", "edited")
+    make(database_uri=uri, memory_blocks=[core("one")]).blocks.edit("core", "edited")
     kept = make(database_uri=uri, memory_blocks=[core("one")])
     assert text_of(kept) == "edited"
     assert last(kept, "block_edited").ignored == content_hash("one")
     won = make(database_uri=uri, memory_blocks=[core("two")])
     assert text_of(won) == "two"
     assert last(won, "block_edited").ignored == content_hash("edited")
-    assert [revision.text for revision in won.block_revisions("core")] == ["one", "edited", "two"]
+    assert [revision.text for revision in won.blocks.revisions("core")] == ["one", "edited", "two"]
 
 
 def test_a_new_priority_in_the_constructor_does_not_undo_an_edited_text(uri):
-    make(database_uri=uri, memory_blocks=[core("one")]).edit_block("core", "edited")
+    make(database_uri=uri, memory_blocks=[core("one")]).blocks.edit("core", "edited")
     memory = make(database_uri=uri, memory_blocks=[core("one", priority=2)])
     assert (text_of(memory), memory.memory_blocks[0].priority) == ("edited", 2)
 
 
 def test_an_edited_setting_wins_until_the_constructors_changes(uri):
-    make(database_uri=uri, memory_blocks=[core("one", priority=1)]).configure_block("core", priority=5)
+    make(database_uri=uri, memory_blocks=[core("one", priority=1)]).blocks.configure("core", priority=5)
     kept = make(database_uri=uri, memory_blocks=[core("two", priority=1)])
     assert (text_of(kept), kept.memory_blocks[0].priority) == ("two", 5)
     ignored = [record.event.ignored_settings for record in kept.events(kinds=["block_edited"])]
@@ -731,7 +735,7 @@ def test_an_edited_setting_wins_until_the_constructors_changes(uri):
 
 
 def test_a_block_the_constructor_no_longer_gives_goes_and_one_added_in_the_app_stays(uri):
-    make(database_uri=uri, memory_blocks=[core("one"), Echo(name="echo")]).add_block(
+    make(database_uri=uri, memory_blocks=[core("one"), Echo(name="echo")]).blocks.add(
         StaticMemoryBlock(name="added", static_content="two")
     )
     memory = make(database_uri=uri, memory_blocks=[core("one")])
@@ -748,20 +752,20 @@ def test_a_session_opened_without_its_custom_blocks_shows_what_they_last_held(ur
     memory = make(database_uri=uri, memory_blocks=[Echo(name="echo", says="hello <memory>"), core("Logan")])
     memory.put(user("one"))
     sent = memory.get("what?")
-    opened = Memory.open("s", Database.open(uri), services=memory.services, tokenizer_fn=str.split)
+    opened = Memory.open("s", Database.open(uri), services=memory.session.services, tokenizer_fn=str.split)
     assert [(a.name, a.block is None) for a in opened.blocks] == [("echo", True), ("core", False)]
     assert opened.get("what?") == sent
     assert opened.get("what?") == sent
     with pytest.raises(NotFoundError, match="does not exist any more"):
-        Memory.open("nowhere", Database.open(uri), services=memory.services)
+        Memory.open("nowhere", Database.open(uri), services=memory.session.services)
 
 
 def test_two_sessions_made_alike_do_not_touch_each_other(uri):
     first, second = (
         make(name, database_uri=uri, memory_blocks=[core("one"), Echo(name="echo")]) for name in ("first", "second")
     )
-    first.edit_block("core", "edited")
-    first.configure_block("echo", priority=3)
+    first.blocks.edit("core", "edited")
+    first.blocks.configure("echo", priority=3)
     first.put(user("heard"))
     first.flush(all=True)
     assert (text_of(second), heard(second)) == ("one", [])
@@ -775,9 +779,9 @@ def test_a_lowered_limit_acts_at_the_next_put():
     memory = make(token_limit=100)
     memory.put_messages([user(words=5), assistant(words=5), user(words=5), assistant(words=5)])
     memory.configure(token_limit=20)
-    assert memory.status().queue_messages == 4
+    assert memory.session.status().queue_messages == 4
     memory.put(user(words=1))
-    assert memory.status().queue_messages == 3
+    assert memory.session.status().queue_messages == 3
 
 
 def test_a_change_of_configuration_is_recorded_with_before_and_after():
@@ -801,7 +805,7 @@ def test_an_impossible_change_of_configuration_changes_nothing():
 
 def test_a_blocks_settings_are_changed_and_checked():
     memory = make(memory_blocks=[core("one")])
-    memory.configure_block("core", priority=3)
+    memory.blocks.configure("core", priority=3)
     assert memory.memory_blocks[0].priority == 3
     before = everything(memory)
     for settings, problem in (
@@ -810,9 +814,9 @@ def test_a_blocks_settings_are_changed_and_checked():
         ({"truncation": "shred"}, "truncation"),
     ):
         with pytest.raises(ConfigError, match=problem):
-            memory.configure_block("core", **settings)
+            memory.blocks.configure("core", **settings)
     with pytest.raises(NotFoundError, match="nowhere"):
-        memory.configure_block("nowhere", priority=1)
+        memory.blocks.configure("nowhere", priority=1)
     assert everything(memory) == before
 
 
@@ -820,13 +824,13 @@ def test_a_facts_block_cannot_become_the_users_where_there_is_no_user():
     memory = make(memory_blocks=[FactExtractionMemoryBlock(name="facts")])
     before = everything(memory)
     with pytest.raises(ConfigError, match="user_id"):
-        memory.configure_block("facts", scope="user")
+        memory.blocks.configure("facts", scope="user")
     assert everything(memory) == before
 
 
 def test_a_block_that_is_off_is_in_no_context_and_receives_nothing():
     memory = make(memory_blocks=[Echo(name="echo", says="hello")])
-    memory.configure_block("echo", enabled=False)
+    memory.blocks.configure("echo", enabled=False)
     memory.put(user("one"))
     memory.flush(all=True)
     assert (memory.get(), heard(memory)) == ([], [])
@@ -834,25 +838,25 @@ def test_a_block_that_is_off_is_in_no_context_and_receives_nothing():
 
 def test_an_edit_that_started_from_an_older_text_is_refused():
     memory = make(memory_blocks=[core("one")])
-    assert memory.edit_block("core", "two", revision=1) == 2
+    assert memory.blocks.edit("core", "two", revision=1) == 2
     before = everything(memory)
     with pytest.raises(ConflictError, match="changed elsewhere"):
-        memory.edit_block("core", "three", revision=1)
+        memory.blocks.edit("core", "three", revision=1)
     with pytest.raises(ConfigError, match="learned, not written"):
-        make("t", memory_blocks=[Echo(name="echo")]).edit_block("echo", "x")
+        make("t", memory_blocks=[Echo(name="echo")]).blocks.edit("echo", "x")
     assert everything(memory) == before
-    assert memory.edit_block("core", "two") == 2
+    assert memory.blocks.edit("core", "two") == 2
 
 
 def test_a_block_added_later_is_given_what_left_before():
     memory = make()
     memory.put_messages([user("one"), assistant("two"), user("three")])
     memory.flush()
-    memory.add_block(Echo(name="echo"))
+    memory.blocks.add(Echo(name="echo"))
     assert heard(memory) == []
-    memory.fill_block("echo")
+    memory.blocks.fill("echo")
     assert heard(memory) == ["one", "two"]
-    memory.fill_block("echo")
+    memory.blocks.fill("echo")
     memory.flush(all=True)
     assert heard(memory) == ["one", "two", "three"]
 
@@ -862,8 +866,8 @@ def test_filling_a_block_leaves_out_what_is_still_in_the_queue():
     memory.put(user("question"))
     for number in range(3):
         memory.put(assistant(f"step {number} is long enough to count"))
-    memory.add_block(Echo(name="echo"))
-    memory.fill_block("echo")
+    memory.blocks.add(Echo(name="echo"))
+    memory.blocks.fill("echo")
     memory.flush(all=True)
     assert sorted(heard(memory)) == sorted(message.content for message in memory.get_all())
 
@@ -876,10 +880,10 @@ def test_a_removed_block_waits_for_nothing_any_more():
     memory = make(memory_blocks=[Failing(name="echo")])
     memory.put(user("one"))
     assert memory.flush(all=True).waiting == ("echo",)
-    memory.remove_block("echo")
-    assert memory.blocks == ()
+    memory.blocks.remove("echo")
+    assert list(memory.blocks) == []
     assert memory.put(user("two")).waiting == ()
-    assert memory.status().in_transit_messages == 0
+    assert memory.session.status().in_transit_messages == 0
 
 
 # -- facts --------------------------------------------------------------------------------------------
@@ -898,7 +902,7 @@ def learn(memory, *texts):
 def test_a_fact_has_its_source_its_state_and_is_found_in_a_context():
     memory = facts_memory()
     learn(memory, "Hello.", "I like tea. I live in Bern.")
-    facts = memory.facts("facts")
+    facts = memory.facts.read("facts")
     assert [(fact.text, fact.state, fact.origin, fact.sources) for fact in facts] == [
         ("The user like tea", "active", "extracted", (("s", 2),)),
         ("The user live in Bern", "active", "extracted", (("s", 2),)),
@@ -914,7 +918,7 @@ def test_a_fact_said_again_is_confirmed_with_its_new_source():
     memory = facts_memory()
     learn(memory, "I like tea.")
     learn(memory, "I like tea.")
-    assert [(fact.text, fact.sources) for fact in memory.facts("facts")] == [
+    assert [(fact.text, fact.sources) for fact in memory.facts.read("facts")] == [
         ("The user like tea", (("s", 1), ("s", 2)))
     ]
     assert last(memory, "fact_confirmed").similarity == 1.0
@@ -926,7 +930,7 @@ def test_condensing_supersedes_what_was_merged_and_hands_its_support_on():
     learn(memory, "I like tea.", "I like jazz.", "I live in Bern.")
     # Of at most 2, condensing asks for 1: the shorter list of 2 is refused, and nothing changes.
     assert last(memory, "condensing_refused").reason == "it returned 2 facts, and at most 1 were asked for"
-    assert len(memory.facts("facts")) == 3
+    assert len(memory.facts.read("facts")) == 3
 
     memory = facts_memory(options={"llm": extractor, "max_facts": 3})
     extractor.condensed.append(("The user like tea and jazz", 1))  # the same sentence twice
@@ -937,11 +941,11 @@ def test_condensing_supersedes_what_was_merged_and_hands_its_support_on():
     extractor.condensed = [("The user like tea and jazz", 0, 1), ("The user live in Bern and run", 1, 2, 3)]
     memory = facts_memory(options={"llm": extractor, "max_facts": 3})
     learn(memory, "I like tea.", "I like jazz.", "I live in Bern.", "I run.")
-    assert [(fact.text, fact.origin, fact.sources) for fact in memory.facts("facts")] == [
+    assert [(fact.text, fact.origin, fact.sources) for fact in memory.facts.read("facts")] == [
         ("The user like tea and jazz", "condensed", (("s", 1), ("s", 2))),
         ("The user live in Bern and run", "condensed", (("s", 3), ("s", 4))),
     ]
-    assert [fact.state for fact in memory.facts("facts", states=None)] == ["superseded"] * 4 + ["active"] * 2
+    assert [fact.state for fact in memory.facts.read("facts", states=None)] == ["superseded"] * 4 + ["active"] * 2
     event = last(memory, "facts_condensed")
     assert (event.before, event.after, event.kept, event.vanished, event.new) == (4, 2, (), (), ())
     assert [sources for sources, _ in event.merged] == [(1, 2), (3, 4)]
@@ -951,9 +955,9 @@ def test_a_condensed_sentence_without_a_source_is_forgotten_with_the_messages():
     extractor = FakeExtractor(condensed=[("The user is a person",)])
     memory = facts_memory(options={"llm": extractor, "max_facts": 1})
     learn(memory, "I like tea.", "I like jazz.")
-    assert [fact.text for fact in memory.facts("facts")] == ["The user is a person"]
+    assert [fact.text for fact in memory.facts.read("facts")] == ["The user is a person"]
     memory.reset()
-    assert memory.facts("facts", states=None) == []
+    assert memory.facts.read("facts", states=None) == []
 
 
 def user_facts(uri, session_id, user_id, **options):
@@ -964,27 +968,27 @@ def user_facts(uri, session_id, user_id, **options):
 def test_a_users_facts_are_known_in_all_their_sessions_and_in_nobody_elses(uri):
     first = user_facts(uri, "one", "ana")
     first.put_messages([user("I like tea."), assistant("I like jazz.")])
-    assert [fact.text for fact in user_facts(uri, "two", "ana").facts("facts")] == ["The user like tea"]
+    assert [fact.text for fact in user_facts(uri, "two", "ana").facts.read("facts")] == ["The user like tea"]
     stranger = user_facts(uri, "three", "bob")
-    assert (stranger.facts("facts"), stranger.get("tea?")) == ([], [])
+    assert (stranger.facts.read("facts"), stranger.get("tea?")) == ([], [])
     assert "The user like tea" in user_facts(uri, "two", "ana").get("tea?")[0].content
 
 
 def test_facts_to_start_from_are_stored_once_for_a_user(uri):
     user_facts(uri, "one", "ana", facts=["likes tea"])
     second = user_facts(uri, "two", "ana", facts=["likes tea", "likes jazz"])
-    assert [fact.text for fact in second.facts("facts")] == ["likes tea", "likes jazz"]
+    assert [fact.text for fact in second.facts.read("facts")] == ["likes tea", "likes jazz"]
 
 
 def test_a_reset_keeps_what_is_the_users_unless_asked_for(uri):
     memory = user_facts(uri, "one", "ana")
     memory.put_messages([user("I like tea."), assistant("good")])
     memory.reset()
-    assert [fact.text for fact in memory.facts("facts")] == ["The user like tea"]
+    assert [fact.text for fact in memory.facts.read("facts")] == ["The user like tea"]
     memory = user_facts(uri, "two", "ana")
     memory.put_messages([user("I run."), assistant("good")])
     memory.reset(user_memory=True)
-    assert [fact.text for fact in memory.facts("facts")] == ["The user like tea"]
+    assert [fact.text for fact in memory.facts.read("facts")] == ["The user like tea"]
 
 
 def test_condensing_keeps_the_support_that_facts_have_in_other_sessions(uri):
@@ -993,11 +997,11 @@ def test_condensing_keeps_the_support_that_facts_have_in_other_sessions(uri):
     first.put_messages([user("I like tea."), assistant("good")])
     second = user_facts(uri, "two", "ana", llm=extractor, max_facts=1)
     second.put_messages([user("I like jazz."), assistant("good")])
-    assert [(fact.text, fact.sources) for fact in second.facts("facts")] == [
+    assert [(fact.text, fact.sources) for fact in second.facts.read("facts")] == [
         ("The user like tea and jazz", (("one", 1), ("two", 1)))
     ]
     second.reset(user_memory=True)
-    assert [fact.text for fact in first.facts("facts")] == ["The user like tea and jazz"]
+    assert [fact.text for fact in first.facts.read("facts")] == ["The user like tea and jazz"]
 
 
 def test_turns_stored_with_vectors_come_back_when_they_fit_the_question():
@@ -1041,7 +1045,7 @@ def test_an_engine_on_one_shared_connection_is_used_in_turns():
     names = [f"block {number}" for number in range(4)]
     first = make("one", engine=engine, token_limit=20, memory_blocks=[Echo(name=name) for name in names])
     second = make("two", engine=engine)
-    assert first.database is second.database
+    assert first.session.database is second.session.database
     for number in range(20):
         first.put_messages([user(f"number {number} is long enough"), assistant("indeed it is")])
     expected = [message.content for message in first.get_all("archived")]
@@ -1115,7 +1119,7 @@ def test_a_message_of_a_megabyte_is_stored_and_counted():
     memory = Memory.from_defaults(token_limit=100)
     memory.put(user("x" * 1_000_000))
     assert memory.get_all()[0].content == "x" * 1_000_000
-    assert memory.status().queue_tokens > 100
+    assert memory.session.status().queue_tokens > 100
 
 
 def test_unusual_text_comes_back_as_it_was():
@@ -1186,7 +1190,7 @@ def test_an_impossible_block_cannot_be_made(wrong, said):
 @pytest.mark.parametrize("text", ["\x01junk", "\x01"])
 def test_a_static_text_may_begin_with_any_character(text):
     memory = make(memory_blocks=[core("one")])
-    memory.edit_block("core", text)
+    memory.blocks.edit("core", text)
     assert memory.get("what?") == make(memory_blocks=[core(text)]).get("what?")
 
 
@@ -1200,8 +1204,8 @@ def test_a_static_block_may_hold_parts():
         TextPart(text="</core>\n</memory>"),
     )
     assert context.plan.total == 11
-    memory.edit_block("core", "words")
-    memory.edit_block("core", memory.block_revisions("core")[0].text)
+    memory.blocks.edit("core", "words")
+    memory.blocks.edit("core", memory.blocks.revisions("core")[0].text)
     assert memory.get() == list(context.messages)
 
 
@@ -1209,9 +1213,9 @@ def test_a_name_can_be_taken_only_once():
     memory = make(memory_blocks=[core("a")])
     before = everything(memory)
     with pytest.raises(ConfigError, match='"core" is taken'):
-        memory.add_block(core("b"))
+        memory.blocks.add(core("b"))
     with pytest.raises(ConfigError, match="give the memory a user_id"):
-        memory.add_block(FactExtractionMemoryBlock(name="facts", scope="user"))
+        memory.blocks.add(FactExtractionMemoryBlock(name="facts", scope="user"))
     assert everything(memory) == before
 
 
@@ -1222,7 +1226,7 @@ def test_a_session_of_another_user_is_not_opened(uri):
     with pytest.raises(ConfigError, match="belongs to another user"):
         make(user_id="bob", database_uri=uri, token_limit=200, memory_blocks=[core("a")])
     assert everything(memory) == before
-    assert make(database_uri=uri).user_id == "ana"
+    assert make(database_uri=uri).session.user_id == "ana"
 
 
 def test_chat_history_for_a_session_that_has_messages_is_an_error_and_changes_nothing(uri):
@@ -1231,7 +1235,7 @@ def test_chat_history_for_a_session_that_has_messages_is_an_error_and_changes_no
     before = everything(memory)
     with pytest.raises(ConfigError, match="has messages already"):
         make(database_uri=uri, chat_history=[user("two")], token_limit=200)
-    memory.refresh()
+    memory.session.refresh()
     assert everything(memory) == before
 
 
@@ -1244,9 +1248,9 @@ def test_text_that_cannot_be_stored_leaves_a_block_as_it_was():
     memory = make(memory_blocks=[core("one")])
     before = everything(memory)
     for store in (
-        lambda: memory.edit_block("core", "half \ud83d"),
-        lambda: memory.add_block(StaticMemoryBlock(name="more", static_content="half \ud83d")),
-        lambda: memory.rename("half \ud83d"),
+        lambda: memory.blocks.edit("core", "half \ud83d"),
+        lambda: memory.blocks.add(StaticMemoryBlock(name="more", static_content="half \ud83d")),
+        lambda: memory.session.rename("half \ud83d"),
         lambda: memory.get("half \ud83d"),
     ):
         with pytest.raises(MessageError, match="half a character"):
@@ -1262,10 +1266,10 @@ def test_unknown_statuses_are_refused():
 
 def test_a_facts_history_tells_every_state_and_who_changed_it():
     memory = Memory.from_defaults(memory_blocks=[FactExtractionMemoryBlock(name="facts", facts=["likes tea"])])
-    (fact,) = memory.facts("facts")
+    (fact,) = memory.facts.read("facts")
     with memory._session.writing() as w:
         pin_fact(w, fact, True)
-    assert [(r.version, r.text, r.pinned, r.actor) for r in memory.fact_history(fact)] == [
+    assert [(r.version, r.text, r.pinned, r.actor) for r in memory.facts.history(fact)] == [
         (1, "likes tea", False, "curator"),
         (2, "likes tea", True, "curator"),
     ]
@@ -1275,6 +1279,6 @@ def test_a_facts_history_tells_every_state_and_who_changed_it():
 def test_a_look_at_impossible_settings_of_a_block_is_refused_in_one_sentence(settings):
     memory = Memory.from_defaults(memory_blocks=[FactExtractionMemoryBlock(name="facts", priority=1)])
     with pytest.raises(ConfigError) as refused:
-        memory.preview(blocks={"facts": settings})
+        memory.preview.context(blocks={"facts": settings})
     assert "\n" not in str(refused.value)
-    assert memory.block_settings("facts")["priority"] == 1
+    assert memory.blocks.settings("facts")["priority"] == 1

@@ -69,9 +69,9 @@ def called(memory):
 
 
 def test_a_session_has_tools_when_an_agent_may_edit_one_of_its_blocks(memory):
-    assert memory.has_tools
-    memory.configure_blocks({"Human": {"read_only": True}, "Persona": {"enabled": False}})
-    assert not memory.has_tools
+    assert memory.blocks.editable_by_agents
+    memory.blocks.configure_all({"Human": {"read_only": True}, "Persona": {"enabled": False}})
+    assert not memory.blocks.editable_by_agents
     assert MemoryTools(memory).specs() == []
 
 
@@ -131,18 +131,18 @@ def test_an_edit_is_stored_as_a_version_by_the_agent_and_recorded(memory, tools,
     assert result.block == "Human"
     assert result.text.endswith(f"Human. It has {len(after)} of 200 characters.")
     assert text(memory) == after
-    assert memory.block_revisions("Human")[-1].actor == "agent"
+    assert memory.blocks.revisions("Human")[-1].actor == "agent"
     edited, told = memory.events(kinds=("block_edited", "tool_called"))[-2:]
     assert (edited.event.kind, told.event.kind) == ("block_edited", "tool_called")
     assert (edited.actor, told.actor) == ("agent", "agent")
     assert isinstance(told.event, ToolCalled)
     assert (told.event.tool, told.event.block, told.event.outcome) == (tool, "Human", "done")
-    assert memory.words([told.event.result])[told.event.result] == result.text
+    assert memory.log.texts([told.event.result])[told.event.result] == result.text
 
 
 def test_an_edit_is_undone_by_restoring_the_version_before(memory, tools):
     tools.call("memory_rethink", label="Human", new_memory="nothing of that")
-    memory.restore_block("Human", 1)
+    memory.blocks.restore("Human", 1)
     assert text(memory) == "Sam lives in Lisbon\nSam likes jazz"
 
 
@@ -189,14 +189,14 @@ def test_a_label_is_understood_in_any_case(memory, tools):
     ],
 )
 def test_what_cannot_be_is_refused_with_a_sentence_and_on_record(memory, tools, tool, arguments, said):
-    before = memory.block_revisions("Human"), memory.facts("Archival", states=None)
+    before = memory.blocks.revisions("Human"), memory.facts.read("Archival", states=None)
     result = tools.call(tool, **arguments)
     assert not result.done
     assert said in result.text
-    assert (memory.block_revisions("Human"), memory.facts("Archival", states=None)) == before
+    assert (memory.blocks.revisions("Human"), memory.facts.read("Archival", states=None)) == before
     (event,) = called(memory)
     assert (event.tool, event.outcome) == (tool, "refused")
-    assert memory.words([event.result]) == {event.result: result.text}
+    assert memory.log.texts([event.result]) == {event.result: result.text}
 
 
 @pytest.mark.parametrize("arguments", ["{broken", "[1, 2]", "null and void", "\ud83d"])
@@ -204,7 +204,7 @@ def test_malformed_arguments_are_refused_and_kept_as_they_came(memory, tools, ar
     result = tools.call(ToolCallPart(tool_name="core_memory_append", tool_kwargs=arguments))
     assert result.text == "The arguments of core_memory_append are not a JSON object. Nothing was done."
     (event,) = called(memory)
-    assert memory.words([event.arguments])[event.arguments] == arguments.replace("\ud83d", "?")
+    assert memory.log.texts([event.arguments])[event.arguments] == arguments.replace("\ud83d", "?")
 
 
 def test_half_a_character_and_a_name_without_end_can_be_stored(memory, tools):
@@ -225,29 +225,31 @@ def test_a_block_that_holds_a_picture_is_not_edited_by_an_agent():
 
 
 def test_a_text_above_its_limit_may_become_shorter(memory, tools):
-    memory.edit_block("Human", "x" * 300 + "\nSam likes jazz")
+    memory.blocks.edit("Human", "x" * 300 + "\nSam likes jazz")
     assert tools.call("core_memory_replace", label="Human", old_content="\nSam likes jazz", new_content="").done
     assert not tools.call("core_memory_append", label="Human", content="y").done
 
 
 def test_a_person_may_edit_what_is_read_only_and_above_the_limit(memory):
-    memory.edit_block("Human", "y" * 500)
-    memory.edit_block("Instructions", "Be long.")
+    memory.blocks.edit("Human", "y" * 500)
+    memory.blocks.edit("Instructions", "Be long.")
     with pytest.raises(ConfigError, match="Instructions is read only"):
-        memory.edit_block("Instructions", "Be brief.", actor="agent")
+        memory.blocks.edit("Instructions", "Be brief.", actor="agent")
 
 
 def test_a_call_edits_the_newest_text_whoever_wrote_it(tmp_path):
     uri = on_file(tmp_path)
     here = open_memory(database_uri=uri, memory_blocks=core())
-    there = Memory.open("s", here.database, services=Services(embedder=HashEmbedder(), extractor=NoteExtractor()))
+    there = Memory.open(
+        "s", here.session.database, services=Services(embedder=HashEmbedder(), extractor=NoteExtractor())
+    )
     MemoryTools(there).call("core_memory_append", label="Human", content="Sam is 40")
     MemoryTools(here).call("core_memory_append", label="Human", content="Ana is 39")
     assert text(here) == "Sam lives in Lisbon\nSam likes jazz\nSam is 40\nAna is 39"
 
 
 def test_a_deleted_session_is_no_matter_for_the_model(memory, tools):
-    delete_session(memory.database, "s")
+    delete_session(memory.session.database, "s")
     with pytest.raises(NotFoundError):
         tools.call("core_memory_append", label="Human", content="x")
 
@@ -267,35 +269,35 @@ def test_what_is_archived_is_a_fact_of_the_agent_and_out_of_view(memory, tools):
     result = tools.call("archival_memory_insert", content="The band wants\nsoup first", tags="band")
     assert result.done
     assert result.block == "Archival"
-    (fact,) = memory.facts("Archival")
+    (fact,) = memory.facts.read("Archival")
     assert (fact.text, fact.origin, fact.topics) == ("The band wants soup first", "written", ("band",))
     assert fact.sources == ()
     added = memory.events(kinds=("fact_added",))[-1]
     assert isinstance(added.event, FactAdded)
     assert added.actor == "agent"
     assert "soup" not in "".join(message.content for message in memory.build_context("soup").messages)
-    memory.curation("Archival").undo()
-    assert memory.facts("Archival") == []
+    memory.facts.desk("Archival").undo()
+    assert memory.facts.read("Archival") == []
 
 
 def test_what_is_archived_names_the_message_it_was_archived_on(memory, tools):
     memory.put_messages([user("Hello"), assistant("Hi."), user("The band wants soup first")])
     tools.call("archival_memory_insert", content="The band wants soup first")
-    (fact,) = memory.facts("Archival")
+    (fact,) = memory.facts.read("Archival")
     assert fact.sources == (("s", 3),)
 
 
 def test_what_is_archived_already_is_refused(memory, tools):
     tools.call("archival_memory_insert", content="The band wants soup first")
     assert not tools.call("archival_memory_insert", content="the band wants soup first").done
-    assert len(memory.facts("Archival", states=None)) == 1
+    assert len(memory.facts.read("Archival", states=None)) == 1
 
 
 def test_where_a_person_approves_facts_the_archive_waits(memory):
-    memory.configure_block("Archival", approval=True)
+    memory.blocks.configure("Archival", approval=True)
     result = MemoryTools(memory).call("archival_memory_insert", content="The band wants soup first")
     assert result.text == "Archived in Archival. A person has to accept it first."
-    assert [fact.state for fact in memory.facts("Archival", states=None)] == ["proposed"]
+    assert [fact.state for fact in memory.facts.read("Archival", states=None)] == ["proposed"]
 
 
 def test_the_archive_is_searched_by_words_and_tags():
@@ -392,4 +394,4 @@ def test_the_definitions_list_the_blocks_once_and_say_what_they_cost(memory):
     specs = MemoryTools(memory).specs()
     listing = [spec.name for spec in specs if "Your blocks:" in spec.description]
     assert listing == ["core_memory_append"]
-    assert MemoryTools(memory).tokens() > sum(memory.count_tokens(spec.description) for spec in specs)
+    assert MemoryTools(memory).tokens() > sum(memory.session.count_tokens(spec.description) for spec in specs)

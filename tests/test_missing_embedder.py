@@ -43,7 +43,11 @@ def tell(memory, *things):
 
 def recalled(memory, question):
     """Words and vector scores of what is brought back."""
-    return [(found.words, found.vector is not None) for found in memory.search(question).found if found.score > 0.3]
+    return [
+        (found.words, found.vector is not None)
+        for found in memory.retrieval.search(question).found
+        if found.score > 0.3
+    ]
 
 
 def test_what_has_no_vector_is_stored_at_once_and_found_by_keyword():
@@ -51,9 +55,9 @@ def test_what_has_no_vector_is_stored_at_once_and_found_by_keyword():
     assert tell(memory, "lanterns", "violins").outcome == "done"
     context = memory.build_context("Where are the lanterns?")
     assert any("My lanterns stand" in str(message.content) for message in context.messages)
-    search = memory.search("lanterns")
+    search = memory.retrieval.search("lanterns")
     assert search.degraded == f"Keyword search only. {GONE}"
-    assert memory.stored_under_other_embedders() == 2
+    assert memory.retrieval.under_other_embedders() == 2
 
 
 def test_the_log_tells_it():
@@ -71,9 +75,9 @@ def test_vectors_follow_with_the_next_messages_once_the_model_answers():
     embedder.gone = False
     tell(memory, "kites")
     (record,) = memory.events(kinds=("vectors_replaced",))
-    first, second, _ = (turn.number for turn in memory.stored_turns("turns"))
+    first, second, _ = (turn.number for turn in memory.retrieval.stored_turns("turns"))
     assert record.event == VectorsReplaced("turns", "fake-64", (first, second))
-    assert memory.stored_under_other_embedders() == 0
+    assert memory.retrieval.under_other_embedders() == 0
     assert recalled(memory, "lanterns stand in the garden")[0][1]
 
 
@@ -82,10 +86,10 @@ def test_vectors_follow_when_they_are_asked_for():
     memory = made(embedder)
     tell(memory, "lanterns", "violins")
     with pytest.raises(EmbedderError, match="Install it again"):
-        memory.reembed()
+        memory.retrieval.reembed()
     embedder.gone = False
-    assert memory.reembed() == 2
-    assert memory.search("lanterns").degraded is None
+    assert memory.retrieval.reembed() == 2
+    assert memory.retrieval.search("lanterns").degraded is None
 
 
 def test_a_text_that_no_vector_can_be_made_of_holds_nothing_up():
@@ -94,7 +98,7 @@ def test_a_text_that_no_vector_can_be_made_of_holds_nothing_up():
     memory = made(embedder)
     tell(memory, "violins")
     tell(memory, "kites")
-    assert memory.stored_under_other_embedders() == 1
+    assert memory.retrieval.under_other_embedders() == 1
     assert [by_meaning for _, by_meaning in recalled(memory, "kites stand")][:1] == [True]
 
 
@@ -107,7 +111,7 @@ def test_as_many_follow_at_once_as_are_embedded_in_a_moment(monkeypatch):
     left = []
     for thing in ("kites", "ferns"):
         tell(memory, thing)
-        left.append(memory.stored_under_other_embedders())
+        left.append(memory.retrieval.under_other_embedders())
     assert left == [1, 0]
 
 
@@ -116,18 +120,18 @@ def test_an_index_with_a_copy_follows(tmp_path):
     embedder = Unplugged(gone=False)
     memory = made(embedder, index)
     tell(memory, "kites")
-    memory.search("kites")
+    memory.retrieval.search("kites")
     embedder.gone = True
     tell(memory, "lanterns")
     embedder.gone = False
     tell(memory, "ferns")
-    assert [found.vector is not None for found in memory.search("lanterns").found] == [True, True, True]
+    assert [found.vector is not None for found in memory.retrieval.search("lanterns").found] == [True, True, True]
     index.close()
 
 
 def test_a_bundle_takes_what_has_no_vector_along():
     memory = made(Unplugged())
     tell(memory, "lanterns")
-    copy = import_bundle(memory.database, read_bundle(write_bundle(memory.database, "s"), "s.zip"))
-    again = Memory.open(copy, memory.database, services=Services(embedder=FakeEmbedder()))
-    assert (again.stored_under_other_embedders(), again.reembed()) == (1, 1)
+    copy = import_bundle(memory.session.database, read_bundle(write_bundle(memory.session.database, "s"), "s.zip"))
+    again = Memory.open(copy, memory.session.database, services=Services(embedder=FakeEmbedder()))
+    assert (again.retrieval.under_other_embedders(), again.retrieval.reembed()) == (1, 1)

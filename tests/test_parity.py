@@ -284,8 +284,8 @@ class Reached:
         self.counts[boundary] += bool(condition)
 
     def put(self, spoken, receipt, memory, batches):
-        status, config = memory.status(), memory.config
-        queue = memory.messages("active")
+        status, config = memory.session.status(), memory.session.config
+        queue = memory.session.messages("active")
         plan = receipt.flushed
         self.see(Boundary.EQUALITY_DOES_NOT_FLUSH, not plan and status.queue_tokens == config.history_budget)
         self.see(
@@ -422,7 +422,7 @@ def test_random_conversations_give_the_same_memory_in_both_engines(pair):
             for method in methods:
                 made, mine, reference = both.contexts(method, question)
                 assert mine == reference, (what, method, question)
-                reached.context(made, question, both.ours.config)
+                reached.context(made, question, both.ours.session.config)
             methods.reverse()  # the next step begins with the method this one ended with
     assert [boundary.name for boundary, count in reached.counts.items() if not count] == []
 
@@ -480,7 +480,7 @@ def test_a_long_turn_is_thinned_between_tool_steps_where_the_reference_lets_it_g
     assert len(theirs) == 101
     assert ours == ["user:question x x x x", "assistant:a48 x x x x", "tool:t48 x x x x", *ours[3:]]
     assert roles(ours) == ["user", *["assistant", "tool"] * 2]
-    assert both.ours.status().queue_tokens <= both.ours.config.history_budget
+    assert both.ours.session.status().queue_tokens <= both.ours.session.config.history_budget
 
 
 def test_tool_calls_are_counted_where_the_reference_takes_them_for_nothing(pair):
@@ -520,7 +520,7 @@ def test_the_archive_is_by_identity_where_the_reference_archives_whatever_is_old
         both.put([say("user", 5, "three")])
     archived = both.runner.run(store.get_messages(session, status=TheirStatus.ARCHIVED))
     assert "three x x x x" in [message.content for message in archived]  # it had never been chosen to leave
-    assert [m.message.content for m in both.ours.messages("archived")] == ["one x x x x", "two x x x x"]
+    assert [m.message.content for m in both.ours.session.messages("archived")] == ["one x x x x", "two x x x x"]
     events = both.ours.events(kinds=["flush_planned"])
     assert [event.event.seqs for event in events] == [((1, 2),)]
     assert lines(both.ours.get_all("active")) == ["user:three x x x x"]
@@ -557,8 +557,8 @@ def test_the_default_flush_size_is_a_tenth_of_the_limit_where_the_reference_empt
     for limit, reference in ((1000, 700), (4000, 3000), (30_000, 3000)):
         theirs = TheirMemory.from_defaults(token_limit=limit, chat_store=their_store)
         assert theirs.token_flush_size == reference
-        assert Memory.from_defaults(token_limit=limit).config.flush_size == limit // 10
-    odd = Memory.from_defaults(token_limit=1000, token_flush_size=750).config
+        assert Memory.from_defaults(token_limit=limit).session.config.flush_size == limit // 10
+    odd = Memory.from_defaults(token_limit=1000, token_flush_size=750).session.config
     assert lint(odd) == [
         "Flush size 750 is above the history budget of 700: every flush empties the queue down to one turn."
     ]
@@ -602,7 +602,7 @@ def test_blocks_see_an_input_that_is_a_message_where_the_reference_ignores_it(pa
 def test_many_batches_are_one_delivery_where_the_reference_hands_them_over_one_by_one(pair):
     both = pair([("recorder", "notes", 0, None)], token_limit=50, token_flush_size=1)
     both.put([say("user", 5, f"m{number}") for number in range(40)])
-    assert (len(their_batches(both)), len(both.ours.deliveries())) == (33, 1)
+    assert (len(their_batches(both)), len(both.ours.session.deliveries())) == (33, 1)
     ours, theirs = both.state()
     assert ours == theirs
 

@@ -19,17 +19,17 @@ def installed(monkeypatch):
 def reopened(memory):
     """The session in another process, which was never given the block."""
     services = Services(embedder=HashEmbedder(), extractor=NoteExtractor())
-    return Memory.open("s", memory.database, services=services, tokenizer_fn=str.split)
+    return Memory.open("s", memory.session.database, services=services, tokenizer_fn=str.split)
 
 
 def test_it_learns_wherever_the_session_is_opened_and_its_state_stays(installed):
     first = open_memory()
-    first.add_block(Counter(name="heard", priority=3))
+    first.blocks.add(Counter(name="heard", priority=3))
     memory = reopened(first)
     assert [(attached.name, type(attached.block)) for attached in memory.blocks] == [("heard", Counter)]
     for number in range(6):
         memory.put(note(number))
-    learned = memory.status().archived_messages
+    learned = memory.session.status().archived_messages
     assert learned > 0
     again = reopened(memory)
     assert again.memory_blocks[0].priority == 3
@@ -38,5 +38,5 @@ def test_it_learns_wherever_the_session_is_opened_and_its_state_stays(installed)
 
 def test_without_the_package_it_is_shown_as_it_last_was():
     first = open_memory()
-    first.add_block(Counter(name="heard"))
+    first.blocks.add(Counter(name="heard"))
     assert [attached.block for attached in reopened(first).blocks] == [None]

@@ -136,7 +136,7 @@ def test_what_leaves_the_queue_is_learned_once_and_is_there_after_a_restart(url)
         memory.put(note(number))
     check_whole(memory, range(12))
     context = memory.get("What was note 3?")
-    memory.database.close()
+    memory.session.database.close()
     again = open_memory(database_uri=url, memory_blocks=blocks())
     assert again.get("What was note 3?") == context
     again.put(note(12))
@@ -162,15 +162,15 @@ def test_forgetting_works_and_a_deleted_session_stays_deleted(url):
     memory.get("What was note 3?")
     memory.set([note(20), note(21)])
     memory.reset("archived")
-    assert memory.facts("facts", states=None) == []
+    assert memory.facts.read("facts", states=None) == []
     assert [message.content for message in memory.get_all()] == [note(20).content, note(21).content]
     memory.reset()
     assert memory.get_all() == []
-    delete_session(memory.database, "s")
-    with memory.database.read() as connection:
+    delete_session(memory.session.database, "s")
+    with memory.session.database.read() as connection:
         rows = {table.name: len(connection.execute(table.select()).all()) for table in TABLES}
     assert {name for name, count in rows.items() if count} == {"mi_schema", "mi_session", "mi_collection"}
-    assert list_sessions(memory.database) == []
+    assert list_sessions(memory.session.database) == []
 
 
 def test_a_graph_is_the_same_on_both_databases(url, tmp_path):
@@ -182,7 +182,7 @@ def test_a_graph_is_the_same_on_both_databases(url, tmp_path):
             db_schema=schema,
         )
         say(memory, "Project Alpha | deadline | May 2026; Eva | likes | May 2026; Bob | same as | Eva \x00")
-        desk = memory.graph()
+        desk = memory.blocks.graph()
         desk.merge([desk.entity("Bob")], desk.entity("Alice"))
         desk.end([desk.relations("May 2026", ended=False)[-1]])
         paths = [desk.told(path) for path in desk.paths("Alice", "may 2026")]
@@ -230,7 +230,7 @@ def test_sessions_of_one_user_learn_in_turn(url):
     first, second = of_user("a"), of_user("b")
     together(putting(first, range(9)), putting(second, range(9)))
     assert sorted(fact_numbers(first)) == list(range(6))
-    assert {len(fact.sources) for fact in first.facts("facts")} == {2}
+    assert {len(fact.sources) for fact in first.facts.read("facts")} == {2}
 
 
 def test_a_branch_and_a_bundle_hold_what_the_session_held(url, tmp_path):
@@ -242,10 +242,10 @@ def test_a_branch_and_a_bundle_hold_what_the_session_held(url, tmp_path):
             held = fact_numbers(memory), memory.get_all("active")
     branch = memory.branch(8)
     assert (fact_numbers(branch), branch.get_all("active")) == held
-    file = read_bundle(write_bundle(memory.database, "one"), "one.zip")
-    for database in (memory.database, Database.open(on_file(tmp_path))):
+    file = read_bundle(write_bundle(memory.session.database, "one"), "one.zip")
+    for database in (memory.session.database, Database.open(on_file(tmp_path))):
         opened = import_bundle(database, file)
-        again = Memory.open(opened, database, services=memory.services, tokenizer_fn=str.split)
+        again = Memory.open(opened, database, services=memory.session.services, tokenizer_fn=str.split)
         assert again.get_all() == memory.get_all()
         assert fact_numbers(again) == fact_numbers(memory)
         question = "What was note 3?"
@@ -254,8 +254,8 @@ def test_a_branch_and_a_bundle_hold_what_the_session_held(url, tmp_path):
 
 def test_a_database_of_version_1_opens_and_works(url):
     memory = played(url)
-    before, services = as_it_was(memory), memory.services
-    memory.database.close()
+    before, services = as_it_was(memory), memory.session.services
+    memory.session.database.close()
     back_to_version_1(url)
     Database(create_engine(parse_url(url))).close()
     check_upgraded(url, before, services)
@@ -266,19 +266,21 @@ def test_a_graph_is_branched_and_bundled(url, tmp_path):
     for number in range(12):
         memory.put(note(number))
         if number == 7:
-            held = memory.graph().graph()
-    desk = memory.graph()
+            held = memory.blocks.graph().graph()
+    desk = memory.blocks.graph()
     desk.merge([desk.entity("Note 1"), desk.entity("Note 2")], desk.entity("Note 2"))
     desk.add("Ana", "lives in", "Lisbon")
 
     def told(graph):
         return sorted((graph.told(each), each.state, each.version) for each in graph.relations.values())
 
-    assert told(memory.branch(8).graph().graph()) == told(held)
-    file = read_bundle(write_bundle(memory.database, "s"), "s.zip")
-    for database in (memory.database, Database.open(on_file(tmp_path))):
-        again = Memory.open(import_bundle(database, file), database, services=memory.services, tokenizer_fn=str.split)
-        assert told(again.graph().graph()) == told(desk.graph())
+    assert told(memory.branch(8).blocks.graph().graph()) == told(held)
+    file = read_bundle(write_bundle(memory.session.database, "s"), "s.zip")
+    for database in (memory.session.database, Database.open(on_file(tmp_path))):
+        again = Memory.open(
+            import_bundle(database, file), database, services=memory.session.services, tokenizer_fn=str.split
+        )
+        assert told(again.blocks.graph().graph()) == told(desk.graph())
 
 
 def test_tables_may_stand_in_a_schema_of_their_own(url):
@@ -288,20 +290,20 @@ def test_tables_may_stand_in_a_schema_of_their_own(url):
         one.put(note(number))
     check_whole(one, range(6))
     assert two.get_all() == []
-    with one.database.read() as connection:
+    with one.session.database.read() as connection:
         found = connection.exec_driver_sql(
             "SELECT table_schema, count(*) FROM information_schema.tables WHERE table_name LIKE 'mi_%%' GROUP BY 1"
         ).all()
     assert dict(found) == {"agents": len(TABLES), "robots": len(TABLES)}
-    one.database.close()
-    two.database.close()
+    one.session.database.close()
+    two.session.database.close()
 
 
 def test_urls_and_engines_written_for_async_drivers_are_accepted(url):
     memory = Memory.from_defaults("s", async_database_uri=url.replace("postgresql://", "postgresql+asyncpg://"))
     memory.put(user("hello"))
     assert [message.content for message in Memory.from_defaults("s", database_uri=url).get_all()] == ["hello"]
-    assert memory.database is Database.open(url)
+    assert memory.session.database is Database.open(url)
 
 
 def test_nobody_waits_without_end_for_what_another_program_holds(url, monkeypatch):
@@ -348,7 +350,7 @@ def test_a_server_that_was_frozen_is_waited_for_no_longer_than_any_other(url, mo
     monkeypatch.setattr("memory_core.store.postgresql.ANSWER_SECONDS", 1)
     memory = open_memory(database_uri=url, memory_blocks=blocks())
     memory.put(note(0))
-    with memory.database.read() as connection:
+    with memory.session.database.read() as connection:
         server = connection.execute(text("SELECT pg_backend_pid()")).scalar()
         os.kill(server, signal.SIGSTOP)
         try:
@@ -357,7 +359,7 @@ def test_a_server_that_was_frozen_is_waited_for_no_longer_than_any_other(url, mo
             connection.invalidate()
         finally:
             os.kill(server, signal.SIGCONT)
-    with memory.database.read() as connection:
+    with memory.session.database.read() as connection:
         server = connection.execute(text("SELECT pg_backend_pid()")).scalar()
     os.kill(server, signal.SIGSTOP)  # while nobody uses it
     try:

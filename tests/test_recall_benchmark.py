@@ -229,7 +229,7 @@ def test_a_hit_counts_as_named_only_if_a_granted_piece_leads_to_the_message(read
     provenance = Provenance(filled)
     assert provenance.leads_to("My sister Carla keeps bees there", context)
     assert not provenance.leads_to("nobody said this", context)
-    filled.memory.forget_turn(filled.block, next(iter(filled.memory.stored_turns(filled.block))).number)
+    filled.memory.retrieval.forget(filled.block, next(iter(filled.memory.retrieval.stored_turns(filled.block))).number)
     assert not Provenance(filled).leads_to("I moved to Porto in March", context)
     filled.close()
 

@@ -42,10 +42,10 @@ def test_every_recipe_is_one_line_and_keeps_its_limit(key, services):
     memory = made(key, services)
     talk(memory)
     context = memory.build_context("Which flowers do I love?")
-    assert memory.config.recipe == key
+    assert memory.session.config.recipe == key
     assert context.plan.total <= 300
     assert context.failures == {}
-    assert not memory.deliveries(states=("parked", "pending"))
+    assert not memory.session.deliveries(states=("parked", "pending"))
 
 
 @pytest.mark.parametrize("key", KEYS)
@@ -63,8 +63,8 @@ def test_a_buffer_holds_all_that_fits_and_not_a_message_more(services):
     talk(memory)
     context = memory.build_context()
     assert context.plan.cuts == ()
-    oldest_gone = [message for message in memory.messages("archived") if message.message.role == "user"][-1]
-    turn = sum(m.tokens.content for m in memory.messages() if m.turn == oldest_gone.turn)
+    oldest_gone = [message for message in memory.session.messages("archived") if message.message.role == "user"][-1]
+    turn = sum(m.tokens.content for m in memory.session.messages() if m.turn == oldest_gone.turn)
     assert context.plan.total + turn > 300
 
 
@@ -80,7 +80,7 @@ def test_a_window_holds_its_turns_and_no_more(services):
 
 def test_a_recipes_settings_yield_to_what_is_given(services):
     memory = made("window", services, turns=2, chat_history_token_ratio=0.5)
-    assert (memory.config.queue_turns, memory.config.chat_history_token_ratio) == (2, 0.5)
+    assert (memory.session.config.queue_turns, memory.session.config.chat_history_token_ratio) == (2, 0.5)
 
 
 @pytest.mark.parametrize(
@@ -110,24 +110,24 @@ def test_a_hybrid_keeps_overflow_word_for_word_or_as_a_summary(services):
 def test_what_a_switch_keeps_adds_and_removes_is_said_before(services):
     memory = made("blocks", services, instructions="Be brief.")
     talk(memory)
-    archived = len(memory.messages("archived"))
-    plan = memory.switch_plan("summary")
+    archived = len(memory.session.messages("archived"))
+    plan = memory.preview.switch("summary")
     assert plan.kept == ("Instructions",)
     assert [(block.name, block.kind, block.fills) for block in plan.added] == [("Summary", "summary", archived)]
     assert {left.name: left.kind for left in plan.removed} == {"Facts": "facts", "Earlier turns": "vector"}
     assert plan.order == ("Instructions", "Summary")
-    assert memory.config.recipe == "blocks"
+    assert memory.session.config.recipe == "blocks"
     assert [attached.name for attached in memory.blocks] == ["Instructions", "Facts", "Earlier turns"]
 
 
 def test_a_switch_does_what_was_said_and_fills_what_comes(services):
     memory = made("blocks", services)
     talk(memory)
-    facts = {fact.text for fact in memory.facts("Facts")}
+    facts = {fact.text for fact in memory.facts.read("Facts")}
     memory.switch("vector")
-    assert (memory.config.recipe, [a.name for a in memory.blocks]) == ("vector", ["Earlier turns"])
+    assert (memory.session.config.recipe, [a.name for a in memory.blocks]) == ("vector", ["Earlier turns"])
     memory.switch("blocks")
-    assert {fact.text for fact in memory.facts("Facts")} == facts
+    assert {fact.text for fact in memory.facts.read("Facts")} == facts
     chosen = memory.events(kinds=("recipe_chosen",))
     assert [(r.event.before, r.event.recipe, r.actor) for r in chosen] == [
         ("blocks", "vector", "curator"),
@@ -143,27 +143,27 @@ def test_a_block_that_learns_each_turn_is_given_every_turn_once(services):
     talk(memory, ["orchids"])
     given = [
         seq
-        for d in memory.deliveries(states=("done",))
+        for d in memory.session.deliveries(states=("done",))
         if d.block == "User memories"
         for seq in range(d.first_seq, d.last_seq + 1)
     ]
     assert given == list(range(1, 19))
-    assert any("orchids" in fact.text for fact in memory.facts("User memories"))
-    assert any("roses" in fact.text for fact in memory.facts("User memories"))
+    assert any("orchids" in fact.text for fact in memory.facts.read("User memories"))
+    assert any("roses" in fact.text for fact in memory.facts.read("User memories"))
 
 
 def test_the_room_for_blocks_that_a_person_set_stays(services):
     memory = made("blocks", services, chat_history_token_ratio=0.5)
-    assert "chat_history_token_ratio" not in memory.switch_plan("summary").settings
+    assert "chat_history_token_ratio" not in memory.preview.switch("summary").settings
     memory.switch("buffer")
-    assert memory.config.chat_history_token_ratio == 1.0
-    assert memory.switch_plan("summary").settings["chat_history_token_ratio"] == (1.0, 0.7)
+    assert memory.session.config.chat_history_token_ratio == 1.0
+    assert memory.preview.switch("summary").settings["chat_history_token_ratio"] == (1.0, 0.7)
 
 
 def test_notes_that_an_agent_wrote_stay_and_are_edited_no_more(services):
     memory = made("self_editing", services)
-    memory.edit_block("Human", "Sam lives in Porto.")
-    plan = memory.switch_plan("blocks")
+    memory.blocks.edit("Human", "Sam lives in Porto.")
+    plan = memory.preview.switch("blocks")
     assert plan.changed["Human"] == {"read_only": (False, True)}
     memory.switch("blocks")
     assert "Sam lives in Porto." in memory.get()[0].content
@@ -172,12 +172,12 @@ def test_notes_that_an_agent_wrote_stay_and_are_edited_no_more(services):
 def test_a_session_that_is_as_its_recipe_has_it_switches_to_nothing(services):
     for key in KEYS:
         memory = Memory.from_recipe(key, user_id="sam", services=services)
-        assert not memory.switch_plan(key), key
+        assert not memory.preview.switch(key), key
 
 
 def test_a_name_that_is_taken_gets_a_number(services):
     memory = Memory.from_recipe("blocks", services=services, instructions="x")
-    memory.add_block(StaticMemoryBlock(name="Summary", static_content="Mine."))
+    memory.blocks.add(StaticMemoryBlock(name="Summary", static_content="Mine."))
     assert [block.name for block in memory.switch("summary").added] == ["Summary 2"]
 
 
@@ -185,7 +185,7 @@ def test_a_recipe_of_a_user_needs_one(services):
     memory = Memory.from_recipe("buffer", services=services)
     with pytest.raises(ConfigError, match="belongs to a user, and this session has none"):
         memory.switch("user_memories")
-    assert memory.config.recipe == "buffer"
+    assert memory.session.config.recipe == "buffer"
 
 
 @pytest.mark.parametrize("before", KEYS)
@@ -194,8 +194,8 @@ def test_any_recipe_can_be_switched_to_any_other_and_back(before, services):
     talk(memory, FLOWERS[:4])
     for key in [*KEYS, before]:
         memory.switch(key)
-        assert memory.config.recipe == key
-        assert not memory.switch_plan(key)
+        assert memory.session.config.recipe == key
+        assert not memory.preview.switch(key)
         assert memory.build_context("flowers").failures == {}
     assert len(memory.get_all()) == 8
 
@@ -206,10 +206,10 @@ def test_any_recipe_can_be_switched_to_any_other_and_back(before, services):
 def test_recipes_are_compared_on_the_conversation_without_touching_it(services):
     memory = made("blocks", services, instructions="Be brief.")
     talk(memory)
-    position = memory.status().position
+    position = memory.session.status().position
     steps = []
     trials = compare_recipes(memory, KEYS, progress=lambda done, of: steps.append((done, of)))
-    assert memory.status().position == position
+    assert memory.session.status().position == position
     assert [trial.recipe for trial in trials] == KEYS
     assert steps[-1] == (len(KEYS) * len(FLOWERS), len(KEYS) * len(FLOWERS))
     for trial in trials:
@@ -231,7 +231,7 @@ def test_a_trial_of_the_present_recipe_says_what_really_happened(services):
         memory.put(assistant(f"Noted: {flower}. I will think of {flower} when spring comes and the shop has them."))
     (trial,) = compare_recipes(memory, ["summary"])
     assert [turn.sent for turn in trial.turns] == sent
-    assert sum(turn.flushed for turn in trial.turns) == len(memory.messages("archived"))
+    assert sum(turn.flushed for turn in trial.turns) == len(memory.session.messages("archived"))
 
 
 def test_comparing_can_be_stopped(services):
@@ -273,7 +273,7 @@ def test_every_recipe_runs_on_a_real_conversation(key, real_conversation, servic
             assert context.plan.total <= 800
             assert context.failures == {}
     assert memory.get_all() == real_conversation
-    assert not memory.deliveries(states=("parked", "pending"))
+    assert not memory.session.deliveries(states=("parked", "pending"))
     log = [(record.kind, record.event) for record in memory.events()]
     assert not [event for kind, event in log if kind in ("delivery_failed", "block_failed", "unknown_event")]
 
@@ -282,18 +282,18 @@ def test_every_recipe_runs_on_a_real_conversation(key, real_conversation, servic
 def test_every_recipe_plays_the_demo_and_its_own_example(key, services):
     for messages, limit in ((MESSAGES, 1_200), (EXAMPLES[key].messages, EXAMPLES[key].token_limit)):
         memory = Memory.from_recipe(key, user_id="sam", services=services, token_limit=limit)
-        memory.attach_recording(messages, source="example")
+        memory.session.attach_recording(messages, source="example")
         play(Job("play"), memory, turns=None, pace=0)
         said = [message for message in memory.get_all() if message.role != "tool" and not message.tool_calls]
         assert said == list(messages)
-        assert memory.history().latest_turn == sum(message.role == "user" for message in messages)
+        assert memory.log.history().latest_turn == sum(message.role == "user" for message in messages)
         assert memory.build_context().failures == {}
 
 
 @pytest.mark.parametrize("key", KEYS)
 def test_in_every_example_the_queue_or_a_block_does_something(key, services):
     memory = Memory.from_recipe(key, user_id="sam", services=services, token_limit=EXAMPLES[key].token_limit)
-    memory.attach_recording(EXAMPLES[key].messages, source="example")
+    memory.session.attach_recording(EXAMPLES[key].messages, source="example")
     play(Job("play"), memory, turns=None, pace=0)
     kinds = {record.kind for record in memory.events()}
     assert kinds & {"flush_planned", "fact_added", "relation_added", "tool_called"}
@@ -315,24 +315,24 @@ class BrokenEmbedder(FakeEmbedder):
 
 def test_what_a_recipe_was_given_is_remembered_and_goes_with_the_next_one(services):
     memory = Memory.from_recipe("window", turns=4, services=services)
-    assert memory.config.recipe_parameters == {"turns": 4}
-    assert not memory.switch_plan("window")
-    assert memory.switch_plan("window", turns=6).settings == {"queue_turns": (4, 6)}
+    assert memory.session.config.recipe_parameters == {"turns": 4}
+    assert not memory.preview.switch("window")
+    assert memory.preview.switch("window", turns=6).settings == {"queue_turns": (4, 6)}
     memory.switch("hybrid", overflow="summarised")
-    assert memory.config.recipe_parameters == {"overflow": "summarised"}
-    assert not memory.switch_plan("hybrid")
+    assert memory.session.config.recipe_parameters == {"overflow": "summarised"}
+    assert not memory.preview.switch("hybrid")
     memory.switch("summary")
-    assert memory.config.recipe_parameters == {}
+    assert memory.session.config.recipe_parameters == {}
     made_of_words = Memory.from_recipe("blocks", instructions="Be brief.", services=services)
-    assert made_of_words.config.recipe_parameters == {}
+    assert made_of_words.session.config.recipe_parameters == {}
 
 
 def given_to(memory, block):
     """The messages a block was given, each as often as it was."""
     memory.deliver()
-    done = [delivery for delivery in memory.deliveries(states=("done",)) if delivery.block == block]
+    done = [delivery for delivery in memory.session.deliveries(states=("done",)) if delivery.block == block]
     flushes = {delivery.flush for delivery in done if delivery.flush is not None}
-    given = [message.seq for message in memory.messages("archived") if message.flush in flushes]
+    given = [message.seq for message in memory.session.messages("archived") if message.flush in flushes]
     spans = [(delivery.first_seq, delivery.last_seq) for delivery in done if delivery.flush is None]
     return sorted([*given, *(seq for first, last in spans for seq in range(first, last + 1))])
 
@@ -348,4 +348,4 @@ def test_a_block_that_stays_is_given_no_message_twice_when_it_learns_at_another_
     talk(memory, (*FLOWERS[7:], "violets", "orchids", "jasmine"))
     given = given_to(memory, "Summary")
     assert given == sorted(set(given))
-    assert set(given) >= {message.seq for message in memory.messages("archived")}
+    assert set(given) >= {message.seq for message in memory.session.messages("archived")}

@@ -65,44 +65,44 @@ def stored(database=None, *, embedder=None, index=None, count=10):
 
 def opened(memory, embedder, index=None):
     """The same session in a process with another embedding model."""
-    return Memory.open("s", memory.database, services=Services(index=index or ExactIndex(), embedder=embedder))
+    return Memory.open("s", memory.session.database, services=Services(index=index or ExactIndex(), embedder=embedder))
 
 
 def source(memory, embedder):
-    return DatabaseVectors(memory.database, collection_name(memory.database, "s", "turns", embedder.id))
+    return DatabaseVectors(memory.session.database, collection_name(memory.session.database, "s", "turns", embedder.id))
 
 
 def numbers(memory):
-    return [turn.number for turn in memory.stored_turns("turns")]
+    return [turn.number for turn in memory.retrieval.stored_turns("turns")]
 
 
 def nearest(memory, question):
     """Numbers and vector scores of what a search finds, best first; None where there is no vector score."""
-    return [(found.number, found.vector) for found in memory.search(question, block="turns").found]
+    return [(found.number, found.vector) for found in memory.retrieval.search(question, block="turns").found]
 
 
 def test_every_stored_turn_gets_a_vector_of_the_present_model_and_keeps_its_number():
     memory = stored()
     before = numbers(memory)
     other = opened(memory, Other())
-    assert other.stored_under_other_embedders("turns") == other.stored_under_other_embedders() == 10
+    assert other.retrieval.under_other_embedders("turns") == other.retrieval.under_other_embedders() == 10
     assert {vector for _, vector in nearest(other, "violins")} == {None}
-    assert other.reembed("turns") == 10
-    assert (numbers(other), other.stored_under_other_embedders()) == (before, 0)
+    assert other.retrieval.reembed("turns") == 10
+    assert (numbers(other), other.retrieval.under_other_embedders()) == (before, 0)
     assert nearest(other, "violins") == nearest(stored(embedder=Other()), "violins")
-    assert memory.stored_under_other_embedders() == 10
+    assert memory.retrieval.under_other_embedders() == 10
 
 
 def test_nothing_to_do_does_nothing():
     memory = stored()
-    position = memory.status().position
-    assert memory.reembed(progress=lambda done, of: pytest.fail("asked")) == 0
-    assert memory.status().position == position
+    position = memory.session.status().position
+    assert memory.retrieval.reembed(progress=lambda done, of: pytest.fail("asked")) == 0
+    assert memory.session.status().position == position
 
 
 def test_the_log_says_what_was_embedded_again_and_with_what():
     memory = stored()
-    opened(memory, Other()).reembed()
+    opened(memory, Other()).retrieval.reembed()
     (record,) = memory.events(kinds=("vectors_replaced",))
     assert (record.event, record.actor) == (VectorsReplaced("turns", "other-128", tuple(numbers(memory))), "curator")
 
@@ -112,10 +112,10 @@ def test_it_goes_on_where_it_stopped(monkeypatch):
     memory = stored()
     told = []
     with pytest.raises(EmbedderError, match="The embedding model is gone"):
-        opened(memory, StopsAfter(2)).reembed(progress=lambda done, of: told.append((done, of)))
+        opened(memory, StopsAfter(2)).retrieval.reembed(progress=lambda done, of: told.append((done, of)))
     other = opened(memory, Other())
-    assert (told, other.stored_under_other_embedders()) == ([(3, 10), (6, 10)], 4)
-    assert other.reembed() == 4
+    assert (told, other.retrieval.under_other_embedders()) == ([(3, 10), (6, 10)], 4)
+    assert other.retrieval.reembed() == 4
     assert nearest(other, "cheese") == nearest(stored(embedder=Other()), "cheese")
 
 
@@ -127,8 +127,8 @@ def test_a_progress_that_raises_stops_it_and_what_is_done_is_kept(monkeypatch):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        other.reembed(progress=stop)
-    assert other.stored_under_other_embedders() == 6
+        other.retrieval.reembed(progress=stop)
+    assert other.retrieval.under_other_embedders() == 6
 
 
 def test_a_turn_deleted_while_it_was_embedded_stays_deleted():
@@ -136,19 +136,19 @@ def test_a_turn_deleted_while_it_was_embedded_stays_deleted():
 
     class Slow(Other):
         def embed(self, texts):
-            memory.forget_turn("turns", numbers(memory)[0])
+            memory.retrieval.forget("turns", numbers(memory)[0])
             return super().embed(texts)
 
-    assert opened(memory, Slow()).reembed() == 9
+    assert opened(memory, Slow()).retrieval.reembed() == 9
     assert len(numbers(memory)) == 9
 
 
 def test_only_blocks_that_store_turns_can_be_embedded_again():
     memory = stored()
     with pytest.raises(ConfigError, match="stores no turns"):
-        memory.reembed("fixed")
+        memory.retrieval.reembed("fixed")
     with pytest.raises(NotFoundError):
-        memory.stored_under_other_embedders("none")
+        memory.retrieval.under_other_embedders("none")
 
 
 def test_a_block_s_own_model_is_asked():
@@ -157,7 +157,7 @@ def test_a_block_s_own_model_is_asked():
     )
     memory.put(ChatMessage(role="user", content="boats"))
     memory.flush(all=True)
-    assert memory.stored_under_other_embedders() == 0
+    assert memory.retrieval.under_other_embedders() == 0
 
 
 @pytest.mark.parametrize("kind", ["exact", "chroma"])
@@ -173,9 +173,9 @@ def test_an_index_that_knows_both_collections_follows_what_moves(tmp_path, kind)
         for each in (other, memory, other):
             nearest(each, "boats")  # both collections have a copy
             expected = {number for number, _ in nearest(each, "boats")}
-            each.reembed()
+            each.retrieval.reembed()
             found = nearest(each, "boats")
-            plain = nearest(opened(memory, each.services.embedder), "boats")
+            plain = nearest(opened(memory, each.session.services.embedder), "boats")
             assert found == plain
             assert expected == {number for number, _ in found}
             assert None not in {vector for _, vector in found}
@@ -183,10 +183,10 @@ def test_an_index_that_knows_both_collections_follows_what_moves(tmp_path, kind)
 
 def test_a_bundle_takes_the_new_vectors_along(tmp_path):
     memory = stored()
-    opened(memory, Other()).reembed()
-    copy = import_bundle(memory.database, read_bundle(write_bundle(memory.database, "s"), "s.zip"))
-    again = Memory.open(copy, memory.database, services=Services(embedder=Other()))
-    assert again.stored_under_other_embedders() == 0
+    opened(memory, Other()).retrieval.reembed()
+    copy = import_bundle(memory.session.database, read_bundle(write_bundle(memory.session.database, "s"), "s.zip"))
+    again = Memory.open(copy, memory.session.database, services=Services(embedder=Other()))
+    assert again.retrieval.under_other_embedders() == 0
     assert len(again.events(kinds=("vectors_replaced",))[0].event.numbers) == 10
 
 
@@ -206,7 +206,7 @@ def test_whatever_moves_in_whatever_order_a_copy_holds_what_the_database_holds(s
     memory = stored(count=12)
     known = numbers(memory)
     index = ExactIndex()
-    texts = {turn.number: str(turn.messages[0].message.content) for turn in memory.stored_turns("turns")}
+    texts = {turn.number: str(turn.messages[0].message.content) for turn in memory.retrieval.stored_turns("turns")}
 
     def check(embedder):
         query = embedder.embed(["boats"])[0]
@@ -222,7 +222,7 @@ def test_whatever_moves_in_whatever_order_a_copy_holds_what_the_database_holds(s
         elif step == "search":
             check(what())
         elif known[what] in numbers(memory):
-            memory.forget_turn("turns", known[what])
+            memory.retrieval.forget("turns", known[what])
     for embedder in (FakeEmbedder(), Other(), Third()):
         check(embedder)
         held = [each.number for each in source(memory, embedder).vectors()]
@@ -232,5 +232,5 @@ def test_whatever_moves_in_whatever_order_a_copy_holds_what_the_database_holds(s
 
 
 def test_numbers_grow_in_the_order_in_which_turns_are_stored():
-    turns = stored(count=40).stored_turns("turns")
+    turns = stored(count=40).retrieval.stored_turns("turns")
     assert [turn.messages[0].seq for turn in turns] == list(range(1, 41))

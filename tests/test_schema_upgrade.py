@@ -37,7 +37,7 @@ def played(uri):
         memory.put(note(number))
         memory.build_context(f"note {number}")
         memory.put(assistant(f"noted {number}"))
-    desk = memory.curation("facts")
+    desk = memory.facts.desk("facts")
     desk.apply(curation.edit(desk.facts()[0], "note 0 was lost"))
     return memory
 
@@ -65,24 +65,24 @@ def check_upgraded(uri, before, services):
     memory = Memory.open("s", Database.open(uri), services=services, tokenizer_fn=str.split)
     context, facts, history, branched = before
     assert memory.get("note 3") == context
-    assert memory.facts("facts", states=None) == facts
+    assert memory.facts.read("facts", states=None) == facts
     assert [fact.topics for fact in facts] == [()] * len(facts)
-    assert told(memory.fact_history(facts[0])) == told(history)
+    assert told(memory.facts.history(facts[0])) == told(history)
     assert memory.branch(6).get_all() == branched
     memory.put(note(20))
-    desk = memory.curation("facts")
+    desk = memory.facts.desk("facts")
     desk.apply(curation.retire(desk.facts()[:1], "no"))
     desk.undo()
-    memory.add_block(GraphMemoryBlock(name="graph", llm=NoteRelations()))
+    memory.blocks.add(GraphMemoryBlock(name="graph", llm=NoteRelations()))
     for number in range(30, 36):
         memory.put(note(number))
-    assert memory.graph().relations("Today")
+    assert memory.blocks.graph().relations("Today")
     assert 20 in fact_numbers(memory)
-    bundle = read_bundle(write_bundle(memory.database, "s"), "s.zip")
-    again = Memory.open(import_bundle(memory.database, bundle), memory.database, services=services)
+    bundle = read_bundle(write_bundle(memory.session.database, "s"), "s.zip")
+    again = Memory.open(import_bundle(memory.session.database, bundle), memory.session.database, services=services)
     assert again.get_all() == memory.get_all()
-    assert len(again.graph("graph").relations()) == len(memory.graph().relations())
-    memory.database.close()
+    assert len(again.blocks.graph("graph").relations()) == len(memory.blocks.graph().relations())
+    memory.session.database.close()
     with Database.open(uri).read() as connection:
         assert connection.exec_driver_sql("SELECT version FROM mi_schema").scalar() == SCHEMA_VERSION
 
@@ -93,15 +93,15 @@ def told(history):
 
 def as_it_was(memory):
     """What there is before the database is made an old one."""
-    facts = memory.facts("facts", states=None)
-    return memory.get("note 3"), facts, memory.fact_history(facts[0]), memory.branch(6).get_all()
+    facts = memory.facts.read("facts", states=None)
+    return memory.get("note 3"), facts, memory.facts.history(facts[0]), memory.branch(6).get_all()
 
 
 def test_a_database_of_version_1_opens_and_works(tmp_path):
     uri = on_file(tmp_path)
     memory = played(uri)
-    before, services = as_it_was(memory), memory.services
-    memory.database.close()
+    before, services = as_it_was(memory), memory.session.services
+    memory.session.database.close()
     del memory
     back_to_version_1(uri)
     check_upgraded(uri, before, services)
@@ -110,7 +110,7 @@ def test_a_database_of_version_1_opens_and_works(tmp_path):
 def test_an_upgraded_database_has_the_columns_of_a_new_one(tmp_path):
     uri, fresh = on_file(tmp_path), tmp_path / "fresh"
     fresh.mkdir()
-    played(uri).database.close()
+    played(uri).session.database.close()
     back_to_version_1(uri)
     columns = []
     for each in (uri, on_file(fresh)):
@@ -131,7 +131,7 @@ def test_an_upgraded_database_has_the_columns_of_a_new_one(tmp_path):
 
 def test_many_may_be_the_first_to_open_an_old_database(tmp_path):
     uri = on_file(tmp_path)
-    played(uri).database.close()
+    played(uri).session.database.close()
     back_to_version_1(uri)
 
     def open_apart():
@@ -144,7 +144,7 @@ def test_many_may_be_the_first_to_open_an_old_database(tmp_path):
 
 def test_an_upgrade_that_fails_changes_nothing(tmp_path, monkeypatch):
     uri = on_file(tmp_path)
-    played(uri).database.close()
+    played(uri).session.database.close()
     back_to_version_1(uri)
     from memory_core.store import database as store
 

@@ -52,9 +52,9 @@ def fates(search):
 
 def test_a_search_finds_what_a_context_would_and_records_nothing():
     memory = made()
-    before = memory.status().position
-    search = memory.search("concern about cheese")
-    assert memory.status().position == before
+    before = memory.session.status().position
+    search = memory.retrieval.search("concern about cheese")
+    assert memory.session.status().position == before
     memory.build_context("concern about cheese")
     recorded = memory.events(kinds=("retrieved",))[-1].event
     asked = [found.number for found in search.found if found.fate in ("granted", "cut")]
@@ -67,8 +67,8 @@ def test_a_search_finds_what_a_context_would_and_records_nothing():
 
 def test_every_stored_turn_is_there_once_with_its_rank_words_and_turn():
     memory = made()
-    search = memory.search("violins")
-    stored = {turn.number: turn for turn in memory.stored_turns("turns")}
+    search = memory.retrieval.search("violins")
+    stored = {turn.number: turn for turn in memory.retrieval.stored_turns("turns")}
     assert sorted(found.number for found in search.found) == sorted(stored)
     assert [found.rank for found in search.found] == list(range(1, len(stored) + 1))
     assert [found.score for found in search.found] == sorted((f.score for f in search.found), reverse=True)
@@ -79,7 +79,7 @@ def test_every_stored_turn_is_there_once_with_its_rank_words_and_turn():
 
 def test_the_score_is_its_two_terms_by_their_weights():
     memory = made(vector_weight=0.6, keyword_weight=0.2)
-    search = memory.search("concern about cheese")
+    search = memory.retrieval.search("concern about cheese")
     assert search.weights == (0.6, 0.2)
     for found in search.found:
         assert found.score == pytest.approx(0.75 * max(0, found.vector) + 0.25 * found.keyword)
@@ -87,7 +87,7 @@ def test_the_score_is_its_two_terms_by_their_weights():
 
 def test_what_the_token_limit_cuts_is_told_apart_from_what_is_granted():
     memory = made(limit=120)
-    search = memory.search("concern about cheese", settings={"similarity_top_k": 9})
+    search = memory.retrieval.search("concern about cheese", settings={"similarity_top_k": 9})
     granted = {piece.ref for part in search.context.plan.granted for piece in part.pieces}
     assert search.counts["granted"] == len(granted) > 0
     assert search.counts["cut"] > 0
@@ -97,13 +97,15 @@ def test_what_the_token_limit_cuts_is_told_apart_from_what_is_granted():
 
 def test_trial_settings_decide_and_are_not_stored():
     memory = made()
-    search = memory.search("cheese", settings={"similarity_top_k": 1, "similarity_threshold": 0.2, "keyword_weight": 0})
+    search = memory.retrieval.search(
+        "cheese", settings={"similarity_top_k": 1, "similarity_threshold": 0.2, "keyword_weight": 0}
+    )
     assert search.asked == 1
     assert all(found.keyword is None for found in search.found)
     assert all((found.fate == "below_threshold") == (found.score < 0.2) for found in search.found)
     stored = memory.blocks[0].record.settings
     assert (stored["similarity_top_k"], stored["similarity_threshold"]) == (3, None)
-    assert memory.search("cheese").settings.similarity_top_k == 3
+    assert memory.retrieval.search("cheese").settings.similarity_top_k == 3
 
 
 @pytest.mark.parametrize(
@@ -118,21 +120,21 @@ def test_trial_settings_decide_and_are_not_stored():
 )
 def test_impossible_trial_settings_are_errors(settings):
     with pytest.raises(ConfigError):
-        made(2).search("cheese", settings=settings)
+        made(2).retrieval.search("cheese", settings=settings)
 
 
 def test_what_is_still_in_the_queue_is_held_back():
     memory = made(3, limit=1000, deliver_on="turn")
-    search = memory.search("boats")
+    search = memory.retrieval.search("boats")
     assert fates(search) == {1: "in_queue", 2: "in_queue", 3: "in_queue"}
     assert search.counts["in_queue"] == 3
     assert search.asked == 0
 
 
 def test_nothing_is_found_where_nothing_is_stored_or_asked():
-    empty = made(0).search("boats")
+    empty = made(0).retrieval.search("boats")
     assert (empty.stored, len(empty.found), empty.context, empty.candidates) == (0, 0, None, 0)
-    silent = made().search("  ")
+    silent = made().retrieval.search("  ")
     assert (silent.candidates, silent.counts["not_proposed"]) == (0, silent.stored)
     assert [found.turn for found in silent.found] == list(range(1, silent.stored + 1))
     assert {(found.vector, found.keyword, found.score) for found in silent.found} == {(None, None, 0.0)}
@@ -141,7 +143,7 @@ def test_nothing_is_found_where_nothing_is_stored_or_asked():
 def test_turns_that_neither_search_names_are_there_with_their_scores(monkeypatch):
     monkeypatch.setattr("memory_core.blocks.vector.LEAST_CANDIDATES", 2)
     memory = made(20, keyword_weight=0)
-    search = memory.search("violins", settings={"similarity_top_k": 1})
+    search = memory.retrieval.search("violins", settings={"similarity_top_k": 1})
     assert search.proposed == 4
     assert search.counts["not_proposed"] == search.stored - search.candidates > 0
     missed = [found for found in search.found if found.fate == "not_proposed"]
@@ -151,27 +153,32 @@ def test_turns_that_neither_search_names_are_there_with_their_scores(monkeypatch
 
 def test_the_smallest_change_that_would_ask_for_a_turn_does_ask_for_it():
     memory = made(similarity_threshold=0.6, similarity_top_k=1)
-    search = memory.search("concern about cheese")
+    search = memory.retrieval.search("concern about cheese")
     missed = [found for found in search.found if found.fate in ("below_threshold", "beyond_top_k")]
     assert missed
     for found in missed:
         changes = search.settings_to_ask_for(found.number)
-        again = memory.search("concern about cheese", settings=changes)
+        again = memory.retrieval.search("concern about cheese", settings=changes)
         assert again.one(found.number).fate in ("granted", "cut")
         fewer = {**changes, "similarity_top_k": changes.get("similarity_top_k", 1) - 1}
         if fewer["similarity_top_k"]:
-            assert memory.search("concern about cheese", settings=fewer).one(found.number).fate == "beyond_top_k"
+            assert (
+                memory.retrieval.search("concern about cheese", settings=fewer).one(found.number).fate == "beyond_top_k"
+            )
 
 
 def test_no_change_is_offered_for_what_is_asked_for_already():
-    search = made().search("cheese")
+    search = made().retrieval.search("cheese")
     assert search.settings_to_ask_for(search.found[0].number) == {}
     assert search.settings_to_ask_for(-1) == {}
 
 
 def test_two_searches_are_compared_by_what_became_of_each_turn():
     memory = made()
-    before, after = memory.search("cheese"), memory.search("cheese", settings={"similarity_top_k": 1})
+    before, after = (
+        memory.retrieval.search("cheese"),
+        memory.retrieval.search("cheese", settings={"similarity_top_k": 1}),
+    )
     changed = compared(before, after)
     asked = [(found.number, found.fate) for found in before.found if found.fate in ASKED]
     assert [(one.number, one.fate) for one, _ in changed] == asked[1:]
@@ -192,13 +199,13 @@ def test_without_an_embedder_keywords_alone_are_the_score_and_it_is_said():
     embedder = BrokenEmbedder()
     memory = made(services=Services(index=ExactIndex(), embedder=embedder), similarity_threshold=0.31)
     embedder.broken = True
-    search = memory.search("violins")
+    search = memory.retrieval.search("violins")
     assert search.degraded == "Keyword search only. The embedding model is missing. Install it again."
     assert search.weights == (0.0, 0.15)
     assert search.found[0].words.startswith("My number 1 concern is about violins")
     assert search.found[0].fate == "granted"
     assert {found.vector for found in search.found} == {None}
-    nothing = memory.search("violins", settings={"keyword_weight": 0})
+    nothing = memory.retrieval.search("violins", settings={"keyword_weight": 0})
     assert nothing.degraded.startswith("Nothing could be searched.")
     assert nothing.candidates == 0
 
@@ -223,18 +230,18 @@ class FailingIndex(ExactIndex):
 
 def test_an_index_that_goes_away_between_two_looks_is_replaced_by_the_database_s_copy():
     memory = made(services=Services(index=FailingIndex(), embedder=FakeEmbedder()))
-    search = memory.search("violins")
-    whole = made(services=Services(index=ExactIndex(), embedder=FakeEmbedder())).search("violins")
+    search = memory.retrieval.search("violins")
+    whole = made(services=Services(index=ExactIndex(), embedder=FakeEmbedder())).retrieval.search("violins")
     assert [(f.turn, f.score, f.fate) for f in search.found] == [(f.turn, f.score, f.fate) for f in whole.found]
-    again = memory.search("violins")
+    again = memory.retrieval.search("violins")
     assert again.degraded.startswith("Searched the database copy instead (slower). Nothing answers at")
     assert [f.turn for f in again.found] == [f.turn for f in whole.found]
 
 
 def test_a_block_that_is_switched_off_is_searched_and_nothing_of_it_is_in_the_prompt():
     memory = made()
-    memory.configure_block("turns", enabled=False)
-    search = memory.search("violins")
+    memory.blocks.configure("turns", enabled=False)
+    search = memory.retrieval.search("violins")
     assert search.no_prompt == "The block is switched off: nothing of it is in the prompt."
     assert search.counts["no_prompt"] == 3
     assert search.counts["granted"] == 0
@@ -242,9 +249,9 @@ def test_a_block_that_is_switched_off_is_searched_and_nothing_of_it_is_in_the_pr
 
 def test_where_no_prompt_can_be_built_it_is_said_why():
     memory = made()
-    memory.add_block(StaticMemoryBlock(name="fixed", static_content="word " * 200))
+    memory.blocks.add(StaticMemoryBlock(name="fixed", static_content="word " * 200))
     memory.configure(when_over="raise")
-    search = memory.search("violins")
+    search = memory.retrieval.search("violins")
     assert "over the limit of 120" in search.no_prompt
     assert search.asked == search.counts["no_prompt"]
 
@@ -256,13 +263,13 @@ def test_turns_that_another_embedding_model_stored_are_found_by_keyword_and_coun
         id = "other-64"
 
     services = Services(index=ExactIndex(), embedder=Other())
-    other = Memory.open("s", memory.database, services=services)
+    other = Memory.open("s", memory.session.database, services=services)
     other.put(user("A concern about lanterns " * 9))
     other.put(ChatMessage(role="assistant", content="Lanterns it is"))
     other.flush(all=True)
-    search = other.search("lanterns violins")
+    search = other.retrieval.search("lanterns violins")
     old = [found for found in search.found if found.vector is None]
-    assert search.other_embedder == len(old) == len(memory.stored_turns("turns")) - (search.stored - len(old))
+    assert search.other_embedder == len(old) == len(memory.retrieval.stored_turns("turns")) - (search.stored - len(old))
     assert any(found.keyword and found.fate != "not_proposed" for found in old)
 
 
@@ -273,14 +280,14 @@ def test_the_first_block_that_stores_turns_is_searched_and_another_kind_cannot_b
         VectorMemoryBlock(name="two", similarity_top_k=2),
     ]
     memory = made(blocks=blocks)
-    assert memory.search("violins").block == "one"
-    assert memory.search("violins", block="two").asked <= 2
+    assert memory.retrieval.search("violins").block == "one"
+    assert memory.retrieval.search("violins", block="two").asked <= 2
     with pytest.raises(ConfigError, match='"fixed" stores no turns'):
-        memory.search("violins", block="fixed")
+        memory.retrieval.search("violins", block="fixed")
     with pytest.raises(NotFoundError, match='no block called "none"'):
-        memory.search("violins", block="none")
+        memory.retrieval.search("violins", block="none")
     with pytest.raises(NotFoundError, match="No block stores earlier turns"):
-        made(2, blocks=[StaticMemoryBlock(name="fixed", static_content="x")]).search("violins")
+        made(2, blocks=[StaticMemoryBlock(name="fixed", static_content="x")]).retrieval.search("violins")
 
 
 # -- neighbours and the map ------------------------------------------------------------------------
@@ -288,49 +295,49 @@ def test_the_first_block_that_stores_turns_is_searched_and_another_kind_cannot_b
 
 def test_neighbours_are_the_nearest_other_turns():
     memory = made(24)
-    turns = {turn.number: turn for turn in memory.stored_turns("turns")}
+    turns = {turn.number: turn for turn in memory.retrieval.stored_turns("turns")}
     number = next(n for n, turn in turns.items() if "violins" in turn.messages[0].message.content)
-    near = memory.neighbours("turns", number, limit=4)
+    near = memory.retrieval.neighbours("turns", number, limit=4)
     assert len(near) == 4
     assert number not in {each.number for each in near}
     assert "violins" in near[0].words
     assert [each.similarity for each in near] == sorted((each.similarity for each in near), reverse=True)
     assert near[0].turn == turns[near[0].number].turn
     with pytest.raises(NotFoundError, match="not in"):
-        memory.neighbours("turns", 10_000)
+        memory.retrieval.neighbours("turns", 10_000)
 
 
 def test_the_map_holds_every_stored_turn_and_the_query():
     memory = made()
-    search = memory.search("violins")
-    drawn = memory.turn_map("turns", query=search.vector)
-    assert list(drawn.numbers) == [turn.number for turn in memory.stored_turns("turns")]
+    search = memory.retrieval.search("violins")
+    drawn = memory.retrieval.map("turns", query=search.vector)
+    assert list(drawn.numbers) == [turn.number for turn in memory.retrieval.stored_turns("turns")]
     assert drawn.points.shape == (drawn.stored, 2)
     assert 0 < drawn.share <= 1
-    same = memory.turn_map("turns", query=search.vector)
+    same = memory.retrieval.map("turns", query=search.vector)
     assert np.array_equal(same.points, drawn.points)
     assert same.query == drawn.query
-    assert memory.turn_map("turns").query is None
+    assert memory.retrieval.map("turns").query is None
 
 
 def test_a_large_map_is_thinned_and_keeps_the_candidates():
     memory = made(20)
-    numbers = [turn.number for turn in memory.stored_turns("turns")]
-    drawn = memory.turn_map("turns", keep=numbers[-2:], most=5)
+    numbers = [turn.number for turn in memory.retrieval.stored_turns("turns")]
+    drawn = memory.retrieval.map("turns", keep=numbers[-2:], most=5)
     assert len(drawn.numbers) == 5 < drawn.stored == len(numbers)
     assert set(numbers[-2:]) <= set(drawn.numbers)
 
 
 def test_the_map_of_an_empty_block_is_empty():
-    drawn = made(0).turn_map("turns")
+    drawn = made(0).retrieval.map("turns")
     assert (drawn.numbers, drawn.points.shape, drawn.stored) == ((), (0, 2), 0)
 
 
 def test_the_map_follows_the_database():
     memory = made()
-    before = memory.turn_map("turns")
-    memory.forget_turn("turns", before.numbers[0])
-    assert memory.turn_map("turns").numbers == before.numbers[1:]
+    before = memory.retrieval.map("turns")
+    memory.retrieval.forget("turns", before.numbers[0])
+    assert memory.retrieval.map("turns").numbers == before.numbers[1:]
 
 
 # -- what was searched then --------------------------------------------------------------------------
@@ -338,35 +345,35 @@ def test_the_map_follows_the_database():
 
 def test_a_recorded_search_is_what_was_searched_then():
     memory = made(limit=120, similarity_top_k=9, similarity_threshold=0.1)
-    turn = memory.status().turns
-    live = memory.search("concern about cheese")
+    turn = memory.session.status().turns
+    live = memory.retrieval.search("concern about cheese")
     memory.build_context("concern about cheese")
-    memory.configure_block("turns", similarity_top_k=1, similarity_threshold=0.9)
-    (then,) = memory.recorded_searches(turn, "turns")[-1:]
+    memory.blocks.configure("turns", similarity_top_k=1, similarity_threshold=0.9)
+    (then,) = memory.retrieval.recorded(turn, "turns")[-1:]
     assert then.query == "concern about cheese"
     assert then.settings == live.settings
     assert then.counts == live.counts
     assert [(f.number, f.turn, f.words, f.tokens, f.fate) for f in then.found] == [
         (f.number, f.turn, f.words, f.tokens, f.fate) for f in live.found if f.fate != "not_proposed"
     ]
-    assert memory.recorded_searches(turn, "elsewhere") == []
+    assert memory.retrieval.recorded(turn, "elsewhere") == []
 
 
 def test_a_recorded_search_still_shows_a_turn_that_was_deleted_since():
     memory = made()
-    turn = memory.status().turns
+    turn = memory.session.status().turns
     memory.build_context("concern about cheese")
-    (then,) = memory.recorded_searches(turn, "turns")[-1:]
-    memory.forget_turn("turns", then.found[0].number)
-    assert list(memory.recorded_searches(turn, "turns")[-1].found) == list(then.found)
+    (then,) = memory.retrieval.recorded(turn, "turns")[-1:]
+    memory.retrieval.forget("turns", then.found[0].number)
+    assert list(memory.retrieval.recorded(turn, "turns")[-1].found) == list(then.found)
 
 
 def test_words_that_were_erased_since_are_missing_and_no_error():
     memory = made()
     memory.build_context("concern about cheese")
-    turn = memory.status().turns
+    turn = memory.session.status().turns
     memory.reset()
-    then = memory.recorded_searches(turn, "turns")[-1]
+    then = memory.retrieval.recorded(turn, "turns")[-1]
     assert then.query is None
     assert {found.words for found in then.found} == {""}
 
@@ -378,46 +385,46 @@ def test_words_that_were_erased_since_are_missing_and_no_error():
 def test_a_forgotten_turn_is_found_no_more_and_its_messages_stay(kind, tmp_path):
     index = ExactIndex() if kind == "exact" else ChromaIndex(path=tmp_path / "chroma")
     memory = made(services=Services(index=index, embedder=FakeEmbedder()))
-    search = memory.search("violins")
+    search = memory.retrieval.search("violins")
     gone = search.found[0]
-    archived = [message.seq for message in memory.messages("archived")]
-    memory.forget_turn("turns", gone.number)
-    after = memory.search("violins")
+    archived = [message.seq for message in memory.session.messages("archived")]
+    memory.retrieval.forget("turns", gone.number)
+    after = memory.retrieval.search("violins")
     assert [f.number for f in after.found] == [f.number for f in search.found if f.number != gone.number]
     memory.build_context("violins")
     recorded = [r.event for r in memory.events(kinds=("retrieved",))][-1]
     assert gone.number not in {candidate[0] for candidate in recorded.candidates}
-    assert [message.seq for message in memory.messages("archived")] == archived
+    assert [message.seq for message in memory.session.messages("archived")] == archived
     index.close()
 
 
 def test_forgetting_is_recorded_with_who_did_it():
     memory = made()
-    number = memory.stored_turns("turns")[0].number
-    memory.forget_turn("turns", number)
+    number = memory.retrieval.stored_turns("turns")[0].number
+    memory.retrieval.forget("turns", number)
     record = memory.events(kinds=("vectors_removed",))[-1]
     assert (record.event, record.actor) == (VectorsRemoved(block="turns", numbers=(number,)), "curator")
 
 
 def test_a_delivery_does_not_bring_a_forgotten_turn_back():
     memory = made()
-    number = memory.stored_turns("turns")[0].number
-    words = memory.stored_turns("turns")[0].messages[0].message.content
-    memory.forget_turn("turns", number)
-    memory.fill_block("turns")
+    number = memory.retrieval.stored_turns("turns")[0].number
+    words = memory.retrieval.stored_turns("turns")[0].messages[0].message.content
+    memory.retrieval.forget("turns", number)
+    memory.blocks.fill("turns")
     memory.deliver()
     memory.flush(all=True)
-    assert words not in [turn.messages[0].message.content for turn in memory.stored_turns("turns")]
+    assert words not in [turn.messages[0].message.content for turn in memory.retrieval.stored_turns("turns")]
 
 
 def test_what_was_forgotten_elsewhere_is_said_and_nothing_is_recorded():
     memory = made()
-    number = memory.stored_turns("turns")[0].number
-    memory.forget_turn("turns", number)
-    before = memory.status().position
+    number = memory.retrieval.stored_turns("turns")[0].number
+    memory.retrieval.forget("turns", number)
+    before = memory.session.status().position
     with pytest.raises(NotFoundError, match="Nothing was deleted"):
-        memory.forget_turn("turns", number)
-    assert memory.status().position == before
+        memory.retrieval.forget("turns", number)
+    assert memory.session.status().position == before
 
 
 def test_a_turn_of_another_session_cannot_be_forgotten(tmp_path):
@@ -432,19 +439,19 @@ def test_a_turn_of_another_session_cannot_be_forgotten(tmp_path):
         for turn in range(9):
             memory.put(user(f"Some words of turn {turn} in session {name}"))
         memories.append(memory)
-    number = memories[1].stored_turns("turns")[0].number
+    number = memories[1].retrieval.stored_turns("turns")[0].number
     with pytest.raises(NotFoundError):
-        memories[0].forget_turn("turns", number)
-    assert number in {turn.number for turn in memories[1].stored_turns("turns")}
+        memories[0].retrieval.forget("turns", number)
+    assert number in {turn.number for turn in memories[1].retrieval.stored_turns("turns")}
 
 
 def test_the_past_is_rebuilt_with_the_turn_and_the_present_without_it():
     memory = made()
-    turn = memory.stored_turns("turns")[0]
-    before = memory.status().position
-    memory.forget_turn("turns", turn.number)
+    turn = memory.retrieval.stored_turns("turns")[0]
+    before = memory.session.status().position
+    memory.retrieval.forget("turns", turn.number)
     events = memory.events()
-    words = memory.words
+    words = memory.log.texts
     seq = turn.messages[0].seq
 
     def stored(upto):
@@ -469,7 +476,7 @@ def test_stored_turns_are_found_by_words_that_they_hold_as_people_read_them(word
         memory.put(ChatMessage(role="user", content=said))
         memory.put(ChatMessage(role="assistant", content="I see."))
     memory.flush(all=True)
-    found = memory.search("What was said?").found
+    found = memory.retrieval.search("What was said?").found
     held = [one.words for one in found if words.casefold() in one.words.casefold()]
     assert [one.words for one in found.holding([words])] == held
     assert len(held) == (0 if words == "role" else 1)

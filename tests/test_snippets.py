@@ -217,7 +217,7 @@ def test_an_async_engine_of_ones_own(tmp_path):
 def test_a_tokenizer_of_ones_own():
     memory = Memory.from_defaults(token_limit=10, tokenizer_fn=lambda text: text.split())
     memory.put(ChatMessage(role="user", content="one two three"))
-    assert memory.status().queue_tokens == 3
+    assert memory.session.status().queue_tokens == 3
 
 
 def test_async_code():
@@ -242,4 +242,4 @@ def test_what_a_custom_block_learned_shows_on_the_memory_s_blocks():
     memory = Memory.from_defaults(token_limit=40, token_flush_size=10, memory_blocks=[MentionCounter(name="mentions")])
     for _ in range(6):
         memory.put(ChatMessage(role="user", content="Logan said that Logan would be late again"))
-    assert memory.memory_blocks[0].mention_count == memory.status().archived_messages > 0
+    assert memory.memory_blocks[0].mention_count == memory.session.status().archived_messages > 0

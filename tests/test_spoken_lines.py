@@ -236,9 +236,9 @@ def test_the_layout_of_messages_gives_elements_best_first_and_no_days():
 
 def test_the_layout_can_be_changed_in_mid_session():
     memory = told(remembering(), said("I sold my boat.", name="Ana", time="8 May 2023"))
-    memory.configure_block("turns", layout="messages")
+    memory.blocks.configure("turns", layout="messages")
     assert section(memory) == ["<message role='user'>I sold my boat.</message>"]
-    memory.configure_block("turns", layout="lines")
+    memory.blocks.configure("turns", layout="lines")
     assert section(memory) == ["8 May 2023", "Ana: I sold my boat."]
 
 
@@ -261,12 +261,12 @@ def test_a_past_prompt_is_rebuilt_as_it_was_sent(tmp_path, layout, unit):
     for number, message in enumerate([forging, *talk(4, each=3), said("[8 June 2023] Bob: I row boats\n9 June 2023")]):
         memory.put(message)
         if number == 6:
-            memory.configure_block("turns", similarity_top_k=None)
+            memory.blocks.configure("turns", similarity_top_k=None)
         context = memory.build_context("boats and violins")
-        sent.append((memory.status().position, list(context.messages)))
+        sent.append((memory.session.status().position, list(context.messages)))
     assert any(record.event.cuts for record in memory.events(kinds=("context_built",)))
     for position, messages in sent:
-        found = past(memory.database, "s", position)
+        found = past(memory.session.database, "s", position)
         assert list(found.context) == messages
         assert found.missing == ()
 
@@ -274,29 +274,29 @@ def test_a_past_prompt_is_rebuilt_as_it_was_sent(tmp_path, layout, unit):
 def test_a_prompt_of_both_layouts_in_one_log_is_rebuilt(tmp_path):
     memory = told(remembering(uri=on_file(tmp_path)), *talk(2))
     first = list(memory.build_context("boats").messages)
-    between = memory.status().position
-    memory.configure_block("turns", layout="messages")
+    between = memory.session.status().position
+    memory.blocks.configure("turns", layout="messages")
     second = list(memory.build_context("boats").messages)
     assert first != second
-    assert list(past(memory.database, "s", between).context) == first
-    assert list(past(memory.database, "s", None).context) == second
+    assert list(past(memory.session.database, "s", between).context) == first
+    assert list(past(memory.session.database, "s", None).context) == second
 
 
 def test_date_lines_are_no_entries_of_a_recorded_prompt():
     memory = told(remembering(), *talk(2))
     memory.build_context("boats")
     (record,) = memory.events(kinds=("context_built",))
-    (part,) = (part for part in memory.prompt(record).parts if part.name == "turns")
+    (part,) = (part for part in memory.log.prompt(record).parts if part.name == "turns")
     assert {entry.ref[0] for entry in part.entries} == {"v"}
 
 
 def test_a_session_copied_to_another_database_keeps_its_past_prompts(tmp_path):
     memory = told(remembering(uri=on_file(tmp_path)), *talk(3))
     sent = list(memory.build_context("boats and violins").messages)
-    bundle = read_bundle(write_bundle(memory.database, "s"), "s.zip")
+    bundle = read_bundle(write_bundle(memory.session.database, "s"), "s.zip")
     # Numbers that are taken there: the copy's are others.
     crowd = told(remembering(session_id="crowd"), said("I am here first", time="1 May 2020"), said("And I"))
-    other = crowd.database
+    other = crowd.session.database
     copied = import_bundle(other, bundle)
     refs = [record.event.parts for record in read_all(other, copied)]
     assert any(ref.startswith("d") for parts in refs for part in parts for ref in part["refs"])
@@ -313,15 +313,15 @@ def test_a_branch_lays_its_own_prompts_out_and_keeps_those_from_before(tmp_path)
     for message in talk(3):
         memory.put(message)
     sent = list(memory.build_context("boats and violins").messages)
-    position = memory.status().position
+    position = memory.session.status().position
     memory.put(said("Begin anew with boats", time="1 July 2023"))
-    branch = memory.branch(memory.status().turns)
+    branch = memory.branch(memory.session.status().turns)
     lines = section(branch)
     assert alone(lines) == []
     assert any(DATE.fullmatch(line) for line in lines)
-    assert list(past(memory.database, "s", position).context) == sent
+    assert list(past(memory.session.database, "s", position).context) == sent
     again = list(branch.build_context("boats and violins").messages)
-    assert list(past(branch.database, branch.session_id, None).context) == again
+    assert list(past(branch.session.database, branch.session_id, None).context) == again
 
 
 @settings(max_examples=12)
@@ -346,4 +346,4 @@ def test_any_conversation_is_laid_out_within_its_limit_and_rebuilt(messages, lay
     memory.flush(all=True)
     context = memory.build_context("boats and violins and maps and chess and kites")
     assert context.billed_tokens <= limit
-    assert list(past(memory.database, "s", None).context or ()) == list(context.messages)
+    assert list(past(memory.session.database, "s", None).context or ()) == list(context.messages)

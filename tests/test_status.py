@@ -50,8 +50,8 @@ def test_a_session_is_listed_with_all_its_messages_also_those_that_left_the_queu
     assert found.status == list_sessions(database)[0]
     assert found.status.archived_messages > 0
     assert found.messages == 20
-    assert found.tokens == sum(message.tokens.by("content") for message in memory.messages())
-    assert (found.facts, found.user_facts, found.origin) == (len(memory.facts("Facts")), 0, Origin("new"))
+    assert found.tokens == sum(message.tokens.by("content") for message in memory.session.messages())
+    assert (found.facts, found.user_facts, found.origin) == (len(memory.facts.read("Facts")), 0, Origin("new"))
 
 
 def test_tokens_are_counted_as_the_session_counts(database):
@@ -86,7 +86,7 @@ def test_facts_of_a_user_are_counted_apart_from_the_sessions_own(database):
 
 def test_only_active_facts_count(database):
     memory = a_session(database, "one", messages=5)
-    facts = memory.facts("Facts")
+    facts = memory.facts.read("Facts")
     with database.write() as connection:
         where = totals.fact_table.c.id == facts[0].id
         connection.execute(totals.fact_table.update().where(where).values(state="retired"))
@@ -95,7 +95,7 @@ def test_only_active_facts_count(database):
 
 def test_an_imported_session_names_its_source(database):
     memory = a_session(database, "one")
-    memory.attach_recording([note(1)], source="talk.json")
+    memory.session.attach_recording([note(1)], source="talk.json")
     assert overview(database)[0].origin == Origin("import", "talk.json")
 
 

@@ -40,7 +40,7 @@ from memory_core.store.tables import SCHEMA_VERSION, TABLES, fact_table, message
 
 def test_a_database_of_a_newer_version_is_refused_in_one_sentence(tmp_path):
     memory = open_memory(database_uri=on_file(tmp_path))
-    with memory.database.write() as connection:
+    with memory.session.database.write() as connection:
         connection.execute(update(schema_table).values(version=SCHEMA_VERSION + 1))
     with pytest.raises(StoreError, match=rf"schema version {SCHEMA_VERSION + 1}.*up to {SCHEMA_VERSION}\. Update"):
         Database(create_engine(on_file(tmp_path)))
@@ -195,12 +195,14 @@ OPERATIONS = {
     "reset": lambda memory: memory.reset(),
     "forget the archive": lambda memory: memory.reset("archived"),
     "context": lambda memory: memory.build_context("What was note 1?"),
-    "edit": lambda memory: memory.edit_block("core", "Be long."),
+    "edit": lambda memory: memory.blocks.edit("core", "Be long."),
     "configure": lambda memory: memory.configure(token_limit=80),
-    "configure a block": lambda memory: memory.configure_block("turns", similarity_top_k=7),
-    "add a block": lambda memory: memory.add_block(Counter(name="another")),
-    "remove a block": lambda memory: memory.remove_block("turns"),
-    "another counter": lambda memory: Memory.from_defaults("s", engine=memory.database.engine, tokenizer_fn=list),
+    "configure a block": lambda memory: memory.blocks.configure("turns", similarity_top_k=7),
+    "add a block": lambda memory: memory.blocks.add(Counter(name="another")),
+    "remove a block": lambda memory: memory.blocks.remove("turns"),
+    "another counter": lambda memory: Memory.from_defaults(
+        "s", engine=memory.session.database.engine, tokenizer_fn=list
+    ),
 }
 
 
@@ -210,8 +212,8 @@ def test_whichever_statement_fails_nothing_is_half_stored(prepared, name):
     while True:
         nth += 1 if nth < 30 else 3  # the later ones are the deliveries', much alike
         memory = prepared()
-        before, config, names = dump(memory.database), memory.config, [b.name for b in memory.blocks]
-        fault = Fault(memory.database, nth)
+        before, config, names = dump(memory.session.database), memory.session.config, [b.name for b in memory.blocks]
+        fault = Fault(memory.session.database, nth)
         try:
             OPERATIONS[name](memory)
             outcomes.append("done")
@@ -220,8 +222,8 @@ def test_whichever_statement_fails_nothing_is_half_stored(prepared, name):
         finally:
             fault.remove()
         if outcomes[-1] != "done":
-            assert dump(memory.database) == before
-            assert (memory.config, [b.name for b in memory.blocks]) == (config, names)
+            assert dump(memory.session.database) == before
+            assert (memory.session.config, [b.name for b in memory.blocks]) == (config, names)
         check_consistent(memory)
         if not fault.struck:
             break
@@ -233,7 +235,7 @@ def test_whichever_statement_fails_nothing_is_half_stored(prepared, name):
 def test_on_a_full_disk_the_prompt_is_built_and_says_that_it_is_not_in_the_log(prepared, caplog):
     expected = prepared().build_context("What was note 1?").messages
     memory = prepared()
-    with memory.database.engine.connect() as connection:
+    with memory.session.database.engine.connect() as connection:
         connection.exec_driver_sql(
             f"PRAGMA max_page_count = {connection.exec_driver_sql('PRAGMA page_count').scalar()}"
         )
@@ -262,21 +264,21 @@ def test_a_prompt_is_not_held_up_by_somebody_who_writes_for_long(tmp_path, monke
 def check_consistent(memory):
     """Once what is due was delivered, the tables agree with each other."""
     memory.deliver()
-    memory.refresh()
-    with memory.database.read() as connection:
+    memory.session.refresh()
+    with memory.session.database.read() as connection:
         rows = connection.execute(message_table.select().order_by(message_table.c.seq)).all()
         leases = connection.exec_driver_sql("SELECT count(*) FROM mi_lease").scalar()
-    status = memory.status()
+    status = memory.session.status()
     queue = [row for row in rows if row.status == "active"]
     assert (status.queue_messages, status.queue_tokens) == (len(queue), sum(row.tokens for row in queue))
     archived = [row.seq for row in rows if row.status == "archived"]
     assert status.archived_messages == len(archived)
-    assert {delivery.state for delivery in memory.deliveries()} <= {"done"}
+    assert {delivery.state for delivery in memory.session.deliveries()} <= {"done"}
     assert leases == 0
     known = [number_of(message.content) for message in memory.get_all("archived") if message.role == "user"]
     assert fact_numbers(memory) == known
     if "turns" in [b.name for b in memory.blocks]:
-        assert [m.seq for turn in memory.stored_turns("turns") for m in turn.messages] == archived
+        assert [m.seq for turn in memory.retrieval.stored_turns("turns") for m in turn.messages] == archived
 
 
 # -- forgetting ----------------------------------------------------------------------------------
@@ -326,7 +328,7 @@ def secretive(folder, *, scope="session"):
     for number in range(12):
         memory.put(user(f"number {number} of my pieces of marzipan"))
     memory.deliver()
-    (first, *_) = memory.facts("facts")
+    (first, *_) = memory.facts.read("facts")
     with memory._session.writing() as w:
         change_state(w, first, "retired", reason="no more marzipan", actor="curator")
     memory.build_context("Where is the marzipan?")
@@ -337,7 +339,7 @@ def secretive(folder, *, scope="session"):
 
 def everything(memory, folder):
     """The bytes of the database file, free pages included, with nothing left in the log beside it."""
-    memory.database.close()
+    memory.session.database.close()
     with sqlite3.connect(folder / "memory.db") as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     connection.close()
@@ -346,7 +348,7 @@ def everything(memory, folder):
 
 def rows_of(memory):
     """How many rows each table has."""
-    with memory.database.read() as connection:
+    with memory.session.database.read() as connection:
         return {table.name: len(connection.execute(table.select()).all()) for table in TABLES}
 
 
@@ -357,7 +359,7 @@ def test_after_a_reset_the_words_are_nowhere_in_the_file(tmp_path):
     kinds = [record.kind for record in memory.events()]
     assert kinds[-1] == "session_reset"  # the tombstone, with how much it was
     assert "fact_erased" in kinds
-    assert memory.status().archived_messages == 0
+    assert memory.session.status().archived_messages == 0
     assert memory.get()[0].content == "<memory>\n<core>\nBe brief.\n</core>\n</memory>"
     memory.put(user("good morning"))
     assert [message.content for message in memory.get_all()] == ["good morning"]
@@ -365,13 +367,13 @@ def test_after_a_reset_the_words_are_nowhere_in_the_file(tmp_path):
 
 def test_after_forgetting_the_archive_only_the_queue_knows_the_words(tmp_path):
     memory = secretive(tmp_path)
-    memory.remove_block("scribe")
+    memory.blocks.remove("scribe")
     memory.reset("archived")
-    assert memory.facts("facts", states=None) == []
-    assert memory.stored_turns("turns") == []
+    assert memory.facts.read("facts", states=None) == []
+    assert memory.retrieval.stored_turns("turns") == []
     queue = [message.content for message in memory.get_all()]
     assert queue
-    with memory.database.read() as connection:
+    with memory.session.database.read() as connection:
         words = connection.exec_driver_sql("SELECT data FROM mi_content WHERE data LIKE '%marzipan%'").scalars().all()
         told = connection.exec_driver_sql("SELECT count(*) FROM mi_event WHERE data LIKE '%marzipan%'").scalar()
     assert sorted(json.loads(text)["parts"][0]["text"] for text in words) == sorted(queue)
@@ -380,8 +382,8 @@ def test_after_forgetting_the_archive_only_the_queue_knows_the_words(tmp_path):
 
 def test_a_deleted_session_leaves_its_id_and_nothing_else(tmp_path):
     memory = secretive(tmp_path)
-    memory.remove_block("facts")  # its facts stay, until the session goes
-    delete_session(memory.database, "s")
+    memory.blocks.remove("facts")  # its facts stay, until the session goes
+    delete_session(memory.session.database, "s")
     left = everything(memory, tmp_path)
     assert b"marzipan" not in left
     assert b"Sweets" not in left
@@ -395,35 +397,37 @@ def test_a_deleted_session_leaves_its_id_and_nothing_else(tmp_path):
         memory.put(user("hello"))
     with pytest.raises(NotFoundError):
         open_memory(database_uri=on_file(tmp_path))
-    assert list_sessions(memory.database) == []
+    assert list_sessions(memory.session.database) == []
 
 
 def test_the_id_of_a_session_that_was_deleted_for_that_can_be_used_again(tmp_path):
     memory = secretive(tmp_path)
-    old = memory.history()
-    delete_session(memory.database, "s", reusable=True)
+    old = memory.log.history()
+    delete_session(memory.session.database, "s", reusable=True)
     again = open_memory(database_uri=on_file(tmp_path))
-    assert again.messages() == []
+    assert again.session.messages() == []
     assert again.events()[0].kind == "session_created"
-    assert not {record.position for record in memory.history().records} & {record.position for record in old.records}
+    assert not {record.position for record in memory.log.history().records} & {
+        record.position for record in old.records
+    }
     again.put(user("hello"))
-    assert again.status().turns == 1
-    assert [status.session_id for status in list_sessions(memory.database)] == ["s"]
+    assert again.session.status().turns == 1
+    assert [status.session_id for status in list_sessions(memory.session.database)] == ["s"]
 
 
 def test_what_is_the_users_outlives_the_session_unless_asked_for(tmp_path):
     memory = secretive(tmp_path, scope="user")
-    flushed = memory.status().archived_messages
+    flushed = memory.session.status().archived_messages
     memory.reset()
-    assert len(memory.facts("facts", states=None)) == flushed
-    assert memory.facts("facts")[0].text == "said: number 1 of my pieces of marzipan"
-    assert memory.facts("facts")[0].sources == ()
+    assert len(memory.facts.read("facts", states=None)) == flushed
+    assert memory.facts.read("facts")[0].text == "said: number 1 of my pieces of marzipan"
+    assert memory.facts.read("facts")[0].sources == ()
 
 
 def test_what_is_the_users_goes_where_that_is_asked_for(tmp_path):
     memory = secretive(tmp_path, scope="user")
     memory.reset(user_memory=True)
-    assert memory.facts("facts", states=None) == []
+    assert memory.facts.read("facts", states=None) == []
     assert b"marzipan" not in everything(memory, tmp_path)
 
 
@@ -432,7 +436,7 @@ def test_a_fact_with_other_support_outlives_what_is_forgotten(tmp_path):
     for number in (1, 2, 1, 3, 4, 5, 6, 7, 8, 9):
         memory.put(note(number))
     memory.flush(all=True)
-    (one,) = (fact for fact in memory.facts("facts") if number_of(fact.text) == 1)
+    (one,) = (fact for fact in memory.facts.read("facts") if number_of(fact.text) == 1)
     assert one.sources == (("s", 1), ("s", 3))
     memory.put(note(2))
     memory.reset("archived")
@@ -444,14 +448,14 @@ def test_forgetting_a_long_session_stays_below_every_parameter_limit():
     """SQLite takes 32,766 parameters in a statement and PostgreSQL 65,535; here it is 550."""
     turns = VectorMemoryBlock(name="turns", embed_model=HashEmbedder())
     memory = open_memory(token_limit=10_000, token_flush_size=10, memory_blocks=[turns])
-    connection = memory.database.engine.raw_connection().driver_connection
+    connection = memory.session.database.engine.raw_connection().driver_connection
     connection.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 550)
     memory.put_messages([user(f"n{number}") for number in range(700)])
     with memory._session.writing() as w:
         for number in range(700):
             add_fact(w, w.session.scope, "facts", NewFact(f"n{number}", 1, sources=(number + 1,)))
     memory.flush(all=True)
-    assert len(memory.stored_turns("turns")) == 700
+    assert len(memory.retrieval.stored_turns("turns")) == 700
     memory.reset()
     assert memory.get_all() == []
     assert {name: count for name, count in rows_of(memory).items() if name in ("mi_fact", "mi_vector")} == {
@@ -466,7 +470,7 @@ def test_facts_that_condensing_made_up_go_with_the_conversation():
         add_fact(w, w.session.scope, "facts", NewFact("note 5 was taken", 4, origin="condensed"))
     memory.reset()
     assert fact_numbers(memory) == [99]  # what a person wrote stays
-    with memory.database.read() as connection:
+    with memory.session.database.read() as connection:
         assert len(connection.execute(fact_table.select()).all()) == 1
 
 

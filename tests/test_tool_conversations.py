@@ -51,6 +51,6 @@ def test_every_prefix_of_every_trajectory_is_whole(limit, trajectories, database
             seqs = [*context.pinned_seqs, *context.queue_seqs]
             assert seqs == sorted(seqs), where
             assert [trajectory[seq - 1] for seq in seqs] == list(context.messages), where
-        queued, archived = memory.messages("active"), memory.messages("archived")
+        queued, archived = memory.session.messages("active"), memory.session.messages("archived")
         assert sorted(m.seq for m in [*queued, *archived]) == list(range(1, len(trajectory) + 1)), number
         assert memory.get_all() == list(trajectory), number

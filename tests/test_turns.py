@@ -130,7 +130,7 @@ def test_a_failed_second_try_can_be_tried_a_third_time(memory):
 
 def test_a_reply_that_was_begun_and_not_ended_is_interrupted(memory):
     memory.put(user("How many"), message_id="turn-1-user")
-    memory.record(ReplyStarted("turn-1", 1, "parrot"))
+    memory.log.record(ReplyStarted("turn-1", 1, "parrot"))
     assert turns.unanswered(memory, running=False) == Unanswered("turn-1", "interrupted")
     assert turns.unanswered(memory, running=True) is None
 
@@ -166,7 +166,7 @@ def test_nobody_awaits_a_reply_to_a_message_that_was_not_typed_here(memory):
 
 
 def test_playing_puts_the_next_turn_and_builds_its_prompt_before_the_reply(memory):
-    memory.attach_recording(RECORDING, source="notes")
+    memory.session.attach_recording(RECORDING, source="notes")
     job = Job("j")
     turns.play(job, memory, turns=1, pace=0)
     assert said(memory) == [("user", RECORDING[0].content), ("assistant", "noted the first")]
@@ -180,12 +180,12 @@ def test_playing_puts_the_next_turn_and_builds_its_prompt_before_the_reply(memor
 
 
 def test_playing_to_the_end_puts_every_message_once(memory):
-    memory.attach_recording(RECORDING, source="notes")
+    memory.session.attach_recording(RECORDING, source="notes")
     turns.play(Job("j"), memory, turns=1, pace=0)
     turns.play(Job("k"), memory, turns=None, pace=0)
     turns.play(Job("l"), memory, turns=None, pace=0)
     assert [content for _, content in said(memory)] == [message.content for message in RECORDING]
-    assert memory.recording().next_turn == ()
+    assert memory.session.recording().next_turn == ()
 
 
 def deeds(memory):
@@ -205,19 +205,19 @@ def test_playing_without_pauses_leaves_the_log_that_playing_turn_by_turn_leaves(
             services=Services(embedder=MiniLMEmbedder()),
             **settings,
         )
-        memory.attach_recording(MESSAGES, source="a trip")
+        memory.session.attach_recording(MESSAGES, source="a trip")
         return memory
 
     (tmp_path / "each").mkdir()
     (tmp_path / "all").mkdir()
     each, whole = made("each"), made("all", delivery_timeout=0.0)  # as on a machine that is never in time
-    recording = each.recording()
+    recording = each.session.recording()
     while recording.next_turn:  # as an agent would put them, knowing nothing of what comes
         for offset, message in enumerate(recording.next_turn):
             if offset:
                 each.build_context()
             each.put(message, message_id=recording.message_id(recording.played + offset))
-        recording = each.recording()
+        recording = each.session.recording()
     turns.play(Job("j"), whole, turns=None, pace=0)
     made_alike = [[deed for deed in deeds(memory) if deed[2] != "configuration_changed"] for memory in (whole, each)]
     assert made_alike[0] == made_alike[1]
@@ -237,7 +237,7 @@ def test_what_is_foreseen_is_embedded_once_and_only_where_no_endpoint_is_asked()
     remote.offline = False
     for embedder in (local, remote):
         memory = open_memory(memory_blocks=[VectorMemoryBlock(name="earlier")], services=Services(embedder=embedder))
-        memory.foresee([*RECORDING, ChatMessage(role="system", content="Be kind.")])
+        memory.session.foresee([*RECORDING, ChatMessage(role="system", content="Be kind.")])
         vector._ahead().submit(lambda: None).result(60)
         assert memory.events(kinds=("vectors_stored",)) == []
     assert asked == [message.content for message in RECORDING]
@@ -245,14 +245,14 @@ def test_what_is_foreseen_is_embedded_once_and_only_where_no_endpoint_is_asked()
 
 def test_two_players_of_one_recording_store_it_once(tmp_path):
     one = open_memory(database_uri=on_file(tmp_path))
-    one.attach_recording(RECORDING, source="notes")
+    one.session.attach_recording(RECORDING, source="notes")
     other = Memory.open(
         "s",
         Database.open(on_file(tmp_path)),
         services=Services(embedder=HashEmbedder(), extractor=NoteExtractor()),
         tokenizer_fn=str.split,
     )
-    both = [one.recording(), other.recording()]
+    both = [one.session.recording(), other.session.recording()]
     assert both[0] == both[1]
     for memory, recording in zip((one, other), both, strict=True):
         for index, message in enumerate(recording.next_turn):
@@ -261,12 +261,12 @@ def test_two_players_of_one_recording_store_it_once(tmp_path):
 
 
 def test_a_paused_player_stops_after_the_turn_it_is_in(memory):
-    memory.attach_recording(RECORDING, source="notes")
+    memory.session.attach_recording(RECORDING, source="notes")
     job = Job("j")
     job.cancel.set()
     turns.play(job, memory, turns=None, pace=1)
     assert said(memory) == []
-    assert memory.recording().played == 0
+    assert memory.session.recording().played == 0
 
 
 def test_what_a_model_learns_is_not_waited_for(memory):
@@ -276,7 +276,7 @@ def test_what_a_model_learns_is_not_waited_for(memory):
     waits = []
     patient = open_memory("patient")
     for session, extractor in ((memory, Slow()), (patient, NoteExtractor())):
-        session.services._extractor = extractor
+        session.session.services._extractor = extractor
         put = session.put_messages
         session.put_messages = lambda m, put=put, **options: (waits.append(options["wait"]), put(m, **options))[1]
         turns.send(Job("j"), session, Parrot("Eight"), "turn-1", "How many")
@@ -284,8 +284,8 @@ def test_what_a_model_learns_is_not_waited_for(memory):
 
 
 def test_what_was_played_and_what_comes_next_show_in_the_session(memory):
-    memory.attach_recording([assistant("welcome"), *RECORDING, user("and last")], source="notes")
-    recording = memory.recording()
+    memory.session.attach_recording([assistant("welcome"), *RECORDING, user("and last")], source="notes")
+    recording = memory.session.recording()
     assert (recording.played, len(recording.messages)) == (0, 6)
     assert [message.content for message in recording.next_turn] == [
         "welcome",
@@ -293,19 +293,19 @@ def test_what_was_played_and_what_comes_next_show_in_the_session(memory):
         "noted the first",
     ]
     turns.play(Job("j"), memory, turns=2, pace=0)
-    assert memory.recording().played == 5
-    assert [message.content for message in memory.recording().next_turn] == ["and last"]
+    assert memory.session.recording().played == 5
+    assert [message.content for message in memory.session.recording().next_turn] == ["and last"]
 
 
 def test_a_session_without_a_recording_plays_nothing(memory):
     turns.play(Job("j"), memory, turns=None, pace=0)
-    assert (memory.recording(), said(memory)) == (None, [])
+    assert (memory.session.recording(), said(memory)) == (None, [])
 
 
 def test_a_reset_session_can_be_played_again(memory):
-    memory.attach_recording(RECORDING, source="notes")
+    memory.session.attach_recording(RECORDING, source="notes")
     turns.play(Job("j"), memory, turns=None, pace=0)
     memory.reset()
-    assert memory.recording().played == 0
+    assert memory.session.recording().played == 0
     turns.play(Job("k"), memory, turns=1, pace=0)
     assert [content for _, content in said(memory)] == [message.content for message in RECORDING[:2]]

@@ -83,7 +83,7 @@ def kinds(memories):
 def test_a_name_said_once_is_known_in_the_next_session_though_nothing_was_flushed(uri):
     monday = made("chandra", "monday", database_uri=uri)
     monday.add_run("My name is Chandra", "Nice to meet you, Chandra.")
-    assert monday.memory.status().flushes == 0
+    assert monday.memory.session.status().flushes == 0
     tuesday = made("chandra", "tuesday", database_uri=uri)
     assert texts(tuesday.get_user_memories()) == ["The user's name is Chandra"]
     assert "Chandra" in tuesday.memory.get("What is my name?")[0].content
@@ -149,7 +149,9 @@ def test_another_user_s_session_is_refused(uri):
     made("ada", "s", database_uri=uri).add_run("My name is Ada", "Hello.")
     with pytest.raises(ConfigError, match="another user"):
         made("bob", "s", database_uri=uri)
-    assert [status.user_id for status in list_sessions(made("ada", "s", database_uri=uri).memory.database)] == ["ada"]
+    assert [status.user_id for status in list_sessions(made("ada", "s", database_uri=uri).memory.session.database)] == [
+        "ada"
+    ]
 
 
 @pytest.mark.parametrize("nobody", ["", "  "])
@@ -179,7 +181,7 @@ def test_runs_that_left_the_queue_still_count():
     memories = made(token_limit=60, token_flush_size=10)
     for n in range(1, 13):
         memories.add_run(f"Question {n} about the weather of the day", f"Answer {n} about the weather of the day")
-    assert memories.memory.status().flushes > 0
+    assert memories.memory.session.status().flushes > 0
     assert len(memories.get_messages_from_last_n_runs(11)) == 22
 
 
@@ -234,7 +236,7 @@ def test_a_memory_is_added_with_topics_replaced_and_deleted_and_all_of_it_can_be
     assert memories.replace_user_memory(added.id, "Ada plays the viola", ["music"]).topics == ("music",)
     memories.delete_user_memory(added.id, reason="sold it")
     assert memories.get_user_memories() == []
-    desk = memories.memory.curation(BLOCK)
+    desk = memories.memory.facts.desk(BLOCK)
     for _ in range(3):
         desk.undo()
     assert texts(memories.get_user_memories()) == ["Ada plays the cello"]
@@ -244,9 +246,9 @@ def test_deleting_for_good_takes_the_words():
     memories = made()
     added = memories.add_user_memory("Ada plays the cello")
     memories.delete_user_memory(added.id, erase=True)
-    assert memories.memory.facts(BLOCK, states=None) == []
+    assert memories.memory.facts.read(BLOCK, states=None) == []
     hashes = [record.event.content for record in memories.memory.events(kinds=("fact_added",))]
-    assert memories.memory.words(hashes) == {}
+    assert memories.memory.log.texts(hashes) == {}
 
 
 def test_the_same_words_are_not_added_twice_and_none_are_not_added_at_all():
@@ -427,7 +429,7 @@ def test_a_model_that_cannot_keep_the_form_loses_nothing():
         memories.create_user_memories("I play the cello")
     assert memories.get_user_memories() == []
     assert len(memories.get_messages_from_last_n_runs()) == 1
-    while memories.memory.deliveries(states=("pending",)):
+    while memories.memory.session.deliveries(states=("pending",)):
         memories.memory.deliver()
     assert texts(memories.get_user_memories()) == ["The user plays the cello"]
 

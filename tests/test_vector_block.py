@@ -63,26 +63,26 @@ def recalled(made, question):
     """Texts brought back for a question, best first."""
     made.build_context(question)
     numbers = [c[0] for c in retrieved(made).candidates if c[4] == "granted"]
-    by_number = {turn.number: turn for turn in made.stored_turns("turns")}
+    by_number = {turn.number: turn for turn in made.retrieval.stored_turns("turns")}
     return [message_text(by_number[number].messages[0].message) for number in numbers]
 
 
 def test_a_user_message_and_its_replies_are_stored_together_where_the_unit_is_the_turn():
     made = filled(block=VectorMemoryBlock(name="turns", unit="turn"))
-    assert [[m.message.role for m in turn.messages] for turn in made.stored_turns("turns")] == [
+    assert [[m.message.role for m in turn.messages] for turn in made.retrieval.stored_turns("turns")] == [
         ["user", "assistant"]
-    ] * len(made.stored_turns("turns"))
+    ] * len(made.retrieval.stored_turns("turns"))
     stored = [event for record in made.events(kinds=("vectors_stored",)) for event in record.event.nodes]
-    assert [number for number, _, _ in stored] == [turn.number for turn in made.stored_turns("turns")]
+    assert [number for number, _, _ in stored] == [turn.number for turn in made.retrieval.stored_turns("turns")]
 
 
 def test_a_whole_flush_can_be_one_unit():
     made = memory(VectorMemoryBlock(name="turns", unit="batch"), limit=200)
     for message in talk(30):
         made.put(message)
-    turns = made.stored_turns("turns")
-    assert len(turns) == made.status().flushes
-    assert sum(len(turn.messages) for turn in turns) == made.status().archived_messages
+    turns = made.retrieval.stored_turns("turns")
+    assert len(turns) == made.session.status().flushes
+    assert sum(len(turn.messages) for turn in turns) == made.session.status().archived_messages
 
 
 def test_the_turn_that_shares_the_question_s_words_comes_back_first():
@@ -96,7 +96,7 @@ def test_no_more_than_top_k_come_back_and_every_candidate_has_its_fate():
     event = retrieved(made)
     fates = [candidate[4] for candidate in event.candidates]
     assert fates.count("granted") == 3
-    assert sum(event.gates.values()) == len(made.stored_turns("turns"))
+    assert sum(event.gates.values()) == len(made.retrieval.stored_turns("turns"))
 
 
 def test_nothing_below_the_threshold_comes_back():
@@ -155,13 +155,13 @@ def test_a_process_that_begins_reads_what_units_say_and_not_their_messages(tmp_p
         ("UPDATE mi_vector SET heard = NULL WHERE id % 2", 1),  # stored by an earlier version
         ("UPDATE mi_vector SET heard = replace(heard, '[1,', '[0,')", 2),  # by other rules
     ):
-        with made.database.write() as connection:
+        with made.session.database.write() as connection:
             connection.exec_driver_sql(change or "SELECT 1")
         listened.clear()
-        again = Memory.open("s", made.database, services=Services(index=ExactIndex(), embedder=FakeEmbedder()))
+        again = Memory.open("s", made.session.database, services=Services(index=ExactIndex(), embedder=FakeEmbedder()))
         context = again.build_context(question)
         assert (context.messages, context.plan) == (expected.messages, expected.plan)
-        stored = len(made.stored_turns("turns"))
+        stored = len(made.retrieval.stored_turns("turns"))
         assert len(listened) == (0, stored // 2, stored)[read]
 
 
@@ -172,8 +172,8 @@ def test_where_all_vectors_are_of_another_model_units_are_found_by_keyword(index
 
     made = filled(database_uri=f"sqlite:///{tmp_path / 'memory.db'}")
     where = {"path": tmp_path / "chroma"} if index is ChromaIndex else {}
-    again = Memory.open("s", made.database, services=Services(index=index(**where), embedder=Other()))
-    found = again.search("violins")
+    again = Memory.open("s", made.session.database, services=Services(index=index(**where), embedder=Other()))
+    found = again.retrieval.search("violins")
     assert found.other_embedder == found.stored > 0
     assert "violins" in found.found[0].words
     assert again.build_context("violins").failures == {}
@@ -183,11 +183,11 @@ def test_what_is_still_in_the_queue_is_not_repeated():
     made = memory(limit=60)
     for message in talk(4):
         made.put(message)
-    made.fill_block("turns")
-    queue = {stored.seq for stored in made.messages("active")}
+    made.blocks.fill("turns")
+    queue = {stored.seq for stored in made.session.messages("active")}
     made.build_context("concern")
     granted = {c[0] for c in retrieved(made).candidates if c[4] == "granted"}
-    for turn in made.stored_turns("turns"):
+    for turn in made.retrieval.stored_turns("turns"):
         if turn.number in granted:
             assert not {message.seq for message in turn.messages} <= queue
 
@@ -216,7 +216,7 @@ def test_chroma_brings_back_what_the_exact_scan_does_and_so_does_a_rebuilt_index
     chroma.close()
     shutil.rmtree(tmp_path / "chroma")
     rebuilt = ChromaIndex(path=tmp_path / "chroma")
-    again = Memory.open("s", made.database, services=Services(index=rebuilt, embedder=FakeEmbedder()))
+    again = Memory.open("s", made.session.database, services=Services(index=rebuilt, embedder=FakeEmbedder()))
     assert [recalled(again, question) for question in questions] == exact
     rebuilt.close()
 
@@ -258,8 +258,8 @@ def test_reset_leaves_nothing_to_find():
     made.reset()
     made.put(user("violins"))
     made.build_context("violins")
-    assert made.stored_turns("turns") == []
-    assert made.events(kinds=("retrieved",), after=made.status().position) == []
+    assert made.retrieval.stored_turns("turns") == []
+    assert made.events(kinds=("retrieved",), after=made.session.status().position) == []
 
 
 @pytest.mark.parametrize(
@@ -287,10 +287,10 @@ def test_events_name_turns_and_never_copy_their_words():
 
 def test_a_branch_and_an_import_keep_what_their_units_say_as_if_heard_anew():
     made = filled(turns=20)
-    bundle = read_bundle(write_bundle(made.database, made.session_id), "s.zip")
-    imported = import_bundle(made.database, bundle)
+    bundle = read_bundle(write_bundle(made.session.database, made.session_id), "s.zip")
+    imported = import_bundle(made.session.database, bundle)
     for session_id in (made.session_id, made.branch(15).session_id, imported):
-        with made.database.read() as connection:
+        with made.session.database.read() as connection:
             nodes = read_nodes(connection, session_id, "turns")
             units = messages_of(connection, session_id, MessageCache(), nodes)
             kept = read_all_heard(connection, session_id)

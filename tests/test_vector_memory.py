@@ -126,7 +126,7 @@ def test_every_reply_belongs_to_the_user_message_before_it():
     for message in [*turn, *BOILER]:
         memory.put(message)
     assert memory.get("ferry") == turn
-    assert [len(unit.messages) for unit in memory.memory.stored_turns("Earlier turns")] == [4]
+    assert [len(unit.messages) for unit in memory.memory.retrieval.stored_turns("Earlier turns")] == [4]
 
 
 def test_tool_calls_and_their_results_belong_to_their_turn():
@@ -155,7 +155,7 @@ def test_the_newest_turn_competes_with_the_stored_ones_on_equal_terms():
     newest.put_messages([*PASSPORT, *BOILER, *CAKE])
     question = "a lemon cake"
     then, now = (
-        [(turn.messages[0].message, turn.score) for turn in memory.memory.recall_turns(question)]
+        [(turn.messages[0].message, turn.score) for turn in memory.memory.retrieval.recall(question)]
         for memory in (stored, newest)
     )
     assert now[0][0] == then[0][0] == CAKE[0]
@@ -197,10 +197,10 @@ def test_nothing_below_the_threshold_comes_back():
 def test_reading_changes_nothing_and_records_nothing():
     memory = made()
     memory.put_messages(TALK)
-    before = memory.memory.status()
+    before = memory.memory.session.status()
     memory.get("passport")
     memory.get_all()
-    assert memory.memory.status() == before
+    assert memory.memory.session.status() == before
 
 
 ROLES = st.lists(st.sampled_from(["user", "assistant", "tool", "system"]), max_size=14)
@@ -212,7 +212,7 @@ def test_whatever_is_put_each_turn_is_found_whole_by_any_of_its_words(roles, pau
     """A user message begins a turn, other messages continue it; `pauses` are where a put ends."""
     said = [ChatMessage(role=role, content=f"word{place}x") for place, role in enumerate(roles)]
     memory = made(top_k=1)
-    memory.memory.configure_block("Earlier turns", vector_weight=0)
+    memory.memory.blocks.configure("Earlier turns", vector_weight=0)
     ends = [*sorted(pause for pause in pauses if 0 < pause < len(said)), len(said)]
     for start, end in itertools.pairwise([0, *ends]):
         memory.put_messages(said[start:end])
@@ -238,7 +238,7 @@ def test_system_messages_come_first_in_every_answer_and_are_no_turns():
     instructions = ["Answer in rhymes.", "The shop is closed."]
     assert texts(memory.get("passport")) == [*instructions, *texts(PASSPORT)]
     assert texts(memory.get("rhymes in the closed shop"))[:2] == instructions
-    turns = memory.memory.recall_turns("rhymes in the closed shop, passport, boiler")
+    turns = memory.memory.retrieval.recall("rhymes in the closed shop, passport, boiler")
     assert {str(stored.message.role) for turn in turns for stored in turn.messages} == {"user", "assistant"}
 
 
@@ -308,12 +308,12 @@ def test_what_could_not_be_embedded_is_found_by_its_words_and_later_by_meaning()
     memory = made(embedder, top_k=1)
     embedder.broken = True
     memory.put_messages(TALK)
-    assert [turn.messages[0].message for turn in memory.memory.stored_turns("Earlier turns")] == TALK[:-2:2]
+    assert [turn.messages[0].message for turn in memory.memory.retrieval.stored_turns("Earlier turns")] == TALK[:-2:2]
     assert memory.get("passport") == PASSPORT
     embedder.broken = False
     assert memory.get("lemons") == CAKE
     memory.memory.deliver()
-    assert len(memory.memory.stored_turns("Earlier turns")) == 2
+    assert len(memory.memory.retrieval.stored_turns("Earlier turns")) == 2
     assert memory.get("passport") == PASSPORT
 
 
@@ -333,7 +333,9 @@ def test_threads_that_put_and_ask_at_once_part_no_turn(tmp_path):
 
     together(putting("ada"), putting("bob"), asking)
     memory.memory.deliver()
-    turns = [[m.message.content for m in turn.messages] for turn in memory.memory.stored_turns("Earlier turns")]
+    turns = [
+        [m.message.content for m in turn.messages] for turn in memory.memory.retrieval.stored_turns("Earlier turns")
+    ]
     assert all(len(turn) == 2 and turn[0].replace("question", "answer") == turn[1] for turn in turns)
     assert len(turns) == 11
 
@@ -402,17 +404,17 @@ def test_reset_leaves_neither_words_nor_vectors_behind(tmp_path):
     memory.put_messages(TALK)
     memory.get("passport lemon")
     passport = vector_in_hex("\n".join(texts(PASSPORT)))
-    held = stored_words(memory.memory.database)
+    held = stored_words(memory.memory.session.database)
     assert "blue drawer" in held
     assert passport in held
     folder = [file for file in (tmp_path / "chroma").rglob("*") if file.is_file()]
     assert any(bytes.fromhex(passport) in file.read_bytes() for file in folder)
     memory.reset()
-    held = stored_words(memory.memory.database)
+    held = stored_words(memory.memory.session.database)
     for word in ("passport", "drawer", "boiler", "lemon", "radiators", passport):
         assert word not in held
     index.close()
-    memory.memory.database.close()
+    memory.memory.session.database.close()
     for file in (file for file in tmp_path.rglob("*") if file.is_file() and file.name != "chroma.sqlite3"):
         assert bytes.fromhex(passport) not in file.read_bytes(), file
     with closing(sqlite3.connect(tmp_path / "chroma" / "chroma.sqlite3")) as connection:
@@ -431,7 +433,7 @@ def test_reset_takes_what_the_exact_scan_and_the_process_remembered():
     assert index._copies
     memory.reset()
     assert not index._copies
-    remembered = memory.memory.services._remembered
+    remembered = memory.memory.session.services._remembered
     assert not any(value._vectors for key, value in remembered.items() if key[0] == "unsaved")
     assert not any(value._stored.nodes for key, value in remembered.items() if key[0] == "units")
 
@@ -541,7 +543,7 @@ def test_any_memory_with_a_vector_block_recalls_stored_and_queued_turns():
         services=Services(embedder=FakeEmbedder()),
     )
     memory.put_messages([*PASSPORT, *BOILER, user("Lemons are yellow")])
-    found = {q: memory.recall_turns(q)[0].messages for q in ("passport", "lemons yellow")}
+    found = {q: memory.retrieval.recall(q)[0].messages for q in ("passport", "lemons yellow")}
     assert [stored.message for stored in found["passport"]] == PASSPORT
     assert [stored.message for stored in found["lemons yellow"]] == [user("Lemons are yellow")]
 
@@ -549,9 +551,9 @@ def test_any_memory_with_a_vector_block_recalls_stored_and_queued_turns():
 def test_only_vector_blocks_recall_turns():
     memory = Memory.from_defaults("s", memory_blocks=[StaticMemoryBlock(name="core", static_content="x")])
     with pytest.raises(NotFoundError):
-        memory.recall_turns("x")
+        memory.retrieval.recall("x")
     with pytest.raises(ConfigError):
-        memory.recall_turns("x", block="core")
+        memory.retrieval.recall("x", block="core")
 
 
 def test_a_text_outside_the_keyword_index_is_found_as_it_would_be_inside():

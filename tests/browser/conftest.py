@@ -63,7 +63,7 @@ def demo(served):
     shared_with = behind(served)
     ensure_demo(shared_with)
     memory = Memory.open(DEMO_SESSION, shared_with.database, services=Services())
-    if memory.status().turns < 12:
+    if memory.session.status().turns < 12:
         play(Job("on"), memory, turns=1, pace=0)
     return memory
 

@@ -174,7 +174,7 @@ def test_a_reply_cut_off_by_a_crash_is_said_to_be_and_can_be_tried_again(talking
 def test_no_message_loads_anything_from_outside(bare, visitor, tmp_path):
     """Without the security headers: `visitor` fails for any request that leaves this machine."""
     memory = new_memory(behind(bare), title=NASTY[:79])
-    memory.add_block(StaticMemoryBlock(name=NASTY_NAME, static_content=NASTY))
+    memory.blocks.add(StaticMemoryBlock(name=NASTY_NAME, static_content=NASTY))
     for role in ("user", "assistant", "tool", "system"):
         memory.put(ChatMessage(role=role, content=NASTY))
     memory.build_context()
@@ -209,7 +209,7 @@ def long_names(served):
         behind(served), title="A conversation with a very long name that goes on and on and on", token_limit=300
     )
     for number in range(3):
-        memory.add_block(
+        memory.blocks.add(
             StaticMemoryBlock(name=f"A block {number} with a very long name", static_content="word " * 150)
         )
     for number in range(60):

@@ -32,12 +32,12 @@ def below_the_title(tab):
 
 
 def total(memory):
-    return memory.next_prompt().context.plan.total
+    return memory.preview.next_prompt().context.plan.total
 
 
 def test_d_a_wrong_fact_is_corrected_as_foreseen_and_the_toast_takes_it_back(served, branch, visitor):
     before = total(branch)
-    wrong = next(fact for fact in branch.facts("Facts") if fact.text == "The user lives in Porto")
+    wrong = next(fact for fact in branch.facts.read("Facts") if fact.text == "The user lives in Porto")
     tab = visitor.open(f"{served.url}/facts?session={branch.session_id}&fact={wrong.id}")
     expect(tab.get_by_text('Contradicts "The user lives in Lisbon".')).to_be_visible()
     idle(tab)
@@ -60,13 +60,13 @@ def test_d_a_wrong_fact_is_corrected_as_foreseen_and_the_toast_takes_it_back(ser
     assert total(branch) - before == said
     assert f"{'+' if said > 0 else '−'}{abs(said)} tokens" in toast.inner_text()
     assert below_the_title(tab) == top  # nothing is pushed
-    assert not branch.curation("Facts").review().flags  # it contradicts nothing any more
+    assert not branch.facts.desk("Facts").review().flags  # it contradicts nothing any more
     tab.locator('[class*="st-key-toast__undo"] button').click()
     expect(tab.get_by_text("Undone.")).to_be_visible()
     idle(tab)
     assert total(branch) == before
-    assert {fact.text for fact in branch.facts("Facts") if fact.id == wrong.id} == {wrong.text}
-    assert len(branch.curation("Facts").review().flags) == 2
+    assert {fact.text for fact in branch.facts.read("Facts") if fact.id == wrong.id} == {wrong.text}
+    assert len(branch.facts.desk("Facts").review().flags) == 2
     assert tab.evaluate("history.length") == steps  # Back leaves the page in one step
     healthy(tab)
 
@@ -93,7 +93,7 @@ def test_e_a_contradiction_is_settled_with_one_key_as_foreseen(served, branch, v
     tab.keyboard.press(key)
     expect(tab.get_by_text("Nothing to review.", exact=False)).to_be_visible()
     idle(tab)
-    states = {fact.text: fact.state for fact in branch.facts("Facts", states=None)}
+    states = {fact.text: fact.state for fact in branch.facts.read("Facts", states=None)}
     assert (states["The user lives in Porto"], states["The user lives in Lisbon"]) == become
     assert total(branch) - before == said
     tab.locator('[class*="st-key-toast__undo"] button').click()
@@ -115,7 +115,7 @@ def test_doubtful_finds_are_decided_by_keys_alone(served, visitor):
         memory.put_messages([ChatMessage(role="user", content=said), ChatMessage(role="assistant", content="Good.")])
     memory.flush()
     memory.deliver()
-    first, second = memory.curation("Facts").review().facts
+    first, second = memory.facts.desk("Facts").review().facts
     tab = visitor.open(f"{served.url}/facts?session=doubts")
     expect(tab.get_by_text("2 to review.", exact=False)).to_be_visible()
     idle(tab)
@@ -126,7 +126,7 @@ def test_doubtful_finds_are_decided_by_keys_alone(served, visitor):
     expect(tab.get_by_text("1 active fact, ", exact=False)).to_contain_text("1 to review.")
     expect(tab.get_by_role("status").filter(has_text="Accepted.")).to_be_visible()
     idle(tab)
-    assert [(fact.id, fact.state) for fact in memory.facts("Facts", states=None)] == [
+    assert [(fact.id, fact.state) for fact in memory.facts.read("Facts", states=None)] == [
         (first.id, "active"),
         (second.id, "proposed"),
     ]
@@ -139,7 +139,7 @@ def test_doubtful_finds_are_decided_by_keys_alone(served, visitor):
     tab.keyboard.press("Enter")
     expect(tab.get_by_text("2 active facts, ", exact=False)).to_contain_text("Nothing to review.")
     idle(tab)
-    assert [fact.text for fact in memory.facts("Facts")] == [first.text, f"{second.text} at Meta"]
+    assert [fact.text for fact in memory.facts.read("Facts")] == [first.text, f"{second.text} at Meta"]
     healthy(tab)
 
 
@@ -158,7 +158,7 @@ def tool_calls():
 
 @pytest.mark.parametrize("file", [tool_calls, talk])
 def test_h_an_import_that_is_opened_as_already_played_makes_the_flushes_it_foretold(served, demo, visitor, file):
-    known = {status.session_id for status in list_sessions(demo.database)}
+    known = {status.session_id for status in list_sessions(demo.session.database)}
     tab = visitor.open(f"{served.url}/sessions")
     expect(tab.get_by_role("heading", name="Sessions", level=1)).to_be_visible()
     idle(tab)
@@ -176,12 +176,12 @@ def test_h_an_import_that_is_opened_as_already_played_makes_the_flushes_it_foret
     expect(dialog).to_have_count(0, timeout=120_000)
     expect(tab.get_by_role("heading", name="Chat", level=1)).to_be_visible()
     idle(tab)
-    (made,) = {status.session_id for status in list_sessions(demo.database)} - known
+    (made,) = {status.session_id for status in list_sessions(demo.session.database)} - known
     assert f"session={made}" in tab.url
-    memory = Memory.open(made, demo.database, services=demo.services)
-    status = memory.status()
-    assert (len(memory.messages()), status.turns, status.flushes) == (messages, turns, flushes)
-    assert not memory.recording().next_turn
+    memory = Memory.open(made, demo.session.database, services=demo.session.services)
+    status = memory.session.status()
+    assert (len(memory.session.messages()), status.turns, status.flushes) == (messages, turns, flushes)
+    assert not memory.session.recording().next_turn
     healthy(tab)
 
 
@@ -198,7 +198,7 @@ def test_j_a_session_is_exported_and_opened_again_with_what_was_foretold(served,
     tab.keyboard.press("Escape")
     expect(dialog).to_have_count(0)
     idle(tab)
-    known = {status.session_id for status in list_sessions(branch.database)}
+    known = {status.session_id for status in list_sessions(branch.session.database)}
     tab.locator(".st-key-sessions__import button").click()
     dialog.locator("input[type=file]").set_input_files(file)
     said = dialog.get_by_text(re.compile(r"\d+ turns, \d+ messages, about"))
@@ -209,12 +209,12 @@ def test_j_a_session_is_exported_and_opened_again_with_what_was_foretold(served,
     expect(dialog).to_have_count(0)
     expect(tab.get_by_role("heading", name="Chat", level=1)).to_be_visible()
     idle(tab)
-    (made,) = {status.session_id for status in list_sessions(branch.database)} - known
-    found = next(each for each in overview(branch.database) if each.status.session_id == made)
+    (made,) = {status.session_id for status in list_sessions(branch.session.database)} - known
+    found = next(each for each in overview(branch.session.database) if each.status.session_id == made)
     assert words.startswith(
         f"{found.status.turns} turns, {found.messages} messages, about {found.tokens:,} tokens, {found.facts} facts, "
     )
-    again = Memory.open(made, branch.database, services=branch.services)
+    again = Memory.open(made, branch.session.database, services=branch.session.services)
     assert export_messages(again) == export_messages(branch)
     assert total(again) == total(branch)
     healthy(tab)

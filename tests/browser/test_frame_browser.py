@@ -239,4 +239,4 @@ def test_messages_and_the_raw_prompt_are_copied_by_pointer_and_by_keyboard(serve
     code.get_by_role("button").click()
     expect(code).to_contain_text(said[-2][:40])
     memory = opened(served, spoken)
-    assert clipboard().strip() == as_text(memory.prompt(memory.history().turns[6].built)).strip()
+    assert clipboard().strip() == as_text(memory.log.prompt(memory.log.history().turns[6].built)).strip()

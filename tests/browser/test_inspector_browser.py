@@ -63,8 +63,8 @@ def test_one_finds_out_why_a_block_was_cut_at_turn_12(served, visitor):
 
 def test_a_wrong_fact_is_corrected_the_next_prompt_changes_and_it_can_be_undone(served, branch, visitor):
     tab = visitor.open(f"{served.url}/facts?session={branch.session_id}")
-    before = branch.next_prompt().context.plan.total
-    wrong = next(fact for fact in branch.facts("Facts") if "Porto" in fact.text)
+    before = branch.preview.next_prompt().context.plan.total
+    wrong = next(fact for fact in branch.facts.read("Facts") if "Porto" in fact.text)
     expect(tab.get_by_text("9 active facts", exact=False).first).to_be_visible()
     idle(tab)
     tab.get_by_placeholder("Search facts").fill("Porto")
@@ -80,15 +80,15 @@ def test_a_wrong_fact_is_corrected_the_next_prompt_changes_and_it_can_be_undone(
     tab.locator(".st-key-facts__save button").click()
     expect(tab.get_by_text(re.compile(r"Saved\. The next prompt will hold it")).first).to_be_visible()
     idle(tab)
-    assert [fact.text for fact in branch.facts("Facts") if fact.id == wrong.id] == [
+    assert [fact.text for fact in branch.facts.read("Facts") if fact.id == wrong.id] == [
         "The user lived in Porto until this week, and lives in Lisbon now"
     ]
-    assert branch.next_prompt().context.plan.total > before
+    assert branch.preview.next_prompt().context.plan.total > before
     tab.locator(".st-key-facts__undo button").first.click()
     expect(tab.locator(".st-key-facts__undo button").first).to_be_disabled()
     idle(tab)
-    assert [fact.text for fact in branch.facts("Facts") if fact.id == wrong.id] == [wrong.text]
-    assert branch.next_prompt().context.plan.total == before
+    assert [fact.text for fact in branch.facts.read("Facts") if fact.id == wrong.id] == [wrong.text]
+    assert branch.preview.next_prompt().context.plan.total == before
     healthy(tab)
 
 
@@ -110,7 +110,7 @@ def test_one_finds_what_the_retriever_missed_and_why(served, branch, visitor):
     tab.locator(".st-key-retrieval__apply").get_by_role("button").first.click()
     expect(tab.get_by_text("These are the stored settings.").first).to_be_visible()
     idle(tab)
-    branch.refresh()
+    branch.session.refresh()
     settings = {attached.name: attached.record.settings for attached in branch.blocks}["Earlier turns"]
     assert settings["similarity_threshold"] < 0.31
     branch.put(ChatMessage(role="user", content="Does Rui eat meat?"))
@@ -141,7 +141,9 @@ def test_a_session_is_replayed_to_turn_8_and_goes_on_from_there(served, visitor)
     expect(tab.get_by_text("16 of 36")).to_be_visible()
     idle(tab)
     branch = opened(served, parse_qs(urlsplit(tab.url).query)["session"][0])
-    assert (branch.status().turns, branch.status().queue_tokens) == (8, queue), "as the page told of turn 8"
+    assert (branch.session.status().turns, branch.session.status().queue_tokens) == (8, queue), (
+        "as the page told of turn 8"
+    )
     tab.get_by_role("button", name="Next message").click()
     expect(tab.get_by_text("18 of 36")).to_be_visible()
     idle(tab)
@@ -171,14 +173,14 @@ def test_a_session_is_exported_and_opened_again(served, branch, visitor, tmp_pat
     healthy(tab)
     session_id = re.search("session=([^&]+)", tab.url).group(1)
     assert session_id != branch.session_id
-    again = Memory.open(session_id, branch.database, services=branch.services)
+    again = Memory.open(session_id, branch.session.database, services=branch.session.services)
     assert said(served, session_id) == said(served, branch.session_id)
-    assert [fact.text for fact in again.facts("Facts")] == [fact.text for fact in branch.facts("Facts")]
+    assert [fact.text for fact in again.facts.read("Facts")] == [fact.text for fact in branch.facts.read("Facts")]
     assert again.build_context(record=False).messages == branch.build_context(record=False).messages
 
 
 def test_the_second_of_two_tabs_is_told_and_loses_nothing(served, branch, visitor):
-    fact = branch.facts("Facts")[0]
+    fact = branch.facts.read("Facts")[0]
     address = f"{served.url}/facts?session={branch.session_id}&fact={fact.id}"
     first, second = visitor.open(address), visitor.open(address)
     for tab in (first, second):
@@ -193,7 +195,7 @@ def test_the_second_of_two_tabs_is_told_and_loses_nothing(served, branch, visito
         idle(tab)
     expect(second.get_by_text(re.compile("was changed elsewhere")).first).to_be_visible()
     expect(second.locator(".st-key-facts__panel textarea")).to_have_value("Written second")
-    assert branch.facts("Facts")[0].text == "Written first"
+    assert branch.facts.read("Facts")[0].text == "Written first"
     healthy(first)
     healthy(second)
 
@@ -205,9 +207,9 @@ PAGES = ("chat", "context", "timeline", "blocks", "facts", "retrieval", "session
 def hostile(served):
     """A session in which every name and every text is markup."""
     memory = new_memory(behind(served), title=NASTY[:79], token_limit=400)
-    memory.add_block(StaticMemoryBlock(name="![x](http://evil.test/n.png) $x$", static_content=NASTY, priority=3))
-    memory.add_block(VectorMemoryBlock(name=":material/home: **b**", priority=4))
-    desk = memory.curation("Facts")
+    memory.blocks.add(StaticMemoryBlock(name="![x](http://evil.test/n.png) $x$", static_content=NASTY, priority=3))
+    memory.blocks.add(VectorMemoryBlock(name=":material/home: **b**", priority=4))
+    desk = memory.facts.desk("Facts")
     desk.apply(wish.add(NASTY))
     for number in range(12):
         memory.put(ChatMessage(role="user" if number % 2 == 0 else "assistant", content=f"{number} {NASTY} " * 2))

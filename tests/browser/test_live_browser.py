@@ -31,7 +31,7 @@ def test_chat_and_timeline_follow_another_process(served, visitor):
     expect(chat.get_by_text("Heard there too")).to_be_visible()
     expect(chat.get_by_text("Turn 1 ·").first).to_be_visible()
     expect(timeline.get_by_text("1 turn").first).to_be_visible()
-    delete_session(memory.database, memory.session_id)
+    delete_session(memory.session.database, memory.session_id)
     expect(chat.get_by_text("deleted elsewhere").first).to_be_visible()
     for tab in (chat, timeline):
         idle(tab)

@@ -33,7 +33,7 @@ def example_session(server, recipe, session_id=None, *, example=None):
         database_uri=server.database_url,
         services=Services(),
     )
-    memory.attach_recording(example.messages, source="example")
+    memory.session.attach_recording(example.messages, source="example")
     play(Job("play"), memory, turns=None, pace=0)
     return memory
 
@@ -90,7 +90,7 @@ def test_i_recipes_are_tried_as_they_then_run_and_the_switch_keeps_and_drops_wha
     memory = example_session(served, "blocks", "tried", example="graph")
     alone = example_session(served, "graph", "never-switched")
     facts, turns = rows_of(fact_table, "tried", served), rows_of(vector_table, "tried", served)
-    left = memory.status().archived_messages
+    left = memory.session.status().archived_messages
     assert min(facts, turns, left) > 0
     tab = visitor.open(f"{served.url}/blocks?session=tried&view=recipes")
     tab.get_by_role("button", name="Try them on this conversation").click()
@@ -214,8 +214,8 @@ def test_the_agent_edits_its_own_block_before_ones_eyes(served, visitor):
     tab.get_by_role("link", name="Blocks", exact=True).first.click()
     expect(tab.get_by_text(re.compile("by the agent")).first).to_be_visible()
     idle(tab)
-    memory.refresh()
+    memory.session.refresh()
     human = next(attached for attached in memory.blocks if attached.name == "Human")
     assert "Ada" in human.state
-    assert memory.block_revisions("Human")[-1].actor == "agent"
+    assert memory.blocks.revisions("Human")[-1].actor == "agent"
     healthy(tab)

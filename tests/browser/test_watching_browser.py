@@ -219,7 +219,7 @@ BACK, ON = "Shift+ArrowLeft", "Shift+ArrowRight"
 def test_quick_keys_add_up_to_exactly_the_place_that_counting_gives(served, visitor, pause):
     memory = recorded_session(behind(served), MESSAGES, title="Counted")
     play(Job("counted"), memory, turns=None, pace=0)
-    history = memory.history()
+    history = memory.log.history()
     steps = steps_of(history)
     places = [(turn, step) for turn in range(1, 19) for step in (*range(1, len(steps[turn])), None)]
     at = len(places) - 1

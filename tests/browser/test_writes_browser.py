@@ -39,7 +39,7 @@ def session(served, request):
     )
     for number in range(3):
         memory.put_messages([user(f"Turn {number}. {TURN}"), assistant(f"Noted {number}. {TURN}")])
-    memory.attach_recording(
+    memory.session.attach_recording(
         [message for n in range(4) for message in (user(f"Next {n}. {TURN}"), assistant(f"Fine {n}. {TURN}"))],
         source="test",
     )

@@ -137,7 +137,7 @@ def test_what_is_brought_back_into_a_prompt_is_recalled_as_often_as_it_was():
         for ref in part["refs"]
         for first, last in (ref[1:].split("-v") if "-" in ref else (ref[1:], ref[1:]),)
         for number in range(int(first), int(last) + 1)
-        for turn in memory.stored_turns("Earlier turns", numbers={number})
+        for turn in memory.retrieval.stored_turns("Earlier turns", numbers={number})
         for seq in (message.seq for message in turn.messages)
     }
     assert {message.seq for message in recalled} == shown
@@ -156,7 +156,7 @@ def test_it_agrees_with_the_whole_rebuilding_of_the_session():
     memory.put(ChatMessage(role="user", content="note: one more"))
     events = memory.events()
     named = [r.event.content for r in events if isinstance(r.event, MessageAdded | FactAdded)]
-    whole = rebuild(events, memory.words(named).get).fates
+    whole = rebuild(events, memory.log.texts(named).get).fates
     quick = Fates(events).messages
     assert [(m.seq, m.place, m.flush, m.facts) for m in quick] == [
         (seq, fate.place, fate.flush, len(fate.facts)) for seq, fate in sorted(whole.items())
@@ -188,11 +188,13 @@ def test_a_flush_is_followed_to_every_block():
     fate = flush_fate(events, first_flush(events))
     facts, turns = fate.given
     assert (facts.block, facts.state, facts.attempts, facts.error) == ("Facts", "done", 1, None)
-    sources = {fact.id: {seq for _, seq in fact.sources} for fact in memory.facts("Facts")}
+    sources = {fact.id: {seq for _, seq in fact.sources} for fact in memory.facts.read("Facts")}
     left = {seq for first, last in fate.event.seqs for seq in range(first, last + 1)}
     assert set(facts.learned) == {fact for fact, seqs in sources.items() if seqs & left}
     assert facts.learned
-    stored = [turn.number for turn in memory.stored_turns("Earlier turns") if {m.seq for m in turn.messages} <= left]
+    stored = [
+        turn.number for turn in memory.retrieval.stored_turns("Earlier turns") if {m.seq for m in turn.messages} <= left
+    ]
     assert list(turns.stored) == stored != []
 
 
@@ -207,7 +209,7 @@ def test_a_flush_that_no_block_could_take_in_says_so():
     (given,) = flush_fate(events, first_flush(events)).given
     assert replace(given, error="") == Given("Facts", "parked", 1, "")
     assert "no list" in given.error
-    memory.skip_deliveries([delivery.id for delivery in memory.deliveries()])
+    memory.session.skip([delivery.id for delivery in memory.session.deliveries()])
     assert flush_fate(memory.events(), first_flush(events)).given[0].state == "skipped"
 
 

@@ -14,7 +14,7 @@ def a_memory(**given):
 
 
 def totals(memory):
-    status = memory.status()
+    status = memory.session.status()
     return status.turns, status.queue_tokens, status.queue_messages, status.archived_messages
 
 
@@ -58,11 +58,11 @@ def test_every_turn_ends_with_what_the_tables_say(steps):
             memory.set([user(value)])
         else:
             memory.reset(value)
-        if memory.status().turns:
-            expected[memory.status().turns] = totals(memory)
-        assert memory.history().config_at(memory.history().position) == memory.config
-    history = memory.history()
-    if memory.status().turns:
+        if memory.session.status().turns:
+            expected[memory.session.status().turns] = totals(memory)
+        assert memory.log.history().config_at(memory.log.history().position) == memory.session.config
+    history = memory.log.history()
+    if memory.session.status().turns:
         assert said_by(history) == totals(memory)
     else:
         assert history.turns == {}
@@ -75,19 +75,19 @@ def test_every_turn_ends_with_what_the_tables_say(steps):
 def test_a_history_that_was_read_does_not_change():
     memory = a_memory()
     memory.put(user("One"))
-    before = memory.history()
+    before = memory.log.history()
     memory.put(user("Two"))
-    assert (before.latest_turn, memory.history().latest_turn) == (1, 2)
+    assert (before.latest_turn, memory.log.history().latest_turn) == (1, 2)
 
 
 def test_the_past_has_its_own_settings_texts_and_order_of_blocks():
     memory = a_memory()
     memory.put(user("One"))
     memory.put(user("Two"))
-    memory.edit_block("Instructions", "Be long.")
+    memory.blocks.edit("Instructions", "Be long.")
     memory.configure(token_limit=500)
-    memory.add_block(StaticMemoryBlock(name="More", static_content="More."))
-    history = memory.history()
+    memory.blocks.add(StaticMemoryBlock(name="More", static_content="More."))
+    history = memory.log.history()
     then, now = history.position_at(1), history.position
     assert (history.config_at(then).token_limit, history.config_at(now).token_limit) == (100, 500)
     old, new = history.blocks_at(then), history.blocks_at(now)
@@ -95,7 +95,7 @@ def test_the_past_has_its_own_settings_texts_and_order_of_blocks():
         ["Instructions"],
         ["Instructions", "More"],
     )
-    assert list(memory.words([old[0].text, new[0].text]).values()) == ["Be brief.", "Be long."]
+    assert list(memory.log.texts([old[0].text, new[0].text]).values()) == ["Be brief.", "Be long."]
     assert (old[0].revision, new[0].revision) == (1, 2)
 
 
@@ -105,10 +105,10 @@ def test_each_turn_knows_its_flushes_contexts_and_edits():
         memory.put(user(f"{number} " + "word " * 20))
         memory.put(assistant("word " * 20))
         memory.build_context()
-    memory.edit_block("Instructions", "Other.")
-    turns = memory.history().turns
+    memory.blocks.edit("Instructions", "Other.")
+    turns = memory.log.history().turns
     assert {number: len(turn.contexts) for number, turn in turns.items()} == {1: 1, 2: 1, 3: 1, 4: 1}
-    assert sum(len(turn.flushes) for turn in turns.values()) == memory.status().flushes > 0
+    assert sum(len(turn.flushes) for turn in turns.values()) == memory.session.status().flushes > 0
     assert [record.kind for record in turns[4].edited] == ["block_edited"]
     assert turns[1].last_position < turns[2].first_position
 
@@ -117,30 +117,33 @@ def test_a_full_reset_begins_the_turns_again():
     memory = a_memory()
     memory.put(user("One"))
     memory.put(user("Two"))
-    assert memory.history().latest_turn == 2
+    assert memory.log.history().latest_turn == 2
     memory.reset()
-    assert memory.history().turns == {}
+    assert memory.log.history().turns == {}
     memory.put(user("Anew"))
-    assert list(memory.history().turns) == [1]
-    assert memory.history().turns[1].queue_messages == 1
+    assert list(memory.log.history().turns) == [1]
+    assert memory.log.history().turns[1].queue_messages == 1
 
 
 def test_words_that_were_erased_are_gone_from_a_history_read_before():
     memory = a_memory()
     memory.put(user("The secret"))
-    key = next(r.event.content for r in memory.history().records if r.kind == "message_added")
-    assert memory.words([key])
+    key = next(r.event.content for r in memory.log.history().records if r.kind == "message_added")
+    assert memory.log.texts([key])
     memory.reset(MessageStatus.ACTIVE)
-    assert memory.words([key]) == {}
+    assert memory.log.texts([key]) == {}
 
 
 def test_looking_at_other_blocks_changes_nothing():
     memory = a_memory()
     memory.put(user("One"))
-    before = memory.history().position
-    now = memory.preview()
-    assert memory.preview(texts={"Instructions": "Be brief, and then some more."}).plan.total > now.plan.total
-    assert memory.preview(without=["Instructions"]).plan.total < now.plan.total
-    assert memory.preview(added=[StaticMemoryBlock(name="More", static_content="More.")]).plan.total > now.plan.total
-    assert memory.history().position == before
-    assert memory.preview().plan == now.plan
+    before = memory.log.history().position
+    now = memory.preview.context()
+    assert memory.preview.context(texts={"Instructions": "Be brief, and then some more."}).plan.total > now.plan.total
+    assert memory.preview.context(without=["Instructions"]).plan.total < now.plan.total
+    assert (
+        memory.preview.context(added=[StaticMemoryBlock(name="More", static_content="More.")]).plan.total
+        > now.plan.total
+    )
+    assert memory.log.history().position == before
+    assert memory.preview.context().plan == now.plan

@@ -24,7 +24,7 @@ def related(turns=12, **options):
 
 
 def then(memory, position=None):
-    return graph_at(memory.events(), position, lambda key: memory.words([key]).get(key)).get("graph")
+    return graph_at(memory.events(), position, lambda key: memory.log.texts([key]).get(key)).get("graph")
 
 
 def position(memory):
@@ -33,7 +33,7 @@ def position(memory):
 
 def test_a_graph_can_be_seen_as_it_stood_after_every_change():
     memory = related()
-    desk, seen = memory.graph(), []
+    desk, seen = memory.blocks.graph(), []
     for change in (
         lambda: desk.rename(desk.entity("Note 1"), "The first", aliases=["Number one"]),
         lambda: desk.merge([desk.entity("Note 3")], desk.entity("Note 2")),
@@ -57,20 +57,22 @@ def test_a_graph_can_be_seen_as_it_stood_after_every_change():
 
 def test_a_removed_block_keeps_its_graph_and_has_it_again():
     memory = related()
-    graph = memory.graph().graph()
-    memory.remove_block("graph")
+    graph = memory.blocks.graph().graph()
+    memory.blocks.remove("graph")
     assert then(memory) == graph
-    memory.add_block(GraphMemoryBlock(name="graph", llm=NoteRelations()))
-    assert memory.graph().graph() == graph
+    memory.blocks.add(GraphMemoryBlock(name="graph", llm=NoteRelations()))
+    assert memory.blocks.graph().graph() == graph
 
 
 def test_forgotten_messages_take_their_relations_along():
     memory = related()
-    memory.graph().add("Ana", "wrote", "Note 1")
-    before, place = memory.graph().graph(), position(memory)
+    memory.blocks.graph().add("Ana", "wrote", "Note 1")
+    before, place = memory.blocks.graph().graph(), position(memory)
     memory.reset("archived")
-    assert then(memory) == memory.graph().graph()
-    assert [memory.graph().graph().told(each) for each in memory.graph().relations()] == ["Ana → wrote → Note 1"]
+    assert then(memory) == memory.blocks.graph().graph()
+    assert [memory.blocks.graph().graph().told(each) for each in memory.blocks.graph().relations()] == [
+        "Ana → wrote → Note 1"
+    ]
     past = then(memory, place)
     assert past.relations.keys() == before.relations.keys()
     assert "Today" not in {entity.name for entity in past.entities.values()}  # its words are gone
@@ -79,7 +81,7 @@ def test_forgotten_messages_take_their_relations_along():
 
 def test_a_branch_has_the_graph_of_its_turn():
     memory = related()
-    desk = memory.graph()
+    desk = memory.blocks.graph()
     desk.rename(desk.entity("Note 1"), "The first")
     rows, graph = rows_of(memory), desk.graph()
     memory.put(note(20))
@@ -87,7 +89,7 @@ def test_a_branch_has_the_graph_of_its_turn():
     branch = memory.branch(12)
     assert plain(rows_of(branch), events=BRANCHED) == plain(rows)
     assert branch.events()[-1].event.missing == 0
-    again = branch.graph()
+    again = branch.blocks.graph()
     assert sorted(map(again.graph().told, again.graph().relations.values())) == sorted(
         map(graph.told, graph.relations.values())
     )
@@ -97,27 +99,27 @@ def test_a_branch_has_the_graph_of_its_turn():
 
 def test_what_was_erased_since_is_missing_in_a_branch_with_what_it_was_part_of():
     memory = related()
-    memory.graph().add("Ana", "wrote", "a book")
+    memory.blocks.graph().add("Ana", "wrote", "a book")
     memory.put(note(20))
-    memory.graph().undo()
+    memory.blocks.graph().undo()
     branch = memory.branch(12)
     assert branch.events()[-1].event.missing == 3
     kinds = [record.kind for record in branch.events()[-4:]]
     assert kinds == ["relation_erased", "entity_erased", "entity_erased", "session_branched"]
-    assert then(branch) == branch.graph().graph()
+    assert then(branch) == branch.blocks.graph().graph()
 
 
 def test_a_relation_in_a_prompt_has_the_words_it_had_then():
     memory = related()
     memory.configure(token_limit=80)
     memory.build_context("What about note 3?")
-    before = memory.prompt(memory.events(kinds=["context_built"])[-1])
-    desk = memory.graph()
+    before = memory.log.prompt(memory.events(kinds=["context_built"])[-1])
+    desk = memory.blocks.graph()
     desk.rename(desk.entity("Note 3"), "The third")
     desk.edit(desk.relations("The third", type="follows")[0], predicate="comes after")
     memory.build_context("What about the third?")
-    after = memory.prompt(memory.events(kinds=["context_built"])[-1])
-    assert memory.prompt(before.record).messages == before.messages
+    after = memory.log.prompt(memory.events(kinds=["context_built"])[-1])
+    assert memory.log.prompt(before.record).messages == before.messages
     said = [{entry.words for part in prompt.parts for entry in part.entries} for prompt in (before, after)]
     assert "Note 3 follows Note 2" in said[0] - said[1]
     assert "The third comes after Note 2" in said[1] - said[0]
@@ -126,7 +128,7 @@ def test_a_relation_in_a_prompt_has_the_words_it_had_then():
 
 def test_pieces_know_the_words_of_a_relation_at_any_position():
     memory = related()
-    desk = memory.graph()
+    desk = memory.blocks.graph()
     relation = desk.relations("Note 1", type="follows")[0]
     place = position(memory)
     desk.rename(desk.entity("Note 1"), "The first")
@@ -149,7 +151,7 @@ def test_use_counts_relations_in_prompts_and_those_that_hold():
     usage = usage_of(memory.events())
     assert sum(use.asked for use in usage.relations.values()) == 6
     assert any(use.cut for use in usage.relations.values())
-    desk = memory.graph()
+    desk = memory.blocks.graph()
     of = usage.of("graph")
     assert of.relations == len(desk.relations(ended=False))
     assert of.entities == sum(entity.state == "active" for entity in desk.graph().entities.values())
@@ -169,7 +171,7 @@ def test_a_message_that_a_relation_comes_from_was_not_only_flushed():
     assert archived
     assert all(fate.kind == "extracted" and fate.relations for fate in archived)
     assert sum(run.relations for run in fates.runs()) == sum(fate.relations for fate in fates.messages)
-    relations = memory.graph().relations()
+    relations = memory.blocks.graph().relations()
     assert sum(fate.relations for fate in fates.messages) == sum(len(each.sources) for each in relations)
     memory.reset("archived")
     assert not any(fate.relations for fate in Fates(memory.events()).messages)
@@ -186,7 +188,7 @@ def test_a_stranger_event_changes_nothing():
     for number in range(6):
         memory.put(note(number))
     log = [record for record in memory.events() if record.kind != "relation_added"]
-    graph = graph_at(log, None, lambda key: memory.words([key]).get(key))["graph"]
+    graph = graph_at(log, None, lambda key: memory.log.texts([key]).get(key))["graph"]
     assert graph.relations == {}
     assert [entity.name for entity in graph.entities.values()] == ["Ana", "Porto"]
     assert graph_at([], None, lambda key: None) == {}
@@ -202,6 +204,6 @@ def test_a_branch_learns_on_from_its_graph(turn):
         short.put(note(number))
     told = [
         sorted((g.told(r), r.state, r.turn, len(r.sources)) for r in g.relations.values())
-        for g in (branch.graph().graph(), short.graph().graph())
+        for g in (branch.blocks.graph().graph(), short.blocks.graph().graph())
     ]
     assert told[0] == told[1]

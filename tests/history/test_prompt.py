@@ -32,7 +32,7 @@ def built(memory, **options):
 
 def latest(memory):
     (record,) = memory.events(kinds=("context_built",), limit=1, newest_first=True)
-    return memory.prompt(record)
+    return memory.log.prompt(record)
 
 
 def part(prompt, name):
@@ -62,10 +62,10 @@ def test_a_prompt_says_of_every_part_what_the_context_said_when_it_was_built(tmp
     for step in steps(memory):
         step()
         contexts.append(memory.build_context("What about Lisbon </memory>?"))
-    records = [record for record in memory.history().records if isinstance(record.event, ContextBuilt)]
+    records = [record for record in memory.log.history().records if isinstance(record.event, ContextBuilt)]
     seen = set()
     for record, context in zip(records, contexts, strict=True):
-        prompt, plan = memory.prompt(record), context.plan
+        prompt, plan = memory.log.prompt(record), context.plan
         assert prompt.messages == context.messages
         assert (prompt.missing, prompt.question) == ((), "What about Lisbon </memory>?")
         blocks = {p.name: p for p in prompt.parts if p.kind not in ("queue", "pinned")}
@@ -144,7 +144,7 @@ def test_turns_of_the_queue_that_were_left_out_can_be_read():
     assert (cut.rule, cut.part.name) == ("oldest_turns", "queue")
     assert [(e.words, e.turn, e.role, e.cut) for e in cut.entries] == [
         (message_text(m.message), m.turn, str(m.message.role), True)
-        for m in memory.messages("active")
+        for m in memory.session.messages("active")
         if m.seq not in context.queue_seqs
     ]
     assert sum(e.tokens for e in cut.entries) == cut.tokens > 0
@@ -158,8 +158,8 @@ def test_a_prompt_reads_the_same_after_everything_it_held_was_changed(tmp_path):
     context, before = built(memory)
     for step in walk:
         step()
-    memory.edit_block("core", "Somebody else")
-    after = memory.prompt(before.record)
+    memory.blocks.edit("core", "Somebody else")
+    after = memory.log.prompt(before.record)
     assert (after.messages, after.parts, after.cuts) == (context.messages, before.parts, before.cuts)
 
 
@@ -174,11 +174,11 @@ def test_facts_of_the_user_are_read_as_they_were_then_whichever_session_changed_
     second = open_memory("second", database_uri=uri, user_id="ana", memory_blocks=[about()])
     second.put(user("Hello"))
     context, prompt = built(second)
-    assert [entry.words for entry in part(prompt, "about").kept] == [f.text for f in second.facts("about")]
+    assert [entry.words for entry in part(prompt, "about").kept] == [f.text for f in second.facts.read("about")]
     assert prompt.messages == context.messages
     with first._session.writing() as w:
-        change_text(w, first.facts("about")[0], "note 0 was lost", tokens=4)
-    assert second.prompt(prompt.record) == prompt
+        change_text(w, first.facts.read("about")[0], "note 0 was lost", tokens=4)
+    assert second.log.prompt(prompt.record) == prompt
     _, newer = built(second)
     assert part(newer, "about").kept[0].words == "note 0 was lost"
 
@@ -188,7 +188,7 @@ def test_words_that_were_erased_since_are_missing_and_said_to_be():
     _, before = built(memory)
     assert before.missing == ()
     memory.reset("archived")
-    prompt = memory.prompt(before.record)
+    prompt = memory.log.prompt(before.record)
     turns = part(prompt, "turns")
     assert [entry.words for entry in turns.entries] == [None] * len(part(before, "turns").entries)
     assert (turns.asked, turns.granted) == (part(before, "turns").asked, part(before, "turns").granted)
@@ -201,15 +201,15 @@ def test_the_model_call_of_a_prompt_is_the_one_that_followed_it_in_its_turn():
     memory = open_memory(memory_blocks=[])
     memory.put(user("Hello"))
     memory.get()
-    asked = memory.history().turns[1].built
-    memory.record(ModelCalled("extract", "m", 9, 9, 0.1, None, block="facts"))
-    memory.record(ModelCalled("reply", "m", 31, 5, 0.1, None))
+    asked = memory.log.history().turns[1].built
+    memory.log.record(ModelCalled("extract", "m", 9, 9, 0.1, None, block="facts"))
+    memory.log.record(ModelCalled("reply", "m", 31, 5, 0.1, None))
     memory.get()
-    again = memory.history().turns[1].built
+    again = memory.log.history().turns[1].built
     memory.put(user("And now?"))
-    memory.record(ModelCalled("reply", "m", 77, 5, 0.1, None))
-    assert memory.prompt(asked).call.input_tokens == 31
-    assert memory.prompt(again).call is None
+    memory.log.record(ModelCalled("reply", "m", 77, 5, 0.1, None))
+    assert memory.log.prompt(asked).call.input_tokens == 31
+    assert memory.log.prompt(again).call is None
 
 
 def test_tool_calls_and_pictures_are_part_of_a_prompt():
@@ -243,11 +243,11 @@ def test_an_agents_conversation_with_tools_reads_as_it_was_sent():
         if message.role == "assistant":
             contexts.append(memory.build_context())
         memory.put(message)
-    history = memory.history()
+    history = memory.log.history()
     records = [record for record in history.records if isinstance(record.event, ContextBuilt)]
-    assert [memory.prompt(record).messages for record in records] == [context.messages for context in contexts]
+    assert [memory.log.prompt(record).messages for record in records] == [context.messages for context in contexts]
     assert max(len(turn.contexts) for turn in history.turns.values()) > 1
-    assert {cut.rule for record in records for cut in memory.prompt(record).cuts} != set()
+    assert {cut.rule for record in records for cut in memory.log.prompt(record).cuts} != set()
 
 
 # -- two prompts ------------------------------------------------------------------------------------
@@ -259,7 +259,7 @@ def test_the_difference_of_two_prompts_is_told_part_by_part():
     turns = VectorMemoryBlock(name="turns", embed_model=HashEmbedder(), priority=2, similarity_top_k=9)
     memory = notes(5, blocks=[rules, facts, turns], token_limit=60, chat_history_token_ratio=0.5)
     _, before = built(memory)
-    memory.edit_block("rules", "Be brief.\nNever ask.")
+    memory.blocks.edit("rules", "Be brief.\nNever ask.")
     memory.put_messages([note(5), note(6)])
     _, after = built(memory)
     diff = {d.part.name: d for d in diff_prompts(before, after)}
@@ -283,7 +283,7 @@ def test_what_was_cut_from_the_later_prompt_is_removed_and_said_to_be_cut():
     memory.configure(token_limit=30)
     _, after = built(memory)
     assert [cut.part.name for cut in after.cuts] == ["rules"]
-    memory.remove_block("rules")
+    memory.blocks.remove("rules")
     _, without = built(memory)
     cut, gone = diff_prompts(before, after)[1], diff_prompts(before, without)[1]
     assert (cut.part.name, cut.before, cut.after, [d.words for d in cut.removed]) == (
@@ -362,16 +362,16 @@ def test_the_start_of_a_prompt_can_be_compared_for_the_other_place_of_memory():
     _, after = built(memory)
     # The memory did not change: in the system message it is all the same; in the user message it moved on.
     said = sum(WORDS.message(message).billed for message in before.layout.said[:3])
-    assert memory.shared_prefix_tokens(before.record, after.record) == sum(
+    assert memory.log.shared_prefix_tokens(before.record, after.record) == sum(
         WORDS.message(m).billed for m in before.messages
     )
-    assert memory.shared_prefix_tokens(before.record, after.record, insert_method="user") == said + MESSAGE_OVERHEAD
-    assert memory.shared_prefix_tokens(before.record, before.record) == before.built.billed
+    assert memory.log.shared_prefix_tokens(before.record, after.record, insert_method="user") == said + MESSAGE_OVERHEAD
+    assert memory.log.shared_prefix_tokens(before.record, before.record) == before.built.billed
     memory.configure(insert_method="user")
     _, moved = built(memory)
     assert (moved.insert_method, moved.messages[0].role) == (InsertMethod.USER, "user")
-    assert memory.shared_prefix_tokens(after.record, moved.record) == 0
-    as_after = memory.shared_prefix_tokens(after.record, moved.record, insert_method="system")
+    assert memory.log.shared_prefix_tokens(after.record, moved.record) == 0
+    as_after = memory.log.shared_prefix_tokens(after.record, moved.record, insert_method="system")
     assert as_after == after.built.billed
 
 

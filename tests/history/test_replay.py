@@ -94,12 +94,14 @@ def test_the_replay_under_the_same_configuration_is_what_the_engine_did(
         else:
             recorded.append((seq, record.event))
 
-    with memory.database.read() as connection:
+    with memory.session.database.read() as connection:
         sizes = sizes_between(connection, memory.session_id, after=0, accounting=accounting)
-    memory.database.close()
+    memory.session.database.close()
 
-    replayed = replay_flushes(sizes, memory.config)
-    assert [(flush.seq, event_of(number, flush, memory.config)) for number, flush in enumerate(replayed, 1)] == recorded
+    replayed = replay_flushes(sizes, memory.session.config)
+    assert [
+        (flush.seq, event_of(number, flush, memory.session.config)) for number, flush in enumerate(replayed, 1)
+    ] == recorded
 
 
 def event_of(number, flush, config):

@@ -144,7 +144,7 @@ def test_it_agrees_with_the_contexts_and_the_tables():
     for number in range(14):
         memory.put(note(number))
         contexts.append(memory.build_context())
-    usage = memory.usage()
+    usage = memory.log.usage()
     for name in ("rules", "facts", "turns", "counter"):
         parts = [next(p for p in c.plan.granted if p.name == name) for c in contexts]
         cuts = [[cut for cut in c.plan.cuts if cut.part == name] for c in contexts]
@@ -155,15 +155,15 @@ def test_it_agrees_with_the_contexts_and_the_tables():
     assert usage.of("turns").cut_in > 0
     carried = [piece.ref for c in contexts for part in c.plan.granted for piece in part.pieces]
     cut = [ref for c in contexts for each in c.plan.cuts for ref in each.refs]
-    for fact in memory.facts("facts"):
+    for fact in memory.facts.read("facts"):
         use = usage.facts.get(fact.id, Use())
         assert use == Use(carried.count(f"f{fact.id}"), cut.count(f"f{fact.id}"))
-    for turn in memory.stored_turns("turns"):
+    for turn in memory.retrieval.stored_turns("turns"):
         use = usage.turns.get(turn.number, Use())
         assert use == Use(carried.count(f"v{turn.number}"), cut.count(f"v{turn.number}"))
-    assert usage.of("facts").facts == len(memory.facts("facts"))
-    assert memory.words([usage.of("facts").newest_fact]).popitem()[1] == memory.facts("facts")[-1].text
-    assert usage.of("turns").stored_turns == memory.holding("turns").turns
+    assert usage.of("facts").facts == len(memory.facts.read("facts"))
+    assert memory.log.texts([usage.of("facts").newest_fact]).popitem()[1] == memory.facts.read("facts")[-1].text
+    assert usage.of("turns").stored_turns == memory.blocks.holding("turns").turns
     assert usage.of("rules").last_write == Write(0, "engine")
     saved = memory.events(kinds=("block_state_saved",))[-1]
     assert usage.of("counter").last_write == Write(saved.turn, "engine")
@@ -174,26 +174,26 @@ def test_remembering_and_counting_anew_say_the_same_at_every_moment():
     for number in range(10):
         memory.put(note(number))
         memory.build_context()
-        assert memory.usage() == usage_of(memory.history().records)
-    memory.remove_block("turns")
+        assert memory.log.usage() == usage_of(memory.log.history().records)
+    memory.blocks.remove("turns")
     memory.reset("archived")
-    assert memory.usage() == usage_of(memory.history().records)
-    assert memory.usage().of("facts").facts == len(memory.facts("facts"))
+    assert memory.log.usage() == usage_of(memory.log.history().records)
+    assert memory.log.usage().of("facts").facts == len(memory.facts.read("facts"))
     memory.reset()
-    assert memory.usage() == usage_of(memory.history().records)
-    assert memory.usage().of("facts") == BlockUse()
-    assert "turns" not in memory.usage().blocks
+    assert memory.log.usage() == usage_of(memory.log.history().records)
+    assert memory.log.usage().of("facts") == BlockUse()
+    assert "turns" not in memory.log.usage().blocks
 
 
 def test_of_a_partial_reset_it_knows_what_is_left():
     memory = a_memory()
-    memory.configure_block("turns", deliver_on="turn")
+    memory.blocks.configure("turns", deliver_on="turn")
     for number in range(8):
         memory.put(note(number))
     memory.reset("active")
-    assert memory.usage().of("turns").stored_turns == memory.holding("turns").turns > 0
+    assert memory.log.usage().of("turns").stored_turns == memory.blocks.holding("turns").turns > 0
     memory.reset("archived")
-    assert memory.usage().of("turns").stored_turns == memory.holding("turns").turns == 0
+    assert memory.log.usage().of("turns").stored_turns == memory.blocks.holding("turns").turns == 0
 
 
 def test_the_past_is_counted_up_to_its_position():
@@ -201,10 +201,10 @@ def test_the_past_is_counted_up_to_its_position():
     for number in range(10):
         memory.put(note(number))
         memory.build_context()
-    position = memory.history().position_at(6)
-    assert memory.usage(position) == usage_of(memory.history().upto(position))
-    assert memory.usage(position).of("rules").prompts == 6
-    assert memory.usage().of("rules").prompts == 10
+    position = memory.log.history().position_at(6)
+    assert memory.log.usage(position) == usage_of(memory.log.history().upto(position))
+    assert memory.log.usage(position).of("rules").prompts == 6
+    assert memory.log.usage().of("rules").prompts == 10
 
 
 def test_a_log_that_was_read_anew_is_counted_anew():

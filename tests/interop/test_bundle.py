@@ -57,23 +57,23 @@ def played(turns=14, **options):
         title="Notes",
         **options,
     )
-    memory.attach_recording([note(n) for n in range(30)], source="file")
-    recording = memory.recording()
+    memory.session.attach_recording([note(n) for n in range(30)], source="file")
+    recording = memory.session.recording()
     for number in range(turns):
         memory.put(note(number), message_id=recording.message_id(number))
         memory.build_context(f"note {number}")
         memory.put(assistant(f"noted {number}"))
-    desk = memory.curation("facts")
+    desk = memory.facts.desk("facts")
     desk.apply(curation.edit(desk.facts()[0], "note 0 was lost"))
     desk.apply(curation.merge(desk.facts(("active",))[1:3], "notes 1 and 2 are one"))
-    memory.edit_block("core", "Be brief.")
+    memory.blocks.edit("core", "Be brief.")
     return memory
 
 
 def opened(memory, database=None, **options):
     """The same session from its bundle, in a database of its own."""
     database = database or Database.open()
-    bundle = read_bundle(write_bundle(memory.database, memory.session_id), "notes.zip")
+    bundle = read_bundle(write_bundle(memory.session.database, memory.session_id), "notes.zip")
     session_id = import_bundle(database, bundle, **options)
     return Memory.open(session_id, database, services=services(), tokenizer_fn=str.split)
 
@@ -124,7 +124,7 @@ def changed(data, member, change, *, line=0):
 @pytest.fixture(scope="module")
 def notes():
     memory = played()
-    return write_bundle(memory.database, memory.session_id)
+    return write_bundle(memory.session.database, memory.session_id)
 
 
 # -- there and back ------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ def searches(memory):
 def renumbered(event, again, memory):
     numbers = {
         old.number: new.number
-        for old, new in zip(memory.stored_turns("turns"), again.stored_turns("turns"), strict=True)
+        for old, new in zip(memory.retrieval.stored_turns("turns"), again.retrieval.stored_turns("turns"), strict=True)
     }
     return tuple((numbers[row[0]], *row[1:]) for row in event.candidates)
 
@@ -163,8 +163,8 @@ def test_a_bundle_opens_beside_sessions_whose_numbers_it_would_take():
     again = opened(memory, database)
     assert plain(rows_of(other)) == before
     assert plain(rows_of(again), events=IMPORTED) == plain(rows_of(memory))
-    assert {fact.id for fact in again.facts("facts", states=None)}.isdisjoint(
-        fact.id for fact in other.facts("facts", states=None)
+    assert {fact.id for fact in again.facts.read("facts", states=None)}.isdisjoint(
+        fact.id for fact in other.facts.read("facts", states=None)
     )
 
 
@@ -172,15 +172,15 @@ def test_the_past_of_an_opened_bundle_can_be_seen_word_for_word():
     memory = played()
     again = opened(memory)
     for turn in (3, 9, 14):
-        mine, theirs = memory.history().turns[turn], again.history().turns[turn]
-        assert again.prompt(theirs.built).messages == memory.prompt(mine.built).messages
+        mine, theirs = memory.log.history().turns[turn], again.log.history().turns[turn]
+        assert again.log.prompt(theirs.built).messages == memory.log.prompt(mine.built).messages
         assert (theirs.queue_tokens, theirs.facts_added, theirs.recalled) == (
             mine.queue_tokens,
             mine.facts_added,
             mine.recalled,
         )
-    told = rebuild(again.events(), lambda key: again.words([key]).get(key))
-    assert [fact.text for fact in told.facts] == [fact.text for fact in again.facts("facts", states=None)]
+    told = rebuild(again.events(), lambda key: again.log.texts([key]).get(key))
+    assert [fact.text for fact in told.facts] == [fact.text for fact in again.facts.read("facts", states=None)]
     assert told.missing == ()
     assert again.branch(9).get_all() == memory.branch(9).get_all()
 
@@ -188,14 +188,14 @@ def test_the_past_of_an_opened_bundle_can_be_seen_word_for_word():
 def test_an_opened_bundle_goes_on():
     memory = played()
     again = opened(memory)
-    assert again.recording().played == memory.recording().played == 14
+    assert again.session.recording().played == memory.session.recording().played == 14
     for number in range(14, 22):
         assert again.put(note(number)).flushed == memory.put(note(number)).flushed
     assert again.get_all() == memory.get_all()
-    assert [f.text for f in again.facts("facts")] == [f.text for f in memory.facts("facts")]
-    assert len(again.stored_turns("turns")) == len(memory.stored_turns("turns"))
-    again.curation("facts").undo()
-    assert "note 0 was lost" in [fact.text for fact in again.facts("facts")]
+    assert [f.text for f in again.facts.read("facts")] == [f.text for f in memory.facts.read("facts")]
+    assert len(again.retrieval.stored_turns("turns")) == len(memory.retrieval.stored_turns("turns"))
+    again.facts.desk("facts").undo()
+    assert "note 0 was lost" in [fact.text for fact in again.facts.read("facts")]
 
 
 def test_what_is_due_is_due_there_too():
@@ -203,14 +203,14 @@ def test_what_is_due_is_due_there_too():
     for number in range(6):
         memory.put(note(number))
     again = opened(memory)
-    assert [d.state for d in again.deliveries()] == ["pending"]
+    assert [d.state for d in again.session.deliveries()] == ["pending"]
     again.deliver()
-    assert [fact.text for fact in again.facts("facts")] == ["note 0 was taken", "note 1 was taken"]
+    assert [fact.text for fact in again.facts.read("facts")] == ["note 0 was taken", "note 1 was taken"]
 
 
 def test_a_bundle_of_an_earlier_turn_holds_nothing_that_came_later():
     memory = played()
-    data = write_bundle(memory.database, memory.session_id, upto=memory.history().position_at(6))
+    data = write_bundle(memory.session.database, memory.session_id, upto=memory.log.history().position_at(6))
     bundle = read_bundle(data, "notes.zip")
     assert (bundle.turns, bundle.messages) == (6, 12)
     words = [json.loads(line)["data"] for line in members_of(data)["words.jsonl"].splitlines()]
@@ -220,7 +220,9 @@ def test_a_bundle_of_an_earlier_turn_holds_nothing_that_came_later():
 
 def test_the_same_session_gives_the_same_bytes():
     memory = played()
-    assert write_bundle(memory.database, memory.session_id) == write_bundle(memory.database, memory.session_id)
+    assert write_bundle(memory.session.database, memory.session_id) == write_bundle(
+        memory.session.database, memory.session_id
+    )
 
 
 def test_a_preview_says_what_the_bundle_holds(notes):
@@ -264,12 +266,12 @@ def test_a_session_that_is_gone_has_no_bundle():
 def test_events_of_a_newer_version_travel_unchanged():
     memory = played(8)
     newer = {"kind": "dream_dreamt", "data": {"fact": 3, "of": ["f1", {"seq": 9}], "long": 0.1}}
-    with memory.database.write() as connection:
+    with memory.session.database.write() as connection:
         connection.exec_driver_sql(
             "INSERT INTO mi_event (session_id, turn, at, actor, kind, data) VALUES (?, 8, 5.0, 'agent', ?, ?)",
             (memory.session_id, newer["kind"], json.dumps(newer["data"])),
         )
-    data = write_bundle(memory.database, memory.session_id)
+    data = write_bundle(memory.session.database, memory.session_id)
     assert read_bundle(data, "n.zip").warnings == ("1 event is of a newer version and shown without details.",)
     again = opened(memory)
     event = next(r.event for r in again.events() if isinstance(r.event, UnknownEvent))
@@ -292,8 +294,8 @@ def test_every_session_opens_again(steps):
     again = opened(memory)
     assert plain(rows_of(again), events=IMPORTED) == plain(rows_of(memory))
     assert words_of(rows_of(again)) == words_of(rows_of(memory))
-    middle = memory.history().position_at(memory.history().latest_turn // 2)
-    assert read_bundle(write_bundle(memory.database, memory.session_id, upto=middle), "n.zip").events <= len(
+    middle = memory.log.history().position_at(memory.log.history().latest_turn // 2)
+    assert read_bundle(write_bundle(memory.session.database, memory.session_id, upto=middle), "n.zip").events <= len(
         memory.events()
     )
     again.put(note(1000))
@@ -308,7 +310,7 @@ def related():
     for number in range(10):
         memory.put(note(number))
         memory.build_context(f"note {number}")
-    desk = memory.graph()
+    desk = memory.blocks.graph()
     desk.rename(desk.entity("Note 1"), "The first", aliases=["Number one"])
     desk.merge([desk.entity("Note 3"), desk.entity("Note 2")], desk.entity("Note 2"))
     desk.end(desk.relations("Note 4", ended=False)[:1])
@@ -321,11 +323,11 @@ def related():
 @pytest.fixture(scope="module")
 def graphs():
     memory = related()
-    return write_bundle(memory.database, memory.session_id)
+    return write_bundle(memory.session.database, memory.session_id)
 
 
 def told(memory):
-    graph = memory.graph("graph").graph()
+    graph = memory.blocks.graph("graph").graph()
     return [
         (graph.told(each), each.state, each.version, len(each.sources), each.ended_by is None)
         for _, each in sorted(graph.relations.items())
@@ -334,14 +336,14 @@ def told(memory):
 
 def test_a_graph_opens_again_beside_another_one_and_goes_on():
     memory = related()
-    again = opened(memory, memory.database)
+    again = opened(memory, memory.session.database)
     assert plain(rows_of(again), events=IMPORTED) == plain(rows_of(memory))
     assert told(again) == told(memory)
-    assert set(again.graph().graph().relations).isdisjoint(memory.graph().graph().relations)
+    assert set(again.blocks.graph().graph().relations).isdisjoint(memory.blocks.graph().graph().relations)
     assert again.build_context("Ana").messages == memory.build_context("Ana").messages
-    sentences = [change.sentence for change in memory.graph().change_sets()]
-    assert [change.sentence for change in again.graph().change_sets()] == sentences
-    assert again.graph().undo().sentence == memory.graph().undo().sentence
+    sentences = [change.sentence for change in memory.blocks.graph().change_sets()]
+    assert [change.sentence for change in again.blocks.graph().change_sets()] == sentences
+    assert again.blocks.graph().undo().sentence == memory.blocks.graph().undo().sentence
     assert told(again) == told(memory)
     for session in (memory, again):
         for number in range(10, 14):
@@ -350,9 +352,9 @@ def test_a_graph_opens_again_beside_another_one_and_goes_on():
 
 def test_a_graph_of_an_earlier_turn_holds_nothing_that_came_later():
     memory = related()
-    data = write_bundle(memory.database, memory.session_id, upto=memory.history().position_at(6))
+    data = write_bundle(memory.session.database, memory.session_id, upto=memory.log.history().position_at(6))
     bundle = read_bundle(data, "notes.zip")
-    assert 0 < bundle.entities < len(memory.graph().graph().entities)
+    assert 0 < bundle.entities < len(memory.blocks.graph().graph().entities)
     assert not any(b"Ana" in member or b"The first" in member for member in members_of(data).values())
 
 
@@ -379,7 +381,7 @@ def test_a_bundle_of_version_1_opens(notes):
     assert (bundle.facts, bundle.messages, bundle.entities) == (whole.facts, whole.messages, 0)
     database = Database.open()
     memory = Memory.open(import_bundle(database, bundle), database, services=services(), tokenizer_fn=str.split)
-    desk = memory.curation("facts")
+    desk = memory.facts.desk("facts")
     assert {fact.topics for fact in desk.facts()} == {()}
     desk.undo()
     memory.put(note(50))
@@ -478,52 +480,52 @@ def of_sam(database=None, session_id="s", turns=8):
 def test_facts_of_the_user_come_along_to_another_database():
     memory = of_sam()
     again = opened(memory)
-    assert [f.text for f in again.facts("facts")] == [f.text for f in memory.facts("facts")]
+    assert [f.text for f in again.facts.read("facts")] == [f.text for f in memory.facts.read("facts")]
     assert plain(rows_of(again), events=IMPORTED) == plain(rows_of(memory))
     assert again.get() == memory.get()
 
 
 def test_facts_that_the_user_has_are_left_as_they_are():
     memory = of_sam()
-    fact = memory.facts("facts")[0]
-    memory.curation("facts").apply(curation.reject([fact], "wrong"))
-    data = write_bundle(memory.database, memory.session_id)
-    before = memory.facts("facts", states=None)
-    memory.curation("facts").apply(curation.restore([memory.facts("facts", states=["rejected"])[0]]))
-    here = memory.facts("facts", states=None)
-    session_id = import_bundle(memory.database, read_bundle(data, "n.zip"))
-    again = Memory.open(session_id, memory.database, services=services(), tokenizer_fn=str.split)
-    assert memory.facts("facts", states=None) == again.facts("facts", states=None) == here != before
+    fact = memory.facts.read("facts")[0]
+    memory.facts.desk("facts").apply(curation.reject([fact], "wrong"))
+    data = write_bundle(memory.session.database, memory.session_id)
+    before = memory.facts.read("facts", states=None)
+    memory.facts.desk("facts").apply(curation.restore([memory.facts.read("facts", states=["rejected"])[0]]))
+    here = memory.facts.read("facts", states=None)
+    session_id = import_bundle(memory.session.database, read_bundle(data, "n.zip"))
+    again = Memory.open(session_id, memory.session.database, services=services(), tokenizer_fn=str.split)
+    assert memory.facts.read("facts", states=None) == again.facts.read("facts", states=None) == here != before
     assert again.events(kinds=["fact_added", "fact_rejected", "facts_curated"]) == []
-    built = again.history().turns[8].built
-    assert again.prompt(built).messages == memory.prompt(memory.history().turns[8].built).messages
+    built = again.log.history().turns[8].built
+    assert again.log.prompt(built).messages == memory.log.prompt(memory.log.history().turns[8].built).messages
 
 
 def test_facts_of_the_user_learned_later_are_not_in_a_bundle_of_an_earlier_turn():
     memory = of_sam()
-    data = write_bundle(memory.database, memory.session_id, upto=memory.history().position_at(5))
-    told = memory.history().upto(memory.history().position_at(5))
+    data = write_bundle(memory.session.database, memory.session_id, upto=memory.log.history().position_at(5))
+    told = memory.log.history().upto(memory.log.history().position_at(5))
     assert read_bundle(data, "n.zip").user_facts == sum(record.kind == "fact_added" for record in told)
-    assert len(memory.facts("facts")) > read_bundle(data, "n.zip").user_facts > 0
+    assert len(memory.facts.read("facts")) > read_bundle(data, "n.zip").user_facts > 0
 
 
 def test_what_was_held_back_from_the_user_comes_along():
     memory = of_sam()
-    desk = memory.curation("facts")
+    desk = memory.facts.desk("facts")
     desk.apply(curation.reject([desk.facts()[0]], "wrong"))
     for number in (0, 50, 51, 52, 53, 54):
         memory.put(note(number))
     assert [held.text for held in desk.held_back()] == ["note 0 was taken"]
-    assert [held.text for held in opened(memory).curation("facts").held_back()] == ["note 0 was taken"]
-    assert opened(memory, user_facts=False).curation("facts").held_back() == []
+    assert [held.text for held in opened(memory).facts.desk("facts").held_back()] == ["note 0 was taken"]
+    assert opened(memory, user_facts=False).facts.desk("facts").held_back() == []
 
 
 def test_facts_of_the_user_can_be_left_out():
     memory = of_sam()
     again = opened(memory, user_facts=False)
-    assert again.facts("facts", states=None) == []
+    assert again.facts.read("facts", states=None) == []
     assert again.events(kinds=["fact_added"]) == []
-    with again.database.read() as connection:
+    with again.session.database.read() as connection:
         scopes = connection.exec_driver_sql("SELECT DISTINCT scope FROM mi_content").scalars().all()
     assert scopes == [f"session:{again.session_id}"]
     again.put(note(50))
@@ -531,23 +533,23 @@ def test_facts_of_the_user_can_be_left_out():
 
 def test_no_other_session_of_the_user_is_named():
     first = of_sam(session_id="private-session")
-    second = of_sam(first.database, session_id="second", turns=0)
+    second = of_sam(first.session.database, session_id="second", turns=0)
     second.put(note(60))
-    data = write_bundle(second.database, "second")
-    assert read_bundle(data, "n.zip").user_facts == len(first.facts("facts"))
+    data = write_bundle(second.session.database, "second")
+    assert read_bundle(data, "n.zip").user_facts == len(first.facts.read("facts"))
     assert b"private-session" not in b"".join(members_of(data).values())
 
 
 def test_a_session_with_a_users_block_needs_a_user():
     memory = of_sam()
-    bundle = read_bundle(write_bundle(memory.database, memory.session_id), "n.zip")
+    bundle = read_bundle(write_bundle(memory.session.database, memory.session_id), "n.zip")
     with pytest.raises(ConfigError, match="belongs to the user"):
         import_bundle(Database.open(), bundle, user_id=None)
     database = Database.open()
     again = Memory.open(
         import_bundle(database, bundle, user_id="ana"), database, services=services(), tokenizer_fn=str.split
     )
-    assert [fact.scope for fact in again.facts("facts")][:1] == ["user:ana"]
+    assert [fact.scope for fact in again.facts.read("facts")][:1] == ["user:ana"]
 
 
 # -- nothing of this machine ---------------------------------------------------------------------
@@ -557,7 +559,7 @@ def test_a_session_with_a_users_block_needs_a_user():
 def test_a_bundle_of_a_time_when_tokens_were_stored_as_an_endpoint_wrote_them_opens(stored, read):
     memory = open_memory(memory_blocks=blocks())
     memory.put(note(1))
-    memory.record(ModelCalled("reply", "m", stored, 7, 0.1, None))
+    memory.log.record(ModelCalled("reply", "m", stored, 7, 0.1, None))
     assert memory.events(kinds=["model_called"])[-1].event.input_tokens == read
     again = opened(memory)
     assert again.events(kinds=["model_called"])[-1].event.input_tokens == read
@@ -569,8 +571,8 @@ def test_no_place_of_this_machine_is_in_a_bundle(tmp_path):
     for number in range(6):
         memory.put(note(number))
     quoted = f"The database at {uri} is away, see {tmp_path}/trace.log or postgresql://sam:secret@db/x"
-    memory.record(ModelCalled("reply", "m", None, None, 0.1, None, error=quoted))
-    data = write_bundle(memory.database, memory.session_id)
+    memory.log.record(ModelCalled("reply", "m", None, None, 0.1, None, error=quoted))
+    data = write_bundle(memory.session.database, memory.session_id)
     everything = b"".join(members_of(data).values()).decode()
     assert str(tmp_path) not in everything
     assert "secret" not in everything
@@ -650,7 +652,7 @@ def test_a_zip_of_something_else_is_said_to_be_one():
 
 def packed_manifest(manifest):
     memory = open_memory()
-    members = members_of(write_bundle(memory.database, memory.session_id))
+    members = members_of(write_bundle(memory.session.database, memory.session_id))
     members["manifest.json"] = (manifest if isinstance(manifest, str) else json.dumps(manifest)).encode()
     return zipped(members)
 
@@ -697,11 +699,11 @@ def test_what_is_exported_opens_again_at_any_size():
     chance = random.Random(5)
     memory = open_memory("large", token_limit=1_000_000)
     memory.put_messages([user(chance.randbytes(45_000).hex()) for _ in range(500)])
-    data = write_bundle(memory.database, "large")
+    data = write_bundle(memory.session.database, "large")
     assert len(data) > 21 * 1024 * 1024, "larger than any other file that is imported"
     found = read_file("large.zip", data).bundle
     assert found.messages == 500
-    again = Memory.open(import_bundle(memory.database, found), memory.database, services=services())
+    again = Memory.open(import_bundle(memory.session.database, found), memory.session.database, services=services())
     assert again.get_all() == memory.get_all()
 
 
@@ -709,7 +711,7 @@ def test_a_session_that_no_bundle_can_hold_is_refused_when_it_is_exported(monkey
     memory = played()
     monkeypatch.setattr(bundle, "MAX_BYTES", 1_000)
     with pytest.raises(FormatError, match="too large for a bundle"):
-        write_bundle(memory.database, memory.session_id)
+        write_bundle(memory.session.database, memory.session_id)
 
 
 def test_too_many_members_are_refused(notes):

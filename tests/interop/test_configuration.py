@@ -38,7 +38,7 @@ def made(**settings):
 
 
 def shown(memory):
-    return memory.config, [(a.name, a.record.type, a.record.settings, a.state) for a in memory.blocks]
+    return memory.session.config, [(a.name, a.record.type, a.record.settings, a.state) for a in memory.blocks]
 
 
 def refused(data, name="c.json"):
@@ -49,8 +49,8 @@ def refused(data, name="c.json"):
 
 def test_a_configuration_makes_the_same_memory_again():
     memory = made()
-    memory.edit_block("Core info", "Edited.")
-    memory.configure_block("Earlier", similarity_top_k=3)
+    memory.blocks.edit("Core info", "Edited.")
+    memory.blocks.configure("Earlier", similarity_top_k=3)
     read = read_configuration(export_configuration(memory), "c.json")
     again = Memory.from_defaults(user_id="ana", memory_blocks=[*read.blocks], **read.settings)
     assert shown(again) == shown(memory)
@@ -64,7 +64,7 @@ def test_python_to_paste_makes_the_same_memory_again():
     names = {}
     exec(compile(written, "pasted.py", "exec"), names)
     assert shown(names["memory"]) == shown(memory)
-    assert names["memory"].user_id == "sam"
+    assert names["memory"].session.user_id == "sam"
     assert written.startswith(
         "from memory_core import FactExtractionMemoryBlock, Memory, StaticMemoryBlock, VectorMemoryBlock\n\n"
         "memory = Memory.from_defaults(\n    user_id='sam',\n    token_limit=1200,\n"
@@ -87,7 +87,7 @@ def test_only_what_differs_from_the_defaults_is_spelled_out():
 
 def test_nothing_learned_and_nobody_is_in_a_configuration():
     memory = open_memory(memory_blocks=[FactExtractionMemoryBlock(name="Facts")], user_id="private-sam")
-    memory.curation("Facts")
+    memory.facts.desk("Facts")
     written = export_configuration(memory)
     assert "private-sam" not in written
     assert set(json.loads(written)) == {"format", "version", "settings", "blocks"}
@@ -107,9 +107,9 @@ def test_a_custom_block_is_only_made_of_a_class_that_is_offered(monkeypatch):
 
 def test_a_class_name_that_is_code_is_not_written_into_python():
     memory = open_memory(memory_blocks=[Counter()])
-    with memory.database.write() as connection:
+    with memory.session.database.write() as connection:
         connection.exec_driver_sql("UPDATE mi_block SET type = 'os.system(\"rm\")\nimport evil.x'")
-    memory.refresh()
+    memory.session.refresh()
     written = export_python(memory)
     assert "import evil" not in written.replace("# ", "")
     compile(written, "pasted.py", "exec")

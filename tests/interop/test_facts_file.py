@@ -212,7 +212,7 @@ def test_a_file_of_known_facts_changes_nothing():
 
 def test_an_import_is_one_change_set():
     memory = Memory.from_defaults(memory_blocks=[FactExtractionMemoryBlock(name="facts")])
-    desk = memory.curation("facts")
+    desk = memory.facts.desk("facts")
     plan = plan_import(read("text,state\nlikes tea,\nlikes jazz,rejected\n"), desk.facts())
     desk.apply(plan.change)
     assert [(f.text, f.state, f.origin) for f in desk.facts()] == [

@@ -36,7 +36,7 @@ def test_messages_are_read_as_before():
 
 
 def test_what_a_file_is_shows_in_its_content_not_its_name(memory):
-    bundle = write_bundle(memory.database, memory.session_id)
+    bundle = write_bundle(memory.session.database, memory.session_id)
     assert read_file("talk.zip", TALK).kind == "openai"
     assert read_file("talk.jsonl", bundle).kind == "bundle"
     assert read_file("talk.jsonl", bundle).bundle.messages == 6
@@ -119,5 +119,5 @@ def test_real_conversations_with_tools_survive_being_exported(name):
 def test_exported_messages_have_archived_ones_too(memory):
     lines = [json.loads(line) for line in export_messages(memory).splitlines()]
     assert len(lines) == 6
-    assert memory.status().archived_messages > 0
+    assert memory.session.status().archived_messages > 0
     assert lines[0] == {"role": "user", "content": "note 0 of the day is here"}

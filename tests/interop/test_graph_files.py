@@ -304,7 +304,7 @@ def memory():
 
 @pytest.mark.parametrize("form", FORMS)
 def test_an_imported_graph_is_the_graph_and_one_change_set(form):
-    desk = memory().graph()
+    desk = memory().blocks.graph()
     change = import_graph(desk, back(form))
     assert (change.action, change.actor) == ("import", "curator")
     assert content(file_of(desk.graph())) == content(file_of(ALPHA))
@@ -316,7 +316,7 @@ def test_an_imported_graph_is_the_graph_and_one_change_set(form):
 
 
 def test_importing_twice_adds_nothing():
-    desk = memory().graph()
+    desk = memory().blocks.graph()
     import_graph(desk, back("json"))
     assert import_graph(desk, back("graphml")) is None
     assert len(desk.relations()) == 3

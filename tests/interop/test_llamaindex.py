@@ -269,7 +269,7 @@ def test_a_database_without_their_table_is_said_to_be_none(tmp_path):
     )
     our = open_memory(database_uri=f"sqlite:///{tmp_path}/ours.db")
     our.put(note(1))
-    our.database.forget_log()
+    our.session.database.forget_log()
     assert "is a database of Memory Inspector" in refused((tmp_path / "ours.db").read_bytes(), "ours.db")
 
 

@@ -35,9 +35,9 @@ def a_session(*blocks, title="Mine"):
     shared = services.engine()
     memory = new_memory(shared, title=title)
     for name in [attached.name for attached in memory.blocks]:
-        memory.remove_block(name)
+        memory.blocks.remove(name)
     for block in blocks:
-        memory.add_block(block)
+        memory.blocks.add(block)
     return memory
 
 
@@ -54,7 +54,7 @@ def settings_of(name, session="demo"):
 
 
 def texts(name="Instructions"):
-    return [revision.text for revision in demo().block_revisions(name)]
+    return [revision.text for revision in demo().blocks.revisions(name)]
 
 
 def priorities(memory=None):
@@ -80,10 +80,10 @@ def test_it_shows_a_card_per_block_from_never_cut_to_cut_first(demo_home):
     assert places == sorted(places)
     memory = demo()
     assert app.text[0].value.startswith("You help Sam plan Ana's birthday dinner.")
-    assert app.text[1].value == f"6 facts. Newest: {memory.facts('Facts')[-1].text}"
+    assert app.text[1].value == f"6 facts. Newest: {memory.facts.read('Facts')[-1].text}"
     assert (
         app.text[2].value
-        == f"{len(memory.stored_turns('Earlier turns'))} stored turns, whole turns cut, lowest score first."
+        == f"{len(memory.retrieval.stored_turns('Earlier turns'))} stored turns, whole turns cut, lowest score first."
     )
     assert [menu.options for menu in app.menu_button][1] == [
         "Settings",
@@ -104,7 +104,7 @@ def test_its_numbers_are_those_of_the_shown_prompt_and_of_the_log(demo_home):
     turns = parts["Earlier turns"]
     assert turns["granted"] < turns["asked"]
     assert f"**{turns['granted']}** of {turns['asked']} tokens" in said
-    use = demo().usage().of("Earlier turns")
+    use = demo().log.usage().of("Earlier turns")
     assert f":red[cut in {use.cut_in} of {use.prompts} prompts, last turn\N{NO-BREAK SPACE}12]" in said
     assert f"{round(100 * parts['Facts']['granted'] / 1200)}\N{NO-BREAK SPACE}% of the limit" in said
 
@@ -119,20 +119,20 @@ def test_the_strip_wears_the_colours_of_the_theme(demo_home, theme, palette):
 
 
 def test_looking_at_it_changes_nothing(demo_home):
-    before = demo().status().position
+    before = demo().session.status().position
     opened(page="blocks")
     edit()
     order()
     settings_of("Facts")
     dialog("ui.blocks.editor", "remove_dialog", "demo", "Facts")
-    assert demo().status().position == before
+    assert demo().session.status().position == before
 
 
 def test_it_follows_what_is_written_elsewhere_but_not_over_an_open_drawer(demo_home, monkeypatch):
     followed = []
     monkeypatch.setattr("ui.live.follow", lambda session_id, seen, *, running: followed.append((session_id, *seen)))
     app = opened(page="blocks")
-    assert followed[-1] == ("demo", demo().status().position, ())
+    assert followed[-1] == ("demo", demo().session.status().position, ())
     followed.clear()
     for key in ("blocks__edit_Instructions", "blocks__order", "blocks__add"):
         app.button(key=key).click().run()
@@ -175,7 +175,7 @@ def test_names_and_texts_are_shown_as_they_were_typed(demo_home):
 
 
 def test_blocks_of_one_place_stand_side_by_side(demo_home):
-    demo().configure_block("Facts", priority=2)
+    demo().blocks.configure("Facts", priority=2)
     strip = next(each.value for each in opened(page="blocks").markdown if "cut first" in each.value)
     first = strip.split("→")[0]
     assert first.index("Facts") < first.index("Earlier turns")
@@ -197,10 +197,10 @@ def test_a_block_that_this_process_cannot_make_says_so_and_shows_what_it_last_he
 
 def test_a_past_turn_shows_the_blocks_as_they_stood_and_changes_nothing(demo_home):
     before = texts()[0]
-    held = len(demo().facts("Facts"))
-    demo().edit_block("Instructions", "Be brief.")
+    held = len(demo().facts.read("Facts"))
+    demo().blocks.edit("Instructions", "Be brief.")
     play_demo(2)
-    demo().configure_block("Facts", priority=7)
+    demo().blocks.configure("Facts", priority=7)
     app = opened(page="blocks", turn="11")
     assert not app.exception
     assert app.text[0].value.startswith("Be brief.")  # edited in turn 11
@@ -216,7 +216,7 @@ def test_before_the_first_block_a_past_turn_has_none(demo_home):
     memory = a_session()
     for turn in range(3):
         memory.put(ChatMessage(role="user", content=f"turn {turn}"))
-    memory.add_block(StaticMemoryBlock(name="late", static_content="text"))
+    memory.blocks.add(StaticMemoryBlock(name="late", static_content="text"))
     app = opened(page="blocks", session=memory.session_id, turn="1")
     assert not app.exception
     assert "**No blocks at this turn.**" in joined(app)
@@ -229,7 +229,9 @@ def test_an_edit_says_its_size_and_its_effect_before_it_is_saved(demo_home):
     drawn = edit()
     drawn.text_area[0].set_value("Be brief.").run()
     assert "→ **3 tokens**" in joined(drawn)
-    before, after = (demo().next_prompt(**change).context for change in ({}, {"texts": {"Instructions": "Be brief."}}))
+    before, after = (
+        demo().preview.next_prompt(**change).context for change in ({}, {"texts": {"Instructions": "Be brief."}})
+    )
     assert f"Next prompt: {before.plan.total:,} → **{after.plan.total:,}** tokens" in joined(drawn)
     assert len(texts()) == 1
     press(drawn, "Save")
@@ -244,7 +246,7 @@ def test_an_edit_that_is_too_long_says_what_would_be_lost(demo_home):
 
 def test_an_edit_is_possible_in_a_session_that_refuses_prompts_over_the_limit(demo_home):
     demo().configure(when_over="raise")
-    demo().edit_block("Instructions", "word " * 2_000)
+    demo().blocks.edit("Instructions", "word " * 2_000)
     drawn = edit()
     drawn.text_area[0].set_value("word " * 1_900).run()
     assert not drawn.error
@@ -254,7 +256,7 @@ def test_an_edit_is_possible_in_a_session_that_refuses_prompts_over_the_limit(de
 def test_a_text_changed_in_another_tab_is_not_overwritten_and_can_be_taken(demo_home):
     drawn = edit()
     drawn.text_area[0].set_value("Mine.").run()
-    demo().edit_block("Instructions", "Theirs.")
+    demo().blocks.edit("Instructions", "Theirs.")
     press(drawn, "Save")
     assert [each.value for each in drawn.warning] == [CONFLICT]
     assert (texts()[-1], drawn.text_area[0].value) == ("Theirs.", "Mine.")
@@ -271,12 +273,12 @@ def test_a_text_changed_in_another_tab_is_not_overwritten_and_can_be_taken(demo_
 def test_a_text_changed_in_another_tab_can_be_replaced_knowingly(demo_home):
     drawn = edit()
     drawn.text_area[0].set_value("Mine.").run()
-    demo().edit_block("Instructions", "Theirs.")
+    demo().blocks.edit("Instructions", "Theirs.")
     press(drawn, "Save")
     press(drawn, "Keep editing")
     assert drawn.text_area[0].value == "Mine."
     assert drawn.code[0].value == "-Theirs.\n+Mine."
-    demo().edit_block("Instructions", "Theirs again.")
+    demo().blocks.edit("Instructions", "Theirs again.")
     press(drawn, "Save")
     assert [each.value for each in drawn.warning] == [CONFLICT]
     assert texts()[-1] == "Theirs again."
@@ -284,14 +286,14 @@ def test_a_text_changed_in_another_tab_can_be_replaced_knowingly(demo_home):
 
 def test_an_editor_of_a_block_that_was_removed_says_so(demo_home):
     drawn = edit()
-    demo().remove_block("Instructions")
+    demo().blocks.remove("Instructions")
     drawn.run()
     assert [each.value for each in drawn.warning] == ["This block was removed elsewhere."]
 
 
 def test_the_history_shows_what_changed_and_restores_a_version_with_its_effect(demo_home):
     first = texts()[0]
-    demo().edit_block("Instructions", first.replace("Be brief.", "Be long."))
+    demo().blocks.edit("Instructions", first.replace("Be brief.", "Be long."))
     drawn = dialog("ui.blocks.versions", "history_dialog", "demo", "Instructions")
     assert "-Be brief. Ask before you book anything.\n+Be long." in drawn.code[0].value
     drawn.selectbox[0].set_value(1).run()
@@ -301,11 +303,11 @@ def test_the_history_shows_what_changed_and_restores_a_version_with_its_effect(d
 
 
 def test_a_version_is_not_restored_over_what_another_tab_wrote(demo_home):
-    demo().edit_block("Instructions", "Second.")
+    demo().blocks.edit("Instructions", "Second.")
     drawn = dialog("ui.blocks.versions", "history_dialog", "demo", "Instructions")
     drawn.selectbox[0].set_value(1).run()
     restore = button(drawn, "Restore version 1")
-    demo().edit_block("Instructions", "Third.")
+    demo().blocks.edit("Instructions", "Third.")
     restore.click().run()
     assert "was changed elsewhere" in drawn.error[0].value
     assert texts()[-1] == "Third."
@@ -324,7 +326,7 @@ def test_what_was_typed_is_there_when_the_editor_is_opened_again_until_it_is_dis
 
 def test_a_draft_of_a_text_that_changed_meanwhile_overwrites_nothing(demo_home):
     edit().text_area[0].set_value("Mine.").run()
-    demo().edit_block("Instructions", "Theirs.")
+    demo().blocks.edit("Instructions", "Theirs.")
     again = edit()
     assert again.text_area[0].value == "Mine."
     press(again, "Save")
@@ -340,7 +342,7 @@ def test_saving_what_was_not_changed_writes_no_version(demo_home):
 
 def test_a_version_restored_in_the_editor_is_the_stored_text_and_can_be_edited_on(demo_home):
     first = texts()[0]
-    demo().edit_block("Instructions", "Second.")
+    demo().blocks.edit("Instructions", "Second.")
     drawn = edit()
     drawn.session_state["blocks__edit_demo_Instructions_history"] = True
     drawn.run()
@@ -356,7 +358,7 @@ def test_a_version_restored_in_the_editor_is_the_stored_text_and_can_be_edited_o
 
 
 def test_words_typed_before_a_restore_are_kept_beside_it(demo_home):
-    demo().edit_block("Instructions", "Second.")
+    demo().blocks.edit("Instructions", "Second.")
     drawn = edit()
     drawn.text_area[0].set_value("Typed.").run()
     drawn.session_state["blocks__edit_demo_Instructions_history"] = True
@@ -374,7 +376,7 @@ def test_a_save_is_said_and_undone_unless_it_was_changed_since(demo_home, since)
     press(drawn, "Save")
     assert said(drawn) == ["Saved Instructions. The next prompt has it."]
     if since:
-        demo().edit_block("Instructions", since)
+        demo().blocks.edit("Instructions", since)
     press(drawn, "Undo")
     assert texts()[-1] == (since or first)
     assert said(drawn) == (["It was changed since. Nothing was undone."] if since else ["Undone."])
@@ -397,10 +399,12 @@ def test_the_order_is_given_by_numbers_with_its_effect_before_it_is_applied(demo
     priority_of(drawn, "Earlier turns").set_value(1).run()
     assert [each.label for each in drawn.number_input if each.label.startswith("Priority")] == rows, "no row moves"
     assert priorities() == {"Instructions": 0, "Facts": 1, "Earlier turns": 2}
-    foretold = demo().next_prompt(blocks={"Facts": {"priority": 2}, "Earlier turns": {"priority": 1}}).context.plan
+    foretold = (
+        demo().preview.next_prompt(blocks={"Facts": {"priority": 2}, "Earlier turns": {"priority": 1}}).context.plan
+    )
     click(drawn, "blocks__order_apply")
     assert priorities() == {"Instructions": 0, "Facts": 2, "Earlier turns": 1}
-    assert demo().next_prompt().context.plan == foretold
+    assert demo().preview.next_prompt().context.plan == foretold
 
 
 def test_a_block_of_priority_0_is_never_cut_and_may_be_cut_again(demo_home):
@@ -436,7 +440,7 @@ def test_an_order_is_said_and_undone_unless_it_was_changed_since(demo_home, sinc
     assert said(drawn) == ["From the next turn: priority of Facts 1 → 3 and another order in the prompt."]
     assert [attached.name for attached in demo().blocks] == ["Facts", "Instructions", "Earlier turns"]
     if since:
-        demo().configure_block("Facts", priority=since)
+        demo().blocks.configure("Facts", priority=since)
     press(drawn, "Undo")
     assert priorities()["Facts"] == (since or 1)
     assert (list(priorities()) == ["Instructions", "Facts", "Earlier turns"]) == (since is None)
@@ -445,7 +449,7 @@ def test_an_order_is_said_and_undone_unless_it_was_changed_since(demo_home, sinc
 def test_an_order_made_from_what_another_tab_changed_is_not_saved(demo_home):
     drawn = order()
     priority_of(drawn, "Facts").set_value(2).run()
-    demo().configure_block("Facts", priority=9)
+    demo().blocks.configure("Facts", priority=9)
     click(drawn, "blocks__order_apply")
     assert [each.value for each in drawn.warning] == [CONFLICT]
     assert priorities()["Facts"] == 9
@@ -458,8 +462,8 @@ def test_an_order_made_from_what_another_tab_changed_is_not_saved(demo_home):
 def test_an_order_is_kept_over_a_block_that_was_removed_and_one_that_came(demo_home):
     drawn = order()
     priority_of(drawn, "Facts").set_value(7).run()
-    demo().remove_block("Instructions")
-    demo().add_block(StaticMemoryBlock(name="Rules", static_content="text", priority=5))
+    demo().blocks.remove("Instructions")
+    demo().blocks.add(StaticMemoryBlock(name="Rules", static_content="text", priority=5))
     click(drawn, "blocks__order_apply")
     assert [each.value for each in drawn.warning] == [CONFLICT]
     press(drawn, "Keep editing")
@@ -480,14 +484,14 @@ def test_an_order_under_way_is_there_when_the_drawer_is_opened_again(demo_home):
 
 
 def test_settings_of_a_kind_say_their_effect_before_they_are_applied(demo_home):
-    demo().configure_block("Earlier turns", similarity_threshold=None)
+    demo().blocks.configure("Earlier turns", similarity_threshold=None)
     drawn = settings_of("Earlier turns")
     assert field(drawn, "Threshold").value is None
     field(drawn, "Results").set_value(1).run()
     assert "Next prompt:" in joined(drawn)
     field(drawn, "Threshold").set_value(0.2).run()
     press(drawn, "Apply from the next turn")
-    settings = demo().block_settings("Earlier turns")
+    settings = demo().blocks.settings("Earlier turns")
     assert (settings["similarity_top_k"], settings["similarity_threshold"]) == (1, 0.2)
     assert settings["retrieval_context_window"] == 1
 
@@ -499,7 +503,7 @@ def test_what_may_be_missing_can_be_emptied(demo_home):
     field(drawn, "Threshold").set_value(None).run()
     field(drawn, "Weight of the speaker").set_value(0.25).run()
     press(drawn, "Apply from the next turn")
-    settings = demo().block_settings("Earlier turns")
+    settings = demo().blocks.settings("Earlier turns")
     assert (settings["similarity_top_k"], settings["similarity_threshold"], settings["speaker_weight"]) == (
         None,
         None,
@@ -512,19 +516,19 @@ def test_facts_wait_for_approval_once_that_is_set(demo_home):
     drawn = settings_of("Facts")
     drawn.toggle[0].set_value(True).run()
     press(drawn, "Apply from the next turn")
-    assert demo().block_settings("Facts")["approval"] is True
+    assert demo().blocks.settings("Facts")["approval"] is True
 
 
 def test_settings_changed_in_another_tab_are_not_overwritten(demo_home):
     drawn = settings_of("Earlier turns")
     field(drawn, "Results").set_value(1).run()
-    demo().configure_block("Earlier turns", similarity_top_k=9)
+    demo().blocks.configure("Earlier turns", similarity_top_k=9)
     press(drawn, "Apply from the next turn")
     assert [each.value for each in drawn.warning] == [CONFLICT]
     press(drawn, "Keep editing")
     press(drawn, "Apply from the next turn")
-    assert demo().block_settings("Earlier turns")["similarity_top_k"] == 1
-    demo().configure_block("Earlier turns", similarity_top_k=9)
+    assert demo().blocks.settings("Earlier turns")["similarity_top_k"] == 1
+    demo().blocks.configure("Earlier turns", similarity_top_k=9)
     field(drawn, "Results").set_value(2).run()
     press(drawn, "Apply from the next turn")
     press(drawn, "Show theirs")
@@ -541,7 +545,7 @@ def test_a_block_is_turned_off_and_on_with_its_effect_before(demo_home):
     assert "Off. It receives nothing and is not in the prompt." in joined(app)
     assert app.menu_button[0].options == ["History", "Settings", "Turn on", "Remove"]
     press(dialog("ui.blocks.settings", "change_dialog", "demo", "Instructions", TURN_ON), "Turn on")
-    assert demo().block_settings("Instructions")["enabled"] is True
+    assert demo().blocks.settings("Instructions")["enabled"] is True
 
 
 # -- adding and removing ---------------------------------------------------------------------------
@@ -550,8 +554,10 @@ def test_a_block_is_turned_off_and_on_with_its_effect_before(demo_home):
 def test_a_block_is_added_with_its_effect_before(demo_home):
     drawn = dialog("ui.blocks.editor", "add_dialog", "demo")
     drawn.text_area[0].set_value("Speak Portuguese.").run()
-    before = demo().next_prompt().context.plan.total
-    assert f"Next prompt: {before:,} → **{before + demo().count_tokens('Speak Portuguese.'):,}**" in joined(drawn)
+    before = demo().preview.next_prompt().context.plan.total
+    assert f"Next prompt: {before:,} → **{before + demo().session.count_tokens('Speak Portuguese.'):,}**" in joined(
+        drawn
+    )
     press(drawn, "Add block")
     assert [attached.name for attached in demo().blocks][-1] == "Instructions 2"
     assert texts("Instructions 2") == ["Speak Portuguese."]
@@ -573,7 +579,7 @@ def test_a_name_that_cannot_be_a_blocks_is_refused(demo_home):
 def test_a_name_taken_meanwhile_is_said_and_what_was_typed_stays(demo_home):
     drawn = dialog("ui.blocks.editor", "add_dialog", "demo")
     drawn.text_input[0].set_value("Extra").run()
-    demo().add_block(FactExtractionMemoryBlock(name="Extra"))
+    demo().blocks.add(FactExtractionMemoryBlock(name="Extra"))
     press(drawn, "Add block")
     assert '"Extra" is taken. Choose another name.' in [each.value.replace("\\", "") for each in drawn.error]
     assert drawn.text_input[0].value == "Extra"
@@ -596,7 +602,7 @@ def test_a_block_that_is_not_added_yet_is_there_when_the_drawer_is_opened_again(
 
 
 def test_settings_under_way_are_there_when_the_drawer_is_opened_again(demo_home):
-    before = demo().block_settings("Earlier turns")["similarity_top_k"]
+    before = demo().blocks.settings("Earlier turns")["similarity_top_k"]
     field(settings_of("Earlier turns"), "Results").set_value(2).run()
     again = settings_of("Earlier turns")
     assert field(again, "Results").value == 2
@@ -625,7 +631,7 @@ def test_removing_says_what_goes_and_what_stays(demo_home):
         name: joined(dialog("ui.blocks.editor", "remove_dialog", "demo", name))
         for name in ("Instructions", "Facts", "Earlier turns")
     }
-    stored = len(demo().stored_turns("Earlier turns"))
+    stored = len(demo().retrieval.stored_turns("Earlier turns"))
     assert "Goes: its settings, its text with 1 version." in said["Instructions"]
     assert f"Goes: its settings, {stored} stored turns." in said["Earlier turns"]
     assert (
@@ -646,13 +652,13 @@ def test_every_change_of_a_block_is_said_and_can_be_undone_where_that_brings_all
     press(drawn, "Turn off")
     assert said(drawn) == ["Facts: turned off."]
     press(drawn, "Undo")
-    assert demo().block_settings("Facts")["enabled"] is True
+    assert demo().blocks.settings("Facts")["enabled"] is True
     drawn = with_toasts("ui.blocks.settings", "settings_of_dialog", "demo", "Earlier turns")
     field(drawn, "Results").set_value(2).run()
     press(drawn, "Apply")
-    assert demo().block_settings("Earlier turns")["similarity_top_k"] == 2
+    assert demo().blocks.settings("Earlier turns")["similarity_top_k"] == 2
     press(drawn, "Undo")
-    assert demo().block_settings("Earlier turns")["similarity_top_k"] != 2
+    assert demo().blocks.settings("Earlier turns")["similarity_top_k"] != 2
     drawn = with_toasts("ui.blocks.editor", "add_dialog", "demo")
     drawn.text_input[0].set_value("Tone").run()
     press(drawn, "Add block")
@@ -708,9 +714,9 @@ def test_what_waits_for_an_agents_model_says_so_and_is_learned_by_rules_only_whe
     app = opened(page="blocks", session="agents")
     assert "Waits for gpt-prod, which learns for it." in joined(app)
     assert "Try now" not in labels(app)
-    assert not agent.facts("facts")
+    assert not agent.facts.read("facts")
     press(app, "Learn with rules instead")
     assert services.engine().job("agents").wait(30)
     app.run()
     assert "Waiting" not in joined(app)
-    assert "The user is allergic to nuts" in {fact.text for fact in agent.facts("facts")}
+    assert "The user is allergic to nuts" in {fact.text for fact in agent.facts.read("facts")}

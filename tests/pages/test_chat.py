@@ -71,14 +71,14 @@ def test_the_first_start_makes_the_demo_and_opens_it(home):
     app = opened()
     assert not app.exception
     memory = demo()
-    assert memory.status().turns == 11
+    assert memory.session.status().turns == 11
     assert len(said(memory)) == 22
     assert "22 of 36" in joined(app)
 
 
 def test_the_demo_opens_one_message_before_a_flush_and_its_numbers_add_up(app):
     assert not app.exception
-    status = demo().status()
+    status = demo().session.status()
     assert (status.turns, status.to_next_flush) == (11, 32)
     assert "**32 to the next flush.**" in joined(app)
     sent, limit = numbers(budget_title(app))
@@ -94,7 +94,7 @@ def test_the_next_message_plays_a_turn_and_the_story_tells_it_in_the_events_own_
     press(app, "Next message")
     assert not app.exception
     memory = demo()
-    assert memory.status().turns == 12
+    assert memory.session.status().turns == 12
     events = [record.event for record in memory.events(turn=12)]
     flush = next(event for event in events if isinstance(event, FlushPlanned))
     built = next(event for event in events if isinstance(event, ContextBuilt))
@@ -121,7 +121,7 @@ def test_at_its_end_the_recording_says_so_and_can_be_played_again(app):
     for _ in range(7):
         press(app, "Next message")
     assert not app.exception
-    assert demo().status().turns == 18
+    assert demo().session.status().turns == 18
     assert "Next message" not in [each.label for each in app.button]
     assert "The recording is over. " in joined(app)
     assert "36 of 36" in joined(app)
@@ -142,9 +142,9 @@ def test_after_a_reset_the_demo_can_be_played_again(app):
     press(app, "Next message")
     dialog("ui.sessions.dialogs", "reset_dialog", "demo").button[0].click().run()
     app.run()
-    assert demo().status().turns == 11
+    assert demo().session.status().turns == 11
     press(app, "Next message")
-    assert demo().status().turns == 12
+    assert demo().session.status().turns == 12
 
 
 # -- writing -------------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ def test_an_empty_session_says_what_to_do(demo_home):
 
 def test_markup_in_anyones_words_is_shown_as_it_was_typed(demo_home):
     memory = a_session(ChatMessage(role="user", content=NASTY), title=NASTY)
-    memory.add_block(StaticMemoryBlock(name=NASTY_NAME, static_content=NASTY, priority=0))
+    memory.blocks.add(StaticMemoryBlock(name=NASTY_NAME, static_content=NASTY, priority=0))
     memory.build_context()
     app = opened(session=memory.session_id)
     assert not app.exception
@@ -214,8 +214,8 @@ def test_a_facts_markup_is_shown_as_it_was_typed(app):
             return Extraction((ExtractedFact(NASTY, source=0),), ())
 
     memory = a_session()
-    memory.remove_block("Facts")
-    memory.add_block(FactExtractionMemoryBlock(name="Facts", priority=1, llm=Repeats()))
+    memory.blocks.remove("Facts")
+    memory.blocks.add(FactExtractionMemoryBlock(name="Facts", priority=1, llm=Repeats()))
     memory.put(ChatMessage(role="user", content="hello"))
     memory.flush(all=True)
     app = opened(session=memory.session_id)
@@ -328,7 +328,7 @@ def test_a_session_is_renamed(demo_home):
     drawn = dialog("ui.sessions.dialogs", "rename_dialog", memory.session_id)
     drawn.text_input[0].set_value("Trip").run()
     button(drawn, "Save").click().run()
-    assert memory.status().title == "Trip"
+    assert memory.session.status().title == "Trip"
 
 
 def test_a_session_is_reset_with_its_blocks_kept(demo_home):
@@ -336,7 +336,7 @@ def test_a_session_is_reset_with_its_blocks_kept(demo_home):
     drawn = dialog("ui.sessions.dialogs", "reset_dialog", memory.session_id)
     assert "Removes 1 message and" in joined(drawn)
     button(drawn, "Reset session").click().run()
-    memory.refresh()
+    memory.session.refresh()
     assert said(memory) == []
     assert [attached.name for attached in memory.blocks] == ["Instructions", "Facts", "Earlier turns"]
 
@@ -356,26 +356,26 @@ def test_a_static_block_is_edited_in_place(demo_home):
     drawn.text_area[0].set_value("Be brief.").run()
     assert "→ **3 tokens**" in joined(drawn)
     button(drawn, "Save").click().run()
-    assert [revision.text for revision in demo().block_revisions("Instructions")][-1] == "Be brief."
+    assert [revision.text for revision in demo().blocks.revisions("Instructions")][-1] == "Be brief."
 
 
 def test_an_edit_from_another_tab_is_not_overwritten(demo_home):
     drawn = dialog("ui.blocks.editor", "edit_dialog", "demo", "Instructions")
     drawn.text_area[0].set_value("Mine.").run()
-    demo().edit_block("Instructions", "Theirs.")
+    demo().blocks.edit("Instructions", "Theirs.")
     drawn.run()
     button(drawn, "Save").click().run()
     assert [each.value for each in drawn.warning] == ["Changed in another tab since you opened it. Nothing was saved."]
-    assert demo().block_revisions("Instructions")[-1].text == "Theirs."
+    assert demo().blocks.revisions("Instructions")[-1].text == "Theirs."
 
 
 def test_an_earlier_text_is_restored(demo_home):
-    before = demo().block_revisions("Instructions")[0].text
-    demo().edit_block("Instructions", "Other.")
+    before = demo().blocks.revisions("Instructions")[0].text
+    demo().blocks.edit("Instructions", "Other.")
     drawn = dialog("ui.blocks.versions", "history_dialog", "demo", "Instructions")
     drawn.selectbox[0].set_value(1).run()
     button(drawn, "Restore").click().run()
-    assert [revision.text for revision in demo().block_revisions("Instructions")] == [before, "Other.", before]
+    assert [revision.text for revision in demo().blocks.revisions("Instructions")] == [before, "Other.", before]
 
 
 def test_settings_say_their_effect_before_they_are_applied(demo_home):
@@ -384,19 +384,19 @@ def test_settings_say_their_effect_before_they_are_applied(demo_home):
     assert button(drawn, "Apply").disabled, "nothing is changed yet"
     field(drawn, "Token limit").set_value(1000).run()
     assert "is above 600" in joined(drawn)
-    assert demo().config.token_limit == 1200
+    assert demo().session.config.token_limit == 1200
     button(drawn, "Apply from the next turn").click().run()
-    assert (demo().config.token_limit, demo().config.chat_history_token_ratio) == (1000, 0.6)
+    assert (demo().session.config.token_limit, demo().session.config.chat_history_token_ratio) == (1000, 0.6)
 
 
 def test_impossible_settings_are_refused_in_one_sentence_and_nothing_changes(demo_home):
-    before = demo().config
+    before = demo().session.config
     drawn = dialog("ui.settings", "settings_dialog", "demo")
     field(drawn, "Token limit").set_value(1).run()
     assert not drawn.exception
     assert len(drawn.error) + len(drawn.warning) >= 1
     assert button(drawn, "Apply").disabled
-    assert demo().config == before
+    assert demo().session.config == before
 
 
 def test_a_block_added_in_mid_session_is_filled_from_the_archive(demo_home):
@@ -407,9 +407,11 @@ def test_a_block_added_in_mid_session_is_filled_from_the_archive(demo_home):
     button(drawn, "Add block").click().run()
     memory = demo()
     until = time.monotonic() + 20
-    while memory.deliveries(states=("pending",)) and time.monotonic() < until:
+    while memory.session.deliveries(states=("pending",)) and time.monotonic() < until:
         time.sleep(0.05)
-    assert [fact.text for fact in memory.facts("More facts")] == [fact.text for fact in memory.facts("Facts")][:6]
+    assert [fact.text for fact in memory.facts.read("More facts")] == [
+        fact.text for fact in memory.facts.read("Facts")
+    ][:6]
 
 
 def test_a_block_name_that_is_taken_is_refused(demo_home):
@@ -427,12 +429,12 @@ def test_a_block_is_removed(demo_home):
 
 
 def test_flush_now_moves_one_batch(app):
-    before = demo().status().queue_messages
+    before = demo().session.status().queue_messages
     drawn = dialog("ui.flushing", "flush_dialog", "demo")
     button(drawn, "Flush 4 messages").click().run()
     app = settled(app.run())
     assert not app.exception
-    assert demo().status().queue_messages == before - 4
+    assert demo().session.status().queue_messages == before - 4
     assert any("flushed by hand" in line for line in story(app))
 
 
@@ -452,7 +454,7 @@ def test_a_real_conversation_is_imported_after_a_look_at_it(demo_home):
     assert "No model is called: rules learn, and the recorded replies are used." in joined(drawn)
     button(drawn, "Import").click().run()
     memory = services.engine().open(opened_by(drawn))
-    assert len(memory.recording().messages) == 62
+    assert len(memory.session.recording().messages) == 62
     app = opened(session=memory.session_id)
     press(app, "Next message")
     assert not app.exception
@@ -532,7 +534,7 @@ def test_a_600_turn_conversation_is_imported_and_played_and_the_page_stays_quick
 def test_an_interrupted_reply_can_be_tried_again(app):
     memory = demo()
     memory.put(ChatMessage(role="user", content="What is Ana allergic to?"), message_id="turn-1-user")
-    memory.record(ReplyStarted("turn-1", 23, "offline"))
+    memory.log.record(ReplyStarted("turn-1", 23, "offline"))
     app.run()
     assert [each.value for each in app.warning] == ["The reply was interrupted. Your message is stored."]
     press(app, "Try again")
@@ -620,7 +622,7 @@ def test_without_its_vector_server_the_same_turns_are_recalled(demo_home, monkey
     app = opened()
     press(app, "Next message")
     assert not app.exception
-    assert demo().status().turns == 12
+    assert demo().session.status().turns == 12
     assert any("Recalled 5 earlier turns" in line for line in story(app))
 
 
@@ -641,8 +643,8 @@ def test_deliveries_that_failed_come_first_in_the_status_line(demo_home):
 
     memory = a_session()
     memory.configure(delivery_attempts=1)
-    memory.remove_block("Facts")
-    memory.add_block(FactExtractionMemoryBlock(name="Facts", priority=1, llm=Fails()))
+    memory.blocks.remove("Facts")
+    memory.blocks.add(FactExtractionMemoryBlock(name="Facts", priority=1, llm=Fails()))
     memory.put(ChatMessage(role="user", content="hello"))
     memory.flush(all=True)
     app = opened(session=memory.session_id)

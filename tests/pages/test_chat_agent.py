@@ -18,7 +18,7 @@ def memory(demo_home):
 
 
 def text(memory, name="Human"):
-    memory.refresh()
+    memory.session.refresh()
     return next(attached.state for attached in memory.blocks if attached.name == name)
 
 
@@ -41,7 +41,7 @@ def test_by_rules_the_agent_edits_its_block_and_the_page_tells_it(memory):
 
 
 def test_a_refused_edit_is_said_and_the_conversation_goes_on(memory):
-    memory.configure_block("Human", limit=10)
+    memory.blocks.configure("Human", limit=10)
     app = write(opened(session=memory.session_id), "I live in Porto")
     assert not app.exception
     assert text(memory) == ""
@@ -50,19 +50,19 @@ def test_a_refused_edit_is_said_and_the_conversation_goes_on(memory):
 
 
 def test_while_a_recording_plays_the_rules_edit_and_the_recorded_answer_stands(memory):
-    memory.attach_recording(TRIP, source="trip")
+    memory.session.attach_recording(TRIP, source="trip")
     app = press(opened(session=memory.session_id), "Next message")
     assert not app.exception
     assert "The user lives in Ghent" in text(memory)
     roles = [str(message.role) for message in memory.get_all()]
     assert roles == ["user", "assistant", "tool", "assistant"]
     assert memory.get_all()[-1].content == TRIP[1].content
-    assert memory.recording().played == 2
+    assert memory.session.recording().played == 2
     assert "Edited by rules, not by a model" in joined(app)
     assert message_texts(app) == [TRIP[0].content, TRIP[1].content]
     assert len(app.chat_message) == 2
     press(app, "Next message")
-    assert memory.recording().played == 4
+    assert memory.session.recording().played == 4
 
 
 def test_a_model_edits_through_an_endpoint_and_its_words_stand_around_the_calls(memory, monkeypatch):
@@ -124,7 +124,7 @@ def test_a_model_that_fails_after_its_edit_can_be_asked_again(memory, monkeypatc
 
 def test_a_session_without_editable_blocks_plays_as_before(demo_home):
     memory = new_memory(services.engine(), title="Plain")
-    memory.attach_recording([ChatMessage(role="user", content="I live in Porto"), TRIP[1]], source="x")
+    memory.session.attach_recording([ChatMessage(role="user", content="I live in Porto"), TRIP[1]], source="x")
     app = press(opened(session=memory.session_id), "Next message")
     assert not app.exception
     assert [str(message.role) for message in memory.get_all()] == ["user", "assistant"]
@@ -147,7 +147,7 @@ def test_an_edit_of_the_agent_is_a_version_that_can_be_taken_back(memory):
 
 
 def test_a_text_is_given_to_the_agent_and_taken_from_it_in_its_settings(memory):
-    memory.add_block(StaticMemoryBlock(name="Rules", static_content="Be brief."))
+    memory.blocks.add(StaticMemoryBlock(name="Rules", static_content="Be brief."))
     app = opened(page="blocks", session=memory.session_id)
     assert "Read only for the agent." in joined(app)
     drawn = dialog("ui.blocks.settings", "settings_of_dialog", memory.session_id, "Rules")
@@ -155,8 +155,8 @@ def test_a_text_is_given_to_the_agent_and_taken_from_it_in_its_settings(memory):
     drawn.text_area[0].set_value("How to answer.").run()
     field(drawn, "Maximum characters").set_value(100).run()
     button(drawn, "Apply from the next turn").click().run()
-    memory.refresh()
-    settings = memory.block_settings("Rules")
+    memory.session.refresh()
+    settings = memory.blocks.settings("Rules")
     assert (settings["read_only"], settings["description"], settings["limit"]) == (False, "How to answer.", 100)
     assert "Rules" in MemoryTools(memory).specs()[0].description
     drawn = dialog("ui.blocks.editor", "edit_dialog", memory.session_id, "Rules")

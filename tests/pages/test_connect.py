@@ -34,12 +34,12 @@ def elsewhere(lines, *messages):
 def test_the_lines_of_the_card_connect_another_process_and_the_dot_lights(demo_home):
     app = card("demo")
     assert "Listening. Nothing has arrived from another process yet." in joined(app)
-    before = len(services.engine().open("demo").messages())
+    before = len(services.engine().open("demo").session.messages())
     elsewhere(app.code[0].value, "Hello from outside", "And again")
     app.run()
     assert ":green[:material/circle:] 2 messages arrived, last " in joined(app)
-    assert len(services.engine().open("demo").messages()) == before + 2
-    assert services.engine().open("demo").config.token_limit == 1200  # joining changed nothing of the session
+    assert len(services.engine().open("demo").session.messages()) == before + 2
+    assert services.engine().open("demo").session.config.token_limit == 1200  # joining changed nothing of the session
     elsewhere(app.code[0].value, "A third")
     app.run()
     assert "3 messages arrived" in joined(app)
@@ -97,7 +97,7 @@ def test_an_empty_chat_shows_the_card_until_the_first_message_comes_from_elsewhe
 
 def test_a_conversation_that_waits_to_be_played_needs_no_agent(demo_home):
     made = new_memory(services.engine(), title="To be played")
-    made.attach_recording([ChatMessage(role="user", content="Hello")], source="file")
+    made.session.attach_recording([ChatMessage(role="user", content="Hello")], source="file")
     assert "Connect your agent" not in joined(opened(page="chat", session=made.session_id))
 
 

@@ -85,8 +85,8 @@ def test_a_prompt_that_fitted_says_so_first_and_how_much_was_free(demo_home):
 
 
 def test_at_turn_12_the_page_says_which_block_lost_what_and_by_which_rule(played):
-    built = played.history().turns[12].built
-    prompt = played.prompt(built)
+    built = played.log.history().turns[12].built
+    prompt = played.log.prompt(built)
     (cut,) = prompt.cuts
     (gone,) = cut.entries
     app = page(session="demo")
@@ -121,7 +121,7 @@ def test_a_prompt_over_the_limit_is_an_error_that_says_what_to_do(home):
     say(memory, "Hello")
     app = page(session="over")
     (error,) = (each.value.replace("\\", "") for each in app.error)
-    over = memory.history().turns[1].built.event.over_by
+    over = memory.log.history().turns[1].built.event.over_by
     assert f": {over} over. Rules (priority 0) alone exceeds the limit by" in error
     assert error.endswith("Raise the limit or shorten Rules.")
     assert "Nothing could be cut." in joined(app)
@@ -144,7 +144,7 @@ def test_a_part_shows_its_words_once_it_is_opened(demo_home):
     app.session_state[next(e.key for e in app.expander if "Queue" in e.label)] = True
     app.run()
     memory = services.engine().open("demo")
-    prompt = memory.prompt(memory.history().turns[11].built)
+    prompt = memory.log.prompt(memory.log.history().turns[11].built)
     assert message_texts(app) == [entry.words for entry in prompt.parts[0].kept][: len(message_texts(app))]
     assert len(message_texts(app)) == min(20, len(prompt.parts[0].kept))
 
@@ -156,7 +156,7 @@ def test_every_kind_of_part_can_be_opened(played):
     app.run()
     assert not app.exception, app.exception
     text = joined(app)
-    facts = played.prompt(played.history().turns[12].built).parts[2].kept
+    facts = played.log.prompt(played.log.history().turns[12].built).parts[2].kept
     assert all(fact.words in text for fact in facts)
     (whole,) = [code.value for code in app.code]
     assert whole.startswith("[system]\n<memory>\n<Instructions>\n")
@@ -180,7 +180,7 @@ def test_a_fact_that_was_cut_is_struck_through_and_leads_to_its_place(home):
     say(memory, *(f"Let us talk about number {n} and see what that does to the queue" for n in range(10)))
     memory.configure(token_limit=memory.build_context().plan.total - 5)
     memory.build_context()
-    prompt = memory.prompt(memory.history().turns[12].built)
+    prompt = memory.log.prompt(memory.log.history().turns[12].built)
     gone = next(cut for cut in prompt.cuts if cut.part.kind == "facts").entries
     app = page(session="facts")
     text = joined(app)
@@ -210,8 +210,8 @@ def test_nobodys_words_become_markup(home):
 
 def test_changes_since_another_turn_are_told_part_by_part(played):
     app = show(page(session="demo"), "Changes")
-    history = played.history()
-    before, after = (played.prompt(history.turns[turn].built) for turn in (11, 12))
+    history = played.log.history()
+    before, after = (played.log.prompt(history.turns[turn].built) for turn in (11, 12))
     text = joined(app)
     left = {entry.ref for entry in before.parts[0].kept} - {entry.ref for entry in after.parts[0].kept}
     gone = [entry for entry in before.parts[0].kept if entry.ref in left]
@@ -227,9 +227,9 @@ def test_changes_since_another_turn_are_told_part_by_part(played):
 
 
 def test_what_a_prompt_cache_can_reuse_is_one_line_with_the_other_insert_method(played):
-    history = played.history()
+    history = played.log.history()
     built = [history.turns[turn].built for turn in (11, 12)]
-    same, other = played.shared_prefix_tokens(*built), played.shared_prefix_tokens(*built, insert_method="user")
+    same, other = played.log.shared_prefix_tokens(*built), played.log.shared_prefix_tokens(*built, insert_method="user")
     billed = built[1].event.billed
     assert (
         f"Prompt cache: **{same}** of {billed:,} tokens ({round(100 * same / billed)} %) can be reused from turn 11. "
@@ -239,7 +239,7 @@ def test_what_a_prompt_cache_can_reuse_is_one_line_with_the_other_insert_method(
 
 def test_counted_and_billed_are_a_table_that_adds_up(played):
     app = show(page(session="demo"), "Counted, billed")
-    built = played.history().turns[12].built.event
+    built = played.log.history().turns[12].built.event
     rows = {row[""]: row for row in app.dataframe[0].value.to_dict("records")}
     assert (rows["Total"]["Counted"], rows["Total"]["Billed"]) == (built.total, built.billed)
     assert rows["Message overhead"]["Billed"] == built.overhead_tokens
@@ -316,11 +316,11 @@ def test_an_agents_turn_with_several_prompts_shows_the_last_and_lets_one_pick(ho
         if message.role == "assistant":
             memory.build_context()
         memory.put(message)
-    turn, several = next((n, t.contexts) for n, t in memory.history().turns.items() if len(t.contexts) > 2)
+    turn, several = next((n, t.contexts) for n, t in memory.log.history().turns.items() if len(t.contexts) > 2)
     app = page(session="agent", turn=str(turn))
     picker = next(each for each in app.selectbox if each.key.startswith("context__which"))
     assert picker.value == len(several)
-    last, first = (memory.prompt(context).built.total for context in (several[-1], several[0]))
+    last, first = (memory.log.prompt(context).built.total for context in (several[-1], several[0]))
     assert f"**{last:,} of 3,000 tokens sent.**" in joined(app)
     picker.set_value(1).run()
     assert not app.exception
@@ -346,9 +346,9 @@ def test_words_erased_since_are_said_to_be_missing(home):
 
 
 def test_looking_writes_nothing(played):
-    before = played.status().position
+    before = played.session.status().position
     app = page(session="demo", theme="dark")
     for what in ("Changes", "Counted, billed", "Prompt"):
         show(app, what)
     press(app, "Change the limit")
-    assert played.status().position == before
+    assert played.session.status().position == before

@@ -46,7 +46,7 @@ def demo(turns=0):
 
 
 def desk(memory=None, block="Facts"):
-    return (memory or services.engine().open("demo")).curation(block)
+    return (memory or services.engine().open("demo")).facts.desk(block)
 
 
 def fact(text, curation=None):
@@ -138,7 +138,7 @@ def test_a_link_opens_the_fact_it_names_in_its_view(demo_home):
 
 
 def test_a_link_finds_the_fact_in_whichever_block_holds_it(demo_home):
-    services.engine().open("demo").add_block(FactExtractionMemoryBlock(name="About Sam", scope="user"))
+    services.engine().open("demo").blocks.add(FactExtractionMemoryBlock(name="About Sam", scope="user"))
     desk(block="About Sam").apply(plans.add("Sam sails"))
     app = facts_page(fact=str(fact("Sam sails", desk(block="About Sam")).id))
     assert shown(app) == ["Sam sails"]
@@ -499,7 +499,7 @@ def test_while_a_flush_learns_the_page_is_drawn_to_its_end_and_says_so(demo_home
 
 
 def test_a_session_without_a_fact_block_says_where_to_get_one(demo_home):
-    services.engine().open("demo").remove_block("Facts")
+    services.engine().open("demo").blocks.remove("Facts")
     app = facts_page()
     assert "**No facts block in this session.**" in words(app)
 
@@ -561,11 +561,11 @@ def test_the_page_draws_in_the_dark(demo_home):
 
 def test_looking_at_every_view_writes_nothing(demo_home):
     demo(turns=3)
-    before = services.engine().open("demo").status().position
+    before = services.engine().open("demo").session.status().position
     app = facts_page()
     for view in ("review", "retired", "rewrites", "active"):
         show(app, view)
-    assert services.engine().open("demo").status().position == before
+    assert services.engine().open("demo").session.status().position == before
 
 
 # -- dialogs ---------------------------------------------------------------------------------------
@@ -621,7 +621,7 @@ def test_deleting_for_good_names_the_fact_and_waits_for_a_yes(demo_home):
 
 def test_a_fact_is_copied_to_the_users_block(demo_home):
     memory = services.engine().open("demo")
-    memory.add_block(FactExtractionMemoryBlock(name="About Sam", scope="user"))
+    memory.blocks.add(FactExtractionMemoryBlock(name="About Sam", scope="user"))
     app = opened_dialog("dialogs", "copy_dialog", fact("Ana likes jazz").id, "About Sam")
     press(app, "Copy")
     assert [each.text for each in desk(block="About Sam").facts()] == ["Ana likes jazz"]

@@ -5,7 +5,8 @@ import threading
 import pytest
 from pages_driver import button, joined, menu, opened, press, table, turn_picked
 
-from memory_core import Memory, delete_session
+from memory_core import delete_session
+from memory_core.sessions.log import SessionLog
 from ui import opening, scrubber, services
 from ui.demo_script import FORGOTTEN_QUESTION, FORGOTTEN_WORDS, MESSAGES
 from ui.jobs import Job
@@ -30,7 +31,7 @@ def banner(app):
 
 
 def opened_view(session_id, turn):
-    view = View(memory := services.engine().open(session_id), memory.history(), memory.status(), turn, None)
+    view = View(memory := services.engine().open(session_id), memory.log.history(), memory.session.status(), turn, None)
     assert view.past
     return view
 
@@ -209,16 +210,16 @@ def test_the_guide_links_to_the_turn_of_the_last_cut(app):
 
 def test_a_large_session_is_read_while_its_page_says_how_far(monkeypatch):
     """Here a demo is large, and reading it waits for the test."""
-    go_on, read_ahead = threading.Event(), Memory.read_ahead
+    go_on, read_ahead = threading.Event(), SessionLog.read_ahead
 
-    def waits(memory, progress):
+    def waits(log, progress):
         progress(20)
         go_on.wait(60)
-        read_ahead(memory, progress)
+        read_ahead(log, progress)
 
     monkeypatch.setattr(opening, "LARGE", 10)
     monkeypatch.setattr(opening, "SHOWN_AFTER_SECONDS", 0)
-    monkeypatch.setattr(Memory, "read_ahead", waits)
+    monkeypatch.setattr(SessionLog, "read_ahead", waits)
     app = opened(page="context", session="demo", turn="5")
     unread = len(services.engine().open("demo").events())
     assert f"Reading the log of this session, 20 of {unread} events" in joined(app)

@@ -17,8 +17,8 @@ from ui.new_session import new_memory
 @pytest.fixture
 def memory(home):
     made = new_memory(services.engine(), title="Dinner *party*")
-    made.add_block(StaticMemoryBlock(name="House rules", static_content="No shoes", priority=3))
-    made.curation("Facts").apply(wish.add("Rui stays off meat"))
+    made.blocks.add(StaticMemoryBlock(name="House rules", static_content="No shoes", priority=3))
+    made.facts.desk("Facts").apply(wish.add("Rui stays off meat"))
     for text in ("What can Rui eat?", "Fish.", "Book a table", "Done."):
         made.put(ChatMessage(role="user" if text[-1] in "?e" else "assistant", content=text))
     return made
@@ -55,7 +55,7 @@ def test_words_lead_to_what_holds_them(memory, words, place):
 def test_a_fact_and_an_event_are_named_in_the_address(memory):
     every = places(memory, services.engine().database, "meat")
     fact = next(each for each in every if each.kind == "Fact")
-    assert fact.query == {"fact": str(memory.facts("Facts")[0].id)}
+    assert fact.query == {"fact": str(memory.facts.read("Facts")[0].id)}
     event = next(each for each in every if each.kind == "Event")
     app = opened(page="timeline", session=memory.session_id, **event.query)
     assert not app.exception

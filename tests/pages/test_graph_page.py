@@ -40,7 +40,7 @@ def session(name="family", *, blocks=None, **options):
 
 
 def wrote(memory, *relations):
-    return memory.graph().add_many([NewRelation(*each) for each in relations])
+    return memory.blocks.graph().add_many([NewRelation(*each) for each in relations])
 
 
 @pytest.fixture
@@ -68,11 +68,11 @@ def filled(app, subject, predicate, object):
 
 
 def id_of(memory, name):
-    return memory.graph().entity(name).id
+    return memory.blocks.graph().entity(name).id
 
 
 def relation(memory, words):
-    graph = memory.graph().graph()
+    graph = memory.blocks.graph().graph()
     return next(each for each in graph.relations.values() if graph.told(each) == words)
 
 
@@ -81,7 +81,7 @@ def looked(app, memory):
 
 
 def desk(memory):
-    graph = memory.graph()
+    graph = memory.blocks.graph()
     return reading.Desk(memory, "Relations", graph.graph(), changes=tuple(graph.change_sets()))
 
 
@@ -101,12 +101,12 @@ def test_it_opens_on_the_most_mentioned_entity_with_its_relations_in_words(famil
 
 
 def test_looking_records_nothing(family):
-    before = family.status().position
+    before = family.session.status().position
     app = page()
     chosen(app, "Path to").set_value(id_of(family, "fish")).run()
     press(app, "Ana → brother → Rui")
     assert not app.exception
-    assert family.status().position == before
+    assert family.session.status().position == before
 
 
 def test_a_link_names_an_entity_or_a_relation(family):
@@ -198,7 +198,7 @@ def test_an_empty_graph_says_when_it_will_learn(home):
     memory = session()
     app = page()
     assert "No relations yet." in joined(app)
-    assert f"{memory.status().to_next_flush:,} tokens to the next flush." in joined(app)
+    assert f"{memory.session.status().to_next_flush:,} tokens to the next flush." in joined(app)
 
 
 def test_the_menu_has_the_page_only_where_there_is_a_graph(family):
@@ -237,7 +237,7 @@ def test_a_removed_relation_leaves_the_list_until_it_is_undone(family):
 def test_what_was_changed_elsewhere_is_said_and_left_alone(family):
     app = page()
     press(app, "Ana → works at → Acme")
-    family.graph().edit(relation(family, "Ana → works at → Acme"), object="Globex")
+    family.blocks.graph().edit(relation(family, "Ana → works at → Acme"), object="Globex")
     press(app, "End")
     assert not app.exception
     assert app.warning
@@ -257,7 +257,7 @@ def test_a_relation_is_added_by_hand(family):
 def test_a_name_that_is_new_is_added_with_what_it_is(family):
     dialogs._add(desk(family), "Ana", "likes", "Jazz", ("other", "thing"))
     assert relation(family, "Ana → likes → Jazz").state == "active"
-    assert family.graph().entity("Jazz").type == "thing"
+    assert family.blocks.graph().entity("Jazz").type == "thing"
 
 
 def test_a_relation_needs_two_different_entities(family):
@@ -291,7 +291,7 @@ def test_an_entity_is_renamed_and_its_former_name_stays(family):
     assert "Acme stays as another name." in joined(app)
     press(app, "Save")
     assert not app.exception
-    assert family.graph().entity("acme").name == "Acme Corporation"
+    assert family.blocks.graph().entity("acme").name == "Acme Corporation"
 
 
 def test_two_entities_are_merged_and_the_undo_parts_them(family):
@@ -301,16 +301,18 @@ def test_two_entities_are_merged_and_the_undo_parts_them(family):
     assert "Anna becomes another name of Ana" in joined(app).replace("**", "")
     press(app, "Merge")
     assert not app.exception
-    assert family.graph().entity("Anna").name == "Ana"
+    assert family.blocks.graph().entity("Anna").name == "Ana"
     app.session_state["toast"].undo()
-    assert family.graph().entity("Anna").name == "Anna"
+    assert family.blocks.graph().entity("Anna").name == "Anna"
 
 
 def test_an_entity_is_removed_with_its_relations(family):
     app = dialog("ui.graph.dialogs", "remove_dialog", desk(family), id_of(family, "Rui"))
     assert "Remove **Rui** with 2 relations?" in joined(app)
     press(app, "Remove")
-    assert "Rui" not in [each.name for each in family.graph().graph().entities.values() if each.state == "active"]
+    assert "Rui" not in [
+        each.name for each in family.blocks.graph().graph().entities.values() if each.state == "active"
+    ]
 
 
 # -- the past --------------------------------------------------------------------------------------
@@ -319,7 +321,7 @@ def test_an_entity_is_removed_with_its_relations(family):
 def test_in_the_past_the_graph_is_as_it_was_and_nothing_can_be_changed(family):
     family.put(user("And now?"))
     family.put(assistant("Now."))
-    family.graph().end([relation(family, "Ana → works at → Acme")])
+    family.blocks.graph().end([relation(family, "Ana → works at → Acme")])
     wrote(family, ("Ana", "likes", "jazz"))
     app = page(turn="1")
     assert not app.exception
@@ -332,7 +334,7 @@ def test_in_the_past_the_graph_is_as_it_was_and_nothing_can_be_changed(family):
 
 
 def test_the_past_of_the_latest_turn_is_the_present(family):
-    view = View(memory=family, history=family.history(), status=family.status(), turn=None, running=None)
+    view = View(memory=family, history=family.log.history(), status=family.session.status(), turn=None, running=None)
     now = reading.read_desk(view, "Relations").graph
     then = reading.past_graph(view, "Relations")
     assert {each.id: each.state for each in then.relations.values()} == {
@@ -357,7 +359,7 @@ def test_a_session_with_a_graph_exports_it_in_every_form(family):
 
 
 def test_a_graph_is_imported_with_a_preview_as_one_change(family):
-    data = write_graph(family.graph().graph(), "graphml").encode()
+    data = write_graph(family.blocks.graph().graph(), "graphml").encode()
     other = session("other", blocks=[GraphMemoryBlock(name="Relations")])
     wrote(other, FAMILY[0])
     app = dialog("ui.graph.files", "import_dialog", desk(other))
@@ -366,7 +368,7 @@ def test_a_graph_is_imported_with_a_preview_as_one_change(family):
     assert "family.graphml: 6 entities, 5 relations. 1 relation is known already." in joined(app)
     press(app, "Import 4 relations")
     assert relation(other, "Rui → allergic to → fish").state == "active"
-    assert len(other.graph().change_sets()) == 2
+    assert len(other.blocks.graph().change_sets()) == 2
 
 
 def test_a_broken_file_is_refused_in_one_sentence(family):
@@ -381,13 +383,13 @@ def test_a_broken_file_is_refused_in_one_sentence(family):
 
 
 def timeline_lines(memory):
-    log, history = remembered(memory), memory.history()
+    log, history = remembered(memory), memory.log.history()
     log.catch_up(memory, history)
     return [line.text for line in log.lines(history.records, memory)]
 
 
 def test_the_timeline_tells_what_was_done_to_a_graph_in_its_words(family):
-    graph = family.graph()
+    graph = family.blocks.graph()
     graph.rename(graph.entity("Acme"), "Globex")
     graph.end([relation(family, "Ana → works at → Globex")])
     graph.edit(relation(family, "Rui → allergic to → fish"), object="nuts")

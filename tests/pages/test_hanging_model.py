@@ -46,19 +46,19 @@ def demo() -> Memory:
 
 
 def test_a_model_that_hangs_holds_up_neither_the_playing_nor_the_page_and_the_page_says_what_it_waits_for(silent):
-    learned = len(demo().facts("Facts", states=None))
+    learned = len(demo().facts.read("Facts", states=None))
     app = press(opened(session="demo"), "To the end")  # ends, though the model was asked and says nothing
     assert silent.asked.acquire(timeout=SECONDS)
     assert not app.exception, app.exception
     assert not silent.go_on.is_set()
-    assert demo().recording().played == len(MESSAGES)
+    assert demo().session.recording().played == len(MESSAGES)
     assert "The recording is over." in joined(app)
     turns = [record.turn for record in demo().events() if isinstance(record.event, ContextBuilt)]
     assert turns == sorted(turns)
-    assert turns[-1] == demo().status().turns == 18
-    waiting = [each for each in demo().deliveries(states=("pending",)) if each.block == "Facts"]
+    assert turns[-1] == demo().session.status().turns == 18
+    waiting = [each for each in demo().session.deliveries(states=("pending",)) if each.block == "Facts"]
     assert waiting
-    assert len(demo().facts("Facts", states=None)) == learned
+    assert len(demo().facts.read("Facts", states=None)) == learned
     then = opened(session="demo", turn=str(waiting[0].turn))
     assert [line for line in story(then) if "Facts is learning from" in line]
     assert not [line for line in story(then) if "Learned" in line]
@@ -79,5 +79,5 @@ def test_pause_is_heard_while_the_model_hangs(silent):
     assert not app.exception, app.exception
     assert job.error is None
     assert not silent.go_on.is_set()
-    assert demo().recording().played < len(MESSAGES)
+    assert demo().session.recording().played < len(MESSAGES)
     assert not button(app, "Play").disabled

@@ -78,14 +78,14 @@ def test_every_page_of_a_long_session_draws_now_and_in_the_past(engine, key):
 @pytest.mark.parametrize("key", RECIPES)
 def test_every_prompt_of_a_long_session_can_be_told(engine, key):
     memory = engine.open(key)
-    for turn in memory.history().turns.values():
-        prompt = memory.prompt(turn.built)
+    for turn in memory.log.history().turns.values():
+        prompt = memory.log.prompt(turn.built)
         told = [words.headline(prompt), *(line for cut in prompt.cuts for line in words.cut_lines(cut))]
         told += [words.cut_note(entry) for cut in prompt.cuts for entry in cut.entries]
         assert all(told)
     timeline = remembered(memory)
-    timeline.catch_up(memory, memory.history())
-    assert len(timeline.lines(memory.history().records, memory)) == len(memory.history().records)
+    timeline.catch_up(memory, memory.log.history())
+    assert len(timeline.lines(memory.log.history().records, memory)) == len(memory.log.history().records)
 
 
 def test_a_cut_turn_whose_score_was_not_recorded_is_told_as_such(engine):
@@ -105,7 +105,7 @@ def cut_without_a_score(memory):
     """The last prompt that lost a stored turn which is not among the candidates that its search recorded."""
     scored = set()
     found = None
-    for record in memory.history().records:
+    for record in memory.log.history().records:
         if isinstance(record.event, Retrieved):
             scored = {candidate[0] for candidate in record.event.candidates}
         elif isinstance(record.event, ContextBuilt):

@@ -50,9 +50,9 @@ def test_a_switch_of_recipe_takes_no_word_and_no_colour_from_the_past(demo):
     told = "\n".join(before[0][0])
     assert "Learned 3 facts" in told
     assert "contradicts" in told
-    events = len(demo.history().records)
+    events = len(demo.log.history().records)
     demo.switch("graph")
-    new = sum(not is_bookkeeping(record.event) for record in demo.history().records[events:])
+    new = sum(not is_bookkeeping(record.event) for record in demo.log.history().records[events:])
     after = on_chat(), on_timeline()
     assert [line for line in after[0][0] if line in before[0][0]] == before[0][0]  # beside what the switch did
     assert after[0][1] == before[0][1]
@@ -62,21 +62,21 @@ def test_a_switch_of_recipe_takes_no_word_and_no_colour_from_the_past(demo):
     assert after[1][1]["Facts"] == block_colour("facts", "light")
     demo.put(ChatMessage(role="user", content="And now?"))
     assert on_context() == before[2]
-    lines = words_in_log(demo).lines(demo.history().records, demo)
+    lines = words_in_log(demo).lines(demo.log.history().records, demo)
     assert not [line.text for line in lines if "erased" in line.text or "turn ?" in line.text]
 
 
 def test_a_removed_block_leaves_its_words_in_the_log(demo):
-    records = [record for record in demo.history().records if isinstance(record.event, FactAdded)]
+    records = [record for record in demo.log.history().records if isinstance(record.event, FactAdded)]
     before = words_in_log(demo).words(records, demo).facts
-    demo.remove_block("Facts")
+    demo.blocks.remove("Facts")
     assert words_in_log(demo).words(records, demo).facts == before
     assert len(before) == len(records)
 
 
 def test_only_what_was_erased_is_called_so(demo):
-    records = [record for record in demo.history().records if isinstance(record.event, FactAdded)]
-    curation = demo.curation("Facts")
+    records = [record for record in demo.log.history().records if isinstance(record.event, FactAdded)]
+    curation = demo.facts.desk("Facts")
     gone = curation.facts()[0]
     curation.erase([gone])
     facts = words_in_log(demo).words(records, demo).facts
@@ -85,10 +85,10 @@ def test_only_what_was_erased_is_called_so(demo):
 
 
 def test_a_fact_is_told_as_it_was_when_it_was_learned(demo):
-    record = next(record for record in demo.history().records if isinstance(record.event, FactAdded))
+    record = next(record for record in demo.log.history().records if isinstance(record.event, FactAdded))
     learned = words_in_log(demo).words([record], demo).facts[record.event.fact]
-    fact = next(fact for fact in demo.facts("Facts", states=None) if fact.id == record.event.fact)
-    demo.curation("Facts").apply(edit(fact, "Something else altogether"))
+    fact = next(fact for fact in demo.facts.read("Facts", states=None) if fact.id == record.event.fact)
+    demo.facts.desk("Facts").apply(edit(fact, "Something else altogether"))
     assert words_in_log(demo).words([record], demo).facts == {record.event.fact: learned}
-    last = demo.history().records[-1]
+    last = demo.log.history().records[-1]
     assert words_in_log(demo).named(demo, last, facts=[fact.id]).facts == {fact.id: "Something else altogether"}

@@ -66,7 +66,7 @@ def learned(*texts, **settings):
 
 
 def fact_id():
-    return services.engine().open("mine").curation("Facts").facts()[0].id
+    return services.engine().open("mine").facts.desk("Facts").facts()[0].id
 
 
 # -- the section -----------------------------------------------------------------------------------
@@ -84,11 +84,11 @@ def test_the_recipes_are_a_view_of_the_blocks_page_with_an_address(demo_home):
 
 
 def test_the_section_says_what_the_session_runs_on_and_changes_nothing_by_looking(demo_home):
-    position = demo().status().position
+    position = demo().session.status().position
     app = recipes_page()
     assert "This session runs on **Short-term + blocks**: 3 blocks, 11 turns so far." in joined(app)
     assert "no model call, and nothing changes" in joined(app)
-    assert demo().status().position == position
+    assert demo().session.status().position == position
 
 
 def tried_on(app):
@@ -123,7 +123,7 @@ def test_while_recipes_are_tried_the_page_is_drawn_to_its_end_and_says_how_far_i
 
 
 def test_trying_fills_the_table_with_numbers_and_stores_nothing(demo_home):
-    position = demo().status().position
+    position = demo().session.status().position
     app = tried_on(recipes_page(recipe="window"))
     assert not app.exception, app.exception
     rows = table(app).set_index("Recipe")
@@ -133,7 +133,7 @@ def test_trying_fills_the_table_with_numbers_and_stores_nothing(demo_home):
     assert rows.loc["Consolidating memory (Mem0)", "Model calls"] > 0
     assert "Tried on turns 1 to 11, by rules: 0 model calls." in joined(app)
     assert "The next prompt: **" in joined(app)
-    assert demo().status().position == position
+    assert demo().session.status().position == position
     assert [each.label for each in app.button].count(TRY) == 0
     labels = [each.label.replace("\\", "") for each in app.expander]
     assert sum("Queue" in label for label in labels) == 2, "both prompts open part by part"
@@ -148,7 +148,7 @@ def test_after_a_switch_no_prompt_of_before_is_compared(demo_home):
     app = tried_on(recipes_page(recipe="window"))
     assert "The next prompt: **" in joined(app)
     app = press(app, "Switch to Sliding window").button(key="recipes__switch_do").click().run()
-    assert demo().config.recipe == "window"
+    assert demo().session.config.recipe == "window"
     assert "The next prompt: **" not in joined(app)
     assert "Try again to compare the next prompts." in joined(app)
 
@@ -169,8 +169,8 @@ def test_trying_can_be_cancelled(demo_home, monkeypatch):
 
 
 def test_what_a_switch_does_is_said_before_the_button_that_does_it(demo_home):
-    facts = sum(demo().holding("Facts").facts.values())
-    archived = demo().status().archived_messages
+    facts = sum(demo().blocks.holding("Facts").facts.values())
+    archived = demo().session.status().archived_messages
     app = recipes_page(recipe="summary")
     words = joined(app)
     assert "**Keeps** Instructions." in words
@@ -180,12 +180,12 @@ def test_what_a_switch_does_is_said_before_the_button_that_does_it(demo_home):
     app = press(app, "Switch to Summary buffer")
     assert [attached.name for attached in demo().blocks] == ["Instructions", "Facts", "Earlier turns"], "it asks first"
     assert "This cannot be undone" in joined(app)
-    assert f"{len(demo().stored_turns('Earlier turns'))} stored turns go" in joined(app)
+    assert f"{len(demo().retrieval.stored_turns('Earlier turns'))} stored turns go" in joined(app)
     app = app.button(key="recipes__switch_do").click().run()
     assert not app.exception, app.exception
     assert any("The session now runs on Summary buffer." in each.replace("\\", "") for each in said(app))
     assert [attached.name for attached in demo().blocks] == ["Instructions", "Summary"]
-    assert demo().config.recipe == "summary"
+    assert demo().session.config.recipe == "summary"
     assert "This session runs on **Summary buffer**" in joined(app)
     assert "**In use.**" in joined(app)
     demo().deliver()
@@ -200,7 +200,7 @@ def test_a_hybrid_keeps_older_turns_as_a_summary_where_that_is_chosen(demo_home)
     press(app, "Switch to Composable").button(key="recipes__switch_do").click().run()
     assert not app.exception
     assert [attached.kind for attached in demo().blocks] == ["static", "graph", "summary"]
-    assert demo().config.recipe_parameters == {"overflow": "summarised"}
+    assert demo().session.config.recipe_parameters == {"overflow": "summarised"}
     assert "**In use.**" in joined(recipes_page(recipe="hybrid"))
 
 
@@ -210,7 +210,7 @@ def test_a_recipe_that_was_changed_since_says_so_and_can_be_gone_back_to(demo_ho
     app = recipes_page(session=memory.session_id, recipe="window")
     assert "**Sliding window, changed since**" in joined(app)
     press(app, "Go back to Sliding window").button(key="recipes__switch_do").click().run()
-    assert services.engine().open(memory.session_id).config.queue_turns == 6
+    assert services.engine().open(memory.session_id).session.config.queue_turns == 6
 
 
 def test_a_recipe_that_needs_a_user_says_so(demo_home):
@@ -228,7 +228,7 @@ def test_in_the_past_recipes_are_read_only(demo_home):
 
 def test_with_a_model_the_calls_of_filling_are_said_first(demo_home, monkeypatch):
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
-    archived = demo().status().archived_messages
+    archived = demo().session.status().archived_messages
     app = recipes_page(recipe="summary")
     assert f"to read {archived} messages." in joined(app)
     assert not [each for each in demo().events(kinds=("model_called",)) if each.event.purpose == "summarise"]
@@ -236,7 +236,7 @@ def test_with_a_model_the_calls_of_filling_are_said_first(demo_home, monkeypatch
 
 def test_names_of_blocks_are_shown_as_typed(demo_home):
     memory = new_memory(services.engine(), title="Odd")
-    memory.add_block(FactExtractionMemoryBlock(name=HOSTILE, priority=3, scope="session"))
+    memory.blocks.add(FactExtractionMemoryBlock(name=HOSTILE, priority=3, scope="session"))
     app = recipes_page(session=memory.session_id, recipe="window")
     assert not [each.value for each in app.markdown if "![x]" in each.value]
 
@@ -249,11 +249,11 @@ def test_the_drawer_sets_the_turns_of_the_queue_and_empties_them_again(demo_home
     assert field(drawn, "Turns in the queue").value is None
     field(drawn, "Turns in the queue").set_value(4).run()
     press(drawn, "Apply from the next turn")
-    assert demo().config.queue_turns == 4
+    assert demo().session.config.queue_turns == 4
     drawn = dialog("ui.settings", "settings_dialog", "demo")
     field(drawn, "Turns in the queue").set_value(None).run()
     press(drawn, "Apply from the next turn")
-    assert demo().config.queue_turns is None
+    assert demo().session.config.queue_turns is None
 
 
 def test_the_drawer_says_which_recipe_it_is_and_leaves_the_choice_to_the_page_that_shows_its_plan(demo_home):
@@ -267,8 +267,8 @@ def test_the_drawer_says_which_recipe_it_is_and_leaves_the_choice_to_the_page_th
 def test_a_new_session_can_begin_as_any_recipe(home):
     for key in RECIPES:
         memory = new_memory(services.engine(), title="New", user_id="sam", recipe=key)
-        assert memory.config.recipe == key
-        assert not memory.switch_plan(key), f"it begins as {key} has it"
+        assert memory.session.config.recipe == key
+        assert not memory.preview.switch(key), f"it begins as {key} has it"
 
 
 def test_the_new_dialog_asks_for_a_user_where_the_recipe_needs_one(demo_home):
@@ -290,9 +290,9 @@ def test_a_new_session_can_begin_with_an_example_of_its_recipe(demo_home):
     button(drawn, "Start session").click().run()
     made = {status.session_id for status in list_sessions(services.engine().database)} - before
     memory = services.engine().open(made.pop())
-    assert memory.config.recipe == "graph"
-    assert memory.recording().messages == EXAMPLES["graph"].messages
-    assert memory.config.token_limit == EXAMPLES["graph"].token_limit
+    assert memory.session.config.recipe == "graph"
+    assert memory.session.recording().messages == EXAMPLES["graph"].messages
+    assert memory.session.config.token_limit == EXAMPLES["graph"].token_limit
 
 
 # -- the settings of a block of facts --------------------------------------------------------------
@@ -309,7 +309,7 @@ def test_a_block_of_facts_can_be_made_to_decide_and_to_show_the_relevant_ones(de
     field(drawn, "Maximum facts in one prompt").set_value(4).run()
     next(each for each in drawn.multiselect if each.label == "Categories").set_value(["semantic"]).run()
     press(drawn, "Apply from the next turn")
-    settings = demo().block_settings("Facts")
+    settings = demo().blocks.settings("Facts")
     assert {name: settings[name] for name in ("on_change", "show", "nearest", "top_k", "categories")} == {
         "on_change": "decide", "show": "relevant", "nearest": 3, "top_k": 4, "categories": ["semantic"],
     }  # fmt: skip
@@ -338,7 +338,7 @@ def test_a_fact_shows_its_category_and_topics_and_can_be_put_under_others(demo_h
     learned("Ana likes jazz")
     app = opened(page="facts", session="mine")
     assert not app.exception, app.exception
-    curation = services.engine().open("mine").curation("Facts")
+    curation = services.engine().open("mine").facts.desk("Facts")
     fact = curation.facts()[0]
     assert fact.topics == ("life",)
     assert ":gray[plan]" in joined(app)

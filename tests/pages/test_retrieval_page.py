@@ -53,7 +53,7 @@ def pick(app, number, session_id="demo"):
 
 def number_of(memory, turn):
     """Of the stored turn that is from this turn of the conversation."""
-    return next(each.number for each in memory.stored_turns("Earlier turns") if each.turn == turn)
+    return next(each.number for each in memory.retrieval.stored_turns("Earlier turns") if each.turn == turn)
 
 
 def stage(app):
@@ -88,41 +88,41 @@ def fill(memory, turns=8):
 def test_it_opens_on_the_latest_question_with_what_it_finds(memory):
     app = page()
     assert not app.exception
-    asked = [stored.message.content for stored in memory.messages() if stored.message.role == "user"][-1]
+    asked = [stored.message.content for stored in memory.session.messages() if stored.message.role == "user"][-1]
     assert app.text_input(key="retrieval__query").value == asked
-    search = memory.search(asked)
+    search = memory.retrieval.search(asked)
     assert f"Searched **{search.stored} stored turns**" in joined(app)
     assert [row["Turn"] for row in listed(app)] == [one.turn for one in search.found]
     assert "Uses no model call, changes nothing" in joined(app)
 
 
 def test_looking_records_nothing(memory):
-    before = memory.status().position
+    before = memory.session.status().position
     app = page()
     pick(app, number_of(memory, 4))
     stage(app).set_value("below").run()
     knob(app, "Threshold").set_value(0.1).run()
     assert not app.exception
-    assert memory.status().position == before
+    assert memory.session.status().position == before
 
 
 def test_a_question_of_one_s_own_is_searched_and_stands_in_the_address(memory):
     app = page()
     app.text_input(key="retrieval__query").set_value(QUESTION)
     press(app, "Search")
-    assert [row["Turn"] for row in listed(app)] == [one.turn for one in memory.search(QUESTION).found]
+    assert [row["Turn"] for row in listed(app)] == [one.turn for one in memory.retrieval.search(QUESTION).found]
     assert app.query_params["query"] == QUESTION
 
 
 def test_a_link_asks_its_question(memory):
     app = page(query=QUESTION)
     assert app.text_input(key="retrieval__query").value == QUESTION
-    assert [row["Turn"] for row in listed(app)] == [one.turn for one in memory.search(QUESTION).found]
+    assert [row["Turn"] for row in listed(app)] == [one.turn for one in memory.retrieval.search(QUESTION).found]
 
 
 def test_a_stage_of_the_funnel_narrows_the_list(memory):
     app = page(query=QUESTION)
-    below = [one.turn for one in memory.search(QUESTION).found if one.fate == "below_threshold"]
+    below = [one.turn for one in memory.retrieval.search(QUESTION).found if one.fate == "below_threshold"]
     assert f"Below 0.31: {len(below)}" in stage(app).options
     stage(app).set_value("below").run()
     assert [row["Turn"] for row in listed(app)] == below
@@ -160,13 +160,13 @@ def test_a_link_lands_on_the_words_that_were_forgotten(memory):
     assert shown < next(place for place, value in enumerate(order) if "These are the stored settings" in value)
     app.text_input(key="retrieval__missed").set_value("").run()
     assert "find" not in app.query_params
-    assert len(listed(app)) == len(memory.search(FORGOTTEN_QUESTION).found)
+    assert len(listed(app)) == len(memory.retrieval.search(FORGOTTEN_QUESTION).found)
 
 
 def test_a_turn_that_the_limit_cut_is_brought_back_by_the_limit_that_is_offered(memory):
-    memory.configure_block("Earlier turns", similarity_threshold=None)
+    memory.blocks.configure("Earlier turns", similarity_threshold=None)
     memory.configure(token_limit=1000)
-    search = memory.search(QUESTION)
+    search = memory.retrieval.search(QUESTION)
     cut = next(one for one in search.found if one.fate == "cut")
     app = pick(page(query=QUESTION), cut.number)
     offered = button(app, "Raise the limit to")
@@ -174,20 +174,20 @@ def test_a_turn_that_the_limit_cut_is_brought_back_by_the_limit_that_is_offered(
     assert limit > 1000
     offered.click().run()
     assert not app.exception
-    memory.refresh()
-    assert memory.config.token_limit == limit
-    assert memory.search(QUESTION).one(cut.number).fate == "granted"
+    memory.session.refresh()
+    assert memory.session.config.token_limit == limit
+    assert memory.retrieval.search(QUESTION).one(cut.number).fate == "granted"
     assert listed(app)
     press(app, "Undo")
-    memory.refresh()
-    assert memory.config.token_limit == 1000
+    memory.session.refresh()
+    assert memory.session.config.token_limit == 1000
     memory.configure(token_limit=limit)
     memory.put(ChatMessage(role="user", content=QUESTION))
     assert in_prompt(memory.build_context(), cut.number), "as it was offered"
 
 
 def test_words_that_are_stored_nowhere_are_looked_for_in_the_rest_of_the_session(memory):
-    newest = memory.messages(last=1)[0]
+    newest = memory.session.messages(last=1)[0]
     word = max(newest.message.content.replace(".", " ").replace("?", " ").split(), key=len)
     app = page()
     app.text_input(key="retrieval__missed").set_value(f"{newest.message.content[:30]}").run()
@@ -199,7 +199,7 @@ def test_words_that_are_stored_nowhere_are_looked_for_in_the_rest_of_the_session
 def test_the_offered_change_is_tried_and_then_applied(memory):
     app = page()
     pick(app, number_of(memory, 4))
-    asked = memory.search(app.text_input(key="retrieval__query").value)
+    asked = memory.retrieval.search(app.text_input(key="retrieval__query").value)
     number = next(one.number for one in asked.found if one.turn == 4)
     changes = asked.settings_to_ask_for(number)
     press(app, "Lower the threshold to")
@@ -207,13 +207,13 @@ def test_the_offered_change_is_tried_and_then_applied(memory):
     assert "With these: **turn 4 is" in joined(app)
     assert memory.blocks[2].record.settings["similarity_threshold"] == 0.31
     press(app, "Apply from the next turn")
-    memory.refresh()
+    memory.session.refresh()
     stored = memory.blocks[2].record.settings
     assert {name: stored[name] for name in changes} == changes
     assert "These are the stored settings" in joined(app)
     assert said(app)[0].startswith("Saved.")
     press(app, "Undo")
-    memory.refresh()
+    memory.session.refresh()
     assert memory.blocks[2].record.settings["similarity_threshold"] == 0.31
 
 
@@ -223,37 +223,37 @@ def test_the_knobs_try_and_go_back(memory):
     knob(app, "Threshold").set_value(None).run()
     app.pills(key="retrieval__signals").set_value(["vector"]).run()
     settings = {"similarity_top_k": 1, "similarity_threshold": None, "keyword_weight": 0.0}
-    search = memory.search(QUESTION, settings=settings)
+    search = memory.retrieval.search(QUESTION, settings=settings)
     assert [row["Turn"] for row in listed(app)] == [one.turn for one in search.found]
     assert [row["Outcome"] for row in listed(app)].count("Beyond the best 1") == search.counts["beyond_top_k"]
     assert not any("Below" in label for label in stage(app).options)
     press(app, "Discard changes")
     assert knob(app, "Threshold").value == 0.31
-    assert [row["Turn"] for row in listed(app)] == [one.turn for one in memory.search(QUESTION).found]
+    assert [row["Turn"] for row in listed(app)] == [one.turn for one in memory.retrieval.search(QUESTION).found]
 
 
 def test_settings_that_were_changed_elsewhere_are_not_overwritten(memory):
     app = page(query=QUESTION)
     knob(app, "Results").set_value(2).run()
-    memory.configure_block("Earlier turns", similarity_top_k=7)
+    memory.blocks.configure("Earlier turns", similarity_top_k=7)
     press(app, "Apply from the next turn")
-    memory.refresh()
+    memory.session.refresh()
     assert memory.blocks[2].record.settings["similarity_top_k"] == 7
     assert "was changed in another tab" in app.warning[0].value
 
 
 def test_a_stored_turn_is_deleted_behind_a_question(memory):
-    number = memory.stored_turns("Earlier turns")[3].number
+    number = memory.retrieval.stored_turns("Earlier turns")[3].number
     app = page()
     pick(app, number_of(memory, 4))
     press(app, "Delete stored turn")
-    assert number in {turn.number for turn in memory.stored_turns("Earlier turns")}
+    assert number in {turn.number for turn in memory.retrieval.stored_turns("Earlier turns")}
     asked = dialog("ui.retrieval.detail", "delete_dialog", "demo", "Earlier turns", number, 4, "words", "turn")
     assert "Its messages stay in the archive." in joined(asked)
     press(asked, "Keep")
-    assert number in {turn.number for turn in memory.stored_turns("Earlier turns")}
+    assert number in {turn.number for turn in memory.retrieval.stored_turns("Earlier turns")}
     press(asked, "Delete stored turn")
-    assert number not in {turn.number for turn in memory.stored_turns("Earlier turns")}
+    assert number not in {turn.number for turn in memory.retrieval.stored_turns("Earlier turns")}
     asked = dialog("ui.retrieval.detail", "delete_dialog", "demo", "Earlier turns", number, 4, "words", "turn")
     press(asked, "Delete stored turn")
     assert asked.session_state["notice"].text.endswith("Nothing was deleted.")
@@ -279,7 +279,7 @@ def test_the_map_is_drawn_with_the_picked_turn(memory, theme):
 def test_a_past_turn_shows_what_was_searched_then_and_offers_no_change(memory):
     app = page(turn="14")
     assert not app.exception
-    (then,) = memory.recorded_searches(14, "Earlier turns")[-1:]
+    (then,) = memory.retrieval.recorded(14, "Earlier turns")[-1:]
     assert [row["Turn"] for row in listed(app)] == [one.turn for one in then.found]
     assert then.query in message_texts(app)
     assert "Questions can be tried on the latest turn." in joined(app)
@@ -373,7 +373,7 @@ def test_a_vector_store_that_does_not_answer_is_said_and_the_database_searched(m
         "The vector store did not answer. Searched the database copy instead (slower)."
     )
     app.toggle(key="retrieval__each_term").set_value(True).run()
-    assert [row["Vector"] for row in listed(app)] == [one.vector for one in memory.search(QUESTION).found]
+    assert [row["Vector"] for row in listed(app)] == [one.vector for one in memory.retrieval.search(QUESTION).found]
 
 
 class Remote(FakeEmbedder):
@@ -409,7 +409,7 @@ def test_others_words_are_shown_as_text(home):
     app.text_input(key="retrieval__missed").set_value("onerror").run()
     (row,) = listed(app)
     assert row["Text"].startswith(words)
-    number = memory.stored_turns("turns")[0].number
+    number = memory.retrieval.stored_turns("turns")[0].number
     pick(app, number, "hostile")
     assert not app.exception
     assert "onerror]=alert(1)> **bold** :red[x]" in joined(app)

@@ -61,7 +61,7 @@ def listed(app):
 
 
 def number_of(memory, words):
-    turns = memory.stored_turns(BLOCK)
+    turns = memory.retrieval.stored_turns(BLOCK)
     return next(turn.number for turn in turns if words in str(turn.messages[0].message.content))
 
 
@@ -104,7 +104,7 @@ def test_the_score_of_a_picked_turn_is_written_out_as_a_sum(memory):
 
 
 def test_a_block_without_terms_shows_none(memory):
-    memory.configure_block(
+    memory.blocks.configure(
         BLOCK, **{f"{name}_weight": 0.0 for name in ("neighbour", "sitting", "speaker", "date")},
         substance_weight=0.0, length_weight=0.0,
     )  # fmt: skip
@@ -115,7 +115,7 @@ def test_a_block_without_terms_shows_none(memory):
 
 
 def test_what_found_no_room_is_a_stage_of_its_own(memory):
-    search = memory.search(QUESTION)
+    search = memory.retrieval.search(QUESTION)
     assert search.counts["no_room"]
     app = page()
     stage = app.segmented_control(key="retrieval__stage")
@@ -133,7 +133,7 @@ def test_every_signal_can_be_switched_off_and_on_again_and_applied(memory):
     app = page()
     assert signals(app).value == ["vector", "keyword", *TERMS]
     signals(app).set_value(["keyword", "date"]).run()
-    tried = memory.search(
+    tried = memory.retrieval.search(
         QUESTION,
         settings={"vector_weight": 0, "keyword_weight": 0.6, "date_weight": USUAL.date}
         | dict.fromkeys(
@@ -143,8 +143,8 @@ def test_every_signal_can_be_switched_off_and_on_again_and_applied(memory):
     assert [row["Turn"] for row in listed(app)] == [one.turn for one in tried.found if one.fate != "not_proposed"]
     assert "With these: **" in joined(app)
     press(app, "Apply from the next turn")
-    memory.refresh()
-    settings = memory.block_settings(BLOCK)
+    memory.session.refresh()
+    settings = memory.blocks.settings(BLOCK)
     assert (settings["vector_weight"], settings["date_weight"], settings["speaker_weight"]) == (0, USUAL.date, 0)
     signals(app).set_value(["vector", "keyword", "speaker"]).run()
     assert asked_of(app)["vector_weight"] == 0.4  # the usual one, where the block has it off
@@ -195,7 +195,7 @@ def test_the_questions_that_found_a_turn_are_listed_newest_first(memory):
 def test_a_block_that_stores_messages_counts_and_deletes_messages(memory):
     number = number_of(memory, "small dog")
     app = ask_with(page(), number=number)
-    assert f"Searched **{len(memory.stored_turns(BLOCK))} stored messages**" in joined(app)
+    assert f"Searched **{len(memory.retrieval.stored_turns(BLOCK))} stored messages**" in joined(app)
     assert "**Message of turn" in joined(app)
     press(app, "Delete stored message")
     asked = dialog("ui.retrieval.detail", "delete_dialog", "ana", BLOCK, number, 1, "words", "message")
@@ -206,7 +206,7 @@ def test_a_block_that_stores_messages_counts_and_deletes_messages(memory):
         "Deleted. The message of turn 1 is not found any more; it stays in the archive."
     )
     with pytest.raises(NotFoundError, match="This stored message is not in"):
-        memory.forget_turn(BLOCK, number)
+        memory.retrieval.forget(BLOCK, number)
 
 
 def test_a_turn_that_no_question_found_says_so(memory):
@@ -220,9 +220,9 @@ def test_a_turn_that_no_question_found_says_so(memory):
 
 def test_a_question_that_is_picked_opens_its_recorded_search(memory, monkeypatch):
     number = number_of(memory, "small dog")
-    newest, before = memory.found_by(number)
+    newest, before = memory.retrieval.found_by(number)
     app = page()
-    view = type("View", (), {"memory": memory, "status": memory.status()})()
+    view = type("View", (), {"memory": memory, "status": memory.session.status()})()
     shown = {}
     monkeypatch.setattr(state, "show_turn", lambda turn: shown.update(turn=turn))
     monkeypatch.setattr(detail.asking, "ask", lambda session_id, **changes: shown.update(changes))
@@ -239,7 +239,7 @@ def test_a_question_that_is_picked_opens_its_recorded_search(memory, monkeypatch
 
 
 def test_of_several_searches_of_a_turn_one_is_picked(memory):
-    turn = memory.status().turns
+    turn = memory.session.status().turns
     memory.build_context("And the boat?")
     memory.put(ChatMessage(role="user", content="Thanks"))
     app = page(turn=str(turn))
@@ -273,7 +273,7 @@ def test_a_date_line_is_no_entry_of_a_prompt_and_breaks_no_page(memory):
     (label,) = [each.label for each in app.expander if BLOCK in each.label]
     assert f"{stored} message" in label
     next(each for each in app.expander if BLOCK in each.label).open = True
-    prompt = memory.prompt(built)
+    prompt = memory.log.prompt(built)
     (entries,) = [each.entries for each in prompt.parts if each.kind == "vector"]
     assert len(entries) == stored
     assert all(entry.words and entry.tokens for entry in entries)
@@ -283,7 +283,7 @@ def test_a_date_line_is_no_entry_of_a_prompt_and_breaks_no_page(memory):
 
 
 def test_every_event_of_it_has_a_drawer_with_its_numbers(memory):
-    memory.configure_block(BLOCK, similarity_threshold=0.2)
+    memory.blocks.configure(BLOCK, similarity_threshold=0.2)
     app = opened(page="timeline", session="ana")
     for record in memory.events(kinds=("retrieved", "context_built", "vectors_stored")):
         app.session_state["timeline_opened"] = ("ana", record.position)
@@ -299,7 +299,7 @@ def test_every_event_of_it_has_a_drawer_with_its_numbers(memory):
 def test_the_same_where_date_lines_are_cut(memory):
     from memory_core import StaticMemoryBlock
 
-    memory.add_block(StaticMemoryBlock(name="Rules", priority=0, static_content="Be brief and kind. " * 34))
+    memory.blocks.add(StaticMemoryBlock(name="Rules", priority=0, static_content="Be brief and kind. " * 34))
     memory.build_context("What about the dog?")
     built = [record for record in memory.events() if isinstance(record.event, ContextBuilt)][-1]
     assert any(ref[0] == "d" for cut in built.event.cuts for ref in spread(cut["refs"]))
@@ -335,7 +335,7 @@ def test_what_was_stored_while_no_embedding_model_answered_is_found_and_embedded
     )
     assert any("pottery" in row["Text"] for row in listed(app))
     embedder.gone = False
-    memory.reembed()
+    memory.retrieval.reembed()
     monkeypatch.setattr(Unplugged, "id", "another")
     app = page()
     assert "3 stored messages can be found by keyword only" in app.warning[0].value
@@ -343,4 +343,4 @@ def test_what_was_stored_while_no_embedding_model_answered_is_found_and_embedded
     app.run()
     assert not app.exception
     assert not app.warning
-    assert memory.stored_under_other_embedders() == 0
+    assert memory.retrieval.under_other_embedders() == 0

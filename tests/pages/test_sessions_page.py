@@ -299,15 +299,15 @@ def test_a_dialog_of_a_session_deleted_elsewhere_says_so(demo_home, name):
 
 def as_shipped(memory):
     """All that a reset must give back, without ids and times."""
-    recording = memory.recording()
+    recording = memory.session.recording()
     return {
         "configuration": json.loads(export_configuration(memory)),
-        "messages": [stored.message.content for stored in memory.messages()],
-        "facts": [(fact.text, fact.state, fact.pinned) for fact in memory.facts("Facts", states=None)],
-        "stored": [[m.seq for m in turn.messages] for turn in memory.stored_turns("Earlier turns")],
+        "messages": [stored.message.content for stored in memory.session.messages()],
+        "facts": [(fact.text, fact.state, fact.pinned) for fact in memory.facts.read("Facts", states=None)],
+        "stored": [[m.seq for m in turn.messages] for turn in memory.retrieval.stored_turns("Earlier turns")],
         "recording": (recording.played, len(recording.messages), recording.next_turn),
-        "title": memory.status().title,
-        "turns": sorted(memory.history().turns),
+        "title": memory.session.status().title,
+        "turns": sorted(memory.log.history().turns),
         "kinds": [record.kind for record in memory.events()],
     }
 
@@ -317,20 +317,20 @@ def test_resetting_the_demo_gives_the_shipped_one_whatever_was_changed(demo_home
     shipped = as_shipped(shared.open("demo"))
     demo = shared.open("demo")
     demo.configure(token_limit=300, chat_history_token_ratio=0.3)
-    demo.edit_block("Instructions", "Always answer in rhyme.")
-    demo.configure_block("Facts", priority=0)
-    demo.remove_block("Earlier turns")
-    demo.add_block(StaticMemoryBlock(name="Notes", static_content="Mine"))
-    curation = demo.curation("Facts")
+    demo.blocks.edit("Instructions", "Always answer in rhyme.")
+    demo.blocks.configure("Facts", priority=0)
+    demo.blocks.remove("Earlier turns")
+    demo.blocks.add(StaticMemoryBlock(name="Notes", static_content="Mine"))
+    curation = demo.facts.desk("Facts")
     curation.apply(plans.retire(curation.facts()[:3]))
-    demo.rename("Mine")
-    demo.attach_recording([ChatMessage(role="user", content="Something else")], source="other")
+    demo.session.rename("Mine")
+    demo.session.attach_recording([ChatMessage(role="user", content="Something else")], source="other")
     assert as_shipped(shared.open("demo")) != shipped
     drawn = dialog("ui.sessions.dialogs", "reset_dialog", "demo")
     words = joined(drawn)
     assert 'Reset "Mine"? Everything in it goes: 22 messages and 3 facts' in words
     assert "as it was shipped, at turn 11 of 18." in words
-    assert shared.open("demo").status().title == "Mine"  # it says so before it does it
+    assert shared.open("demo").session.status().title == "Mine"  # it says so before it does it
     button(drawn, "Reset demo").click().run()
     assert as_shipped(shared.open("demo")) == shipped
     assert drawn.session_state["toast"].text == "The demo is as it was shipped, at turn 11 of 18."
@@ -339,10 +339,10 @@ def test_resetting_the_demo_gives_the_shipped_one_whatever_was_changed(demo_home
 
 def test_a_reset_says_how_much_goes_and_then_how_much_went(demo_home):
     mine = services.engine().open("demo").branch(11, title="Mine")
-    messages, facts = len(mine.messages()), len(mine.facts("Facts", states=None))
-    turns = len(mine.stored_turns("Earlier turns"))
+    messages, facts = len(mine.session.messages()), len(mine.facts.read("Facts", states=None))
+    turns = len(mine.retrieval.stored_turns("Earlier turns"))
     drawn = dialog("ui.sessions.dialogs", "reset_dialog", mine.session_id)
-    active = len(mine.facts("Facts"))
+    active = len(mine.facts.read("Facts"))
     assert f"Removes {messages} messages and what was learned from them alone, of {active} facts." in joined(drawn)
     assert "This cannot be undone." in joined(drawn)
     button(drawn, "Reset session").click().run()
@@ -363,8 +363,8 @@ def test_the_demo_can_be_reset_again_and_played_on(demo_home):
         button(dialog("ui.sessions.dialogs", "reset_dialog", "demo"), "Reset demo").click().run()
     memory = shared.open("demo")
     play(Job("on"), memory, turns=1, pace=0)
-    assert memory.status().turns == 12
-    assert memory.prompt(memory.history().turns[12].built).layout
+    assert memory.session.status().turns == 12
+    assert memory.log.prompt(memory.log.history().turns[12].built).layout
 
 
 def test_a_demo_that_plays_is_stopped_before_it_is_reset(demo_home):
@@ -373,7 +373,7 @@ def test_a_demo_that_plays_is_stopped_before_it_is_reset(demo_home):
     playing = shared.start("demo", "playing", lambda job: play(job, memory, turns=None, pace=1))
     button(dialog("ui.sessions.dialogs", "reset_dialog", "demo"), "Reset demo").click().run()
     assert playing.done
-    assert shared.open("demo").status().turns == 11
+    assert shared.open("demo").session.status().turns == 11
 
 
 @pytest.mark.parametrize("name", ["reset_dialog", "delete_dialog"])
@@ -386,7 +386,7 @@ def test_a_session_in_which_a_turn_is_being_written_is_left_alone(demo_home, mon
     button(drawn, "Reset session" if name == "reset_dialog" else "Delete session").click().run()
     go_on.set()
     assert "A turn is still being written." in drawn.session_state["notice"].text
-    assert len(shared.open(mine.session_id).messages()) == 1
+    assert len(shared.open(mine.session_id).session.messages()) == 1
 
 
 # -- branching -----------------------------------------------------------------------------------
@@ -520,11 +520,11 @@ def test_what_an_import_foretells_is_what_happens_when_it_is_opened_as_already_p
     drawn.run()
     assert opened_by(drawn) == made
     memory = services.engine().open(made)
-    recording, status = memory.recording(), memory.status()
+    recording, status = memory.session.recording(), memory.session.status()
     assert not recording.next_turn
     assert f"{len(recording.messages)} messages, {status.turns} turns, " in counted
     assert foretold.startswith(f"Playing it makes {status.flushes} flush")
-    prompts = [turn for turn in memory.history().turns.values() if turn.built]
+    prompts = [turn for turn in memory.log.history().turns.values() if turn.built]
     assert len(prompts) >= status.turns - 1  # a turn that nobody answered has none
 
 
@@ -538,9 +538,9 @@ def test_playing_an_import_can_be_cancelled_and_what_was_played_stays(demo_home)
     assert services.engine().job(made).wait(30)
     drawn.run()
     assert opened_by(drawn) == made
-    recording = services.engine().open(made).recording()
+    recording = services.engine().open(made).session.recording()
     assert 0 < recording.played < 120
-    assert len(services.engine().open(made).messages()) == recording.played
+    assert len(services.engine().open(made).session.messages()) == recording.played
 
 
 def test_a_dialog_that_is_closed_in_the_middle_loses_nothing_and_doubles_nothing(demo_home):
@@ -553,8 +553,8 @@ def test_a_dialog_that_is_closed_in_the_middle_loses_nothing_and_doubles_nothing
     assert not app.exception
     assert services.engine().job(made).wait(60)
     memory = services.engine().open(made)
-    assert [stored.message.content for stored in memory.messages()] == [
-        message.content for message in memory.recording().messages
+    assert [stored.message.content for stored in memory.session.messages()] == [
+        message.content for message in memory.session.recording().messages
     ]
     assert len(overview(database())) == 2
 
@@ -570,7 +570,7 @@ def test_of_a_chat_store_with_several_keys_one_is_chosen(demo_home):
     assert "1 message, 1 turn, about 2 tokens." in joined(drawn)
     button(drawn, "Import").click().run()
     memory = services.engine().open(opened_by(drawn))
-    assert [message.content for message in memory.recording().messages] == ["Only this"]
+    assert [message.content for message in memory.session.recording().messages] == ["Only this"]
 
 
 def test_what_will_be_skipped_is_said_before_it_is_imported(demo_home):
@@ -587,7 +587,7 @@ def test_a_configuration_starts_an_empty_session_with_its_settings(demo_home):
     opened_by(drawn)
     found = sessions()["Same settings"]
     memory = services.engine().open(found.status.session_id)
-    assert (found.messages, found.facts, memory.config.token_limit) == (0, 0, 1200)
+    assert (found.messages, found.facts, memory.session.config.token_limit) == (0, 0, 1200)
     assert [attached.name for attached in memory.blocks] == ["Instructions", "Facts", "Earlier turns"]
 
 

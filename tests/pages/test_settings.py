@@ -29,11 +29,11 @@ def play_demo(turns):
 def test_the_flush_and_the_queue_come_as_foretold(demo_home, limit):
     drawn = drawer()
     field(drawn, "Token limit").set_value(limit).run()
-    foretold = demo().next_prompt({"token_limit": limit})
+    foretold = demo().preview.next_prompt({"token_limit": limit})
     assert f"{len(foretold.flush.leave)} messages with {foretold.flush.tokens} tokens leave the queue" in joined(drawn)
     assert foretold.flush
     press(drawn, "Apply from the next turn")
-    flushes = demo().status().flushes
+    flushes = demo().session.status().flushes
     play_demo(1)
     came = [each.event for each in demo().events(kinds=("flush_planned", "context_built"))]
     flushed = next(each for each in came if each.kind == "flush_planned" and each.flush == flushes + 1)
@@ -56,7 +56,7 @@ def test_who_loses_how_much_is_named_and_a_prompt_over_the_limit_is_a_warning(de
     warnings = [each.value for each in drawn.warning if "over the limit of 100" in each.value]
     assert len(warnings) == 1
     assert "Instructions" in warnings[0].replace("\\", "")
-    foretold = demo().next_prompt({"token_limit": 100, "token_flush_size": 20})
+    foretold = demo().preview.next_prompt({"token_limit": 100, "token_flush_size": 20})
     assert foretold.context.plan.over_by in numbers(warnings[0])
 
 
@@ -70,7 +70,7 @@ def test_a_flush_size_above_the_limit_is_said_and_lowered_only_when_asked(demo_h
     press(drawn, "Set the flush size to 100")
     assert not drawn.error
     press(drawn, "Apply")
-    assert (demo().config.token_limit, demo().config.token_flush_size) == (100, 100)
+    assert (demo().session.config.token_limit, demo().session.config.token_flush_size) == (100, 100)
 
 
 def test_a_flush_size_that_follows_the_limit_goes_on_following_it(demo_home):
@@ -79,16 +79,16 @@ def test_a_flush_size_that_follows_the_limit_goes_on_following_it(demo_home):
     assert field(drawn, "Flush size").value is None
     field(drawn, "Token limit").set_value(800).run()
     press(drawn, "Apply")
-    assert (demo().config.token_flush_size, demo().config.flush_size) == (None, 80)
+    assert (demo().session.config.token_flush_size, demo().session.config.flush_size) == (None, 80)
 
 
 def test_only_what_was_changed_is_applied_and_a_share_that_is_no_whole_percent_stays(demo_home):
     demo().configure(chat_history_token_ratio=0.605)
-    before = demo().config
+    before = demo().session.config
     drawn = drawer()
     field(drawn, "Turns in the queue").set_value(4).run()
     press(drawn, "Apply")
-    assert demo().config == before.changed(queue_turns=4)
+    assert demo().session.config == before.changed(queue_turns=4)
 
 
 def test_a_draft_is_there_when_the_drawer_is_opened_again_until_it_is_discarded(demo_home):
@@ -98,11 +98,11 @@ def test_a_draft_is_there_when_the_drawer_is_opened_again_until_it_is_discarded(
     assert "Your draft, just now" in joined(again)
     press(again, "Discard changes")
     assert field(drawer(), "Token limit").value == 1200
-    assert demo().config.token_limit == 1200
+    assert demo().session.config.token_limit == 1200
 
 
 def test_what_was_applied_is_said_and_undone_unless_it_was_changed_since(demo_home):
-    before = demo().config
+    before = demo().session.config
     for since in ({}, {"token_limit": 900}):
         drawn = with_toasts("ui.settings", "settings_dialog", "demo")
         field(drawn, "Token limit").set_value(1000).run()
@@ -111,7 +111,7 @@ def test_what_was_applied_is_said_and_undone_unless_it_was_changed_since(demo_ho
         if since:
             demo().configure(**since)
         press(drawn, "Undo")
-        assert demo().config == before.changed(**since)
+        assert demo().session.config == before.changed(**since)
     assert said(drawn) == ["It was changed since. Nothing was undone."]
 
 
@@ -121,7 +121,7 @@ def test_settings_changed_in_another_tab_are_not_overwritten(demo_home):
     demo().configure(token_limit=900, queue_turns=6)
     press(drawn, "Apply")
     assert [each.value for each in drawn.warning if each.value == CONFLICT]
-    assert demo().config.token_limit == 900
+    assert demo().session.config.token_limit == 900
     press(drawn, "Keep editing")
     assert field(drawn, "Token limit").value == 1000
     press(drawn, "Discard changes")

@@ -36,18 +36,18 @@ def at(page, step, session="demo", turn=TURN):
 
 
 def test_context_shows_the_prompt_before_and_says_whose_it_is(played, step):
-    before = played.history().turns[TURN - 1].built
+    before = played.log.history().turns[TURN - 1].built
     app = at("context", step)
     assert f"**{before.event.total:,} of 1,200 tokens sent.**" in joined(app)
     assert "No prompt was built in turn 12 up to this step. This is the one of turn 11." in joined(app)
-    built = played.history().turns[TURN].built
+    built = played.log.history().turns[TURN].built
     app = at("context", built.position)
     assert f"**{built.event.total:,} of 1,200 tokens sent.**" in joined(app)
     assert "No prompt was built" not in joined(app)
 
 
 def test_blocks_tell_what_the_prompt_before_granted(played, step):
-    before, built = (played.history().turns[turn].built.event for turn in (TURN - 1, TURN))
+    before, built = (played.log.history().turns[turn].built.event for turn in (TURN - 1, TURN))
     granted = {part["name"]: part["granted"] for part in before.parts}
     later = {part["name"]: part["granted"] for part in built.parts}
     assert granted["Earlier turns"] != later["Earlier turns"]
@@ -71,7 +71,7 @@ def test_facts_and_timeline_count_what_was_learned_up_to_the_step(played):
     assert flush.position < inside[0].position
     assert f"Up to turn {turn}: " in joined(at("timeline", flush.position, turn=turn))
     assert f", {before} fact" in joined(at("timeline", flush.position, turn=turn)).partition("Up to turn")[2]
-    texts = [fact.text for fact in played.facts("Facts", states=None) if fact.turn == turn]
+    texts = [fact.text for fact in played.facts.read("Facts", states=None) if fact.turn == turn]
     assert texts
     shown = str([each.value for each in at("facts", flush.position, turn=turn).dataframe])
     assert not [text for text in texts if text[:20] in shown]
@@ -80,8 +80,8 @@ def test_facts_and_timeline_count_what_was_learned_up_to_the_step(played):
 def test_chat_ends_with_the_message_of_the_step_and_the_budget_before_it(played, step):
     app = at("chat", step)
     said = next(record.event.seq for record in played.events(turn=TURN) if record.kind == "message_added")
-    assert message_texts(app)[-1] == played.messages(after=said - 1, upto=said)[0].message.content
-    before = {part["name"]: part["granted"] for part in played.history().turns[TURN - 1].built.event.parts}
+    assert message_texts(app)[-1] == played.session.messages(after=said - 1, upto=said)[0].message.content
+    before = {part["name"]: part["granted"] for part in played.log.history().turns[TURN - 1].built.event.parts}
     assert {row["name"]: row["tokens"] for row in table(app)}["Earlier turns"] == before["Earlier turns"]
 
 

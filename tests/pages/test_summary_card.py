@@ -28,9 +28,9 @@ def talk(home):
     """A session whose older turns are in a summary that is too short for all they said."""
     memory = new_memory(services.engine(), title="Dinner")
     for name in [attached.name for attached in memory.blocks]:
-        memory.remove_block(name)
+        memory.blocks.remove(name)
     memory.configure(token_limit=400, chat_history_token_ratio=0.1, token_flush_size=10)
-    memory.add_block(SummaryMemoryBlock(max_tokens=40, priority=1))
+    memory.blocks.add(SummaryMemoryBlock(max_tokens=40, priority=1))
     for text in SAID:
         memory.put(ChatMessage(role="user", content=text))
         memory.build_context()
@@ -69,7 +69,7 @@ def by_model(monkeypatch, scribe):
 
 def test_its_card_shows_the_text_its_size_and_how_fresh_it_is(talk):
     app = blocks_page(talk)
-    state = talk.summary().state()
+    state = talk.blocks.summary().state()
     assert state.text.startswith(app.text[0].value.removesuffix(" …"))
     assert f"{state.tokens} of 40 tokens used" in joined(app)
     assert f"Covers up to turn {state.covers_turn}, {state.behind} turns behind" in joined(app)
@@ -80,7 +80,7 @@ def test_its_card_shows_the_text_its_size_and_how_fresh_it_is(talk):
 
 def test_an_earlier_turn_shows_it_as_it_was_and_changes_nothing(talk):
     app = blocks_page(talk, turn="4")
-    then = talk.branch(4).summary().state()
+    then = talk.branch(4).blocks.summary().state()
     assert then.text.startswith(app.text[0].value.removesuffix(" …"))
     assert f"Covers up to turn {then.covers_turn}, {then.behind} turns behind" in joined(app)
     assert not [each for each in app.button if each.label == "Edit"]
@@ -88,7 +88,7 @@ def test_an_earlier_turn_shows_it_as_it_was_and_changes_nothing(talk):
 
 
 def test_every_version_names_what_it_lost(talk):
-    revisions = talk.summary().revisions()
+    revisions = talk.blocks.summary().revisions()
     lost = next(revision for revision in revisions if revision.lost)
     drawn = history(talk)
     assert drawn.selectbox[0].options[0].startswith(f"{revisions[-1].revision}, now · turn ")
@@ -100,12 +100,12 @@ def test_every_version_names_what_it_lost(talk):
 
 
 def test_an_earlier_version_is_brought_back(talk):
-    first = talk.summary().revisions()[0]
+    first = talk.blocks.summary().revisions()[0]
     drawn = history(talk)
     drawn.selectbox[0].set_value(first.revision).run()
     button(drawn, f"Restore version {first.revision}").click().run()
-    assert again(talk).summary().state().text == first.text
-    newest = again(talk).summary().revisions()[-1]
+    assert again(talk).blocks.summary().state().text == first.text
+    newest = again(talk).blocks.summary().revisions()[-1]
     assert (newest.actor, newest.restored) == ("curator", first.revision)
 
 
@@ -114,11 +114,11 @@ def test_a_person_edits_it_within_its_bound(talk):
     drawn.text_area[0].set_value("Ana is allergic to nuts.").run()
     assert "6 of 40 tokens" in joined(drawn)
     button(drawn, "Save").click().run()
-    assert again(talk).summary().state().text == "Ana is allergic to nuts."
+    assert again(talk).blocks.summary().state().text == "Ana is allergic to nuts."
     drawn.text_area[0].set_value("word " * 60).run()
     button(drawn, "Save").click().run()
     assert "may hold 40 tokens" in drawn.error[0].value.replace("\\", "")
-    assert again(talk).summary().state().text == "Ana is allergic to nuts."
+    assert again(talk).blocks.summary().state().text == "Ana is allergic to nuts."
 
 
 def test_rewriting_says_first_what_it_reads_and_calls(talk, monkeypatch):
@@ -139,18 +139,18 @@ def test_it_is_rewritten_in_the_background(talk, monkeypatch):
     drawn = asked(talk)
     button(drawn, "Rewrite now").click().run()
     assert services.engine().job(talk.session_id).wait(20)
-    assert again(talk).summary().state().text == "Ana is allergic to nuts on 14 March, at 300 euros."
+    assert again(talk).blocks.summary().state().text == "Ana is allergic to nuts on 14 March, at 300 euros."
     assert "Could not be rewritten" not in joined(blocks_page(talk))
 
 
 def test_a_rewriting_that_fails_is_said_on_the_card_and_leaves_the_text(talk, monkeypatch):
-    before = talk.summary().state().text
+    before = talk.blocks.summary().state().text
     by_model(monkeypatch, Scribe(fails=1))
     drawn = asked(talk)
     button(drawn, "Rewrite now").click().run()
     assert services.engine().job(talk.session_id).wait(20)
     assert "Could not be rewritten: Nothing answers at the model's address." in joined(blocks_page(talk))
-    assert again(talk).summary().state().text == before
+    assert again(talk).blocks.summary().state().text == before
 
 
 def test_while_it_is_rewritten_the_card_says_so_and_it_is_not_begun_again(talk, monkeypatch):
@@ -171,7 +171,7 @@ def test_while_it_is_rewritten_the_card_says_so_and_it_is_not_begun_again(talk, 
 
 def test_there_is_nothing_to_rewrite_of_an_empty_summary(home):
     memory = new_memory(services.engine(), title="New")
-    memory.add_block(SummaryMemoryBlock())
+    memory.blocks.add(SummaryMemoryBlock())
     drawn = asked(memory)
     assert button(drawn, "Rewrite now").disabled
     assert "No message was given to it yet." in drawn.info[0].value
@@ -187,12 +187,12 @@ def test_the_work_behind_it_is_the_desks(talk):
 
 
 def test_looking_at_it_changes_nothing(talk):
-    before = talk.status().position
+    before = talk.session.status().position
     blocks_page(talk)
     history(talk)
     asked(talk)
     drawer("ui.blocks.settings", "settings_of_dialog", talk.session_id, "Summary")
-    assert talk.status().position == before
+    assert talk.session.status().position == before
 
 
 def test_the_timeline_and_the_prompt_tell_of_it(talk):
@@ -205,4 +205,4 @@ def test_the_timeline_and_the_prompt_tell_of_it(talk):
     part = next(each for each in context.expander if "Summary" in each.label)
     context.session_state[part.key] = True
     context.run()
-    assert sentences(talk.summary().state().text)[0] in message_texts(context)
+    assert sentences(talk.blocks.summary().state().text)[0] in message_texts(context)

@@ -101,9 +101,9 @@ def test_bookkeeping_is_left_out_until_it_is_asked_for(demo_home):
 
 def test_looking_changes_nothing(demo_home):
     app = timeline(session="demo")
-    before = demo().status().position
+    before = demo().session.status().position
     with_drawer(app, "demo", of_kind(demo(), FlushPlanned)[0].position)
-    assert demo().status().position == before
+    assert demo().session.status().position == before
 
 
 def test_an_empty_session_says_what_will_be_here(home):
@@ -142,7 +142,7 @@ def test_the_figure_and_its_table_hold_the_events_own_numbers(demo_home):
 def test_every_message_has_a_fate(demo_home):
     memory = play_on(1)
     app = timeline(session="demo")
-    status = memory.status()
+    status = memory.session.status()
     assert f"{status.queue_messages} in the queue".replace(" ", "\N{NO-BREAK SPACE}") in joined(app)
     app.session_state["timeline__fate_numbers"] = True
     app.run()
@@ -188,7 +188,7 @@ def test_an_event_can_set_the_clock_for_every_page(demo_home):
     assert turn_picked(app) == 10
     assert "timeline_opened" not in app.session_state
     assert rows(app)[0][0] == 10
-    app = with_drawer(app, "demo", demo().status().position)
+    app = with_drawer(app, "demo", demo().session.status().position)
     press(app, "Back to the latest turn")
     assert turn_picked(app) is None
 
@@ -236,11 +236,11 @@ def test_a_new_event_is_in_the_list_at_the_next_drawing(demo_home):
 
 
 def test_events_of_a_newer_version_are_counted(demo_home):
-    demo().record(UnknownEvent("dreamed", {"of": NASTY}), UnknownEvent("woke", {}))
+    demo().log.record(UnknownEvent("dreamed", {"of": NASTY}), UnknownEvent("woke", {}))
     app = timeline(session="demo")
     said = [each.value for each in app.warning]
     assert said == ["2 events were written by a newer version and are shown without details."]
-    position = demo().status().position
+    position = demo().session.status().position
     app.session_state["timeline__raw"] = True
     app = with_drawer(app, "demo", position - 1)
     assert "dreamed" in app.code[0].value
@@ -278,14 +278,14 @@ def test_the_users_facts_are_named_wherever_they_were_learned(demo_home):
     for memory in learned:
         memory.put(ChatMessage(role="user", content=note))
         memory.flush(all=True)
-    (fact,) = learned[0].facts("About Sam")
+    (fact,) = learned[0].facts.read("About Sam")
     app = timeline(session="bees-two")
     assert any(sentence.startswith(f"Already known: “{fact.text}”") for sentence in sentences(app))
-    learned[0].curation("About Sam").erase([fact])
+    learned[0].facts.desk("About Sam").erase([fact])
     app.run()
     assert any(sentence.startswith("Already known: “an erased fact”") for sentence in sentences(app))
     for memory in learned:
-        memory.database.close()
+        memory.session.database.close()
 
 
 def test_a_filter_stays_while_events_come_in_and_goes_with_what_it_asked_for(demo_home):
@@ -317,10 +317,10 @@ def test_a_flush_tells_what_left_and_what_every_block_made_of_it(demo_home):
     assert len(left) == flush.event.messages
     assert sum(left["Tokens"]) == flush.event.tokens
     assert left["Message"][0].startswith("Hello, my name is Sam")
-    learned = memory.facts("Facts")
+    learned = memory.facts.read("Facts")
     assert f"**Facts**: learned {len(learned)} facts" in text
     assert all(fact.text in text for fact in learned)
-    assert f"**Earlier turns**: stored {len(memory.stored_turns('Earlier turns'))} turns" in text
+    assert f"**Earlier turns**: stored {len(memory.retrieval.stored_turns('Earlier turns'))} turns" in text
     assert button(app, "Context of turn 10")
 
 
@@ -365,7 +365,7 @@ def test_the_raw_record_is_there_when_it_is_asked_for(demo_home):
 def test_markup_in_messages_names_and_facts_is_shown_as_it_was_typed(demo_home):
     name = "![x](http://evil.test/a.png) **bold** :red[r]"
     memory = new_memory(services.engine(), title="Mine")
-    memory.add_block(FactExtractionMemoryBlock(name=name, priority=3, facts=[NASTY]))
+    memory.blocks.add(FactExtractionMemoryBlock(name=name, priority=3, facts=[NASTY]))
     memory.put(ChatMessage(role="user", content=NASTY))
     memory.build_context()
     memory.flush(all=True)
@@ -402,7 +402,7 @@ def test_without_model_calls_the_ledger_says_why(demo_home):
 
 
 def test_model_calls_are_listed_by_turn_with_their_sums(demo_home):
-    demo().record(
+    demo().log.record(
         ModelCalled("extract", "gpt-x", 1000, 50, 1.25, 0.001, "Facts"),
         ModelCalled("extract", "gpt-x", 500, 25, 0.75, 0.0005, "Facts"),
         ModelCalled("reply", "gpt-x", None, None, 3.0, None, None, "It did not answer."),

@@ -29,7 +29,7 @@ def ask(memory, question):
 
 
 def number_of(memory, word):
-    turns = memory.stored_turns("turns")
+    turns = memory.retrieval.stored_turns("turns")
     return next(turn.number for turn in turns if word in str(turn.messages[0].message.content))
 
 
@@ -37,20 +37,22 @@ def test_each_question_is_named_with_rank_score_and_what_became_of_it_newest_fir
     memory = made(similarity_top_k=1)
     ask(memory, "Tell me about cheese")
     ask(memory, "Tell me about kites")
-    found = memory.found_by(number_of(memory, "cheese"))
-    words = memory.words({one.query for one in found})
+    found = memory.retrieval.found_by(number_of(memory, "cheese"))
+    words = memory.log.texts({one.query for one in found})
     assert [words[one.query] for one in found] == ["Tell me about kites", "Tell me about cheese"]
     assert [one.fate for one in found] == ["beyond_top_k", "granted"]
     assert found[1].rank == 1
     for one in found:
-        then = memory.recorded_searches(one.turn, "turns")[one.place].one(number_of(memory, "cheese"))
+        then = memory.retrieval.recorded(one.turn, "turns")[one.place].one(number_of(memory, "cheese"))
         assert (then.rank, then.score, then.fate) == (one.rank, one.score, one.fate)
 
 
 def test_what_the_token_limit_cut_and_what_no_prompt_followed_are_told_apart():
     memory = made(limit=60, similarity_top_k=8)
     ask(memory, "Tell me about cheese")
-    fates = {turn.number: memory.found_by(turn.number)[0].fate for turn in memory.stored_turns("turns")}
+    fates = {
+        turn.number: memory.retrieval.found_by(turn.number)[0].fate for turn in memory.retrieval.stored_turns("turns")
+    }
     assert set(fates.values()) == {"granted", "cut"}
     assert fates[number_of(memory, "cheese")] == "granted"
     search = Retrieved("turns", "q", "e", "i", 5, None, ((7, 0.5, 0.1, 0.4, "granted"),), {"granted": 1})
@@ -62,7 +64,7 @@ def test_what_was_granted_beyond_the_recorded_candidates_is_found_in_the_prompt(
     monkeypatch.setattr(vector, "MOST_RECORDED", 2)
     memory = made(similarity_top_k=8)
     ask(memory, "Tell me about cheese")
-    found = [memory.found_by(turn.number)[0] for turn in memory.stored_turns("turns")]
+    found = [memory.retrieval.found_by(turn.number)[0] for turn in memory.retrieval.stored_turns("turns")]
     assert [one.fate for one in found] == ["granted"] * len(THINGS)
     assert sorted(one.rank for one in found if one.rank is not None) == [1, 2]
 
@@ -70,18 +72,18 @@ def test_what_was_granted_beyond_the_recorded_candidates_is_found_in_the_prompt(
 def test_nothing_is_found_before_a_question_was_asked_nor_after_a_position():
     memory = made(similarity_top_k=1)
     number = number_of(memory, "cheese")
-    assert memory.found_by(number) == ()
-    before = memory.status().position
+    assert memory.retrieval.found_by(number) == ()
+    before = memory.session.status().position
     ask(memory, "Tell me about cheese")
-    assert memory.found_by(number, upto=before) == ()
-    assert len(memory.found_by(number, block="turns")) == 1
-    assert memory.found_by(number, block="elsewhere") == ()
+    assert memory.retrieval.found_by(number, upto=before) == ()
+    assert len(memory.retrieval.found_by(number, block="turns")) == 1
+    assert memory.retrieval.found_by(number, block="elsewhere") == ()
 
 
 def test_without_a_block_that_stores_turns_it_is_said():
     memory = Memory.from_defaults("s", services=Services(index=ExactIndex(), embedder=FakeEmbedder()))
     with pytest.raises(NotFoundError):
-        memory.found_by(1)
+        memory.retrieval.found_by(1)
 
 
 def test_a_prompt_of_another_turn_does_not_tell():

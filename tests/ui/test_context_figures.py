@@ -20,7 +20,7 @@ from ui.theme import PALETTES, colour
 
 def prompt_of(memory):
     memory.build_context()
-    return memory.prompt(memory.history().turns[memory.status().turns].built)
+    return memory.log.prompt(memory.log.history().turns[memory.session.status().turns].built)
 
 
 def session(*blocks, notes=0, **settings):
@@ -235,8 +235,8 @@ def test_counted_and_billed_stand_beside_each_other():
         "The limit is compared with the content alone, tool calls included. "
         "Markup and message overhead come on top: 12 more, 120 % of what was counted."
     )
-    memory.record(ModelCalled("reply", "m", 23, 5, 0.1, None))
-    assert words.bill_rows(memory.prompt(prompt.record))[-1]["Billed"] == 23
+    memory.log.record(ModelCalled("reply", "m", 23, 5, 0.1, None))
+    assert words.bill_rows(memory.log.prompt(prompt.record))[-1]["Billed"] == 23
 
 
 def test_the_common_start_is_one_line():
@@ -318,4 +318,4 @@ def test_what_was_searched_with_is_the_latest_user_message():
     memory.put(assistant("Let me see"))
     assert words.asked(prompt_of(memory)) == "What does Rui eat?"
     memory.build_context("Who is Rui?")
-    assert words.asked(memory.prompt(memory.history().turns[1].built)) == "Who is Rui?"
+    assert words.asked(memory.log.prompt(memory.log.history().turns[1].built)) == "Who is Rui?"

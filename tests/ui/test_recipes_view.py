@@ -137,13 +137,13 @@ def test_a_switch_says_what_it_keeps_adds_removes_and_changes_before(services):
             VectorMemoryBlock(name=MARKUP, priority=2),
         )
     )
-    archived = memory.status().archived_messages
-    said = plan_lines(memory.switch_plan("summary"), {})
+    archived = memory.session.status().archived_messages
+    said = plan_lines(memory.preview.switch("summary"), {})
     assert said[0] == f"**Adds** Summary (filled from {archived} messages)."
-    facts = sum(memory.holding("Facts").facts.values())
+    facts = sum(memory.blocks.holding("Facts").facts.values())
     assert said[1].startswith(f"**Removes** Facts (its {facts} facts stay stored) and ")
     assert "![x]" not in said[1]
-    assert "**Changes**" in "\n".join(plan_lines(memory.switch_plan("consolidating"), {}))
+    assert "**Changes**" in "\n".join(plan_lines(memory.preview.switch("consolidating"), {}))
 
 
 def test_what_becomes_of_a_removed_block_depends_on_its_kind():
@@ -166,7 +166,7 @@ def test_after_a_switch_the_filling_is_told(services):
     assert running_on(memory) == ("summary", False)
     memory.configure(queue_turns=3)
     assert running_on(memory) == ("summary", True)
-    assert switched(memory.switch_plan("window")) == "The session now runs on Sliding window."
+    assert switched(memory.preview.switch("window")) == "The session now runs on Sliding window."
 
 
 def test_a_session_without_a_recipe_is_called_what_it_is_like(services):

@@ -105,7 +105,7 @@ def test_the_log_tells_how_much_went_where(memory):
     tools.call(append("Sam lives in Porto and more"))
     tools.call(append("and on" * 9))
     done, refused = (record.event for record in memory.events(kinds=("tool_called",)))
-    said = memory.words(key for event in (done, refused) for key in (event.arguments, event.result))
+    said = memory.log.texts(key for event in (done, refused) for key in (event.arguments, event.result))
     words = Words({}, {}, {}, said=said)
     assert tell(done, words) == Line("edit_note", "The agent appended 27 characters to Human")
     assert tell(refused, words) == Line(
@@ -130,7 +130,7 @@ def test_a_turn_tells_its_edits_and_counts_what_was_written(memory):
     assert summary.in_short(1) == "Turn 1 · edited 1"
     assert Summary(edited=2, flushed=4).in_short(3) == "Turn 3 · edited 2 · flushed 4"
     events = [record.event for record in records if isinstance(record.event, ToolCalled)]
-    said = memory.words(key for event in events for key in (event.arguments, event.result))
+    said = memory.log.texts(key for event in events for key in (event.arguments, event.result))
     lines = [line.text for line in story(records, Words({}, {}, {}, said=said))]
     assert lines[:2] == ["The agent appended 18 characters to Human", "The agent searched the conversation for “Porto”"]
     assert lines[2].startswith("Refused what the agent wanted to do to its memory: There is no tool “memory_wipe”")
@@ -141,7 +141,7 @@ def test_what_the_agent_did_and_what_it_then_said_are_one_bubble(memory):
     loop.reply(memory, FakeChat(["Wait. ", append("Sam lives in Porto")], [append("x")], "Noted."), "t")
     memory.put(user("And?"))
     memory.put(assistant("Nothing."))
-    groups = spoken_together(memory.messages())
+    groups = spoken_together(memory.session.messages())
     assert [[str(m.message.role) for m in group] for group in groups] == [
         ["user"],
         ["assistant", "tool", "assistant", "tool", "assistant"],
@@ -149,13 +149,13 @@ def test_what_the_agent_did_and_what_it_then_said_are_one_bubble(memory):
         ["assistant"],
     ]
     assert [is_step(m) for m in groups[1]] == [True, True, True, True, False]
-    assert [len(group) for group in spoken_together(memory.messages()[2:])] == [3, 1, 1]
+    assert [len(group) for group in spoken_together(memory.session.messages()[2:])] == [3, 1, 1]
 
 
 def test_in_the_log_a_message_of_calls_is_quoted_without_its_arguments(memory):
     memory.put(user("I live in Porto"), message_id="t-user")
     loop.reply(memory, FakeChat(["Wait. ", append("Sam lives in Porto")], "Noted."), "t")
-    stored = [said_text(m.message.to_json()) for m in memory.messages()]
+    stored = [said_text(m.message.to_json()) for m in memory.session.messages()]
     assert stored[1] == "Wait. (with calls of its memory tools)"
     assert stored[2] == "Appended to Human. It has 18 of 40 characters."
 
@@ -165,7 +165,7 @@ def test_tool_calls_of_another_agent_stay_messages_of_their_own(memory):
     calls = assistant("x").with_parts([call])
     result = user("rain").model_copy(update={"role": MessageRole.TOOL, "additional_kwargs": {"tool_call_id": "a"}})
     memory.put_messages([user("Weather?"), calls, result, assistant("Rain.")])
-    assert [len(group) for group in spoken_together(memory.messages())] == [1, 1, 1, 1]
+    assert [len(group) for group in spoken_together(memory.session.messages())] == [1, 1, 1, 1]
 
 
 @pytest.mark.parametrize(
