@@ -595,7 +595,7 @@ def test_a_block_of_the_same_name_begins_anew():
 
 
 def test_an_impossible_bound_is_refused():
-    with pytest.raises(ConfigError, match="max_tokens must be at least 1 token, not 0"):
+    with pytest.raises(ConfigError, match="max_tokens must be at least 1, not 0"):
         summary_of(most=0)
     memory = remembering(summary_of())
     with pytest.raises(ConfigError):
