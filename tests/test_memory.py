@@ -32,6 +32,7 @@ from memory_core import (
     delete_session,
     list_sessions,
 )
+from memory_core.events import Ref
 from memory_core.messages import content_hash
 from memory_core.store.facts import pin_fact
 from memory_core.store.writing import contents, session_scope
@@ -520,7 +521,7 @@ def test_a_block_with_a_truncation_of_its_own_uses_it_and_its_shorter_words_are_
     (ref,) = last(memory, "context_built").parts[0]["refs"]
     assert context.words[ref] == "one two"
     with memory.database.read() as connection:
-        assert "one two" in contents(connection, session_scope("s"), [ref[1:]])[ref[1:]]
+        assert "one two" in contents(connection, session_scope("s"), [Ref(ref).hash])[Ref(ref).hash]
 
 
 def test_blocks_are_cut_largest_number_first_or_as_the_reference_does():

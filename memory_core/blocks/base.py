@@ -28,7 +28,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, TypeAdapter, Val
 
 from memory_core.blocks import event_loop
 from memory_core.errors import ConfigError, MemoryInspectorError
-from memory_core.events import BlockStateSaved, Event
+from memory_core.events import BlockStateSaved, Event, Ref
 from memory_core.given import check_given, nearest, out_of_bounds
 from memory_core.messages import ChatMessage, Part, TextPart, content_hash, independent, message_text, unstorable
 from memory_core.models.base import ModelCall
@@ -50,9 +50,7 @@ DeliverOn = Literal["flush", "turn", "session_end"]
 class Item:
     """The smallest thing of a block's content that is cut whole."""
 
-    ref: str
-    """What it is, as events name it: `f12` fact 12, `v7` stored turn 7, `s3` revision 3 of a
-    static text, `c<hash>` content of a custom block, kept in the content store."""
+    ref: Ref
     words: str
     """What counts as content: without markup."""
     parts: tuple[Part, ...] = ()
@@ -464,10 +462,10 @@ def as_content(value: Any, reading: ReadContext) -> Content:
     else:
         kinds = ", ".join(sorted({type(item).__name__ for item in items}))
         raise ConfigError(f"a block must return text, a list of parts or a list of messages, not {kinds}")
-    return Content(items=(stored_item(f"c{content_hash(stored)}", stored, reading.safe),), keep=(stored,))
+    return Content(items=(stored_item(Ref.of("content", content_hash(stored)), stored, reading.safe),), keep=(stored,))
 
 
-def stored_item(ref: str, stored: str, safe: Callable[[str], str]) -> Item:
+def stored_item(ref: Ref, stored: str, safe: Callable[[str], str]) -> Item:
     """A custom block's content from the text it is kept as."""
     data = json.loads(stored)
     if "messages" in data:

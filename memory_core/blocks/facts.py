@@ -25,7 +25,7 @@ from memory_core.blocks.fact_search import rank_facts, word_vectors
 from memory_core.blocks.learned_facts import Finding, LearnedFacts, Place
 from memory_core.blocks.markup import fact_parts
 from memory_core.errors import EmbedderError
-from memory_core.events import EventRecord
+from memory_core.events import EventRecord, Ref
 from memory_core.messages import MessageRole, recites_memory
 from memory_core.models.base import (
     Candidate,
@@ -452,7 +452,7 @@ def _content(facts: Sequence[Fact], order: tuple[int, ...], reading: ReadContext
 
 
 def _item(fact: Fact, reading: ReadContext) -> Item:
-    return Item(ref=f"f{fact.id}", words=fact.text, parts=fact_parts(fact.text, reading.safe), tokens=fact.tokens)
+    return Item(Ref.of("fact", fact.id), fact.text, fact_parts(fact.text, reading.safe), tokens=fact.tokens)
 
 
 def _refused_lately(refused: Sequence[Any], total: int, max_facts: int) -> bool:

@@ -20,7 +20,7 @@ from memory_core.blocks.base import (
 from memory_core.blocks.graph_cache import GraphCache
 from memory_core.blocks.markup import relation_parts
 from memory_core.errors import ConflictError
-from memory_core.events import GraphCurated, ProposalRefused, RelationsExtracted, ranges
+from memory_core.events import GraphCurated, ProposalRefused, Ref, RelationsExtracted, ranges
 from memory_core.messages import ChatMessage, MessageRole, message_text
 from memory_core.models.base import ChatModel, FoundRelation, ModelCall, RelationExtractor, model_name
 from memory_core.planning.graph import Graph, Names, Relation, neighbourhood
@@ -205,7 +205,7 @@ def recalled(graph: Graph, entities: Sequence[int], hops: int, most: int) -> lis
 def _item(graph: Graph, relation: Relation, reading: ReadContext) -> Item:
     words = graph.sentence(relation)
     return Item(
-        ref=f"r{relation.id}",
+        ref=Ref.of("relation", relation.id),
         words=words,
         parts=relation_parts(words, reading.safe),
         tokens=reading.counter.text(words),

@@ -7,6 +7,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from memory_core.blocks.base import BaseMemoryBlock, Batch, Content, Item, NoWrite, PendingWrite, ReadContext
 from memory_core.blocks.markup import static_parts
+from memory_core.events import Ref
 from memory_core.messages import Part, TextPart, content_hash
 
 _PARTS: TypeAdapter[tuple[Part, ...]] = TypeAdapter(tuple[Part, ...])
@@ -53,7 +54,7 @@ def static_content(content: str | tuple[Part, ...], stored: str, reading: ReadCo
     """One item, named by the hash of its text."""
     texts = [content] if isinstance(content, str) else [part.text for part in content if isinstance(part, TextPart)]
     parts = static_parts(content, reading.safe)
-    return Content(items=(Item(ref=f"s{content_hash(stored)}", words="\n".join(texts), parts=parts),))
+    return Content(items=(Item(ref=Ref.of("text", content_hash(stored)), words="\n".join(texts), parts=parts),))
 
 
 def encode(content: str | tuple[Part, ...]) -> str:

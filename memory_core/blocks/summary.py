@@ -9,6 +9,7 @@ from pydantic import Field
 from memory_core.blocks.base import BaseMemoryBlock, Batch, Content, Imagined, Item, NoWrite, PendingWrite, ReadContext
 from memory_core.blocks.markup import static_parts
 from memory_core.errors import ModelAnswerError
+from memory_core.events import Ref
 from memory_core.messages import content_hash, recites_memory
 from memory_core.models.base import ChatModel, ModelCall, Summariser, model_name
 from memory_core.planning.summaries import cut_order, fit, losses, sentences
@@ -74,7 +75,7 @@ class SummaryMemoryBlock(BaseMemoryBlock[str]):
 
     def read(self, reading: ReadContext, state: str | None) -> Content:
         told = list(dict.fromkeys(sentences(state or "")))
-        items = tuple(Item(f"s{content_hash(each)}", each, static_parts(each, reading.safe)) for each in told)
+        items = tuple(Item(Ref.of("text", content_hash(each)), each, static_parts(each, reading.safe)) for each in told)
         return Content(items=items, cut_order=cut_order(told, reading.question), keep=tuple(told))
 
     def imagined(self, batch: Batch, numbers: Iterator[int]) -> Imagined | None:

@@ -15,7 +15,9 @@ from memory_core.events import (
     ContextBuilt,
     EventRecord,
     MessageAdded,
+    Ref,
     expand,
+    numbers,
     spread,
 )
 from memory_core.history.slices.contexts import context_of
@@ -111,16 +113,16 @@ class Pieces:
         seqs = [*expand(event.queue), *expand(event.pinned)]
         found = {event.input} if event.input else set()
         for ref in refs:
-            if ref[0] in "sc":
-                found.add(ref[1:])
-            elif ref[0] == "f":
-                words = (facts or {}).get(int(ref[1:])) or self.fact(int(ref[1:]), record.position)
+            if ref.kind in ("text", "content"):
+                found.add(ref.hash)
+            elif ref.kind == "fact":
+                words = (facts or {}).get(ref.number) or self.fact(ref.number, record.position)
                 found |= {words.content} if words else set()
-            elif ref[0] == "r":
-                told = self.relation(int(ref[1:]), record.position)
+            elif ref.kind == "relation":
+                told = self.relation(ref.number, record.position)
                 found |= {told.subject, told.predicate, told.object} if told else set()
-            elif ref[0] in "vd":
-                unit = self.unit(int(ref[1:]))
+            elif ref.kind in ("unit", "day"):
+                unit = self.unit(ref.number)
                 seqs += expand(unit.seqs) if unit else []
         seqs += self.left_out(record)
         return found | {added.content for seq in seqs if (added := self.added(seq)) is not None}
@@ -128,7 +130,7 @@ class Pieces:
     def left_out(self, record: EventRecord) -> list[int]:
         """Messages of the queue that this context did without, its oldest turns."""
         event = context_of(record)
-        heads = [int(ref[1:]) for cut in event.cuts for ref in spread(cut["refs"]) if ref[0] == "m"]
+        heads = [seq for cut in event.cuts for seq in numbers(cut["refs"], "message")]
         if not heads:
             return []
         kept = expand(event.queue)
@@ -168,32 +170,32 @@ class PieceReader:
         """Those whose words are there."""
         return [message for seq in seqs if (message := self.message(seq)) is not None]
 
-    def item(self, ref: str, layout: str | None = None) -> Item | None:
+    def item(self, ref: Ref, layout: str | None = None) -> Item | None:
         """A piece of a block, in the form in which the block gave it; None where its words were erased.
 
         `layout` is that of its part in the recorded context.
         """
-        if ref[0] == "c":
-            stored = self.text(ref[1:])
+        if ref.kind == "content":
+            stored = self.text(ref.hash)
             return None if stored is None else stored_item(ref, stored, self._safe)
-        if ref[0] == "s":
-            stored = self.text(ref[1:])
+        if ref.kind == "text":
+            stored = self.text(ref.hash)
             return None if stored is None else self._static(ref, decode(stored))
-        number = int(ref[1:])
-        if ref[0] == "f":
+        number = ref.number
+        if ref.kind == "fact":
             fact = self.facts.get(number) or self.pieces.fact(number, self.position)
             text = None if fact is None else self.text(fact.content)
             if fact is None or text is None:
                 return None
             return Item(ref, text, fact_parts(text, self._safe), tokens=fact.tokens)
-        if ref[0] == "r":
+        if ref.kind == "relation":
             told = self._told(number)
             return None if told is None else Item(ref, told, relation_parts(told, self._safe))
         unit = self.pieces.unit(number)
         heard = self.messages(expand(unit.seqs)) if unit else []
         if unit is None or not heard:
             return None
-        if ref[0] == "d":
+        if ref.kind == "day":
             return Item(ref, "", day_parts(heard, self._safe), tokens=0)
         words = "\n".join(text for message in heard if (text := message_text(message)))
         parts_of = line_parts if layout == "lines" else turn_parts
@@ -207,7 +209,7 @@ class PieceReader:
         parts = [self.text(key) for key in (words.subject, words.predicate, words.object)]
         return None if None in parts else " ".join(part for part in parts if part is not None)
 
-    def _static(self, ref: str, content: str | tuple[Part, ...]) -> Item:
+    def _static(self, ref: Ref, content: str | tuple[Part, ...]) -> Item:
         texts = [content] if isinstance(content, str) else [p.text for p in content if isinstance(p, TextPart)]
         return Item(ref, "\n".join(texts), static_parts(content, self._safe))
 

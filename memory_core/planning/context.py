@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from memory_core.events import Ref
 from memory_core.messages import MessageRole
 from memory_core.planning.flush import SizedMessage
 
@@ -25,8 +26,7 @@ QUEUE = "queue"
 class Piece:
     """The smallest thing that is cut whole: a fact, a retrieved turn, a static text."""
 
-    ref: str
-    """What it is, in the form events use (see `memory_core.blocks.base.Content`)."""
+    ref: Ref
     tokens: int
     heading: bool = False
     """A line above other pieces: in the cut order it comes right after the last of them, and goes with it."""
@@ -61,8 +61,8 @@ class Cut:
 
     part: str
     rule: CutRule
-    refs: tuple[str, ...]
-    """Pieces left out; of the queue, `m<seq>` of the first message of each turn left out."""
+    refs: tuple[Ref, ...]
+    """Pieces left out; of the queue, the first message of each turn left out."""
     tokens: int
     """Tokens this freed."""
     over_before: int
@@ -170,7 +170,7 @@ def plan_context(
     if when_over == "shrink_queue" and (over := total(kept) - token_limit) > 0:
         gone, kept = _without_oldest_turns(kept, over)
         if gone:
-            heads = tuple(f"m{turn[0].seq}" for turn in gone)
+            heads = tuple(Ref.of("message", turn[0].seq) for turn in gone)
             cuts.append(Cut(QUEUE, "oldest_turns", heads, total(queue) - total(kept), over))
 
     over_by = max(0, total(kept) - token_limit)

@@ -10,6 +10,7 @@ from memory_core.blocks.base import Item, ReadContext, item_tokens
 from memory_core.blocks.markup import UNDATED, Layout, line_parts, turn_parts
 from memory_core.blocks.vector_parts.unit_cache import Stored
 from memory_core.blocks.vector_parts.units import messages_of, words_of
+from memory_core.events import Ref
 from memory_core.messages import TextPart
 from memory_core.planning.retrieval import Head, RetrievalPlan, fill
 from memory_core.store.messages import StoredMessage
@@ -67,7 +68,7 @@ class PackedUnits:
             items.append(units[number])
         # A date line goes once nothing is left under it.
         best_under = {self._head(number): number for number in reversed(best_first)}
-        cut: list[str] = []
+        cut: list[Ref] = []
         for number in reversed(best_first):
             cut.append(units[number].ref)
             head = self._head(number)
@@ -106,7 +107,8 @@ class PackedUnits:
         for number, unit in self._messages(missing).items() if missing else ():
             parts_of = line_parts if self._layout == "lines" else turn_parts
             parts = parts_of([message.message for message in unit], self._reading.safe)
-            item = self._counted(Item(f"v{number}", words_of(unit), parts, tokens=self._stored.nodes[number].tokens))
+            tokens = self._stored.nodes[number].tokens
+            item = self._counted(Item(Ref.of("unit", number), words_of(unit), parts, tokens=tokens))
             self._stored.rendered.keep((number, *self._how), item)
             known[number] = item
         return known
@@ -120,7 +122,7 @@ class PackedUnits:
         """The date line above a unit."""
         source, day = self._stored.days.get(number, (number, UNDATED))
         line = TextPart(text=self._reading.safe(day))
-        return self._counted(Item(f"d{source}", "", (line,), tokens=0, heading=True))
+        return self._counted(Item(Ref.of("day", source), "", (line,), tokens=0, heading=True))
 
     def _counted(self, item: Item) -> Item:
         """The item with its size, where that must be counted: it is asked for several times."""
