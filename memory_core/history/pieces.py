@@ -108,10 +108,13 @@ class Pieces:
     def hashes(self, record: EventRecord, facts: Mapping[int, FactWords] | None = None) -> set[str]:
         """The words that a context needs, cut ones and its input included. `facts`: see `PieceReader`."""
         event = context_of(record)
+        # 1. What stood in the prompt and what was cut from it: a cut is shown with its words too.
         refs = [ref for part in event.parts for ref in spread(part["refs"])]
         refs += [ref for cut in event.cuts for ref in spread(cut["refs"])]
         seqs = [*expand(event.queue), *expand(event.pinned)]
         found = {event.input} if event.input else set()
+        # 2. Each ref as hashes. Texts name theirs; facts and relations say which words they had at this position; units
+        #    name messages, whose words are looked up last, once for all that need them.
         for ref in refs:
             if ref.kind in ("text", "content"):
                 found.add(ref.hash)
@@ -124,6 +127,7 @@ class Pieces:
             elif ref.kind in ("unit", "day"):
                 unit = self.unit(ref.number)
                 seqs += expand(unit.seqs) if unit else []
+        # 3. Turns of the queue that were left out are named by their first message only.
         seqs += self.left_out(record)
         return found | {added.content for seq in seqs if (added := self.added(seq)) is not None}
 
@@ -175,12 +179,15 @@ class PieceReader:
 
         `layout` is that of its part in the recorded context.
         """
+        # 1. What names its words by hash needs no log.
         if ref.kind == "content":
             stored = self.text(ref.hash)
             return None if stored is None else stored_item(ref, stored, self._safe)
         if ref.kind == "text":
             stored = self.text(ref.hash)
             return None if stored is None else self._static(ref, decode(stored))
+        # 2. What is numbered has the words that the log gave it by that position. A user's fact is looked up in `facts`
+        #    first: another session may have changed it, and this one's log does not tell of that.
         number = ref.number
         if ref.kind == "fact":
             fact = self.facts.get(number) or self.pieces.fact(number, self.position)
@@ -191,6 +198,7 @@ class PieceReader:
         if ref.kind == "relation":
             told = self._told(number)
             return None if told is None else Item(ref, told, relation_parts(told, self._safe))
+        # 3. Units and date lines are made of messages, and missing once all of these are.
         unit = self.pieces.unit(number)
         heard = self.messages(expand(unit.seqs)) if unit else []
         if unit is None or not heard:
@@ -235,11 +243,14 @@ def lay_out(event: ContextBuilt, reader: PieceReader) -> Layout:
     """The context as `memory_core.engine.context` laid it out, from the same pieces."""
     sections: list[Section] = []
     in_front: list[ChatMessage] = []
+    # 1. Blocks in the order of the event, which is that of the prompt; messages of custom blocks go in front of it.
     for part in event.parts:
         items = [item for ref in spread(part["refs"]) if (item := reader.item(ref, part.get("layout"))) is not None]
         if parts := tuple(piece for item in items for piece in item.parts):
             sections.append(Section(part["name"], parts))
         in_front += [message for item in items for message in item.messages]
+    # 2. Pinned messages and the queue together by sequence number, as they were said.
     history = reader.messages(sorted([*expand(event.pinned), *expand(event.queue)]))
+    # 3. Made harmless last and all alike: whoever's words they are, they could pose as an element of the section.
     said = tuple(neutralise_message(message, reader.names) for message in [*in_front, *history])
     return Layout(said, render_memory(sections))

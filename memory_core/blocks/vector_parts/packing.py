@@ -34,9 +34,12 @@ class PackedUnits:
 
     def filled(self, plan: RetrievalPlan, room: int) -> RetrievalPlan:
         """The plan with as many granted units as fit into the room."""
+        # 1. Only units whose stored size fits are read and laid out: that costs much more than adding numbers.
         sized = self._units(self._may_fit(plan, room))
+        # 2. Their real sizes decide, with the date lines above them.
         filled, left = self._fill(plan, room, sized)
-        # What was left out for its words alone may fit without its speaker and time, or into what markup left.
+        # 3. What was left out for its words alone may fit without its speaker and time, or into what markup left. All
+        #    is filled once more from the beginning, as a better unit goes before one that was in already.
         small = [n for n in plan.granted if n not in sized and self._stored.nodes[n].tokens <= left + UNSAID]
         if left < LEAST_UNIT or not small:
             return filled
@@ -56,8 +59,9 @@ class PackedUnits:
         """The items of what is granted, in the order of the prompt, and their indexes, first to be cut first."""
         units = self._units(plan.granted)
         best_first = [number for number in plan.granted if number in units]
-        if self._layout == "messages":
+        if self._layout == "messages":  # best first in the prompt, so the last is cut first
             return tuple(units[number] for number in best_first), tuple(reversed(range(len(best_first))))
+        # 1. The order of the prompt is that of the conversation; each date line stands above its first unit.
         items: list[Item] = []
         lines: dict[Head, Item] = {}
         for number in sorted(best_first, key=lambda number: (self._stored.nodes[number].seqs, number)):
@@ -66,7 +70,8 @@ class PackedUnits:
                 lines[head] = self._day(number)
                 items.append(lines[head])
             items.append(units[number])
-        # A date line goes once nothing is left under it.
+        # 2. The order of cutting is by score, worst first. A date line goes right after the best unit under it, the
+        #    last of them to go: sooner it would leave units undated, later it would stand above nothing.
         best_under = {self._head(number): number for number in reversed(best_first)}
         cut: list[Ref] = []
         for number in reversed(best_first):
@@ -74,6 +79,7 @@ class PackedUnits:
             head = self._head(number)
             if head is not None and best_under[head] == number:
                 cut.append(lines[head].ref)
+        # 3. As indexes into the prompt's order, which is how plans name what is cut.
         at = {item.ref: index for index, item in enumerate(items)}
         return tuple(items), tuple(at[ref] for ref in cut)
 
