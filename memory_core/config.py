@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from memory_core.errors import ConfigError
+from memory_core.given import out_of_bounds
 from memory_core.planning.context import TruncationOrder, WhenOver
 from memory_core.planning.rendering import InsertMethod
 from memory_core.tokens import (
@@ -45,11 +46,11 @@ class MemoryConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    token_limit: int = DEFAULT_TOKEN_LIMIT
+    token_limit: int = Field(default=DEFAULT_TOKEN_LIMIT, ge=1, le=MOST_TOKENS)
     """Tokens that queue and blocks together may use."""
-    chat_history_token_ratio: float = 0.7
-    """Share of the limit above which the queue is flushed: above 0, at most 1."""
-    token_flush_size: int | None = None
+    chat_history_token_ratio: float = Field(default=0.7, gt=0, le=1)
+    """Share of the limit above which the queue is flushed."""
+    token_flush_size: int | None = Field(default=None, ge=1)
     """Least tokens a flush moves; None: a tenth of the limit."""
     insert_method: InsertMethod = InsertMethod.SYSTEM
     truncation_order: TruncationOrder = "largest_first"
@@ -61,19 +62,19 @@ class MemoryConfig(BaseModel):
     accounting: Accounting = "content"
     encoding: str = DEFAULT_ENCODING
     """tiktoken encoding, where no `tokenizer_fn` is given."""
-    context_window: int | None = None
+    context_window: int | None = Field(default=None, le=MOST_TOKENS)
     """Tokens the model itself can take, where it is known."""
-    reply_reserve: int = 0
+    reply_reserve: int = Field(default=0, ge=0, le=MOST_TOKENS)
     """Tokens kept free for the answer inside `context_window`."""
-    image_token_size_estimate: int = IMAGE_TOKENS
-    audio_token_size_estimate: int = AUDIO_TOKENS
-    video_token_size_estimate: int = VIDEO_TOKENS
-    document_token_size_estimate: int = DOCUMENT_TOKENS
-    delivery_timeout: float = 20.0
+    image_token_size_estimate: int = Field(default=IMAGE_TOKENS, ge=0)
+    audio_token_size_estimate: int = Field(default=AUDIO_TOKENS, ge=0)
+    video_token_size_estimate: int = Field(default=VIDEO_TOKENS, ge=0)
+    document_token_size_estimate: int = Field(default=DOCUMENT_TOKENS, ge=0)
+    delivery_timeout: float = Field(default=20.0, ge=0)
     """Seconds `put` waits for the first attempt of a delivery."""
-    delivery_attempts: int = 5
+    delivery_attempts: int = Field(default=5, ge=1)
     """Attempts after which a delivery is parked."""
-    queue_turns: int | None = None
+    queue_turns: int | None = Field(default=None, ge=1)
     """Most turns the queue holds, the newest included; older ones leave it. None: only its tokens count."""
     recipe: str | None = None
     """The recipe that these settings and the blocks came from (see `memory_core.recipes`); a name, no rule."""
@@ -89,38 +90,24 @@ class MemoryConfig(BaseModel):
             if isinstance(cause, ConfigError):
                 raise cause from None
             name = ".".join(str(step) for step in first["loc"])
-            raise ConfigError(f"{name} cannot be {first.get('input')!r}: {first['msg']}") from error
+            said = out_of_bounds(type(self), error) or f"{name} cannot be {first.get('input')!r}: {first['msg']}"
+            raise ConfigError(said) from error
 
     @model_validator(mode="after")
-    def _possible(self) -> "MemoryConfig":
-        _require(self.token_limit >= 1, "token_limit must be at least 1 token", self.token_limit)
-        for name in ("token_limit", "context_window", "reply_reserve"):
-            if (getattr(self, name) or 0) > MOST_TOKENS:  # the value is not shown: it may have thousands of digits
-                raise ConfigError(f"{name} must be at most {MOST_TOKENS:,} tokens, not more")
-        ratio = self.chat_history_token_ratio
-        _require(0 < ratio <= 1, "chat_history_token_ratio must be above 0 and at most 1", ratio)
+    def _possible_together(self) -> "MemoryConfig":
         if self.token_flush_size is not None:
-            _require(self.token_flush_size >= 1, "token_flush_size must be at least 1 token", self.token_flush_size)
             _require(
                 self.token_flush_size <= self.token_limit,
                 f"token_flush_size must not be above the token limit of {self.token_limit}",
                 self.token_flush_size,
             )
         _require(is_encoding(self.encoding), "encoding must be one that tiktoken knows", self.encoding)
-        _require(self.reply_reserve >= 0, "reply_reserve must not be negative", self.reply_reserve)
         if self.context_window is not None:
             _require(
                 self.context_window > self.reply_reserve,
                 f"context_window must be above the reply reserve of {self.reply_reserve}",
                 self.context_window,
             )
-        if self.queue_turns is not None:
-            _require(self.queue_turns >= 1, "queue_turns must be at least 1 turn", self.queue_turns)
-        _require(self.delivery_timeout >= 0, "delivery_timeout must not be negative", self.delivery_timeout)
-        _require(self.delivery_attempts >= 1, "delivery_attempts must be at least 1", self.delivery_attempts)
-        for name in ("image", "audio", "video", "document"):
-            value = getattr(self, f"{name}_token_size_estimate")
-            _require(value >= 0, f"{name}_token_size_estimate must not be negative", value)
         return self
 
     @property

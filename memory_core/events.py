@@ -7,7 +7,7 @@ All sizes are in tokens; `turn`, `actor`, time and position belong to the record
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import Any, ClassVar, Literal
@@ -116,38 +116,105 @@ def expand(spans: Ranges) -> list[int]:
     return [number for first, last in spans for number in range(first, last + 1)]
 
 
+RefKind = Literal["fact", "unit", "message", "relation", "day", "text", "content"]
+
+_KINDS: dict[str, RefKind] = {
+    "f": "fact",
+    "v": "unit",
+    "m": "message",
+    "r": "relation",
+    "d": "day",
+    "s": "text",
+    "c": "content",
+}
+_LETTERS = {kind: letter for letter, kind in _KINDS.items()}
+_REF = re.compile(r"([fvmrd])([0-9]{1,18})(?:-\1([0-9]{1,18}))?|[sc][0-9a-f]{32}")
+
+
+class Ref(str):
+    """Name of one piece of a prompt in events: the letter of its kind and a number, or the hash of its words.
+
+    `f12` fact 12, `v7` stored unit 7, `m3` message 3, `r4` relation 4, `d7` the date line above unit 7; `s<hash>` a
+    text, `c<hash>` content of a custom block.
+
+    >>> Ref.of("fact", 12), Ref("f12").kind, Ref("f12").number
+    ('f12', 'fact', 12)
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, kind: RefKind, key: int | str) -> "Ref":
+        return cls(f"{_LETTERS[kind]}{key}")
+
+    @property
+    def kind(self) -> RefKind:
+        return _KINDS[self[0]]
+
+    @property
+    def number(self) -> int:
+        return int(self[1:])
+
+    @property
+    def hash(self) -> str:
+        """Of a text or of content, the key of its words in the content store."""
+        return self[1:]
+
+
+def is_ref(text: str) -> bool:
+    """Is this a ref, or a run of them, as `compact` writes them?"""
+    match = _REF.fullmatch(text)
+    return match is not None and (not match[3] or int(match[2]) < int(match[3]))
+
+
+def runs(refs: Iterable[str]) -> Iterator[tuple[RefKind, int, int]]:
+    """Kind, first and last number of each numbered ref or run of them, in order, without spreading it."""
+    for ref in refs:
+        if (match := _REF.fullmatch(ref)) and match[1]:
+            yield _KINDS[match[1]], int(match[2]), int(match[3] or match[2])
+
+
+def numbers(refs: Iterable[str], kind: RefKind) -> list[int]:
+    """Numbers of the refs of one kind, in order; runs are spread.
+
+    >>> numbers(["f1-f3", "v9"], "fact")
+    [1, 2, 3]
+    """
+    return [number for found, first, last in runs(refs) if found == kind for number in range(first, last + 1)]
+
+
 def compact(refs: Iterable[str]) -> tuple[str, ...]:
     """Refs in order, runs of consecutive numbers as one: `f1-f9`. Undone by `spread`."""
     found: list[tuple[str, int, int] | str] = []
     for ref in refs:
-        mark, number = ref[0], ref[1:]
-        if mark not in "fvmrd" or not number.isdigit():
+        match = _REF.fullmatch(ref)
+        if match is None or not match[1]:
             found.append(ref)
             continue
-        last = found[-1] if found else None
-        if isinstance(last, tuple) and last[0] == mark and last[2] + 1 == int(number):
-            found[-1] = (mark, last[1], int(number))
+        letter, first, last = match[1], int(match[2]), int(match[3] or match[2])
+        before = found[-1] if found else None
+        if isinstance(before, tuple) and before[0] == letter and before[2] + 1 == first:
+            found[-1] = (letter, before[1], last)
         else:
-            found.append((mark, int(number), int(number)))
+            found.append((letter, first, last))
     return tuple(
-        ref if isinstance(ref, str) else f"{ref[0]}{ref[1]}" + (f"-{ref[0]}{ref[2]}" if ref[2] > ref[1] else "")
-        for ref in found
+        each if isinstance(each, str) else f"{each[0]}{each[1]}" + (f"-{each[0]}{each[2]}" if each[2] > each[1] else "")
+        for each in found
     )
 
 
-def spread(refs: Iterable[str]) -> tuple[str, ...]:
+def spread(refs: Iterable[str]) -> tuple[Ref, ...]:
     """The single refs that `compact` joined.
 
     >>> spread(compact(["f1", "f2", "f3", "v9"]))
     ('f1', 'f2', 'f3', 'v9')
     """
-    found: list[str] = []
+    found: list[Ref] = []
     for ref in refs:
-        first, dash, last = ref.partition("-")
-        if dash:
-            found += [f"{first[0]}{number}" for number in range(int(first[1:]), int(last[1:]) + 1)]
+        if "-" in ref:
+            found += [Ref.of(kind, n) for kind, first, last in runs((ref,)) for n in range(first, last + 1)]
         else:
-            found.append(ref)
+            found.append(Ref(ref))
     return tuple(found)
 
 

@@ -1,12 +1,15 @@
-"""Arguments as they are given: what is none of those that can be used is refused at once, in words that help.
+"""Arguments as they are given: what cannot be used, or is out of its bounds, is refused at once, in words that help.
 
 Not at the first flush, which is where a model that is none would be noticed, long after it was given.
 """
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from difflib import get_close_matches
 from inspect import getattr_static
 from typing import Any
+
+from pydantic import BaseModel, ValidationError
 
 from memory_core.errors import ConfigError
 from memory_core.models.base import ChatModel, Embedder, FactExtractor, RelationExtractor, Summariser
@@ -66,3 +69,35 @@ def nearest(name: str, known: Collection[str]) -> str:
     """
     near = get_close_matches(name, known, n=1, cutoff=0.7)
     return f': did you mean "{near[0]}"?' if near else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Smallest and largest value of a setting, as its field declares them (`Field(ge=..., gt=..., le=...)`)."""
+
+    least: float | None
+    above: float | None
+    """The value itself is refused."""
+    most: float | None
+
+    def __str__(self) -> str:
+        said = (("at least", self.least), ("above", self.above), ("at most", self.most))
+        return " and ".join(f"{word} {value:,}" for word, value in said if value is not None)
+
+
+def bounds(model: type[BaseModel], field: str) -> Bounds:
+    """The bounds of a model's field; each None where the field declares none."""
+    found: dict[str, float] = {}
+    for rule in model.model_fields[field].metadata:
+        found |= {name: value for name in ("ge", "gt", "le") if (value := getattr(rule, name, None)) is not None}
+    return Bounds(found.get("ge"), found.get("gt"), found.get("le"))
+
+
+def out_of_bounds(model: type[BaseModel], error: ValidationError) -> str | None:
+    """`top_k must be at least 1, not 0`, if the first thing that is wrong with a model's values is a bound."""
+    first = error.errors(include_url=False)[0]
+    if first["type"] not in ("greater_than_equal", "greater_than", "less_than_equal"):
+        return None
+    name, value = str(first["loc"][0]), first["input"]
+    shown = "a number that long" if isinstance(value, int) and value.bit_length() > 64 else repr(value)
+    return f"{name} must be {bounds(model, name)}, not {shown}"

@@ -11,7 +11,7 @@ from sqlalchemy import select, update
 
 from memory_core import ChatMessage, Memory, Services, StaticMemoryBlock, VectorMemoryBlock
 from memory_core.blocks.vector import BEFORE_TERMS, TERM_FIELDS
-from memory_core.events import expand, spread
+from memory_core.events import expand, numbers
 from memory_core.store.database import Database
 from memory_core.store.tables import block_table
 from memory_core.tokens import default_counter
@@ -264,7 +264,7 @@ def test_a_number_of_results_is_kept_however_much_room_there_is():
     context = memory.build_context("Who has boats?")
     assert (retrieved(memory).gates["granted"], retrieved(memory).gates["no_room"]) == (4, 0)
     (part,) = (part for part in context.plan.granted if part.name == BLOCK)
-    assert sum(ref[0] == "v" for ref in spread(tuple(piece.ref for piece in part.pieces))) == 4
+    assert len(numbers((piece.ref for piece in part.pieces), "unit")) == 4
 
 
 # -- settings of older versions ----------------------------------------------------------------------------
@@ -321,9 +321,9 @@ def test_a_unit_stays_in_the_order_in_which_it_was_said_wherever_its_number_is()
     memory = told(from_recipe(600, chat_history_token_ratio=0.1, token_flush_size=1), talk(30))
     context = memory.build_context("Who has boats and chess?")
     (part,) = (part for part in context.plan.granted if part.name == BLOCK)
-    numbers = [int(piece.ref[1:]) for piece in part.pieces if piece.ref[0] == "v"]
-    units = {turn.number: turn for turn in memory.retrieval.stored_turns(BLOCK)}
-    seqs = [[message.seq for message in units[number].messages] for number in numbers]
+    found = numbers((piece.ref for piece in part.pieces), "unit")
+    units = {turn.number: turn for turn in memory.stored_turns(BLOCK)}
+    seqs = [[message.seq for message in units[number].messages] for number in found]
     assert seqs == sorted(seqs)
     assert not {seq for unit in seqs for seq in unit} & set(expand(memory_queue(memory)))
 

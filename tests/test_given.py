@@ -12,13 +12,16 @@ from memory_core import (
     FactExtractionMemoryBlock,
     GraphMemoryBlock,
     Memory,
+    MemoryConfig,
     Services,
     StaticMemoryBlock,
     SummaryMemoryBlock,
     VectorMemoryBlock,
 )
+from memory_core.given import bounds
 from memory_core.models.embedding import OpenAIEmbedder
 from memory_core.models.openai_client import OpenAIChat
+from ui.components import limits
 
 
 class Counter(BaseMemoryBlock[str]):
@@ -110,3 +113,18 @@ def test_models_are_taken_without_being_asked_anything():
     assert VectorMemoryBlock(embed_model=OpenAIEmbedder(base_url=nobody, api_key="k")).embed_model.offline is False
     assert FactExtractionMemoryBlock(llm=OpenAIChat("m", nobody, "k")).llm.name == "m"
     assert SummaryMemoryBlock(llm=FakeChat()).llm.name
+
+
+@pytest.mark.parametrize(
+    ("model", "field", "says", "limited"),
+    [
+        (FactExtractionMemoryBlock, "max_facts", "at least 1", {"min_value": 1, "max_value": None}),
+        (GraphMemoryBlock, "hops", "at least 1 and at most 4", {"min_value": 1, "max_value": 4}),
+        (GraphMemoryBlock, "priority", "at least 0", {"min_value": 0, "max_value": None}),
+        (MemoryConfig, "queue_turns", "at least 1", {"min_value": 1, "max_value": None}),
+        (MemoryConfig, "chat_history_token_ratio", "above 0 and at most 1", {"min_value": None, "max_value": 1}),
+    ],
+)
+def test_the_bounds_of_a_setting_stand_on_its_field_for_code_and_forms_alike(model, field, says, limited):
+    assert str(bounds(model, field)) == says
+    assert limits(model, field) == limited

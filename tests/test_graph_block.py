@@ -180,7 +180,7 @@ def test_forged_markup_in_a_name_is_harmless():
 
 
 def test_an_impossible_setting_is_an_error():
-    with pytest.raises(ConfigError, match="hops must be 1 to 4, not 5"):
+    with pytest.raises(ConfigError, match="hops must be at least 1 and at most 4, not 5"):
         GraphMemoryBlock(hops=5)
     with pytest.raises(ConfigError, match="most_relations"):
         GraphMemoryBlock(most_relations=0)

@@ -32,6 +32,7 @@ from memory_core import (
     delete_session,
     list_sessions,
 )
+from memory_core.events import Ref
 from memory_core.messages import content_hash
 from memory_core.store.facts import pin_fact
 from memory_core.store.writing import contents, session_scope
@@ -523,8 +524,8 @@ def test_a_block_with_a_truncation_of_its_own_uses_it_and_its_shorter_words_are_
     assert [(cut.part, cut.rule, cut.tokens) for cut in context.plan.cuts] == [("echo", "own_truncation", 2)]
     (ref,) = last(memory, "context_built").parts[0]["refs"]
     assert context.words[ref] == "one two"
-    with memory.session.database.read() as connection:
-        assert "one two" in contents(connection, session_scope("s"), [ref[1:]])[ref[1:]]
+    with memory.database.read() as connection:
+        assert "one two" in contents(connection, session_scope("s"), [Ref(ref).hash])[Ref(ref).hash]
 
 
 def test_blocks_are_cut_largest_number_first_or_as_the_reference_does():
@@ -809,7 +810,7 @@ def test_a_blocks_settings_are_changed_and_checked():
     assert memory.memory_blocks[0].priority == 3
     before = everything(memory)
     for settings, problem in (
-        ({"priority": -1}, "priority must be 0"),
+        ({"priority": -1}, "priority must be at least 0, not -1"),
         ({"colour": "red"}, "no setting called 'colour'"),
         ({"truncation": "shred"}, "truncation"),
     ):
@@ -1132,25 +1133,25 @@ def test_unusual_text_comes_back_as_it_was():
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"token_limit": 0}, "token_limit must be at least 1 token, not 0"),
-        ({"token_limit": -5}, "token_limit must be at least 1 token, not -5"),
-        ({"token_limit": 10**400}, "token_limit must be at most 1,000,000,000 tokens, not more"),
-        ({"context_window": 10**10}, "context_window must be at most 1,000,000,000 tokens, not more"),
+        ({"token_limit": 0}, "token_limit must be at least 1 and at most 1,000,000,000, not 0"),
+        ({"token_limit": -5}, "token_limit must be at least 1 and at most 1,000,000,000, not -5"),
+        ({"token_limit": 10**400}, "token_limit must be at least 1 and at most 1,000,000,000, not a number that long"),
+        ({"context_window": 10**10}, "context_window must be at most 1,000,000,000, not 10000000000"),
         ({"token_limit": "many"}, "token_limit cannot be 'many'"),
         ({"chat_history_token_ratio": 0.0}, "above 0 and at most 1, not 0.0"),
         ({"chat_history_token_ratio": 1.5}, "above 0 and at most 1, not 1.5"),
         ({"chat_history_token_ratio": float("nan")}, "above 0 and at most 1, not nan"),
-        ({"token_flush_size": 0}, "token_flush_size must be at least 1 token, not 0"),
+        ({"token_flush_size": 0}, "token_flush_size must be at least 1, not 0"),
         ({"token_limit": 100, "token_flush_size": 101}, "not be above the token limit of 100, not 101"),
         ({"insert_method": "middle"}, "insert_method cannot be 'middle'"),
         ({"when_over": "hope"}, "when_over cannot be 'hope'"),
         ({"truncation_order": "random"}, "truncation_order cannot be 'random'"),
         ({"accounting": "creative"}, "accounting cannot be 'creative'"),
-        ({"reply_reserve": -1}, "reply_reserve must not be negative, not -1"),
+        ({"reply_reserve": -1}, "reply_reserve must be at least 0 and at most 1,000,000,000, not -1"),
         ({"context_window": 10, "reply_reserve": 10}, "context_window must be above the reply reserve of 10, not 10"),
         ({"delivery_attempts": 0}, "delivery_attempts must be at least 1, not 0"),
-        ({"delivery_timeout": -1.0}, "delivery_timeout must not be negative, not -1.0"),
-        ({"image_token_size_estimate": -1}, "image_token_size_estimate must not be negative, not -1"),
+        ({"delivery_timeout": -1.0}, "delivery_timeout must be at least 0, not -1.0"),
+        ({"image_token_size_estimate": -1}, "image_token_size_estimate must be at least 0, not -1"),
         ({"colour": "red"}, "colour cannot be 'red'"),
         ({"encoding": "klingon"}, "encoding must be one that tiktoken knows, not 'klingon'"),
         ({"memory_blocks": [core("a"), core("b")]}, 'two blocks are called "core"'),
@@ -1170,7 +1171,7 @@ def test_an_impossible_setting_is_shown_and_nothing_is_stored(uri, settings, sai
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        (lambda: core("a", priority=-1), r"priority must be 0 \(never cut\) or more, not -1"),
+        (lambda: core("a", priority=-1), r"priority must be at least 0, not -1 \(block 'core'\)"),
         (lambda: StaticMemoryBlock(name="", static_content="a"), "a block needs a name, not ''"),
         (lambda: StaticMemoryBlock(name="a<b", static_content="a"), "cannot be called 'a<b'"),
         (lambda: StaticMemoryBlock(name="a\x00b", static_content="a"), "which not every database can store"),
@@ -1178,7 +1179,9 @@ def test_an_impossible_setting_is_shown_and_nothing_is_stored(uri, settings, sai
         (lambda: StaticMemoryBlock(name="memory", static_content="a"), "cannot be called 'memory'"),
         (lambda: StaticMemoryBlock(name="a"), "static_content"),
         (lambda: FactExtractionMemoryBlock(max_facts=0), "max_facts must be at least 1, not 0"),
-        (lambda: VectorMemoryBlock(similarity_top_k=0), "top_k=0"),
+        (lambda: VectorMemoryBlock(similarity_top_k=0), "similarity_top_k must be at least 1, not 0"),
+        (lambda: VectorMemoryBlock(date_weight=float("inf")), "date_weight cannot be inf"),
+        (lambda: VectorMemoryBlock(vector_weight=0, keyword_weight=0), "at least one must be above 0"),
         (lambda: VectorMemoryBlock(retrieval_context_window=0), "retrieval_context_window must be at least 1"),
     ],
 )

@@ -92,7 +92,7 @@ def test_the_same_entry_point_twice_is_one():
 def test_a_class_that_fails_while_a_block_is_made_says_so():
     with pytest.raises(ConfigError, match='"mentions" could not make a block: RuntimeError: no network'):
         only("Failing").make("People")
-    with pytest.raises(ConfigError, match="priority must be 0"):
+    with pytest.raises(ConfigError, match="priority must be at least 0, not -1"):
         only("Mentions").make("People", priority=-1)
 
 

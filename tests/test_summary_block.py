@@ -12,7 +12,7 @@ from summary_fakes import Scribe
 
 from memory_core import Database, FactExtractionMemoryBlock, Memory, Services, SummaryMemoryBlock
 from memory_core.errors import ConfigError, ConflictError, ModelUnreachableError, NotFoundError
-from memory_core.events import ModelCalled
+from memory_core.events import ModelCalled, Ref
 from memory_core.history.fates import Fates, flush_fate
 from memory_core.history.rebuild import rebuild
 from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
@@ -439,8 +439,8 @@ def test_a_past_prompt_is_read_word_for_word():
     assert prompt.missing == ()
     part = next(part for part in prompt.parts if part.kind == "summary")
     assert [entry.words for entry in part.entries] == [f"note {n} of the day is here." for n in range(4)]
-    hashes = {ref[1:] for each in turn.built.event.parts for ref in each["refs"]}
-    past = rebuild(memory.events(), {**memory.log.texts(hashes), **words_of(memory)}.get, turn.built.position)
+    hashes = {Ref(ref).hash for each in turn.built.event.parts for ref in each["refs"]}
+    past = rebuild(memory.events(), {**memory.words(hashes), **words_of(memory)}.get, turn.built.position)
     assert past.context == sent.messages
 
 
@@ -595,7 +595,7 @@ def test_a_block_of_the_same_name_begins_anew():
 
 
 def test_an_impossible_bound_is_refused():
-    with pytest.raises(ConfigError, match="max_tokens must be at least 1 token, not 0"):
+    with pytest.raises(ConfigError, match="max_tokens must be at least 1, not 0"):
         summary_of(most=0)
     memory = remembering(summary_of())
     with pytest.raises(ConfigError):

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any, Literal, ParamSpec
 
 import streamlit as st
+from pydantic import BaseModel
 from streamlit.delta_generator import DeltaGenerator
 
 from memory_core import MemoryInspectorError
+from memory_core.given import bounds
 from ui import state
 from ui.text import plain
 
@@ -139,3 +141,10 @@ def error_inside(draw: Callable[Given, None]) -> Callable[Given, None]:
             st.error(plain(str(error)))
 
     return guarded
+
+
+def limits(model: type[BaseModel], setting: str, number: type[int] | type[float] = int) -> dict[str, Any]:
+    """`min_value` and `max_value` of a number field: the bounds that the engine declares for the setting."""
+    within = bounds(model, setting)
+    given = {"min_value": within.least, "max_value": within.most}
+    return {name: None if value is None else number(value) for name, value in given.items()}

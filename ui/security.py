@@ -31,15 +31,19 @@ SHELL = files("streamlit").joinpath("static/index.html").read_text(encoding="utf
 
 CONTENT_SECURITY_POLICY = "; ".join(
     (
+        # 1. What no line below names is loaded from this server or not at all.
         "default-src 'self'",
-        # Streamlit loads the code of the app's own components (the scrubber, the keys) from blob: addresses; only code
-        # that runs already can make one.
+        # 2. Code: Streamlit's own inline scripts by their hashes, never inline code as such, as which words of a
+        # conversation could run. Streamlit loads the code of the app's own components (the scrubber, the keys) from
+        # blob: addresses; only code that runs already can make one.
         f"script-src 'self' blob: 'wasm-unsafe-eval' {inline_script_sources(SHELL)}".rstrip(),
+        # 3. What is only shown, and whom the page may call: an address outside would be told what is read here.
         "style-src 'self' 'unsafe-inline'",  # Streamlit's styles, and those of the budget lanes, are inline
         "img-src 'self' data: blob:",
         "font-src 'self' data:",
         "connect-src 'self'",
         "worker-src 'self' blob:",
+        # 4. Nothing framed here, and this page framed nowhere; no form, plug-in or base address leads elsewhere.
         "frame-src 'none'",
         "frame-ancestors 'none'",
         "form-action 'none'",
@@ -50,10 +54,10 @@ CONTENT_SECURITY_POLICY = "; ".join(
 
 HEADERS: Mapping[str, str] = {
     "Content-Security-Policy": CONTENT_SECURITY_POLICY,
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",  # what is served as text is never run
+    "X-Frame-Options": "DENY",  # `frame-ancestors` for browsers that do not know it
+    "Referrer-Policy": "no-referrer",  # the address names session and turn
+    "Cross-Origin-Opener-Policy": "same-origin",  # a page that opened this one has no hold of its window
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
 
@@ -88,6 +92,7 @@ class OwnPagesOnly:
         self.app = app
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+        # Before the app is given the socket: closed now, the handshake is refused, and no session of Streamlit begins.
         if scope["type"] == "websocket" and not _own_page(Headers(scope=scope)):
             await send({"type": "websocket.close", "code": POLICY_VIOLATION})
             return
@@ -95,6 +100,8 @@ class OwnPagesOnly:
 
 
 def _own_page(headers: Headers) -> bool:
+    # A browser always names the origin of a page, so its absence is no page. Host and port are compared, not the name
+    # alone: another program of this machine has the same name. What the operator allows comes on top.
     origin = headers.get("origin")
     allowed: list[str] = get_option("server.corsAllowedOrigins") or []
     return origin is None or urlsplit(origin).netloc == headers.get("host") or origin in allowed

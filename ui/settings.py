@@ -8,7 +8,7 @@ import streamlit as st
 
 from memory_core import ConfigError, Memory, MemoryConfig, lint
 from ui.blocks.effects import shown_when_over
-from ui.components import error_inside
+from ui.components import error_inside, limits
 from ui.drafts import leave
 from ui.drawer import NOTHING, Done, Drawer
 from ui.effect import flush_line, over_line, size_line, unknown_line
@@ -57,7 +57,7 @@ def _draw_fields(drawer: Drawer) -> None:
     left, right = st.columns(2)
     left.number_input(
         "Token limit",
-        min_value=1,
+        **limits(MemoryConfig, "token_limit"),
         step=100,
         value=None,
         key=drawer.field("token_limit", needed=True),
@@ -79,7 +79,7 @@ def _draw_fields(drawer: Drawer) -> None:
     left, right = st.columns(2)
     left.number_input(
         "Flush size",
-        min_value=1,
+        **limits(MemoryConfig, "token_flush_size"),
         value=None,
         key=drawer.field("token_flush_size"),
         placeholder=f"a tenth: {tokens(MemoryConfig(token_limit=int(limit)).flush_size)}",
@@ -88,7 +88,7 @@ def _draw_fields(drawer: Drawer) -> None:
     )
     right.number_input(
         "Turns in the queue",
-        min_value=1,
+        **limits(MemoryConfig, "queue_turns"),
         value=None,
         key=drawer.field("queue_turns"),
         placeholder="no limit",

@@ -24,12 +24,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
-from pydantic import BaseModel, ConfigDict, PrivateAttr, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, TypeAdapter, ValidationError
 
 from memory_core.blocks import event_loop
 from memory_core.errors import ConfigError, MemoryInspectorError
-from memory_core.events import BlockStateSaved, Event
-from memory_core.given import check_given, nearest
+from memory_core.events import BlockStateSaved, Event, Ref
+from memory_core.given import check_given, nearest, out_of_bounds
 from memory_core.messages import ChatMessage, Part, TextPart, content_hash, independent, message_text, unstorable
 from memory_core.models.base import ModelCall
 from memory_core.planning.context import QUEUE, Truncation
@@ -50,9 +50,7 @@ DeliverOn = Literal["flush", "turn", "session_end"]
 class Item:
     """The smallest thing of a block's content that is cut whole."""
 
-    ref: str
-    """What it is, as events name it: `f12` fact 12, `v7` stored turn 7, `s3` revision 3 of a
-    static text, `c<hash>` content of a custom block, kept in the content store."""
+    ref: Ref
     words: str
     """What counts as content: without markup."""
     parts: tuple[Part, ...] = ()
@@ -207,7 +205,7 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
 
     name: str
     description: str | None = None
-    priority: int = 0
+    priority: int = Field(default=0, ge=0)
     """0: never cut. Of the rest, which number is cut first is the memory's `truncation_order`."""
     accept_short_term_memory: bool = True
     """Is the block given what leaves the queue?"""
@@ -227,10 +225,10 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
         try:
             super().__init__(**values)
         except ValidationError as error:
-            raise _impossible(type(self), error) from error
+            raise _impossible(type(self), error, values.get("name")) from error
         for name, kinds in self.outside.items():
             check_given(f"{type(self).__name__}: {name}", getattr(self, name), *kinds)
-        _check(self)
+        _check_name(self.name)
 
     # -- hooks of custom blocks, in the reference's names ------------------------------------------
 
@@ -276,8 +274,7 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
         try:
             self.mirror(known)
         except ValidationError as error:
-            raise _impossible(type(self), error) from error
-        _check(self)
+            raise _impossible(type(self), error, self.name) from error
 
     def meant_before(self, settings: dict[str, Any]) -> dict[str, Any]:
         """What the settings that these do not hold, because an older version stored them, stood for there.
@@ -465,10 +462,10 @@ def as_content(value: Any, reading: ReadContext) -> Content:
     else:
         kinds = ", ".join(sorted({type(item).__name__ for item in items}))
         raise ConfigError(f"a block must return text, a list of parts or a list of messages, not {kinds}")
-    return Content(items=(stored_item(f"c{content_hash(stored)}", stored, reading.safe),), keep=(stored,))
+    return Content(items=(stored_item(Ref.of("content", content_hash(stored)), stored, reading.safe),), keep=(stored,))
 
 
-def stored_item(ref: str, stored: str, safe: Callable[[str], str]) -> Item:
+def stored_item(ref: Ref, stored: str, safe: Callable[[str], str]) -> Item:
     """A custom block's content from the text it is kept as."""
     data = json.loads(stored)
     if "messages" in data:
@@ -503,7 +500,7 @@ def scope_of(scope: str, session_id: str, user_id: str | None, block: str) -> st
     return user_scope(user_id)
 
 
-def _impossible(cls: type[BaseMemoryBlock[Any]], error: ValidationError) -> ConfigError:
+def _impossible(cls: type[BaseMemoryBlock[Any]], error: ValidationError, name: str | None) -> ConfigError:
     """What is wrong with a block's value, in one sentence."""
     first = error.errors(include_url=False)[0]
     where = ".".join(str(step) for step in first["loc"])
@@ -511,18 +508,18 @@ def _impossible(cls: type[BaseMemoryBlock[Any]], error: ValidationError) -> Conf
         return ConfigError(f'{cls.__name__} has no argument "{where}"{nearest(where, cls.model_fields)}')
     if first["type"] == "missing":
         return ConfigError(f"{cls.__name__} needs {where}")
+    if bound := out_of_bounds(cls, error):
+        return ConfigError(f"{bound} (block {name or cls.model_fields['name'].default!r})")
     return ConfigError(f"{cls.__name__}: {where} cannot be {first.get('input')!r}: {first['msg']}")
 
 
-def _check(block: BaseMemoryBlock[Any]) -> None:
-    if not block.name.strip():
-        raise ConfigError(f"a block needs a name, not {block.name!r}")
-    if problem := unstorable(block.name):
-        raise ConfigError(f"a block cannot be called {block.name!r}: it {problem}")
-    if block.name in (QUEUE, "memory") or any(mark in block.name for mark in "<>\n"):
-        raise ConfigError(f"a block cannot be called {block.name!r}: choose a name without < > and line breaks")
-    if block.priority < 0:
-        raise ConfigError(f"priority must be 0 (never cut) or more, not {block.priority} (block {block.name!r})")
+def _check_name(name: str) -> None:
+    if not name.strip():
+        raise ConfigError(f"a block needs a name, not {name!r}")
+    if problem := unstorable(name):
+        raise ConfigError(f"a block cannot be called {name!r}: it {problem}")
+    if name in (QUEUE, "memory") or any(mark in name for mark in "<>\n"):
+        raise ConfigError(f"a block cannot be called {name!r}: choose a name without < > and line breaks")
 
 
 def _as_json(value: Any) -> str | None:

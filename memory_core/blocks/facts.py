@@ -24,8 +24,8 @@ from memory_core.blocks.base import (
 from memory_core.blocks.fact_search import rank_facts, word_vectors
 from memory_core.blocks.learned_facts import Finding, LearnedFacts, Place
 from memory_core.blocks.markup import fact_parts
-from memory_core.errors import ConfigError, EmbedderError
-from memory_core.events import EventRecord
+from memory_core.errors import EmbedderError
+from memory_core.events import EventRecord, Ref
 from memory_core.messages import MessageRole, recites_memory
 from memory_core.models.base import (
     Candidate,
@@ -83,7 +83,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
     name: str = "ExtractedFacts"
     llm: Any = Field(default=None, exclude=True)
     facts: list[str] = Field(default_factory=list)
-    max_facts: int = 50
+    max_facts: int = Field(default=50, ge=1)
     """Above this many active facts the list is condensed."""
     scope: Literal["session", "user"] = "session"
     """Whose facts they are. The user's are read in every session of theirs, and come from their own words only."""
@@ -94,21 +94,17 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
     on_change: Literal["add", "decide"] = "add"
     """What becomes of a found fact that is near a known one: `add` keeps both and marks a contradiction;
     `decide` compares it with the nearest and adds, updates, deletes or does nothing, on record."""
-    nearest: int = 5
+    nearest: int = Field(default=5, ge=1)
     """Known facts that each found one is compared with, where `on_change` is `decide`."""
     categories: list[str] = Field(default_factory=list)
     """Categories that facts are put under; none: the extractor's own."""
     show: Literal["all", "relevant", "none"] = "all"
     """Which facts ask for the prompt: all, the `top_k` that fit the question best, or none (they are searched)."""
-    top_k: int = 10
+    top_k: int = Field(default=10, ge=1)
     """Most facts brought into one context, where `show` is `relevant`."""
 
     _imagined: tuple[Fact, ...] | None = PrivateAttr(default=None)
     """Facts to show in place of those stored, in a context that is only looked at."""
-
-    def __init__(self, **values: Any) -> None:
-        super().__init__(**values)
-        self._check_settings()
 
     @property
     def type(self) -> str:
@@ -125,15 +121,6 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
             "show": self.show,
             "top_k": self.top_k,
         }
-
-    def apply(self, settings: dict[str, Any]) -> None:
-        super().apply(settings)
-        self._check_settings()
-
-    def _check_settings(self) -> None:
-        for name in ("max_facts", "nearest", "top_k"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)} (block {self.name!r})")
 
     def imagining(self, facts: Sequence[Fact]) -> "FactExtractionMemoryBlock":
         """A copy that shows these active facts in place of those stored: for looking only."""
@@ -465,7 +452,7 @@ def _content(facts: Sequence[Fact], order: tuple[int, ...], reading: ReadContext
 
 
 def _item(fact: Fact, reading: ReadContext) -> Item:
-    return Item(ref=f"f{fact.id}", words=fact.text, parts=fact_parts(fact.text, reading.safe), tokens=fact.tokens)
+    return Item(Ref.of("fact", fact.id), fact.text, fact_parts(fact.text, reading.safe), tokens=fact.tokens)
 
 
 def _refused_lately(refused: Sequence[Any], total: int, max_facts: int) -> bool:

@@ -19,8 +19,8 @@ from memory_core.blocks.base import (
 )
 from memory_core.blocks.graph_cache import GraphCache
 from memory_core.blocks.markup import relation_parts
-from memory_core.errors import ConfigError, ConflictError
-from memory_core.events import GraphCurated, ProposalRefused, RelationsExtracted, ranges
+from memory_core.errors import ConflictError
+from memory_core.events import GraphCurated, ProposalRefused, Ref, RelationsExtracted, ranges
 from memory_core.messages import ChatMessage, MessageRole, message_text
 from memory_core.models.base import ChatModel, FoundRelation, ModelCall, RelationExtractor, model_name
 from memory_core.planning.graph import Graph, Names, Relation, neighbourhood
@@ -30,8 +30,6 @@ from memory_core.services import Services
 from memory_core.store.graph import Revision, graph_revision, last_number, store_plan
 from memory_core.store.messages import StoredMessage
 from memory_core.store.writing import Writing
-
-MOST_HOPS = 4
 
 CALL_TOKENS = 8_000
 """Tokens of messages that one extraction reads at most; a longer delivery is read in pieces."""
@@ -54,17 +52,13 @@ class GraphMemoryBlock(BaseMemoryBlock[str]):
 
     name: str = "Relations"
     llm: Any = Field(default=None, exclude=True)
-    hops: int = 2
+    hops: int = Field(default=2, ge=1, le=4)
     """How far from what the question mentions a relation may be, in steps."""
-    most_relations: int = 20
+    most_relations: int = Field(default=20, ge=1)
     """Most relations brought into one context, the nearest first."""
 
     _imagined: Graph | None = PrivateAttr(default=None)
     """What to read in place of what is stored, in a context that is only looked at."""
-
-    def __init__(self, **values: Any) -> None:
-        super().__init__(**values)
-        self._check_settings()
 
     @property
     def type(self) -> str:
@@ -72,16 +66,6 @@ class GraphMemoryBlock(BaseMemoryBlock[str]):
 
     def settings(self) -> dict[str, Any]:
         return super().settings() | {"hops": self.hops, "most_relations": self.most_relations}
-
-    def apply(self, settings: dict[str, Any]) -> None:
-        super().apply(settings)
-        self._check_settings()
-
-    def _check_settings(self) -> None:
-        if not 1 <= self.hops <= MOST_HOPS:
-            raise ConfigError(f"hops must be 1 to {MOST_HOPS}, not {self.hops} (block {self.name!r})")
-        if self.most_relations < 1:
-            raise ConfigError(f"most_relations must be at least 1, not {self.most_relations} (block {self.name!r})")
 
     def learner(self, services: Services) -> str | None:
         return model_name(self.extractor(services))
@@ -221,7 +205,7 @@ def recalled(graph: Graph, entities: Sequence[int], hops: int, most: int) -> lis
 def _item(graph: Graph, relation: Relation, reading: ReadContext) -> Item:
     words = graph.sentence(relation)
     return Item(
-        ref=f"r{relation.id}",
+        ref=Ref.of("relation", relation.id),
         words=words,
         parts=relation_parts(words, reading.safe),
         tokens=reading.counter.text(words),

@@ -3,11 +3,11 @@
 import json
 from typing import Any, ClassVar
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from memory_core.blocks.base import BaseMemoryBlock, Batch, Content, Item, NoWrite, PendingWrite, ReadContext
 from memory_core.blocks.markup import static_parts
-from memory_core.errors import ConfigError
+from memory_core.events import Ref
 from memory_core.messages import Part, TextPart, content_hash
 
 _PARTS: TypeAdapter[tuple[Part, ...]] = TypeAdapter(tuple[Part, ...])
@@ -25,23 +25,11 @@ class StaticMemoryBlock(BaseMemoryBlock[str]):
     static_content: str | tuple[Part, ...]
     read_only: bool = True
     """May an agent's tools not change it? People always may."""
-    limit: int | None = None
+    limit: int | None = Field(default=None, ge=1)
     """Most characters that an agent may make it; None: no limit."""
-
-    def __init__(self, **values: Any) -> None:
-        super().__init__(**values)
-        self._check_limit()
 
     def settings(self) -> dict[str, Any]:
         return super().settings() | {"read_only": self.read_only, "limit": self.limit}
-
-    def apply(self, settings: dict[str, Any]) -> None:
-        super().apply(settings)
-        self._check_limit()
-
-    def _check_limit(self) -> None:
-        if self.limit is not None and self.limit < 1:
-            raise ConfigError(f"limit must be at least 1 character, not {self.limit} (block {self.name!r})")
 
     @property
     def type(self) -> str:
@@ -66,7 +54,7 @@ def static_content(content: str | tuple[Part, ...], stored: str, reading: ReadCo
     """One item, named by the hash of its text."""
     texts = [content] if isinstance(content, str) else [part.text for part in content if isinstance(part, TextPart)]
     parts = static_parts(content, reading.safe)
-    return Content(items=(Item(ref=f"s{content_hash(stored)}", words="\n".join(texts), parts=parts),))
+    return Content(items=(Item(ref=Ref.of("text", content_hash(stored)), words="\n".join(texts), parts=parts),))
 
 
 def encode(content: str | tuple[Part, ...]) -> str:

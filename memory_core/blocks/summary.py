@@ -8,7 +8,8 @@ from pydantic import Field
 
 from memory_core.blocks.base import BaseMemoryBlock, Batch, Content, Imagined, Item, NoWrite, PendingWrite, ReadContext
 from memory_core.blocks.markup import static_parts
-from memory_core.errors import ConfigError, ModelAnswerError
+from memory_core.errors import ModelAnswerError
+from memory_core.events import Ref
 from memory_core.messages import content_hash, recites_memory
 from memory_core.models.base import ChatModel, ModelCall, Summariser, model_name
 from memory_core.planning.summaries import cut_order, fit, losses, sentences
@@ -49,12 +50,8 @@ class SummaryMemoryBlock(BaseMemoryBlock[str]):
 
     name: str = "Summary"
     llm: Any = Field(default=None, exclude=True)
-    max_tokens: int = 300
+    max_tokens: int = Field(default=300, ge=1)
     """Most tokens of the text."""
-
-    def __init__(self, **values: Any) -> None:
-        super().__init__(**values)
-        self._check_size()
 
     @property
     def type(self) -> str:
@@ -62,14 +59,6 @@ class SummaryMemoryBlock(BaseMemoryBlock[str]):
 
     def settings(self) -> dict[str, Any]:
         return super().settings() | {"max_tokens": self.max_tokens}
-
-    def apply(self, settings: dict[str, Any]) -> None:
-        super().apply(settings)
-        self._check_size()
-
-    def _check_size(self) -> None:
-        if self.max_tokens < 1:
-            raise ConfigError(f"max_tokens must be at least 1 token, not {self.max_tokens} (block {self.name!r})")
 
     def learner(self, services: Services) -> str | None:
         return model_name(self.summariser(services))
@@ -86,7 +75,7 @@ class SummaryMemoryBlock(BaseMemoryBlock[str]):
 
     def read(self, reading: ReadContext, state: str | None) -> Content:
         told = list(dict.fromkeys(sentences(state or "")))
-        items = tuple(Item(f"s{content_hash(each)}", each, static_parts(each, reading.safe)) for each in told)
+        items = tuple(Item(Ref.of("text", content_hash(each)), each, static_parts(each, reading.safe)) for each in told)
         return Content(items=items, cut_order=cut_order(told, reading.question), keep=tuple(told))
 
     def imagined(self, batch: Batch, numbers: Iterator[int]) -> Imagined | None:

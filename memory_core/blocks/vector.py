@@ -24,7 +24,7 @@ from memory_core.blocks.vector_parts.units import (
     searchable,
     words_of,
 )
-from memory_core.errors import ConfigError, EmbedderError, VectorIndexError
+from memory_core.errors import EmbedderError, VectorIndexError
 from memory_core.events import Retrieved, ranges
 from memory_core.messages import ChatMessage, MessageRole, content_hash, message_text
 from memory_core.models.base import Embedder, embedded
@@ -149,28 +149,28 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
     name: str = "RetrievedMessages"
     vector_store: Any = Field(default=None, exclude=True)
     embed_model: Any = Field(default=None, exclude=True)
-    similarity_top_k: int | None = None
+    similarity_top_k: int | None = Field(default=None, ge=1)
     """Most units brought back for one context; None: as many as fit."""
-    retrieval_context_window: int = 5
+    retrieval_context_window: int = Field(default=5, ge=1)
     """Messages that make up the query of a question that says little by itself, the question among them and weighing
     most; 1: it alone."""
-    similarity_threshold: float | None = None
+    similarity_threshold: float | None = Field(default=None, ge=0, le=1)
     """Least score; None: no threshold."""
-    vector_weight: float = VECTOR_WEIGHT
+    vector_weight: float = Field(default=VECTOR_WEIGHT, ge=0, allow_inf_nan=False)
     """Share of the vector score in the match; 0 switches vector search off."""
-    keyword_weight: float = KEYWORD_WEIGHT
+    keyword_weight: float = Field(default=KEYWORD_WEIGHT, ge=0, allow_inf_nan=False)
     """Share of the keyword score; 0 switches keyword search off."""
-    neighbour_weight: float = TermWeights().neighbours
+    neighbour_weight: float = Field(default=TermWeights().neighbours, ge=0, allow_inf_nan=False)
     """Part of the match of the units around it, two on either side in the same sitting, that is lent to a unit."""
-    sitting_weight: float = TermWeights().sitting
+    sitting_weight: float = Field(default=TermWeights().sitting, ge=0, allow_inf_nan=False)
     """Part of the mean match of the best three units of a sitting that is lent to all of it."""
-    speaker_weight: float = TermWeights().speaker
+    speaker_weight: float = Field(default=TermWeights().speaker, ge=0, allow_inf_nan=False)
     """For whom the question is about: the one speaker it names, or its asker; then for people before assistants."""
-    date_weight: float = TermWeights().date
+    date_weight: float = Field(default=TermWeights().date, ge=0, allow_inf_nan=False)
     """For what was said on a date that the question names."""
-    substance_weight: float = TermWeights().substance
+    substance_weight: float = Field(default=TermWeights().substance, ge=0, allow_inf_nan=False)
     """For what tells much by itself: many different words, somebody speaking of themselves, no questions."""
-    length_weight: float = TermWeights().length
+    length_weight: float = Field(default=TermWeights().length, ge=0, allow_inf_nan=False)
     """Against long units: for each doubling beyond 100 tokens."""
     unit: Unit = "message"
     layout: Layout = "lines"
@@ -182,7 +182,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
 
     def __init__(self, **values: Any) -> None:
         super().__init__(**values)
-        self._check_settings()
+        self._check_weights()
 
     @property
     def type(self) -> str:
@@ -203,19 +203,14 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
 
     def apply(self, settings: dict[str, Any]) -> None:
         super().apply(self.meant_before(settings) | settings)
-        self._check_settings()
+        self._check_weights()
 
     def meant_before(self, settings: dict[str, Any]) -> dict[str, Any]:
         # A full set of settings without a layout was stored by a version that knew no terms.
         return BEFORE_TERMS if "unit" in settings and "layout" not in settings else {}
 
-    def _check_settings(self) -> None:
-        if self.retrieval_context_window < 1:
-            raise ConfigError(
-                f"retrieval_context_window must be at least 1 message, not {self.retrieval_context_window}"
-            )
-        # Top-k, threshold and weights: the planners' own rules, asked before there is anything to plan.
-        _ = self.term_weights
+    def _check_weights(self) -> None:
+        # The planner's own rule, asked before there is anything to plan: one of the two searches must count.
         self._plan((), in_queue=(), weights=(self.vector_weight, self.keyword_weight), added=None)
 
     # -- storing ----------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from memory_core.blocks.base import BaseMemoryBlock, Content, Item, ReadContext,
 from memory_core.blocks.vector_parts.following import LOOKING_SECONDS, PATIENCE_SECONDS
 from memory_core.engine.session import Session, SessionBlock
 from memory_core.errors import ContextOverflowError, StoreError, sentence
-from memory_core.events import BlockFailed, ContextBuilt, Event, compact, ranges
+from memory_core.events import BlockFailed, ContextBuilt, Event, Ref, compact, ranges
 from memory_core.messages import ChatMessage, MessageRole, TextPart, independent, message_text
 from memory_core.planning.context import ContextPlan, Part, Piece, TruncationOrder, Truncator, plan_context
 from memory_core.planning.rendering import (
@@ -325,7 +325,7 @@ def _last_recorded(attached: SessionBlock, reading: ReadContext) -> Content:
             if asked:
                 refs = asked[0]["refs"]
                 break
-        hashes = {ref: ref[1:] for ref in refs if ref[0] == "c"}
+        hashes = {ref: ref.hash for ref in map(Ref, refs) if ref.kind == "content"}
         words = contents(connection, session_scope(reading.session_id), hashes.values())
     items = [stored_item(ref, words[key], reading.safe) for ref, key in hashes.items() if key in words]
     return Content(items=tuple(items))

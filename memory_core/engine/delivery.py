@@ -213,6 +213,9 @@ def _attempt(
     session: Session, attached: SessionBlock, due: list[Delivery], key: str, owner: str
 ) -> tuple[int, Exception | None]:
     """One attempt at some deliveries: how many were acknowledged, and what went wrong, if something did."""
+    # Only what the block or its model did wrong counts as a failed attempt, and so towards parking. A conflict does
+    # not until it comes again and again: somebody changed what the block compared with, and it reads that anew. Nor
+    # does losing the lease or the database, which says nothing about the block.
     for _ in range(MOST_CONFLICTS):
         try:
             _deliver(session, attached, due, key, owner)
@@ -232,6 +235,7 @@ def _deliver(session: Session, attached: SessionBlock, due: Sequence[Delivery], 
     """Let the block learn, and acknowledge in the transaction that stores what it learned."""
     assert attached.block is not None
     started = time.monotonic()
+    # 1. Read what is due and let the database go: a model may take minutes, and nobody is to wait for a lock so long.
     with session.database.read() as connection:
         messages = [
             message
@@ -240,27 +244,35 @@ def _deliver(session: Session, attached: SessionBlock, due: Sequence[Delivery], 
         ]
         state = read_state(connection, session.id, attached.name) or attached.initial
     batch = session.batch(messages, state, deliveries=[delivery.id for delivery in due])
+    # 2. The slow part. It stores nothing, so that whatever ends it, the deliveries are as due as before.
     with _lease_kept(session, key, owner):
         learned: PendingWrite = attached.block.prepare_write(batch) if messages else NoWrite()
     calls = _calls(learned.calls, attached.name)
     attempt = due[0].attempts + 1
     try:
         with session.writing() as w:
+            # 3. Under the session's lock, ask what may have changed meanwhile, the strongest reason to stop first.
+            #    Another process has the lease: it learns the same, and storing it here would have it twice.
             if not holds(w.connection, key, owner):
                 raise _LeaseLost
+            #    The deliveries were given up: nothing of them may be learned any more.
             if set_state(w, batch.deliveries, "done", attempts=attempt) != len(due):
                 raise _Gone
+            #    Messages were erased: what was learned from them would bring their words back.
             if not still_there(w.connection, session.id, [message.seq for message in messages]):
                 raise ConflictError("Messages were removed while a block learned from them. It is given the rest.")
+            # 4. In the order in which it happened, as the log is read: the calls, what came of them, that it is done.
             w.record(*calls)
             learned.save(w)
             seconds = round(time.monotonic() - started, 3)
             w.record(DeliveryDone(deliveries=batch.deliveries, block=attached.name, attempt=attempt, seconds=seconds))
     except (_LeaseLost, _Gone, ConflictError):
-        if calls:  # what was learned is thrown away, what it cost is not
+        # 5. What was learned is thrown away, what it cost is not. In a transaction of its own, as that one is undone.
+        if calls:
             with session.writing() as w:
                 w.record(*calls)
         raise
+    # 6. Only now may the block in this process show it: before, the transaction could still be undone.
     learned.committed()
 
 

@@ -19,7 +19,7 @@ from memory_core.events import (
     SummaryRewritten,
     VectorsStored,
     expand,
-    spread,
+    numbers,
 )
 from memory_core.history.slices.contexts import is_context
 from memory_core.history.slices.deliveries import Deliveries, State
@@ -142,8 +142,8 @@ class Fates:
         for seq in self._past.apply(record):
             self._recalled.pop(seq, None)
         if is_context(event):
-            refs = (ref for part in event.parts for ref in spread(part["refs"]) if ref[0] == "v")
-            units = (self._past.vectors.ever.get(int(ref[1:])) for ref in refs)
+            recalled = (number for part in event.parts for number in numbers(part["refs"], "unit"))
+            units = (self._past.vectors.ever.get(number) for number in recalled)
             self._recalled.update({seq for unit in units if unit is not None for seq in expand(unit.seqs)})
         elif isinstance(event, SummaryRewritten):
             self._summarised.update(expand(event.seqs))

@@ -15,7 +15,9 @@ from memory_core.events import (
     ContextBuilt,
     EventRecord,
     MessageAdded,
+    Ref,
     expand,
+    numbers,
     spread,
 )
 from memory_core.history.slices.contexts import context_of
@@ -106,29 +108,33 @@ class Pieces:
     def hashes(self, record: EventRecord, facts: Mapping[int, FactWords] | None = None) -> set[str]:
         """The words that a context needs, cut ones and its input included. `facts`: see `PieceReader`."""
         event = context_of(record)
+        # 1. What stood in the prompt and what was cut from it: a cut is shown with its words too.
         refs = [ref for part in event.parts for ref in spread(part["refs"])]
         refs += [ref for cut in event.cuts for ref in spread(cut["refs"])]
         seqs = [*expand(event.queue), *expand(event.pinned)]
         found = {event.input} if event.input else set()
+        # 2. Each ref as hashes. Texts name theirs; facts and relations say which words they had at this position; units
+        #    name messages, whose words are looked up last, once for all that need them.
         for ref in refs:
-            if ref[0] in "sc":
-                found.add(ref[1:])
-            elif ref[0] == "f":
-                words = (facts or {}).get(int(ref[1:])) or self.fact(int(ref[1:]), record.position)
+            if ref.kind in ("text", "content"):
+                found.add(ref.hash)
+            elif ref.kind == "fact":
+                words = (facts or {}).get(ref.number) or self.fact(ref.number, record.position)
                 found |= {words.content} if words else set()
-            elif ref[0] == "r":
-                told = self.relation(int(ref[1:]), record.position)
+            elif ref.kind == "relation":
+                told = self.relation(ref.number, record.position)
                 found |= {told.subject, told.predicate, told.object} if told else set()
-            elif ref[0] in "vd":
-                unit = self.unit(int(ref[1:]))
+            elif ref.kind in ("unit", "day"):
+                unit = self.unit(ref.number)
                 seqs += expand(unit.seqs) if unit else []
+        # 3. Turns of the queue that were left out are named by their first message only.
         seqs += self.left_out(record)
         return found | {added.content for seq in seqs if (added := self.added(seq)) is not None}
 
     def left_out(self, record: EventRecord) -> list[int]:
         """Messages of the queue that this context did without, its oldest turns."""
         event = context_of(record)
-        heads = [int(ref[1:]) for cut in event.cuts for ref in spread(cut["refs"]) if ref[0] == "m"]
+        heads = [seq for cut in event.cuts for seq in numbers(cut["refs"], "message")]
         if not heads:
             return []
         kept = expand(event.queue)
@@ -168,32 +174,36 @@ class PieceReader:
         """Those whose words are there."""
         return [message for seq in seqs if (message := self.message(seq)) is not None]
 
-    def item(self, ref: str, layout: str | None = None) -> Item | None:
+    def item(self, ref: Ref, layout: str | None = None) -> Item | None:
         """A piece of a block, in the form in which the block gave it; None where its words were erased.
 
         `layout` is that of its part in the recorded context.
         """
-        if ref[0] == "c":
-            stored = self.text(ref[1:])
+        # 1. What names its words by hash needs no log.
+        if ref.kind == "content":
+            stored = self.text(ref.hash)
             return None if stored is None else stored_item(ref, stored, self._safe)
-        if ref[0] == "s":
-            stored = self.text(ref[1:])
+        if ref.kind == "text":
+            stored = self.text(ref.hash)
             return None if stored is None else self._static(ref, decode(stored))
-        number = int(ref[1:])
-        if ref[0] == "f":
+        # 2. What is numbered has the words that the log gave it by that position. A user's fact is looked up in `facts`
+        #    first: another session may have changed it, and this one's log does not tell of that.
+        number = ref.number
+        if ref.kind == "fact":
             fact = self.facts.get(number) or self.pieces.fact(number, self.position)
             text = None if fact is None else self.text(fact.content)
             if fact is None or text is None:
                 return None
             return Item(ref, text, fact_parts(text, self._safe), tokens=fact.tokens)
-        if ref[0] == "r":
+        if ref.kind == "relation":
             told = self._told(number)
             return None if told is None else Item(ref, told, relation_parts(told, self._safe))
+        # 3. Units and date lines are made of messages, and missing once all of these are.
         unit = self.pieces.unit(number)
         heard = self.messages(expand(unit.seqs)) if unit else []
         if unit is None or not heard:
             return None
-        if ref[0] == "d":
+        if ref.kind == "day":
             return Item(ref, "", day_parts(heard, self._safe), tokens=0)
         words = "\n".join(text for message in heard if (text := message_text(message)))
         parts_of = line_parts if layout == "lines" else turn_parts
@@ -207,7 +217,7 @@ class PieceReader:
         parts = [self.text(key) for key in (words.subject, words.predicate, words.object)]
         return None if None in parts else " ".join(part for part in parts if part is not None)
 
-    def _static(self, ref: str, content: str | tuple[Part, ...]) -> Item:
+    def _static(self, ref: Ref, content: str | tuple[Part, ...]) -> Item:
         texts = [content] if isinstance(content, str) else [p.text for p in content if isinstance(p, TextPart)]
         return Item(ref, "\n".join(texts), static_parts(content, self._safe))
 
@@ -233,11 +243,14 @@ def lay_out(event: ContextBuilt, reader: PieceReader) -> Layout:
     """The context as `memory_core.engine.context` laid it out, from the same pieces."""
     sections: list[Section] = []
     in_front: list[ChatMessage] = []
+    # 1. Blocks in the order of the event, which is that of the prompt; messages of custom blocks go in front of it.
     for part in event.parts:
         items = [item for ref in spread(part["refs"]) if (item := reader.item(ref, part.get("layout"))) is not None]
         if parts := tuple(piece for item in items for piece in item.parts):
             sections.append(Section(part["name"], parts))
         in_front += [message for item in items for message in item.messages]
+    # 2. Pinned messages and the queue together by sequence number, as they were said.
     history = reader.messages(sorted([*expand(event.pinned), *expand(event.queue)]))
+    # 3. Made harmless last and all alike: whoever's words they are, they could pose as an element of the section.
     said = tuple(neutralise_message(message, reader.names) for message in [*in_front, *history])
     return Layout(said, render_memory(sections))

@@ -15,6 +15,7 @@ from memory_core.events import (
     EventRecord,
     MessageAdded,
     ModelCalled,
+    Ref,
     Retrieved,
     expand,
     spread,
@@ -37,8 +38,7 @@ PINNED = "pinned"
 class Entry:
     """One thing in a prompt that is kept or cut whole."""
 
-    ref: str
-    """As events name it; `m5` is message 5."""
+    ref: Ref
     words: str | None
     """Without markup; None where they were erased since."""
     tokens: int | None
@@ -275,22 +275,22 @@ class _Reading:
         scores = {candidate[0]: candidate[3] for candidate in retrieved.candidates} if retrieved else {}
         refs = [(ref, False) for ref in spread(part["refs"])]
         refs += [(ref, True) for cut in self.event.cuts if cut["part"] == name for ref in spread(cut["refs"])]
-        layout = part.get("layout")  # date lines (`d`) are markup
+        layout = part.get("layout")  # date lines are markup
         return PromptPart(
             name=name,
             kind=block.kind if block else "custom",
             priority=int(part["priority"]),
             asked=int(part["asked"]),
             granted=int(part["granted"]),
-            entries=tuple(self._piece(ref, cut, scores, layout) for ref, cut in refs if ref[0] != "d"),
+            entries=tuple(self._piece(ref, cut, scores, layout) for ref, cut in refs if ref.kind != "day"),
             truncation=block.settings.get("truncation", "trim") if block else "trim",
             failure=self.around.failed.get(name),
             degraded=retrieved.degraded if retrieved else None,
         )
 
-    def _piece(self, ref: str, cut: bool, scores: Mapping[int, float], layout: str | None) -> Entry:
+    def _piece(self, ref: Ref, cut: bool, scores: Mapping[int, float], layout: str | None) -> Entry:
         item = self.reader.item(ref, layout)
-        unit = self.reader.pieces.unit(int(ref[1:])) if ref[0] == "v" else None
+        unit = self.reader.pieces.unit(ref.number) if ref.kind == "unit" else None
         seqs = expand(unit.seqs) if unit else []
         return Entry(
             ref=ref,
@@ -298,7 +298,7 @@ class _Reading:
             tokens=item_tokens(item, self.counter, self.accounting) if item else unit.tokens if unit else None,
             cut=cut,
             turn=self.reader.pieces.turn_of(seqs[0]) if seqs else None,
-            score=scores.get(int(ref[1:])) if unit else None,
+            score=scores.get(ref.number) if unit else None,
             messages=tuple(self.reader.messages(seqs)) if seqs else item.messages if item else (),
             attached=_attached(item) if item else (),
         )
@@ -306,7 +306,7 @@ class _Reading:
     def _message(self, seq: int, *, cut: bool) -> Entry:
         added, message = self.reader.pieces.added(seq), self.reader.message(seq)
         return Entry(
-            ref=f"m{seq}",
+            ref=Ref.of("message", seq),
             words=None if message is None else message_text(message),
             tokens=self._size(added, message),
             cut=cut,

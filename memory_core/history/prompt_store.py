@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from threading import Lock
 
 from memory_core.engine.session import Session
-from memory_core.events import ContextBuilt, EventRecord, spread
+from memory_core.events import ContextBuilt, EventRecord, numbers
 from memory_core.history.by_turn import History
 from memory_core.history.pieces import Pieces
 from memory_core.history.prompt import Prompt, read_prompt
@@ -74,8 +74,8 @@ def _facts_of_the_user(session: Session, history: History, record: EventRecord) 
     """Facts of blocks that are the user's: any session of the user may have learned or changed them."""
     event = context_of(record)
     users = {b.name for b in history.blocks_at(record.position) if b.settings.get("scope") == "user"}
-    refs = [ref for part in (*event.parts, *_cut_parts(event)) if part["name"] in users for ref in spread(part["refs"])]
-    ids = {int(ref[1:]) for ref in refs if ref[0] == "f"}
+    parts = [part for part in (*event.parts, *_cut_parts(event)) if part["name"] in users]
+    ids = {number for part in parts for number in numbers(part["refs"], "fact")}
     if not ids:
         return {}
     with session.database.read() as connection:

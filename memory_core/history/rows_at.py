@@ -68,11 +68,15 @@ class RowsAt:
     # -- as rows ---------------------------------------------------------------------------------
 
     def session_row(self, now: SessionCopy, log: Sequence[EventRecord]) -> SessionCopy:
-        # What a constructor gave beside settings is not in the log: it is taken as it is now.
+        """The session's own row; to be made after `message_rows`, which settles what messages are counted with."""
+        # 1. What a constructor gave beside settings is not in the log: it is taken as it is now.
         beside = {name: value for name, value in now.constructor.items() if name not in MemoryConfig.model_fields}
+        # 2. One counter for the whole queue, or none: sizes of two tokenizers do not add up. Without one, the queue is
+        #    counted again when the session is next written.
         counter = self._past.messages.counters[-1][1] if self._past.messages.counters else now.counter
         if any(state.place == "queued" and state.counter != counter for state in self.messages.values()):
-            counter = ""  # counted again when the session is next written
+            counter = ""
+        # 3. The rest is the log's word, never today's row: turns, flushes and settings all go back in time.
         return now.model_copy(
             update={
                 "next_seq": self._past.messages.next_seq,
@@ -91,13 +95,17 @@ class RowsAt:
         today = {message.seq: message for message in now}
         found = []
         for seq, past in self.messages.items():
+            # 1. Words that were erased since stay erased in the past too.
             if past.added.content not in texts:
                 continue
+            # 2. Today's row has the sizes of then if it is still the same words under the same counter. Otherwise only
+            #    the event has sizes, of the day the message came, and the counter of that day goes with them.
             row = today.get(seq)
             known = row is not None and row.counter == past.counter and row.content == past.added.content
             if row is None or not known:
                 row = _message_row(past, texts[past.added.content])
                 past.counter = row.counter
+            # 3. Where it was, the log knows in any case.
             status = "archived" if past.place == "archived" else "active"
             found.append(row.model_copy(update={"status": status, "flush": past.flush}))
         return tuple(found)
@@ -130,9 +138,12 @@ class RowsAt:
         What an erased entity was part of is gone with it.
         """
         here, still = set(entities), set(relations)
+        # 1. Entities first, as relations need both their ends.
         kept = {n: e for n, e in self.graph.entities.items() if n in here and e.hashes <= texts.keys()}
+        # 2. An entity that was merged into a lost one is lost, and so on along the chain: until nobody points nowhere.
         while lost := {n for n, e in kept.items() if e.merged_into is not None and e.merged_into not in kept}:
             kept = {n: e for n, e in kept.items() if n not in lost}
+        # 3. Only then relations; and `ended_by` of each last, as it names another relation that must be there.
         joined = {
             n: r
             for n, r in self.graph.relations.items()
@@ -187,6 +198,7 @@ def _delivery_row(number: int, past: DeliveryState) -> DeliveryCopy:
 
 
 def _fact_row(fact: FactCopy, past: FactState) -> FactCopy:
+    # Words, state and pin are those of the last revision of then; what revisions do not hold is the log's.
     revisions = tuple(revision for revision in fact.revisions if revision.version <= past.version)
     last = revisions[-1]
     return fact.model_copy(

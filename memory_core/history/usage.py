@@ -19,7 +19,9 @@ from memory_core.events import (
     ContextBuilt,
     Event,
     EventRecord,
+    RefKind,
     SessionReset,
+    runs,
 )
 from memory_core.history.by_turn import History
 from memory_core.history.slices.projection import Projection
@@ -176,9 +178,9 @@ class UsageCounter:
             self._usage = Usage(
                 self.position,
                 self._block_uses(),
-                _uses(carried["f"], cut["f"]),
-                _uses(carried["v"], cut["v"]),
-                _uses(carried["r"], cut["r"]),
+                _uses(carried["fact"], cut["fact"]),
+                _uses(carried["unit"], cut["unit"]),
+                _uses(carried["relation"], cut["relation"]),
             )
         return self._usage
 
@@ -278,15 +280,14 @@ def _take_apart(lists: Counter[tuple[str, ...]], refs: Counter[str]) -> None:
     lists.clear()
 
 
-def _by_number(refs: Mapping[str, int]) -> dict[str, dict[int, int]]:
-    """How often each fact (`f`), stored turn (`v`) and relation (`r`) occurs, from refs as in events: `f1-f9`."""
-    steps: dict[str, Counter[int]] = {"f": Counter(), "v": Counter(), "r": Counter()}
+def _by_number(refs: Mapping[str, int]) -> dict[RefKind, dict[int, int]]:
+    """How often each numbered piece occurs, by kind and number, from refs as in events: `f1-f9`."""
+    steps: defaultdict[RefKind, Counter[int]] = defaultdict(Counter)
     for ref, times in refs.items():
-        if ref[0] in steps:
-            first, _, last = ref.partition("-")
-            steps[ref[0]][int(first[1:])] += times
-            steps[ref[0]][int((last or first)[1:]) + 1] -= times
-    return {mark: _summed(changes) for mark, changes in steps.items()}
+        for kind, first, last in runs((ref,)):
+            steps[kind][first] += times
+            steps[kind][last + 1] -= times
+    return defaultdict(dict, {kind: _summed(changes) for kind, changes in steps.items()})
 
 
 def _summed(changes: Mapping[int, int]) -> dict[int, int]:

@@ -37,11 +37,14 @@ from memory_core.events import (
     FactAdded,
     MessageAdded,
     Ranges,
+    Ref,
     RelationAdded,
     RelationChanged,
     UnknownEvent,
     VectorsStored,
     decode,
+    is_ref,
+    runs,
 )
 from memory_core.history.by_turn import history_of
 from memory_core.history.rebuild import rebuild
@@ -61,7 +64,7 @@ from memory_core.store.copies import (
     VectorCopy,
     right_hash,
 )
-from memory_core.store.references import Thing, is_ref, ref_spans, referred, subjects
+from memory_core.store.references import Thing, referred, subjects
 
 MOST_NUMBERED = 1_000_000
 """Facts that one log may name, and things that one context may hold."""
@@ -483,12 +486,12 @@ def _check_context(event: ContextBuilt, copy: EventCopy, words: _Hashed, what: s
     except ValidationError as error:
         raise WrongRowsError(f"{what} is not one ({first_problem(error)})") from error
     refs = [ref for group in (*event.parts, *event.cuts) for ref in group["refs"]]
-    held = sum(last - first + 1 for _, first, last in ref_spans(refs))
+    held = sum(last - first + 1 for _, first, last in runs(refs))
     _require(held <= MOST_NUMBERED, f"{what} names too many things")
-    for ref in refs:
-        if ref[0] == "c" and ("session", ref[1:]) in words:
+    for ref in map(Ref, refs):
+        if ref.kind == "content" and ("session", ref.hash) in words:
             try:
-                stored_item(ref, words["session", ref[1:]], str)
+                stored_item(ref, words["session", ref.hash], str)
             except (ValueError, TypeError, KeyError, RecursionError) as error:
                 raise WrongRowsError(f"the words of {what} cannot be read") from error
     return held

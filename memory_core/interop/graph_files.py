@@ -1,8 +1,8 @@
-"""A knowledge graph as a file: JSON, GraphML and Cypher, written here and read back.
+"""A knowledge graph as a file: JSON and GraphML, written and read; Cypher, written only.
 
 A file holds the entities and relations that hold or held once; what was removed or merged is not in
-it, nor which messages said it. JSON and GraphML are read from other programs too; of Cypher only
-what is written here, as it is a language that no reader of a file should run. Reading changes nothing.
+it, nor which messages said it. JSON and GraphML are read from other programs too. Cypher is a program
+for a graph database to run, so no file of it is read. Reading changes nothing.
 """
 
 import json
@@ -30,12 +30,10 @@ MOST_ROWS = 100_000
 """Entities and relations together that one file may hold."""
 
 _FORMAT = "memory-inspector-graph"
-_SUFFIXES: Mapping[str, Form] = {
+_READ: Mapping[str, Form] = {
     ".json": "json",
     ".graphml": "graphml",
     ".xml": "graphml",
-    ".cypher": "cypher",
-    ".cql": "cypher",
 }
 _STATES = ("active", "ended")
 
@@ -65,7 +63,6 @@ class GraphFile:
 
     name: str
     """The file's name."""
-    form: Form
     entities: tuple[FileEntity, ...] = field(repr=False)
     relations: tuple[FileRelation, ...] = field(repr=False)
 
@@ -97,7 +94,6 @@ def file_of(graph: Graph, name: str = "graph") -> GraphFile:
     there = {id: entity for id, entity in sorted(graph.entities.items()) if entity.state == "active" and entity.name}
     return GraphFile(
         name,
-        "json",
         tuple(
             FileEntity(_plain(entity.name), entity.type, tuple(_plain(alias) for alias in entity.aliases))
             for entity in there.values()
@@ -122,17 +118,15 @@ def read_graph_file(data: bytes, name: str) -> GraphFile:
         FormatError: it cannot be read, or not all of it is a graph; one sentence, with the line.
     """
     check_size(len(data), MAX_BYTES)
-    form = _SUFFIXES.get(PurePath(name).suffix.lower()) or _form_of(data)
-    if form == "graphml":
-        checking = _Checking(name, form)
+    if (_READ.get(PurePath(name).suffix.lower()) or _form_of(data)) == "graphml":
+        checking = _Checking(name)
         for node in read_graphml(data, name):
             if node.ends is None:
                 checking.entity(node.line, node.id, node.values)
             else:
                 checking.relation(node.line, *node.ends, node.values)
         return checking.file()
-    text = read_text(data, filename=name, max_bytes=MAX_BYTES, wanted=GRAPH)
-    return _read_json(text, name) if form == "json" else _read_cypher(text, name)
+    return _read_json(read_text(data, filename=name, max_bytes=MAX_BYTES, wanted=GRAPH), name)
 
 
 def import_graph(desk: GraphDesk, file: GraphFile, *, actor: Actor = "curator") -> GraphChange | None:
@@ -154,8 +148,7 @@ def import_graph(desk: GraphDesk, file: GraphFile, *, actor: Actor = "curator") 
 
 
 def _form_of(data: bytes) -> Form:
-    start = data[:200].lstrip(b"\xef\xbb\xbf \t\r\n")
-    return "json" if start[:1] in (b"{", b"[") else "graphml" if start[:1] == b"<" else "cypher"
+    return "graphml" if data[:200].lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<") else "json"
 
 
 def _plain(text: str) -> str:
@@ -170,8 +163,8 @@ def _plain(text: str) -> str:
 class _Checking:
     """Takes the rows of one file in order, and refuses the file at the first that cannot be."""
 
-    def __init__(self, filename: str, form: Form) -> None:
-        self._filename, self._form = filename, form
+    def __init__(self, filename: str) -> None:
+        self._filename = filename
         self._names: dict[str, str] = {}
         """Name of each entity by its id in the file."""
         self._entities: dict[str, FileEntity] = {}
@@ -208,7 +201,7 @@ class _Checking:
             relations[FileRelation(ends[0], predicate, ends[1], "ended" if state == "ended" else "active")] = None
         if not self._entities and not relations:
             raise problem(self._filename, "holds no graph: there is no entity in it.")
-        return GraphFile(self._filename, self._form, tuple(self._entities.values()), tuple(relations))
+        return GraphFile(self._filename, tuple(self._entities.values()), tuple(relations))
 
     def _named(self, line: int, end: str) -> str:
         """The entity at an end of a relation, by its id, or by its name."""
@@ -280,7 +273,7 @@ def _read_json(text: str, name: str) -> GraphFile:
         raise problem(name, "is not a graph: its format is another one.")
     if version > 1:
         raise problem(name, "was written by a newer Memory Inspector. Update Memory Inspector.")
-    checking = _Checking(name, "json")
+    checking = _Checking(name)
     for row in _elements(top, "entities", name):
         id = row.value.get("id", row.value.get("name"))
         checking.entity(row.line, _id(id, row, name), row.value)
@@ -340,17 +333,7 @@ def _data(values: Iterable[tuple[str, str]]) -> str:
 # -- Cypher --------------------------------------------------------------------------------------
 
 _HEAD = "// Memory Inspector graph 1"
-_PIECE = r"'(?:[^'\\\n]|\\[\\']|\\u[0-9a-f]{4})*'"
-_TEXT = rf"{_PIECE}(?: \+ {_PIECE})*"
 _TYPE = r"[A-Z][A-Z0-9_]{0,80}"
-_ENTITY = re.compile(
-    rf"MERGE \(a:Entity \{{name: (?P<name>{_TEXT})\}}\) "
-    rf"SET a\.type = '(?P<type>[a-z]+)', a\.aliases = \[(?P<aliases>(?:{_TEXT}(?:, {_TEXT})*)?)\];"
-)
-_RELATION = re.compile(
-    rf"MATCH \(a:Entity \{{name: (?P<subject>{_TEXT})\}}\), \(b:Entity \{{name: (?P<object>{_TEXT})\}}\) "
-    rf"CREATE \(a\)-\[:{_TYPE} \{{predicate: (?P<predicate>{_TEXT}), state: '(?P<state>[a-z]+)'\}}\]->\(b\);"
-)
 
 
 def _write_cypher(file: GraphFile) -> str:
@@ -388,28 +371,3 @@ def _escaped(character: str) -> str:
     if not character.isprintable() and ord(character) <= 0xFFFF:
         return f"\\u{ord(character):04x}"
     return character
-
-
-def _unquoted(text: str) -> str:
-    pieces = re.findall(_PIECE, text)
-    inner = "".join(piece[1:-1] for piece in pieces)
-    return re.sub(r"\\(?:u([0-9a-f]{4})|(.))", lambda found: chr(int(found[1], 16)) if found[1] else found[2], inner)
-
-
-def _read_cypher(text: str, name: str) -> GraphFile:
-    checking = _Checking(name, "cypher")
-    for line, statement in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
-        if not statement.strip() or statement.startswith("//"):
-            continue
-        if entity := _ENTITY.fullmatch(statement):
-            aliases = [_unquoted(found) for found in re.findall(_TEXT, entity["aliases"])]
-            named = _unquoted(entity["name"])
-            checking.entity(line, named, {"name": named, "type": entity["type"], "aliases": aliases})
-        elif relation := _RELATION.fullmatch(statement):
-            ends = _unquoted(relation["subject"]), _unquoted(relation["object"])
-            values = {"predicate": _unquoted(relation["predicate"]), "state": relation["state"]}
-            checking.relation(line, *ends, values)
-        else:
-            what = "this is no statement that Memory Inspector writes, and no other Cypher is read."
-            raise problem(name, what, line=line)
-    return checking.file()

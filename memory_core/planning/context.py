@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from memory_core.events import Ref
 from memory_core.messages import MessageRole
 from memory_core.planning.flush import SizedMessage
 
@@ -25,8 +26,7 @@ QUEUE = "queue"
 class Piece:
     """The smallest thing that is cut whole: a fact, a retrieved turn, a static text."""
 
-    ref: str
-    """What it is, in the form events use (see `memory_core.blocks.base.Content`)."""
+    ref: Ref
     tokens: int
     heading: bool = False
     """A line above other pieces: in the cut order it comes right after the last of them, and goes with it."""
@@ -61,8 +61,8 @@ class Cut:
 
     part: str
     rule: CutRule
-    refs: tuple[str, ...]
-    """Pieces left out; of the queue, `m<seq>` of the first message of each turn left out."""
+    refs: tuple[Ref, ...]
+    """Pieces left out; of the queue, the first message of each turn left out."""
     tokens: int
     """Tokens this freed."""
     over_before: int
@@ -150,29 +150,36 @@ def plan_context(
         if refs or freed:
             cuts.append(Cut(name, rule, refs, freed, over))
 
+    # 1. Blocks before the queue: what they hold stays stored and may be asked for again at the next question, while
+    #    the queue is the conversation itself. By priority, and each only as far as the prompt is still over.
     in_order = cut_first(parts, truncation_order)
     for part in in_order:
-        over = total(queue) - token_limit
+        over = total(queue) - token_limit  # counted again: with its last piece a part's markup goes too
         if over <= 0 or not part.pieces:
             continue
         own = (truncators or {}).get(part.name)
-        if own is not None:
+        if own is not None:  # before the setting: only the block knows what its content can spare
             cut(part.name, own(part, over) or replace(part, pieces=()), "own_truncation")
         elif part.truncation == "drop" or not part.cut_order:
             cut(part.name, replace(part, pieces=()), "dropped")
         else:
             cut(part.name, _trimmed(part, over), "trimmed")
+    # 2. A block's own truncation may have freed less than it was asked for. What it kept goes whole, after every
+    #    block had its chance to be shortened, and still before a turn of the queue does.
     for part in in_order:
         if total(queue) > token_limit and current[part.name].pieces:
             cut(part.name, replace(part, pieces=()), "dropped")
 
+    # 3. Now only what is never cut stands beside the queue, so that its oldest turns are all there is left to give.
+    #    In whole turns, as an answer without its question misleads; the newest stays, as it is what is asked.
     kept = tuple(queue)
     if when_over == "shrink_queue" and (over := total(kept) - token_limit) > 0:
         gone, kept = _without_oldest_turns(kept, over)
         if gone:
-            heads = tuple(f"m{turn[0].seq}" for turn in gone)
+            heads = tuple(Ref.of("message", turn[0].seq) for turn in gone)
             cuts.append(Cut(QUEUE, "oldest_turns", heads, total(queue) - total(kept), over))
 
+    # 4. What is over all the same is not cut but said, with its cause: the caller sends it or refuses (`when_over`).
     over_by = max(0, total(kept) - token_limit)
     return ContextPlan(
         granted=tuple(

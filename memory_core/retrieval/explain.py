@@ -29,7 +29,7 @@ from memory_core.events import (
     VectorsRemoved,
     VectorsStored,
     expand,
-    spread,
+    numbers,
 )
 from memory_core.history.slices.contexts import is_context
 from memory_core.planning.retrieval import match
@@ -184,7 +184,7 @@ def search(
         listed = _ranked(reading, nodes, (), _unasked(nodes))
         counts = _counts(listed)
         return Search(name, query, used, None, listed, counts, len(nodes), 0, None, reading.services.index.name)
-    found, unknown = _found(found_in, reading, recall, _asked_refs(context, name))
+    found, unknown = _found(found_in, reading, recall, _asked_units(context, name))
     return Search(
         block=name,
         query=query,
@@ -232,13 +232,18 @@ def _context(imagined: Session, query: str, attached: SessionBlock) -> tuple[Con
     return (context, None) if failure is None else (None, failure)
 
 
-def _asked_refs(context: Context | None, name: str) -> dict[str, Fate] | None:
-    """What became of each piece that the block asked for; None without a prompt."""
+def _asked_units(context: Context | None, name: str) -> dict[int, Fate] | None:
+    """Fate of each stored turn that the block asked for, by number; None without a prompt."""
     if context is None:
         return None
-    refs: dict[str, Fate] = {ref: "cut" for cut in context.plan.cuts if cut.part == name for ref in cut.refs}
-    refs |= {p.ref: "granted" for part in context.plan.granted if part.name == name for p in part.pieces}
-    return refs
+    cut = [ref for cut in context.plan.cuts if cut.part == name for ref in cut.refs]
+    granted = [piece.ref for part in context.plan.granted if part.name == name for piece in part.pieces]
+    return _fates(cut, granted)
+
+
+def _fates(cut: Iterable[str], granted: Iterable[str]) -> dict[int, Fate]:
+    found: dict[int, Fate] = dict.fromkeys(numbers(cut, "unit"), "cut")
+    return found | dict.fromkeys(numbers(granted, "unit"), "granted")
 
 
 def _counts(found: Ranked) -> dict[Fate, int]:
@@ -252,7 +257,7 @@ def _unasked(nodes: Mapping[int, Node]) -> Scores:
 
 
 def _found(
-    block: VectorMemoryBlock, reading: ReadContext, recall: Recall, asked: Mapping[str, Fate] | None
+    block: VectorMemoryBlock, reading: ReadContext, recall: Recall, asked: Mapping[int, Fate] | None
 ) -> tuple[Ranked, int]:
     """Every stored turn with its scores and fate, best first, and how many have no vector of this embedder."""
     numbers = np.sort(np.fromiter(recall.nodes, np.int64))
@@ -271,7 +276,7 @@ def _found(
         fate: Fate = each.fate
         if fate == "granted":
             # A turn that a second look no longer asks for was deleted in between: it is in no prompt.
-            fate = "no_prompt" if asked is None else asked.get(f"v{each.number}", "no_prompt")
+            fate = "no_prompt" if asked is None else asked.get(each.number, "no_prompt")
         own = each.vector, each.keyword, each.score
         candidates.append(Found(each.number, 0, 0, "", recall.nodes[each.number].tokens, *own, fate, each.terms))
     rest = ~np.isin(numbers, [each.number for each in candidates])
@@ -434,24 +439,22 @@ def _recorded(
     nodes: Mapping[int, Node],
     texts: Mapping[int, tuple[int, str]],
 ) -> Search:
-    refs: dict[str, Fate] = {}
+    fates: dict[int, Fate] = {}
     if built is not None:
-        cuts = [cut for cut in built.cuts if cut["part"] == event.block]
-        refs |= {ref: "cut" for cut in cuts for ref in spread(cut["refs"])}
-        parts = [part for part in built.parts if part["name"] == event.block]
-        refs |= {ref: "granted" for part in parts for ref in spread(part["refs"])}
+        cut = [ref for each in built.cuts if each["part"] == event.block for ref in each["refs"]]
+        fates = _fates(cut, [ref for part in built.parts if part["name"] == event.block for ref in part["refs"]])
     found = []
     for rank, (number, vector, keyword, score, recorded) in enumerate(event.candidates, start=1):
         fate: Fate = next(each for each in get_args(Fate) if each == recorded)
         if fate == "granted":
-            fate = refs.get(f"v{number}", "no_prompt")
+            fate = fates.get(number, "no_prompt")
         turn, words = texts.get(number, (0, ""))
         tokens = nodes[number].tokens if number in nodes else 0
         terms = event.terms[rank - 1] if event.terms else ()
         found.append(Found(number, rank, turn, words, tokens, vector, keyword, score, fate, terms))
     counts: dict[Fate, int] = {fate: event.gates.get(fate, 0) for fate in get_args(Fate)}
     # What passed the gates, the prompt tells apart.
-    in_prompt = Counter(fate for ref, fate in refs.items() if ref[0] == "v")
+    in_prompt = Counter(fates.values())
     counts |= {"granted": in_prompt["granted"], "cut": in_prompt["cut"]}
     counts["no_prompt"] = max(0, event.gates.get("granted", 0) - in_prompt.total())
     vector_weight, keyword_weight = event.weights or (0.0, 0.0)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from memory_core.events import ContextBuilt, EventRecord, Retrieved, spread
+from memory_core.events import ContextBuilt, EventRecord, Retrieved, numbers
 from memory_core.history.slices.contexts import is_context
 from memory_core.retrieval.ranked import Fate
 
@@ -65,8 +65,7 @@ def _in_prompt(prompt: ContextBuilt | None, block: str, number: int) -> Fate | N
     """What became in a prompt of what was asked for; None: it names no such stored turn."""
     if prompt is None:
         return None
-    ref = f"v{number}"
-    if any(cut["part"] == block and ref in spread(cut["refs"]) for cut in prompt.cuts):
+    if any(cut["part"] == block and number in numbers(cut["refs"], "unit") for cut in prompt.cuts):
         return "cut"
-    granted = any(part["name"] == block and ref in spread(part["refs"]) for part in prompt.parts)
+    granted = any(part["name"] == block and number in numbers(part["refs"], "unit") for part in prompt.parts)
     return "granted" if granted else None

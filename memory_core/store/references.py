@@ -5,10 +5,10 @@ kind of event names such things is declared in `REFERENCES`, on the values as th
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-from memory_core.events import compact, spread
+from memory_core.events import Ref, RefKind, compact, runs, spread
 
 Thing = Literal["facts", "vectors", "deliveries", "entities", "relations"]
 """What is numbered; messages are numbered within their session and keep their numbers."""
@@ -19,22 +19,8 @@ Renumber = Callable[[Thing, int], int]
 Walk = Callable[[Any, Renumber], Any]
 """A stored value with new numbers."""
 
-_MARKS: dict[str, Thing] = {"f": "facts", "v": "vectors", "d": "vectors", "r": "relations"}
-_REF = re.compile(r"([fvmrd])([0-9]{1,18})(?:-\1([0-9]{1,18}))?|[sc][0-9a-f]{32}")
+_NUMBERED: dict[RefKind, Thing] = {"fact": "facts", "unit": "vectors", "day": "vectors", "relation": "relations"}
 _HASH = re.compile(r"(?=([0-9a-f]{32}))")
-
-
-def is_ref(text: str) -> bool:
-    """Is this a ref, or a run of them, as `events.compact` writes them?"""
-    match = _REF.fullmatch(text)
-    return match is not None and (not match[3] or int(match[2]) < int(match[3]))
-
-
-def ref_spans(refs: Sequence[str]) -> Iterator[tuple[str, int, int]]:
-    """Mark, first and last number of each numbered ref: to look at runs without spreading them."""
-    for ref in refs:
-        if (match := _REF.fullmatch(ref)) and match[1]:
-            yield match[1], int(match[2]), int(match[3] or match[2])
 
 
 def hashes_in(data: str) -> set[str]:
@@ -77,9 +63,11 @@ def _with_refs(value: Any, to: Renumber) -> Any:
 
 
 def _refs(refs: Sequence[str], to: Renumber) -> tuple[str, ...]:
-    if not any(ref[0] in _MARKS for ref in refs):
+    if not any(kind in _NUMBERED for kind, _, _ in runs(refs)):
         return tuple(refs)
-    return compact(f"{ref[0]}{to(_MARKS[ref[0]], int(ref[1:]))}" if ref[0] in _MARKS else ref for ref in spread(refs))
+    return compact(
+        Ref.of(ref.kind, to(_NUMBERED[ref.kind], ref.number)) if ref.kind in _NUMBERED else ref for ref in spread(refs)
+    )
 
 
 REFERENCES: dict[str, dict[str, Walk]] = {

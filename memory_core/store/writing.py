@@ -143,9 +143,14 @@ class Writing:
 
     def save(self) -> None:
         """Write what was collected, and the session's row."""
+        # 1. Words before the events that name them. Sorted by scope and hash (`flush_contents`): a user's words are
+        #    shared by sessions, whose transactions would otherwise wait for each other's rows in a circle.
         self.flush_contents()
+        # 2. Events in the order they were recorded. Their ids are positions of the log, given under the session's lock,
+        #    so that no other transaction's events of this session come in between.
         if self._events:
             self.connection.execute(_INSERT_EVENTS, self._events)
+        # 3. The row last: its totals are right only after everything else was done.
         self.session.updated_at = self.now
         values = {name: getattr(self.session, name) for name in _FIELDS if name != "id"}
         self.connection.execute(_SAVE, {"key": self.session.id, **values})
@@ -169,11 +174,17 @@ def writing(
         NotFoundError: there is no such session, or it was deleted.
     """
     with database.write(patience=patience) as connection:
+        # 1. Made in the same transaction as its first change: no session is ever seen without one. Of two processes
+        #    that make it at once the second finds it there.
         if create is not None:
             create_session(database, connection, create)
+        # 2. The session's row is locked before any other row of it is read or written. Whoever changes the
+        #    session begins with this lock, so none has one of its rows while it waits for another. SQLite has locked
+        #    the whole file by now.
         session = locked(connection, session_id, sqlite=database.is_sqlite)
         if session is None or session.deleted_at is not None:
             raise NotFoundError("This session does not exist any more. Nothing was stored.")
+        # 3. The time is read once the lock is held: however long it took, times follow the order of the log.
         transaction = Writing(database, connection, session, clock())
         yield transaction
         transaction.save()

@@ -1,7 +1,7 @@
 """How Chroma is reached: a server by its address, or a folder that this process has to itself.
 
-Everything that is peculiar about Chroma's client stands here: its settings, its locks, its leftovers, its errors.
-What is kept in its collections and when is `chroma.py`'s.
+Everything that is peculiar about Chroma's client stands here, as a numbered quirk where it is met: its settings, its
+locks, its leftovers, its errors. What is kept in its collections and when is `chroma.py`'s.
 """
 
 import os
@@ -49,12 +49,15 @@ class Server:
         """
         with self._lock:
             if self._client is None:
+                # Quirk 1: the client connects while it is made, without a timeout. So what answers is looked at first,
+                # by a request of our own that has one.
                 self.check()
                 chromadb = load_chromadb()
                 with self.errors():
                     client = chromadb.HttpClient(
                         host=self._host, port=self._port, ssl=self._ssl, settings=_settings_class()()
                     )
+                # Quirk 2: every later request waits for ever too, until it is told not to.
                 for session in _sessions(client):
                     session.timeout = REQUEST_TIMEOUT_SECONDS
                 self._client = client
@@ -83,8 +86,8 @@ class Server:
             if client is not None:
                 with self.errors():
                     client.close()
-                    for session in _sessions(client):
-                        session.close()  # Chroma leaves the connections open
+                    for session in _sessions(client):  # quirk 3: Chroma leaves the connections open
+                        session.close()
 
     @contextmanager
     def errors(self) -> Iterator[None]:
@@ -150,12 +153,16 @@ class Folder:
         Raises:
             VectorIndexError: the folder cannot be used.
         """
-        if os.getpid() != self._process:  # a fork: the folder stays its parent's, and Chroma's threads are not here
+        # Quirk 4: a fork has the client without Chroma's threads, so the folder stays its parent's. Asked before the
+        # lock is taken: the thread that held it at the fork is not here to give it back.
+        if os.getpid() != self._process:
             self._elsewhere = True
             return None
         with self._lock:
+            # Quirk 5: where the folder was deleted or replaced, Chroma goes on with files that nobody else sees.
+            # Released before it is opened again, as the lock that is held is on a file that is gone.
             if self._client is not None and self._identity() != self._opened:
-                self._release()  # deleted or replaced under us: Chroma would go on with files that nobody sees
+                self._release()
             if self._client is None:
                 self._elsewhere = not self._open()
             return self._client
@@ -201,6 +208,7 @@ class Folder:
 
     def _open(self) -> bool:
         """Whether the folder is ours now."""
+        # Quirk 6: Chroma lets two processes into one folder, so the lock comes before anything of it is read.
         try:
             self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._file_lock.acquire(blocking=False)
@@ -212,12 +220,14 @@ class Folder:
             ) from exc
         try:
             load_chromadb()
+            # Quirk 7: the files of deleted collections stay. Now they can go: nothing of the folder is open yet,
+            # and nobody else can open it.
             self.sweep()
             with self.errors():
                 self._client = _open_database(self._path)
             self._opened = self._identity()
         finally:
-            if self._client is None:
+            if self._client is None:  # it could not be opened: another process may try
                 self._file_lock.release()
         return True
 
@@ -247,6 +257,7 @@ def load_chromadb() -> Any:
     """
     from pydantic import ValidationError
 
+    # Quirk 8: the import itself makes settings of the whole environment, so that it can fail by anybody's variable.
     try:
         import chromadb
     except ValueError as exc:
@@ -263,8 +274,10 @@ def load_chromadb() -> Any:
 
 @cache
 def _settings_class() -> Any:
-    """Chroma's settings, deaf to the environment and to `.env`: names such as `IS_PERSISTENT` may be anyone's."""
+    """Chroma's settings, deaf to the environment and to `.env`, and without telemetry."""
     from chromadb.config import Settings
+
+    # Quirk 9: each client reads the environment once more, and names such as `IS_PERSISTENT` may be anyone's.
 
     class OwnSettings(Settings):  # type: ignore[misc]  # chromadb is not type-checked
         anonymized_telemetry: bool = False
@@ -284,10 +297,10 @@ def _chroma_errors() -> Iterator[list[BaseException]]:
         yield caught
     except VectorIndexError:
         raise
-    except Exception as exc:  # chromadb raises plain Exception for answers that are not its own
+    except Exception as exc:  # quirk 10: a plain Exception for answers that are not its own
         caught.append(exc)
     except BaseException as exc:
-        if type(exc).__name__ != "PanicException":  # how a damaged file ends in Chroma's Rust core
+        if type(exc).__name__ != "PanicException":  # quirk 11: how a damaged file ends in Chroma's Rust core
             raise
         caught.append(exc)
 
@@ -299,24 +312,18 @@ def was_reached(error: VectorIndexError) -> bool:
 
 
 def _open_database(path: Path) -> Any:
-    """An embedded client. Should opening fail, Chroma forgets the path: it would hand out the broken client next."""
+    """An embedded client."""
     import chromadb
-    from chromadb.api.shared_system_client import SharedSystemClient
 
-    opened = SharedSystemClient._identifier_to_system
-    was_open = str(path) in opened  # by someone else in this process
+    was_open = any(str(path) in registry for registry in _registries())  # by someone else in this process
     try:
         return chromadb.PersistentClient(path=path, settings=_settings_class()())
     except BaseException:
+        # Quirk 12: the broken client of an opening that failed would be handed out at the next one.
         if not was_open:
-            opened.pop(str(path), None)
-            SharedSystemClient._identifier_to_refcount.pop(str(path), None)
+            for registry in _registries():
+                registry.pop(str(path), None)
         raise
-
-
-def _sessions(client: Any) -> list[Any]:
-    """The two httpx clients within a Chroma client; there is no public way to them."""
-    return [part._server._session for part in (client, client._admin_client)]
 
 
 def _parse(url: str) -> tuple[str, int, bool]:
@@ -344,3 +351,20 @@ def _is_uuid(name: str) -> bool:
         return str(UUID(name)) == name
     except ValueError:
         return False
+
+
+# -- private attributes of chromadb --------------------------------------------------------------
+# There is no public way to what they are needed for. They are named here alone, and
+# `tests/vectors/test_chroma.py` looks for each: where an upgrade of chromadb moved one, mend it here.
+
+
+def _registries() -> tuple[dict[str, Any], ...]:
+    """Embedded clients of this process by path, and how many use each: where a failed opening must be forgotten."""
+    from chromadb.api.shared_system_client import SharedSystemClient
+
+    return SharedSystemClient._identifier_to_system, SharedSystemClient._identifier_to_refcount
+
+
+def _sessions(client: Any) -> tuple[Any, ...]:
+    """The two httpx clients within the client of a server: to set their timeout, and to close their connections."""
+    return client._server._session, client._admin_client._server._session

@@ -27,6 +27,7 @@ from memory_core.events import (
     QueueReplaced,
     SessionReset,
     VectorsStored,
+    numbers,
 )
 from memory_core.history.fates import Fates, Given, MessageFate, flush_fate
 from memory_core.history.rebuild import rebuild
@@ -134,10 +135,8 @@ def test_what_is_brought_back_into_a_prompt_is_recalled_as_often_as_it_was():
         seq
         for record in memory.events(kinds=("context_built",))
         for part in record.event.parts
-        for ref in part["refs"]
-        for first, last in (ref[1:].split("-v") if "-" in ref else (ref[1:], ref[1:]),)
-        for number in range(int(first), int(last) + 1)
-        for turn in memory.retrieval.stored_turns("Earlier turns", numbers={number})
+        for number in numbers(part["refs"], "unit")
+        for turn in memory.stored_turns("Earlier turns", numbers={number})
         for seq in (message.seq for message in turn.messages)
     }
     assert {message.seq for message in recalled} == shown

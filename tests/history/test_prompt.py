@@ -125,7 +125,7 @@ def test_cut_turns_keep_their_words_their_score_and_the_turn_they_are_from():
     assert (turns.asked, turns.granted, cut.rule) == (21, 7, "trimmed")
     assert [entry.ref for entry in turns.entries] == [*(e.ref for e in turns.kept), *(e.ref for e in cut.entries)]
     for entry in turns.entries:
-        number = int(entry.ref[1:])
+        number = entry.ref.number
         assert entry.score == scores[number]
         assert entry.words == f"note {entry.turn - 1} of the day is here"
         assert entry.tokens == 7

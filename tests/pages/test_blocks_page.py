@@ -483,6 +483,11 @@ def test_an_order_under_way_is_there_when_the_drawer_is_opened_again(demo_home):
 # -- settings and switches -------------------------------------------------------------------------
 
 
+def test_a_number_takes_what_the_engine_takes(demo_home):
+    drawn = settings_of("Earlier turns")
+    assert (field(drawn, "Threshold").min, field(drawn, "Threshold").max, field(drawn, "Results").min) == (0, 1, 1)
+
+
 def test_settings_of_a_kind_say_their_effect_before_they_are_applied(demo_home):
     demo().blocks.configure("Earlier turns", similarity_threshold=None)
     drawn = settings_of("Earlier turns")

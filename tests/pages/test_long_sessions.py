@@ -6,7 +6,7 @@ from fakes import FakeEmbedder
 from pages_driver import joined, opened
 
 from memory_core import ChatMessage, Memory, Services
-from memory_core.events import ContextBuilt, Retrieved, spread
+from memory_core.events import ContextBuilt, Retrieved, numbers
 from memory_core.recipes import RECIPES
 from ui import services
 from ui.context import words
@@ -109,7 +109,7 @@ def cut_without_a_score(memory):
         if isinstance(record.event, Retrieved):
             scored = {candidate[0] for candidate in record.event.candidates}
         elif isinstance(record.event, ContextBuilt):
-            cut = {int(ref[1:]) for each in record.event.cuts for ref in spread(each["refs"]) if ref[0] == "v"}
+            cut = {number for each in record.event.cuts for number in numbers(each["refs"], "unit")}
             found = record if cut - scored else found
     assert found is not None
     return found

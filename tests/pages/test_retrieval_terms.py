@@ -9,7 +9,7 @@ from fakes import FakeEmbedder
 from pages_driver import dialog, joined, message_texts, opened, press
 
 from memory_core import ChatMessage, EmbedderError, Memory, NotFoundError
-from memory_core.events import ContextBuilt, Retrieved, spread
+from memory_core.events import ContextBuilt, Retrieved, numbers
 from memory_core.planning.terms import TERMS, TermWeights
 from ui import services, state
 from ui.retrieval import detail, knobs
@@ -265,9 +265,8 @@ def test_questions_beyond_a_handful_are_shown_on_demand(memory):
 def test_a_date_line_is_no_entry_of_a_prompt_and_breaks_no_page(memory):
     built = [record for record in memory.events() if isinstance(record.event, ContextBuilt)][-1]
     (part,) = built.event.parts
-    refs = spread(part["refs"])
-    assert [ref for ref in refs if ref[0] == "d"]
-    stored = sum(ref[0] == "v" for ref in refs)
+    assert numbers(part["refs"], "day")
+    stored = len(numbers(part["refs"], "unit"))
     app = opened(page="context", session="ana")
     assert not app.exception
     (label,) = [each.label for each in app.expander if BLOCK in each.label]
@@ -302,7 +301,7 @@ def test_the_same_where_date_lines_are_cut(memory):
     memory.blocks.add(StaticMemoryBlock(name="Rules", priority=0, static_content="Be brief and kind. " * 34))
     memory.build_context("What about the dog?")
     built = [record for record in memory.events() if isinstance(record.event, ContextBuilt)][-1]
-    assert any(ref[0] == "d" for cut in built.event.cuts for ref in spread(cut["refs"]))
+    assert any(numbers(cut["refs"], "day") for cut in built.event.cuts)
     assert not opened(page="context", session="ana").exception
     assert not opened(session="ana").exception
     app = opened(page="timeline", session="ana")

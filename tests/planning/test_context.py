@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_core.events import compact, spread
+from memory_core.events import Ref, compact, is_ref, numbers, runs, spread
 from memory_core.messages import MessageRole
 from memory_core.planning.context import Cut, Part, Piece, cut_first, plan_context, turns_of
 from memory_core.planning.flush import SizedMessage
@@ -276,6 +276,34 @@ refs = st.lists(
 @given(refs)
 def test_refs_are_spread_to_what_was_compacted(found):
     assert spread(compact(found)) == tuple(found)
+
+
+@given(refs)
+def test_the_numbers_of_a_kind_are_read_from_single_refs_and_runs_alike(found):
+    facts = [int(ref.removeprefix("f")) for ref in found if ref.startswith("f")]
+    assert numbers(found, "fact") == numbers(compact(found), "fact") == facts
+
+
+@pytest.mark.parametrize(
+    ("ref", "kind", "number"),
+    [("f12", "fact", 12), ("v7", "unit", 7), ("m3", "message", 3), ("r4", "relation", 4), ("d7", "day", 7)],
+)
+def test_a_numbered_ref_says_its_kind_and_its_number(ref, kind, number):
+    assert (Ref(ref).kind, Ref(ref).number, Ref.of(kind, number)) == (kind, number, ref)
+    assert list(runs([ref])) == [(kind, number, number)]
+    assert is_ref(ref)
+
+
+@pytest.mark.parametrize(("ref", "kind"), [("s" + "0a" * 16, "text"), ("c" + "0a" * 16, "content")])
+def test_a_ref_by_hash_says_its_kind_and_the_hash(ref, kind):
+    assert (Ref(ref).kind, Ref(ref).hash, Ref.of(kind, "0a" * 16)) == (kind, "0a" * 16, ref)
+    assert is_ref(ref)
+    assert list(runs([ref])) == []
+
+
+@pytest.mark.parametrize("text", ["", "f", "x1", "f3-f3", "f3-f2", "f1-v2", "s12", "f1 ", "f" + "1" * 19])
+def test_what_is_no_ref_is_known_for_it(text):
+    assert not is_ref(text)
 
 
 def test_runs_of_refs_are_written_as_their_ends():

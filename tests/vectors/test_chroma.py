@@ -21,7 +21,7 @@ from vector_fakes import ListSource, queries, random_vectors
 from memory_core.errors import ConfigError, VectorIndexError
 from memory_core.vectors import open_index
 from memory_core.vectors.chroma import PREFIX, ChromaIndex
-from memory_core.vectors.chroma_client import _sessions
+from memory_core.vectors.chroma_client import _registries, _sessions, _settings_class
 from memory_core.vectors.exact import ExactIndex
 
 HERE = Path(__file__).parent
@@ -537,6 +537,35 @@ def test_a_server_that_falls_silent_is_not_waited_for_for_ever(monkeypatch):
             pytest.raises(VectorIndexError, match="does not answer in time"),
         ):
             index.check()
+
+
+def test_chromadb_still_has_the_private_attributes_that_are_used(server, tmp_path):
+    import chromadb
+    from chromadb.api.shared_system_client import SharedSystemClient
+
+    def has(owner, *names):
+        for name in names:
+            assert hasattr(owner, name), (
+                f"chromadb {chromadb.__version__} has no {type(owner).__name__}.{name} any more: mend the section on "
+                "private attributes in memory_core/vectors/chroma_client.py"
+            )
+            owner = getattr(owner, name)
+
+    has(SharedSystemClient, "_identifier_to_system")
+    has(SharedSystemClient, "_identifier_to_refcount")
+    port = int(server.rpartition(":")[2])
+    client = chromadb.HttpClient(host="127.0.0.1", port=port, settings=_settings_class()())
+    try:
+        has(client, "_server", "_session", "timeout")
+        has(client, "_admin_client", "_server", "_session", "timeout")
+    finally:
+        client.close()
+        for session in _sessions(client):
+            session.close()
+    with closing(ChromaIndex(path=tmp_path / "chroma")) as index:
+        index.check()
+        for registry in _registries():
+            assert str(tmp_path / "chroma") in registry, "chromadb keeps its clients under another name than their path"
 
 
 def test_requests_to_a_server_have_a_timeout(server):

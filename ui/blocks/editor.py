@@ -7,7 +7,7 @@ from typing import Any
 
 import streamlit as st
 
-from memory_core import ConflictError, Memory, MemoryInspectorError
+from memory_core import BaseMemoryBlock, ConflictError, Memory, MemoryInspectorError
 from memory_core.blocks import WITH_TEXT
 from memory_core.blocks.plugins import plugins
 from memory_core.curation.settings import agent_may_edit
@@ -16,7 +16,7 @@ from ui.blocks.cards import characters_used
 from ui.blocks.effects import draw_effect
 from ui.blocks.kinds import Kind, free_name, kinds, make
 from ui.blocks.versions import draw_difference, draw_versions, restore, text_block
-from ui.components import closing_button, drawer_actions, error_inside, give_while_typing
+from ui.components import closing_button, drawer_actions, error_inside, give_while_typing, limits
 from ui.drafts import Draft, draft, forget, keep_draft, kept, leave
 from ui.drawer import Done, Drawer
 from ui.model import chosen_model, services_for
@@ -204,7 +204,7 @@ def add_dialog(session_id: str, kind: str | None = None) -> None:
     priority = f"priority_{chosen.key}"
     st.number_input(
         "Priority",
-        min_value=0,
+        **limits(BaseMemoryBlock, "priority"),
         value=None,
         key=drawer.field(priority, needed=True),
         placeholder=drawer.stays(priority),

@@ -12,7 +12,6 @@ from memory_core import (
     SummaryMemoryBlock,
     VectorMemoryBlock,
 )
-from memory_core.blocks.graph import MOST_HOPS
 from memory_core.blocks.plugins import Plugin
 from memory_core.recipes import CATEGORIES
 
@@ -103,8 +102,6 @@ class Field:
     title: str
     help: str
     sort: Literal["whole", "share", "toggle", "choice", "labels", "text"]
-    least: float = 0
-    most: float | None = None
     optional: bool = False
     """May it be None?"""
     without: str = "none"
@@ -151,13 +148,12 @@ _FIELDS: Mapping[str, tuple[Field, ...]] = {
             "Maximum characters",
             "`limit`: the agent is refused what would make the text longer. People may write more.",
             "whole",
-            least=1,
             optional=True,
             when=("read_only", False),
         ),
     ),
     "facts": (
-        Field("max_facts", "Maximum facts", "Above this many, the list is condensed (`max_facts`).", "whole", least=1),
+        Field("max_facts", "Maximum facts", "Above this many, the list is condensed (`max_facts`).", "whole"),
         Field("approval", "Review new facts first", "`approval`: they reach no prompt before.", "toggle"),
         Field(
             "on_change",
@@ -174,7 +170,6 @@ _FIELDS: Mapping[str, tuple[Field, ...]] = {
             "Known facts to compare with",
             "`nearest`: each found fact is compared with so many of the nearest.",
             "whole",
-            least=1,
             when=("on_change", "decide"),
         ),
         Field(
@@ -193,7 +188,6 @@ _FIELDS: Mapping[str, tuple[Field, ...]] = {
             "Maximum facts in one prompt",
             "`top_k`: how many of the most relevant ask for room.",
             "whole",
-            least=1,
             when=("show", "relevant"),
         ),
         Field(
@@ -229,7 +223,6 @@ _FIELDS: Mapping[str, tuple[Field, ...]] = {
             "Results",
             "`similarity_top_k`: most of them brought back. Empty: as many as fit into the tokens that are left.",
             "whole",
-            least=1,
             optional=True,
             without="as many as fit",
         ),
@@ -238,7 +231,6 @@ _FIELDS: Mapping[str, tuple[Field, ...]] = {
             "Threshold",
             "`similarity_threshold`: least score of what is brought back.",
             "share",
-            most=1,
             optional=True,
         ),
         Field(
@@ -255,7 +247,6 @@ _FIELDS: Mapping[str, tuple[Field, ...]] = {
             "`retrieval_context_window`: a question that says little by itself is completed by the messages before it. "
             "1: never.",
             "whole",
-            least=1,
         ),
         *(
             Field(setting, title, f"`{setting}`: {means} 0 switches it off.", "share", group="What counts in the score")
@@ -278,15 +269,12 @@ _FIELDS: Mapping[str, tuple[Field, ...]] = {
             "Steps from what is mentioned",
             "`hops`: how far from what the question mentions a relation may be.",
             "whole",
-            least=1,
-            most=MOST_HOPS,
         ),
         Field(
             "most_relations",
             "Maximum relations in one prompt",
             "`most_relations`: the nearest to what is mentioned come first.",
             "whole",
-            least=1,
         ),
         _DELIVER_ON,
     ),
@@ -296,7 +284,6 @@ _FIELDS: Mapping[str, tuple[Field, ...]] = {
             "Maximum tokens",
             "`max_tokens`: the text grows no longer. What does not fit leaves it by whole sentences.",
             "whole",
-            least=1,
         ),
         _DELIVER_ON,
     ),

@@ -6,11 +6,11 @@ from typing import Any
 
 import streamlit as st
 
-from memory_core import ConflictError, Memory
+from memory_core import BaseMemoryBlock, ConflictError, Memory
 from memory_core.planning.priorities import cut_order
 from ui.blocks.cards import labelled, strip
 from ui.blocks.effects import draw_effect
-from ui.components import error_inside
+from ui.components import error_inside, limits
 from ui.drafts import leave
 from ui.drawer import NOTHING, Done, Drawer
 from ui.services import engine
@@ -82,7 +82,7 @@ def _draw_rows(drawer: Drawer, names: list[str], kinds: Mapping[str, str], trunc
         row[0].markdown(shown)
         row[1].number_input(
             f"Priority of {plain(name)}",
-            min_value=0,
+            **limits(BaseMemoryBlock, "priority"),
             step=1,
             value=None,
             key=drawer.field(_PRIORITY + name, needed=True),

@@ -10,7 +10,7 @@ import streamlit as st
 from memory_core import Holding, Memory, MemoryInspectorError
 from memory_core.blocks import WITH_TEXT
 from memory_core.blocks.base import stored_item
-from memory_core.events import ContextBuilt
+from memory_core.events import ContextBuilt, Ref
 from memory_core.history.usage import BlockUse
 from memory_core.planning.priorities import CutOrder, cut_order
 from ui import nav, state
@@ -124,8 +124,8 @@ def _now(view: View, built: ContextBuilt | None) -> list[Standing]:
             type=attached.record.type,
             settings=memory.blocks.settings(attached.name),
             text=attached.state or "" if attached.kind in WITH_TEXT else _custom_words(view, built, attached.name),
-            text_ref=f"s{attached.record.text}" if attached.kind == "static" else None,
-            text_tokens=memory.session.count_tokens(attached.state or "") if attached.kind in WITH_TEXT else None,
+            text_ref=Ref.of("text", attached.record.text or "") if attached.kind == "static" else None,
+            text_tokens=memory.count_tokens(attached.state or "") if attached.kind in WITH_TEXT else None,
             made_here=attached.block is not None,
             fresh=_freshness(memory, attached.name) if attached.kind == "summary" else None,
             sentences=sentence_refs(attached.state or "") if attached.kind == "summary" else None,
@@ -146,10 +146,8 @@ def _then(view: View, built: ContextBuilt | None) -> list[Standing]:
             type=block.type,
             settings=block.settings,
             text=texts.get(block.text or "") if block.kind in WITH_TEXT else _custom_words(view, built, block.name),
-            text_ref=f"s{block.text}" if block.kind == "static" else None,
-            text_tokens=view.memory.session.count_tokens(texts.get(block.text or "", ""))
-            if block.kind in WITH_TEXT
-            else None,
+            text_ref=Ref.of("text", block.text or "") if block.kind == "static" else None,
+            text_tokens=view.memory.count_tokens(texts.get(block.text or "", "")) if block.kind in WITH_TEXT else None,
             fresh=freshness_then(log, block.name, view.shown_turn) if block.kind == "summary" else None,
             sentences=sentence_refs(texts.get(block.text or "", "")) if block.kind == "summary" else None,
         )
@@ -178,9 +176,9 @@ def _part(built: ContextBuilt | None, name: str) -> InPrompt | None:
 def _custom_words(view: View, built: ContextBuilt | None, name: str) -> str:
     """What a custom block put into the shown prompt; empty for other kinds."""
     part = _part(built, name)
-    refs = [ref for ref in part.refs if ref.startswith("c")] if part is not None else []
-    stored = view.memory.log.texts(ref[1:] for ref in refs)
-    items = [stored_item(ref, stored[ref[1:]], str) for ref in refs if ref[1:] in stored]
+    refs = [ref for ref in map(Ref, part.refs if part is not None else ()) if ref.kind == "content"]
+    stored = view.memory.words(ref.hash for ref in refs)
+    items = [stored_item(ref, stored[ref.hash], str) for ref in refs if ref.hash in stored]
     return "\n".join(item.words for item in items)
 
 

@@ -10,10 +10,11 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from memory_core import MemoryInspectorError
+from memory_core.blocks import BUILT_IN
 from ui import state, toasts
 from ui.blocks.effects import draw_effect
 from ui.blocks.kinds import Field, fields_of, kind_label
-from ui.components import closing_button, error_inside
+from ui.components import closing_button, error_inside, limits
 from ui.drafts import leave
 from ui.drawer import NOTHING, Done, Drawer
 from ui.services import engine
@@ -164,7 +165,7 @@ def settings_of_dialog(session_id: str, name: str) -> None:
             folds[field.group] = st.expander(field.group)
         if field.when is None or drawer.chosen().get(field.when[0]) == field.when[1]:
             with folds[field.group] if field.group else nullcontext():
-                _draw(field, drawer)
+                _draw(attached.kind, field, drawer)
     changed = drawer.changes()
     possible = bool(changed) and draw_effect(memory, blocks={name: changed})
     if "scope" in changed:
@@ -190,8 +191,8 @@ def _meant(field: Field, value: Any) -> Any:
     return round(value, 4) if field.sort == "share" and field.choices is None and value is not None else value
 
 
-def _draw(field: Field, drawer: Drawer) -> None:
-    """The widget of one setting."""
+def _draw(kind: str, field: Field, drawer: Drawer) -> None:
+    """Draw the widget of one setting."""
     needed = field.sort in ("share", "whole") and field.choices is None and not field.optional
     key, keep = drawer.field(field.setting, needed=needed), drawer.keep
     empty = drawer.stays(field.setting) if needed else field.without
@@ -219,24 +220,13 @@ def _draw(field: Field, drawer: Drawer) -> None:
             help=field.help,
             on_change=keep,
         )
-    elif field.sort == "share":
-        st.number_input(
-            field.title,
-            min_value=0.0,
-            max_value=None if field.most is None else float(field.most),
-            value=None,  # only a field that begins empty can be emptied
-            step=0.01,
-            key=key,
-            placeholder=empty,
-            help=field.help,
-            on_change=keep,
-        )
     else:
+        number, step = (float, 0.01) if field.sort == "share" else (int, 1)
         st.number_input(
             field.title,
-            min_value=int(field.least),
-            value=None,
-            step=1,
+            **limits(BUILT_IN[kind], field.setting, number),
+            value=None,  # only a field that begins empty can be emptied
+            step=step,
             key=key,
             placeholder=empty,
             help=field.help,

@@ -114,14 +114,14 @@ def _draw_fact(entry: Entry, *, past: bool) -> None:
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         size = "" if entry.tokens is None else f" :small[:gray[{count(entry.tokens, 'token')}]]"
         st.markdown(_struck(entry) if entry.cut else f"{plain(entry_words(entry))}{size}")
-        nav.link("facts", f":small[{'Open' if past else 'Edit'}]", fact=entry.ref[1:])
+        nav.link("facts", f":small[{'Open' if past else 'Edit'}]", fact=str(entry.ref.number))
 
 
 def _draw_relation(entry: Entry) -> None:
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         size = "" if entry.tokens is None else f" :small[:gray[{count(entry.tokens, 'token')}]]"
         st.markdown(_struck(entry) if entry.cut else f"{plain(entry_words(entry))}{size}")
-        nav.link("graph", ":small[Open]", relation=entry.ref[1:])
+        nav.link("graph", ":small[Open]", relation=str(entry.ref.number))
 
 
 def _struck(entry: Entry) -> str:

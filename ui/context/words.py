@@ -311,7 +311,7 @@ def _said(content: str | None, message: Any) -> str:
 
 def entry_note(entry: Entry) -> str:
     """A message or a stored turn in a few words: who, which turn, how large, how well it fitted."""
-    alone = entry.messages[0] if entry.ref[0] == "v" and len(entry.messages) == 1 else None
+    alone = entry.messages[0] if entry.ref.kind == "unit" and len(entry.messages) == 1 else None
     who = entry.role or (_who(alone) if alone is not None else None)
     notes = [part for part in (_message_number(entry), who) if part]
     if entry.turn is not None:
@@ -339,11 +339,11 @@ def _cut_size(entry: Entry) -> str:
 
 def _score(entry: Entry) -> list[str]:
     """How well a stored turn fitted, or that this is not known; nothing of anything else."""
-    return [score_note(entry.score)] if entry.ref[0] == "v" else []
+    return [score_note(entry.score)] if entry.ref.kind == "unit" else []
 
 
 def _message_number(entry: Entry) -> str:
-    return f"message {entry.ref[1:]}" if entry.ref[0] == "m" else ""
+    return f"message {entry.ref.number}" if entry.ref.kind == "message" else ""
 
 
 def _percent(part: int, whole: int) -> str:

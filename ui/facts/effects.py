@@ -8,6 +8,7 @@ from collections.abc import Collection
 
 from memory_core.engine.context import Context
 from memory_core.engine.next_prompt import NextPrompt
+from memory_core.events import numbers
 from ui.telling.line import listed
 from ui.text import count, short, tokens
 
@@ -81,12 +82,12 @@ def _cut(context: Context) -> dict[str, int]:
 
 def _inside(context: Context) -> set[int]:
     """Facts that stand in a prompt."""
-    return {int(piece.ref[1:]) for part in context.plan.granted for piece in part.pieces if piece.ref[0] == "f"}
+    return set(numbers((piece.ref for part in context.plan.granted for piece in part.pieces), "fact"))
 
 
 def _asked(context: Context) -> set[int]:
     """Facts that a prompt was asked to hold, those that were cut included."""
-    return {int(ref[1:]) for ref in context.words if ref[0] == "f"}
+    return set(numbers(context.words, "fact"))
 
 
 def _signed(change: int) -> str:

@@ -23,10 +23,10 @@ def import_dialog(desk: Desk) -> None:
     if tab.finished(desk.place):
         st.rerun()
     uploaded = st.file_uploader(
-        "A graph as JSON, GraphML or Cypher",
+        "A graph as JSON or GraphML",
         key=f"{tab.key(desk.place, 'import')}_{tab.generation(desk.place)}",
         max_upload_size=MOST_MEGABYTES,
-        help="As Export on Sessions writes them; GraphML also from other programs.",
+        help="As Export on Sessions writes them; GraphML also from other programs. Cypher is not read.",
     )
     if uploaded is None:
         closing_button("Cancel", _nothing)

@@ -6,11 +6,12 @@ from typing import Any
 
 import streamlit as st
 
-from memory_core import ConflictError, MemoryInspectorError
+from memory_core import ConflictError, MemoryInspectorError, VectorMemoryBlock
 from memory_core.engine.session import SessionBlock
 from memory_core.retrieval.explain import Search
 from ui import state, toasts
 from ui.blocks.effects import draw_effect
+from ui.components import limits
 from ui.retrieval import asking
 from ui.retrieval.reading import changed_sentence
 from ui.retrieval.scores import SEARCHES, SIGNALS
@@ -49,8 +50,7 @@ def draw(view: View, block: SessionBlock, before: Search, after: Search, unit: s
         st.number_input(
             "Results",
             value=None,
-            min_value=1,
-            max_value=max(MOST_RESULTS, int(now[TOP_K] or 0)),
+            **limits(VectorMemoryBlock, TOP_K) | {"max_value": max(MOST_RESULTS, int(now[TOP_K] or 0))},
             step=1,
             key=_key("top_k"),
             placeholder="as many as fit",
@@ -63,8 +63,7 @@ def draw(view: View, block: SessionBlock, before: Search, after: Search, unit: s
         st.number_input(
             "Threshold",
             value=None,
-            min_value=0.0,
-            max_value=1.0,
+            **limits(VectorMemoryBlock, THRESHOLD, float),
             step=0.01,
             format="%.2f",
             key=_key("threshold"),

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from memory_core import Context
 from memory_core.blocks.vector import DATABASE_COPY, KEYWORD_ONLY
+from memory_core.events import Ref
 from memory_core.retrieval.explain import ASKED, Search, compared
 from memory_core.retrieval.found_by import FoundBy
 from memory_core.retrieval.ranked import Fate, Found, Ranked
@@ -345,7 +346,7 @@ def limit_to_keep(search: Search, number: int) -> int | None:
 
 def in_prompt(context: Context, number: int) -> bool:
     """Is this stored turn in a prompt?"""
-    return any(piece.ref == f"v{number}" for part in context.plan.granted for piece in part.pieces)
+    return any(piece.ref == Ref.of("unit", number) for part in context.plan.granted for piece in part.pieces)
 
 
 _THEN: dict[Fate, str] = {

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from memory_core.curation.summary import SummaryRevision
-from memory_core.events import EventRecord
+from memory_core.events import EventRecord, Ref
 from memory_core.history.summaries import told_revisions
 from memory_core.messages import content_hash
 from memory_core.planning.summaries import sentences
@@ -48,7 +48,7 @@ def freshness_line(fresh: Freshness) -> str:
 
 def sentence_refs(text: str) -> frozenset[str]:
     """A summary's sentences as prompts name them."""
-    return frozenset(f"s{content_hash(sentence)}" for sentence in sentences(text))
+    return frozenset(Ref.of("text", content_hash(sentence)) for sentence in sentences(text))
 
 
 def as_lines(text: str) -> str:

@@ -12,6 +12,7 @@ from memory_core.events import (
     VectorsReplaced,
     VectorsStored,
     expand,
+    numbers,
     spread,
 )
 from memory_core.planning.context import QUEUE
@@ -142,7 +143,7 @@ def one_cut(cut: Mapping[str, Any], recalled: Sequence[Retrieved], words: Words)
         text = f"Left {turns} out of this prompt, {count(freed, 'token')}: asked {tokens(over)} over the limit"
         return Line("content_cut", text, "loss")
     scores = {number: score for event in recalled for number, _, _, score, _ in event.candidates}
-    gone = sorted((int(ref[1:]) for ref in refs if ref[0] == "v"), key=lambda number: scores.get(number, 0))
+    gone = sorted(numbers(refs, "unit"), key=lambda number: scores.get(number, 0))
     lowest = ""
     if gone:
         unit = words.units.get(part, TURN)
@@ -152,11 +153,11 @@ def one_cut(cut: Mapping[str, Any], recalled: Sequence[Retrieved], words: Words)
         more = f" and {tokens(len(gone) - MOST_NAMED)} more" if len(gone) > MOST_NAMED else ""
         lowest = f". Lowest score first: {names}{more}"
     whole = ", the whole block" if cut["rule"] == "dropped" else ""
-    if any(ref[0] == "r" for ref in refs) and not whole:
+    if any(ref.kind == "relation" for ref in refs) and not whole:
         lowest = ". Farthest from the question first"
     text = f"Cut {count(freed, 'token')} from {short(part)}{whole}: asked {tokens(over)} over the limit{lowest}"
-    named = {"f": (words.facts, ERASED), "r": (words.relations, ERASED_RELATION)}
-    gone_words = tuple(named[ref[0]][0].get(int(ref[1:]), named[ref[0]][1]) for ref in refs if ref[0] in named)
+    named = {"fact": (words.facts, ERASED), "relation": (words.relations, ERASED_RELATION)}
+    gone_words = tuple(named[ref.kind][0].get(ref.number, named[ref.kind][1]) for ref in refs if ref.kind in named)
     return Line("content_cut", text, "loss", gone_words)
 
 

@@ -23,7 +23,7 @@ from memory_core.events import (
     Retrieved,
     ToolCalled,
     expand,
-    spread,
+    numbers,
 )
 from memory_core.history.by_turn import History
 from memory_core.history.log import fact_words_at
@@ -127,9 +127,10 @@ class _Named:
             self.units.update(recalled)
             self.quoted_units.update(recalled if previews else ())
         elif isinstance(event, ContextBuilt) and previews:
-            refs = [ref for cut in event.cuts for ref in spread(cut["refs"])]
-            for letter, ids in (("f", self.facts), ("r", self.relations), ("v", self.units)):
-                ids.update(int(ref[1:]) for ref in refs if ref[0] == letter)
+            refs = [ref for cut in event.cuts for ref in cut["refs"]]
+            self.facts.update(numbers(refs, "fact"))
+            self.relations.update(numbers(refs, "relation"))
+            self.units.update(numbers(refs, "unit"))
 
 
 @dataclass(slots=True)

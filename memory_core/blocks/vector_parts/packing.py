@@ -10,6 +10,7 @@ from memory_core.blocks.base import Item, ReadContext, item_tokens
 from memory_core.blocks.markup import UNDATED, Layout, line_parts, turn_parts
 from memory_core.blocks.vector_parts.unit_cache import Stored
 from memory_core.blocks.vector_parts.units import messages_of, words_of
+from memory_core.events import Ref
 from memory_core.messages import TextPart
 from memory_core.planning.retrieval import Head, RetrievalPlan, fill
 from memory_core.store.messages import StoredMessage
@@ -33,9 +34,12 @@ class PackedUnits:
 
     def filled(self, plan: RetrievalPlan, room: int) -> RetrievalPlan:
         """The plan with as many granted units as fit into the room."""
+        # 1. Only units whose stored size fits are read and laid out: that costs much more than adding numbers.
         sized = self._units(self._may_fit(plan, room))
+        # 2. Their real sizes decide, with the date lines above them.
         filled, left = self._fill(plan, room, sized)
-        # What was left out for its words alone may fit without its speaker and time, or into what markup left.
+        # 3. What was left out for its words alone may fit without its speaker and time, or into what markup left. All
+        #    is filled once more from the beginning, as a better unit goes before one that was in already.
         small = [n for n in plan.granted if n not in sized and self._stored.nodes[n].tokens <= left + UNSAID]
         if left < LEAST_UNIT or not small:
             return filled
@@ -55,8 +59,9 @@ class PackedUnits:
         """The items of what is granted, in the order of the prompt, and their indexes, first to be cut first."""
         units = self._units(plan.granted)
         best_first = [number for number in plan.granted if number in units]
-        if self._layout == "messages":
+        if self._layout == "messages":  # best first in the prompt, so the last is cut first
             return tuple(units[number] for number in best_first), tuple(reversed(range(len(best_first))))
+        # 1. The order of the prompt is that of the conversation; each date line stands above its first unit.
         items: list[Item] = []
         lines: dict[Head, Item] = {}
         for number in sorted(best_first, key=lambda number: (self._stored.nodes[number].seqs, number)):
@@ -65,14 +70,16 @@ class PackedUnits:
                 lines[head] = self._day(number)
                 items.append(lines[head])
             items.append(units[number])
-        # A date line goes once nothing is left under it.
+        # 2. The order of cutting is by score, worst first. A date line goes right after the best unit under it, the
+        #    last of them to go: sooner it would leave units undated, later it would stand above nothing.
         best_under = {self._head(number): number for number in reversed(best_first)}
-        cut: list[str] = []
+        cut: list[Ref] = []
         for number in reversed(best_first):
             cut.append(units[number].ref)
             head = self._head(number)
             if head is not None and best_under[head] == number:
                 cut.append(lines[head].ref)
+        # 3. As indexes into the prompt's order, which is how plans name what is cut.
         at = {item.ref: index for index, item in enumerate(items)}
         return tuple(items), tuple(at[ref] for ref in cut)
 
@@ -106,7 +113,8 @@ class PackedUnits:
         for number, unit in self._messages(missing).items() if missing else ():
             parts_of = line_parts if self._layout == "lines" else turn_parts
             parts = parts_of([message.message for message in unit], self._reading.safe)
-            item = self._counted(Item(f"v{number}", words_of(unit), parts, tokens=self._stored.nodes[number].tokens))
+            tokens = self._stored.nodes[number].tokens
+            item = self._counted(Item(Ref.of("unit", number), words_of(unit), parts, tokens=tokens))
             self._stored.rendered.keep((number, *self._how), item)
             known[number] = item
         return known
@@ -120,7 +128,7 @@ class PackedUnits:
         """The date line above a unit."""
         source, day = self._stored.days.get(number, (number, UNDATED))
         line = TextPart(text=self._reading.safe(day))
-        return self._counted(Item(f"d{source}", "", (line,), tokens=0, heading=True))
+        return self._counted(Item(Ref.of("day", source), "", (line,), tokens=0, heading=True))
 
     def _counted(self, item: Item) -> Item:
         """The item with its size, where that must be counted: it is asked for several times."""
