@@ -17,6 +17,10 @@ from memory_core.tokens import reported
 Actor = Literal["engine", "curator", "agent"]
 Ranges = tuple[tuple[int, int], ...]
 """Sequence numbers as inclusive ranges: ((1, 4), (9, 9)) is 1, 2, 3, 4 and 9."""
+Thing = tuple[str, int]
+"""What a change set changes, by kind and id: ("fact", 3), ("entity", 1), ("relation", 5)."""
+Row = tuple[Thing, int, int]
+"""A thing with its version before and after; before is 0 for one that was added, after for one taken away."""
 
 KINDS: dict[str, type["Event"]] = {}
 """Every kind of event by its name on disk."""
@@ -601,6 +605,18 @@ class FactsCurated(Event):
     """Messages that a fact gained as sources, by session (empty: this one); taken away again where it undoes."""
     undoes: tuple[int, int] | None = None
     """The change set that this one undoes, by its first fact and the version it left it in."""
+    again: bool = False
+    """It undoes the undo of `undoes`: what that did is done again, and its support given again."""
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        return tuple((("fact", id), before, after) for id, before, after in self.facts)
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """What `undoes` calls it: no two change sets leave one fact in the same version."""
+        fact, _, after = self.facts[0]
+        return fact, after
 
 
 @dataclass(frozen=True)
@@ -785,6 +801,22 @@ class GraphCurated(Event):
     """The change set that this one undoes, by its own number."""
     number: int = 0
     """Counts the change sets of the block, from 1."""
+    again: bool = False
+    """It undoes the undo of `undoes`: what that did is done again."""
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        entities = ((("entity", id), before, after) for id, before, after in self.entities)
+        return (*entities, *((("relation", id), before, after) for id, before, after in self.relations))
+
+    @property
+    def key(self) -> int:
+        """What `undoes` calls it."""
+        return self.number
+
+
+Curated = FactsCurated | GraphCurated
+"""A change set in the log."""
 
 
 # -- retrieval -----------------------------------------------------------------------------------

@@ -91,7 +91,7 @@ def test_a_change_set_is_one_event_after_those_of_its_steps():
     assert [r.kind for r in single] == ["fact_accepted", "fact_superseded"]
     assert {r.actor for r in (*single, whole)} == {"curator"}
     assert (whole.position, whole.event) == (
-        applied.position,
+        applied.number,
         FactsCurated(block="facts", action="merge", reason="", facts=((2, 1, 2), (1, 1, 2))),
     )
 
@@ -108,7 +108,7 @@ def test_a_written_fact_is_there_at_once_and_says_who_wrote_it():
     applied = desk.apply(wish.add("likes jazz", pinned=True))
     (new,) = desk.facts()
     assert (new.id, new.text, new.pinned, new.origin, new.sources) == (
-        applied.added[0],
+        applied.ids("fact")[0],
         "likes jazz",
         True,
         "written",
@@ -131,7 +131,7 @@ def test_a_split_fact_is_superseded_by_its_first_part():
     whole = desk.facts()[0]
     applied = desk.apply(wish.split(whole, ["likes tea", "likes jazz"]))
     (superseded,) = memory.events(kinds=["fact_superseded"])
-    assert superseded.event.by == applied.added[0]
+    assert superseded.event.by == applied.ids("fact")[0]
     assert [(f.text, f.sources) for f in desk.facts(("active",))] == [
         ("likes tea", (("s", 1),)),
         ("likes jazz", (("s", 1),)),
@@ -241,8 +241,8 @@ def test_an_undo_that_would_overwrite_somebody_elses_change_is_refused():
     tea = fact(desk, "likes tea")
     with memory._session.writing() as w:
         change_text(w, tea, "likes coffee", tokens=2, actor="agent")
-    before = state(desk), memory.session.status().position
-    with pytest.raises(ConflictError, match='The fact "likes coffee" was changed elsewhere'):
+    before = state(desk), memory.status().position
+    with pytest.raises(ConflictError, match='The fact "likes coffee" was changed since by the agent in turn 1'):
         desk.undo()
     assert (state(desk), memory.session.status().position) == before
 
@@ -705,14 +705,12 @@ def test_facts_of_the_user_are_curated_from_every_session_of_theirs(tmp_path):
 def test_a_session_of_its_own_scope_does_not_undo_what_is_the_users(tmp_path):
     users = make(on_file(tmp_path), "one", user_id="ana", scope="user")
     own = make(on_file(tmp_path), "two", user_id="ana")
-    users.facts.desk("facts").apply(wish.add("likes tea"))
-    own.facts.desk("facts").apply(wish.add("likes jazz"))
-    assert [c.position for c in users.facts.desk("facts").changes()] != [
-        c.position for c in own.facts.desk("facts").changes()
-    ]
-    assert own.facts.desk("facts").undo().action == "add"
-    assert own.facts.desk("facts").undo() is None
-    assert [f.text for f in users.facts.desk("facts").facts()] == ["likes tea"]
+    users.curation("facts").apply(wish.add("likes tea"))
+    own.curation("facts").apply(wish.add("likes jazz"))
+    assert [c.number for c in users.curation("facts").changes()] != [c.number for c in own.curation("facts").changes()]
+    assert own.curation("facts").undo().action == "add"
+    assert own.curation("facts").undo() is None
+    assert [f.text for f in users.curation("facts").facts()] == ["likes tea"]
 
 
 def test_a_condensed_list_is_rebuilt_with_the_sources_it_handed_on():

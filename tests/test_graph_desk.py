@@ -301,7 +301,7 @@ def test_what_was_changed_since_by_somebody_else_is_not_undone(memory):
     desk.edit(relation(memory, "Ana → lives in → Lisbon"), object="Faro")
     say(memory, "Ana | lives in | Porto")
     before = seen(memory), len(memory.events())
-    with pytest.raises(ConflictError, match="changed since by somebody else"):
+    with pytest.raises(ConflictError, match='"Ana → lives in → Faro" was changed since by the engine'):
         desk.undo()
     assert (seen(memory), len(memory.events())) == before
 

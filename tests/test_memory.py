@@ -841,8 +841,8 @@ def test_an_edit_that_started_from_an_older_text_is_refused():
     memory = make(memory_blocks=[core("one")])
     assert memory.blocks.edit("core", "two", revision=1) == 2
     before = everything(memory)
-    with pytest.raises(ConflictError, match="changed elsewhere"):
-        memory.blocks.edit("core", "three", revision=1)
+    with pytest.raises(ConflictError, match='"core" was changed since by a person'):
+        memory.edit_block("core", "three", revision=1)
     with pytest.raises(ConfigError, match="learned, not written"):
         make("t", memory_blocks=[Echo(name="echo")]).blocks.edit("echo", "x")
     assert everything(memory) == before

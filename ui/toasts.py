@@ -10,7 +10,7 @@ from types import EllipsisType
 
 import streamlit as st
 
-from memory_core import ConflictError, MemoryInspectorError
+from memory_core import MemoryInspectorError
 from ui import state
 from ui.text import plain
 
@@ -41,8 +41,8 @@ class Toast:
 def done(text: str, *, undo: Callable[[], object] | None = None, session_id: str | EllipsisType | None = ...) -> None:
     """Say on the next drawing of the page what was done. For callbacks; the newest replaces the one before.
 
-    `undo` runs at most once. Where the thing changed since, it raises `ConflictError`; what else prevents it, it says
-    by raising another `MemoryInspectorError`.
+    `undo` runs at most once. What prevents it, that the thing changed since, say, it says by raising a
+    `MemoryInspectorError`.
     `session_id`: the toast is of this session, by default the selected one; None: of no session.
     """
     _say(text, undo, state.selected_session() if session_id is ... else session_id)
@@ -82,8 +82,6 @@ def _undo(number: int) -> None:
     _dismiss()
     try:
         toast.undo()
-    except ConflictError:
-        _say("It was changed since. Nothing was undone.", None, toast.session_id, failed=True)
     except MemoryInspectorError as error:
         _say(str(error), None, toast.session_id, failed=True)
     else:

@@ -244,8 +244,8 @@ class MemoryTools:
         sources = ((w.session.id, asked),) if asked is not None else ()
         new = New(content, state="proposed" if block.approval else "active", topics=tags, sources=sources)
         scope = scope_key(self._session, archive)
-        curating = FactChangeSetTransaction(w, scope, archive.name, self._session.counter.text, "agent")
-        curating.apply(ChangeSet("add", (new,)), max_facts=block.max_facts)
+        transaction = FactChangeSetTransaction(w, scope, archive.name, "agent", self._session.counter.text)
+        transaction.apply(ChangeSet("add", (new,)))
         waits = " A person has to accept it first." if block.approval else ""
         return ToolResult(f"Archived in {archive.name}.{waits}", done=True, block=archive.name)
 

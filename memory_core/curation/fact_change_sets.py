@@ -1,121 +1,197 @@
-"""Change sets on a block's facts, within one writing transaction: applied, undone, erased.
+"""Change sets on a block's facts, within one writing transaction; see `memory_core.curation.change_sets`.
 
 Who may see or wish what is not here (`memory_core.curation.facts`), nor what a change set comes to
 (`memory_core.planning.curation`).
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
 
-from memory_core.errors import MessageError
-from memory_core.events import Actor, CondensingRefused, FactsCurated, Ranges, expand, ranges
-from memory_core.history.fact_change_log import Change, ChangeLog, Undoable, key_of
-from memory_core.planning.curation import After, ChangeSet, New, changed_elsewhere, find_clash, settle
+from memory_core.curation.change_sets import ChangeSetTransaction
+from memory_core.errors import ConflictError, MessageError
+from memory_core.events import Curated, FactsCurated, Ranges, expand, ranges
+from memory_core.history.change_log import ChangeLog, LoggedSet
+from memory_core.planning.curation import (
+    After,
+    ChangeSet,
+    FactPlan,
+    Given,
+    New,
+    changed_elsewhere,
+    find_clash,
+    quoted,
+    settle,
+    words_for,
+)
 from memory_core.planning.facts import Fact
+from memory_core.store.deliveries import still_there
 from memory_core.store.fact_erasing import erase_facts
 from memory_core.store.facts import (
     NewFact,
     add_fact,
     add_support,
-    hold_fact,
+    lock_row,
+    read_authors,
     read_facts,
     read_history,
     read_scope_events,
     remove_support,
     revise,
 )
-from memory_core.store.log import last_position
-from memory_core.store.writing import Writing
 
-Versions = tuple[int, int, int]
-"""A fact, its version before and its version after; see `FactsCurated`."""
-Support = tuple[int, str, Ranges]
-"""A fact and messages of a session that it gained as sources; see `FactsCurated`."""
+Known = dict[int, Fact]
+"""A block's facts by id, in every state."""
+Written = tuple[list[tuple[int, int, int]], list[tuple[int, str, Ranges]]]
+"""Facts with their versions, and sources that they gained or lost; see `FactsCurated`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Applied:
-    """What became of a change set."""
-
-    position: int
-    """Of its event in the log."""
-    facts: tuple[int, ...]
-    """Ids of the facts that were there before and were changed."""
-    added: tuple[int, ...]
-    """Ids of the new ones, in order."""
-
-
-def read_change_log(connection: Connection, scope: str, block: str, facts: Iterable[Fact]) -> ChangeLog:
-    """All change sets of a block's facts in one scope; `facts` are all that exist."""
+def read_fact_log(connection: Connection, scope: str, block: str, known: Known) -> ChangeLog:
+    """All change sets of a block's facts in one scope; `known` are all facts that exist."""
     records = read_scope_events(connection, scope, block, (FactsCurated.kind,))
     whose = scope.partition(":")[0]
-    own = [r for r in records if isinstance(r.event, FactsCurated) and r.event.scope == whose]
-    return ChangeLog(own, {fact.id for fact in facts})
+    return ChangeLog(
+        [r for r in records if isinstance(r.event, FactsCurated) and r.event.scope == whose],
+        versions={("fact", fact.id): fact.version for fact in known.values()},
+        authors={(("fact", id), version): by for (id, version), by in read_authors(connection, scope, block).items()},
+        name=lambda thing: f"The fact {quoted(known[thing[1]])}",
+        tell=tell,
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class FactChangeSetTransaction:
+def tell(event: Curated) -> str:
+    """What a change set did: `Pinned a fact.`"""
+    added = sum(before == 0 for _, before, _ in event.rows)
+    words = words_for(event.action, changed=len(event.rows) - added, added=added)
+    return f"{words[:1].upper()}{words[1:]}."
+
+
+@dataclass(slots=True)
+class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
     """One transaction on the facts of a block."""
 
-    w: Writing
-    scope: str
-    block: str
     count_tokens: Callable[[str], int]
-    actor: Actor
 
-    def apply(self, change: ChangeSet, *, max_facts: int) -> Applied:
+    def apply(self, change: ChangeSet) -> LoggedSet:
         """See `Curation.apply`."""
-        settled = settle(change)
-        known = self._known()
-        for after in settled.changed:
+        known = self.read()
+        plan = settle(change)
+        for after in plan.changed:
             current = known.get(after.before.id)
             if current is None or current.version != after.before.version:
                 raise changed_elsewhere(after.before)
-        clash = find_clash(settled, known.values())
+        clash = find_clash(plan, known.values())
         if clash is not None:
             raise MessageError(f'Another fact says "{clash}" already, word for word. Merge the two instead?')
-        versions: list[Versions] = []
-        support: list[Support] = []
-        added: list[int] = []
-        for new in settled.added:
-            added.append(self._add(new, support))
-            versions.append((added[-1], 0, 1))
-        for after in settled.changed:
-            versions.append(self._change(after, known[after.before.id], added, change.reason, support))
-        if change.action == "refuse":
-            self._note_refusal(max_facts)
-        position = self._record(change.action, change.reason, versions, support)
-        return Applied(position, tuple(after.before.id for after in settled.changed), tuple(added))
-
-    def undo(self) -> Change | None:
-        """See `Curation.undo`."""
-        facts = self._known()
-        log = read_change_log(self.w.connection, self.scope, self.block, facts.values())
-        undoable = log.undoable()
-        if undoable is None:
-            return None
-        log.check(undoable.event, facts)
-        event = undoable.event
-        versions = [self._revert(facts[id], before) for id, before, _ in event.facts]
-        support = self._take_support(undoable)
-        self._record(event.action, "", versions, support, undoes=key_of(event))
-        return replace(undoable.change, undone=True)
+        return self.store(known, plan, change.action, change.reason)
 
     def erase(self, facts: Sequence[Fact]) -> None:
         """See `Curation.erase`."""
-        known = self._known()
+        known = self.read()
         for fact in facts:
             if fact.id not in known:
                 raise changed_elsewhere(fact)
-            hold_fact(self.w, fact)
+            lock_row(self.w, fact)
         erase_facts(self.w, [known[id] for id in dict.fromkeys(fact.id for fact in facts)], actor=self.actor)
 
-    def _known(self) -> dict[int, Fact]:
+    # -- the hooks
+
+    def read(self) -> Known:
         return {fact.id: fact for fact in read_facts(self.w.connection, self.scope, self.block, states=None)}
 
-    def _add(self, new: New, support: list[Support]) -> int:
+    def lock(self, plan: FactPlan) -> None:
+        # A user's facts are changed from several sessions: the session's row does not guard them.
+        for fact in (*(after.before for after in plan.changed), *plan.kept, *plan.removed):
+            lock_row(self.w, fact)
+
+    def write(self, held: Known, plan: FactPlan) -> Written:
+        added = [self._add(new) for new in plan.added]
+        rows = [(id, 0, 1) for id in added]
+        here = self.w.session.id
+        given = [(id, tuple(s for s in new.sources if s[0] != here)) for id, new in zip(added, plan.added, strict=True)]
+        for after in plan.changed:
+            fact = held[after.before.id]
+            rows.append((fact.id, fact.version, self._change(after, added, plan.reason)))
+            given.append((fact.id, tuple(source for source in after.sources if source not in fact.sources)))
+        rows += [(fact.id, fact.version, fact.version) for fact in plan.kept]
+        given += plan.given
+        for id, sources in given:
+            add_support(self.w, id, sources)
+        for id, sources in plan.taken:
+            remove_support(self.w, id, sources)
+        if plan.removed:
+            erase_facts(self.w, plan.removed, undone=True, actor=self.actor)
+            rows += [(fact.id, fact.version, 0) for fact in plan.removed]
+        return rows, [row for each in (*given, *plan.taken) for row in self._by_session(each)]
+
+    def record(self, written: Written, action: str, reason: str, undone: Curated | None, *, again: bool) -> Curated:
+        rows, support = written
+        return FactsCurated(
+            block=self.block,
+            action=action,
+            reason=reason,
+            facts=tuple(rows),
+            scope=self.scope.partition(":")[0],
+            support=tuple(support),
+            undoes=undone.key if isinstance(undone, FactsCurated) else None,
+            again=again,
+        )
+
+    def log(self, held: Known) -> ChangeLog:
+        return read_fact_log(self.w.connection, self.scope, self.block, held)
+
+    def plan_back(self, held: Known, chosen: LoggedSet, *, again: bool) -> FactPlan:
+        event = chosen.event
+        assert isinstance(event, FactsCurated)
+        there = [(held[id], after if again else before) for id, before, after in event.facts]
+        changed, kept = [], []
+        for fact, version in there:
+            if version and (after := self._after(fact, version)) is not None:
+                changed.append(after)
+            elif version:
+                kept.append(fact)
+        removed = tuple(fact for fact, version in there if not version)
+        sources = self._sources(chosen, event, {fact.id for fact in removed}, still_there_only=again)
+        plan = FactPlan(tuple(changed), removed=removed, kept=tuple(kept))
+        plan = replace(plan, given=sources) if again else replace(plan, taken=sources)
+        clash = find_clash(plan, held.values())
+        if clash is not None:
+            raise ConflictError(f'Another fact says "{clash}" by now, word for word. Nothing was undone.')
+        return plan
+
+    # -- inside
+
+    def _after(self, fact: Fact, version: int) -> After | None:
+        """How a fact was in an earlier version; None where it is so now."""
+        past = next(r for r in read_history(self.w.connection, self.scope, fact.id) if r.version == version)
+        category, topics = (fact.category, fact.topics) if past.category is None else (past.category, past.topics)
+        then = (past.text, past.state, past.pinned, category, topics)
+        if then == (fact.text, fact.state, fact.pinned, fact.category, fact.topics):
+            return None
+        return After(fact, past.text, past.state, past.pinned, category=category, topics=topics)
+
+    def _sources(
+        self, chosen: LoggedSet, event: FactsCurated, without: Collection[int], *, still_there_only: bool
+    ) -> tuple[Given, ...]:
+        """The sources that facts gained by a change set."""
+        found = []
+        for id, name, seqs in event.support:
+            session = name or chosen.record.session_id
+            there = [s for s in expand(seqs) if not still_there_only or still_there(self.w.connection, session, [s])]
+            if id not in without:
+                found.append((id, tuple((session, seq) for seq in there)))
+        return tuple(found)
+
+    def _by_session(self, given: Given) -> list[tuple[int, str, Ranges]]:
+        """As the event has it: this session goes by no name, so that a copy of it tells the same."""
+        id, sources = given
+        found: dict[str, list[int]] = {}
+        for session, seq in sources:
+            found.setdefault("" if session == self.w.session.id else session, []).append(seq)
+        return [(id, session, ranges(seqs)) for session, seqs in found.items()]
+
+    def _add(self, new: New) -> int:
         values = NewFact(
             text=new.text,
             tokens=self.count_tokens(new.text),
@@ -127,12 +203,11 @@ class FactChangeSetTransaction:
             state=new.state,
             topics=new.topics,
         )
-        id = add_fact(self.w, self.scope, self.block, values, actor=self.actor)
-        support += self._give_support(id, [source for source in new.sources if source[0] != self.w.session.id])
-        return id
+        return add_fact(self.w, self.scope, self.block, values, actor=self.actor)
 
-    def _change(self, after: After, fact: Fact, added: Sequence[int], reason: str, support: list[Support]) -> Versions:
-        version = revise(
+    def _change(self, after: After, added: Sequence[int], reason: str) -> int:
+        fact = after.before
+        return revise(
             self.w,
             fact,
             text=after.text,
@@ -145,77 +220,3 @@ class FactChangeSetTransaction:
             reason=reason,
             actor=self.actor,
         )
-        support += self._give_support(fact.id, [source for source in after.sources if source not in fact.sources])
-        return fact.id, fact.version, version
-
-    def _give_support(self, fact: int, sources: Sequence[tuple[str, int]]) -> list[Support]:
-        add_support(self.w, fact, sources)
-        by_session: dict[str, list[int]] = {}
-        for session, seq in sources:
-            by_session.setdefault(self._known_as(session), []).append(seq)
-        return [(fact, session, ranges(seqs)) for session, seqs in by_session.items()]
-
-    def _take_support(self, undoable: Undoable) -> list[Support]:
-        taken: list[Support] = []
-        for id, session, seqs in undoable.event.support:
-            session = session or undoable.session_id
-            remove_support(self.w, id, session, expand(seqs))
-            taken.append((id, self._known_as(session), seqs))
-        return taken
-
-    def _known_as(self, session: str) -> str:
-        """How this session's log names a session: itself by nothing, so that a copy of it tells the same."""
-        return "" if session == self.w.session.id else session
-
-    def _revert(self, fact: Fact, before: int) -> Versions:
-        hold_fact(self.w, fact)
-        if before == 0:
-            erase_facts(self.w, [fact], undone=True, actor=self.actor)
-            return fact.id, fact.version, 0
-        past = next(r for r in read_history(self.w.connection, self.scope, fact.id) if r.version == before)
-        category, topics = (fact.category, fact.topics) if past.category is None else (past.category, past.topics)
-        then = (past.text, past.state, past.pinned, category, topics)
-        if then == (fact.text, fact.state, fact.pinned, fact.category, fact.topics):
-            return fact.id, fact.version, fact.version
-        version = revise(
-            self.w,
-            fact,
-            text=past.text,
-            tokens=self.count_tokens(past.text),
-            state=past.state,
-            pinned=past.pinned,
-            category=category,
-            topics=topics,
-            actor=self.actor,
-        )
-        return fact.id, fact.version, version
-
-    def _note_refusal(self, max_facts: int) -> None:
-        """As after a condensing that the engine refused, the list is left alone until it has grown."""
-        facts = len(read_facts(self.w.connection, self.scope, self.block))
-        refused = CondensingRefused(
-            block=self.block, extractor="", facts=facts, max_facts=max_facts, reason="a person refused the rewrite"
-        )
-        self.w.record(refused, actor=self.actor)
-
-    def _record(
-        self,
-        action: str,
-        reason: str,
-        versions: Sequence[Versions],
-        support: Sequence[Support],
-        undoes: tuple[int, int] | None = None,
-    ) -> int:
-        """Write the change set's event as the last of its transaction; its position."""
-        event = FactsCurated(
-            block=self.block,
-            action=action,
-            reason=reason,
-            facts=tuple(versions),
-            scope=self.scope.partition(":")[0],
-            support=tuple(support),
-            undoes=undoes,
-        )
-        self.w.record(event, actor=self.actor)
-        self.w.save()
-        return last_position(self.w.connection, self.w.session.id)

@@ -12,14 +12,14 @@ from typing import Literal
 from sqlalchemy import Connection
 
 from memory_core.blocks.facts import COMPARED, FactExtractionMemoryBlock
-from memory_core.curation.fact_change_sets import Applied, FactChangeSetTransaction, read_change_log
+from memory_core.curation.fact_change_sets import FactChangeSetTransaction, read_fact_log, tell
 from memory_core.engine.context import Context, build_context
 from memory_core.engine.delivery import scope_key
 from memory_core.engine.session import ImaginedBlocks, Session
 from memory_core.errors import ConfigError, MessageError
-from memory_core.events import Actor, EventRecord, FactChanged, FactHeldBack, FactsCondensed, expand
+from memory_core.events import Actor, CondensingRefused, EventRecord, FactChanged, FactHeldBack, FactsCondensed, expand
 from memory_core.history import contradictions
-from memory_core.history.fact_change_log import Change
+from memory_core.history.change_log import Change
 from memory_core.history.facts import Flag, Said, find_flags, nearest, source_spans
 from memory_core.history.rewrites import KINDS as REWRITE_KINDS
 from memory_core.history.rewrites import Rewrite, find_rewrites
@@ -28,9 +28,9 @@ from memory_core.messages import ChatMessage, MessageRole, message_text
 from memory_core.planning.curation import ChangeSet, SuppressedFact, active_after, restore, retire, together
 from memory_core.planning.facts import Fact, same_words
 from memory_core.services import Services
-from memory_core.store.facts import read_curated_versions, read_facts, read_scope_events
+from memory_core.store.facts import read_facts, read_scope_events
 from memory_core.store.messages import StoredMessage, read_messages
-from memory_core.store.writing import contents
+from memory_core.store.writing import Writing, contents
 
 Outcome = Literal["added", "proposed", "confirmed", "held_back", "repeated", "updated", "ended"]
 
@@ -115,26 +115,31 @@ class Curation:
         """The active facts as they would be after a change set. Changes nothing."""
         return active_after(self.facts(("active",)), change, self._session.counter.text)
 
-    def apply(self, change: ChangeSet, *, actor: Actor = "curator") -> Applied:
+    def apply(self, change: ChangeSet, *, actor: Actor = "curator") -> Change:
         """Do all of a change set, in one transaction, or nothing of it.
 
         Raises:
             ConflictError: a fact was changed elsewhere since it was read.
             MessageError: another active fact has one of the texts already, word for word.
         """
-        with self._curating(actor) as curating:
-            return curating.apply(change, max_facts=self._facts_block.max_facts)
+        with self._changing(actor) as transaction:
+            done = transaction.apply(change)
+            if change.action == "refuse":
+                self._note_refusal(transaction.w, actor)
+        return done.change(tell(done.event))
 
-    def undo(self, *, actor: Actor = "curator") -> Change | None:
-        """Take back the newest change set that was not undone yet, and say which; None: there is none.
+    def undo(self, number: int | None = None, *, actor: Actor = "curator") -> Change | None:
+        """Take back a change set (None: the newest that can be), and say which; None: there is none.
 
-        Facts it added are taken away with their words; the others stand again as before it.
+        Facts it added are taken away with their words; the others stand again as before it. The number of an undo
+        (`Change.undone_by`) does again what that undid.
 
         Raises:
-            ConflictError: one of its facts was changed since by somebody else; nothing was changed.
+            NotFoundError: there is no change set of that number.
+            ConflictError: one of its facts was changed or erased since, or it was undone already; nothing was changed.
         """
-        with self._curating(actor) as curating:
-            change = curating.undo()
+        with self._changing(actor) as transaction:
+            change = transaction.undo(number)
         self._session.database.forget_log()
         return change
 
@@ -144,20 +149,32 @@ class Curation:
         Raises:
             ConflictError: one was changed elsewhere since it was read; nothing was erased.
         """
-        with self._curating(actor) as curating:
-            curating.erase(facts)
+        with self._changing(actor) as transaction:
+            transaction.erase(facts)
         self._session.database.forget_log()
 
     def changes(self, limit: int = 20) -> list[Change]:
         """Change sets, newest first, each with what it did and whether it was undone."""
         with self._session.database.read() as connection:
-            facts = read_facts(connection, self.scope, self.block, states=None)
-            return read_change_log(connection, self.scope, self.block, facts).changes()[:limit]
+            facts = {fact.id: fact for fact in read_facts(connection, self.scope, self.block, states=None)}
+            return read_fact_log(connection, self.scope, self.block, facts).changes()[:limit]
 
     @contextmanager
-    def _curating(self, actor: Actor) -> Iterator[FactChangeSetTransaction]:
-        with self._session.changing() as w:
-            yield FactChangeSetTransaction(w, self.scope, self.block, self._session.counter.text, actor)
+    def _changing(self, actor: Actor) -> Iterator[FactChangeSetTransaction]:
+        with self._session.writing() as w:
+            self._session.refresh(w)
+            yield FactChangeSetTransaction(w, self.scope, self.block, actor, self._session.counter.text)
+
+    def _note_refusal(self, w: Writing, actor: Actor) -> None:
+        """As after a condensing that the engine refused, the list is left alone until it has grown."""
+        refused = CondensingRefused(
+            block=self.block,
+            extractor="",
+            facts=len(read_facts(w.connection, self.scope, self.block)),
+            max_facts=self._facts_block.max_facts,
+            reason="a person refused the rewrite",
+        )
+        w.record(refused, actor=actor)
 
     # -- looking ----------------------------------------------------------------------------------
 
@@ -252,10 +269,9 @@ class Curation:
             records = self._events(connection, *contradictions.KINDS)
             reworded = {r.event.before for r in records if isinstance(r.event, FactChanged)}
             texts = contents(connection, self.scope, reworded)
-            log = read_change_log(connection, self.scope, self.block, facts)
-            looked_at = log.looked_at(read_curated_versions(connection, self.scope, self.block))
+            log = read_fact_log(connection, self.scope, self.block, {fact.id: fact for fact in facts})
         conflicts = contradictions.standing(records, facts, log.changes(), texts.get)
-        flags = find_flags(facts, conflicts=conflicts, said=self._said(facts), looked_at=looked_at)
+        flags = find_flags(facts, conflicts=conflicts, said=self._said(facts), looked_at=log.looked_at())
         waiting = [fact for fact in facts if fact.state == "proposed" or _to_review(fact, flags.get(fact.id, ()))]
         return Review(tuple(waiting), flags, tuple(facts))
 

@@ -9,17 +9,17 @@ It gathers. Deciding is in `memory_core.planning.graph_changes`, storing in `mem
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
 from memory_core.blocks.graph import GraphMemoryBlock
 from memory_core.blocks.graph_cache import GraphCache
-from memory_core.curation.graph_change_sets import GraphChangeSetTransaction, former_names, read_graph_log
+from memory_core.curation.graph_change_sets import GraphChangeSetTransaction, read_graph_log, tell
 from memory_core.engine.delivery import scope_key
 from memory_core.engine.session import Session
 from memory_core.errors import ConfigError, NotFoundError
-from memory_core.events import Actor, GraphCurated
+from memory_core.events import Actor
+from memory_core.history.change_log import Change
 from memory_core.planning import graph_changes as changes
 from memory_core.planning.graph import Entity, Graph, Names, Path, Relation, neighbourhood, normal_predicate
 from memory_core.planning.graph_changes import NewRelation
@@ -28,30 +28,6 @@ from memory_core.store.graph_paths import find_paths
 
 MOST_STEPS = 6
 """Of a path: beyond that nearly everything is connected to everything."""
-
-
-@dataclass(frozen=True, slots=True)
-class GraphChange:
-    """One change set: what was done to a graph at once."""
-
-    number: int
-    """Counts the change sets of the block, from 1."""
-    action: str
-    """See `memory_core.planning.graph.Action`."""
-    sentence: str
-    """What it did, with a full stop: `Merged Bob into Robert Smith.`"""
-    undone: bool = False
-    final: bool = False
-    """It cannot be undone any more: something of it was erased for good."""
-    actor: Actor = "curator"
-    """`engine` where two were merged because the conversation says that they are the same."""
-    turn: int = 0
-    at: float = 0.0
-    """Seconds since the epoch."""
-    entities: tuple[int, ...] = ()
-    """Ids of those it changed or added."""
-    relations: tuple[int, ...] = ()
-    """Ids of those it changed or added."""
 
 
 class GraphDesk:
@@ -144,17 +120,11 @@ class GraphDesk:
         """
         return self.graph().way(path)
 
-    def change_sets(self) -> list[GraphChange]:
+    def change_sets(self) -> list[Change]:
         """What was done by hand, or merged because the conversation says so; newest first."""
         with self._session.database.read() as connection:
             graph, _ = self._read(connection)
-            log = read_graph_log(connection, self.scope, self.block, graph)
-            applied = log.changes()
-            former = former_names(connection, self.scope, log, [each.event for each in applied])
-        return [
-            _change(graph, a.event, a.record.actor, a.record.turn, a.record.at, names, undone=a.undone, final=a.final)
-            for a, names in zip(applied, former, strict=True)
-        ]
+            return read_graph_log(connection, self.scope, self.block, graph)[0].changes()
 
     # -- changing ---------------------------------------------------------------------------------
 
@@ -166,7 +136,7 @@ class GraphDesk:
         types: tuple[str, str] = ("other", "other"),
         *,
         actor: Actor = "curator",
-    ) -> GraphChange:
+    ) -> Change:
         """A relation in a person's own words; entities that are not there yet are added, of these `types`."""
         new = NewRelation(subject, predicate, object, *types)
         return self._apply("add", lambda graph: changes.add(graph, new), actor)
@@ -177,7 +147,7 @@ class GraphDesk:
         *,
         aliases: Mapping[str, Sequence[str]] | None = None,
         actor: Actor = "curator",
-    ) -> GraphChange | None:
+    ) -> Change | None:
         """Relations from elsewhere as one change set (`import`); what is there already, or is no relation, is left out.
 
         `aliases` are other names by an entity's name. None: there was nothing new among them.
@@ -193,23 +163,23 @@ class GraphDesk:
         predicate: str | None = None,
         object: str | None = None,
         actor: Actor = "curator",
-    ) -> GraphChange:
+    ) -> Change:
         """Other ends, by name, or other words for a relation; an entity that is not there yet is added."""
         return self._apply("edit", lambda graph: changes.edit(graph, relation, subject, predicate, object), actor)
 
-    def end(self, relations: Sequence[Relation], *, actor: Actor = "curator") -> GraphChange:
+    def end(self, relations: Sequence[Relation], *, actor: Actor = "curator") -> Change:
         """They held until now: they stay, marked ended."""
         return self._apply("end", lambda graph: changes.end(graph, relations), actor)
 
-    def hold(self, relations: Sequence[Relation], *, actor: Actor = "curator") -> GraphChange:
+    def hold(self, relations: Sequence[Relation], *, actor: Actor = "curator") -> Change:
         """They hold (again): ended or retired ones become active; what contradicts them ends."""
         return self._apply("hold", lambda graph: changes.hold(graph, relations), actor)
 
-    def retire(self, relations: Sequence[Relation], *, actor: Actor = "curator") -> GraphChange:
+    def retire(self, relations: Sequence[Relation], *, actor: Actor = "curator") -> Change:
         """They never held: in no context, and not learned again."""
         return self._apply("retire", lambda graph: changes.retire(graph, relations), actor)
 
-    def remove(self, entities: Sequence[Entity], *, actor: Actor = "curator") -> GraphChange:
+    def remove(self, entities: Sequence[Entity], *, actor: Actor = "curator") -> Change:
         """Retire entities with all their relations (action `retire`); they are not learned again."""
         return self._apply("retire", lambda graph: changes.remove(graph, entities), actor)
 
@@ -221,37 +191,32 @@ class GraphDesk:
         aliases: Sequence[str] | None = None,
         *,
         actor: Actor = "curator",
-    ) -> GraphChange:
+    ) -> Change:
         """Another name, type or other aliases for an entity; without `aliases` its former name becomes one."""
         return self._apply("rename", lambda graph: changes.rename(graph, entity, name, type, aliases), actor)
 
-    def merge(self, entities: Sequence[Entity], into: Entity, *, actor: Actor = "curator") -> GraphChange:
+    def merge(self, entities: Sequence[Entity], into: Entity, *, actor: Actor = "curator") -> Change:
         """Several entities are one: `into` gets their names as aliases, and their relations.
 
         A relation that would join it to itself is retired; of two that say the same one stays, with both's sources.
         """
         return self._apply("merge", lambda graph: changes.merge(graph, entities, into), actor)
 
-    def undo(self, number: int | None = None, *, actor: Actor = "curator") -> GraphChange | None:
+    def undo(self, number: int | None = None, *, actor: Actor = "curator") -> Change | None:
         """Take back a change set (None: the newest of a person that can be), and say which; None: there is none.
 
-        What it added is taken away with its words; the rest stands again as before it.
+        What it added is taken away with its words; the rest stands again as before it. The number of an undo
+        (`Change.undone_by`) does again what that undid.
 
         Raises:
             NotFoundError: there is no change set of that number.
             ConflictError: something of it was changed or erased since, or it was undone already; nothing was changed.
         """
-        with self._session.changing() as w:
-            curating = GraphChangeSetTransaction(w, self.scope, self.block, actor)
-            graph = curating.graph()  # with the words of what the undo takes away
-            undone = curating.undo(number)
-            if undone is None:
-                return None
-            log = read_graph_log(w.connection, self.scope, self.block, graph)
-            (former,) = former_names(w.connection, self.scope, log, [undone.event])
+        with self._session.writing() as w:
+            self._session.refresh(w)
+            change = GraphChangeSetTransaction(w, self.scope, self.block, actor).undo(number)
         self._session.database.forget_log()
-        record = undone.record
-        return _change(graph, undone.event, record.actor, record.turn, record.at, former, undone=True)
+        return change
 
     # -- inside -----------------------------------------------------------------------------------
 
@@ -264,23 +229,23 @@ class GraphDesk:
         _, graph, names = shelf.catch_up(connection, self.scope, self.block)
         return graph, names
 
-    def _apply(self, action: str, wish: Callable[[Graph], GraphPlan], actor: Actor) -> GraphChange:
+    def _apply(self, action: str, wish: Callable[[Graph], GraphPlan], actor: Actor) -> Change:
         change = self._apply_some(action, wish, actor)
         assert change is not None, "a wish that changes nothing raises"
         return change
 
-    def _apply_some(self, action: str, wish: Callable[[Graph], GraphPlan], actor: Actor) -> GraphChange | None:
+    def _apply_some(self, action: str, wish: Callable[[Graph], GraphPlan], actor: Actor) -> Change | None:
         """Store what a wish comes to, as one change set; None if it comes to nothing."""
-        with self._session.changing() as w:
-            curating = GraphChangeSetTransaction(w, self.scope, self.block, actor)
-            graph = curating.graph()
-            plan = wish(graph)
+        with self._session.writing() as w:
+            self._session.refresh(w)
+            transaction = GraphChangeSetTransaction(w, self.scope, self.block, actor)
+            before = transaction.read()
+            plan = wish(before)
             if not plan:
                 return None
-            event = curating.apply(plan, action)
-            turn, at = w.session.turns, w.now
-            former = {id: graph.name(id) for id, before, _ in event.entities if before}
-        return _change(self.graph(), event, actor, turn, at, former)
+            done = transaction.store(before, plan, action)
+        added = (id for (_, id), old, _ in done.event.rows if not old)
+        return done.change(tell(done.event, plan.applied_to(before, added), before.name))
 
 
 def _found(names: Names, name: str) -> Entity:
@@ -288,28 +253,3 @@ def _found(names: Names, name: str) -> Entity:
     if entity is None:
         raise NotFoundError(f'Nothing in this graph is called "{name}".')
     return entity
-
-
-def _change(
-    graph: Graph,
-    event: GraphCurated,
-    actor: Actor,
-    turn: int,
-    at: float,
-    former: Mapping[int, str],
-    *,
-    undone: bool = False,
-    final: bool = False,
-) -> GraphChange:
-    return GraphChange(
-        number=event.number,
-        action=event.action,
-        sentence=changes.said(event.action, graph, event.entities, event.relations, former),
-        undone=undone,
-        final=final,
-        actor=actor,
-        turn=turn,
-        at=at,
-        entities=tuple(id for id, _, _ in event.entities),
-        relations=tuple(id for id, _, _ in event.relations),
-    )

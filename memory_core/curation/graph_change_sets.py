@@ -1,133 +1,118 @@
-"""Change sets on a block's graph, within one writing transaction: applied and undone.
+"""Change sets on a block's graph, within one writing transaction; see `memory_core.curation.change_sets`.
 
 What a wish comes to is not here (`memory_core.planning.graph_changes`), nor who may have it
 (`memory_core.curation.graph`).
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sqlalchemy import Connection
 
-from memory_core.events import Actor, GraphCurated, expand
-from memory_core.history.graph_change_log import KINDS, Applied, GraphLog
+from memory_core.curation.change_sets import ChangeSetTransaction
+from memory_core.events import Curated, GraphCurated, Thing, expand
+from memory_core.history.change_log import ChangeLog, LoggedSet
+from memory_core.history.graph_versions import KINDS, GraphVersions, Values
 from memory_core.planning.graph import Entity, Graph, Relation
+from memory_core.planning.graph_changes import said
 from memory_core.planning.graph_draft import GraphPlan, check_whole
+from memory_core.store.deliveries import still_there
 from memory_core.store.facts import read_scope_events
-from memory_core.store.graph import (
-    Versions,
-    change_entity,
-    change_relation,
-    erase_graph,
-    last_number,
-    read_graph,
-    store_plan,
-)
-from memory_core.store.writing import Writing, contents
+from memory_core.store.graph import Stored, last_number, read_graph, store_plan
+from memory_core.store.writing import contents
 
 
-def read_graph_log(connection: Connection, scope: str, block: str, graph: Graph) -> GraphLog:
-    """All change sets of a block's graph."""
+def read_graph_log(connection: Connection, scope: str, block: str, graph: Graph) -> tuple[ChangeLog, GraphVersions]:
+    """All change sets of a block's graph, told in the words of `graph`, and the versions they made."""
     records = read_scope_events(connection, scope, block, KINDS)
-    return GraphLog.read(records, graph.entities.keys(), graph.relations.keys())
+    past = GraphVersions(records)
+    sets = [record for record in records if isinstance(record.event, GraphCurated)]
+    former = {e.number: past.former_names(e) for each in sets if isinstance(e := each.event, GraphCurated)}
+    words = contents(connection, scope, {key for names in former.values() for key in names.values()})
+
+    def name(thing: Thing) -> str:
+        kind, id = thing
+        return f'"{graph.name(id) if kind == "entity" else graph.told(graph.relations[id])}"'
+
+    def tell_logged(event: Curated) -> str:
+        names = former[event.number] if isinstance(event, GraphCurated) else {}
+        return tell(event, graph, lambda id: words.get(names.get(id, "")))
+
+    entities = {("entity", entity.id): entity.version for entity in graph.entities.values()}
+    relations = {("relation", relation.id): relation.version for relation in graph.relations.values()}
+    return ChangeLog(sets, versions=entities | relations, authors=past.authors, name=name, tell=tell_logged), past
 
 
-def former_names(
-    connection: Connection, scope: str, log: GraphLog, events: Iterable[GraphCurated]
-) -> list[dict[int, str]]:
-    """For each change set, what the entities that it renamed were called before; erased names are missing."""
-    hashes = [log.former_names(event) for event in events]
-    words = contents(connection, scope, {key for each in hashes for key in each.values()})
-    return [{id: words[key] for id, key in each.items() if key in words} for each in hashes]
+def tell(event: Curated, graph: Graph, former: Callable[[int], str | None]) -> str:
+    """What a change set did: `Merged Bob into Robert Smith.` `former` is what an entity was called before it."""
+    assert isinstance(event, GraphCurated)
+    return said(event.action, graph, event.entities, event.relations, former)
 
 
-@dataclass(frozen=True, slots=True)
-class GraphChangeSetTransaction:
+@dataclass(slots=True)
+class GraphChangeSetTransaction(ChangeSetTransaction[Graph, GraphPlan, Stored]):
     """One transaction on the graph of a block."""
 
-    w: Writing
-    scope: str
-    block: str
-    actor: Actor = "curator"
+    past: GraphVersions = field(init=False)
+    """As of the last look at the log."""
 
-    def graph(self) -> Graph:
-        """The graph as the transaction sees it."""
+    def read(self) -> Graph:
         self.w.flush_contents()
         return read_graph(self.w.connection, self.scope, self.block)
 
-    def apply(self, plan: GraphPlan, action: str) -> GraphCurated:
-        """Store a plan as one change set; its event.
+    def lock(self, plan: GraphPlan) -> None:
+        """Do nothing: a graph is its session's, whose row this transaction has locked."""
 
-        Raises:
-            ConflictError: something was changed elsewhere since the plan was made.
-        """
-        number = last_number(self.w.connection, self.w.session.id, self.block) + 1
-        stored = store_plan(self.w, self.scope, self.block, plan, actor=self.actor)
-        event = GraphCurated(self.block, action, stored.entities, stored.relations, number=number)
-        self.w.record(event, actor=self.actor)
-        return event
+    def write(self, held: Graph, plan: GraphPlan) -> Stored:
+        return store_plan(self.w, self.scope, self.block, plan, actor=self.actor)
 
-    def undo(self, number: int | None) -> Applied | None:
-        """Take a change set back (None: the newest of a person that can be); None: there is none.
+    def record(self, written: Stored, action: str, reason: str, undone: Curated | None, *, again: bool) -> Curated:
+        return GraphCurated(
+            self.block,
+            action if undone is None else "undo",
+            written.entities,
+            written.relations,
+            undoes=undone.key if isinstance(undone, GraphCurated) else None,
+            number=last_number(self.w.connection, self.w.session.id, self.block) + 1,
+            again=again,
+        )
 
-        Raises:
-            NotFoundError: there is no change set of that number.
-            ConflictError: something of it was changed or erased since, or it was undone already.
-        """
-        graph = self.graph()
-        log = read_graph_log(self.w.connection, self.scope, self.block, graph)
-        chosen = log.undoable(number)
-        if chosen is None:
-            return None
+    def log(self, held: Graph) -> ChangeLog:
+        log, self.past = read_graph_log(self.w.connection, self.scope, self.block, held)
+        return log
+
+    def plan_back(self, held: Graph, chosen: LoggedSet, *, again: bool) -> GraphPlan:
         event = chosen.event
-        was_entities = {id: log.before(event, "entity", id, graph.entities[id].version) for id, _, _ in event.entities}
-        was = {id: log.before(event, "relation", id, graph.relations[id].version) for id, _, _ in event.relations}
-        words = contents(self.w.connection, self.scope, _hashes((*was_entities.values(), *was.values())))
-        entities = {
-            id: _entity_before(graph.entities[id], was_entities[id], words) if old else None
-            for id, old, _ in event.entities
-        }
-        relations = {
-            id: _relation_before(graph.relations[id], was[id], words, self.w.session.id) if old else None
-            for id, old, _ in event.relations
-        }
-        after = Graph(
-            {id: now for id, now in {**graph.entities, **entities}.items() if now is not None},
-            {id: now for id, now in {**graph.relations, **relations}.items() if now is not None},
+        assert isinstance(event, GraphCurated)
+        staying = [(thing, old, new) for thing, old, new in event.rows if (new if again else old)]
+        was = {thing: self.past.values(thing, old, new, again=again) for thing, old, new in staying}
+        words = contents(self.w.connection, self.scope, _hashes(was.values()))
+        going = {thing for thing, *_ in event.rows} - was.keys()
+        entities = [(held.entities[id], values) for (kind, id), values in was.items() if kind == "entity"]
+        relations = [(held.relations[id], values) for (kind, id), values in was.items() if kind == "relation"]
+        plan = GraphPlan(
+            changed_entities=tuple((now, _entity_back(now, values, words)) for now, values in entities),
+            changed_relations=tuple((now, self._relation_back(now, values, words)) for now, values in relations),
+            removed_entities=tuple(held.entities[id] for kind, id in sorted(going) if kind == "entity"),
+            removed_relations=tuple(held.relations[id] for kind, id in sorted(going) if kind == "relation"),
         )
-        check_whole(after, entities, relations)
-        self._write(
-            event, graph, entities, relations, last_number(self.w.connection, self.w.session.id, self.block) + 1
-        )
-        return replace(chosen, undone=True)
+        check_whole(plan.applied_to(held), (now.id for now, _ in entities), (now.id for now, _ in relations))
+        return plan
 
-    def _write(
-        self,
-        event: GraphCurated,
-        graph: Graph,
-        entities: Mapping[int, Entity | None],
-        relations: Mapping[int, Relation | None],
-        number: int,
-    ) -> None:
-        rows: list[Versions] = []
-        for id, back in entities.items():
-            now = graph.entities[id]
-            version = 0 if back is None else change_entity(self.w, now, back, actor=self.actor)
-            rows.append((id, now.version, version))
-        relation_rows: list[Versions] = []
-        for id, back_to in relations.items():
-            was = graph.relations[id]
-            version = 0 if back_to is None else change_relation(self.w, was, back_to, actor=self.actor)
-            relation_rows.append((id, was.version, version))
-        gone = [(id, self.block) for id, back in entities.items() if back is None]
-        gone_relations = [(id, self.block) for id, back in relations.items() if back is None]
-        erase_graph(self.w, gone, gone_relations, actor=self.actor)
-        undo = GraphCurated(self.block, "undo", tuple(rows), tuple(relation_rows), undoes=event.number, number=number)
-        self.w.record(undo, actor=self.actor)
+    def _relation_back(self, now: Relation, was: Values, words: Mapping[str, str]) -> Relation:
+        values = dict(was)
+        if "predicate" in was:
+            values["predicate"] = words.get(was["predicate"], "")
+        if "sources" in was:
+            here = self.w.session.id
+            others = {source for source in now.sources if source[0] != here}
+            own = {(here, seq) for seq in expand(was["sources"]) if still_there(self.w.connection, here, [seq])}
+            values["sources"] = tuple(sorted(others | own))
+        return replace(now, **values)
 
 
-def _hashes(values: Iterable[Mapping[str, Any]]) -> set[str]:
+def _hashes(values: Iterable[Values]) -> set[str]:
     found: set[str] = set()
     for each in values:
         found |= {each[name] for name in ("name", "predicate") if name in each}
@@ -135,20 +120,10 @@ def _hashes(values: Iterable[Mapping[str, Any]]) -> set[str]:
     return found
 
 
-def _entity_before(now: Entity, was: Mapping[str, Any], words: Mapping[str, str]) -> Entity:
-    values = dict(was)
+def _entity_back(now: Entity, was: Values, words: Mapping[str, str]) -> Entity:
+    values: dict[str, Any] = dict(was)
     if "name" in was:
         values["name"] = words.get(was["name"], "")
     if "aliases" in was:
         values["aliases"] = tuple(words[key] for key in was["aliases"] if key in words)
-    return replace(now, **values)
-
-
-def _relation_before(now: Relation, was: Mapping[str, Any], words: Mapping[str, str], session: str) -> Relation:
-    values = dict(was)
-    if "predicate" in was:
-        values["predicate"] = words.get(was["predicate"], "")
-    if "sources" in was:
-        others = {source for source in now.sources if source[0] != session}
-        values["sources"] = tuple(sorted({*others, *((session, seq) for seq in expand(was["sources"]))}))
     return replace(now, **values)

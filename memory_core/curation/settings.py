@@ -14,10 +14,11 @@ from memory_core.blocks.facts import FactExtractionMemoryBlock
 from memory_core.blocks.static import decode
 from memory_core.engine import queue, reconcile
 from memory_core.engine.session import Session, SessionBlock
-from memory_core.errors import ConfigError, ConflictError
-from memory_core.events import Actor, BlockEdited, BlockRemoved, BlocksOrdered, ConfigurationChanged
+from memory_core.errors import ConfigError, ConflictError, NotFoundError
+from memory_core.events import Actor, BlockEdited, BlockRemoved, BlocksOrdered, ConfigurationChanged, SessionRenamed
+from memory_core.history.change_log import changed_since
 from memory_core.planning.core_memory import check
-from memory_core.store.blocks import WITH_TEXT, update_block, write_text
+from memory_core.store.blocks import WITH_TEXT, read_revision, read_revisions, update_block, write_text
 from memory_core.store.blocks import remove_block as delete_block
 from memory_core.store.deliveries import forget_deliveries
 from memory_core.store.vectors import remove_nodes
@@ -99,7 +100,8 @@ def with_text(session: Session, name: str, revision: int | None) -> SessionBlock
     if attached.kind not in WITH_TEXT:
         raise ConfigError(f'the text of "{name}" is learned, not written: only static blocks and summaries are edited')
     if revision is not None and attached.record.revision != revision:
-        raise ConflictError(f'"{name}" was changed elsewhere since you opened it. Nothing was saved.')
+        newest = read_revisions(w.connection, session.id, name)[-1]
+        raise ConflictError(f'"{name}" {changed_since(newest.actor, newest.turn)}. Nothing was saved.')
     return attached
 
 

@@ -6,7 +6,7 @@ Pure: event records and facts in, values out.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from memory_core.events import EventRecord
-from memory_core.history.fact_change_log import Change
+from memory_core.history.change_log import Change
 from memory_core.history.slices.facts import WORDING, Facts
 from memory_core.models.offline.slots import slot_in
 from memory_core.planning.facts import Fact
@@ -30,7 +30,7 @@ def standing(
     `changes` are all change sets, `words` finds a text by its hash.
     """
     by_id = {fact.id: fact for fact in facts}
-    kept = [set(change.facts) for change in changes if change.action == SETTLES and not change.undone]
+    kept = [set(change.ids("fact")) for change in changes if change.action == SETTLES and not change.undone]
     past = Facts()
     for record in sorted(records, key=lambda record: record.position):
         past.apply(record)

@@ -120,12 +120,25 @@ class After:
     topics: tuple[str, ...] | None = None
 
 
+Given = tuple[int, tuple[tuple[str, int], ...]]
+"""A fact and messages that are sources of it: session and sequence number of each."""
+
+
 @dataclass(frozen=True, slots=True)
-class Settled:
-    """What all steps of a change set come to."""
+class FactPlan:
+    """What is to be stored of a change set, or of the undo of one, all or nothing."""
 
     changed: tuple[After, ...]
-    added: tuple[New, ...]
+    added: tuple[New, ...] = ()
+    reason: str = ""
+    removed: tuple[Fact, ...] = ()
+    """What an undo takes away, with its words."""
+    kept: tuple[Fact, ...] = ()
+    """What an undo finds as it is to be: no new version."""
+    given: tuple[Given, ...] = ()
+    """Sources that facts get back."""
+    taken: tuple[Given, ...] = ()
+    """Sources that facts lose."""
 
 
 # -- what a person can wish ----------------------------------------------------------------------
@@ -340,7 +353,7 @@ class _Standing:
     label: Label | None = None
 
 
-def settle(change: ChangeSet) -> Settled:
+def settle(change: ChangeSet) -> FactPlan:
     """How each fact stands after all steps, in order of first mention.
 
     Raises:
@@ -366,7 +379,7 @@ def settle(change: ChangeSet) -> Settled:
             now.label = step
         else:
             now.sources += [source for source in step.sources if source not in (*fact.sources, *now.sources)]
-    return Settled(tuple(_after(now) for now in standing.values()), tuple(added))
+    return FactPlan(tuple(_after(now) for now in standing.values()), tuple(added), change.reason)
 
 
 def _after(now: _Standing) -> After:
@@ -374,15 +387,18 @@ def _after(now: _Standing) -> After:
     return After(now.before, now.text, now.state, now.pinned, now.by, tuple(now.sources), category, topics)
 
 
-def find_clash(settled: Settled, known: Iterable[Fact]) -> str | None:
-    """A text that two active facts would have word for word, if the change set brings that about.
+def find_clash(plan: FactPlan, known: Iterable[Fact]) -> str | None:
+    """A text that two active facts would have word for word, if the plan brings that about.
 
     `known` are all facts as they stand before it; what was the same before is left alone.
     """
-    after = {change.before.id: change for change in settled.changed}
+    after = {change.before.id: change for change in plan.changed}
     texts: set[str] = set()
-    fresh: list[str] = [new.text for new in settled.added if new.state == "active"]
+    fresh: list[str] = [new.text for new in plan.added if new.state == "active"]
+    gone = {fact.id for fact in plan.removed}
     for fact in known:
+        if fact.id in gone:
+            continue
         change = after.get(fact.id)
         text, state = (change.text, change.state) if change else (fact.text, fact.state)
         if state != "active":
@@ -403,9 +419,9 @@ def active_after(facts: Sequence[Fact], change: ChangeSet, count_tokens: Callabl
 
     New ones have ids above all others, and dates like the newest.
     """
-    settled = settle(change)
+    plan = settle(change)
     found = {fact.id: fact for fact in facts if fact.state == "active"}
-    for after in settled.changed:
+    for after in plan.changed:
         fact = after.before
         tokens = fact.tokens if after.text == fact.text else count_tokens(after.text)
         found[fact.id] = replace(
@@ -418,13 +434,13 @@ def active_after(facts: Sequence[Fact], change: ChangeSet, count_tokens: Callabl
             category=after.category or fact.category,
             topics=fact.topics if after.topics is None else after.topics,
         )
-    everything = [*facts, *(after.before for after in settled.changed)]
+    everything = [*facts, *(after.before for after in plan.changed)]
     active = sorted((fact for fact in found.values() if fact.state == "active"), key=lambda fact: fact.id)
     last = max((fact.id for fact in everything), default=0)
     now = max((fact.confirmed_at for fact in everything), default=0.0)
     scope, block = (everything[0].scope, everything[0].block) if everything else ("", "")
     turn = max((fact.turn for fact in everything), default=0)
-    for place, new in enumerate(settled.added, start=1):
+    for place, new in enumerate(plan.added, start=1):
         if new.state == "active":
             active.append(
                 Fact(
@@ -458,7 +474,12 @@ def each_topic(topics: Sequence[str]) -> tuple[str, ...]:
 
 def changed_elsewhere(fact: Fact) -> ConflictError:
     """What to say of a fact that is not any more as it was read."""
-    return ConflictError(f'The fact "{_short(fact.text)}" was changed elsewhere. Nothing was overwritten.')
+    return ConflictError(f"The fact {quoted(fact)} was changed elsewhere. Nothing was overwritten.")
+
+
+def quoted(fact: Fact) -> str:
+    """A fact's words in a sentence; long ones cut."""
+    return f'"{_short(fact.text)}"'
 
 
 _SAID = {

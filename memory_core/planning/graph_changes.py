@@ -4,7 +4,7 @@ Pure: each gives a `GraphPlan`, which is stored whole or not at all.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -412,11 +412,11 @@ def said(
     graph: Graph,
     entities: Sequence[tuple[int, int, int]],
     relations: Sequence[tuple[int, int, int]],
-    former: Mapping[int, str],
+    former: Callable[[int], str | None],
 ) -> str:
     """What a change set did, in a sentence; `entities` and `relations` as in `GraphCurated`, names as they are now.
 
-    `former` are the names that entities had before it.
+    `former` is the name that an entity had before it; None where it is not known.
     """
     own = [graph.relations[id] for id, _, _ in relations if id in graph.relations]
     if action in ("add", "import"):
@@ -431,7 +431,7 @@ def said(
         what = gone[0] if len(gone) == 1 else _count(len(gone), "entity")
         return f"Merged {what} into {into}." if gone else f"Merged others into {into}."
     if action == "rename" and entities:
-        now, before = graph.name(entities[0][0]), former.get(entities[0][0])
+        now, before = graph.name(entities[0][0]), former(entities[0][0])
         return f"Changed {now}." if before in (None, now) else f"Renamed {before} to {now}."
     if action == "retire" and entities:
         what = graph.name(entities[0][0]) if len(entities) == 1 else _count(len(entities), "entity")

@@ -47,6 +47,9 @@ class GraphPlan:
     """Why something found was left out, and how many were for this reason."""
     repeated: int = 0
     """How many of what was found were known, or found before among the same."""
+    removed_entities: tuple[Entity, ...] = ()
+    """What an undo takes away, with its words."""
+    removed_relations: tuple[Relation, ...] = ()
 
     def __bool__(self) -> bool:
         return any(
@@ -78,7 +81,11 @@ class GraphPlan:
             relations[id] = replace(known, sources=united(known.sources, sources), confirmed_at=inf)
         for new in self.added_relations:
             relations[relation_ids[new.id]] = settled(new, id=relation_ids[new.id], confirmed_at=inf)
-        return Graph({**graph.entities, **entities}, {**graph.relations, **relations})
+        gone, gone_relations = ({one.id for one in each} for each in (self.removed_entities, self.removed_relations))
+        return Graph(
+            {id: one for id, one in {**graph.entities, **entities}.items() if id not in gone},
+            {id: one for id, one in {**graph.relations, **relations}.items() if id not in gone_relations},
+        )
 
     @property
     def ended(self) -> int:

@@ -146,12 +146,12 @@ def read_wordings(connection: Connection, scope: str, block: str | None = None) 
     return set(contents(connection, scope, hashes).values())
 
 
-def read_curated_versions(connection: Connection, scope: str, block: str) -> set[tuple[int, int]]:
-    """Each version of a block's facts that a person made."""
+def read_authors(connection: Connection, scope: str, block: str) -> dict[tuple[int, int], tuple[Actor, int]]:
+    """Who made each version of a block's facts, and in which turn."""
     table = fact_revision_table.c
     facts = select(_f.id).where(_f.scope == scope, _f.block == block)
-    query = select(table.fact_id, table.version).where(table.fact_id.in_(facts), table.actor == "curator")
-    return {(fact, version) for fact, version in connection.execute(query)}
+    query = select(table.fact_id, table.version, table.actor, table.turn).where(table.fact_id.in_(facts))
+    return {(fact, version): (actor, turn) for fact, version, actor, turn in connection.execute(query)}
 
 
 def add_fact(w: Writing, scope: str, block: str, new: NewFact, *, actor: Actor = "engine") -> int:
@@ -216,12 +216,12 @@ def add_support(w: Writing, fact_id: int, sources: Iterable[tuple[str, int]]) ->
     w.database.insert_if_new(w.connection, fact_source_table, rows)
 
 
-def remove_support(w: Writing, fact_id: int, session_id: str, seqs: Sequence[int]) -> None:
+def remove_support(w: Writing, fact_id: int, sources: Iterable[tuple[str, int]]) -> None:
     """Take sources away from a fact again."""
-    table = fact_source_table
-    for chunk in chunks(seqs):
-        own = (table.c.fact_id == fact_id) & (table.c.session_id == session_id)
-        w.connection.execute(delete(table).where(own, table.c.seq.in_(chunk)))
+    table = fact_source_table.c
+    for session, seq in sources:
+        where = (table.fact_id == fact_id) & (table.session_id == session) & (table.seq == seq)
+        w.connection.execute(delete(fact_source_table).where(where))
 
 
 def change_text(w: Writing, fact: Fact, text: str, *, tokens: int, actor: Actor = "curator") -> None:
@@ -293,15 +293,15 @@ def revise(
     return version
 
 
-def hold_fact(w: Writing, fact: Fact) -> None:
+def lock_row(w: Writing, fact: Fact) -> None:
     """Make sure that a fact is as it was read, and stays so until the transaction ends.
 
     Raises:
         ConflictError: it was changed elsewhere.
     """
     where = (_f.id == fact.id) & (_f.version == fact.version)
-    held = update(fact_table).where(where).values(version=fact.version).returning(_f.id)
-    if w.connection.execute(held).one_or_none() is None:
+    locked = update(fact_table).where(where).values(version=fact.version).returning(_f.id)
+    if w.connection.execute(locked).one_or_none() is None:
         raise changed_elsewhere(fact)
 
 

@@ -192,6 +192,10 @@ def store_plan(w: Writing, scope: str, block: str, plan: GraphPlan, *, actor: Ac
     for past, now in plan.changed_relations:
         version = change_relation(w, past, replace(now, **settled(now)), actor=actor)
         relations[past.id] = (past.id, past.version, version)
+    entities |= {gone.id: (gone.id, gone.version, 0) for gone in plan.removed_entities}
+    relations |= {gone.id: (gone.id, gone.version, 0) for gone in plan.removed_relations}
+    gone_entities = [(gone.id, block) for gone in plan.removed_entities]
+    erase_graph(w, gone_entities, [(gone.id, block) for gone in plan.removed_relations], actor=actor)
     merged = {before.id for before, after in plan.changed_entities if after.state == "merged"}
     ordered = sorted(entities.values(), key=lambda row: row[0] not in merged)
     return Stored(tuple(ordered), tuple(relations.values()))

@@ -250,7 +250,7 @@ class ConsolidatingMemory:
             return [Change("NONE", known.id, known.text)]
         category = category_among("other", text, self.categories if categories is None else categories)
         applied = self._desk().apply(curation.add(text, category=category))
-        return [Change("ADD", applied.added[0], text)]
+        return [Change("ADD", applied.ids("fact")[0], text)]
 
     def _label(self, ids: Sequence[int | None], categories: Sequence[str]) -> None:
         facts = [fact for fact in self.memory.facts.read(self.block, states=("active", "proposed")) if fact.id in ids]

@@ -194,7 +194,7 @@ class UserMemories:
         """
         self._check_on()
         applied = self._desk().apply(curation.add(text, topics=tuple(topics)), actor=actor)
-        return self._memory(applied.added[0])
+        return self._memory(applied.ids("fact")[0])
 
     def replace_user_memory(
         self, id: int, text: str, topics: Iterable[str] | None = None, *, actor: Actor = "curator"

@@ -309,7 +309,7 @@ def test_a_version_is_not_restored_over_what_another_tab_wrote(demo_home):
     restore = button(drawn, "Restore version 1")
     demo().blocks.edit("Instructions", "Third.")
     restore.click().run()
-    assert "was changed elsewhere" in drawn.error[0].value
+    assert "was changed since by a person" in drawn.error[0].value
     assert texts()[-1] == "Third."
 
 
@@ -379,7 +379,9 @@ def test_a_save_is_said_and_undone_unless_it_was_changed_since(demo_home, since)
         demo().blocks.edit("Instructions", since)
     press(drawn, "Undo")
     assert texts()[-1] == (since or first)
-    assert said(drawn) == (["It was changed since. Nothing was undone."] if since else ["Undone."])
+    assert said(drawn) == (
+        ['"Instructions" was changed since by a person in turn 11. Nothing was saved.'] if since else ["Undone."]
+    )
 
 
 # -- the order -------------------------------------------------------------------------------------

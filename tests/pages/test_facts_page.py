@@ -196,9 +196,19 @@ def test_a_toast_takes_back_what_it_tells_of_and_nothing_else(demo_home):
     press(app, "Save")
     desk().apply(plans.retire([fact("Ana is allergic to nuts")]))  # in another tab, after it
     app.button(key="toast__undo_3").click().run()
-    assert "It was changed since. Nothing was undone." in notice(app)
-    assert fact("Ana likes fado")
+    assert "Undone." in notice(app)
+    assert fact("Ana likes jazz")
     assert fact("Ana is allergic to nuts").state == "retired"
+
+
+def test_a_toast_says_who_changed_since_what_it_tells_of_and_leaves_that_alone(demo_home):
+    app = facts_page(fact=str(fact("Ana likes jazz").id))
+    app.text_area[0].set_value("Ana likes fado").run()
+    press(app, "Save")
+    desk().apply(plans.pin([fact("Ana likes fado")]))  # in another tab, after it
+    app.button(key="toast__undo_1").click().run()
+    assert 'The fact "Ana likes fado" was changed since by a person in turn 11: pinned a fact.' in notice(app)
+    assert fact("Ana likes fado").pinned
 
 
 def test_a_page_that_is_drawn_anew_keeps_the_words_that_are_half_written(demo_home):

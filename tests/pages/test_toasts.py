@@ -17,7 +17,7 @@ def page(undone=None, session_id=...):
 
         def undo():
             if undone == "too late":
-                raise ConflictError("whatever")
+                raise ConflictError("The order was changed since.")
             undone.append("undone")
 
         st.session_state.setdefault("session", "one")
@@ -70,7 +70,7 @@ def test_undo_runs_once_however_often_it_is_clicked():
 
 def test_what_changed_since_is_not_undone_and_that_is_said():
     app = press(press(page("too late"), "Do"), "Undo")
-    assert [each.value.replace("\\", "") for each in app.warning] == ["It was changed since. Nothing was undone."]
+    assert [each.value.replace("\\", "") for each in app.warning] == ["The order was changed since."]
 
 
 def test_the_newest_toast_replaces_the_one_before_and_an_error_ends_it():

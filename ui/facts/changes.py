@@ -8,7 +8,7 @@ import streamlit as st
 
 from memory_core import ConflictError, MemoryInspectorError
 from memory_core.engine.next_prompt import NextPrompt
-from memory_core.history.fact_change_log import next_undo
+from memory_core.history.change_log import Change
 from memory_core.planning import curation as plans
 from memory_core.planning.curation import ChangeSet
 from memory_core.planning.facts import Fact
@@ -75,34 +75,27 @@ def store(desk: Desk, change: ChangeSet, *, quiet: bool = False) -> None:
             return  # pressed twice: it names the versions it changes, so the same change set is the same press
         raise
     tab.keep(desk.place, _APPLIED, change)
-    _follow(desk, applied.facts)
+    _follow(desk, applied.ids("fact"))
     done = DONE[change.action]
-    said = done if quiet else _told(desk, done, before, (*applied.facts, *applied.added))
-    toasts.done(said, undo=partial(_take_back, desk, applied.position))
+    said = done if quiet else _told(desk, done, before, applied.ids("fact"))
+    toasts.done(said, undo=partial(_take_back, desk, applied.number))
 
 
-def undo(desk: Desk) -> None:
-    """Take the newest change back; again for the one before it."""
+def undo(desk: Desk, change: Change) -> None:
+    """Take a change back; one that was taken back is done again."""
     try:
         before = next_prompt(desk)
-        undone = desk.curation.undo()
-        if undone is not None:
-            toasts.done(_told(desk, f"Undone: {undone.words}.", before, undone.facts))
+        done = desk.curation.undo(change.undone_by or change.number)
+        if done is not None:
+            said = f"{'Undone' if done.undone else 'Done again'}: {done.words}."
+            toasts.done(_told(desk, said, before, done.ids("fact")))
     except MemoryInspectorError as error:
         state.say("warning" if isinstance(error, ConflictError) else "error", str(error))
     tab.pick(desk.place, Picked(tab.picked(desk.place).open))
 
 
-def _take_back(desk: Desk, position: int) -> None:
-    """Undo the change set at a position of the log.
-
-    Raises:
-        ConflictError: others came after it, or it was undone already.
-    """
-    newest = next_undo(desk.curation.changes())
-    if newest is None or newest.position != position:
-        raise ConflictError("Facts were changed since. Nothing was undone.")
-    desk.curation.undo()
+def _take_back(desk: Desk, number: int) -> None:
+    desk.curation.undo(number)
     tab.pick(desk.place, Picked(tab.picked(desk.place).open))
 
 

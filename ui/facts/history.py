@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from memory_core import FactRevision
 from memory_core.events import ModelCalled, expand
+from memory_core.history.change_log import MADE_BY
 from memory_core.history.facts import MadeBy
 from ui.facts.decisions import Decided, why
 from ui.facts.desk import STATES
@@ -13,8 +14,6 @@ from ui.text import count, tokens
 
 SAME_MOMENT = 0.001
 """Seconds: what one transaction writes carries one time."""
-
-ACTORS = {"engine": "the engine", "curator": "a person", "agent": "the agent"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ def steps(revisions: Sequence[FactRevision], decisions: Sequence[Decided] = ()) 
             pieces = (Piece(revision.text),)
         elif before.text != revision.text:
             pieces = tuple(diff_pieces(before.text, revision.text))
-        who = f"{ACTORS.get(revision.actor, revision.actor)}, turn {tokens(revision.turn)}"
+        who = f"{MADE_BY.get(revision.actor, revision.actor)}, turn {tokens(revision.turn)}"
         decided = next((each for each in due if _led_to(each, before, revision)), None)
         if decided is not None:
             due.remove(decided)
@@ -63,7 +62,7 @@ def who_wrote(made: MadeBy | None) -> list[str]:
         found = count(made.extracted.found, "fact")
         first = f"Learned in turn {tokens(made.turn)} by {made.extracted.extractor}: {found} found in {read}."
     else:
-        return [f"Written by {ACTORS.get(made.actor, made.actor)} in turn {tokens(made.turn)}."]
+        return [f"Written by {MADE_BY.get(made.actor, made.actor)} in turn {tokens(made.turn)}."]
     return [first, *(_call(call) for call in made.calls)] if made.calls else [first, "No model was called."]
 
 

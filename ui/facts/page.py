@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from memory_core.history.fact_change_log import next_undo
+from memory_core.history.change_log import next_undo
 from ui import nav
 from ui.components import empty, give_while_typing, unseen_heading
 from ui.facts import changes, dialogs, files, grid, tab, trying
@@ -150,15 +150,16 @@ def _picker(view: Shown, desk: Desk, blocks: Sequence[str]) -> None:
 def _undo(desk: Desk) -> None:
     """The newest change can be taken back, and again the one before it."""
     newest = next_undo(desk.changes)
+    help = "Nothing to take back" if newest is None else newest.obstacle or f"Take back: {plain(newest.words)}"
     st.button(
         "Undo",
         key="facts__undo",
         type="tertiary",
         icon=":material/undo:",
-        help=f"Take back: {plain(newest.words)}" if newest else "Nothing to take back",
-        disabled=newest is None,
+        help=help,
+        disabled=newest is None or bool(newest.obstacle),
         on_click=changes.undo,
-        args=(desk,),
+        args=(desk, newest),
     )
 
 

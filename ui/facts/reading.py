@@ -11,7 +11,7 @@ from typing import Any
 from memory_core import Memory, list_sessions
 from memory_core.curation.facts import Curation, Review, SourceMessage
 from memory_core.events import EventRecord, FactAdded, FactChanged, MessageAdded
-from memory_core.history.fact_change_log import Change
+from memory_core.history.change_log import Change
 from memory_core.history.facts import source_spans
 from memory_core.history.rebuild import RebuiltFact, rebuild
 from memory_core.history.rewrites import Rewrite

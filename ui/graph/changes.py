@@ -4,8 +4,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from memory_core import ConflictError, MemoryInspectorError
-from memory_core.curation.graph import GraphChange, GraphDesk
+from memory_core.curation.graph import GraphDesk
 from memory_core.engine.next_prompt import NextPrompt
+from memory_core.history.change_log import Change
 from memory_core.planning.graph import Entity, Relation
 from ui import state, toasts
 from ui.blocks.effects import shown_when_over
@@ -14,7 +15,7 @@ from ui.graph import tab
 from ui.graph.reading import Desk
 
 
-def apply(desk: Desk, change: Callable[[GraphDesk], GraphChange | None], *, before: str = "") -> GraphChange | None:
+def apply(desk: Desk, change: Callable[[GraphDesk], Change | None], *, before: str = "") -> Change | None:
     """Store one change set, and say it and what the next prompt makes of it. None: it was not stored."""
     try:
         old = _next_prompt(desk)
@@ -57,7 +58,7 @@ def merge(desk: Desk, entities: Sequence[Entity], into: Entity) -> None:
         tab.look(desk.place, focus=into.id)
 
 
-def undo(desk: Desk, change: GraphChange) -> None:
+def undo(desk: Desk, change: Change) -> None:
     """Take one change back; again for the one before it."""
     apply(desk, lambda graph: graph.undo(change.number))
 

@@ -62,7 +62,7 @@ def _add(desk: Desk, subject: str, predicate: str, object: str, types: tuple[str
     if made is not None:
         now = desk.desk.graph()
         found = Names(now).find(subject)
-        added = [id for id in made.relations if id not in desk.graph.relations]
+        added = [id for id in made.ids("relation") if id not in desk.graph.relations]
         if found is not None:
             tab.look(desk.place, focus=found.id, relation=added[-1] if added else None)
 

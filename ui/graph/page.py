@@ -6,6 +6,7 @@ from typing import Literal
 import plotly.graph_objects as go
 import streamlit as st
 
+from memory_core.history.change_log import next_undo
 from memory_core.planning.graph import Graph, Path
 from ui.blocks.editor import add_dialog as add_block
 from ui.charts import CONFIG
@@ -14,7 +15,7 @@ from ui.graph import changes, dialogs, files, tab
 from ui.graph.figure import ENTITY, HEIGHT, RELATION, graph_figure, legend
 from ui.graph.listing import entity_label, how_many, number_rows, opening, way
 from ui.graph.panel import draw_entity, draw_list, draw_relation
-from ui.graph.reading import Desk, graph_blocks, next_undo, read_desk
+from ui.graph.reading import Desk, graph_blocks, read_desk
 from ui.graph.seen import Seen, around, by_mentions, find, kinds, shortest
 from ui.text import count, plain, short
 from ui.theme import mode

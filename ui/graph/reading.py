@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 
 from memory_core import Memory
 from memory_core.curation.facts import SourceMessage
-from memory_core.curation.graph import GraphChange, GraphDesk
+from memory_core.curation.graph import GraphDesk
 from memory_core.events import MessageAdded
+from memory_core.history.change_log import Change
 from memory_core.history.facts import source_spans
 from memory_core.history.slices.graph import PastGraph
 from memory_core.messages import message_text
@@ -28,7 +29,7 @@ class Desk:
     heard: Mapping[int, Heard] = field(default_factory=dict)
     """By sequence number: who said each message, and when."""
     past: bool = False
-    changes: tuple[GraphChange, ...] = ()
+    changes: tuple[Change, ...] = ()
     """What was done by hand, newest first."""
 
     @property
@@ -97,15 +98,3 @@ def sources_of(desk: Desk, relation: Relation, most: int) -> Sequence[SourceMess
             spans = source_spans(words, text)
             found.append(SourceMessage(session_id, seq, stored.turn, str(stored.message.role), text, spans))
     return found
-
-
-def next_undo(changes: Sequence[GraphChange]) -> GraphChange | None:
-    """The newest change of a person that can still be taken back."""
-    return next(
-        (
-            change
-            for change in changes
-            if change.action != "undo" and change.actor == "curator" and not (change.undone or change.final)
-        ),
-        None,
-    )

@@ -159,4 +159,6 @@ class Facts:
             if id in self.by_id:
                 places = {(session or session_id, seq) for seq in expand(seqs)}
                 sources = self.by_id[id].sources
-                self.by_id[id].sources = sources | places if event.undoes is None else sources - places
+                self.by_id[id].sources = (
+                    sources - places if event.undoes is not None and not event.again else sources | places
+                )

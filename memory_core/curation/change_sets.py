@@ -1,0 +1,107 @@
+"""Change sets on what a block holds, within one writing transaction: applied and undone, whole or not at all.
+
+What facts and graphs do in their own ways are the hooks of `ChangeSetTransaction`; what can be undone is decided by
+`memory_core.history.change_log` alone.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+
+from memory_core.events import Actor, Curated, EventRecord
+from memory_core.history.change_log import Change, ChangeLog, LoggedSet
+from memory_core.store.log import last_position
+from memory_core.store.writing import Writing
+
+Held = TypeVar("Held")
+"""All that the block holds."""
+Plan = TypeVar("Plan")
+"""What a change set comes to."""
+Written = TypeVar("Written")
+"""What was stored of a plan, for the event."""
+
+
+@dataclass(slots=True)
+class ChangeSetTransaction(ABC, Generic[Held, Plan, Written]):
+    """One transaction on what a block holds."""
+
+    w: Writing
+    scope: str
+    block: str
+    actor: Actor
+
+    # -- the four hooks
+
+    @abstractmethod
+    def read(self) -> Held:
+        """What the block holds, as this transaction sees it."""
+
+    @abstractmethod
+    def lock(self, plan: Plan) -> None:
+        """Make sure that what is to be changed is as it was read, and stays so until the transaction ends.
+
+        Raises:
+            ConflictError: it was changed elsewhere.
+        """
+
+    @abstractmethod
+    def write(self, held: Held, plan: Plan) -> Written:
+        """Store the plan, with the events of the single changes."""
+
+    @abstractmethod
+    def record(self, written: Written, action: str, reason: str, undone: Curated | None, *, again: bool) -> Curated:
+        """The event of the change set; `undone` is the change set that it undoes or, `again`, does again."""
+
+    # -- what undo asks besides
+
+    @abstractmethod
+    def log(self, held: Held) -> ChangeLog:
+        """All change sets of the block."""
+
+    @abstractmethod
+    def plan_back(self, held: Held, chosen: LoggedSet, *, again: bool) -> Plan:
+        """What undoing a change set comes to, or doing it again; its things stand as they must for that.
+
+        Raises:
+            ConflictError: it would leave two things that say the same, or one that names what is gone.
+        """
+
+    # -- what they make
+
+    def store(
+        self, held: Held, plan: Plan, action: str, reason: str = "", undone: Curated | None = None, again: bool = False
+    ) -> LoggedSet:
+        """Store a plan that was made of `held`, as one change set.
+
+        Raises:
+            ConflictError: something was changed elsewhere since it was read.
+        """
+        # 1. Lock before the first write: where another was faster, nothing is to be rolled back.
+        self.lock(plan)
+        # 2. The single changes stand in the log before the change set, which names the versions they made.
+        event = self.record(self.write(held, plan), action, reason, undone, again=again)
+        self.w.record(event, actor=self.actor)
+        # 3. Its position is what it goes by.
+        self.w.save()
+        position = last_position(self.w.connection, self.w.session.id)
+        session = self.w.session
+        return LoggedSet(EventRecord(position, session.id, session.turns, self.w.now, self.actor, event), event)
+
+    def undo(self, number: int | None = None) -> Change | None:
+        """Take back a change set or, where `number` is that of an undo, do again what it undid; how that then stands.
+
+        None: the newest that can be; None if there is none.
+
+        Raises:
+            NotFoundError: there is no change set of that number.
+            ConflictError: something of it was changed or deleted since, or it was undone already.
+        """
+        held = self.read()
+        log = self.log(held)
+        chosen = log.undoable(number)
+        if chosen is None:
+            return None
+        change = log.change(chosen)  # told with the words that the undo may take away
+        again = change.undone
+        done = self.store(held, self.plan_back(held, chosen, again=again), chosen.event.action, "", chosen.event, again)
+        return replace(change, undone_by=None if again else done.number)

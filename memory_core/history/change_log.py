@@ -1,0 +1,237 @@
+"""Change sets as the log tells them, of facts and graphs alike: which can be undone, and what stands against it.
+
+Pure: event records and versions in, values out.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from memory_core.errors import ConflictError, NotFoundError
+from memory_core.events import Actor, Curated, EventRecord, FactsCurated, GraphCurated, Row, Thing
+
+Version = tuple[Thing, int]
+"""A thing and one of its versions."""
+Key = int | tuple[int, int]
+"""What the undo of a change set calls it; see `FactsCurated.key` and `GraphCurated.key`."""
+
+MADE_BY: Mapping[str, str] = {"engine": "the engine", "curator": "a person", "agent": "the agent"}
+"""An actor in a sentence."""
+
+ERASED = "Something of it was deleted for good since."
+TAKEN_AWAY = "What it had added is gone with its words."
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change set: what was done at once, and can be undone at once."""
+
+    number: int
+    """What it goes by in its block: the position of its event in the log; of a graph, a count from 1."""
+    turn: int
+    at: float
+    """Seconds since the epoch."""
+    actor: Actor
+    """`engine` where two entities were merged because the conversation says that they are the same."""
+    action: str
+    reason: str
+    rows: tuple[Row, ...]
+    """What it changed or added."""
+    sentence: str
+    """What it did: `Merged Bob into Robert Smith.`"""
+    undone_by: int | None = None
+    """The number of its undo; None: it is in force."""
+    obstacle: str = ""
+    """Why it cannot be undone, or, undone, be done again, as a sentence; empty: it can."""
+
+    @property
+    def undone(self) -> bool:
+        return self.undone_by is not None
+
+    @property
+    def final(self) -> bool:
+        """It can never be undone: something of it was deleted for good."""
+        return not self.undone and self.obstacle == ERASED
+
+    @property
+    def words(self) -> str:
+        """What it did, to follow "Undo:"."""
+        return f"{self.sentence[:1].lower()}{self.sentence[1:].removesuffix('.')}"
+
+    def ids(self, kind: str) -> tuple[int, ...]:
+        """Ids of the things of a kind: `fact`, `entity` or `relation`."""
+        return tuple(id for (of, id), _, _ in self.rows if of == kind)
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedSet:
+    """A change set as the log has it."""
+
+    record: EventRecord
+    event: Curated
+
+    @property
+    def number(self) -> int:
+        """See `Change`."""
+        return self.event.number if isinstance(self.event, GraphCurated) else self.record.position
+
+    def change(self, sentence: str, undone_by: int | None = None, obstacle: str = "") -> Change:
+        """The same for people."""
+        record, event = self.record, self.event
+        reason = event.reason if isinstance(event, FactsCurated) else ""
+        return Change(
+            self.number,
+            record.turn,
+            record.at,
+            record.actor,
+            event.action,
+            reason,
+            event.rows,
+            sentence,
+            undone_by,
+            obstacle,
+        )
+
+
+class ChangeLog:
+    """All change sets of a block, folded.
+
+    The one rule of undo: a change set can be undone while each of its things stands as it left it. An undo gives a
+    thing a new version that stands for the one before the change set, and so makes room for the undo of what lies
+    below. An undo can be undone by the same rule: the change set is then done again.
+    """
+
+    def __init__(
+        self,
+        records: Iterable[EventRecord],
+        *,
+        versions: Mapping[Thing, int],
+        authors: Mapping[Version, tuple[Actor, int]],
+        name: Callable[[Thing], str],
+        tell: Callable[[Curated], str],
+    ) -> None:
+        """`records` of change sets in any order.
+
+        `versions` are those of all things that still exist, `authors` who made a version, and in which turn. `name`
+        begins a sentence about a thing, `tell` says what a change set did.
+        """
+        self._versions, self._authors, self._name, self._tell = versions, authors, name, tell
+        self._sets: dict[Key, LoggedSet] = {}
+        """By key, oldest first; undos are not among them."""
+        self._undos: dict[Key, list[LoggedSet]] = {}
+        """By the key of what they undo, or do again, oldest first."""
+        self._same: dict[Version, Version] = {}
+        self._numbers: dict[int, LoggedSet] = {}
+        self._makers: dict[Version, Curated] = {}
+        for record in sorted(records, key=lambda record: record.position):
+            if isinstance(record.event, Curated):  # or it was written by a newer version
+                self._apply(LoggedSet(record, record.event))
+
+    def _apply(self, logged: LoggedSet) -> None:
+        event = logged.event
+        for thing, _, new in event.rows:
+            self._makers.setdefault((thing, new), event)
+        if event.undoes is None:
+            self._sets[event.key] = self._numbers[logged.number] = logged
+        elif event.undoes in self._sets:  # or it was told of in a session that is gone
+            self._numbers[logged.number] = logged
+            self._undos.setdefault(event.undoes, []).append(logged)
+            stood = {thing: (before, after) for thing, before, after in self._sets[event.undoes].event.rows}
+            for thing, _, new in event.rows:
+                if new:
+                    self._same[thing, new] = self._first((thing, stood[thing][event.again]))
+
+    def _first(self, version: Version) -> Version:
+        """The first version in which the thing stood like this."""
+        return self._same.get(version, version)
+
+    # -- reading
+
+    def changes(self) -> list[Change]:
+        """All change sets, newest first."""
+        return [self.change(logged) for logged in reversed(self._sets.values())]
+
+    def change(self, logged: LoggedSet) -> Change:
+        """A change set as it stands."""
+        undo = self.undo_of(logged)
+        return logged.change(self._tell(logged.event), undo.number if undo else None, self._obstacle(logged))
+
+    def undo_of(self, logged: LoggedSet) -> LoggedSet | None:
+        """The undo of a change set; None: it is in force."""
+        last = next(reversed(self._undos.get(logged.event.key, ())), None)
+        return last if last and not last.event.again else None
+
+    def looked_at(self) -> set[int]:
+        """Ids of things that a person dealt with; what was undone does not count."""
+        passed: set[Version] = set()
+        for key, logged in self._sets.items():
+            undos = self._undos.get(key, [])
+            done = [logged, *(undo for undo in undos if undo.event.again)] if self.undo_of(logged) else []
+            for each in (*done, *(undo for undo in undos if not undo.event.again)):
+                passed |= {(thing, v) for thing, old, new in each.event.rows for v in range(old + 1, new + 1)}
+        return {
+            version[0][1]
+            for version, (actor, _) in self._authors.items()
+            if actor == "curator" and version not in passed
+        }
+
+    # -- undoing
+
+    def undoable(self, number: int | None) -> LoggedSet | None:
+        """The change set to undo or, where `number` is that of an undo, to do again.
+
+        None: the newest in force that no engine made and of which nothing was deleted; None if there is none.
+
+        Raises:
+            NotFoundError: there is no change set of that number.
+            ConflictError: something of it was changed or deleted since, or it was undone already.
+        """
+        if number is None:
+            newest = next_undo(self.changes())
+            if newest is None:
+                return None
+            number = newest.number
+        chosen = self._numbers.get(number)
+        if chosen is None:
+            raise NotFoundError(f"There is no change set {number} here.")
+        if chosen.event.undoes is None:
+            undone = self.undo_of(chosen) is not None
+        else:
+            undone = self._undos[chosen.event.undoes][-1] is not chosen
+            chosen = self._sets[chosen.event.undoes]
+        if undone:
+            raise ConflictError("This was undone already.")
+        if obstacle := self._obstacle(chosen):
+            raise ConflictError(f"{obstacle} Nothing was undone.")
+        return chosen
+
+    def _obstacle(self, logged: LoggedSet) -> str:
+        undone = self.undo_of(logged) is not None
+        gone = [before for thing, before, _ in logged.event.rows if thing not in self._versions]
+        if gone:
+            return TAKEN_AWAY if undone and not any(gone) else ERASED
+        for thing, before, after in logged.event.rows:
+            now = thing, self._versions[thing]
+            if self._first(now) != self._first((thing, before if undone else after)):
+                actor, turn = self._authors.get(now, ("engine", 0))
+                return f"{self._name(thing)} {changed_since(actor, turn)}{self._by(self._makers.get(now))}."
+        return ""
+
+    def _by(self, event: Curated | None) -> str:
+        """`: pinned a fact`; nothing where no change set did it."""
+        if event is None:
+            return ""
+        if event.undoes is None:
+            words = self._tell(event)
+        else:
+            words = f"{'Did again' if event.again else 'Undid'}: {self._tell(self._sets[event.undoes].event)}"
+        return f": {words[:1].lower()}{words[1:].removesuffix('.')}"
+
+
+def changed_since(actor: str, turn: int) -> str:
+    """`was changed since by the agent in turn 3`, to follow what was."""
+    return f"was changed since by {MADE_BY.get(actor, actor)}" + (f" in turn {turn}" if turn else "")
+
+
+def next_undo(changes: Sequence[Change]) -> Change | None:
+    """What the next undo takes back, of changes that are newest first."""
+    return next((c for c in changes if not (c.undone or c.final) and c.actor != "engine"), None)

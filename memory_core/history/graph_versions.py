@@ -1,0 +1,63 @@
+"""Every version of a graph's entities and relations as the log tells it: who made it, and what it changed.
+
+Pure: event records in, values out; words by their hashes.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from memory_core.errors import ConflictError
+from memory_core.events import Actor, EntityChanged, EventRecord, GraphCurated, RelationChanged, RelationEnded, Thing
+
+KINDS = (GraphCurated.kind, EntityChanged.kind, RelationChanged.kind, RelationEnded.kind)
+"""The change sets of a graph, and the events that make a version of a thing, its first excepted."""
+
+Values = Mapping[str, Any]
+
+
+class GraphVersions:
+    """What each change of a thing was, from records of `KINDS` in any order."""
+
+    def __init__(self, records: Iterable[EventRecord]) -> None:
+        self.authors: dict[tuple[Thing, int], tuple[Actor, int]] = {}
+        """Who made a version, and in which turn; of those after the first."""
+        self._steps: dict[Thing, list[tuple[Values, Values]]] = {}
+        """Before and after each change: the first is that of the second version."""
+        for record in sorted(records, key=lambda record: record.position):
+            event = record.event
+            if isinstance(event, EntityChanged):
+                self._add(record, ("entity", event.entity), event.before, event.after)
+            elif isinstance(event, RelationChanged):
+                self._add(record, ("relation", event.relation), event.before, event.after)
+            elif isinstance(event, RelationEnded):
+                before = {"state": "active", "ended_turn": None, "ended_by": None}
+                after = {"state": "ended", "ended_turn": record.turn, "ended_by": event.by}
+                self._add(record, ("relation", event.relation), before, after)
+
+    def _add(self, record: EventRecord, thing: Thing, before: Values, after: Values) -> None:
+        steps = self._steps.setdefault(thing, [])
+        steps.append((before, after))
+        self.authors[thing, len(steps) + 1] = record.actor, record.turn
+
+    def values(self, thing: Thing, old: int, new: int, *, again: bool) -> Values:
+        """What is another between two versions: as it was in the old one or, `again`, as it is in the new one.
+
+        Raises:
+            ConflictError: the log does not tell.
+        """
+        steps = self._steps.get(thing, [])[old - 1 : new - 1]
+        if len(steps) != new - old:
+            raise ConflictError("The log does not tell any more how it was before: it cannot be undone.")
+        found: dict[str, Any] = {}
+        for before, after in steps if again else reversed(steps):
+            found.update(after if again else before)
+        return found
+
+    def former_names(self, event: GraphCurated) -> dict[int, str]:
+        """What the entities that a change set renamed were called before it, as hashes."""
+        found: dict[int, str] = {}
+        for id, old, new in event.entities:
+            for before, _ in reversed(self._steps.get(("entity", id), [])[max(0, old - 1) : max(0, new - 1)]):
+                if "name" in before:
+                    found[id] = before["name"]
+        return found
