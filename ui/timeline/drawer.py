@@ -26,7 +26,7 @@ from ui import nav, state
 from ui.components import error_inside, heading
 from ui.stored import TURN
 from ui.telling import QUOTED, SAID, Line, Words, one_cut, seconds, stored_as, tell
-from ui.telling.words import facts_of, words_in_log
+from ui.telling.words import words_in_log
 from ui.terms import marked
 from ui.text import ago, count, plain, short, tokens
 from ui.timeline.details import number_rows
@@ -106,8 +106,8 @@ def _in_full(event: Event, words: Words) -> None:
     elif isinstance(event, Retrieved):
         asked = words.said.get(event.query)
         quoted = ["The question was erased since." if asked is None else f"Asked with: {asked}"]
-    elif not isinstance(event, FactsCondensed):
-        quoted = [words.facts[fact] for fact in facts_of(event) if fact in words.facts]
+    elif not isinstance(event, ContextBuilt | FactsCondensed):
+        quoted = list(words.facts.values())
     for text in quoted:
         if len(text) > (SAID if isinstance(event, MessageAdded) else QUOTED) or isinstance(event, Retrieved):
             st.text(short(text, MOST_CHARACTERS))
