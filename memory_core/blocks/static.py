@@ -20,6 +20,8 @@ class StaticMemoryBlock(BaseMemoryBlock[str]):
     """
 
     kind: ClassVar[str] = "static"
+    learns: ClassVar[bool] = False
+    has_text: ClassVar[bool] = True
 
     name: str = "StaticContent"
     static_content: str | tuple[Part, ...]
@@ -42,6 +44,10 @@ class StaticMemoryBlock(BaseMemoryBlock[str]):
     def _check_limit(self) -> None:
         if self.limit is not None and self.limit < 1:
             raise ConfigError(f"limit must be at least 1 character, not {self.limit} (block {self.name!r})")
+
+    @classmethod
+    def make_empty(cls, **values: Any) -> "StaticMemoryBlock":
+        return cls(**{"static_content": "", **values})
 
     @property
     def type(self) -> str:

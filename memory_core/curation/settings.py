@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from memory_core.blocks import BUILT_IN
+from memory_core.blocks import BUILT_IN, WITH_TEXT
 from memory_core.blocks.base import BaseMemoryBlock
 from memory_core.blocks.facts import FactExtractionMemoryBlock
 from memory_core.blocks.static import decode
@@ -17,7 +17,7 @@ from memory_core.engine.session import Session, SessionBlock
 from memory_core.errors import ConfigError, ConflictError, NotFoundError
 from memory_core.events import Actor, BlockEdited, BlockRemoved, BlocksOrdered, ConfigurationChanged, SessionRenamed
 from memory_core.planning.core_memory import check
-from memory_core.store.blocks import WITH_TEXT, read_revision, update_block, write_text
+from memory_core.store.blocks import read_revision, update_block, write_text
 from memory_core.store.blocks import remove_block as delete_block
 from memory_core.store.deliveries import forget_deliveries
 from memory_core.store.vectors import remove_nodes
@@ -252,7 +252,6 @@ def write_settings(session: Session, w: Writing, name: str, settings: Mapping[st
 def _check_settings(attached: SessionBlock, settings: dict[str, Any]) -> None:
     """Make a block with these settings once, to see that they are possible."""
     if attached.kind in BUILT_IN:
-        extra = {"static_content": ""} if attached.kind == "static" else {}
-        BUILT_IN[attached.kind](**{**settings, **extra})
+        BUILT_IN[attached.kind].make_empty(**settings)
     else:
         BaseMemoryBlock[Any](**settings)

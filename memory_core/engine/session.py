@@ -15,7 +15,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from memory_core.blocks import BUILT_IN, plugins
+from memory_core.blocks import BUILT_IN, WITH_TEXT, plugins
 from memory_core.blocks.base import BaseMemoryBlock, Batch, scope_of
 from memory_core.blocks.facts import FactExtractionMemoryBlock
 from memory_core.blocks.static import StaticMemoryBlock, decode, encode
@@ -35,7 +35,6 @@ from memory_core.messages import content_hash, unstorable
 from memory_core.planning.facts import Fact
 from memory_core.services import Services
 from memory_core.store.blocks import (
-    WITH_TEXT,
     BlockRecord,
     add_block,
     read_blocks,
