@@ -19,8 +19,8 @@ from memory_core.planning.priorities import CutOrder
 from memory_core.store.blocks import Holding
 from ui.blocks.cards import InPrompt, Standing, State, card, card_order, clipped, strip
 from ui.blocks.differences import MOST_LINES, difference
-from ui.blocks.kinds import BUILT_IN, fields_of, free_name, kinds, make
 from ui.blocks.settings import DROP, STOP, TRIM, TURN_OFF, TURN_ON, changes_for
+from ui.kinds import STATIC, fields_of, free_name, kinds, make
 from ui.telling import SETTINGS
 from ui.text import plain
 from ui.theme import LIGHT
@@ -254,7 +254,7 @@ def test_every_kind_makes_a_block_of_its_class():
     ]
     assert {(block.name, block.priority) for block in made} == {("X", 3)}
     with pytest.raises(ConfigError):
-        make(BUILT_IN[0], " ", 0)
+        make(STATIC, " ", 0)
 
 
 def test_a_plug_in_says_who_offers_it_and_a_broken_one_is_not_offered():

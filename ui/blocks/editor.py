@@ -14,11 +14,11 @@ from memory_core.curation.settings import agent_may_edit
 from ui import state, toasts
 from ui.blocks.cards import characters_used
 from ui.blocks.effects import draw_effect
-from ui.blocks.kinds import Kind, free_name, kinds, make
 from ui.blocks.versions import draw_difference, draw_versions, restore, text_block
 from ui.components import closing_button, drawer_actions, error_inside, give_while_typing
 from ui.drafts import Draft, draft, forget, keep_draft, kept, leave
 from ui.drawer import Done, Drawer
+from ui.kinds import Kind, free_name, kinds, make
 from ui.model import chosen_model, services_for
 from ui.services import engine
 from ui.stored import stored, unit_of
@@ -241,7 +241,7 @@ def _filling(kind: Kind, archived: int, drawer: Drawer) -> None:
         help="Without this, it learns only from what leaves from now on.",
         on_change=drawer.keep,
     )
-    if fill and kind.key in ("facts", "summary", "graph") and not chosen_model().offline:
+    if fill and kind.asks_model and not chosen_model().offline:
         st.markdown(":small[This calls the model once for about every 8,000 tokens of archived messages.]")
 
 

@@ -12,6 +12,7 @@ from ui import state, toasts
 from ui.charts import CONFIG
 from ui.components import closing_button, drawer_actions, error_inside, heading, numbers_table, unseen_heading
 from ui.jobs import Job
+from ui.kinds import kind_of
 from ui.model import chosen_model, services_for
 from ui.recipes import trying
 from ui.recipes.figure import bars_figure, lines_figure
@@ -295,7 +296,7 @@ def _filling(view: View) -> None:
 
 def _learning_calls(plan: SwitchPlan) -> str:
     """With a model, filling asks it: that is said before."""
-    fills = [block.fills for block in plan.added if block.fills and block.kind in ("facts", "summary", "graph")]
+    fills = [block.fills for block in plan.added if block.fills and kind_of(block.kind).asks_model]
     try:
         chosen = chosen_model()
     except ConfigError:
