@@ -305,7 +305,7 @@ def remove_dialog(session_id: str, name: str | None = None) -> None:
     draw_effect(memory, without=[name])
     with st.container(horizontal=True):
         closing_button("Remove block", _remove, (session_id, name), kind="primary", key="blocks__remove_save")
-        closing_button("Keep", _nothing, key="blocks__remove_keep")
+        closing_button("Keep", key="blocks__remove_keep")
 
 
 def what_goes(memory: Memory, name: str) -> list[str]:
@@ -354,7 +354,3 @@ def _remove(session_id: str, name: str) -> None:
     else:
         stays = f" Kept: {listed(left)}." if left else ""
         toasts.done(f"Removed {short(name)}. Gone: {listed(gone)}.{stays}")
-
-
-def _nothing() -> None:
-    """For a button that only closes its drawer."""

@@ -109,7 +109,7 @@ def change_dialog(session_id: str, name: str, change: Change) -> None:
             disabled=not possible,
             key="blocks__change_save",
         )
-        closing_button("Cancel", _nothing, key="blocks__change_leave")
+        closing_button("Cancel", key="blocks__change_leave")
 
 
 def _make(session_id: str, name: str, change: Change, before: Any) -> None:
@@ -128,10 +128,6 @@ def _make(session_id: str, name: str, change: Change, before: Any) -> None:
 
 def _take_back(session_id: str, name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
     engine().open(session_id).configure_blocks({name: before}, opened={name: after})
-
-
-def _nothing() -> None:
-    """For a button that only closes its drawer."""
 
 
 # -- settings of a kind ----------------------------------------------------------------------------

@@ -274,16 +274,12 @@ def switch_dialog(session_id: str, key: str, given: dict[str, Any]) -> None:
         st.markdown(f":small[{_NO_WAY_BACK}]")
     with drawer_actions("switch"):
         closing_button(f"Switch to {title}", _do, (session_id, key, given), kind="primary", key="recipes__switch_do")
-        closing_button("Cancel", _nothing, key="recipes__switch_cancel")
+        closing_button("Cancel", key="recipes__switch_cancel")
 
 
 _NO_WAY_BACK = (
     "This cannot be undone: what is removed goes for good, and switching back makes such blocks anew from the messages."
 )
-
-
-def _nothing() -> None:
-    """For a button that only closes its drawer."""
 
 
 def _filling(view: View) -> None:
