@@ -13,11 +13,11 @@ from memory_core.blocks.plugins import plugins
 from memory_core.curation.settings import agent_may_edit
 from ui import state, toasts
 from ui.blocks.cards import characters_used
-from ui.blocks.effects import draw_effect
 from ui.blocks.versions import draw_difference, draw_versions, restore, text_block
 from ui.components import closing_button, drawer_actions, error_inside, give_while_typing
 from ui.drafts import Draft, draft, forget, keep_draft, kept, leave
 from ui.drawer import Done, Drawer
+from ui.effect import draw_effect
 from ui.kinds import Kind, free_name, kinds, make
 from ui.model import chosen_model, services_for
 from ui.services import engine

@@ -11,10 +11,10 @@ from streamlit.delta_generator import DeltaGenerator
 
 from memory_core import MemoryInspectorError
 from ui import state, toasts
-from ui.blocks.effects import draw_effect
 from ui.components import closing_button, error_inside
 from ui.drafts import leave
 from ui.drawer import NOTHING, Done, Drawer
+from ui.effect import draw_effect
 from ui.kinds import Field, fields_of, kind_of
 from ui.services import engine
 from ui.telling import setting_words

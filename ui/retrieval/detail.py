@@ -13,8 +13,8 @@ from memory_core.retrieval.explain import Search
 from memory_core.retrieval.found_by import FoundBy
 from memory_core.retrieval.ranked import Found
 from ui import state, toasts
-from ui.blocks.effects import draw_effect
 from ui.components import closing_button, error_inside, heading
+from ui.effect import draw_effect
 from ui.facts.marks import Span, markdown, markdown_lines, source_pieces
 from ui.retrieval import asking, knobs
 from ui.retrieval.excerpt import matches
