@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from memory_core.tokens import reported
 
@@ -22,6 +22,23 @@ Thing = tuple[str, int]
 Row = tuple[Thing, int, int]
 """A thing with its version before and after; before is 0 for one that was added, after for one taken away."""
 
+Family = Literal[
+    "messages", "flushes", "deliveries", "facts", "summaries", "relations", "vectors", "prompts", "blocks", "settings",
+    "session", "calls", "unknown",
+]  # fmt: skip
+"""What an event is about."""
+
+# Types of fields that name what every database numbers for itself: `store.references` reads them.
+FactId = Annotated[int, "facts"]
+UnitId = Annotated[int, "vectors"]
+DeliveryId = Annotated[int, "deliveries"]
+EntityId = Annotated[int, "entities"]
+RelationId = Annotated[int, "relations"]
+EntityFields = Annotated[dict[str, Any], {"merged_into": "entities"}]
+RelationFields = Annotated[dict[str, Any], {"subject": "entities", "object": "entities", "ended_by": "relations"}]
+WithRefs = Annotated[dict[str, Any], "refs"]
+"""Names things in its list `refs`, as `compact` writes them."""
+
 KINDS: dict[str, type["Event"]] = {}
 """Every kind of event by its name on disk."""
 
@@ -31,16 +48,38 @@ class Event:
     """Base of all events. The kind is the class name in snake case: `message_added`."""
 
     kind: ClassVar[str] = "event"
-    becomes: ClassVar[str | None] = None
-    """The state in which a fact is after it, where it changes that."""
-    adds: ClassVar[Literal["facts", "relations"] | None] = None
-    """What there is one more of after it."""
-    writes: ClassVar[bool] = False
-    """Does it change what its block holds?"""
+    family: ClassVar[Family]
+    becomes: ClassVar[str | None]
+    adds: ClassVar[Literal["facts", "relations"] | None]
+    writes: ClassVar[bool]
+    _bookkeeping: ClassVar[bool]
 
-    def __init_subclass__(cls) -> None:
+    def __init_subclass__(
+        cls,
+        *,
+        family: Family,
+        becomes: str | None = None,
+        adds: Literal["facts", "relations"] | None = None,
+        writes: bool = False,
+        bookkeeping: bool = False,
+    ) -> None:
+        """What everybody goes by who reads the log, so that nobody lists the classes.
+
+        Args:
+            family: what the event is about.
+            becomes: the state in which a fact is after it, where it changes that.
+            adds: what there is one more of after it.
+            writes: it changes what its block holds.
+            bookkeeping: see the property.
+        """
         cls.kind = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
+        cls.family, cls.becomes, cls.adds, cls.writes, cls._bookkeeping = family, becomes, adds, writes, bookkeeping
         KINDS[cls.kind] = cls
+
+    @property
+    def bookkeeping(self) -> bool:
+        """Does it only say how the work was done? It decides nothing; what it led to has events of its own."""
+        return self._bookkeeping
 
     @property
     def about(self) -> str | None:
@@ -230,24 +269,24 @@ def _tuples(values: list[Any]) -> tuple[Any, ...]:
 
 
 @dataclass(frozen=True)
-class SessionCreated(Event):
+class SessionCreated(Event, family="session"):
     title: str
     user_id: str | None
 
 
 @dataclass(frozen=True)
-class SessionRenamed(Event):
+class SessionRenamed(Event, family="session"):
     before: str
     after: str
 
 
 @dataclass(frozen=True)
-class SessionClosed(Event):
+class SessionClosed(Event, family="session"):
     """`flush(all=True)`: everything left the queue, and what is due at the end is due."""
 
 
 @dataclass(frozen=True)
-class SessionReset(Event):
+class SessionReset(Event, family="session"):
     """Messages and what was learned from them alone were removed."""
 
     status: str | None
@@ -258,14 +297,14 @@ class SessionReset(Event):
 
 
 @dataclass(frozen=True)
-class SessionImported(Event):
+class SessionImported(Event, family="session"):
     source: str
     messages: int
     skipped: int
 
 
 @dataclass(frozen=True)
-class SessionBranched(Event):
+class SessionBranched(Event, family="session"):
     """The session was made from another, as that stood at the end of a turn."""
 
     source: str
@@ -276,7 +315,7 @@ class SessionBranched(Event):
 
 
 @dataclass(frozen=True)
-class ConfigurationChanged(Event):
+class ConfigurationChanged(Event, family="settings"):
     before: dict[str, Any]
     after: dict[str, Any]
     """Only the settings that differ."""
@@ -289,7 +328,7 @@ class ConfigurationChanged(Event):
 
 
 @dataclass(frozen=True)
-class MessageAdded(Event):
+class MessageAdded(Event, family="messages"):
     seq: int
     message_id: str
     role: str
@@ -302,14 +341,14 @@ class MessageAdded(Event):
 
 
 @dataclass(frozen=True)
-class MemoryStripped(Event):
+class MemoryStripped(Event, family="messages"):
     """A message came back with the memory section the engine had put into it; it was taken out."""
 
     seq: int
 
 
 @dataclass(frozen=True)
-class FlushPlanned(Event):
+class FlushPlanned(Event, family="flushes"):
     flush: int
     trigger: str
     rules: tuple[str, ...]
@@ -326,7 +365,7 @@ class FlushPlanned(Event):
 
 
 @dataclass(frozen=True)
-class QueueReplaced(Event):
+class QueueReplaced(Event, family="messages"):
     """`set`: the queue was replaced; the archive and what was learned stayed."""
 
     removed: Ranges
@@ -334,7 +373,7 @@ class QueueReplaced(Event):
 
 
 @dataclass(frozen=True)
-class QueueRecounted(Event):
+class QueueRecounted(Event, family="messages"):
     """Another tokenizer or accounting decides from here on."""
 
     before: str
@@ -347,8 +386,8 @@ class QueueRecounted(Event):
 
 
 @dataclass(frozen=True)
-class DeliveryQueued(Event):
-    delivery: int
+class DeliveryQueued(Event, family="deliveries", bookkeeping=True):
+    delivery: DeliveryId
     block: str
     trigger: str
     seqs: Ranges
@@ -356,16 +395,16 @@ class DeliveryQueued(Event):
 
 
 @dataclass(frozen=True)
-class DeliveryDone(Event):
-    deliveries: tuple[int, ...]
+class DeliveryDone(Event, family="deliveries", bookkeeping=True):
+    deliveries: tuple[DeliveryId, ...]
     block: str
     attempt: int
     seconds: float
 
 
 @dataclass(frozen=True)
-class DeliveryFailed(Event):
-    deliveries: tuple[int, ...]
+class DeliveryFailed(Event, family="deliveries"):
+    deliveries: tuple[DeliveryId, ...]
     block: str
     attempt: int
     error: str
@@ -373,22 +412,22 @@ class DeliveryFailed(Event):
 
 
 @dataclass(frozen=True)
-class DeliveryParked(Event):
-    deliveries: tuple[int, ...]
+class DeliveryParked(Event, family="deliveries"):
+    deliveries: tuple[DeliveryId, ...]
     block: str
     attempts: int
     error: str
 
 
 @dataclass(frozen=True)
-class DeliveryRetried(Event):
-    deliveries: tuple[int, ...]
+class DeliveryRetried(Event, family="deliveries"):
+    deliveries: tuple[DeliveryId, ...]
     block: str
 
 
 @dataclass(frozen=True)
-class DeliverySkipped(Event):
-    deliveries: tuple[int, ...]
+class DeliverySkipped(Event, family="deliveries"):
+    deliveries: tuple[DeliveryId, ...]
     block: str
 
 
@@ -396,7 +435,7 @@ class DeliverySkipped(Event):
 
 
 @dataclass(frozen=True)
-class FactsExtracted(Event):
+class FactsExtracted(Event, family="facts", bookkeeping=True):
     block: str
     extractor: str
     seqs: Ranges
@@ -411,16 +450,16 @@ class FactsExtracted(Event):
 
 
 @dataclass(frozen=True)
-class FactDecided(Event):
+class FactDecided(Event, family="facts"):
     """A found fact was compared with its nearest known ones. The change that follows stands after it in the log."""
 
     block: str
     content: str
     """Hash of the found fact's words."""
     decision: Literal["add", "update", "delete", "none"]
-    fact: int | None
+    fact: FactId | None
     """The known fact that is updated, deleted or confirmed; None where one is added."""
-    candidates: tuple[tuple[int, float], ...]
+    candidates: tuple[tuple[FactId, float], ...]
     """The nearest known facts, each with its similarity, 0 to 1; nearest first."""
     decider: str
     """The model, or the rules."""
@@ -430,17 +469,14 @@ class FactDecided(Event):
 
 
 @dataclass(frozen=True)
-class FactAdded(Event):
-    adds: ClassVar[Literal["facts", "relations"] | None] = "facts"
-    writes: ClassVar[bool] = True
-
-    fact: int
+class FactAdded(Event, family="facts", adds="facts", writes=True):
+    fact: FactId
     block: str
     content: str
     tokens: int
     category: str
     sources: Ranges
-    conflicts_with: tuple[int, ...] = ()
+    conflicts_with: tuple[FactId, ...] = ()
     pinned: bool = False
     origin: str = "extracted"
     """`extracted`, `condensed` or `written` (by a person)."""
@@ -450,19 +486,17 @@ class FactAdded(Event):
 
 
 @dataclass(frozen=True)
-class FactLabelled(Event):
+class FactLabelled(Event, family="facts", writes=True):
     """A fact was put under another category or other topics."""
 
-    writes: ClassVar[bool] = True
-
-    fact: int
+    fact: FactId
     block: str
     category: str
     topics: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class ProposalRefused(Event):
+class ProposalRefused(Event, family="facts"):
     """Something that a model proposed for a block and that cannot be: it was left out, and nothing else with it."""
 
     block: str
@@ -475,12 +509,12 @@ class ProposalRefused(Event):
 
 
 @dataclass(frozen=True)
-class FactHeldBack(Event):
+class FactHeldBack(Event, family="facts"):
     """Something found that is like a fact a person rejected: it was not stored."""
 
     block: str
     content: str
-    near: int
+    near: FactId
     """The rejected fact."""
     similarity: float
     sources: Ranges
@@ -489,42 +523,34 @@ class FactHeldBack(Event):
 
 
 @dataclass(frozen=True)
-class FactAccepted(Event):
+class FactAccepted(Event, family="facts", becomes="active", writes=True):
     """A person lets a proposed fact become active, or has looked at an active one and lets it stand."""
 
-    becomes: ClassVar[str | None] = "active"
-    writes: ClassVar[bool] = True
-
-    fact: int
+    fact: FactId
     block: str
 
 
 @dataclass(frozen=True)
-class FactProposed(Event):
+class FactProposed(Event, family="facts", becomes="proposed", writes=True):
     """An active fact waits for approval again: its acceptance was undone."""
 
-    becomes: ClassVar[str | None] = "proposed"
-    writes: ClassVar[bool] = True
-
-    fact: int
+    fact: FactId
     block: str
 
 
 @dataclass(frozen=True)
-class FactConfirmed(Event):
+class FactConfirmed(Event, family="facts"):
     """The same was found again; `similarity` is that of the two wordings, 0 to 1."""
 
-    fact: int
+    fact: FactId
     block: str
     similarity: float
     sources: Ranges
 
 
 @dataclass(frozen=True)
-class FactChanged(Event):
-    writes: ClassVar[bool] = True
-
-    fact: int
+class FactChanged(Event, family="facts", writes=True):
+    fact: FactId
     block: str
     before: str
     after: str
@@ -532,78 +558,64 @@ class FactChanged(Event):
 
 
 @dataclass(frozen=True)
-class FactSuperseded(Event):
-    becomes: ClassVar[str | None] = "superseded"
-    writes: ClassVar[bool] = True
-
-    fact: int
+class FactSuperseded(Event, family="facts", becomes="superseded", writes=True):
+    fact: FactId
     block: str
-    by: int | None
+    by: FactId | None
 
 
 @dataclass(frozen=True)
-class FactRetired(Event):
-    becomes: ClassVar[str | None] = "retired"
-    writes: ClassVar[bool] = True
-
-    fact: int
+class FactRetired(Event, family="facts", becomes="retired", writes=True):
+    fact: FactId
     block: str
     reason: str
 
 
 @dataclass(frozen=True)
-class FactRestored(Event):
-    becomes: ClassVar[str | None] = "active"
-    writes: ClassVar[bool] = True
-
-    fact: int
+class FactRestored(Event, family="facts", becomes="active", writes=True):
+    fact: FactId
     block: str
 
 
 @dataclass(frozen=True)
-class FactPinned(Event):
-    fact: int
+class FactPinned(Event, family="facts"):
+    fact: FactId
     block: str
     pinned: bool
 
 
 @dataclass(frozen=True)
-class FactRejected(Event):
-    becomes: ClassVar[str | None] = "rejected"
-    writes: ClassVar[bool] = True
-
-    fact: int
+class FactRejected(Event, family="facts", becomes="rejected", writes=True):
+    fact: FactId
     block: str
     reason: str
 
 
 @dataclass(frozen=True)
-class FactErased(Event):
+class FactErased(Event, family="facts", writes=True):
     """A tombstone: the words are gone."""
 
-    writes: ClassVar[bool] = True
-
-    fact: int
+    fact: FactId
     block: str
     undone: bool = False
     """It went because the change set that added it was undone."""
 
 
 @dataclass(frozen=True)
-class FactsCurated(Event):
+class FactsCurated(Event, family="facts"):
     """A change set: what a person did to facts at once. The single changes stand before it in the log."""
 
     block: str
     action: str
     """See `memory_core.planning.curation.Action`."""
     reason: str
-    facts: tuple[tuple[int, int, int], ...]
+    facts: tuple[tuple[FactId, int, int], ...]
     """Each fact with its version before and after; before is 0 for one that was added, after for one taken away."""
     scope: str = "session"
     """Whose facts they are: the session's or the user's."""
-    support: tuple[tuple[int, str, Ranges], ...] = ()
+    support: tuple[tuple[FactId, str, Ranges], ...] = ()
     """Messages that a fact gained as sources, by session (empty: this one); taken away again where it undoes."""
-    undoes: tuple[int, int] | None = None
+    undoes: tuple[FactId, int] | None = None
     """The change set that this one undoes, by its first fact and the version it left it in."""
     again: bool = False
     """It undoes the undo of `undoes`: what that did is done again, and its support given again."""
@@ -620,21 +632,21 @@ class FactsCurated(Event):
 
 
 @dataclass(frozen=True)
-class FactsCondensed(Event):
+class FactsCondensed(Event, family="facts"):
     block: str
     extractor: str
     before: int
     after: int
-    kept: tuple[int, ...]
-    merged: tuple[tuple[tuple[int, ...], int], ...]
+    kept: tuple[FactId, ...]
+    merged: tuple[tuple[tuple[FactId, ...], FactId], ...]
     """The facts that became one, and that one."""
-    vanished: tuple[int, ...]
-    new: tuple[int, ...]
+    vanished: tuple[FactId, ...]
+    new: tuple[FactId, ...]
     """Facts of the shorter list that stand for none of the longer."""
 
 
 @dataclass(frozen=True)
-class CondensingRefused(Event):
+class CondensingRefused(Event, family="facts"):
     block: str
     extractor: str
     facts: int
@@ -646,7 +658,7 @@ class CondensingRefused(Event):
 
 
 @dataclass(frozen=True)
-class SummaryRewritten(Event):
+class SummaryRewritten(Event, family="summaries"):
     """A running summary took messages in, or was written anew. The text's change stands before it in the log."""
 
     block: str
@@ -674,7 +686,7 @@ class SummaryRewritten(Event):
 
 
 @dataclass(frozen=True)
-class RelationsExtracted(Event):
+class RelationsExtracted(Event, family="relations", bookkeeping=True):
     block: str
     extractor: str
     seqs: Ranges
@@ -687,10 +699,8 @@ class RelationsExtracted(Event):
 
 
 @dataclass(frozen=True)
-class EntityAdded(Event):
-    writes: ClassVar[bool] = True
-
-    entity: int
+class EntityAdded(Event, family="relations", writes=True):
+    entity: EntityId
     block: str
     name: str
     """Hash of its name."""
@@ -703,100 +713,85 @@ class EntityAdded(Event):
 
 
 @dataclass(frozen=True)
-class EntityChanged(Event):
+class EntityChanged(Event, family="relations", writes=True):
     """Renamed, given other aliases, merged into another, or removed."""
 
-    writes: ClassVar[bool] = True
-
-    entity: int
+    entity: EntityId
     block: str
-    before: dict[str, Any]
-    after: dict[str, Any]
+    before: EntityFields
+    after: EntityFields
     """Of `name`, `type`, `aliases`, `state` (`active`, `merged`, `retired`) and `merged_into`, those that differ."""
 
 
 @dataclass(frozen=True)
-class RelationAdded(Event):
-    adds: ClassVar[Literal["facts", "relations"] | None] = "relations"
-    writes: ClassVar[bool] = True
-
-    relation: int
+class RelationAdded(Event, family="relations", adds="relations", writes=True):
+    relation: RelationId
     block: str
-    subject: int
+    subject: EntityId
     predicate: str
     """Hash of its words."""
-    object: int
+    object: EntityId
     sources: Ranges
     origin: str = "extracted"
 
 
 @dataclass(frozen=True)
-class RelationConfirmed(Event):
+class RelationConfirmed(Event, family="relations", writes=True):
     """The same was said again."""
 
-    writes: ClassVar[bool] = True
-
-    relation: int
+    relation: RelationId
     block: str
     sources: Ranges
 
 
 @dataclass(frozen=True)
-class RelationEnded(Event):
+class RelationEnded(Event, family="relations", writes=True):
     """It held until now: it stays, marked ended."""
 
-    writes: ClassVar[bool] = True
-
-    relation: int
+    relation: RelationId
     block: str
-    by: int | None
+    by: RelationId | None
     """The relation that contradicts it."""
 
 
 @dataclass(frozen=True)
-class RelationChanged(Event):
+class RelationChanged(Event, family="relations", writes=True):
     """Edited, pointed to a merged entity, held again, or removed."""
 
-    writes: ClassVar[bool] = True
-
-    relation: int
+    relation: RelationId
     block: str
-    before: dict[str, Any]
-    after: dict[str, Any]
+    before: RelationFields
+    after: RelationFields
     """Of `subject`, `predicate`, `object`, `state` (`active`, `ended`, `retired`), `ended_turn`, `ended_by` and
     `sources` (`Ranges`, handed on where two relations became one), those that differ."""
 
 
 @dataclass(frozen=True)
-class EntityErased(Event):
+class EntityErased(Event, family="relations", writes=True):
     """A tombstone: the words are gone."""
 
-    writes: ClassVar[bool] = True
-
-    entity: int
+    entity: EntityId
     block: str
 
 
 @dataclass(frozen=True)
-class RelationErased(Event):
+class RelationErased(Event, family="relations", writes=True):
     """A tombstone: the words are gone."""
 
-    writes: ClassVar[bool] = True
-
-    relation: int
+    relation: RelationId
     block: str
 
 
 @dataclass(frozen=True)
-class GraphCurated(Event):
+class GraphCurated(Event, family="relations"):
     """A change set: what a person did to a graph at once. The single changes stand before it in the log."""
 
     block: str
     action: str
     """See `memory_core.planning.graph.Action`."""
-    entities: tuple[tuple[int, int, int], ...]
+    entities: tuple[tuple[EntityId, int, int], ...]
     """Each with its version before and after; before is 0 for one that was added, after for one taken away."""
-    relations: tuple[tuple[int, int, int], ...]
+    relations: tuple[tuple[RelationId, int, int], ...]
     undoes: int | None = None
     """The change set that this one undoes, by its own number."""
     number: int = 0
@@ -823,12 +818,10 @@ Curated = FactsCurated | GraphCurated
 
 
 @dataclass(frozen=True)
-class VectorsStored(Event):
-    writes: ClassVar[bool] = True
-
+class VectorsStored(Event, family="vectors", writes=True):
     block: str
     embedder: str
-    nodes: tuple[tuple[int, Ranges, int], ...]
+    nodes: tuple[tuple[UnitId, Ranges, int], ...]
     """Number, messages and tokens of each stored turn."""
     error: str | None = None
     """Why they are stored without vectors: the model failed, or gave what is no vector."""
@@ -837,27 +830,25 @@ class VectorsStored(Event):
 
 
 @dataclass(frozen=True)
-class VectorsRemoved(Event):
+class VectorsRemoved(Event, family="vectors", writes=True):
     """Stored turns were deleted; their messages stay where they are."""
 
-    writes: ClassVar[bool] = True
-
     block: str
-    numbers: tuple[int, ...]
+    numbers: tuple[UnitId, ...]
 
 
 @dataclass(frozen=True)
-class VectorsReplaced(Event):
+class VectorsReplaced(Event, family="vectors"):
     """Stored turns were embedded again with another model; they keep their numbers."""
 
     block: str
     embedder: str
     """The model that the vectors are of now."""
-    numbers: tuple[int, ...]
+    numbers: tuple[UnitId, ...]
 
 
 @dataclass(frozen=True)
-class Retrieved(Event):
+class Retrieved(Event, family="vectors"):
     block: str
     query: str
     """Hash of the query's words in the content store."""
@@ -866,7 +857,7 @@ class Retrieved(Event):
     top_k: int | None
     """None: as many as fitted."""
     threshold: float | None
-    candidates: tuple[tuple[int, float | None, float | None, float, str], ...]
+    candidates: tuple[tuple[UnitId, float | None, float | None, float, str], ...]
     """Number, vector score, keyword score, score, fate; best first, at most 25, in older events 50."""
     gates: dict[str, int]
     """How many candidates met each fate, the ones not listed included."""
@@ -886,7 +877,7 @@ class Retrieved(Event):
 
 
 @dataclass(frozen=True)
-class ContextBuilt(Event):
+class ContextBuilt(Event, family="prompts"):
     """One context, small enough to keep for every turn: words are in the content store."""
 
     pinned: Ranges
@@ -894,9 +885,9 @@ class ContextBuilt(Event):
     queue_asked: int
     queue_tokens: int
     pinned_tokens: int
-    parts: tuple[dict[str, Any], ...]
+    parts: tuple[WithRefs, ...]
     """Per block: name, priority, asked, granted, and `refs` of what went in, in order."""
-    cuts: tuple[dict[str, Any], ...]
+    cuts: tuple[WithRefs, ...]
     """In the order they were made: part, rule, refs, tokens, over_before."""
     asked: int
     total: int
@@ -918,7 +909,7 @@ class ContextBuilt(Event):
 
 
 @dataclass(frozen=True)
-class ModelCalled(Event):
+class ModelCalled(Event, family="calls"):
     purpose: str
     model: str
     input_tokens: int | None
@@ -927,6 +918,10 @@ class ModelCalled(Event):
     cost: float | None
     block: str | None = None
     error: str | None = None
+
+    @property
+    def bookkeeping(self) -> bool:
+        return self.error is None
 
     @classmethod
     def as_read(cls, values: dict[str, Any]) -> dict[str, Any]:
@@ -938,26 +933,26 @@ class ModelCalled(Event):
 
 
 @dataclass(frozen=True)
-class BlockAdded(Event):
+class BlockAdded(Event, family="blocks"):
     block: str
     type: str
     settings: dict[str, Any]
 
 
 @dataclass(frozen=True)
-class BlockRemoved(Event):
+class BlockRemoved(Event, family="blocks"):
     block: str
 
 
 @dataclass(frozen=True)
-class BlocksOrdered(Event):
+class BlocksOrdered(Event, family="blocks"):
     """The blocks stand in another order: of equal priority, the earlier is cut first."""
 
     names: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class BlockEdited(Event):
+class BlockEdited(Event, family="blocks"):
     """A static block's text, or a block's settings."""
 
     block: str
@@ -975,10 +970,8 @@ class BlockEdited(Event):
 
 
 @dataclass(frozen=True)
-class BlockStateSaved(Event):
+class BlockStateSaved(Event, family="blocks", writes=True, bookkeeping=True):
     """A custom block's fields after a delivery."""
-
-    writes: ClassVar[bool] = True
 
     block: str
     content: str
@@ -986,7 +979,7 @@ class BlockStateSaved(Event):
 
 
 @dataclass(frozen=True)
-class BlockFailed(Event):
+class BlockFailed(Event, family="prompts"):
     """A block could not be read; the context went out without it."""
 
     block: str
@@ -994,7 +987,7 @@ class BlockFailed(Event):
 
 
 @dataclass(frozen=True)
-class RecipeChosen(Event):
+class RecipeChosen(Event, family="settings"):
     """The session was switched to a recipe. The single changes stand before it in the log."""
 
     recipe: str
@@ -1009,7 +1002,7 @@ class RecipeChosen(Event):
 
 
 @dataclass(frozen=True)
-class ToolCalled(Event):
+class ToolCalled(Event, family="blocks"):
     """A model called one of the memory tools; what it did to memory stands before it in the log."""
 
     tool: str
@@ -1026,21 +1019,25 @@ class ToolCalled(Event):
 
 
 @dataclass(frozen=True)
-class ReplyStarted(Event):
+class ReplyStarted(Event, family="messages", bookkeeping=True):
     reply: str
     seq: int
     model: str
 
 
 @dataclass(frozen=True)
-class ReplyEnded(Event):
+class ReplyEnded(Event, family="messages"):
     reply: str
     outcome: Literal["done", "failed", "stopped", "interrupted"]
     error: str | None = None
 
+    @property
+    def bookkeeping(self) -> bool:
+        return self.outcome == "done"
+
 
 @dataclass(frozen=True)
-class UnknownEvent(Event):
+class UnknownEvent(Event, family="unknown"):
     """An event that a newer version wrote: shown without details."""
 
     name: str

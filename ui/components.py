@@ -80,7 +80,7 @@ def filled_rows(key: str, rows: int, *, minus: int, least: int) -> DeltaGenerato
 
 def closing_button(
     says: str,
-    on_click: Callable[..., None],
+    on_click: Callable[..., None] | None = None,
     args: tuple[Any, ...] = (),
     *,
     kind: Literal["primary", "secondary"] = "secondary",
@@ -88,7 +88,7 @@ def closing_button(
     key: str | None = None,
     width: Literal["content", "stretch"] = "content",
 ) -> None:
-    """A button that does one thing and closes the dialog it stands in.
+    """A button that does one thing, or nothing, and closes the dialog it stands in.
 
     The write is the callback, which runs once per click; only then is the page drawn anew.
     """

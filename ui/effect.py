@@ -1,10 +1,17 @@
-"""What a change would do to the next prompt, and to the flush before it. Pure: foretold prompts in, words out.
+"""What a change would do to the next prompt, and to the flush before it, in words and in a drawer before it is saved.
 
-The sentences are markdown in which block names are escaped.
+The sentences hold nobody's words but the names of blocks. They are markdown in which these are escaped; those about
+single facts and relations are plain text: notices and captions escape it.
 """
 
-from memory_core import Context
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import streamlit as st
+
+from memory_core import ChatMessage, ConfigError, Context, Memory
 from memory_core.engine.next_prompt import NextPrompt
+from memory_core.events import numbers
 from memory_core.planning.context import QUEUE
 from ui.telling.line import listed
 from ui.text import count, plain, short, tokens
@@ -100,10 +107,9 @@ def effect_sentence(before: Context, after: Context) -> str:
 
 def _other_cuts(before: Context, after: Context) -> str:
     """What parts lose more or less of what they ask for."""
+    old = _cuts(before)
     lost, again = [], []
-    old, new = _cuts(before), _cuts(after)
-    for name in dict.fromkeys((*new, *old)):
-        change = new.get(name, 0) - old.get(name, 0)
+    for name, change in _changed_cuts(before, after).items():
         shown = "The queue" if name == QUEUE else plain(short(name))
         if change > 0:
             lost.append(f"{shown} would lose {tokens(change)}{' more' if old.get(name) else ''}")
@@ -112,9 +118,120 @@ def _other_cuts(before: Context, after: Context) -> str:
     return " ".join(f"{sentence}." for sentence in (*lost, *again)) or "Nothing more is cut."
 
 
+def _changed_cuts(before: Context, after: Context) -> dict[str, int]:
+    """By how many tokens more each part is cut, or by how many less."""
+    old, new = _cuts(before), _cuts(after)
+    return {name: new.get(name, 0) - old.get(name, 0) for name in dict.fromkeys((*new, *old))}
+
+
 def _cuts(context: Context) -> dict[str, int]:
     """Tokens cut by part."""
     total: dict[str, int] = {}
     for cut in context.plan.cuts:
         total[cut.part] = total.get(cut.part, 0) + cut.tokens
     return total
+
+
+# -- single facts and relations: plain text --------------------------------------------------------
+
+
+def told(done: str, before: Context, after: Context, facts: Collection[int]) -> str:
+    """What to say when a change is stored: `Saved. The next prompt will hold it: +14 tokens, 13 still free.`
+
+    `facts` are those that were touched.
+    """
+    inside, asked = _inside(after) & set(facts), _asked(after) & set(facts)
+    them = "it" if len(facts) == 1 else "them"
+    if asked and inside == asked:
+        holds = f"The next prompt will hold {'it' if len(asked) == 1 else 'them'}"
+    elif inside:
+        holds = f"The next prompt will hold {len(inside)} of {len(asked)}, the rest is cut"
+    elif asked:
+        return f"{done} The model will not see {them} yet: cut from the next prompt.{_others(before, after)}"
+    else:
+        holds = f"The next prompt will go without {them}"
+    return f"{done} {holds}: {_numbers(before, after)}.{_others(before, after)}"
+
+
+def foreseen(before: NextPrompt, after: NextPrompt) -> str:
+    """What a change would do: `Next prompt +11 tokens, nothing more cut.`, and the flush that comes before it."""
+    old, new = before.context, after.context
+    change = new.plan.total - old.plan.total
+    size = f"{_signed(change)} tokens" if change else "stays the same size"
+    over = [f"{tokens(new.plan.over_by)} over the limit"] if new.plan.over_by else []
+    said = "; ".join([*_lost(old, new), *over]) or "nothing more cut"
+    if not after.flush:
+        return f"Next prompt {size}, {said}."
+    leave = count(len(after.flush.leave), "message")
+    unknown = (
+        f" What {listed([short(name) for name in after.unknown])} will learn is not in it." if after.unknown else ""
+    )
+    return f"Next prompt {size}, {said}. Before it {leave} are flushed.{unknown}"
+
+
+def _numbers(before: Context, after: Context) -> str:
+    if after.plan.over_by:
+        room = f"{tokens(after.plan.over_by)} over the limit"
+    elif after.plan.total > before.plan.total:
+        room = f"{tokens(after.plan.free)} still free"
+    else:
+        room = f"{tokens(after.plan.free)} free"
+    return f"{_signed(after.plan.total - before.plan.total)} tokens, {room}"
+
+
+def _others(before: Context, after: Context) -> str:
+    lost = _lost(before, after)
+    return f" {'; '.join(lost)}." if lost else ""
+
+
+def _lost(before: Context, after: Context) -> list[str]:
+    """Parts that lose more than before, the queue included."""
+    return [
+        f"{'the queue' if name == QUEUE else short(name)} would lose {tokens(size)} more"
+        for name, size in _changed_cuts(before, after).items()
+        if size > 0
+    ]
+
+
+def _inside(context: Context) -> set[int]:
+    """Facts that stand in a prompt."""
+    return set(numbers((piece.ref for part in context.plan.granted for piece in part.pieces), "fact"))
+
+
+def _asked(context: Context) -> set[int]:
+    """Facts that a prompt was asked to hold, those that were cut included."""
+    return set(numbers(context.words, "fact"))
+
+
+def _signed(change: int) -> str:
+    return f"{'+' if change >= 0 else '−'}{tokens(abs(change))}"
+
+
+# -- in a drawer -----------------------------------------------------------------------------------
+
+
+def shown_when_over(memory: Memory) -> dict[str, Any]:
+    """For looking only: a prompt over the limit is shown with by how much, where the session would refuse it."""
+    return {"when_over": "return"} if memory.session.config.when_over == "raise" else {}
+
+
+def draw_effect(
+    memory: Memory, changes: Mapping[str, Any] | None = None, *, ask: str | None = None, **how: Any
+) -> bool:
+    """The next prompt now and after the change, as `Memory.next_prompt` takes it; whether it is possible.
+
+    The flush that the next message causes is in both. `ask`: that message is this question.
+    """
+    shown = shown_when_over(memory)
+    message = ChatMessage(role="user", content=ask) if ask is not None else None
+    try:
+        before = memory.preview.next_prompt(shown, message=message)
+        after = memory.preview.next_prompt({**(changes or {}), **shown}, message=message, **how)
+    except ConfigError as error:
+        st.error(plain(str(error)))
+        return False
+    st.markdown(effect_lines(before, after, int(memory.session.config.history_budget), asked=ask is not None))
+    for name, problem in after.context.failures.items():
+        if name not in before.context.failures:
+            st.warning(f"{plain(name)} could not be read: {plain(problem)}", icon=":material/warning:")
+    return True

@@ -46,7 +46,7 @@ def flush_dialog(session_id: str) -> None:
             disabled=engine().running(session_id) is not None,
             key="flushing__flush",
         )
-        closing_button("Cancel", _nothing, key="flushing__cancel")
+        closing_button("Cancel", key="flushing__cancel")
 
 
 _SPEAKERS = {"user": "User", "assistant": "Assistant", "tool": "Tool", "system": "System"}
@@ -81,7 +81,3 @@ def _flush(session_id: str, position: int, plan: FlushPlan) -> None:
     job = f"flush-{session_id}-{position}"
     engine().start(session_id, job, lambda _: memory.flush(), browser_model=chosen.pasted)
     toasts.done(f"Flushed {count(len(plan.leave), 'message')}, {count(plan.tokens, 'token')}.")
-
-
-def _nothing() -> None:
-    """For a button that only closes its drawer."""

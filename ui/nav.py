@@ -55,28 +55,28 @@ def tab_title(page: str, session: str | None = None, turn: int | None = None) ->
     return " · ".join([where, *([short(session, TAB_CHARACTERS)] if session else []), TITLE])
 
 
+MENU: Mapping[str, Mapping[str, str]] = {
+    "Watch": {"chat": "forum", "context": "stacks", "timeline": "timeline"},
+    "Memory": {"blocks": "view_agenda", "facts": "fact_check", "graph": "hub"},
+    "Find out": {"retrieval": "manage_search"},
+}
+"""The pages by group, named as their files, each with its icon."""
+
+
+def icon(page: str) -> str:
+    """The icon of a page of the menu."""
+    return next(f":material/{pages[page]}:" for pages in MENU.values() if page in pages)
+
+
 def build_pages() -> Mapping[str, Sequence["Page"]]:
     """The menu, by group; what is hidden has no line in it.
 
     Chat is there twice: at its own address, which links name, and as what the bare address shows.
     """
-    return {
-        "Watch": [
-            _page("chat", "Chat", "forum"),
-            _page("chat", "Chat", "forum", url_path="home", default=True, visibility="hidden"),
-            _page("context", "Context", "stacks"),
-            _page("timeline", "Timeline", "timeline"),
-        ],
-        "Memory": [
-            _page("blocks", "Blocks", "view_agenda"),
-            _page("facts", "Facts", "fact_check"),
-            _page("graph", "Graph", "hub"),
-        ],
-        "Find out": [
-            _page("retrieval", "Retrieval", "manage_search"),
-            _page("sessions", "Sessions", "folder_open", visibility="hidden"),
-        ],
-    }
+    menu = {group: [_page(stem, icon(stem)) for stem in pages] for group, pages in MENU.items()}
+    menu["Watch"].insert(1, _page("chat", icon("chat"), url_path="home", default=True, visibility="hidden"))
+    menu["Find out"].append(_page("sessions", ":material/folder_open:", visibility="hidden"))
+    return menu
 
 
 def link(
@@ -124,7 +124,6 @@ def require_shell() -> None:
 
 def _page(
     stem: str,
-    title: str,
     icon: str,
     *,
     url_path: str | None = None,
@@ -133,8 +132,8 @@ def _page(
 ) -> "Page":
     return st.Page(
         _file(stem),
-        title=title,
-        icon=f":material/{icon}:",
+        title=stem.capitalize(),
+        icon=icon,
         url_path=url_path or stem,
         default=default,
         visibility=visibility,

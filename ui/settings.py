@@ -7,11 +7,10 @@ from typing import Any
 import streamlit as st
 
 from memory_core import ConfigError, Memory, MemoryConfig, lint
-from ui.blocks.effects import shown_when_over
 from ui.components import error_inside, limits
 from ui.drafts import leave
 from ui.drawer import NOTHING, Done, Drawer
-from ui.effect import flush_line, over_line, size_line, unknown_line
+from ui.effect import flush_line, over_line, shown_when_over, size_line, unknown_line
 from ui.recipes import picked
 from ui.recipes.reading import running_on, title_of
 from ui.services import engine

@@ -8,7 +8,6 @@ from memory_core.blocks.graph import GraphMemoryBlock
 from memory_core.blocks.static import StaticMemoryBlock
 from memory_core.blocks.summary import SummaryMemoryBlock
 from memory_core.blocks.vector import VectorMemoryBlock
-from memory_core.store.blocks import WITH_TEXT
 
 BUILT_IN: dict[str, type[BaseMemoryBlock[Any]]] = {
     block.kind: block
@@ -21,6 +20,9 @@ BUILT_IN: dict[str, type[BaseMemoryBlock[Any]]] = {
     )
 }
 """Blocks that can be made from their stored settings alone."""
+
+WITH_TEXT = frozenset(kind for kind, block in BUILT_IN.items() if block.has_text)
+"""Kinds of blocks whose memory is one text with versions."""
 
 __all__ = [
     "BUILT_IN",

@@ -200,6 +200,21 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
     kind: ClassVar[str] = "custom"
     """What charts and words on screen go by: `static`, `facts`, `vector`, `custom`, ..."""
 
+    learns: ClassVar[bool] = True
+    """Can it be given messages?"""
+
+    has_text: ClassVar[bool] = False
+    """Is its memory one text with versions, which people may edit?"""
+
+    in_pieces: ClassVar[bool] = False
+    """Can it give up single pieces of what it asks for? The others are cut whole."""
+
+    model_calls: ClassVar[int] = 0
+    """Calls that a model which learns for it takes for one delivery."""
+
+    when_removed: ClassVar[str] = "What it holds is deleted."
+    """What becomes of what a removed block holds, in a sentence."""
+
     outside: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
     """Fields that hold a model or an index: what each may be."""
 
@@ -229,6 +244,11 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
         for name, kinds in self.outside.items():
             check_given(f"{type(self).__name__}: {name}", getattr(self, name), *kinds)
         _check_name(self.name)
+
+    @classmethod
+    def make_empty(cls, **values: Any) -> "BaseMemoryBlock[T]":
+        """A block with these settings that holds nothing yet."""
+        return cls(**values)
 
     # -- hooks of custom blocks, in the reference's names ------------------------------------------
 

@@ -20,6 +20,8 @@ class StaticMemoryBlock(BaseMemoryBlock[str]):
     """
 
     kind: ClassVar[str] = "static"
+    learns: ClassVar[bool] = False
+    has_text: ClassVar[bool] = True
 
     name: str = "StaticContent"
     static_content: str | tuple[Part, ...]
@@ -30,6 +32,10 @@ class StaticMemoryBlock(BaseMemoryBlock[str]):
 
     def settings(self) -> dict[str, Any]:
         return super().settings() | {"read_only": self.read_only, "limit": self.limit}
+
+    @classmethod
+    def make_empty(cls, **values: Any) -> "StaticMemoryBlock":
+        return cls(**{"static_content": "", **values})
 
     @property
     def type(self) -> str:

@@ -148,7 +148,7 @@ class SessionBlocks(Sequence[SessionBlock]):
             ConflictError: it was changed elsewhere meanwhile.
         """
         with self._session.changing() as w:
-            attached = editing.with_text(self._session, name, revision)
+            attached = editing.with_text(self._session, w, name, revision)
             return editing.write_block_text(self._session, w, attached, text, actor)
 
     def restore(self, name: str, earlier: int, *, revision: int | None = None, actor: Actor = "curator") -> int:
@@ -159,7 +159,7 @@ class SessionBlocks(Sequence[SessionBlock]):
             ConflictError: it was changed elsewhere since `revision`.
         """
         with self._session.changing() as w:
-            attached = editing.with_text(self._session, name, revision)
+            attached = editing.with_text(self._session, w, name, revision)
             text = read_revision(w.connection, self._session.id, name, earlier)
             if text is None:
                 raise NotFoundError(f'"{name}" has no version {earlier}.')

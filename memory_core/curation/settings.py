@@ -8,17 +8,17 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from memory_core.blocks import BUILT_IN
+from memory_core.blocks import BUILT_IN, WITH_TEXT
 from memory_core.blocks.base import BaseMemoryBlock
 from memory_core.blocks.facts import FactExtractionMemoryBlock
 from memory_core.blocks.static import decode
 from memory_core.engine import queue, reconcile
 from memory_core.engine.session import Session, SessionBlock
-from memory_core.errors import ConfigError, ConflictError, NotFoundError
-from memory_core.events import Actor, BlockEdited, BlockRemoved, BlocksOrdered, ConfigurationChanged, SessionRenamed
+from memory_core.errors import ConfigError, ConflictError
+from memory_core.events import Actor, BlockEdited, BlockRemoved, BlocksOrdered, ConfigurationChanged
 from memory_core.history.change_log import changed_since
 from memory_core.planning.core_memory import check
-from memory_core.store.blocks import WITH_TEXT, read_revision, read_revisions, update_block, write_text
+from memory_core.store.blocks import read_revisions, update_block, write_text
 from memory_core.store.blocks import remove_block as delete_block
 from memory_core.store.deliveries import forget_deliveries
 from memory_core.store.vectors import remove_nodes
@@ -85,7 +85,7 @@ def edit_text(session: Session, w: Writing, name: str, change: Callable[[str], s
         NotFoundError: there is no such block.
         ConfigError: it has no text to edit, holds more than text, or an agent may not do that to it.
     """
-    attached = with_text(session, name, None)
+    attached = with_text(session, w, name, None)
     stored = attached.state or ""
     if not isinstance(decode(stored), str):
         raise ConfigError(f"{name} holds more than text. Nothing was changed.")
@@ -94,7 +94,7 @@ def edit_text(session: Session, w: Writing, name: str, change: Callable[[str], s
     return stored, after
 
 
-def with_text(session: Session, name: str, revision: int | None) -> SessionBlock:
+def with_text(session: Session, w: Writing, name: str, revision: int | None) -> SessionBlock:
     """The block whose text is to be changed, if it still stands as it was opened."""
     attached = session.block(name)
     if attached.kind not in WITH_TEXT:
@@ -185,7 +185,6 @@ def write_settings(session: Session, w: Writing, name: str, settings: Mapping[st
 def _check_settings(attached: SessionBlock, settings: dict[str, Any]) -> None:
     """Make a block with these settings once, to see that they are possible."""
     if attached.kind in BUILT_IN:
-        extra = {"static_content": ""} if attached.kind == "static" else {}
-        BUILT_IN[attached.kind](**{**settings, **extra})
+        BUILT_IN[attached.kind].make_empty(**settings)
     else:
         BaseMemoryBlock[Any](**settings)

@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from memory_core.blocks import BUILT_IN, plugins
+from memory_core.blocks import BUILT_IN, WITH_TEXT, plugins
 from memory_core.blocks.base import BaseMemoryBlock, Batch
 from memory_core.blocks.facts import FactExtractionMemoryBlock
 from memory_core.blocks.static import StaticMemoryBlock, decode, encode
@@ -22,7 +22,6 @@ from memory_core.events import (
 from memory_core.planning.facts import Fact
 from memory_core.services import Services
 from memory_core.store.blocks import (
-    WITH_TEXT,
     BlockRecord,
     read_blocks,
 )

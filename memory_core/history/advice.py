@@ -7,15 +7,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from memory_core.blocks import BUILT_IN
 from memory_core.history.prompt import PINNED, Prompt, PromptCut
 
 Rule = Literal["over_limit", "dropped_whole", "unreadable", "degraded", "erased", "neutralised"]
 
 OUT_OF_PROPORTION = 2
 """A block dropped whole is worth a word when this many times what was needed went."""
-
-TRIMMED = ("facts", "vector", "graph", "summary")
-"""Kinds of blocks that can give up single pieces; the others are cut whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +63,8 @@ def _over_limit(prompt: Prompt, named: Callable[[str], str]) -> Iterator[Remark]
 def _dropped(cut: PromptCut, named: Callable[[str], str]) -> Iterator[Remark]:
     if cut.rule != "dropped" or cut.tokens <= OUT_OF_PROPORTION * cut.over_before:
         return
-    name = named(cut.part.name)
-    if cut.part.truncation == "drop" and cut.part.kind in TRIMMED:
+    name, kind = named(cut.part.name), BUILT_IN.get(cut.part.kind)
+    if cut.part.truncation == "drop" and kind is not None and kind.in_pieces:
         end = f"{name} is dropped whole; trim instead?"
     else:
         end = f"{name} can only be cut whole. Shorten it, or give it a priority that is cut later."

@@ -192,8 +192,7 @@ def _changes(stay: Sequence[SessionBlock], matches: Mapping[str, Block]) -> dict
 
 def _wanted(block: Block) -> dict[str, Any]:
     """The settings that a recipe cares about: what is not the default, and what it settles in any case."""
-    extra = {"static_content": ""} if block.kind == "static" else {}
-    defaults = BUILT_IN[block.kind](name=block.name, **extra).settings()
+    defaults = BUILT_IN[block.kind].make_empty(name=block.name).settings()
     return {
         name: value
         for name, value in block.settings().items()
@@ -223,20 +222,11 @@ def _order(
 def _left(session: Session, connection: Connection, attached: SessionBlock) -> LeftBlock:
     scope = delivery.scope_key(session, attached)
     holds = read_holding(connection, session.id, scope, attached.name, attached.kind)
-    return LeftBlock(attached.name, attached.kind, holds, _NOTES[attached.kind])
-
-
-_NOTES = {
-    "facts": "Its facts stay stored, and return with a block of that name.",
-    "vector": "Its stored turns are deleted; their messages stay in the archive.",
-    "summary": "Its text is deleted; the messages it was made of stay in the archive.",
-    "graph": "Its relations stay stored, and return with a block of that name.",
-}
-"""What becomes of what a removed block holds, by kind."""
+    return LeftBlock(attached.name, attached.kind, holds, BUILT_IN[attached.kind].when_removed)
 
 
 def _learns(block: Block) -> bool:
-    return block.kind != "static" and block.accept_short_term_memory and block.enabled
+    return block.learns and block.accept_short_term_memory and block.enabled
 
 
 def _free(name: str, taken: set[str]) -> str:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, or_, select, update
@@ -14,9 +14,6 @@ from memory_core.store.log import read_events
 from memory_core.store.tables import block_revision_table, block_table, entity_table, fact_table, relation_table
 from memory_core.store.vectors import count_nodes
 from memory_core.store.writing import Writing, contents, session_scope
-
-WITH_TEXT = ("static", "summary")
-"""Kinds of blocks whose memory is one text with versions."""
 
 _b = block_table.c
 
@@ -167,18 +164,16 @@ def read_revision(connection: Connection, session_id: str, block: str, revision:
 def read_holding(connection: Connection, session_id: str, scope: str, block: str, kind: str) -> Holding:
     """What a block has stored. `scope` is where its facts are kept."""
     due = [d for d in read_deliveries(connection, session_id, states=("pending", "parked")) if d.block == block]
-    waiting, flushes = len(due), sum(delivery.trigger == "flush" for delivery in due)
-    if kind in WITH_TEXT:
-        revision = block_revision_table.c
-        where = (revision.session_id == session_id) & (revision.block == block)
-        texts = connection.execute(select(func.count()).select_from(block_revision_table).where(where)).scalar_one()
-        return Holding(texts=texts, waiting=waiting, flushes=flushes)
+    revision = block_revision_table.c
+    of_block = (revision.session_id == session_id) & (revision.block == block)
+    texts = connection.execute(select(func.count()).select_from(block_revision_table).where(of_block)).scalar_one()
+    holding = Holding(texts=texts, waiting=len(due), flushes=sum(delivery.trigger == "flush" for delivery in due))
     if kind == "vector":
-        return Holding(turns=count_nodes(connection, session_id, block)[0], waiting=waiting, flushes=flushes)
+        return replace(holding, turns=count_nodes(connection, session_id, block)[0])
     if kind == "graph":
         entities, relations = count_graph(connection, scope, block)
         newest = _newest_relation(connection, scope, block)
-        return Holding(entities=entities, relations=relations, newest=newest, waiting=waiting, flushes=flushes)
+        return replace(holding, entities=entities, relations=relations, newest=newest)
     if kind == "facts":
         fact = fact_table.c
         own = (fact.scope == scope) & (fact.block == block)
@@ -186,10 +181,8 @@ def read_holding(connection: Connection, session_id: str, scope: str, block: str
         last = select(fact.content).where(own, fact.state == "active").order_by(fact.id.desc()).limit(1)
         key = connection.execute(last).scalar()
         newest = contents(connection, scope, [key]).get(key) if key else None
-        return Holding(
-            facts={str(state): int(number) for state, number in counts}, newest=newest, waiting=waiting, flushes=flushes
-        )
-    return Holding(waiting=waiting, flushes=flushes)
+        return replace(holding, facts={str(state): int(number) for state, number in counts}, newest=newest)
+    return holding
 
 
 def _newest_relation(connection: Connection, scope: str, block: str) -> str | None:

@@ -26,9 +26,6 @@ from memory_core.services import Services
 MOST_TURNS = 300
 """Turns of a conversation that are tried, the newest; more adds time and no insight."""
 
-CALLS = {"facts": 1, "summary": 1, "graph": 1}
-"""Model calls a delivery to a block of this kind takes; comparing found facts with known ones takes one more."""
-
 
 @dataclass(frozen=True, slots=True)
 class TrialTurn:
@@ -147,7 +144,10 @@ class _Running:
 
 def _calls(memory: Memory, after: int) -> tuple[int, int]:
     """What a model would have been asked since a position of the log: calls, and tokens read in them."""
-    costs = {a.name: CALLS.get(a.kind, 0) + (a.settings.get("on_change") == "decide") for a in memory.blocks}
+    costs = {  # comparing found facts with known ones takes one more
+        a.name: (a.block.model_calls if a.block else 0) + (a.settings.get("on_change") == "decide")
+        for a in memory.blocks
+    }
     sizes = {delivery.id: delivery.tokens for delivery in memory.session.deliveries(states=("done",))}
     calls = tokens = 0
     for record in memory.events(after, kinds=(DeliveryDone.kind, ToolCalled.kind)):

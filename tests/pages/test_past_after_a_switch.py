@@ -14,7 +14,6 @@ from ui.demo_bundle import demo_memory
 from ui.jobs import Job
 from ui.telling.words import words_in_log
 from ui.theme import block_colour
-from ui.timeline.listing import is_bookkeeping
 from ui.turns import play
 
 
@@ -52,7 +51,7 @@ def test_a_switch_of_recipe_takes_no_word_and_no_colour_from_the_past(demo):
     assert "contradicts" in told
     events = len(demo.log.history().records)
     demo.switch("graph")
-    new = sum(not is_bookkeeping(record.event) for record in demo.log.history().records[events:])
+    new = sum(not record.event.bookkeeping for record in demo.history().records[events:])
     after = on_chat(), on_timeline()
     assert [line for line in after[0][0] if line in before[0][0]] == before[0][0]  # beside what the switch did
     assert after[0][1] == before[0][1]

@@ -7,11 +7,9 @@ from hypothesis import strategies as st
 from memory_core import (
     BaseMemoryBlock,
     FactExtractionMemoryBlock,
-    GraphMemoryBlock,
-    StaticMemoryBlock,
-    SummaryMemoryBlock,
     VectorMemoryBlock,
 )
+from memory_core.blocks import BUILT_IN
 from memory_core.blocks.plugins import Plugin
 from memory_core.errors import ConfigError
 from memory_core.history.usage import BlockUse, Write
@@ -19,8 +17,8 @@ from memory_core.planning.priorities import CutOrder
 from memory_core.store.blocks import Holding
 from ui.blocks.cards import InPrompt, Standing, State, card, card_order, clipped, strip
 from ui.blocks.differences import MOST_LINES, difference
-from ui.blocks.kinds import BUILT_IN, fields_of, free_name, kinds, make
 from ui.blocks.settings import DROP, STOP, TRIM, TURN_OFF, TURN_ON, changes_for
+from ui.kinds import STATIC, fields_of, free_name, kinds, make
 from ui.telling import SETTINGS
 from ui.text import plain
 from ui.theme import LIGHT
@@ -244,23 +242,16 @@ PLUGIN = Plugin("mentions", "their-package 1.0", "tests:Mentions", Mentions)
 
 def test_every_kind_makes_a_block_of_its_class():
     made = [make(kind, "X", 3, "text") for kind in (*kinds([PLUGIN]).values(),)]
-    assert [type(block) for block in made] == [
-        StaticMemoryBlock,
-        FactExtractionMemoryBlock,
-        VectorMemoryBlock,
-        SummaryMemoryBlock,
-        GraphMemoryBlock,
-        Mentions,
-    ]
+    assert [type(block) for block in made] == [*BUILT_IN.values(), Mentions]
     assert {(block.name, block.priority) for block in made} == {("X", 3)}
     with pytest.raises(ConfigError):
-        make(BUILT_IN[0], " ", 0)
+        make(STATIC, " ", 0)
 
 
 def test_a_plug_in_says_who_offers_it_and_a_broken_one_is_not_offered():
     broken = Plugin("broken", "", "x:Y", None, "no")
     offered = kinds([PLUGIN, broken])
-    assert list(offered) == ["static", "facts", "vector", "summary", "graph", "tests:Mentions"]
+    assert list(offered) == [*BUILT_IN, "tests:Mentions"]
     assert offered["tests:Mentions"].help == "Counts mentions. Offered by their-package 1.0."
 
 

@@ -12,6 +12,7 @@ from memory_core.history.rewrites import Line, Merged, Rewrite
 from memory_core.planning.curation import New, Pin, State, SuppressedFact, Text
 from memory_core.planning.facts import Fact
 from memory_core.store.facts import FactRevision
+from ui.effect import foreseen, told
 from ui.facts.desk import (
     BADGES,
     CHIPS,
@@ -32,7 +33,6 @@ from ui.facts.desk import (
     used,
     view_labels,
 )
-from ui.facts.effects import foreseen, told
 from ui.facts.history import steps
 from ui.facts.listing import CHIP_COLOURS
 from ui.facts.marks import diff_pieces, markdown, source_pieces

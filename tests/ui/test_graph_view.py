@@ -12,8 +12,6 @@ from memory_core.interop.graph_files import file_of, read_graph_file, write_grap
 from memory_core.planning.graph import Entity, Graph, Path, Relation, Step
 from memory_core.store.blocks import Holding
 from ui.blocks.cards import Standing, card
-from ui.blocks.kinds import fields_of, make
-from ui.blocks.kinds import kinds as block_kinds
 from ui.graph import figure as figures
 from ui.graph import layout, seen
 from ui.graph.files import foreseen, preview
@@ -29,6 +27,8 @@ from ui.graph.listing import (
     standing,
     way,
 )
+from ui.kinds import fields_of, make
+from ui.kinds import kinds as block_kinds
 from ui.theme import PALETTES
 
 

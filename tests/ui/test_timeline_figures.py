@@ -4,6 +4,7 @@ import dataclasses
 import subprocess
 import sys
 from dataclasses import replace
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from memory_core.events import (
     FactChanged,
     FactPinned,
     FactsCondensed,
+    Family,
     FlushPlanned,
     MessageAdded,
     ModelCalled,
@@ -243,10 +245,9 @@ def test_of_a_long_session_the_fates_are_counted():
 # -- the list ------------------------------------------------------------------------------------
 
 
-def test_every_kind_of_event_is_in_one_group():
-    grouped = [kind for kinds in GROUPS.values() for kind in kinds]
-    assert set(grouped) == set(KINDS.values())
-    assert len(grouped) == len(set(grouped))
+def test_every_family_of_events_has_a_group_of_its_own():
+    assert {event.family for event in KINDS.values()} == set(GROUPS) == set(get_args(Family))
+    assert len({group.name for group in GROUPS.values()}) == len(GROUPS)
 
 
 LOG = (

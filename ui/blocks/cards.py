@@ -10,6 +10,7 @@ from typing import Any, Literal
 from memory_core import Holding
 from memory_core.history.usage import BlockUse
 from memory_core.planning.priorities import CutOrder
+from ui.kinds import kind_of
 from ui.stored import beginning, stored, stored_plural, unit_of
 from ui.summaries.words import Freshness, freshness_line
 from ui.text import count, plain, plural, short, tokens
@@ -191,9 +192,7 @@ def _holds(standing: Standing, holding: Holding) -> str:
         return "Images or files, given from Python."
     if text.strip():
         return clipped(text)
-    if standing.kind == "summary":
-        return "Nothing yet. It takes in what is said when messages leave the queue."
-    return "No text." if standing.kind == "static" else "It put nothing into the prompt."
+    return kind_of(standing.kind).holds_nothing
 
 
 def _facts(holding: Holding, learns: bool) -> str:

@@ -13,12 +13,12 @@ from memory_core.blocks.plugins import plugins
 from memory_core.curation.settings import agent_may_edit
 from ui import state, toasts
 from ui.blocks.cards import characters_used
-from ui.blocks.effects import draw_effect
-from ui.blocks.kinds import Kind, free_name, kinds, make
 from ui.blocks.versions import draw_difference, draw_versions, restore, text_block
 from ui.components import closing_button, drawer_actions, error_inside, give_while_typing, limits
 from ui.drafts import Draft, draft, forget, keep_draft, kept, leave
 from ui.drawer import Done, Drawer
+from ui.effect import draw_effect
+from ui.kinds import Kind, free_name, kinds, make
 from ui.model import chosen_model, services_for
 from ui.services import engine
 from ui.stored import stored, unit_of
@@ -241,7 +241,7 @@ def _filling(kind: Kind, archived: int, drawer: Drawer) -> None:
         help="Without this, it learns only from what leaves from now on.",
         on_change=drawer.keep,
     )
-    if fill and kind.key in ("facts", "summary", "graph") and not chosen_model().offline:
+    if fill and kind.asks_model and not chosen_model().offline:
         st.markdown(":small[This calls the model once for about every 8,000 tokens of archived messages.]")
 
 
@@ -305,7 +305,7 @@ def remove_dialog(session_id: str, name: str | None = None) -> None:
     draw_effect(memory, without=[name])
     with st.container(horizontal=True):
         closing_button("Remove block", _remove, (session_id, name), kind="primary", key="blocks__remove_save")
-        closing_button("Keep", _nothing, key="blocks__remove_keep")
+        closing_button("Keep", key="blocks__remove_keep")
 
 
 def what_goes(memory: Memory, name: str) -> list[str]:
@@ -354,7 +354,3 @@ def _remove(session_id: str, name: str) -> None:
     else:
         stays = f" Kept: {listed(left)}." if left else ""
         toasts.done(f"Removed {short(name)}. Gone: {listed(gone)}.{stays}")
-
-
-def _nothing() -> None:
-    """For a button that only closes its drawer."""

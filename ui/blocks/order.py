@@ -9,10 +9,10 @@ import streamlit as st
 from memory_core import BaseMemoryBlock, ConflictError, Memory
 from memory_core.planning.priorities import cut_order
 from ui.blocks.cards import labelled, strip
-from ui.blocks.effects import draw_effect
 from ui.components import error_inside, limits
 from ui.drafts import leave
 from ui.drawer import NOTHING, Done, Drawer
+from ui.effect import draw_effect
 from ui.services import engine
 from ui.telling.line import listed
 from ui.terms import HELP

@@ -16,12 +16,12 @@ from memory_core.planning.priorities import CutOrder, cut_order
 from ui import nav, state
 from ui.blocks.cards import Card, InPrompt, Standing, card, card_order, square, strip
 from ui.blocks.editor import add_dialog, edit_dialog, remove_dialog
-from ui.blocks.kinds import fields_of, kind_label
 from ui.blocks.order import order_dialog
 from ui.blocks.settings import change_dialog, changes_for, settings_of_dialog
 from ui.blocks.versions import history_dialog
 from ui.components import empty, heading
 from ui.jobs import Job
+from ui.kinds import fields_of, kind_of
 from ui.model import chosen_model, services_for
 from ui.recipes import section as recipes
 from ui.recipes.picked import write_link
@@ -35,10 +35,6 @@ from ui.view import View
 Drawer = Callable[[], None]
 
 _TONES = {"plain": ":gray[{}]", "waiting": ":orange[{}]", "loss": ":red[{}]"}
-
-_OPENS = {"facts": "facts", "vector": "retrieval", "graph": "graph"}
-"""Which page shows what a block of this kind holds."""
-
 
 VIEW = "view"
 """Parameter of the address that names what is shown."""
@@ -125,7 +121,7 @@ def _now(view: View, built: ContextBuilt | None) -> list[Standing]:
             settings=memory.blocks.settings(attached.name),
             text=attached.state or "" if attached.kind in WITH_TEXT else _custom_words(view, built, attached.name),
             text_ref=Ref.of("text", attached.record.text or "") if attached.kind == "static" else None,
-            text_tokens=memory.count_tokens(attached.state or "") if attached.kind in WITH_TEXT else None,
+            text_tokens=memory.session.count_tokens(attached.state or "") if attached.kind in WITH_TEXT else None,
             made_here=attached.block is not None,
             fresh=_freshness(memory, attached.name) if attached.kind == "summary" else None,
             sentences=sentence_refs(attached.state or "") if attached.kind == "summary" else None,
@@ -147,7 +143,9 @@ def _then(view: View, built: ContextBuilt | None) -> list[Standing]:
             settings=block.settings,
             text=texts.get(block.text or "") if block.kind in WITH_TEXT else _custom_words(view, built, block.name),
             text_ref=Ref.of("text", block.text or "") if block.kind == "static" else None,
-            text_tokens=view.memory.count_tokens(texts.get(block.text or "", "")) if block.kind in WITH_TEXT else None,
+            text_tokens=view.memory.session.count_tokens(texts.get(block.text or "", ""))
+            if block.kind in WITH_TEXT
+            else None,
             fresh=freshness_then(log, block.name, view.shown_turn) if block.kind == "summary" else None,
             sentences=sentence_refs(texts.get(block.text or "", "")) if block.kind == "summary" else None,
         )
@@ -177,7 +175,7 @@ def _custom_words(view: View, built: ContextBuilt | None, name: str) -> str:
     """What a custom block put into the shown prompt; empty for other kinds."""
     part = _part(built, name)
     refs = [ref for ref in map(Ref, part.refs if part is not None else ()) if ref.kind == "content"]
-    stored = view.memory.words(ref.hash for ref in refs)
+    stored = view.memory.log.texts(ref.hash for ref in refs)
     items = [stored_item(ref, stored[ref.hash], str) for ref in refs if ref.hash in stored]
     return "\n".join(item.words for item in items)
 
@@ -244,7 +242,7 @@ def _card(view: View, each: Card, standing: Standing) -> Drawer | None:
     with st.container(border=True, height="stretch", gap="small", key=f"blocks__card_{each.name}"):
         with st.container(horizontal=True, horizontal_alignment="distribute", gap="small"):
             title = f"{square(each.kind, mode())}\N{NO-BREAK SPACE}{plain(short(each.name))}"
-            sort = kind_label(each.kind)
+            sort = kind_of(each.kind).label
             beside = f"  :small[:gray[{sort}]]" if sort.lower() != each.name.lower() else ""
             heading(title, beside, width="stretch")
             st.markdown(each.size, width="content")
@@ -256,7 +254,7 @@ def _card(view: View, each: Card, standing: Standing) -> Drawer | None:
                 st.markdown(f":small[{said}]")
             for line in each.states:
                 st.markdown(f":small[{_TONES[line.tone].format(f':material/{line.icon}: {line.says}')}]")
-        if view.past and each.kind not in _OPENS:
+        if view.past and kind_of(each.kind).page is None:
             return None
         with st.container(horizontal=True, gap="small"):
             return _actions(view, each, standing)
@@ -264,7 +262,7 @@ def _card(view: View, each: Card, standing: Standing) -> Drawer | None:
 
 def _actions(view: View, each: Card, standing: Standing) -> Drawer | None:
     session_id, name = view.memory.session_id, each.name
-    page = _OPENS.get(each.kind)
+    page = kind_of(each.kind).page
     if page is not None and st.button("Open", key=f"blocks__open_{name}"):
         nav.go(page)
     if view.past:

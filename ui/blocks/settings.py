@@ -12,11 +12,11 @@ from streamlit.delta_generator import DeltaGenerator
 from memory_core import MemoryInspectorError
 from memory_core.blocks import BUILT_IN
 from ui import state, toasts
-from ui.blocks.effects import draw_effect
-from ui.blocks.kinds import Field, fields_of, kind_label
 from ui.components import closing_button, error_inside, limits
 from ui.drafts import leave
 from ui.drawer import NOTHING, Done, Drawer
+from ui.effect import draw_effect
+from ui.kinds import Field, fields_of, kind_of
 from ui.services import engine
 from ui.telling import setting_words
 from ui.telling.line import listed
@@ -83,7 +83,7 @@ GIVE = Change(
 def changes_for(kind: str, settings: Mapping[str, Any]) -> tuple[Change, ...]:
     """What can be changed by one click, given how the block is set."""
     found = [TURN_OFF if settings.get("enabled", True) else TURN_ON]
-    if kind != "static":
+    if kind_of(kind).learns:
         found.append(TRIM if settings.get("truncation") == "drop" else DROP)
         found.append(STOP if settings.get("accept_short_term_memory", True) else GIVE)
     return tuple(found)
@@ -110,7 +110,7 @@ def change_dialog(session_id: str, name: str, change: Change) -> None:
             disabled=not possible,
             key="blocks__change_save",
         )
-        closing_button("Cancel", _nothing, key="blocks__change_leave")
+        closing_button("Cancel", key="blocks__change_leave")
 
 
 def _make(session_id: str, name: str, change: Change, before: Any) -> None:
@@ -131,10 +131,6 @@ def _take_back(session_id: str, name: str, before: Mapping[str, Any], after: Map
     engine().open(session_id).blocks.configure_all({name: before}, opened={name: after})
 
 
-def _nothing() -> None:
-    """For a button that only closes its drawer."""
-
-
 # -- settings of a kind ----------------------------------------------------------------------------
 
 
@@ -147,7 +143,7 @@ def settings_of_dialog(session_id: str, name: str) -> None:
     if attached is None:
         st.warning("This block was removed elsewhere.")
         return
-    st.markdown(f"**{plain(name)}** :gray[{kind_label(attached.kind)}]")
+    st.markdown(f"**{plain(name)}** :gray[{plain(kind_of(attached.kind).label)}]")
     stored = memory.blocks.settings(name)
     fields = [f for f in fields_of(attached.kind, has_user=memory.session.user_id is not None) if f.setting in stored]
     theirs = {field.setting: stored[field.setting] for field in fields}

@@ -13,9 +13,9 @@ from memory_core.curation.summary import SummaryRevision
 from memory_core.engine.session import SessionBlock
 from ui import toasts
 from ui.blocks.differences import MOST_LINES, difference
-from ui.blocks.effects import draw_effect
 from ui.components import error_inside
 from ui.drafts import Draft, draft, forget, keep_draft, kept
+from ui.effect import draw_effect
 from ui.services import engine
 from ui.summaries.words import as_lines, by_whom, lost_line
 from ui.summaries.words import told as told_line

@@ -1,15 +1,18 @@
 """The parts of a prompt, each behind a line that opens it; what is in a part is drawn only while it is open."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import streamlit as st
 
+from memory_core.blocks import WITH_TEXT
 from memory_core.history.prompt import PINNED, Entry, Prompt, PromptPart
 from memory_core.history.prompt_diff import Difference, PartDiff
 from memory_core.messages import MessageRole, content_hash
 from memory_core.planning.context import QUEUE
 from ui import nav
 from ui.context.words import asked, cut_note, entry_note, entry_words, part_label, part_name, square
+from ui.kinds import kind_of
 from ui.text import count, plain, tokens
 from ui.theme import Mode
 from ui.whole import draw_json, draw_text, indented
@@ -46,35 +49,21 @@ def _draw_part(sent: Prompt, part: PromptPart, *, past: bool) -> None:
     if part.failure is not None:
         st.error(plain(part.failure))
     if not part.entries:
-        st.markdown(f":gray[{_why_empty(part)}]")
+        st.markdown(f":gray[{kind_of(part.kind).asks_nothing}]")
         return
     entries = _page_of(part)
     with st.container(gap="xsmall"):
         for entry in entries:
-            if part.kind == "facts":
-                _draw_fact(entry, past=past)
-            elif part.kind == "graph":
-                _draw_relation(entry)
+            if entry.ref.kind in _OPENED:
+                _draw_opened(entry, past=past)
             elif entry.cut:
                 st.markdown(_struck(entry))
             else:
                 _draw_entry(part, entry)
     if part.kind == "vector":
         nav.link("retrieval", ":small[See what was searched]", icon=":material/manage_search:", query=asked(sent))
-    elif part.kind in ("static", "summary"):
+    elif part.kind in WITH_TEXT:
         nav.link("blocks", f":small[{'Open' if past else 'Edit'} in Blocks]", icon=":material/view_agenda:")
-
-
-def _why_empty(part: PromptPart) -> str:
-    if part.kind == "vector":
-        return "Nothing stored fitted the question well enough, or nothing is stored yet."
-    if part.kind == "graph":
-        return "No relation touches what was mentioned, or none is known yet."
-    if part.kind == "facts":
-        return "No facts yet: they are learned from messages that leave the queue."
-    if part.kind == "summary":
-        return "Nothing in it yet: it takes in messages that leave the queue."
-    return "Nothing in it for this prompt."
 
 
 def _page_of(part: PromptPart) -> Sequence[Entry]:
@@ -110,18 +99,18 @@ def _draw_entry(part: PromptPart, entry: Entry) -> None:
         draw_text(entry_words(entry), most=ENTRY_CHARACTERS, key=key)
 
 
-def _draw_fact(entry: Entry, *, past: bool) -> None:
+_OPENED = {"fact": ("facts", "fact"), "relation": ("graph", "relation")}
+"""By the kind of a ref: the page where a person can open what it names, and that page's parameter."""
+
+
+def _draw_opened(entry: Entry, *, past: bool) -> None:
+    page, parameter = _OPENED[entry.ref.kind]
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         size = "" if entry.tokens is None else f" :small[:gray[{count(entry.tokens, 'token')}]]"
         st.markdown(_struck(entry) if entry.cut else f"{plain(entry_words(entry))}{size}")
-        nav.link("facts", f":small[{'Open' if past else 'Edit'}]", fact=str(entry.ref.number))
-
-
-def _draw_relation(entry: Entry) -> None:
-    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
-        size = "" if entry.tokens is None else f" :small[:gray[{count(entry.tokens, 'token')}]]"
-        st.markdown(_struck(entry) if entry.cut else f"{plain(entry_words(entry))}{size}")
-        nav.link("graph", ":small[Open]", relation=str(entry.ref.number))
+        says = "Edit" if page == "facts" and not past else "Open"
+        query: Any = {parameter: str(entry.ref.number)}
+        nav.link(page, f":small[{says}]", **query)
 
 
 def _struck(entry: Entry) -> str:

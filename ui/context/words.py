@@ -10,6 +10,7 @@ from memory_core.history.prompt import PINNED, Entry, Prompt, PromptCut, PromptP
 from memory_core.messages import ChatMessage
 from memory_core.planning.context import QUEUE
 from memory_core.planning.speech import parse_message
+from ui.kinds import kind_of
 from ui.stored import TURN, by_score, from_turn, score_note
 from ui.text import count, plain, plural, short, tokens
 from ui.theme import Mode, block_colour
@@ -95,15 +96,14 @@ def _what_went(cut: PromptCut) -> str:
         return "the block shortened itself"
     if cut.rule == "dropped":
         return "the whole block"
+    kind = kind_of(cut.part.kind)
     if cut.part.kind == "vector":
-        return f"lowest score first: {_turns(cut.entries)}"
-    if cut.part.kind == "facts":
-        return f"least relevant first: {_facts(cut.entries)}"
-    if cut.part.kind == "graph":
-        return f"farthest from the question first: {_relations(cut.entries)}"
-    if cut.part.kind == "summary":
-        return f"least relevant first: {count(len(cut.entries), 'sentence')}"
-    return count(len(cut.entries), "piece")
+        pieces = _turns(cut.entries)
+    elif kind.quoted:
+        pieces = _named(cut.entries, kind.noun)
+    else:
+        pieces = count(len(cut.entries), kind.noun)
+    return f"{kind.cut}: {pieces}" if kind.cut else pieces
 
 
 def _turns(entries: Sequence[Entry]) -> str:
@@ -118,17 +118,15 @@ def _unit(entries: Sequence[Entry]) -> str:
     return "message" if entries and all(len(entry.messages) == 1 for entry in entries) else TURN
 
 
+def _noun(kind: str, entries: Sequence[Entry]) -> str:
+    if kind in (QUEUE, PINNED):
+        return "message"
+    return _unit(entries) if kind == "vector" else kind_of(kind).noun
+
+
 def turn_number(entry: Entry) -> str:
     """The turn of the conversation that an entry is from."""
     return "?" if entry.turn is None else tokens(entry.turn)
-
-
-def _facts(entries: Sequence[Entry]) -> str:
-    return _named(entries, "fact")
-
-
-def _relations(entries: Sequence[Entry]) -> str:
-    return _named(entries, "relation")
 
 
 def _named(entries: Sequence[Entry], noun: str) -> str:
@@ -149,8 +147,7 @@ def _proportion(cut: PromptCut) -> str:
         "dropped": "this block is cut whole",
         "own_truncation": "the block shortens itself",
     }
-    kinds = {"vector": plural(_unit(cut.entries)), "facts": "facts", "summary": "sentences", "graph": "relations"}
-    because = rules.get(cut.rule) or f"{kinds.get(cut.part.kind, 'pieces')} are cut whole"
+    because = rules.get(cut.rule) or f"{plural(_noun(cut.part.kind, cut.entries))} are cut whole"
     return f"{needed}, because {because}."
 
 
@@ -185,13 +182,12 @@ def part_label(part: PromptPart, mode: Mode) -> str:
 
 def held(part: PromptPart) -> str:
     """How many of what a part put in: `13 messages`."""
-    nouns = {QUEUE: "message", PINNED: "message", "facts": "fact", "vector": _unit(part.entries), "graph": "relation"}
     if part.failure is not None:
         return "could not be read"
     if not part.entries:
         return "empty"
-    noun = nouns.get(part.kind)
-    return count(len(part.kept), noun) if noun else "text"
+    counted = part.kind in (QUEUE, PINNED, "vector") or kind_of(part.kind).quoted
+    return count(len(part.kept), _noun(part.kind, part.entries)) if counted else "text"
 
 
 def number_rows(prompt: Prompt) -> list[dict[str, Any]]:

@@ -12,9 +12,8 @@ from memory_core.history.change_log import Change
 from memory_core.planning import curation as plans
 from memory_core.planning.curation import ChangeSet
 from memory_core.planning.facts import Fact
-from ui import state, toasts
-from ui.blocks.effects import shown_when_over
-from ui.facts import effects, tab
+from ui import effect, state, toasts
+from ui.facts import tab
 from ui.facts.desk import Picked
 from ui.facts.reading import Desk
 
@@ -157,8 +156,8 @@ def foreseen(desk: Desk, change: ChangeSet) -> str:
     Raises:
         MemoryInspectorError: it cannot be done.
     """
-    shown, facts = shown_when_over(desk.memory), {desk.curation.block: desk.curation.after(change)}
-    return effects.foreseen(desk.memory.preview.next_prompt(shown), desk.memory.preview.next_prompt(shown, facts=facts))
+    shown, facts = effect.shown_when_over(desk.memory), {desk.curation.block: desk.curation.after(change)}
+    return effect.foreseen(desk.memory.preview.next_prompt(shown), desk.memory.preview.next_prompt(shown, facts=facts))
 
 
 def _told(desk: Desk, done: str, before: NextPrompt | None, facts: Sequence[int]) -> str:
@@ -166,12 +165,12 @@ def _told(desk: Desk, done: str, before: NextPrompt | None, facts: Sequence[int]
     after = next_prompt(desk)
     if before is None or after is None:
         return done
-    return effects.told(done, before.context, after.context, dict.fromkeys(facts))
+    return effect.told(done, before.context, after.context, dict.fromkeys(facts))
 
 
 def next_prompt(desk: Desk) -> NextPrompt | None:
     """The next prompt as it is, after the flush before it; None when it cannot be built, which its pages say."""
     try:
-        return desk.memory.preview.next_prompt(shown_when_over(desk.memory))
+        return desk.memory.preview.next_prompt(effect.shown_when_over(desk.memory))
     except MemoryInspectorError:
         return None

@@ -58,7 +58,7 @@ def split_dialog(desk: Desk, id: int) -> None:
     text = st.text_area("One fact a line", value=_halves(fact.text), key=key, height=FIELD_PIXELS, max_chars=4_000)
     with st.container(horizontal=True):
         closing_button("Split", _split, (desk, fact, key), kind="primary")
-        closing_button("Cancel", lambda: None)
+        closing_button("Cancel")
     foreseen_line(desk, lambda: plans.split(fact, _lines(text)))
 
 
@@ -90,7 +90,7 @@ def merge_dialog(desk: Desk, id: int) -> None:
     text = st.text_area("Into", value=longer, key=key, height=FIELD_PIXELS, max_chars=4_000)
     with st.container(horizontal=True):
         closing_button("Merge", _merge, (desk, fact, other, key), kind="primary")
-        closing_button("Cancel", lambda: None)
+        closing_button("Cancel")
     foreseen_line(desk, lambda: plans.merge([fact, other], text))
 
 
@@ -137,7 +137,7 @@ def delete_dialog(desk: Desk, ids: Sequence[int]) -> None:
     st.markdown(":small[The words are removed everywhere. This cannot be undone. The messages they came from stay.]")
     with st.container(horizontal=True):
         closing_button("Delete for good", finish, (desk, changes.erase, desk, facts), kind="primary")
-        closing_button("Keep", lambda: None)
+        closing_button("Keep")
 
 
 @st.dialog("Copy a fact", width=440, position="right", icon=":material/content_copy:", on_dismiss="rerun")
@@ -153,7 +153,7 @@ def copy_dialog(desk: Desk, id: int, block: str) -> None:
     st.markdown(f"Copy it to **{plain(short(block))}**? {whose}")
     with st.container(horizontal=True):
         closing_button("Copy", _copy, (desk, fact, block), kind="primary")
-        closing_button("Cancel", lambda: None)
+        closing_button("Cancel")
 
 
 def _copy(desk: Desk, fact: Fact, block: str) -> None:

@@ -58,7 +58,7 @@ def import_dialog(desk: Desk) -> None:
         help='CSV with a column "text", or JSON: a list of texts or of objects with "text".',
     )
     if uploaded is None:
-        closing_button("Cancel", lambda: None)
+        closing_button("Cancel")
         return
     try:
         plan = plan_import(read_facts_file(uploaded.getvalue(), filename=uploaded.name), desk.curation.facts())

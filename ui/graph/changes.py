@@ -9,8 +9,7 @@ from memory_core.engine.next_prompt import NextPrompt
 from memory_core.history.change_log import Change
 from memory_core.planning.graph import Entity, Relation
 from ui import state, toasts
-from ui.blocks.effects import shown_when_over
-from ui.facts.effects import foreseen
+from ui.effect import foreseen, shown_when_over
 from ui.graph import tab
 from ui.graph.reading import Desk
 

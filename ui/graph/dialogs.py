@@ -54,7 +54,7 @@ def add_dialog(desk: Desk) -> None:
         closing_button(
             "Add relation", _add, (desk, subject, predicate, object, types), kind="primary", disabled=not possible
         )
-        closing_button("Cancel", _nothing)
+        closing_button("Cancel")
 
 
 def _add(desk: Desk, subject: str, predicate: str, object: str, types: tuple[str, str]) -> None:
@@ -88,7 +88,7 @@ def edit_dialog(desk: Desk, id: int) -> None:
         closing_button(
             "Save", _edit, (desk, relation, subject, predicate, object), kind="primary", disabled=not possible
         )
-        closing_button("Cancel", _nothing)
+        closing_button("Cancel")
 
 
 def _edit(desk: Desk, relation: Relation, subject: str, predicate: str, object: str) -> None:
@@ -192,7 +192,7 @@ def entity_dialog(desk: Desk, id: int) -> None:
     possible = changed and _foreseen(graph, lambda: plans.rename(graph, entity, name, type, others))
     with st.container(horizontal=True):
         closing_button("Save", _rename, (desk, entity, name, type, others), kind="primary", disabled=not possible)
-        closing_button("Cancel", _nothing)
+        closing_button("Cancel")
 
 
 def _rename(desk: Desk, entity: Entity, name: str, type: str, aliases: Sequence[str]) -> None:
@@ -223,7 +223,7 @@ def merge_dialog(desk: Desk, id: int) -> None:
         format_func=lambda other: entity_label(by_id[other]),
     )
     if chosen is None:
-        closing_button("Cancel", _nothing)
+        closing_button("Cancel")
         return
     other = by_id[chosen]
     first, second = sorted((entity, other), key=lambda each: -_own(graph, each))
@@ -244,7 +244,7 @@ def merge_dialog(desk: Desk, id: int) -> None:
     possible = _foreseen(graph, lambda: plans.merge(graph, [gone], into))
     with st.container(horizontal=True):
         closing_button("Merge", changes.merge, (desk, [gone], into), kind="primary", disabled=not possible)
-        closing_button("Cancel", _nothing)
+        closing_button("Cancel")
 
 
 @st.dialog("Remove an entity", width=440, position="right", icon=":material/archive:", on_dismiss="rerun")
@@ -260,7 +260,7 @@ def remove_dialog(desk: Desk, id: int) -> None:
     st.markdown(":small[They are then in no prompt, and are not learned again. This can be undone.]")
     with st.container(horizontal=True):
         closing_button("Remove", changes.remove, (desk, entity), kind="primary")
-        closing_button("Keep", _nothing)
+        closing_button("Keep")
 
 
 def _alike(one: Entity, other: Entity) -> float:
@@ -283,7 +283,3 @@ def _still(graph: Graph, id: int) -> Entity | None:
         st.markdown("This entity was merged or removed elsewhere.")
         return None
     return found
-
-
-def _nothing() -> None:
-    """For a button that only closes its drawer."""

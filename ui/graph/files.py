@@ -29,7 +29,7 @@ def import_dialog(desk: Desk) -> None:
         help="As Export on Sessions writes them; GraphML also from other programs. Cypher is not read.",
     )
     if uploaded is None:
-        closing_button("Cancel", _nothing)
+        closing_button("Cancel")
         return
     graph = desk.desk.graph()
     try:
@@ -82,7 +82,3 @@ def _stands(state: str) -> str:
 def _import(desk: Desk, file: GraphFile) -> None:
     tab.finish(desk.place)
     changes.apply(desk, lambda graph: import_graph(graph, file))
-
-
-def _nothing() -> None:
-    """For a button that only closes its drawer."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from memory_core import ConfigError, Context, Holding, Memory
+from memory_core.blocks import WITH_TEXT
 from memory_core.events import ContextBuilt
 from memory_core.history.by_turn import History
 from memory_core.messages import ChatMessage, message_text
@@ -241,7 +242,7 @@ def stays(kind: str, holds: Holding, unit: str = TURN) -> str:
         return f"its {stored(holds.turns, unit)} {goes}; the messages stay" if holds.turns else "nothing is stored"
     if kind == "graph":
         return "its relations stay stored"
-    if kind == "summary":
+    if kind in WITH_TEXT:
         return "its text goes; the messages stay"
     return "what it holds goes"
 

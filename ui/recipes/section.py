@@ -12,6 +12,7 @@ from ui import state, toasts
 from ui.charts import CONFIG
 from ui.components import closing_button, drawer_actions, error_inside, heading, numbers_table, unseen_heading
 from ui.jobs import Job
+from ui.kinds import kind_of
 from ui.model import chosen_model, services_for
 from ui.recipes import trying
 from ui.recipes.figure import bars_figure, lines_figure
@@ -273,16 +274,12 @@ def switch_dialog(session_id: str, key: str, given: dict[str, Any]) -> None:
         st.markdown(f":small[{_NO_WAY_BACK}]")
     with drawer_actions("switch"):
         closing_button(f"Switch to {title}", _do, (session_id, key, given), kind="primary", key="recipes__switch_do")
-        closing_button("Cancel", _nothing, key="recipes__switch_cancel")
+        closing_button("Cancel", key="recipes__switch_cancel")
 
 
 _NO_WAY_BACK = (
     "This cannot be undone: what is removed goes for good, and switching back makes such blocks anew from the messages."
 )
-
-
-def _nothing() -> None:
-    """For a button that only closes its drawer."""
 
 
 def _filling(view: View) -> None:
@@ -295,7 +292,7 @@ def _filling(view: View) -> None:
 
 def _learning_calls(plan: SwitchPlan) -> str:
     """With a model, filling asks it: that is said before."""
-    fills = [block.fills for block in plan.added if block.fills and block.kind in ("facts", "summary", "graph")]
+    fills = [block.fills for block in plan.added if block.fills and kind_of(block.kind).asks_model]
     try:
         chosen = chosen_model()
     except ConfigError:

@@ -13,8 +13,8 @@ from memory_core.retrieval.explain import Search
 from memory_core.retrieval.found_by import FoundBy
 from memory_core.retrieval.ranked import Found
 from ui import state, toasts
-from ui.blocks.effects import draw_effect
 from ui.components import closing_button, error_inside, heading
+from ui.effect import draw_effect
 from ui.facts.marks import Span, markdown, markdown_lines, source_pieces
 from ui.retrieval import asking, knobs
 from ui.retrieval.excerpt import matches
@@ -258,15 +258,11 @@ def _draw_delete(session_id: str, block: str, number: int, turn: int, words: str
     st.text(short(" ".join(words.split()), 200))
     with st.container(horizontal=True):
         closing_button(f"Delete stored {unit}", _delete, (session_id, block, number, turn, unit), kind="primary")
-        closing_button("Keep", _keep)
+        closing_button("Keep")
 
 
 def _stays(unit: str) -> str:
     return "it stays" if unit == "message" else "its messages stay"
-
-
-def _keep() -> None:
-    return None
 
 
 def _delete(session_id: str, block: str, number: int, turn: int, unit: str) -> None:

@@ -10,8 +10,8 @@ from memory_core import ConflictError, MemoryInspectorError, VectorMemoryBlock
 from memory_core.engine.session import SessionBlock
 from memory_core.retrieval.explain import Search
 from ui import state, toasts
-from ui.blocks.effects import draw_effect
 from ui.components import limits
+from ui.effect import draw_effect
 from ui.retrieval import asking
 from ui.retrieval.reading import changed_sentence
 from ui.retrieval.scores import SEARCHES, SIGNALS

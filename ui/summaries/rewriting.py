@@ -64,7 +64,7 @@ def rewrite_dialog(session_id: str, name: str) -> None:
             disabled=not possible,
             key="blocks__rewrite_now",
         )
-        closing_button("Cancel", _nothing, key="blocks__rewrite_leave")
+        closing_button("Cancel", key="blocks__rewrite_leave")
 
 
 def rewriting(session_id: str, name: str) -> str | None:
@@ -108,7 +108,3 @@ def rewrite(job: Job, memory: Memory, name: str, from_messages: bool) -> None:
 
 def _begin(name: str) -> str:
     return f"rewrite-{content_hash(name)}-"
-
-
-def _nothing() -> None:
-    """For a button that only closes its drawer."""

@@ -7,7 +7,7 @@ the one place where events become words: the story of a turn and the timeline ar
 from ui.telling import blocks, contexts, facts, graphs, queue
 from ui.telling.contexts import PURPOSES, one_cut, stored_as, too_large
 from ui.telling.facts import CURATED, contradiction
-from ui.telling.graphs import GRAPH_CURATED, relations_of
+from ui.telling.graphs import GRAPH_CURATED
 from ui.telling.line import ERASED, QUOTED, SAID, Line, Tone, Words, seconds, tell
 from ui.telling.queue import still_learning
 from ui.telling.settings import SETTINGS, setting_words, value_words
@@ -29,7 +29,6 @@ __all__ = [
     "Words",
     "contradiction",
     "one_cut",
-    "relations_of",
     "seconds",
     "setting_words",
     "still_learning",

@@ -7,7 +7,6 @@ from memory_core.events import (
     EntityAdded,
     EntityChanged,
     EntityErased,
-    Event,
     GraphCurated,
     RelationAdded,
     RelationChanged,
@@ -111,14 +110,6 @@ def _(event: GraphCurated, words: Words) -> Line:
         return Line("undo", f"Undid a change of {touched} of {short(event.block)}")
     done = GRAPH_CURATED.get(event.action, event.action)
     return Line("hub", f"{done} by hand: {touched} of {short(event.block)}")
-
-
-def relations_of(event: Event) -> tuple[int, ...]:
-    """The relations whose words its sentence needs."""
-    if getattr(event, "relation", None) is None:
-        return ()
-    named = (getattr(event, name, None) for name in ("relation", "by"))
-    return tuple(each for each in named if isinstance(each, int))
 
 
 GRAPH_CURATED = {

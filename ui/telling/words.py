@@ -3,37 +3,23 @@
 No block of today is asked, so what left with a block keeps its words; only what was erased has none.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from sys import maxsize
 from threading import Lock
+from typing import Any, TypeVar
 
 from memory_core import ChatMessage, Memory
-from memory_core.events import (
-    ContextBuilt,
-    EntityChanged,
-    Event,
-    EventRecord,
-    FactChanged,
-    FactDecided,
-    FactHeldBack,
-    FactsCondensed,
-    MessageAdded,
-    RelationChanged,
-    Retrieved,
-    ToolCalled,
-    expand,
-    numbers,
-)
+from memory_core.events import ContextBuilt, Event, EventRecord, MessageAdded, Retrieved, expand, numbers
 from memory_core.history.by_turn import History
 from memory_core.history.log import fact_words_at
 from memory_core.history.pieces import Pieces
 from memory_core.messages import MEMORY_TOOLS, message_text
 from ui.stored import unit_of
-from ui.telling.contexts import MOST_NAMED
-from ui.telling.graphs import relations_of
 from ui.telling.line import Line, Words, tell
 from ui.text import short
+
+Key = TypeVar("Key")
 
 PREVIEW_CHARACTERS = 90
 
@@ -73,7 +59,7 @@ class WordsInLog:
         self, memory: Memory, record: EventRecord, *, facts: Iterable[int] = (), relations: Iterable[int] = ()
     ) -> Words:
         """The words of these facts and relations, as they were when an event happened."""
-        return self._read([(_Named(facts=set(facts), relations=set(relations)), record)], memory)[0]
+        return self._read([(_Named(facts=dict.fromkeys(facts), relations=dict.fromkeys(relations)), record)], memory)[0]
 
     def _read(self, asked: "Sequence[tuple[_Named, EventRecord]]", memory: Memory) -> list[Words]:
         """The words of every group, out of the content store at once."""
@@ -104,33 +90,55 @@ def words_in_log(memory: Memory) -> WordsInLog:
 
 @dataclass(slots=True)
 class _Named:
-    """What events name: ids, and hashes of texts."""
+    """What events name: ids, and hashes of texts, in the order of their sentences."""
 
-    facts: set[int] = field(default_factory=set)
-    entities: set[int] = field(default_factory=set)
-    relations: set[int] = field(default_factory=set)
-    units: set[int] = field(default_factory=set)
-    quoted_units: set[int] = field(default_factory=set)
-    texts: set[str] = field(default_factory=set)
-    messages: set[str] = field(default_factory=set)
+    facts: dict[int, None] = field(default_factory=dict)
+    entities: dict[int, None] = field(default_factory=dict)
+    relations: dict[int, None] = field(default_factory=dict)
+    units: dict[int, None] = field(default_factory=dict)
+    quoted_units: dict[int, None] = field(default_factory=dict)
+    texts: dict[str, None] = field(default_factory=dict)
+    messages: dict[str, None] = field(default_factory=dict)
 
     def take(self, event: Event, *, previews: bool) -> None:
-        """Add what an event names; with `previews`, recalled turns with how they begin, and all that was cut."""
-        self.facts.update(facts_of(event))
-        self.relations.update(relations_of(event))
-        self.entities.update(_entities_of(event))
-        self.texts.update(_texts_of(event))
-        if isinstance(event, MessageAdded):
-            self.messages.add(event.content)
-        elif isinstance(event, Retrieved):
-            recalled = [candidate[0] for candidate in event.candidates if candidate[4] == "granted"][:MOST_NAMED]
-            self.units.update(recalled)
-            self.quoted_units.update(recalled if previews else ())
+        """Add what the sentence of an event asks for; with `previews`, recalled turns with how they begin, and all
+        that was cut.
+        """
+        tell(
+            event,
+            Words(
+                facts=_Noted(self.facts),
+                turns=_Noted(self.units),
+                previews=_Noted(self.quoted_units if previews else {}),
+                said=_Noted(self.messages if isinstance(event, MessageAdded) else self.texts),
+                relations=_Noted(self.relations),
+                entities=_Noted(self.entities),
+            ),
+        )
+        if isinstance(event, Retrieved):
+            self.texts[event.query] = None
         elif isinstance(event, ContextBuilt) and previews:
             refs = [ref for cut in event.cuts for ref in cut["refs"]]
-            self.facts.update(numbers(refs, "fact"))
-            self.relations.update(numbers(refs, "relation"))
-            self.units.update(numbers(refs, "unit"))
+            self.facts.update(dict.fromkeys(numbers(refs, "fact")))
+            self.relations.update(dict.fromkeys(numbers(refs, "relation")))
+            self.units.update(dict.fromkeys(numbers(refs, "unit")))
+
+
+class _Noted(Mapping[Key, Any]):
+    """No words at all, and a note of each that is asked for: a sentence is told once to learn what it names."""
+
+    def __init__(self, into: dict[Key, None]) -> None:
+        self._into = into
+
+    def __getitem__(self, key: Key) -> Any:
+        self._into[key] = None
+        raise KeyError(key)
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
 
 
 @dataclass(slots=True)
@@ -166,8 +174,8 @@ class _Places:
             relations={each: (r.subject, r.predicate, r.object) for each, r in relations.items() if r is not None},
             turns={each: turn for each, turn in turns.items() if turn is not None},
             quoted={each: added.content for each, added in begun.items() if added is not None},
-            texts=named.texts,
-            messages=named.messages,
+            texts=set(named.texts),
+            messages=set(named.messages),
         )
 
     def hashes(self) -> set[str]:
@@ -205,43 +213,6 @@ def _units(history: History, position: int) -> dict[str, str]:
     """By vector block, removed ones included: what it stores as one."""
     known = history.blocks_ever(position).values()
     return {block.name: unit_of(block.settings) for block in known if block.kind == "vector"}
-
-
-def facts_of(event: Event) -> tuple[int, ...]:
-    """The facts whose words its sentence needs."""
-    if isinstance(event, FactsCondensed):
-        return event.vanished
-    named = (getattr(event, name, None) for name in ("fact", "by", "near"))
-    return (*(fact for fact in named if isinstance(fact, int)), *getattr(event, "conflicts_with", ())[:1])
-
-
-def _entities_of(event: Event) -> tuple[int, ...]:
-    """The entities whose names its sentence needs."""
-    if isinstance(event, RelationChanged):
-        return tuple(int(event.before[name]) for name in ("subject", "object") if name in event.before)
-    own = getattr(event, "entity", None)
-    found = [own] if isinstance(own, int) else []
-    into = event.after.get("merged_into") if isinstance(event, EntityChanged) else None
-    return (*found, int(into)) if into is not None else tuple(found)
-
-
-def _texts_of(event: Event) -> set[str]:
-    """Hashes of texts that are no messages: former words of facts, questions, calls of tools, names."""
-    if isinstance(event, FactChanged):
-        return {event.before, event.after}
-    if isinstance(event, FactHeldBack | FactDecided):
-        return {event.content}
-    if isinstance(event, Retrieved):
-        return {event.query}
-    if isinstance(event, ToolCalled):
-        return {event.arguments, event.result}
-    if not isinstance(event, EntityChanged | RelationChanged):
-        return set()
-    found: set[str] = set()
-    for values in (event.before, event.after):
-        found.update(str(values[name]) for name in ("name", "predicate") if name in values)
-        found.update(str(alias) for alias in values.get("aliases", ()))
-    return found
 
 
 def said_text(stored: str) -> str:

@@ -26,11 +26,11 @@ from ui import nav, state
 from ui.components import error_inside, heading
 from ui.stored import TURN
 from ui.telling import QUOTED, SAID, Line, Words, one_cut, seconds, stored_as, tell
-from ui.telling.words import facts_of, words_in_log
+from ui.telling.words import words_in_log
 from ui.terms import marked
 from ui.text import ago, count, plain, short, tokens
 from ui.timeline.details import number_rows
-from ui.timeline.listing import ACTORS, GROUP_OF
+from ui.timeline.listing import ACTORS, GROUPS
 from ui.timeline.opened import close
 from ui.view import View
 
@@ -42,27 +42,6 @@ MOST_ROWS = 7
 
 MOST_CHARACTERS = 2_000
 """Of words that are shown in full."""
-
-PAGES = {
-    "Messages": ("context",),
-    "Flushes": ("context", "facts"),
-    "Deliveries": ("blocks", "facts"),
-    "Facts": ("facts",),
-    "Relations": ("graph",),
-    "Earlier turns": ("retrieval",),
-    "Prompts": ("context", "retrieval"),
-    "Blocks": ("blocks",),
-    "Settings": ("context",),
-}
-"""Where to go on from an event of each group."""
-
-_ICONS = {
-    "context": "stacks",
-    "facts": "fact_check",
-    "blocks": "view_agenda",
-    "retrieval": "manage_search",
-    "graph": "hub",
-}
 
 
 def zone() -> tzinfo:
@@ -127,8 +106,8 @@ def _in_full(event: Event, words: Words) -> None:
     elif isinstance(event, Retrieved):
         asked = words.said.get(event.query)
         quoted = ["The question was erased since." if asked is None else f"Asked with: {asked}"]
-    elif not isinstance(event, FactsCondensed):
-        quoted = [words.facts[fact] for fact in facts_of(event) if fact in words.facts]
+    elif not isinstance(event, ContextBuilt | FactsCondensed):
+        quoted = list(words.facts.values())
     for text in quoted:
         if len(text) > (SAID if isinstance(event, MessageAdded) else QUOTED) or isinstance(event, Retrieved):
             st.text(short(text, MOST_CHARACTERS))
@@ -235,13 +214,12 @@ def _ways_on(view: View, record: EventRecord) -> None:
         says = "Back to the latest turn" if turn is None else f"Show turn {tokens(record.turn)} everywhere"
         if st.button(says, icon=":material/history:", key="timeline__show", on_click=_show, args=(turn,)):
             st.rerun()
-    pages = PAGES.get(GROUP_OF.get(type(record.event), ""), ())
     with st.container(horizontal=True, gap="small"):
-        for page in pages:
+        for page in GROUPS[record.event.family].pages:
             if page == "context" and not known.contexts:
                 continue  # no prompt was built in that turn
             says = f"{page.capitalize()} of turn {tokens(record.turn)}"
-            if st.button(says, icon=f":material/{_ICONS[page]}:", type="tertiary", key=f"timeline__to_{page}"):
+            if st.button(says, icon=nav.icon(page), type="tertiary", key=f"timeline__to_{page}"):
                 close()
                 nav.go(page, turn=turn)
         if isinstance(record.event, ContextBuilt) and any(

@@ -12,7 +12,7 @@ from ui.components import filled, filled_rows, unseen_heading
 from ui.telling import seconds
 from ui.text import ago, count, short, tokens
 from ui.timeline.drawer import zone
-from ui.timeline.listing import ACTORS, Filter, chosen, is_bookkeeping, ledger, totals
+from ui.timeline.listing import ACTORS, Filter, chosen, ledger, totals
 from ui.timeline.opened import LIST, take_row
 from ui.timeline.remembered import Timeline
 from ui.view import View
@@ -71,7 +71,7 @@ def _list(view: View, timeline: Timeline, records: Sequence[EventRecord]) -> Non
     _table(view, timeline, on_page)
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
         total = count(len(found), "event")
-        if wanted.decisions_only and (hidden := sum(is_bookkeeping(record.event) for record in records)):
+        if wanted.decisions_only and (hidden := sum(record.event.bookkeeping for record in records)):
             total += f" and {tokens(hidden)} of bookkeeping"
         which = f"{total}, newest first" if pages == 1 else f"Page {tokens(page)} of {tokens(pages)}, {total}"
         st.markdown(f":small[:gray[{which}]]", width="content")

@@ -5,75 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from memory_core.events import (
-    BlockAdded,
-    BlockEdited,
-    BlockFailed,
-    BlockRemoved,
-    BlocksOrdered,
-    BlockStateSaved,
-    CondensingRefused,
-    ConfigurationChanged,
-    ContextBuilt,
-    DeliveryDone,
-    DeliveryFailed,
-    DeliveryParked,
-    DeliveryQueued,
-    DeliveryRetried,
-    DeliverySkipped,
-    EntityAdded,
-    EntityChanged,
-    EntityErased,
-    Event,
-    EventRecord,
-    FactAccepted,
-    FactAdded,
-    FactChanged,
-    FactConfirmed,
-    FactDecided,
-    FactErased,
-    FactHeldBack,
-    FactLabelled,
-    FactPinned,
-    FactProposed,
-    FactRejected,
-    FactRestored,
-    FactRetired,
-    FactsCondensed,
-    FactsCurated,
-    FactsExtracted,
-    FactSuperseded,
-    FlushPlanned,
-    GraphCurated,
-    MemoryStripped,
-    MessageAdded,
-    ModelCalled,
-    ProposalRefused,
-    QueueRecounted,
-    QueueReplaced,
-    RecipeChosen,
-    RelationAdded,
-    RelationChanged,
-    RelationConfirmed,
-    RelationEnded,
-    RelationErased,
-    RelationsExtracted,
-    ReplyEnded,
-    ReplyStarted,
-    Retrieved,
-    SessionBranched,
-    SessionClosed,
-    SessionCreated,
-    SessionImported,
-    SessionRenamed,
-    SessionReset,
-    SummaryRewritten,
-    ToolCalled,
-    UnknownEvent,
-    VectorsRemoved,
-    VectorsReplaced,
-    VectorsStored,
-)
+from memory_core.events import BlocksOrdered, ContextBuilt, Event, EventRecord, Family, ModelCalled
 from ui.telling import PURPOSES
 
 Number = TypeVar("Number", int, float)
@@ -85,72 +17,33 @@ PROMPTS = "Prompts"
 
 NEWER = "From a newer version"
 
-GROUPS: Mapping[str, tuple[type[Event], ...]] = {
-    "Messages": (MessageAdded, MemoryStripped, QueueReplaced, QueueRecounted, ReplyStarted, ReplyEnded),
-    "Flushes": (FlushPlanned,),
-    "Deliveries": (
-        DeliveryQueued,
-        DeliveryDone,
-        DeliveryFailed,
-        DeliveryParked,
-        DeliveryRetried,
-        DeliverySkipped,
-    ),
-    "Facts": (
-        FactsExtracted,
-        FactDecided,
-        FactAdded,
-        FactLabelled,
-        FactConfirmed,
-        FactChanged,
-        FactSuperseded,
-        FactRetired,
-        FactRestored,
-        FactPinned,
-        FactRejected,
-        FactAccepted,
-        FactProposed,
-        FactHeldBack,
-        FactErased,
-        FactsCurated,
-        FactsCondensed,
-        CondensingRefused,
-        ProposalRefused,
-    ),
-    "Summaries": (SummaryRewritten,),
-    "Relations": (
-        RelationsExtracted,
-        RelationAdded,
-        RelationConfirmed,
-        RelationEnded,
-        RelationChanged,
-        RelationErased,
-        EntityAdded,
-        EntityChanged,
-        EntityErased,
-        GraphCurated,
-    ),
-    "Earlier turns": (VectorsStored, VectorsRemoved, VectorsReplaced, Retrieved),
-    PROMPTS: (ContextBuilt, BlockFailed),
-    "Blocks": (BlockAdded, BlockRemoved, BlocksOrdered, BlockEdited, BlockStateSaved, ToolCalled),
-    "Settings": (ConfigurationChanged, RecipeChosen),
-    "Session": (
-        SessionCreated,
-        SessionRenamed,
-        SessionClosed,
-        SessionReset,
-        SessionImported,
-        SessionBranched,
-    ),
-    "Model calls": (ModelCalled,),
-    NEWER: (UnknownEvent,),
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A family of events on screen."""
+
+    name: str
+    """In the words of the filter."""
+    pages: tuple[str, ...] = ()
+    """Where to go on from an event of it."""
+
+
+GROUPS: Mapping[Family, Group] = {
+    "messages": Group("Messages", ("context",)),
+    "flushes": Group("Flushes", ("context", "facts")),
+    "deliveries": Group("Deliveries", ("blocks", "facts")),
+    "facts": Group("Facts", ("facts",)),
+    "summaries": Group("Summaries"),
+    "relations": Group("Relations", ("graph",)),
+    "vectors": Group("Earlier turns", ("retrieval",)),
+    "prompts": Group(PROMPTS, ("context", "retrieval")),
+    "blocks": Group("Blocks", ("blocks",)),
+    "settings": Group("Settings", ("context",)),
+    "session": Group("Session"),
+    "calls": Group("Model calls"),
+    "unknown": Group(NEWER),
 }
-"""What events are about, in the words of the filter."""
-
-GROUP_OF = {kind: name for name, kinds in GROUPS.items() for kind in kinds}
-
-BOOKKEEPING = (DeliveryQueued, DeliveryDone, FactsExtracted, RelationsExtracted, BlockStateSaved, ReplyStarted)
-"""Events that tell how the work was done and decide nothing; what they led to has events of its own."""
+"""In the order of the filter."""
 
 ACTORS = {"engine": "Engine", "curator": "Curator", "agent": "Agent"}
 """Who did it, as the filter and the rows say it: the engine, a person, a model's tool call."""
@@ -189,7 +82,7 @@ class Index:
     def take(self, records: Iterable[EventRecord]) -> None:
         for record in records:
             event = record.event
-            self.groups[GROUP_OF.get(type(event), NEWER)] += 1
+            self.groups[GROUPS[event.family].name] += 1
             self.groups[CUTS] += is_cut(event)
             self.actors[record.actor] += 1
             if event.about is not None:
@@ -197,22 +90,14 @@ class Index:
 
     def options(self) -> list[str]:
         """The groups there are events of, in their order; cuts after prompts."""
-        order = [name for group in GROUPS for name in ((group, CUTS) if group == PROMPTS else (group,))]
+        names = [group.name for group in GROUPS.values()]
+        order = [each for name in names for each in ((name, CUTS) if name == PROMPTS else (name,))]
         return [name for name in order if self.groups[name]]
 
 
 def is_cut(event: Event) -> bool:
     """A prompt of which something was cut?"""
     return isinstance(event, ContextBuilt) and bool(event.cuts)
-
-
-def is_bookkeeping(event: Event) -> bool:
-    """Does it only say how the work was done? A reply or a call that failed is told all the same."""
-    if isinstance(event, ModelCalled):
-        return event.error is None
-    if isinstance(event, ReplyEnded):
-        return event.outcome == "done"
-    return isinstance(event, BOOKKEEPING)
 
 
 def chosen(records: Sequence[EventRecord], wanted: Filter) -> list[EventRecord]:
@@ -224,10 +109,9 @@ def chosen(records: Sequence[EventRecord], wanted: Filter) -> list[EventRecord]:
     if wanted.group == CUTS:
         found = (record for record in found if is_cut(record.event))
     elif wanted.group is not None:
-        kinds = GROUPS.get(wanted.group, ())
-        found = (record for record in found if isinstance(record.event, kinds))
+        found = (record for record in found if GROUPS[record.event.family].name == wanted.group)
     if wanted.decisions_only:
-        found = (record for record in found if not is_bookkeeping(record.event))
+        found = (record for record in found if not record.event.bookkeeping)
     if wanted.actor is not None:
         found = (record for record in found if record.actor == wanted.actor)
     if wanted.block is not None:

@@ -1,96 +1,16 @@
-"""The kinds of block there are, in words, and the settings of each that a person may change. Pure; no Streamlit."""
+"""The kinds of block, one entry a kind: in words, the page that shows it, the settings that people may change.
+
+Pure; no Streamlit. What a kind does is its class's to say, its colour `ui.theme`'s.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from memory_core import (
-    BaseMemoryBlock,
-    FactExtractionMemoryBlock,
-    GraphMemoryBlock,
-    StaticMemoryBlock,
-    SummaryMemoryBlock,
-    VectorMemoryBlock,
-)
+from memory_core import BaseMemoryBlock
+from memory_core.blocks import BUILT_IN
 from memory_core.blocks.plugins import Plugin
 from memory_core.recipes import CATEGORIES
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """One kind of block that can be added."""
-
-    key: str
-    """A built-in kind, or `module:class` of a plug-in."""
-    label: str
-    help: str
-    """What such a block does, in one sentence."""
-    name: str
-    """What a new one is called unless it is given a name."""
-    priority: int
-    plugin: Plugin | None = None
-
-    @property
-    def learns(self) -> bool:
-        """Is it given messages?"""
-        return self.key != "static"
-
-
-BUILT_IN = (
-    Kind("static", "Fixed text", "Text that stands in every prompt.", "Instructions", 0),
-    Kind("facts", "Facts", "Learned from messages when they leave the queue.", "Facts", 1),
-    Kind("vector", "Earlier turns", "Turns that left the queue, found again by the question.", "Earlier turns", 2),
-    Kind("summary", "Summary", "One text that takes in what left the queue, and stays short.", "Summary", 1),
-    Kind("graph", "Relations", "Who and what is related, and how; ways of several steps.", "Relations", 1),
-)
-
-_CLASSES: dict[str, type[BaseMemoryBlock[Any]]] = {
-    "static": StaticMemoryBlock,
-    "facts": FactExtractionMemoryBlock,
-    "vector": VectorMemoryBlock,
-    "summary": SummaryMemoryBlock,
-    "graph": GraphMemoryBlock,
-}
-
-
-def kinds(plugins: Iterable[Plugin]) -> dict[str, Kind]:
-    """Every kind that can be added, by key: built in, then offered by packages. Broken plug-ins are not among them."""
-    offered = [
-        Kind(plugin.target, plugin.name, _described(plugin), plugin.name, 1, plugin)
-        for plugin in plugins
-        if plugin.block is not None
-    ]
-    return {kind.key: kind for kind in (*BUILT_IN, *offered)}
-
-
-def kind_label(kind: str) -> str:
-    """What a kind of block is called wherever it is named: `Fixed text` for `static`."""
-    return next((each.label for each in BUILT_IN if each.key == kind), "Custom")
-
-
-def make(kind: Kind, name: str, priority: int, text: str = "") -> BaseMemoryBlock[Any]:
-    """A block of this kind, not stored yet.
-
-    Raises:
-        ConfigError: the name or the priority is impossible, or a plug-in's class fails.
-    """
-    if kind.plugin is not None:
-        return kind.plugin.make(name, priority=priority)
-    extra = {"static_content": text} if kind.key == "static" else {}
-    return _CLASSES[kind.key](name=name, priority=priority, **extra)
-
-
-def free_name(wanted: str, taken: Iterable[str]) -> str:
-    """The name itself, or with the first number that makes it free: `Facts 2`."""
-    used = set(taken)
-    if wanted not in used:
-        return wanted
-    return next(name for number in range(2, len(used) + 3) if (name := f"{wanted} {number}") not in used)
-
-
-def _described(plugin: Plugin) -> str:
-    offered = f"Offered by {plugin.package}." if plugin.package else "Offered by a package of this machine."
-    return f"{plugin.description} {offered}".strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +48,56 @@ _DELIVER_ON = Field(
     },
 )
 
-_FIELDS: Mapping[str, tuple[Field, ...]] = {
-    "static": (
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of block."""
+
+    key: str
+    """A built-in kind, or `module:class` of a plug-in."""
+    label: str
+    help: str
+    """What such a block does, in one sentence."""
+    name: str
+    """What a new one is called unless it is given a name."""
+    priority: int
+    plugin: Plugin | None = None
+    page: str | None = None
+    """The page that shows what such a block holds."""
+    holds_nothing: str = "It put nothing into the prompt."
+    """On its card, while it has nothing to show."""
+    asks_nothing: str = "Nothing in it for this prompt."
+    """In a prompt that it put nothing into."""
+    noun: str = "piece"
+    """One of what it puts into a prompt."""
+    quoted: bool = False
+    """Are these counted, and named by their words where some are cut?"""
+    cut: str = ""
+    """Which of them are cut first."""
+    fields: tuple[Field, ...] = (_DELIVER_ON,)
+
+    @property
+    def learns(self) -> bool:
+        """Is it given messages?"""
+        return self.key not in BUILT_IN or BUILT_IN[self.key].learns
+
+    @property
+    def asks_model(self) -> bool:
+        """Does filling it take calls of the chosen model?"""
+        return self.key in BUILT_IN and BUILT_IN[self.key].model_calls > 0
+
+
+CUSTOM = Kind("custom", "Custom", "", "", 1)
+"""A class of somebody's own; parts of a prompt that are no block are drawn like it."""
+
+STATIC = Kind(
+    "static",
+    "Fixed text",
+    "Text that stands in every prompt.",
+    "Instructions",
+    0,
+    holds_nothing="No text.",
+    fields=(
         Field(
             "read_only",
             "Read only for the agent",
@@ -152,7 +120,20 @@ _FIELDS: Mapping[str, tuple[Field, ...]] = {
             when=("read_only", False),
         ),
     ),
-    "facts": (
+)
+
+FACTS = Kind(
+    "facts",
+    "Facts",
+    "Learned from messages when they leave the queue.",
+    "Facts",
+    1,
+    page="facts",
+    asks_nothing="No facts yet: they are learned from messages that leave the queue.",
+    noun="fact",
+    quoted=True,
+    cut="least relevant first",
+    fields=(
         Field("max_facts", "Maximum facts", "Above this many, the list is condensed (`max_facts`).", "whole"),
         Field("approval", "Review new facts first", "`approval`: they reach no prompt before.", "toggle"),
         Field(
@@ -206,7 +187,18 @@ _FIELDS: Mapping[str, tuple[Field, ...]] = {
         ),
         _DELIVER_ON,
     ),
-    "vector": (
+)
+
+VECTOR = Kind(
+    "vector",
+    "Earlier turns",
+    "Turns that left the queue, found again by the question.",
+    "Earlier turns",
+    2,
+    page="retrieval",
+    asks_nothing="Nothing stored fitted the question well enough, or nothing is stored yet.",
+    cut="lowest score first",
+    fields=(
         Field(
             "unit",
             "Stored as one",
@@ -263,7 +255,41 @@ _FIELDS: Mapping[str, tuple[Field, ...]] = {
         ),
         _DELIVER_ON,
     ),
-    "graph": (
+)
+
+SUMMARY = Kind(
+    "summary",
+    "Summary",
+    "One text that takes in what left the queue, and stays short.",
+    "Summary",
+    1,
+    holds_nothing="Nothing yet. It takes in what is said when messages leave the queue.",
+    asks_nothing="Nothing in it yet: it takes in messages that leave the queue.",
+    noun="sentence",
+    cut="least relevant first",
+    fields=(
+        Field(
+            "max_tokens",
+            "Maximum tokens",
+            "`max_tokens`: the text grows no longer. What does not fit leaves it by whole sentences.",
+            "whole",
+        ),
+        _DELIVER_ON,
+    ),
+)
+
+GRAPH = Kind(
+    "graph",
+    "Relations",
+    "Who and what is related, and how; ways of several steps.",
+    "Relations",
+    1,
+    page="graph",
+    asks_nothing="No relation touches what was mentioned, or none is known yet.",
+    noun="relation",
+    quoted=True,
+    cut="farthest from the question first",
+    fields=(
         Field(
             "hops",
             "Steps from what is mentioned",
@@ -278,19 +304,52 @@ _FIELDS: Mapping[str, tuple[Field, ...]] = {
         ),
         _DELIVER_ON,
     ),
-    "summary": (
-        Field(
-            "max_tokens",
-            "Maximum tokens",
-            "`max_tokens`: the text grows no longer. What does not fit leaves it by whole sentences.",
-            "whole",
-        ),
-        _DELIVER_ON,
-    ),
-}
+)
+
+KINDS = {kind.key: kind for kind in (STATIC, FACTS, VECTOR, SUMMARY, GRAPH)}
+"""The built-in ones, in the order in which they are offered."""
+
+
+def kinds(plugins: Iterable[Plugin]) -> dict[str, Kind]:
+    """Every kind that can be added, by key: built in, then offered by packages. Broken plug-ins are not among them."""
+    offered = [
+        Kind(plugin.target, plugin.name, _described(plugin), plugin.name, 1, plugin)
+        for plugin in plugins
+        if plugin.block is not None
+    ]
+    return KINDS | {kind.key: kind for kind in offered}
+
+
+def kind_of(key: str) -> Kind:
+    """A kind by its key; a class of somebody's own, and what is no block, as `CUSTOM`."""
+    return KINDS.get(key, CUSTOM)
+
+
+def make(kind: Kind, name: str, priority: int, text: str = "") -> BaseMemoryBlock[Any]:
+    """A block of this kind, not stored yet.
+
+    Raises:
+        ConfigError: the name or the priority is impossible, or a plug-in's class fails.
+    """
+    if kind.plugin is not None:
+        return kind.plugin.make(name, priority=priority)
+    extra = {"static_content": text} if kind.key == "static" else {}
+    return BUILT_IN[kind.key](name=name, priority=priority, **extra)
+
+
+def free_name(wanted: str, taken: Iterable[str]) -> str:
+    """The name itself, or with the first number that makes it free: `Facts 2`."""
+    used = set(taken)
+    if wanted not in used:
+        return wanted
+    return next(name for number in range(2, len(used) + 3) if (name := f"{wanted} {number}") not in used)
+
+
+def _described(plugin: Plugin) -> str:
+    offered = f"Offered by {plugin.package}." if plugin.package else "Offered by a package of this machine."
+    return f"{plugin.description} {offered}".strip()
 
 
 def fields_of(kind: str, *, has_user: bool) -> tuple[Field, ...]:
     """The settings of a block of this kind that can be changed on screen."""
-    found = _FIELDS.get(kind, (_DELIVER_ON,))
-    return tuple(field for field in found if has_user or field.setting != "scope")
+    return tuple(field for field in kind_of(kind).fields if has_user or field.setting != "scope")
