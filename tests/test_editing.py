@@ -110,7 +110,7 @@ def test_priorities_and_the_order_are_changed_together_or_not_at_all(memory):
 
 def test_one_impossible_value_saves_none_of_them(memory):
     with pytest.raises(ConfigError, match="priority must be at least 0, not -1"):
-        memory.configure_blocks({"facts": {"priority": 5}, "turns": {"priority": -1}})
+        memory.blocks.configure_all({"facts": {"priority": 5}, "turns": {"priority": -1}})
     assert priorities(memory) == [0, 1, 2]
     assert edits(memory) == []
     memory.blocks.configure("facts", priority=4)

@@ -322,7 +322,7 @@ def test_a_unit_stays_in_the_order_in_which_it_was_said_wherever_its_number_is()
     context = memory.build_context("Who has boats and chess?")
     (part,) = (part for part in context.plan.granted if part.name == BLOCK)
     found = numbers((piece.ref for piece in part.pieces), "unit")
-    units = {turn.number: turn for turn in memory.stored_turns(BLOCK)}
+    units = {turn.number: turn for turn in memory.retrieval.stored_turns(BLOCK)}
     seqs = [[message.seq for message in units[number].messages] for number in found]
     assert seqs == sorted(seqs)
     assert not {seq for unit in seqs for seq in unit} & set(expand(memory_queue(memory)))

@@ -524,7 +524,7 @@ def test_a_block_with_a_truncation_of_its_own_uses_it_and_its_shorter_words_are_
     assert [(cut.part, cut.rule, cut.tokens) for cut in context.plan.cuts] == [("echo", "own_truncation", 2)]
     (ref,) = last(memory, "context_built").parts[0]["refs"]
     assert context.words[ref] == "one two"
-    with memory.database.read() as connection:
+    with memory.session.database.read() as connection:
         assert "one two" in contents(connection, session_scope("s"), [Ref(ref).hash])[Ref(ref).hash]
 
 
@@ -842,7 +842,7 @@ def test_an_edit_that_started_from_an_older_text_is_refused():
     assert memory.blocks.edit("core", "two", revision=1) == 2
     before = everything(memory)
     with pytest.raises(ConflictError, match='"core" was changed since by a person'):
-        memory.edit_block("core", "three", revision=1)
+        memory.blocks.edit("core", "three", revision=1)
     with pytest.raises(ConfigError, match="learned, not written"):
         make("t", memory_blocks=[Echo(name="echo")]).blocks.edit("echo", "x")
     assert everything(memory) == before

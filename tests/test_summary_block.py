@@ -440,7 +440,7 @@ def test_a_past_prompt_is_read_word_for_word():
     part = next(part for part in prompt.parts if part.kind == "summary")
     assert [entry.words for entry in part.entries] == [f"note {n} of the day is here." for n in range(4)]
     hashes = {Ref(ref).hash for each in turn.built.event.parts for ref in each["refs"]}
-    past = rebuild(memory.events(), {**memory.words(hashes), **words_of(memory)}.get, turn.built.position)
+    past = rebuild(memory.events(), {**memory.log.texts(hashes), **words_of(memory)}.get, turn.built.position)
     assert past.context == sent.messages
 
 

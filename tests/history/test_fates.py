@@ -136,7 +136,7 @@ def test_what_is_brought_back_into_a_prompt_is_recalled_as_often_as_it_was():
         for record in memory.events(kinds=("context_built",))
         for part in record.event.parts
         for number in numbers(part["refs"], "unit")
-        for turn in memory.stored_turns("Earlier turns", numbers={number})
+        for turn in memory.retrieval.stored_turns("Earlier turns", numbers={number})
         for seq in (message.seq for message in turn.messages)
     }
     assert {message.seq for message in recalled} == shown

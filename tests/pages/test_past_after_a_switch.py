@@ -51,7 +51,7 @@ def test_a_switch_of_recipe_takes_no_word_and_no_colour_from_the_past(demo):
     assert "contradicts" in told
     events = len(demo.log.history().records)
     demo.switch("graph")
-    new = sum(not record.event.bookkeeping for record in demo.history().records[events:])
+    new = sum(not record.event.bookkeeping for record in demo.log.history().records[events:])
     after = on_chat(), on_timeline()
     assert [line for line in after[0][0] if line in before[0][0]] == before[0][0]  # beside what the switch did
     assert after[0][1] == before[0][1]
