@@ -1,8 +1,8 @@
 """Every decision of the engine, as a typed value in the past tense.
 
-Events are the audit beside the tables, written in the same transaction. They refer to words by
-id, by sequence range (`Ranges`) and by the hash of the words in the content store, never by copy.
-All sizes are in tokens; `turn`, `actor`, time and position belong to the record around an event.
+Events are the audit log beside the tables, written in the same transaction. They refer to words by id, by sequence
+range (`Ranges`) and by content hash, and never contain copies. All sizes are in tokens; `turn`, `actor`, time and
+position belong to the record around an event.
 """
 
 import json
@@ -19,7 +19,7 @@ Ranges = tuple[tuple[int, int], ...]
 """Sequence numbers as inclusive ranges: ((1, 4), (9, 9)) is 1, 2, 3, 4 and 9."""
 
 KINDS: dict[str, type["Event"]] = {}
-"""Every kind of event by its name on disk."""
+"""Every kind of event by its stored name."""
 
 
 @dataclass(frozen=True)
@@ -28,11 +28,11 @@ class Event:
 
     kind: ClassVar[str] = "event"
     becomes: ClassVar[str | None] = None
-    """The state in which a fact is after it, where it changes that."""
+    """State of a fact after the event, if the event changes it."""
     adds: ClassVar[Literal["facts", "relations"] | None] = None
-    """What there is one more of after it."""
+    """What the event adds one of."""
     writes: ClassVar[bool] = False
-    """Does it change what its block holds?"""
+    """Whether the event changes the contents of its block."""
 
     def __init_subclass__(cls) -> None:
         cls.kind = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
@@ -40,13 +40,13 @@ class Event:
 
     @property
     def about(self) -> str | None:
-        """The block it is about, if it is about one."""
+        """The block that the event concerns, if any."""
         block: str | None = getattr(self, "block", None)
         return block
 
     @classmethod
     def as_read(cls, values: dict[str, Any]) -> dict[str, Any]:
-        """The values of a stored event of this kind, put right where an earlier version stored what it should not."""
+        """The values of a stored event of this kind, corrected where an earlier version stored invalid ones."""
         return values
 
     def to_json(self) -> str:
@@ -56,14 +56,14 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class EventRecord:
-    """An event as stored: where in the log, when, by whom."""
+    """An event as stored: position in the log, time and actor."""
 
     position: int
-    """Grows along the log of one session; the log of all sessions shares one count."""
+    """Increases along the log of one session; all sessions share one counter."""
     session_id: str
     turn: int
     at: float
-    """Seconds since the epoch. For people: order is by position."""
+    """Time, in seconds since the epoch. For display only: order is by position."""
     actor: Actor
     event: Event
 
@@ -73,13 +73,13 @@ class EventRecord:
 
 
 def decode(kind: str, data: str) -> Event:
-    """The event that `to_json` wrote; an `UnknownEvent` for a kind of a newer version."""
+    """Decode an event written by `to_json`; an `UnknownEvent` for a kind of a newer version."""
     return decode_all([(kind, data)])[0]
 
 
 def decode_all(stored: Sequence[tuple[str, str]]) -> list[Event]:
-    """The events that `to_json` wrote, each given as kind and text."""
-    texts = json.loads(f"[{','.join(data for _, data in stored)}]")  # one text for all is faster
+    """Decode events written by `to_json`, each given as kind and text."""
+    texts = json.loads(f"[{','.join(data for _, data in stored)}]")  # parsing one joined text is faster
     return [_event(kind, values) for (kind, _), values in zip(stored, texts, strict=True)]
 
 
@@ -117,7 +117,7 @@ def expand(spans: Ranges) -> list[int]:
 
 
 def compact(refs: Iterable[str]) -> tuple[str, ...]:
-    """Refs in order, runs of consecutive numbers as one: `f1-f9`. Undone by `spread`."""
+    """Join runs of consecutive refs: `f1-f9`. Reversed by `spread`."""
     found: list[tuple[str, int, int] | str] = []
     for ref in refs:
         mark, number = ref[0], ref[1:]
@@ -172,15 +172,15 @@ class SessionRenamed(Event):
 
 @dataclass(frozen=True)
 class SessionClosed(Event):
-    """`flush(all=True)`: everything left the queue, and what is due at the end is due."""
+    """The session was closed by `flush(all=True)`: everything left the queue, and all deliveries became due."""
 
 
 @dataclass(frozen=True)
 class SessionReset(Event):
-    """Messages and what was learned from them alone were removed."""
+    """Messages, and what was learned from them alone, were removed."""
 
     status: str | None
-    """Which messages: `active`, `archived`, or None for all."""
+    """Status of the removed messages: `active`, `archived`, or None for all."""
     messages: int
     facts: int
     vectors: int
@@ -195,13 +195,13 @@ class SessionImported(Event):
 
 @dataclass(frozen=True)
 class SessionBranched(Event):
-    """The session was made from another, as that stood at the end of a turn."""
+    """The session was created from another one in its state at the end of a turn."""
 
     source: str
     """Id of the other session."""
     turn: int
     missing: int = 0
-    """Messages, facts and stored turns of then that were erased since."""
+    """Messages, facts and stored turns of that time that were erased since."""
 
 
 @dataclass(frozen=True)
@@ -211,7 +211,7 @@ class ConfigurationChanged(Event):
     """Only the settings that differ."""
     source: Literal["constructor", "app"]
     ignored: dict[str, Any] = field(default_factory=dict)
-    """Values that lost against these."""
+    """Values that were overridden by these."""
 
 
 # -- the queue -----------------------------------------------------------------------------------
@@ -232,7 +232,7 @@ class MessageAdded(Event):
 
 @dataclass(frozen=True)
 class MemoryStripped(Event):
-    """A message came back with the memory section the engine had put into it; it was taken out."""
+    """The memory section that the engine had inserted was removed from a message that came back with it."""
 
     seq: int
 
@@ -251,12 +251,12 @@ class FlushPlanned(Event):
     flush_size: int
     over_by: int
     queue_turns: int | None = None
-    """Most turns that the queue was to hold; None: any number."""
+    """Maximum number of turns in the queue; None: no limit."""
 
 
 @dataclass(frozen=True)
 class QueueReplaced(Event):
-    """`set`: the queue was replaced; the archive and what was learned stayed."""
+    """The queue was replaced by `set`; the archive and what was learned remained."""
 
     removed: Ranges
     tokens: int
@@ -264,7 +264,7 @@ class QueueReplaced(Event):
 
 @dataclass(frozen=True)
 class QueueRecounted(Event):
-    """Another tokenizer or accounting decides from here on."""
+    """Another tokenizer or accounting is in use from here on."""
 
     before: str
     after: str
@@ -332,29 +332,29 @@ class FactsExtracted(Event):
     found: int
     added: int
     confirmed: int
-    """Found again in other words, or word for word."""
+    """Found again, in the same or in other words."""
     held_back: int = 0
-    """Near copies of a fact that a person rejected."""
+    """Near duplicates of a fact that a person rejected."""
     recalled: int = 0
-    """What the assistant had only repeated from memory: not learned again."""
+    """Statements that the assistant only repeated from memory; not learned again."""
 
 
 @dataclass(frozen=True)
 class FactDecided(Event):
-    """A found fact was compared with its nearest known ones. The change that follows stands after it in the log."""
+    """A found fact was compared with its nearest existing ones. The resulting change follows in the log."""
 
     block: str
     content: str
     """Hash of the found fact's words."""
     decision: Literal["add", "update", "delete", "none"]
     fact: int | None
-    """The known fact that is updated, deleted or confirmed; None where one is added."""
+    """The existing fact that is updated, deleted or confirmed; None if one is added."""
     candidates: tuple[tuple[int, float], ...]
-    """The nearest known facts, each with its similarity, 0 to 1; nearest first."""
+    """The nearest existing facts with their similarity, 0 to 1; nearest first."""
     decider: str
-    """The model, or the rules."""
+    """Name of the model, or of the rules."""
     rule: str
-    """Which rule decided; `model` where a model did."""
+    """Name of the rule that decided; `model` if a model did."""
     sources: Ranges
 
 
@@ -374,13 +374,13 @@ class FactAdded(Event):
     origin: str = "extracted"
     """`extracted`, `condensed` or `written` (by a person)."""
     state: str = "active"
-    """`proposed` where a person's approval is waited for: the block asks for it, or the find is doubtful."""
+    """`proposed` if a person must approve it: the block requires approval, or the statement is doubtful."""
     topics: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class FactLabelled(Event):
-    """A fact was put under another category or other topics."""
+    """A fact was given another category or other topics."""
 
     writes: ClassVar[bool] = True
 
@@ -392,25 +392,25 @@ class FactLabelled(Event):
 
 @dataclass(frozen=True)
 class ProposalRefused(Event):
-    """Something that a model proposed for a block and that cannot be: it was left out, and nothing else with it."""
+    """An invalid proposal of a model for a block was left out; valid proposals beside it were kept."""
 
     block: str
     what: str
     """`fact`, `relation`, `summary` or `decision`."""
     reason: str
-    """Whole words without quotations: what was wrong with it."""
+    """Reason in plain words, without quotations."""
     number: int = 1
-    """How many were refused for this reason at once."""
+    """Number of proposals refused for this reason at once."""
 
 
 @dataclass(frozen=True)
 class FactHeldBack(Event):
-    """Something found that is like a fact a person rejected: it was not stored."""
+    """A statement similar to a fact that a person rejected was not stored."""
 
     block: str
     content: str
     near: int
-    """The rejected fact."""
+    """Id of the rejected fact."""
     similarity: float
     sources: Ranges
     category: str = "other"
@@ -419,7 +419,7 @@ class FactHeldBack(Event):
 
 @dataclass(frozen=True)
 class FactAccepted(Event):
-    """A person lets a proposed fact become active, or has looked at an active one and lets it stand."""
+    """A person approved a proposed fact, or reviewed an active one and kept it."""
 
     becomes: ClassVar[str | None] = "active"
     writes: ClassVar[bool] = True
@@ -430,7 +430,7 @@ class FactAccepted(Event):
 
 @dataclass(frozen=True)
 class FactProposed(Event):
-    """An active fact waits for approval again: its acceptance was undone."""
+    """An active fact needs approval again, because its acceptance was undone."""
 
     becomes: ClassVar[str | None] = "proposed"
     writes: ClassVar[bool] = True
@@ -441,7 +441,7 @@ class FactProposed(Event):
 
 @dataclass(frozen=True)
 class FactConfirmed(Event):
-    """The same was found again; `similarity` is that of the two wordings, 0 to 1."""
+    """The same fact was found again; `similarity` is that of the two wordings, 0 to 1."""
 
     fact: int
     block: str
@@ -508,32 +508,32 @@ class FactRejected(Event):
 
 @dataclass(frozen=True)
 class FactErased(Event):
-    """A tombstone: the words are gone."""
+    """A tombstone: the words are erased."""
 
     writes: ClassVar[bool] = True
 
     fact: int
     block: str
     undone: bool = False
-    """It went because the change set that added it was undone."""
+    """Erased because the change set that added it was undone."""
 
 
 @dataclass(frozen=True)
 class FactsCurated(Event):
-    """A change set: what a person did to facts at once. The single changes stand before it in the log."""
+    """A change set: a person's changes to facts in one step. The single changes precede it in the log."""
 
     block: str
     action: str
     """See `memory_core.planning.curation.Action`."""
     reason: str
     facts: tuple[tuple[int, int, int], ...]
-    """Each fact with its version before and after; before is 0 for one that was added, after for one taken away."""
+    """Each fact with its version before and after; before is 0 for an added fact, after for a removed one."""
     scope: str = "session"
-    """Whose facts they are: the session's or the user's."""
+    """Owner of the facts: `session` or `user`."""
     support: tuple[tuple[int, str, Ranges], ...] = ()
-    """Messages that a fact gained as sources, by session (empty: this one); taken away again where it undoes."""
+    """Messages added as sources of a fact, by session (empty: this one); removed again by an undo."""
     undoes: tuple[int, int] | None = None
-    """The change set that this one undoes, by its first fact and the version it left it in."""
+    """The change set undone by this one: its first fact, and the version it left that fact in."""
 
 
 @dataclass(frozen=True)
@@ -544,7 +544,7 @@ class FactsCondensed(Event):
     after: int
     kept: tuple[int, ...]
     merged: tuple[tuple[tuple[int, ...], int], ...]
-    """The facts that became one, and that one."""
+    """Pairs of the facts that were merged and the fact they became."""
     vanished: tuple[int, ...]
     new: tuple[int, ...]
     """Facts of the shorter list that stand for none of the longer."""
@@ -564,27 +564,27 @@ class CondensingRefused(Event):
 
 @dataclass(frozen=True)
 class SummaryRewritten(Event):
-    """A running summary took messages in, or was written anew. The text's change stands before it in the log."""
+    """A running summary took in messages or was rewritten. The change of its text precedes it in the log."""
 
     block: str
     revision: int
-    """Of the block's text; the same as before where nothing had to be changed."""
+    """Revision of the block's text; unchanged if the text did not have to change."""
     summariser: str
     covers: int
-    """Sequence number of the last message that it takes in; 0: it was emptied with the messages it was made of."""
+    """Sequence number of the last message it covers; 0: it was emptied with the messages it was made from."""
     turn_covered: int
-    """The turn of that message."""
+    """Turn of that message."""
     seqs: Ranges
-    """The messages that were read for it; empty where it was written anew out of its own text."""
+    """Messages read for it; empty if it was rewritten from its own text."""
     tokens_before: int
     tokens: int
     max_tokens: int
     lost: int
-    """Names, numbers and dates of the former text that are not in this one."""
+    """Number of names, numbers and dates of the former text that are missing from this one."""
     shortened: int = 0
-    """Tokens left out: said twice, or too much for `max_tokens`."""
+    """Tokens left out, as repetition or because they exceeded `max_tokens`."""
     broken: int = 0
-    """Sentences that alone were longer than `max_tokens` and were broken off."""
+    """Number of sentences longer than `max_tokens` that were cut off."""
 
 
 # -- graph ---------------------------------------------------------------------------------------
@@ -600,7 +600,7 @@ class RelationsExtracted(Event):
     confirmed: int
     ended: int
     refused: int = 0
-    """What could not be a relation: see the `ProposalRefused` beside it."""
+    """Number of invalid relations: see the accompanying `ProposalRefused`."""
 
 
 @dataclass(frozen=True)
@@ -621,7 +621,7 @@ class EntityAdded(Event):
 
 @dataclass(frozen=True)
 class EntityChanged(Event):
-    """Renamed, given other aliases, merged into another, or removed."""
+    """An entity was renamed, given other aliases, merged into another, or removed."""
 
     writes: ClassVar[bool] = True
 
@@ -629,7 +629,7 @@ class EntityChanged(Event):
     block: str
     before: dict[str, Any]
     after: dict[str, Any]
-    """Of `name`, `type`, `aliases`, `state` (`active`, `merged`, `retired`) and `merged_into`, those that differ."""
+    """The changed ones of `name`, `type`, `aliases`, `state` (`active`, `merged`, `retired`) and `merged_into`."""
 
 
 @dataclass(frozen=True)
@@ -649,7 +649,7 @@ class RelationAdded(Event):
 
 @dataclass(frozen=True)
 class RelationConfirmed(Event):
-    """The same was said again."""
+    """The same relation was stated again."""
 
     writes: ClassVar[bool] = True
 
@@ -660,7 +660,7 @@ class RelationConfirmed(Event):
 
 @dataclass(frozen=True)
 class RelationEnded(Event):
-    """It held until now: it stays, marked ended."""
+    """A relation no longer holds: it is kept and marked as ended."""
 
     writes: ClassVar[bool] = True
 
@@ -672,7 +672,7 @@ class RelationEnded(Event):
 
 @dataclass(frozen=True)
 class RelationChanged(Event):
-    """Edited, pointed to a merged entity, held again, or removed."""
+    """A relation was edited, pointed to a merged entity, reactivated, or removed."""
 
     writes: ClassVar[bool] = True
 
@@ -680,13 +680,13 @@ class RelationChanged(Event):
     block: str
     before: dict[str, Any]
     after: dict[str, Any]
-    """Of `subject`, `predicate`, `object`, `state` (`active`, `ended`, `retired`), `ended_turn`, `ended_by` and
-    `sources` (`Ranges`, handed on where two relations became one), those that differ."""
+    """The changed ones of `subject`, `predicate`, `object`, `state` (`active`, `ended`, `retired`), `ended_turn`,
+    `ended_by` and `sources` (`Ranges`, combined when two relations are merged)."""
 
 
 @dataclass(frozen=True)
 class EntityErased(Event):
-    """A tombstone: the words are gone."""
+    """A tombstone: the words are erased."""
 
     writes: ClassVar[bool] = True
 
@@ -696,7 +696,7 @@ class EntityErased(Event):
 
 @dataclass(frozen=True)
 class RelationErased(Event):
-    """A tombstone: the words are gone."""
+    """A tombstone: the words are erased."""
 
     writes: ClassVar[bool] = True
 
@@ -706,18 +706,18 @@ class RelationErased(Event):
 
 @dataclass(frozen=True)
 class GraphCurated(Event):
-    """A change set: what a person did to a graph at once. The single changes stand before it in the log."""
+    """A change set: a person's changes to a graph in one step. The single changes precede it in the log."""
 
     block: str
     action: str
     """See `memory_core.planning.graph.Action`."""
     entities: tuple[tuple[int, int, int], ...]
-    """Each with its version before and after; before is 0 for one that was added, after for one taken away."""
+    """Each with its version before and after; before is 0 for an added one, after for a removed one."""
     relations: tuple[tuple[int, int, int], ...]
     undoes: int | None = None
-    """The change set that this one undoes, by its own number."""
+    """Number of the change set undone by this one."""
     number: int = 0
-    """Counts the change sets of the block, from 1."""
+    """Number of this change set among the block's, from 1."""
 
 
 # -- retrieval -----------------------------------------------------------------------------------
@@ -732,14 +732,14 @@ class VectorsStored(Event):
     nodes: tuple[tuple[int, Ranges, int], ...]
     """Number, messages and tokens of each stored turn."""
     error: str | None = None
-    """Why they are stored without vectors: the model failed, or gave what is no vector."""
+    """Reason for storing them without vectors: the model failed or returned no valid vector."""
     follow: bool = False
-    """They are long: their vectors follow in the background, told by `VectorsReplaced`."""
+    """They are long: vectors are computed in the background and recorded by `VectorsReplaced`."""
 
 
 @dataclass(frozen=True)
 class VectorsRemoved(Event):
-    """Stored turns were deleted; their messages stay where they are."""
+    """Stored turns were deleted; their messages remain."""
 
     writes: ClassVar[bool] = True
 
@@ -753,7 +753,7 @@ class VectorsReplaced(Event):
 
     block: str
     embedder: str
-    """The model that the vectors are of now."""
+    """The model of the new vectors."""
     numbers: tuple[int, ...]
 
 
@@ -765,22 +765,22 @@ class Retrieved(Event):
     embedder: str | None
     index: str
     top_k: int | None
-    """None: as many as fitted."""
+    """None: as many as fit."""
     threshold: float | None
     candidates: tuple[tuple[int, float | None, float | None, float, str], ...]
-    """Number, vector score, keyword score, score, fate; best first, at most 25, in older events 50."""
+    """Number, vector score, keyword score, score, fate; best first, at most 25 (50 in older events)."""
     gates: dict[str, int]
-    """How many candidates met each fate, the ones not listed included."""
+    """Number of candidates by fate, including those not listed."""
     degraded: str | None = None
-    """Why a search signal was missing, in words."""
+    """Reason a search signal was missing, in words."""
     weights: tuple[float, float] | None = None
-    """Of the vector and the keyword score, as they were used; None in events of older versions."""
+    """Weights of the vector and the keyword score as used; None in events of older versions."""
     terms: tuple[tuple[float, ...], ...] = ()
-    """What each of `planning.terms.TERMS` added to the match of each candidate; empty where none was switched on."""
+    """Boost from each of `planning.terms.TERMS` per candidate; empty if none was enabled."""
     term_weights: dict[str, float] = field(default_factory=dict)
-    """Weight by term; empty where none was switched on."""
+    """Weight by term; empty if none was enabled."""
     room: int | None = None
-    """Tokens there were to fill; None where a number of results was asked for."""
+    """Token budget to fill; None if a number of results was requested instead."""
 
 
 # -- contexts ------------------------------------------------------------------------------------
@@ -788,7 +788,7 @@ class Retrieved(Event):
 
 @dataclass(frozen=True)
 class ContextBuilt(Event):
-    """One context, small enough to keep for every turn: words are in the content store."""
+    """One context, small enough to store for every turn: words are in the content store."""
 
     pinned: Ranges
     queue: Ranges
@@ -796,7 +796,7 @@ class ContextBuilt(Event):
     queue_tokens: int
     pinned_tokens: int
     parts: tuple[dict[str, Any], ...]
-    """Per block: name, priority, asked, granted, and `refs` of what went in, in order."""
+    """Per block: name, priority, asked, granted, and the `refs` included, in order."""
     cuts: tuple[dict[str, Any], ...]
     """In the order they were made: part, rule, refs, tokens, over_before."""
     asked: int
@@ -811,11 +811,11 @@ class ContextBuilt(Event):
     truncation_order: str
     accounting: str
     section: str | None
-    """Hash by which the memory section is recognised when it comes back."""
+    """Hash by which the memory section is recognised when it comes back in a message."""
     input: str | None
     """Hash of the input it was built for."""
     neutralised: int = 0
-    """Texts in which forged markup was made harmless."""
+    """Number of texts in which forged markup was made harmless."""
 
 
 @dataclass(frozen=True)
@@ -831,7 +831,7 @@ class ModelCalled(Event):
 
     @classmethod
     def as_read(cls, values: dict[str, Any]) -> dict[str, Any]:
-        """Tokens were once stored as the endpoint said them: 12.0, say, or "12"."""
+        """Normalise token counts that were once stored as the endpoint reported them: 12.0, or "12"."""
         return values | {name: reported(values.get(name)) for name in ("input_tokens", "output_tokens")}
 
 
@@ -852,32 +852,32 @@ class BlockRemoved(Event):
 
 @dataclass(frozen=True)
 class BlocksOrdered(Event):
-    """The blocks stand in another order: of equal priority, the earlier is cut first."""
+    """The blocks were reordered: of equal priority, the earlier is cut first."""
 
     names: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class BlockEdited(Event):
-    """A static block's text, or a block's settings."""
+    """A static block's text, or a block's settings, changed."""
 
     block: str
     revision: int
     before: str | None
     after: str | None
-    """Hashes of the text in the content store; None where only settings changed."""
+    """Hashes of the text in the content store; None if only settings changed."""
     settings: dict[str, Any] = field(default_factory=dict)
     ignored: str | None = None
-    """Hash of a text that lost against this one."""
+    """Hash of a text that was overridden by this one."""
     ignored_settings: dict[str, Any] = field(default_factory=dict)
-    """Settings that lost: stored ones against `settings`, or a constructor's against what is stored."""
+    """Overridden settings: stored ones by `settings`, or a constructor's by the stored ones."""
     restored: int | None = None
-    """The earlier revision whose text this is again, where a person asked for it."""
+    """The earlier revision that a person restored, if any."""
 
 
 @dataclass(frozen=True)
 class BlockStateSaved(Event):
-    """A custom block's fields after a delivery."""
+    """A custom block's fields were saved after a delivery."""
 
     writes: ClassVar[bool] = True
 
@@ -888,7 +888,7 @@ class BlockStateSaved(Event):
 
 @dataclass(frozen=True)
 class BlockFailed(Event):
-    """A block could not be read; the context went out without it."""
+    """A block could not be read; the context was built without it."""
 
     block: str
     error: str
@@ -896,7 +896,7 @@ class BlockFailed(Event):
 
 @dataclass(frozen=True)
 class RecipeChosen(Event):
-    """The session was switched to a recipe. The single changes stand before it in the log."""
+    """The session was switched to a recipe. The single changes precede it in the log."""
 
     recipe: str
     before: str | None
@@ -911,16 +911,16 @@ class RecipeChosen(Event):
 
 @dataclass(frozen=True)
 class ToolCalled(Event):
-    """A model called one of the memory tools; what it did to memory stands before it in the log."""
+    """A model called one of the memory tools; the changes it made to memory precede it in the log."""
 
     tool: str
-    """As the model wrote it: it may be no tool at all."""
+    """As the model wrote it; it may not be the name of a tool."""
     block: str | None
     outcome: Literal["done", "refused"]
     arguments: str
     """Hash of its arguments, as JSON."""
     result: str
-    """Hash of what the model was told."""
+    """Hash of the result returned to the model."""
 
 
 # -- replies (the app's chat turns) ----------------------------------------------------------------
@@ -942,7 +942,7 @@ class ReplyEnded(Event):
 
 @dataclass(frozen=True)
 class UnknownEvent(Event):
-    """An event that a newer version wrote: shown without details."""
+    """An event written by a newer version: shown without details."""
 
     name: str
     data: dict[str, Any]
