@@ -1,4 +1,4 @@
-"""The event list: which events there are to show, by what they can be filtered, and what models cost. Pure."""
+"""Data of the event list: which events to show, the available filters, and the cost of models. Pure."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -79,7 +79,7 @@ from ui.telling import PURPOSES
 Number = TypeVar("Number", int, float)
 
 CUTS = "Cuts"
-"""The group that is a part of another: prompts of which something was cut."""
+"""Group contained in another one: prompts that had something cut."""
 
 PROMPTS = "Prompts"
 
@@ -145,31 +145,31 @@ GROUPS: Mapping[str, tuple[type[Event], ...]] = {
     "Model calls": (ModelCalled,),
     NEWER: (UnknownEvent,),
 }
-"""What events are about, in the words of the filter."""
+"""Event groups, as named in the filter."""
 
 GROUP_OF = {kind: name for name, kinds in GROUPS.items() for kind in kinds}
 
 BOOKKEEPING = (DeliveryQueued, DeliveryDone, FactsExtracted, RelationsExtracted, BlockStateSaved, ReplyStarted)
-"""Events that tell how the work was done and decide nothing; what they led to has events of its own."""
+"""Events that record how work was done and decide nothing; their results have events of their own."""
 
 ACTORS = {"engine": "Engine", "curator": "Curator", "agent": "Agent"}
-"""Who did it, as the filter and the rows say it: the engine, a person, a model's tool call."""
+"""Display names of actors, in the filter and the rows: the engine, a person, a model's tool call."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which events to show; None and the empty text for all."""
+    """Filter of the event list; None and the empty text match everything."""
 
     group: str | None = None
     actor: str | None = None
     block: str | None = None
     text: str = ""
     bookkeeping: bool = False
-    """Show it even where nothing is filtered for."""
+    """Include bookkeeping even without another filter."""
 
     @property
     def decisions_only(self) -> bool:
-        """Is bookkeeping left out? Who asks for a kind, a block or words gets all that there is of it."""
+        """Whether bookkeeping is left out; filtering for a kind, a block or words includes it."""
         return not (self.bookkeeping or self.group or self.block or self.text.strip())
 
     def __bool__(self) -> bool:
@@ -178,10 +178,10 @@ class Filter:
 
 @dataclass(slots=True)
 class Index:
-    """What a log offers to filter by; grows with it."""
+    """Available filter values of a log, updated incrementally."""
 
     groups: Counter[str] = field(default_factory=Counter)
-    """Events by group."""
+    """Number of events by group."""
     actors: Counter[str] = field(default_factory=Counter)
     blocks: dict[str, None] = field(default_factory=dict)
     """Every block that was ever named, in that order."""
@@ -196,18 +196,18 @@ class Index:
                 self.blocks.setdefault(event.about)
 
     def options(self) -> list[str]:
-        """The groups there are events of, in their order; cuts after prompts."""
+        """Groups with at least one event, in their order; cuts after prompts."""
         order = [name for group in GROUPS for name in ((group, CUTS) if group == PROMPTS else (group,))]
         return [name for name in order if self.groups[name]]
 
 
 def is_cut(event: Event) -> bool:
-    """A prompt of which something was cut?"""
+    """Whether it is a prompt that had something cut."""
     return isinstance(event, ContextBuilt) and bool(event.cuts)
 
 
 def is_bookkeeping(event: Event) -> bool:
-    """Does it only say how the work was done? A reply or a call that failed is told all the same."""
+    """Whether the event only records how work was done; a failed reply or call does not count as bookkeeping."""
     if isinstance(event, ModelCalled):
         return event.error is None
     if isinstance(event, ReplyEnded):
@@ -216,9 +216,9 @@ def is_bookkeeping(event: Event) -> bool:
 
 
 def chosen(records: Sequence[EventRecord], wanted: Filter) -> list[EventRecord]:
-    """The events of a group, an actor and a block, newest first; their text is not looked at.
+    """The events of a group, an actor and a block, newest first; their text is not filtered here.
 
-    Of everything only the decisions, unless bookkeeping is wanted.
+    Without a filter only decisions, unless bookkeeping is included.
     """
     found: Iterable[EventRecord] = reversed(records)
     if wanted.group == CUTS:
@@ -246,7 +246,7 @@ def _is_about(event: Event, block: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """Calls of one model for one purpose in one turn. Sums; None where no call said."""
+    """Calls of one model for one purpose in one turn. Sums; None if no call reported a value."""
 
     turn: int
     purpose: str
@@ -257,7 +257,7 @@ class Calls:
     output_tokens: int | None
     seconds: float
     cost: float | None
-    """In dollars; None when it is not known what the model costs."""
+    """Dollars; None if the price of the model is unknown."""
 
 
 def ledger(records: Iterable[EventRecord]) -> list[Calls]:
@@ -284,7 +284,7 @@ def ledger(records: Iterable[EventRecord]) -> list[Calls]:
 
 
 def totals(rows: Sequence[Calls]) -> Calls:
-    """The sums of a ledger."""
+    """Totals of a list of calls."""
     return Calls(
         turn=0,
         purpose="",
