@@ -30,7 +30,7 @@ class Event:
     becomes: ClassVar[str | None] = None
     """State of a fact after the event, if the event changes it."""
     adds: ClassVar[Literal["facts", "relations"] | None] = None
-    """What the event adds one of."""
+    """Kind of object that the event adds, if any."""
     writes: ClassVar[bool] = False
     """Whether the event changes the contents of its block."""
 

@@ -1,9 +1,9 @@
-"""Making the demo: the words of `demo_script` played through the real engine, and kept as the bundle that ships.
+"""Create the demo: play the words of `demo_script` through the real engine, and write the bundle that is shipped.
 
-    python -m ui.demo_bundle
+python -m ui.demo_bundle
 
-writes `ui/demo.zip` anew, which is needed when the script or what the engine makes of it has changed; a test compares
-the two. With the bundle, a first start needs neither the embedding model nor a replay.
+rewrites `ui/demo.zip`, which is needed when the script or the engine's behaviour has changed; a test compares the two.
+With the bundle, a first start needs neither the embedding model nor a replay.
 """
 
 from memory_core import (
@@ -27,7 +27,7 @@ RECALL_THRESHOLD = 0.31
 
 
 def demo_memory(database: Database, services: Services) -> Memory:
-    """The demo session with its configuration, blocks and recording; made when it is missing, with nothing played."""
+    """The demo session with its configuration, blocks and recording; created if it is missing, with nothing played."""
     session = Session(database, DEMO_SESSION, services=services)
     blocks = [
         StaticMemoryBlock(name="Instructions", static_content=INSTRUCTIONS, priority=0),
@@ -38,7 +38,7 @@ def demo_memory(database: Database, services: Services) -> Memory:
             similarity_top_k=5,
             similarity_threshold=RECALL_THRESHOLD,
             retrieval_context_window=1,
-            **CLASSIC,  # ranked by its own words alone: what the script misses, and why, shows at once
+            **CLASSIC,  # ranked by its own words alone, so that what the script misses, and why, is visible at once
         ),
     ]
     config = {"token_limit": 1200, "chat_history_token_ratio": 0.6, "token_flush_size": 120}
@@ -50,7 +50,7 @@ def demo_memory(database: Database, services: Services) -> Memory:
 
 
 def make_bundle(services: Services) -> bytes:
-    """The demo as it is when the app first opens, with these services; in a database of its own."""
+    """The demo as it is when the app first opens, made with these services in a database of its own."""
     database = Database.open()
     try:
         play(Job("demo"), demo_memory(database, services), turns=RECORDED_TURNS, pace=0)

@@ -87,7 +87,7 @@ class Search:
     embedder: str | None
     index: str
     degraded: str | None = None
-    """What could not be searched, in words."""
+    """Reason why a search could not run, in words."""
     no_prompt: str | None = None
     """Reason there is no prompt to include the requested turns."""
     other_embedder: int = 0

@@ -63,7 +63,7 @@ class LeftBlock:
     kind: str
     holds: Holding
     note: str
-    """What happens to its contents, in one sentence."""
+    """Fate of its contents, in one sentence."""
 
 
 @dataclass(frozen=True)
@@ -261,7 +261,7 @@ _NOTES = {
     "summary": "Its text is deleted; the messages it was made of stay in the archive.",
     "graph": "Its relations stay stored, and return with a block of that name.",
 }
-"""What happens to the contents of a removed block, by kind."""
+"""Fate of the contents of a removed block, by kind."""
 
 
 def _learns(block: Block) -> bool:

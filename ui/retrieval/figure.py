@@ -208,7 +208,7 @@ def map_rows(drawn: TurnMap, search: Search) -> list[dict[str, Any]]:
 
 
 def map_note(drawn: TurnMap, *, unit: str = TURN) -> str:
-    """What the map can and cannot show; `unit`: noun for what the block stores as one."""
+    """Note on what the map can and cannot show; `unit`: noun for what the block stores as one."""
     what = f"Each mark is a stored {unit}, near others that say something alike; it has no axes."
     kept = (
         f"This map keeps {100 * drawn.share:.0f} % of what sets the {plural(unit)} apart, "

@@ -90,7 +90,7 @@ def lost_line(lost: Sequence[str]) -> str:
 
 
 def cost_line(messages: int, size: int, model: str | None) -> str:
-    """What a rewrite would read and call; `model` is None if rules write."""
+    """Messages a rewrite would read, and model calls it would make; `model` is None if rules write."""
     what = f"{count(messages, 'message')}, {count(size, 'token')}" if messages else f"its own {count(size, 'token')}"
     if model is None:
         return f"It reads {what}, by rules on this machine: no model is called."
