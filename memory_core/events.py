@@ -547,7 +547,7 @@ class FactsCondensed(Event):
     """Pairs of the facts that were merged and the fact they became."""
     vanished: tuple[int, ...]
     new: tuple[int, ...]
-    """Facts of the shorter list that stand for none of the longer."""
+    """Facts of the shorter list that replace none of the longer."""
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,7 @@ class Lanes:
     cut: int
     """Tokens requested for this prompt and left out of it."""
     cut_first: Literal["largest", "smallest"] = "largest"
-    """Which priority number is cut first (`truncation_order`)."""
+    """The priority number that is cut first (`truncation_order`)."""
     queue_name: str = "Queue now"
     """Name of the second lane; for an earlier turn, `Queue then`."""
 

@@ -35,7 +35,7 @@ class Prompts:
     def read(self, session: Session, history: History, record: EventRecord, words: ReadWords) -> Prompt:
         """Read the prompt of a recorded context, one of `history`."""
         with self._lock:
-            if history.records[0] is not self._first:  # the log was read anew: another session may have the id
+            if history.records[0] is not self._first:  # the log was reread: another session may have the id
                 self._pieces, self._position, self._first = Pieces(self._session_id), 0, history.records[0]
             for new in history.after(self._position):
                 self._pieces.take(new)

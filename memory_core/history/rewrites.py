@@ -63,7 +63,7 @@ class Rewrite:
     merged: tuple[Merged, ...]
     vanished: tuple[Line, ...]
     new: tuple[Line, ...]
-    """Facts of the shorter list that stand for none of the longer."""
+    """Facts of the shorter list that replace none of the longer."""
 
     @property
     def put_away(self) -> tuple[Line, ...]:

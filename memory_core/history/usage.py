@@ -27,7 +27,7 @@ from memory_core.process import collector_paused
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """How often a fact, a relation or a stored turn was requested for prompts, and how often it was cut from them."""
+    """Number of prompts for which a fact, a relation or a stored turn was requested, and number of cuts."""
 
     carried: int = 0
     """Prompts that included it."""
@@ -55,7 +55,7 @@ class BlockUse:
     prompts: int = 0
     """Prompts it requested tokens for."""
     cut_in: int = 0
-    """Of these, prompts it was cut in."""
+    """Requested prompts it was cut in."""
     cut_tokens: int = 0
     """Total tokens cut from it."""
     last_cut_turn: int | None = None
@@ -64,7 +64,7 @@ class BlockUse:
     waiting: tuple[int, ...] = ()
     """Deliveries due to it that are not done."""
     parked: tuple[int, ...] = ()
-    """Of these, the parked ones."""
+    """Deliveries due to it that are parked."""
     delivery_error: str | None = None
     """Error of its last failed delivery attempt; None if nothing is due to it."""
     read_error: str | None = None

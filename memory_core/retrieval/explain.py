@@ -46,7 +46,7 @@ ASKED: tuple[Fate, ...] = ("granted", "cut", "no_prompt")
 """Fates of the turns that the block requests for the prompt."""
 
 MOST_DRAWN = 2_000
-"""Maximum number of points on a map; more cannot be told apart, and take seconds to draw."""
+"""Maximum number of points on a map; more cannot be distinguished, and take seconds to draw."""
 
 
 @dataclass(frozen=True, slots=True)

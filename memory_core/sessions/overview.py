@@ -84,7 +84,7 @@ def list_sessions(database: Database, *, user_id: str | None = None) -> list[Sta
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """How a session was created."""
+    """Origin of a session."""
 
     kind: Literal["new", "import", "branch"]
     source: str = ""
