@@ -1,9 +1,9 @@
-"""Every error the engine raises, as one tree: one class per thing a caller would do differently.
+"""Every error the engine raises, as one tree: one class per different reaction of a caller.
 
     MemoryInspectorError
     ├── ConfigError            a setting is impossible: change it
-    ├── MessageError           a message, or another text, cannot be stored: mend it
-    ├── FormatError            a file is not what it should be: mend the named line
+    ├── MessageError           a message, or another text, cannot be stored: correct it
+    ├── FormatError            a file is not in the expected form: correct the named line
     ├── NotFoundError          no such session, block, fact or turn
     ├── ConflictError          it was changed elsewhere since it was read
     ├── ContextOverflowError   `when_over="raise"` and the context is over the limit
@@ -16,9 +16,9 @@
         ├── ModelKeyError           the key was refused
         ├── ModelRateLimitError     too many requests, or no quota left
         ├── ModelRequestError       the model refused this request (too long, unknown model, ...)
-        └── ModelAnswerError        an answer came, but it is empty or not in the asked form
+        └── ModelAnswerError        an answer came, but it is empty or not in the requested form
 
-Messages are for people: what is wrong, where, and what to do. They never hold a key.
+Messages are for people: what is wrong, where, and what to do. They never contain a key.
 """
 
 
@@ -27,7 +27,7 @@ class MemoryInspectorError(Exception):
 
 
 def sentence(error: Exception) -> str:
-    """What to tell of an error: our own words, or the kind and text of somebody else's, at most 500 characters."""
+    """Text to show for an error: our own message, or type and text of another exception, at most 500 characters."""
     return str(error) if isinstance(error, MemoryInspectorError) else f"{type(error).__name__}: {error}"[:500]
 
 
@@ -40,7 +40,7 @@ class MessageError(MemoryInspectorError, ValueError):
 
 
 class FormatError(MemoryInspectorError, ValueError):
-    """A file or text is not in the expected form; nothing of it was stored."""
+    """A file or text is not in the expected form; none of it was stored."""
 
 
 class NotFoundError(MemoryInspectorError, LookupError):
@@ -97,4 +97,4 @@ class ModelRequestError(ModelError):
 
 
 class ModelAnswerError(ModelError):
-    """The answer is empty, cut off, or not in the form that was asked for."""
+    """The answer is empty, cut off, or not in the requested form."""

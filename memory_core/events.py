@@ -1,8 +1,8 @@
 """Every decision of the engine, as a typed value in the past tense.
 
-Events are the audit beside the tables, written in the same transaction. They refer to words by
-id, by sequence range (`Ranges`) and by the hash of the words in the content store, never by copy.
-All sizes are in tokens; `turn`, `actor`, time and position belong to the record around an event.
+Events are the audit log beside the tables, written in the same transaction. They refer to words by id, by sequence
+range (`Ranges`) and by content hash, and never contain copies. All sizes are in tokens; `turn`, `actor`, time and
+position belong to the record around an event.
 """
 
 import json
@@ -40,7 +40,7 @@ WithRefs = Annotated[dict[str, Any], "refs"]
 """Names things in its list `refs`, as `compact` writes them."""
 
 KINDS: dict[str, type["Event"]] = {}
-"""Every kind of event by its name on disk."""
+"""Every kind of event by its stored name."""
 
 
 @dataclass(frozen=True)
@@ -83,13 +83,13 @@ class Event:
 
     @property
     def about(self) -> str | None:
-        """The block it is about, if it is about one."""
+        """The block that the event concerns, if any."""
         block: str | None = getattr(self, "block", None)
         return block
 
     @classmethod
     def as_read(cls, values: dict[str, Any]) -> dict[str, Any]:
-        """The values of a stored event of this kind, put right where an earlier version stored what it should not."""
+        """The values of a stored event of this kind, corrected where an earlier version stored invalid ones."""
         return values
 
     def to_json(self) -> str:
@@ -99,14 +99,14 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class EventRecord:
-    """An event as stored: where in the log, when, by whom."""
+    """An event as stored: position in the log, time and actor."""
 
     position: int
-    """Grows along the log of one session; the log of all sessions shares one count."""
+    """Increases along the log of one session; all sessions share one counter."""
     session_id: str
     turn: int
     at: float
-    """Seconds since the epoch. For people: order is by position."""
+    """Time, in seconds since the epoch. For display only: order is by position."""
     actor: Actor
     event: Event
 
@@ -116,13 +116,13 @@ class EventRecord:
 
 
 def decode(kind: str, data: str) -> Event:
-    """The event that `to_json` wrote; an `UnknownEvent` for a kind of a newer version."""
+    """Decode an event written by `to_json`; an `UnknownEvent` for a kind of a newer version."""
     return decode_all([(kind, data)])[0]
 
 
 def decode_all(stored: Sequence[tuple[str, str]]) -> list[Event]:
-    """The events that `to_json` wrote, each given as kind and text."""
-    texts = json.loads(f"[{','.join(data for _, data in stored)}]")  # one text for all is faster
+    """Decode events written by `to_json`, each given as kind and text."""
+    texts = json.loads(f"[{','.join(data for _, data in stored)}]")  # parsing one joined text is faster
     return [_event(kind, values) for (kind, _), values in zip(stored, texts, strict=True)]
 
 
@@ -227,7 +227,7 @@ def numbers(refs: Iterable[str], kind: RefKind) -> list[int]:
 
 
 def compact(refs: Iterable[str]) -> tuple[str, ...]:
-    """Refs in order, runs of consecutive numbers as one: `f1-f9`. Undone by `spread`."""
+    """Join runs of consecutive refs: `f1-f9`. Reversed by `spread`."""
     found: list[tuple[str, int, int] | str] = []
     for ref in refs:
         match = _REF.fullmatch(ref)
@@ -282,15 +282,15 @@ class SessionRenamed(Event, family="session"):
 
 @dataclass(frozen=True)
 class SessionClosed(Event, family="session"):
-    """`flush(all=True)`: everything left the queue, and what is due at the end is due."""
+    """The session was closed by `flush(all=True)`: everything left the queue, and all deliveries became due."""
 
 
 @dataclass(frozen=True)
 class SessionReset(Event, family="session"):
-    """Messages and what was learned from them alone were removed."""
+    """Messages, and what was learned from them alone, were removed."""
 
     status: str | None
-    """Which messages: `active`, `archived`, or None for all."""
+    """Status of the removed messages: `active`, `archived`, or None for all."""
     messages: int
     facts: int
     vectors: int
@@ -305,13 +305,13 @@ class SessionImported(Event, family="session"):
 
 @dataclass(frozen=True)
 class SessionBranched(Event, family="session"):
-    """The session was made from another, as that stood at the end of a turn."""
+    """The session was created from another one in its state at the end of a turn."""
 
     source: str
     """Id of the other session."""
     turn: int
     missing: int = 0
-    """Messages, facts and stored turns of then that were erased since."""
+    """Messages, facts and stored turns of that time that were erased since."""
 
 
 @dataclass(frozen=True)
@@ -321,7 +321,7 @@ class ConfigurationChanged(Event, family="settings"):
     """Only the settings that differ."""
     source: Literal["constructor", "app"]
     ignored: dict[str, Any] = field(default_factory=dict)
-    """Values that lost against these."""
+    """Values that were overridden by these."""
 
 
 # -- the queue -----------------------------------------------------------------------------------
@@ -342,7 +342,7 @@ class MessageAdded(Event, family="messages"):
 
 @dataclass(frozen=True)
 class MemoryStripped(Event, family="messages"):
-    """A message came back with the memory section the engine had put into it; it was taken out."""
+    """The memory section that the engine had inserted was removed from a message that came back with it."""
 
     seq: int
 
@@ -361,12 +361,12 @@ class FlushPlanned(Event, family="flushes"):
     flush_size: int
     over_by: int
     queue_turns: int | None = None
-    """Most turns that the queue was to hold; None: any number."""
+    """Maximum number of turns in the queue; None: no limit."""
 
 
 @dataclass(frozen=True)
 class QueueReplaced(Event, family="messages"):
-    """`set`: the queue was replaced; the archive and what was learned stayed."""
+    """The queue was replaced by `set`; the archive and what was learned remained."""
 
     removed: Ranges
     tokens: int
@@ -374,7 +374,7 @@ class QueueReplaced(Event, family="messages"):
 
 @dataclass(frozen=True)
 class QueueRecounted(Event, family="messages"):
-    """Another tokenizer or accounting decides from here on."""
+    """Another tokenizer or accounting is in use from here on."""
 
     before: str
     after: str
@@ -442,29 +442,29 @@ class FactsExtracted(Event, family="facts", bookkeeping=True):
     found: int
     added: int
     confirmed: int
-    """Found again in other words, or word for word."""
+    """Found again, in the same or in other words."""
     held_back: int = 0
-    """Near copies of a fact that a person rejected."""
+    """Near duplicates of a fact that a person rejected."""
     recalled: int = 0
-    """What the assistant had only repeated from memory: not learned again."""
+    """Statements that the assistant only repeated from memory; not learned again."""
 
 
 @dataclass(frozen=True)
 class FactDecided(Event, family="facts"):
-    """A found fact was compared with its nearest known ones. The change that follows stands after it in the log."""
+    """A found fact was compared with its nearest existing ones. The resulting change follows in the log."""
 
     block: str
     content: str
     """Hash of the found fact's words."""
     decision: Literal["add", "update", "delete", "none"]
     fact: FactId | None
-    """The known fact that is updated, deleted or confirmed; None where one is added."""
+    """The existing fact that is updated, deleted or confirmed; None if one is added."""
     candidates: tuple[tuple[FactId, float], ...]
-    """The nearest known facts, each with its similarity, 0 to 1; nearest first."""
+    """The nearest existing facts with their similarity, 0 to 1; nearest first."""
     decider: str
-    """The model, or the rules."""
+    """Name of the model, or of the rules."""
     rule: str
-    """Which rule decided; `model` where a model did."""
+    """Name of the rule that decided; `model` if a model did."""
     sources: Ranges
 
 
@@ -481,13 +481,13 @@ class FactAdded(Event, family="facts", adds="facts", writes=True):
     origin: str = "extracted"
     """`extracted`, `condensed` or `written` (by a person)."""
     state: str = "active"
-    """`proposed` where a person's approval is waited for: the block asks for it, or the find is doubtful."""
+    """`proposed` if a person must approve it: the block requires approval, or the statement is doubtful."""
     topics: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class FactLabelled(Event, family="facts", writes=True):
-    """A fact was put under another category or other topics."""
+    """A fact was given another category or other topics."""
 
     fact: FactId
     block: str
@@ -497,25 +497,25 @@ class FactLabelled(Event, family="facts", writes=True):
 
 @dataclass(frozen=True)
 class ProposalRefused(Event, family="facts"):
-    """Something that a model proposed for a block and that cannot be: it was left out, and nothing else with it."""
+    """An invalid proposal of a model for a block was left out; valid proposals beside it were kept."""
 
     block: str
     what: str
     """`fact`, `relation`, `summary` or `decision`."""
     reason: str
-    """Whole words without quotations: what was wrong with it."""
+    """Reason in plain words, without quotations."""
     number: int = 1
-    """How many were refused for this reason at once."""
+    """Number of proposals refused for this reason at once."""
 
 
 @dataclass(frozen=True)
 class FactHeldBack(Event, family="facts"):
-    """Something found that is like a fact a person rejected: it was not stored."""
+    """A statement similar to a fact that a person rejected was not stored."""
 
     block: str
     content: str
     near: FactId
-    """The rejected fact."""
+    """Id of the rejected fact."""
     similarity: float
     sources: Ranges
     category: str = "other"
@@ -524,7 +524,7 @@ class FactHeldBack(Event, family="facts"):
 
 @dataclass(frozen=True)
 class FactAccepted(Event, family="facts", becomes="active", writes=True):
-    """A person lets a proposed fact become active, or has looked at an active one and lets it stand."""
+    """A person approved a proposed fact, or reviewed an active one and kept it."""
 
     fact: FactId
     block: str
@@ -532,7 +532,7 @@ class FactAccepted(Event, family="facts", becomes="active", writes=True):
 
 @dataclass(frozen=True)
 class FactProposed(Event, family="facts", becomes="proposed", writes=True):
-    """An active fact waits for approval again: its acceptance was undone."""
+    """An active fact needs approval again, because its acceptance was undone."""
 
     fact: FactId
     block: str
@@ -540,7 +540,7 @@ class FactProposed(Event, family="facts", becomes="proposed", writes=True):
 
 @dataclass(frozen=True)
 class FactConfirmed(Event, family="facts"):
-    """The same was found again; `similarity` is that of the two wordings, 0 to 1."""
+    """The same fact was found again; `similarity` is that of the two wordings, 0 to 1."""
 
     fact: FactId
     block: str
@@ -593,30 +593,30 @@ class FactRejected(Event, family="facts", becomes="rejected", writes=True):
 
 @dataclass(frozen=True)
 class FactErased(Event, family="facts", writes=True):
-    """A tombstone: the words are gone."""
+    """A tombstone: the words are erased."""
 
     fact: FactId
     block: str
     undone: bool = False
-    """It went because the change set that added it was undone."""
+    """Erased because the change set that added it was undone."""
 
 
 @dataclass(frozen=True)
 class FactsCurated(Event, family="facts"):
-    """A change set: what a person did to facts at once. The single changes stand before it in the log."""
+    """A change set: a person's changes to facts in one step. The single changes precede it in the log."""
 
     block: str
     action: str
     """See `memory_core.planning.curation.Action`."""
     reason: str
     facts: tuple[tuple[FactId, int, int], ...]
-    """Each fact with its version before and after; before is 0 for one that was added, after for one taken away."""
+    """Each fact with its version before and after; before is 0 for an added fact, after for a removed one."""
     scope: str = "session"
-    """Whose facts they are: the session's or the user's."""
+    """Owner of the facts: `session` or `user`."""
     support: tuple[tuple[FactId, str, Ranges], ...] = ()
-    """Messages that a fact gained as sources, by session (empty: this one); taken away again where it undoes."""
+    """Messages added as sources of a fact, by session (empty: this one); removed again by an undo."""
     undoes: tuple[FactId, int] | None = None
-    """The change set that this one undoes, by its first fact and the version it left it in."""
+    """The change set undone by this one: its first fact, and the version it left that fact in."""
     again: bool = False
     """It undoes the undo of `undoes`: what that did is done again, and its support given again."""
 
@@ -639,10 +639,10 @@ class FactsCondensed(Event, family="facts"):
     after: int
     kept: tuple[FactId, ...]
     merged: tuple[tuple[tuple[FactId, ...], FactId], ...]
-    """The facts that became one, and that one."""
+    """Pairs of the facts that were merged and the fact they became."""
     vanished: tuple[FactId, ...]
     new: tuple[FactId, ...]
-    """Facts of the shorter list that stand for none of the longer."""
+    """Facts of the shorter list that replace none of the longer."""
 
 
 @dataclass(frozen=True)
@@ -659,27 +659,27 @@ class CondensingRefused(Event, family="facts"):
 
 @dataclass(frozen=True)
 class SummaryRewritten(Event, family="summaries"):
-    """A running summary took messages in, or was written anew. The text's change stands before it in the log."""
+    """A running summary took in messages or was rewritten. The change of its text precedes it in the log."""
 
     block: str
     revision: int
-    """Of the block's text; the same as before where nothing had to be changed."""
+    """Revision of the block's text; unchanged if the text did not have to change."""
     summariser: str
     covers: int
-    """Sequence number of the last message that it takes in; 0: it was emptied with the messages it was made of."""
+    """Sequence number of the last message it covers; 0: it was emptied with the messages it was made from."""
     turn_covered: int
-    """The turn of that message."""
+    """Turn of that message."""
     seqs: Ranges
-    """The messages that were read for it; empty where it was written anew out of its own text."""
+    """Messages read for it; empty if it was rewritten from its own text."""
     tokens_before: int
     tokens: int
     max_tokens: int
     lost: int
-    """Names, numbers and dates of the former text that are not in this one."""
+    """Number of names, numbers and dates of the former text that are missing from this one."""
     shortened: int = 0
-    """Tokens left out: said twice, or too much for `max_tokens`."""
+    """Tokens left out, as repetition or because they exceeded `max_tokens`."""
     broken: int = 0
-    """Sentences that alone were longer than `max_tokens` and were broken off."""
+    """Number of sentences longer than `max_tokens` that were cut off."""
 
 
 # -- graph ---------------------------------------------------------------------------------------
@@ -695,7 +695,7 @@ class RelationsExtracted(Event, family="relations", bookkeeping=True):
     confirmed: int
     ended: int
     refused: int = 0
-    """What could not be a relation: see the `ProposalRefused` beside it."""
+    """Number of invalid relations: see the accompanying `ProposalRefused`."""
 
 
 @dataclass(frozen=True)
@@ -714,13 +714,13 @@ class EntityAdded(Event, family="relations", writes=True):
 
 @dataclass(frozen=True)
 class EntityChanged(Event, family="relations", writes=True):
-    """Renamed, given other aliases, merged into another, or removed."""
+    """An entity was renamed, given other aliases, merged into another, or removed."""
 
     entity: EntityId
     block: str
     before: EntityFields
     after: EntityFields
-    """Of `name`, `type`, `aliases`, `state` (`active`, `merged`, `retired`) and `merged_into`, those that differ."""
+    """The changed ones of `name`, `type`, `aliases`, `state` (`active`, `merged`, `retired`) and `merged_into`."""
 
 
 @dataclass(frozen=True)
@@ -737,7 +737,7 @@ class RelationAdded(Event, family="relations", adds="relations", writes=True):
 
 @dataclass(frozen=True)
 class RelationConfirmed(Event, family="relations", writes=True):
-    """The same was said again."""
+    """The same relation was stated again."""
 
     relation: RelationId
     block: str
@@ -746,7 +746,7 @@ class RelationConfirmed(Event, family="relations", writes=True):
 
 @dataclass(frozen=True)
 class RelationEnded(Event, family="relations", writes=True):
-    """It held until now: it stays, marked ended."""
+    """A relation no longer holds: it is kept and marked as ended."""
 
     relation: RelationId
     block: str
@@ -756,19 +756,19 @@ class RelationEnded(Event, family="relations", writes=True):
 
 @dataclass(frozen=True)
 class RelationChanged(Event, family="relations", writes=True):
-    """Edited, pointed to a merged entity, held again, or removed."""
+    """A relation was edited, pointed to a merged entity, reactivated, or removed."""
 
     relation: RelationId
     block: str
     before: RelationFields
     after: RelationFields
-    """Of `subject`, `predicate`, `object`, `state` (`active`, `ended`, `retired`), `ended_turn`, `ended_by` and
-    `sources` (`Ranges`, handed on where two relations became one), those that differ."""
+    """The changed ones of `subject`, `predicate`, `object`, `state` (`active`, `ended`, `retired`), `ended_turn`,
+    `ended_by` and `sources` (`Ranges`, combined when two relations are merged)."""
 
 
 @dataclass(frozen=True)
 class EntityErased(Event, family="relations", writes=True):
-    """A tombstone: the words are gone."""
+    """A tombstone: the words are erased."""
 
     entity: EntityId
     block: str
@@ -776,7 +776,7 @@ class EntityErased(Event, family="relations", writes=True):
 
 @dataclass(frozen=True)
 class RelationErased(Event, family="relations", writes=True):
-    """A tombstone: the words are gone."""
+    """A tombstone: the words are erased."""
 
     relation: RelationId
     block: str
@@ -784,18 +784,18 @@ class RelationErased(Event, family="relations", writes=True):
 
 @dataclass(frozen=True)
 class GraphCurated(Event, family="relations"):
-    """A change set: what a person did to a graph at once. The single changes stand before it in the log."""
+    """A change set: a person's changes to a graph in one step. The single changes precede it in the log."""
 
     block: str
     action: str
     """See `memory_core.planning.graph.Action`."""
     entities: tuple[tuple[EntityId, int, int], ...]
-    """Each with its version before and after; before is 0 for one that was added, after for one taken away."""
+    """Each with its version before and after; before is 0 for an added one, after for a removed one."""
     relations: tuple[tuple[RelationId, int, int], ...]
     undoes: int | None = None
-    """The change set that this one undoes, by its own number."""
+    """Number of the change set undone by this one."""
     number: int = 0
-    """Counts the change sets of the block, from 1."""
+    """Number of this change set among the block's, from 1."""
     again: bool = False
     """It undoes the undo of `undoes`: what that did is done again."""
 
@@ -824,14 +824,14 @@ class VectorsStored(Event, family="vectors", writes=True):
     nodes: tuple[tuple[UnitId, Ranges, int], ...]
     """Number, messages and tokens of each stored turn."""
     error: str | None = None
-    """Why they are stored without vectors: the model failed, or gave what is no vector."""
+    """Reason for storing them without vectors: the model failed or returned no valid vector."""
     follow: bool = False
-    """They are long: their vectors follow in the background, told by `VectorsReplaced`."""
+    """They are long: vectors are computed in the background and recorded by `VectorsReplaced`."""
 
 
 @dataclass(frozen=True)
 class VectorsRemoved(Event, family="vectors", writes=True):
-    """Stored turns were deleted; their messages stay where they are."""
+    """Stored turns were deleted; their messages remain."""
 
     block: str
     numbers: tuple[UnitId, ...]
@@ -843,7 +843,7 @@ class VectorsReplaced(Event, family="vectors"):
 
     block: str
     embedder: str
-    """The model that the vectors are of now."""
+    """The model of the new vectors."""
     numbers: tuple[UnitId, ...]
 
 
@@ -855,22 +855,22 @@ class Retrieved(Event, family="vectors"):
     embedder: str | None
     index: str
     top_k: int | None
-    """None: as many as fitted."""
+    """None: as many as fit."""
     threshold: float | None
     candidates: tuple[tuple[UnitId, float | None, float | None, float, str], ...]
-    """Number, vector score, keyword score, score, fate; best first, at most 25, in older events 50."""
+    """Number, vector score, keyword score, score, fate; best first, at most 25 (50 in older events)."""
     gates: dict[str, int]
-    """How many candidates met each fate, the ones not listed included."""
+    """Number of candidates by fate, including those not listed."""
     degraded: str | None = None
-    """Why a search signal was missing, in words."""
+    """Reason a search signal was missing, in words."""
     weights: tuple[float, float] | None = None
-    """Of the vector and the keyword score, as they were used; None in events of older versions."""
+    """Weights of the vector and the keyword score as used; None in events of older versions."""
     terms: tuple[tuple[float, ...], ...] = ()
-    """What each of `planning.terms.TERMS` added to the match of each candidate; empty where none was switched on."""
+    """Boost from each of `planning.terms.TERMS` per candidate; empty if none was enabled."""
     term_weights: dict[str, float] = field(default_factory=dict)
-    """Weight by term; empty where none was switched on."""
+    """Weight by term; empty if none was enabled."""
     room: int | None = None
-    """Tokens there were to fill; None where a number of results was asked for."""
+    """Token budget to fill; None if a number of results was requested instead."""
 
 
 # -- contexts ------------------------------------------------------------------------------------
@@ -878,7 +878,7 @@ class Retrieved(Event, family="vectors"):
 
 @dataclass(frozen=True)
 class ContextBuilt(Event, family="prompts"):
-    """One context, small enough to keep for every turn: words are in the content store."""
+    """One context, small enough to store for every turn: words are in the content store."""
 
     pinned: Ranges
     queue: Ranges
@@ -886,7 +886,7 @@ class ContextBuilt(Event, family="prompts"):
     queue_tokens: int
     pinned_tokens: int
     parts: tuple[WithRefs, ...]
-    """Per block: name, priority, asked, granted, and `refs` of what went in, in order."""
+    """Per block: name, priority, asked, granted, and the `refs` included, in order."""
     cuts: tuple[WithRefs, ...]
     """In the order they were made: part, rule, refs, tokens, over_before."""
     asked: int
@@ -901,11 +901,11 @@ class ContextBuilt(Event, family="prompts"):
     truncation_order: str
     accounting: str
     section: str | None
-    """Hash by which the memory section is recognised when it comes back."""
+    """Hash by which the memory section is recognised when it comes back in a message."""
     input: str | None
     """Hash of the input it was built for."""
     neutralised: int = 0
-    """Texts in which forged markup was made harmless."""
+    """Number of texts in which forged markup was made harmless."""
 
 
 @dataclass(frozen=True)
@@ -925,7 +925,7 @@ class ModelCalled(Event, family="calls"):
 
     @classmethod
     def as_read(cls, values: dict[str, Any]) -> dict[str, Any]:
-        """Tokens were once stored as the endpoint said them: 12.0, say, or "12"."""
+        """Normalise token counts that were once stored as the endpoint reported them: 12.0, or "12"."""
         return values | {name: reported(values.get(name)) for name in ("input_tokens", "output_tokens")}
 
 
@@ -946,32 +946,32 @@ class BlockRemoved(Event, family="blocks"):
 
 @dataclass(frozen=True)
 class BlocksOrdered(Event, family="blocks"):
-    """The blocks stand in another order: of equal priority, the earlier is cut first."""
+    """The blocks were reordered: of equal priority, the earlier is cut first."""
 
     names: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class BlockEdited(Event, family="blocks"):
-    """A static block's text, or a block's settings."""
+    """A static block's text, or a block's settings, changed."""
 
     block: str
     revision: int
     before: str | None
     after: str | None
-    """Hashes of the text in the content store; None where only settings changed."""
+    """Hashes of the text in the content store; None if only settings changed."""
     settings: dict[str, Any] = field(default_factory=dict)
     ignored: str | None = None
-    """Hash of a text that lost against this one."""
+    """Hash of a text that was overridden by this one."""
     ignored_settings: dict[str, Any] = field(default_factory=dict)
-    """Settings that lost: stored ones against `settings`, or a constructor's against what is stored."""
+    """Overridden settings: stored ones by `settings`, or a constructor's by the stored ones."""
     restored: int | None = None
-    """The earlier revision whose text this is again, where a person asked for it."""
+    """The earlier revision that a person restored, if any."""
 
 
 @dataclass(frozen=True)
 class BlockStateSaved(Event, family="blocks", writes=True, bookkeeping=True):
-    """A custom block's fields after a delivery."""
+    """A custom block's fields were saved after a delivery."""
 
     block: str
     content: str
@@ -980,7 +980,7 @@ class BlockStateSaved(Event, family="blocks", writes=True, bookkeeping=True):
 
 @dataclass(frozen=True)
 class BlockFailed(Event, family="prompts"):
-    """A block could not be read; the context went out without it."""
+    """A block could not be read; the context was built without it."""
 
     block: str
     error: str
@@ -988,7 +988,7 @@ class BlockFailed(Event, family="prompts"):
 
 @dataclass(frozen=True)
 class RecipeChosen(Event, family="settings"):
-    """The session was switched to a recipe. The single changes stand before it in the log."""
+    """The session was switched to a recipe. The single changes precede it in the log."""
 
     recipe: str
     before: str | None
@@ -1003,16 +1003,16 @@ class RecipeChosen(Event, family="settings"):
 
 @dataclass(frozen=True)
 class ToolCalled(Event, family="blocks"):
-    """A model called one of the memory tools; what it did to memory stands before it in the log."""
+    """A model called one of the memory tools; the changes it made to memory precede it in the log."""
 
     tool: str
-    """As the model wrote it: it may be no tool at all."""
+    """As the model wrote it; it may not be the name of a tool."""
     block: str | None
     outcome: Literal["done", "refused"]
     arguments: str
     """Hash of its arguments, as JSON."""
     result: str
-    """Hash of what the model was told."""
+    """Hash of the result returned to the model."""
 
 
 # -- replies (the app's chat turns) ----------------------------------------------------------------
@@ -1038,7 +1038,7 @@ class ReplyEnded(Event, family="messages"):
 
 @dataclass(frozen=True)
 class UnknownEvent(Event, family="unknown"):
-    """An event that a newer version wrote: shown without details."""
+    """An event written by a newer version: shown without details."""
 
     name: str
     data: dict[str, Any]

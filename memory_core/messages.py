@@ -1,9 +1,8 @@
-"""Messages and their parts, as values. Identity, order and token counts are the store's business.
+"""Messages and their parts, as values. Identity, order and token counts belong to the store.
 
-A message is a role and a tuple of parts. Everything here is frozen: a changed message is a new
-value. Field names follow LlamaIndex (`content`, `blocks`, `additional_kwargs`), so that code
-written for it reads the same; a piece of a message is called a *part*, because a *block* is a
-piece of long-term memory here.
+A message is a role and a tuple of parts. Everything here is frozen: a changed message is a new value. Field names
+follow LlamaIndex (`content`, `blocks`, `additional_kwargs`), so that code written for it reads the same; a piece of a
+message is called a *part*, because a *block* is a piece of long-term memory here.
 """
 
 import hashlib
@@ -20,15 +19,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from memory_core.errors import MessageError
 
 MAX_DEPTH = 100
-"""Lists and objects inside each other: far more than a message needs, far fewer than Python's stack holds."""
+"""Maximum nesting depth of lists and objects: far more than a message needs, far less than Python's stack allows."""
 
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
-"""NUL, which PostgreSQL refuses, and halves of surrogate pairs, which are not text in any encoding."""
+"""NUL, which PostgreSQL refuses, and unpaired surrogates, which are not text in any encoding."""
 
 
 class MessageRole(StrEnum):
-    """Who speaks. Other names in use are read as one of these four (`developer` as system, ...)."""
+    """Role of the speaker. Other names in use map to one of these four (`developer` to system, ...)."""
 
     SYSTEM = "system"
     USER = "user"
@@ -49,7 +48,7 @@ _ROLE_ALIASES = {
 
 
 class MessageStatus(StrEnum):
-    """Where a stored message is: in the queue, or flushed out of it."""
+    """Location of a stored message: in the queue, or flushed out of it."""
 
     ACTIVE = "active"
     ARCHIVED = "archived"
@@ -96,11 +95,11 @@ class ToolCallPart(_Part):
     tool_call_id: str | None = None
     tool_name: str
     tool_kwargs: dict[str, Any] | str = Field(default_factory=dict)
-    """Arguments, decoded; a string where the model wrote something that is not a JSON object."""
+    """Arguments, decoded; a string if the model wrote something that is not a JSON object."""
 
     @property
     def arguments(self) -> str:
-        """The arguments as the model wrote or would write them: one JSON text."""
+        """The arguments as one JSON text."""
         if isinstance(self.tool_kwargs, str):
             return self.tool_kwargs
         return json.dumps(self.tool_kwargs, ensure_ascii=False)
@@ -126,7 +125,7 @@ class ChatMessage(BaseModel):
     role: MessageRole = MessageRole.USER
     parts: tuple[Part, ...] = ()
     additional_kwargs: dict[str, Any] = Field(default_factory=dict)
-    """What an endpoint sent beside the content: `tool_call_id`, `name`, legacy `tool_calls`."""
+    """Fields an endpoint sent beside the content: `tool_call_id`, `name`, legacy `tool_calls`."""
 
     def __init__(
         self,
@@ -159,7 +158,7 @@ class ChatMessage(BaseModel):
 
     @property
     def content(self) -> str | None:
-        """The text parts joined by line breaks; None when there is no text part at all."""
+        """The text parts joined by line breaks; None if there is no text part."""
         texts = [part.text for part in self.parts if isinstance(part, TextPart)]
         return "\n".join(texts) if texts else None
 
@@ -176,20 +175,20 @@ class ChatMessage(BaseModel):
 
     @property
     def tool_call_id(self) -> str | None:
-        """For a tool message: the id of the call that this is the result of."""
+        """For a tool message, the id of the call that it answers."""
         value = self.additional_kwargs.get("tool_call_id")
         return None if value is None else str(value)
 
     def with_parts(self, parts: Sequence[Part]) -> "ChatMessage":
-        """The same message with other parts."""
+        """A copy of the message with other parts."""
         return self.model_copy(update={"parts": tuple(parts)})
 
     def to_json(self) -> str:
-        """One canonical JSON text: equal messages give equal text (see `content_hash`).
+        """Canonical JSON text: equal messages give equal text (see `content_hash`).
 
         Raises:
-            MessageError: arguments or `additional_kwargs` hold something JSON cannot carry or are nested deeper than
-            `MAX_DEPTH`, or a text holds half a character.
+            MessageError: arguments or `additional_kwargs` contain something JSON cannot represent or are nested deeper
+            than `MAX_DEPTH`, or a text contains an unpaired surrogate.
         """
         data: dict[str, Any] = {
             "role": str(self.role),
@@ -197,7 +196,7 @@ class ChatMessage(BaseModel):
         }
         if self.additional_kwargs:
             data["kwargs"] = self.additional_kwargs
-        if nested_too_deep(data, MAX_DEPTH + 3):  # the message's own objects around its arguments
+        if nested_too_deep(data, MAX_DEPTH + 3):  # the limit includes the message's own objects around its arguments
             raise MessageError(
                 f"lists and objects are nested more than {MAX_DEPTH} deep. Give such arguments as one JSON text."
             )
@@ -218,7 +217,7 @@ class ChatMessage(BaseModel):
 
     @classmethod
     def from_json(cls, text: str) -> "ChatMessage":
-        """The message that `to_json` wrote."""
+        """Decode a message written by `to_json`."""
         data = json.loads(text)
         return cls(
             role=data["role"],
@@ -239,12 +238,12 @@ _PARTS: dict[str, type[_Part]] = {
 
 
 def content_hash(text: str) -> str:
-    """The address of a text in the content store: 32 hex digits of its SHA-256."""
+    """Address of a text in the content store: 32 hex digits of its SHA-256."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def independent(message: ChatMessage) -> ChatMessage:
-    """The message, sharing nothing that can be changed with it; it itself, where nothing in it can."""
+    """A copy that shares no mutable state with the message; the message itself if it has none."""
     changeable = any(isinstance(part, ToolCallPart) and isinstance(part.tool_kwargs, dict) for part in message.parts)
     if not changeable and not message.additional_kwargs:
         return message
@@ -256,7 +255,7 @@ def independent(message: ChatMessage) -> ChatMessage:
 
 
 def message_text(message: ChatMessage) -> str:
-    """All words of a message as one plain text: what extraction and search read."""
+    """All words of a message as one plain text, for extraction and search."""
     lines = [part.text for part in message.parts if isinstance(part, TextPart)]
     lines += [f"{call.tool_name}({call.arguments})" for call in message.tool_calls]
     return "\n".join(line for line in lines if line)
@@ -273,16 +272,16 @@ MEMORY_TOOLS = frozenset(
         "conversation_search",
     }
 )
-"""Names of the tools with which an agent keeps its own memory (see `memory_core.agent.tools`)."""
+"""Names of the tools with which an agent edits its own memory (see `memory_core.agent.tools`)."""
 
 
 def recites_memory(message: ChatMessage) -> bool:
-    """Is it what one of the memory tools returned? Memory holds these words: they are not to be learned as new."""
+    """Whether it is the result of a memory tool: its words come from memory and must not be learned as new."""
     return message.role is MessageRole.TOOL and message.additional_kwargs.get("name") in MEMORY_TOOLS
 
 
 def _legacy_tool_calls(value: Any) -> tuple[ToolCallPart, ...]:
-    """OpenAI's `tool_calls` list, as some adapters leave it in `additional_kwargs`."""
+    """Tool calls from OpenAI's `tool_calls` list, as some adapters leave it in `additional_kwargs`."""
     calls = []
     for item in value if isinstance(value, list) else []:
         function = item.get("function", {}) if isinstance(item, dict) else {}
@@ -298,7 +297,7 @@ def _legacy_tool_calls(value: Any) -> tuple[ToolCallPart, ...]:
 
 
 def nested_too_deep(value: Any, most: int = MAX_DEPTH) -> bool:
-    """Are lists and objects nested more than `most` deep? Looks without recursion."""
+    """Whether lists and objects are nested more than `most` deep. Not recursive."""
     level = [value]
     for _ in range(most + 1):
         level = [
@@ -313,7 +312,7 @@ def nested_too_deep(value: Any, most: int = MAX_DEPTH) -> bool:
 
 
 def unstorable(name: str) -> str | None:
-    r"""What keeps an id or a name from being stored, in words; None where nothing does.
+    r"""Reason why an id or a name cannot be stored, in words; None if it can.
 
     >>> unstorable("a\x00b")
     "holds '\\x00', which not every database can store"
@@ -323,13 +322,13 @@ def unstorable(name: str) -> str | None:
 
 
 def storable(value: Any) -> tuple[Any, int]:
-    """The same value with U+FFFD for every character that a database cannot hold, and how many those were.
+    """The value with every unstorable character replaced by U+FFFD, and the number of replacements.
 
     >>> storable({"text": "a\\x00b"})
     ({'text': 'a\ufffdb'}, 1)
 
     Raises:
-        MessageError: nested deeper than `MAX_DEPTH`, or a number that JSON does not have.
+        MessageError: it is nested deeper than `MAX_DEPTH`, or contains a number that JSON cannot represent.
     """
     return _storable(value, MAX_DEPTH)
 
@@ -353,9 +352,9 @@ def _storable(value: Any, depth: int) -> tuple[Any, int]:
 
 
 def decode_arguments(arguments: Any) -> dict[str, Any] | str:
-    """Tool arguments as a dict where they are a JSON object, else the text as it came.
+    """Tool arguments as a dict if they are a JSON object, otherwise the original text.
 
-    Arguments nested deeper than `MAX_DEPTH`, which no message takes, are text as well.
+    Arguments nested deeper than `MAX_DEPTH`, which no message accepts, are returned as text too.
     """
     if isinstance(arguments, dict):
         return json.dumps(arguments, ensure_ascii=False) if nested_too_deep(arguments) else arguments

@@ -1,12 +1,12 @@
-"""State that belongs to one process: what a fork must not inherit, and the garbage collector.
+"""Per-process state: what a fork must not inherit, and control of the garbage collector.
 
-A forked process must not take over threads that are not there, locks that nobody will release, connections that two
-would read from.
+A forked process must not inherit threads that do not exist in it, locks that nobody will release, or connections that
+two processes would read from.
 
-A server that loads the application before it forks (gunicorn's `preload_app`) makes such processes. What is registered
-here is made anew in the child when it is first needed; the parent's goes on as it is. A child may use the local
-embedding model that its parent had loaded, but onnxruntime ends such a process with an error when it takes the model
-down at exit: load it after the fork, by putting or asking nothing before.
+A server that loads the application before it forks (gunicorn's `preload_app`) creates such processes. What is
+registered here is recreated in the child on first use; the parent's stays as it is. A child may use the local embedding
+model that its parent had loaded, but onnxruntime ends such a process with an error when it unloads the model at exit:
+load it after the fork, and make no put or get before.
 """
 
 import gc
@@ -21,18 +21,18 @@ from typing import TypeVar
 Made = TypeVar("Made")
 
 _renewals: list[Callable[[], Callable[[], object] | None]] = []
-"""Each gives what is to be called in a child, or None where its owner is gone."""
+"""Each returns the callable to run in a child, or None if its owner is gone."""
 
 
 def per_process(make: Callable[[], Made]) -> Callable[[], Made]:
-    """A function without arguments that is called once in each process."""
+    """Wrap a function without arguments so that it is called once in each process."""
     made = cache(make)
     _renewals.append(lambda: made.cache_clear)
     return made
 
 
 def renewed(method: Callable[[], object]) -> None:
-    """Have a bound method called in each forked process, for as long as its object is there."""
+    """Call a bound method in each forked process, for as long as its object exists."""
     _renewals.append(weakref.WeakMethod(method, _renewals.remove))
 
 
@@ -43,7 +43,7 @@ def _renew() -> None:
             call()
 
 
-if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
+if hasattr(os, "register_at_fork"):  # Windows does not fork
     os.register_at_fork(after_in_child=_renew)
 
 
@@ -62,10 +62,10 @@ _pause = per_process(_Pause)
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Collect no cyclic garbage until the last thread is out of here; a collector that was off before stays off.
+    """Pause collection of cyclic garbage until the last thread leaves; a collector that was off before stays off.
 
-    The collector looks through all objects again and again while nothing of what is made can be garbage yet: half the
-    time of opening a session of 100,000 messages.
+    Otherwise the collector scans all objects repeatedly although none of the new ones can be garbage yet: half the time
+    of opening a session of 100,000 messages.
     """
     pause = _pause()
     with pause.lock:
@@ -83,10 +83,10 @@ def collector_paused() -> Iterator[None]:
 
 
 def keep_loaded() -> None:
-    """Leave what is loaded by now out of the garbage collector's rounds.
+    """Exclude all currently loaded objects from garbage collection.
 
-    Streamlit makes a full round after every run of a script or a fragment. Over the modules that the app loads it
-    takes some 0.15 s, a hundred times what looking for news in another process costs.
+    Streamlit runs a full collection after every run of a script or a fragment. Over the modules that the app loads it
+    takes some 0.15 s, a hundred times the cost of looking for news in another process.
     """
     gc.unfreeze()
     gc.collect()

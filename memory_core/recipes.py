@@ -1,9 +1,9 @@
 """Recipes: every memory system as a named configuration of the same parts.
 
-    memory = Memory.from_recipe("summary", session_id="demo", token_limit=2000)
+memory = Memory.from_recipe("summary", session_id="demo", token_limit=2000)
 
-A recipe is settings and blocks, nothing else: the session that was made with it records the same
-events and shows on the same screens as any other, and can be changed like any other.
+A recipe consists of settings and blocks only: a session created with it records the same events, appears on the same
+screens and can be changed in the same way as any other.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,18 +24,18 @@ from memory_core.errors import ConfigError
 Block = BaseMemoryBlock[Any]
 
 WINDOW_TURNS = 6
-"""Turns that a sliding window keeps unless told otherwise."""
+"""Default number of turns that a sliding window keeps."""
 
 CATEGORIES = ("episodic", "semantic", "procedural")
-"""Of consolidated facts: what happened, what is so, how something is done."""
+"""Categories of consolidated facts: events, knowledge and procedures."""
 
 CORE_CHARACTERS = 2_000
-"""Size limit of a core block: Letta's older default, some 400 words."""
+"""Size limit of a core block, in characters: Letta's older default, some 400 words."""
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What a recipe comes to: settings of `MemoryConfig`, and blocks in the order of the prompt."""
+    """Result of a recipe: settings of `MemoryConfig`, and blocks in prompt order."""
 
     settings: dict[str, Any]
     blocks: list[Block]
@@ -45,8 +45,8 @@ class Made:
 class Recipe:
     """One memory system.
 
-    `key` is its name in Python, `title` on screen; `tagline` says what it is in one line, `when` when to
-    use it, `strengths` and `limits` each in a line.
+    `key` is its name in Python, `title` its name on screen; `tagline` describes it in one line, `when` says when to use
+    it, `strengths` and `limits` take one line each.
     """
 
     key: str
@@ -57,15 +57,15 @@ class Recipe:
     limits: str
     make: Callable[..., Made]
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    """What it can be given, with the defaults."""
+    """Accepted parameters with their defaults."""
     of_user: bool = False
-    """Does what it learns belong to the user? Then the memory needs a `user_id`."""
+    """Whether its facts are user-scoped; the memory then needs a `user_id`."""
 
     def made(self, **parameters: Any) -> Made:
-        """Settings and blocks, made anew; the settings name the recipe.
+        """Create new settings and blocks; the settings name the recipe.
 
         Raises:
-            ConfigError: it takes no such parameter, or a value is impossible.
+            ConfigError: there is no such parameter, or a value is impossible.
         """
         unknown = sorted(set(parameters) - set(self.parameters))
         if unknown:
@@ -80,14 +80,14 @@ class Recipe:
 
 
 _TEXTS = frozenset({"instructions", "persona", "human"})
-"""Parameters that are a block's first words; from then on they are the block's."""
+"""Parameters that are only a block's initial text; afterwards the block owns it."""
 
 _PLAIN: dict[str, Any] = {"queue_turns": None}
-"""What a recipe settles even where it has no opinion: another one may have set it."""
+"""Settings that every recipe resets, since another one may have changed them."""
 
 
 def _as_json(value: Any) -> Any:
-    """A parameter as it is stored."""
+    """A parameter in its stored form."""
     return list(value) if isinstance(value, tuple) else value
 
 
@@ -95,7 +95,7 @@ def recipe(key: str) -> Recipe:
     """The recipe of that name.
 
     Raises:
-        ConfigError: there is none; the message names those there are.
+        ConfigError: there is none; the message lists the existing ones.
     """
     if key not in RECIPES:
         raise ConfigError(f"there is no recipe called {key!r}: choose one of {', '.join(RECIPES)}")
@@ -103,7 +103,7 @@ def recipe(key: str) -> Recipe:
 
 
 def _buffer() -> Made:
-    # All of the limit is the queue's, and no more leaves than must.
+    # The queue may use the whole limit, and flushes no more than necessary.
     return Made({"chat_history_token_ratio": 1.0, "token_flush_size": 1}, [])
 
 
@@ -206,7 +206,7 @@ def _instructions(text: str) -> list[Block]:
 
 
 _SHARED: dict[str, Any] = {"chat_history_token_ratio": 0.7, "token_flush_size": None}
-"""The queue leaves room for blocks: LlamaIndex's share, and a tenth of the limit at a time."""
+"""The queue leaves room for blocks: LlamaIndex's share of the limit, flushing a tenth of the limit at a time."""
 
 RECIPES: dict[str, Recipe] = {
     each.key: each
@@ -347,4 +347,4 @@ RECIPES: dict[str, Recipe] = {
         ),
     )
 }
-"""By key, in the order in which they are shown."""
+"""By key, in display order."""

@@ -1,6 +1,6 @@
-"""What blocks lean on where nothing else was given: the local models and the vector index.
+"""Default dependencies of blocks: local models and the vector index, loaded lazily.
 
-Everything slow to load is made when it is first needed, once per `Services`.
+Everything slow to load is created on first use, once per `Services`.
 """
 
 import copy
@@ -19,7 +19,7 @@ from memory_core.vectors.exact import ExactIndex
 Made = TypeVar("Made")
 
 MOST_REMEMBERED = 96
-"""Things that blocks keep in a process, the last used ones; a block can always make them again."""
+"""Maximum number of cached objects per process, least recently used evicted first; a block can always recreate them."""
 
 
 class Services:
@@ -44,23 +44,23 @@ class Services:
         self._relations: RelationExtractor | None = None
         self._base: Services | None = None
         self.standing = True
-        """Do the models that are given here learn for their sessions from now on, whoever opens these later? Not those
-        that somebody tries in a browser tab."""
+        """Whether the models given here are recorded as the learners of their sessions for every later process. False
+        for models that a user only tries in a browser tab."""
         self._lock = Lock()
         self._remembered: OrderedDict[tuple[Hashable, ...], object] = OrderedDict()
         self.messages = MessageCache()
         self.exact = ExactIndex()
-        """Searches the database's own vectors when the index does not answer."""
+        """Searches the database's own vectors when the index does not respond."""
 
     def with_extractor(self, extractor: FactExtractor) -> "Services":
-        """The same services with another extractor; everything loaded is shared."""
+        """A copy of these services with another extractor; everything loaded is shared."""
         other = copy.copy(self)
         other._extractor = extractor
         other._base = self._base or self
         return other
 
     def with_chat(self, chat: ChatModel) -> "Services":
-        """The same services, learning with a chat model: facts, decisions, summaries and relations."""
+        """A copy of these services that learns with a chat model: facts, decisions, summaries and relations."""
         from memory_core.models.deciding import ModelDecider
         from memory_core.models.extraction import ModelExtractor
         from memory_core.models.relating import ModelRelations
@@ -74,16 +74,16 @@ class Services:
         return other
 
     def close(self) -> None:
-        """Let the vector index go, if it was opened; it opens again when it is needed."""
+        """Close the vector index if it is open; it reopens on the next use."""
         with self._lock:
             index, self._index = self._index, self._given_index
-        close = getattr(index, "close", None)  # an index of somebody's own may have none
+        close = getattr(index, "close", None)  # a custom index may have none
         if callable(close):
             close()
 
     @property
     def index(self) -> VectorIndex:
-        """Where vectors are searched."""
+        """The index in which vectors are searched."""
         if self._base is not None:
             return self._base.index
         with self._lock:
@@ -141,9 +141,10 @@ class Services:
             return self._relations
 
     def cached(self, key: tuple[Hashable, ...], make: Callable[[], Made]) -> Made:
-        """What this process remembers under a key, made when it is first asked for.
+        """The object cached in this process under a key, created on first use.
 
-        A key is what it is (`"history"`), then whose: names joined into one text could be those of somebody else.
+        The first item of a key is its type (`"history"`), the others its owner; a tuple, since names joined into one
+        text could collide with another owner's.
         """
         with self._lock:
             value = self._remembered.pop(key) if key in self._remembered else make()

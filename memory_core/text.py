@@ -1,6 +1,6 @@
-"""Words, stems and the likeness of two short statements: the text helpers that the whole engine shares.
+"""Words, stems and the similarity of two short statements: text helpers shared by the whole engine.
 
-Pure and in linear time. Counting tokens is not here (`tokens.py`), nor is looking texts up (`vectors/keyword.py`).
+Pure and in linear time. Counting tokens is in `tokens.py`, searching texts in `vectors/keyword.py`.
 """
 
 import re
@@ -17,7 +17,7 @@ def _listed(names: str) -> frozenset[str]:
 
 
 _HALF = re.compile(r"[\ud800-\udfff]")
-"""Half a character of UTF-16, as JSON may bring it: no text in any encoding."""
+"""An unpaired UTF-16 surrogate, as JSON may contain it; it is not text in any encoding."""
 
 STOP_WORDS = _listed(
     """
@@ -29,7 +29,7 @@ STOP_WORDS = _listed(
     all any some each both just also too very
     """
 )
-"""English words that say little on their own. Negations are not among them: they turn a statement round."""
+"""English words with little meaning of their own. Negations are excluded: they reverse a statement."""
 
 _REVERSALS = _listed(
     """
@@ -37,16 +37,16 @@ _REVERSALS = _listed(
     longer anymore formerly former previously used stopped quit ex
     """
 )
-"""Words that deny a statement or say that it has ended."""
+"""Words that negate a statement or say that it has ended."""
 
 _NUMBER_WORDS = {
     **{"two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7"},
     **{"eight": "8", "nine": "9", "ten": "10", "eleven": "11", "twelve": "12"},
 }
-"""`one` is left out: it is a pronoun as often as a number."""
+"""Number words and their digits. `one` is left out: it is a pronoun as often as a number."""
 
 _ORDINAL = re.compile(r"^(\d+)(?:st|nd|rd|th)$")
-"""`the 14th of March` is `14 March`."""
+"""Matches an ordinal: `the 14th of March` is `14 March`."""
 
 _PERSONS = {
     word: person
@@ -61,16 +61,16 @@ _PERSONS = {
 }
 
 _FUNCTION_WORD_WEIGHT = 0.25
-"""What a stop word counts in `similarity`, a content word counting 1."""
+"""Weight of a stop word in `similarity`; a content word weighs 1."""
 
 _DISAGREEMENT = 0.5
-"""Factor of `similarity` where numbers, reversals, persons or names disagree."""
+"""Factor of `similarity` if numbers, reversals, persons or names disagree."""
 
 _SUBSTITUTION = 0.8
-"""Factor of `similarity` where each statement has a content word that the other lacks."""
+"""Factor of `similarity` if each statement has a content word that the other lacks."""
 
 _LONGEST_STEMMED = 40
-"""Characters. Longer runs are addresses and keys, not English: they are kept whole and out of the cache."""
+"""Maximum characters of a stemmed word. Longer runs are addresses and keys: kept whole and not cached."""
 
 _NOT_CONTRACTIONS = {"can't": "can", "won't": "will", "shan't": "shall", "ain't": "is", "cannot": "can"}
 _SHORT_FORMS = ("'s", "'m", "'re", "'ve", "'ll", "'d")
@@ -79,8 +79,8 @@ _SHORT_FORMS = ("'s", "'m", "'re", "'ve", "'ll", "'d")
 def words(text: str) -> list[str]:
     """The words and numbers of a text, NFKC-normalised and lower-cased, in order.
 
-    A word keeps its inner apostrophes and a number its decimals; thousands lose their commas. Underscores separate.
-    Chinese and Japanese, which set no spaces, give one word a character.
+    A word keeps its inner apostrophes and a number its decimals; thousands lose their commas. Underscores separate
+    words. Chinese and Japanese, which are written without spaces, give one word per character.
 
     >>> words("Ana's 1,500 user_ids don’t cost $3.50")
     ["ana's", '1500', 'user', 'ids', "don't", 'cost', '3.50']
@@ -100,17 +100,17 @@ def stems(text: str, *, stop: bool = True) -> list[str]:
 
 
 def similarity(a: str, b: str) -> float:
-    """How alike two short statements are, 0 to 1; 1 if they have the same stems in any order. Symmetric.
+    """Similarity of two short statements, 0 to 1; 1 if they have the same stems in any order. Symmetric.
 
-    `2 · shared / (a + b)`, the Dice coefficient of the two bags of stems, where a content word weighs 1 and a
-    stop word 0.25, times one factor:
+    `2 · shared / (a + b)`, the Dice coefficient of the two bags of stems, where a content word weighs 1 and a stop word
+    0.25, times one factor:
 
-    - 0.5 if they contradict each other: other numbers, another count of negations (or of words such as "formerly"),
-      another person ("he", "she"), or a capitalised word on each side that the other lacks ("Ana", "Bob");
-    - 0.8 if each has a content word that the other lacks, so that one word swapped in a long statement is seen;
+    - 0.5 if they contradict each other: different numbers, different counts of negations (or words such as "formerly"),
+      different persons ("he", "she"), or a capitalised word on each side that the other lacks ("Ana", "Bob");
+    - 0.8 if each has a content word that the other lacks, so that one word replaced in a long statement still matters;
     - 1 otherwise: one statement only says more than the other.
 
-    Weights and factors were chosen by hand so that 0.85 parts duplicates from the rest.
+    Weights and factors were chosen by hand so that 0.85 separates duplicates from the rest.
     """
     first, second = _statement(a), _statement(b)
     if first.bag == second.bag:
@@ -125,7 +125,7 @@ def similarity(a: str, b: str) -> float:
 
 
 class _Statement:
-    """What `similarity` compares."""
+    """Features of a statement that `similarity` compares."""
 
     def __init__(self, text: str) -> None:
         self.bag: Counter[str] = Counter()
@@ -162,7 +162,7 @@ class _Statement:
 
 @lru_cache(maxsize=4096)
 def _statement(text: str) -> _Statement:
-    """A text taken apart; comparing each of a list with each asks for the same few again and again."""
+    """The parsed features of a text; cached, because comparing all pairs of a list parses each text repeatedly."""
     return _Statement(text)
 
 
@@ -177,7 +177,7 @@ def _cased_words(text: str) -> Iterator[str]:
 
 
 def _parts(word: str) -> tuple[str, ...]:
-    """A lower-cased word with its short form taken apart: `("does", "not")` of `doesn't`."""
+    """A lower-cased word with its contraction split: `("does", "not")` for `doesn't`."""
     if word in _NOT_CONTRACTIONS:
         return _NOT_CONTRACTIONS[word], "not"
     if "'" in word:
@@ -196,7 +196,7 @@ def _stem(word: str) -> str:
 @lru_cache(maxsize=65_536)
 def _remembered_stem(word: str) -> str:
     stemmer, lock = _stemmer()
-    with lock:  # it keeps the word it works on in itself
+    with lock:  # the stemmer keeps the current word as state
         return str(stemmer.stemWord(word))
 
 
@@ -209,8 +209,8 @@ def _stemmer() -> tuple[Any, Lock]:
 
 @cache
 def _word_pattern() -> re.Pattern[str]:
-    """Every alternative consumes what it has looked at, so matching is linear."""
-    # `\w` has no combining marks, without which Hindi or Thai words fall apart: 65,536 look-ups, about 5 ms, once.
+    """Pattern of one word. Every alternative consumes what it has examined, so matching is linear."""
+    # `\w` lacks combining marks, without which Hindi or Thai words fall apart: 65,536 look-ups, about 5 ms, once.
     marks = "".join(chr(code) for code in range(0x10000) if unicodedata.category(chr(code)) in ("Mn", "Mc"))
     unspaced = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # kana and Han
     letter = rf"(?:(?![{unspaced}_])[\w{marks}])"
@@ -223,7 +223,7 @@ def _word_pattern() -> re.Pattern[str]:
 
 
 def whole_characters(text: str) -> str:
-    """`text` with the halves of characters put together where both are there; U+FFFD for those that stand alone.
+    """`text` with surrogate pairs joined into characters; U+FFFD for each unpaired surrogate.
 
     >>> whole_characters("\\ud83d\\ude00 \\ud83d") == "\\U0001f600 \\ufffd"
     True
@@ -234,18 +234,18 @@ def whole_characters(text: str) -> str:
 
 
 class Characters:
-    """Pieces of a text as they come, which may be cut in the middle of a character."""
+    """Accumulates a streamed text whose pieces may be split in the middle of a character."""
 
     def __init__(self) -> None:
         self._half = ""
 
     def add(self, piece: str) -> str:
-        """What is whole with this piece; half a character at its end waits for the next."""
+        """The complete characters up to this piece; an unpaired surrogate at its end is kept for the next piece."""
         text = self._half + piece
         self._half = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
         return whole_characters(text[: len(text) - len(self._half)])
 
     def rest(self) -> str:
-        """What is left at the end."""
+        """Any remainder at the end of the text."""
         half, self._half = self._half, ""
         return whole_characters(half)

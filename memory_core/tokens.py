@@ -1,8 +1,8 @@
-"""Counting tokens: what a message or a piece of memory costs, in three ways of accounting.
+"""Token counts of messages and pieces of memory, in three ways of accounting.
 
-`content` counts everything the model reads, tool calls and arguments included; `reference` counts
-as LlamaIndex 0.14 does (tool calls and thinking are free); `billed` adds per-message overhead to
-`content` (and, for a whole context, the markup). Which one decides is a setting; all are shown.
+`content` counts everything the model reads, including tool calls and arguments; `reference` counts as LlamaIndex 0.14
+does (tool calls and thinking are free); `billed` adds per-message overhead to `content` (and, for a whole context, the
+markup). A setting chooses the one that decides; all are shown.
 """
 
 import gzip
@@ -32,12 +32,12 @@ IMAGE_TOKENS = 256
 AUDIO_TOKENS = 256
 VIDEO_TOKENS = 256
 DOCUMENT_TOKENS = 2048
-"""Flat estimates of the reference, per part."""
+"""The reference's flat estimates, in tokens per part."""
 
 
 @dataclass(frozen=True, slots=True)
 class MessageTokens:
-    """The size of one message under each accounting, in tokens."""
+    """Size of one message under each accounting, in tokens."""
 
     content: int
     reference: int
@@ -51,7 +51,7 @@ class MessageTokens:
 
 
 def total_tokens(content: int, reference: int, messages: int, accounting: Accounting) -> int:
-    """The size of several messages under one accounting, from their sums."""
+    """Tokens of several messages under one accounting, from their sums."""
     if accounting == "content":
         return content
     return reference if accounting == "reference" else content + messages * MESSAGE_OVERHEAD
@@ -59,7 +59,7 @@ def total_tokens(content: int, reference: int, messages: int, accounting: Accoun
 
 @dataclass(frozen=True)
 class TokenCounter:
-    """Counts with one tokenizer; `id` names it, so that stored counts are never mixed up.
+    """Counts tokens with one tokenizer; `id` names it, so that stored counts of two tokenizers are never mixed.
 
     >>> TokenCounter(str.split, id="words").text("two words")
     2
@@ -73,7 +73,7 @@ class TokenCounter:
     document_tokens: int = DOCUMENT_TOKENS
 
     def with_estimates(self, *, image: int, audio: int, video: int, document: int) -> "TokenCounter":
-        """The same tokenizer with other flat estimates; they are part of the id."""
+        """The same tokenizer with other flat estimates, which become part of the id."""
         estimates = (image, audio, video, document)
         if estimates == (self.image_tokens, self.audio_tokens, self.video_tokens, self.document_tokens):
             return self
@@ -84,7 +84,7 @@ class TokenCounter:
         return len(self.tokenizer(text)) if text else 0
 
     def message(self, message: ChatMessage) -> MessageTokens:
-        """Tokens of a message, under every accounting at once."""
+        """Tokens of a message, under every accounting."""
         content = reference = 0
         for part in message.parts:
             tokens = self.part(part)
@@ -98,7 +98,7 @@ class TokenCounter:
         return MessageTokens(content=content, reference=reference)
 
     def part(self, part: Part) -> int:
-        """Tokens of one part. Images and files are flat estimates: they are never opened."""
+        """Tokens of one part. Images and files have flat estimates and are never opened."""
         if isinstance(part, TextPart | ThinkingPart):
             return self.text(part.text)
         if isinstance(part, ToolCallPart):
@@ -114,7 +114,7 @@ class TokenCounter:
 
 
 def default_counter(encoding: str = DEFAULT_ENCODING) -> TokenCounter:
-    """Exact counts with a tiktoken encoding, without network: its file ships as a package.
+    """Exact counter for a tiktoken encoding; works offline, since the encoding's file ships with a package.
 
     Raises:
         ValueError: tiktoken knows no such encoding.
@@ -123,7 +123,7 @@ def default_counter(encoding: str = DEFAULT_ENCODING) -> TokenCounter:
 
 
 def is_encoding(name: str) -> bool:
-    """Does tiktoken know an encoding of that name? The default one is known without loading it."""
+    """Whether tiktoken has an encoding of that name. The default one is recognised without loading tiktoken."""
     if name == DEFAULT_ENCODING:
         return True
     import tiktoken
@@ -134,8 +134,7 @@ def is_encoding(name: str) -> bool:
 def counter_for(tokenizer_fn: Tokenizer | None, *, encoding: str = DEFAULT_ENCODING) -> TokenCounter:
     """The counter for a caller's own tokenizer function, or the default one.
 
-    The id of a function is its module and qualified name: a stored count is trusted while that
-    stays the same.
+    The id of a function is its module and qualified name: stored counts remain valid while that stays the same.
     """
     if tokenizer_fn is None:
         return default_counter(encoding)
@@ -155,7 +154,7 @@ def _encoder(encoding: str) -> Tokenizer:
 
 
 class _offline_cache:
-    """tiktoken's cache folder, seeded from the shipped files; a folder the user has set wins.
+    """tiktoken's cache folder, seeded from the shipped files; a folder set by the user takes precedence.
 
     tiktoken checks the hash of every file it reads there, so a wrong file cannot be used.
     """
@@ -175,10 +174,10 @@ def _seeded_cache() -> Path:
     folder = Path(base) / "memory-inspector" / "tiktoken"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError:  # a home that cannot be written to: a folder of this process will do
+    except OSError:  # unwritable home: use a temporary folder of this process
         folder = Path(tempfile.mkdtemp(prefix="memory-inspector-"))
     for name in ("cl100k_base", "o200k_base"):
-        # The file name is tiktoken's: the SHA-1 of the address it would download from.
+        # The file name is tiktoken's: the SHA-1 of the URL it would download from.
         url = f"https://openaipublic.blob.core.windows.net/encodings/{name}.tiktoken"
         path = folder / hashlib.sha1(url.encode()).hexdigest()
         if not path.exists():
@@ -190,11 +189,11 @@ def _seeded_cache() -> Path:
 
 
 MOST_REPORTED = 2**53
-"""Tokens of one call; above it JSON numbers are not whole any more, and no model reads so much."""
+"""Maximum tokens of one call; above it JSON numbers are no longer exact integers, and no model reads so much."""
 
 
 def reported(value: Any) -> int | None:
-    """A number of tokens as an endpoint reported it, which may be 12.0 or "12"; None where it is no such number.
+    """Token count as reported by an endpoint, possibly as 12.0 or "12"; None if it is not a valid count.
 
     >>> [reported(value) for value in (12, 12.0, "12", "12.0", 12.5, -1, True, None, "many")]
     [12, 12, 12, 12, None, None, None, None, None]

@@ -1,7 +1,7 @@
-"""Streamlit's own scripts, styles and fonts, answered for without a thread: a first visit asks for a hundred of them.
+"""Middleware that serves Streamlit's own scripts, styles and fonts without a thread; a first visit loads a hundred.
 
-Streamlit's server takes several turns of a thread pool for each, 1.3 ms of processor time for a small file and 11 ms
-for the largest. While another thread imports the engine, every turn also waits for Python's lock.
+Streamlit's server uses several turns of a thread pool per file, 1.3 ms of processor time for a small file and 11 ms for
+the largest. While another thread imports the engine, every turn also waits for the interpreter lock.
 """
 
 from pathlib import Path
@@ -16,12 +16,12 @@ FOLDER = Path(streamlit.__file__).parent / "static" / "static"
 
 _TYPES = {".js": b"text/javascript; charset=utf-8", ".css": b"text/css; charset=utf-8", ".woff2": b"font/woff2"}
 _FOR_GOOD = b"public, immutable, max-age=31536000"
-"""As Streamlit has it: the names carry a hash of the content."""
+"""As set by Streamlit: the file names contain a hash of the content."""
 
 
 class Assets:
-    """ASGI middleware that answers for the files that lie in Streamlit's folder when the server starts, and for those
-    alone; whatever else is asked for goes on to Streamlit."""
+    """ASGI middleware that serves only the files present in Streamlit's folder when the server starts; all other
+    requests are passed on to Streamlit."""
 
     def __init__(self, app: "ASGIApp", folder: Path = FOLDER) -> None:
         self.app = app
@@ -32,7 +32,7 @@ class Assets:
         path = self._files.get(scope["path"]) if _asks_for_all(scope) else None
         try:
             body = path.read_bytes() if path else None
-        except OSError:  # an update took it away: Streamlit says what it says then
+        except OSError:  # removed by an update: let Streamlit answer
             body = None
         if path is None or body is None:
             await self.app(scope, receive, send)
@@ -44,5 +44,5 @@ class Assets:
 
 
 def _asks_for_all(scope: "Scope") -> bool:
-    """Is it a request for the whole of something?"""
+    """Whether the request is a GET for a complete file."""
     return scope["type"] == "http" and scope["method"] == "GET" and all(n != b"range" for n, _ in scope["headers"])

@@ -1,7 +1,7 @@
 """The token budget as two lanes on one scale, and the small table beneath it. Pure: values in, HTML out.
 
 Lane 1 is what was sent, against the limit, with what was cut hatched behind it. Lane 2 is the queue now, against the
-flush line, which belongs to the queue alone (SCREENS §1). The HTML holds numbers and escaped names, nothing else.
+flush line, which belongs to the queue alone (SCREENS §1). The HTML contains only numbers and escaped names.
 """
 
 from collections.abc import Sequence
@@ -16,13 +16,13 @@ from ui.text import count, short, tokens
 from ui.theme import PALETTES, Mode, Palette, block_colour, ink_on
 
 NARROWEST = 300
-"""Pixels the lanes must read well in: a 42 % column at 849 px of content, less the card's padding."""
+"""Width, in pixels, at which the lanes must be readable: a 42 % column at 849 px of content, less the padding."""
 
 NAME_PIXELS, MARK_PIXELS = 7.1, 6.2
-"""The most a character of a lane's name and of its mark's words takes, on average, in 12 px Inter (Chromium)."""
+"""Maximum average pixels per character of a lane's name and of its mark's label, in 12 px Inter (Chromium)."""
 
 LEGEND_COLUMNS = ("35%", "28%", "37%")
-"""Of the table's width: name, tokens, note. At `NARROWEST` they still hold "279 of 335" and "flushes above 2,800"."""
+"""Column widths of the table: name, tokens, note. At `NARROWEST` they hold "279 of 335" and "flushes above 2,800"."""
 
 SENT_PIXELS = 26
 QUEUE_PIXELS = 14
@@ -37,17 +37,17 @@ class Segment:
     kind: str
     """One of `ui.theme.BLOCK_KINDS`; any other is drawn as custom."""
     tokens: int
-    """Granted: what is in the prompt."""
+    """Tokens granted: what is in the prompt."""
     priority: int | None
     """0 is never cut. None for the queue."""
     asked: int
-    """What it wanted to put in the prompt; above `tokens` when it was cut."""
+    """Tokens requested; more than `tokens` if it was cut."""
     note: str = ""
-    """Shown in the table in place of the note worked out from the numbers."""
+    """Shown in the table in place of the note derived from the numbers."""
 
     @property
     def cut(self) -> int:
-        """Tokens asked for and not granted."""
+        """Tokens requested and not granted."""
         return max(0, self.asked - self.tokens)
 
 
@@ -63,11 +63,11 @@ class Lanes:
     free: int
     queue_now: int
     cut: int
-    """Asked for in this prompt and left out of it."""
+    """Tokens requested for this prompt and left out of it."""
     cut_first: Literal["largest", "smallest"] = "largest"
-    """Which priority number loses first (`truncation_order`)."""
+    """The priority number that is cut first (`truncation_order`)."""
     queue_name: str = "Queue now"
-    """What the second lane is called; of an earlier turn, `Queue then`."""
+    """Name of the second lane; for an earlier turn, `Queue then`."""
 
     def __post_init__(self) -> None:
         if self.limit < 1:
@@ -92,7 +92,7 @@ class Lanes:
 
 
 def in_order(lanes: Lanes) -> tuple[Segment, ...]:
-    """The queue, then the blocks from "never cut" to "cut first"; of equal priority the first configured goes first."""
+    """The queue, then blocks from "never cut" to "cut first"; of equal priority, the first configured goes first."""
     queue = [segment for segment in lanes.sent if segment.kind == "queue"]
     never = [segment for segment in lanes.sent if segment.kind != "queue" and not segment.priority]
     rest = [segment for segment in reversed(lanes.sent) if segment.kind != "queue" and segment.priority]
@@ -102,17 +102,17 @@ def in_order(lanes: Lanes) -> tuple[Segment, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Motion:
-    """From where the lanes come: they move there from here, once, when they are drawn."""
+    """The previous lanes, from which the new ones are animated once when they are drawn."""
 
     before: Lanes
     peak: int = 0
-    """Tokens the queue held at its highest on the way, before a flush; 0 without one."""
+    """Maximum tokens in the queue in between, before a flush; 0 without one."""
 
 
 def lanes_html(lanes: Lanes, mode: Mode, motion: Motion | None = None) -> str:
-    """The two lanes as one block of HTML with inline styles, as wide as its place, 90 px high.
+    """The two lanes as one block of HTML with inline styles, full width, 90 px high.
 
-    The motions themselves are static/app.css's; what is drawn without them is where they end.
+    The animations are defined in static/app.css; the markup itself is their final state.
     """
     palette = PALETTES[mode]
     sent = _lane(
@@ -141,7 +141,7 @@ def lanes_html(lanes: Lanes, mode: Mode, motion: Motion | None = None) -> str:
 
 
 def describe(lanes: Lanes) -> str:
-    """The lanes in words, for those who hear the page."""
+    """The lanes in words, for screen readers."""
     parts = ", ".join(f"{short(segment.label)} {_amount(segment)}" for segment in in_order(lanes))
     sent = f"Sent {tokens(lanes.total)} of {tokens(lanes.limit)} tokens"
     ends = [f"{tokens(lanes.over)} over the limit" if lanes.over else f"{tokens(lanes.free)} free"]
@@ -154,9 +154,9 @@ def describe(lanes: Lanes) -> str:
 
 
 def legend_html(lanes: Lanes, mode: Mode) -> str:
-    """One row a part: its square and name, its tokens, its note. As wide as its place, in columns that never shift.
+    """One row per part: its colour and name, its tokens, its note. Full width, in columns of fixed share.
 
-    HTML of our own, because Streamlit's table loads pandas and pyarrow, 0.7 s before the first page is there.
+    Custom HTML, because Streamlit's table loads pandas and pyarrow, which delays the first page by 0.7 s.
     """
     palette = PALETTES[mode]
     smallest = lanes.cut_first == "smallest"
@@ -198,14 +198,14 @@ def _note(segment: Segment) -> str:
 
 
 def _rule(segment: Segment) -> str:
-    """By which rule the segment is cut or not."""
+    """The rule by which the segment is cut or not."""
     if segment.kind == "queue":
         return "oldest left out" if segment.cut else "flushed, not cut"
     return f"priority {segment.priority}" if segment.priority else "never cut"
 
 
 def _places(lanes: Lanes) -> dict[str, tuple[Fraction, Fraction]]:
-    """Where each part of the first lane begins and how long it is, as shares of the lane's width."""
+    """Start and length of each part of the first lane, as shares of the lane's width."""
     places, start = {}, 0
     for segment in in_order(lanes):
         places[segment.label] = Fraction(start, lanes.scale), Fraction(segment.tokens, lanes.scale)
@@ -214,7 +214,7 @@ def _places(lanes: Lanes) -> dict[str, tuple[Fraction, Fraction]]:
 
 
 def _sent_boxes(lanes: Lanes, mode: Mode, motion: Motion | None) -> str:
-    """Free room up to the limit, the parts, and hatched over them what was cut and what is over the limit."""
+    """Boxes of the free space up to the limit, the parts, and hatched what was cut and what is over the limit."""
     palette, scale = PALETTES[mode], lanes.scale
     drawn = [segment for segment in in_order(lanes) if segment.tokens]
     boxes, start = [], 0
@@ -233,7 +233,7 @@ def _sent_boxes(lanes: Lanes, mode: Mode, motion: Motion | None) -> str:
 
 
 def _gaps(drawn: Sequence[Segment]) -> list[int]:
-    """Pixels left free after each segment: 2 between two blocks of a kind, which share a colour, else 1."""
+    """Pixels left free after each segment: 2 between two blocks of one kind, which share a colour, otherwise 1."""
     return [2 if before.kind == after.kind else 1 for before, after in pairwise(drawn)] + [1] * bool(drawn)
 
 
@@ -252,7 +252,7 @@ def _queue_boxes(lanes: Lanes, mode: Mode, motion: Motion | None) -> str:
 def _segment_box(segment: Segment, start: int, scale: int, gap: int, mode: Mode, moves: str) -> str:
     background = block_colour(segment.kind, mode)
     title = f"{segment.label}: {_amount(segment)} tokens, {_rule(segment)}"
-    # A name that does not fit wraps below the box, out of sight: the item of no width holds the first line open.
+    # A name that does not fit wraps below the box, out of sight: the item of no width keeps the first line open.
     name = (
         f'<span style="width:0;height:{SENT_PIXELS}px"></span>'
         f'<span style="padding:0 6px;white-space:nowrap;line-height:{SENT_PIXELS}px;font-weight:500">'
@@ -263,7 +263,7 @@ def _segment_box(segment: Segment, start: int, scale: int, gap: int, mode: Mode,
 
 
 def _box(start: int, length: int, scale: int, style: str, *, gap: int = 0, title: str = "", inside: str = "") -> str:
-    """A box from `start`, `length` tokens long, its last `gap` pixels left free; nothing when it has no length.
+    """A box from `start`, `length` tokens long, its last `gap` pixels left free; empty if it has no length.
 
     A lane's first box has a round end.
     """
@@ -296,7 +296,7 @@ def _lane(
     """One lane: its name above the left end, its boxes, and its line at `at` (0 to 1) with `mark` beside it."""
     name_ends, mark_width = NAME_PIXELS * len(name) + 8, MARK_PIXELS * len(mark) + 8
     line_at = NARROWEST * at
-    up = 16 if line_at >= name_ends else 2  # the line reaches up beside its words, but not through the lane's name
+    up = 16 if line_at >= name_ends else 2  # the line extends up beside its label, but not through the lane's name
     if line_at >= name_ends + mark_width:
         beside = f"right:calc({_percent(1 - at)} + 6px)"
     elif line_at + mark_width <= NARROWEST:

@@ -1,4 +1,4 @@
-"""The budget card: two lanes, what they say in one sentence, and the numbers as a small table."""
+"""The budget card: two lanes, a sentence about them, and the numbers as a small table."""
 
 import time
 from collections.abc import Mapping
@@ -56,25 +56,25 @@ def lanes_of(status: Status, built: ContextBuilt | None, kinds: Mapping[str, str
 
 
 MOVING_SECONDS = 3.0
-"""How long lanes that changed are drawn with their motion: a page that is opened later shows them at rest."""
+"""Duration, in seconds, of the animation of changed lanes; a page opened later shows them without it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """The lanes that a tab shows, and from where they came."""
+    """The lanes that a tab shows, and those it showed before."""
 
     session_id: str
     turn: int
     lanes: Lanes
     motion: Motion | None = None
     since: float = 0.0
-    """Monotonic seconds."""
+    """Monotonic time, in seconds."""
 
 
 def moved(before: Shown | None, shown: Shown, peak: int) -> Shown:
-    """What is shown now, with its motion where the same session showed other lanes before.
+    """The lanes to show, animated if the same session showed other lanes before.
 
-    `peak`: tokens the queue held before the flush of the shown turn, if any; passed on the way forward only.
+    `peak`: tokens in the queue before the flush of the shown turn, if any; animated only when moving forward.
     """
     if before is None or before.session_id != shown.session_id:
         return shown
@@ -85,9 +85,9 @@ def moved(before: Shown | None, shown: Shown, peak: int) -> Shown:
 
 
 def draw_budget(session_id: str, lanes: Lanes, sentence: str, *, turn: int | None, peak: int = 0) -> None:
-    """The card's content: `sentence`, markdown without words of others, says how the queue stands.
+    """Draw the card's content: `sentence`, markdown without quoted words, describes the queue.
 
-    Which turn the prompt is of stands in its title. `peak`: what the queue held before the flush of this turn, tokens.
+    The title names the turn of the prompt. `peak`: tokens in the queue before the flush of this turn.
     """
     shown = moved(st.session_state.get(state.LANES), Shown(session_id, turn or 0, lanes, since=time.monotonic()), peak)
     st.session_state[state.LANES] = shown
@@ -103,7 +103,7 @@ def draw_budget(session_id: str, lanes: Lanes, sentence: str, *, turn: int | Non
 
 
 def queue_sentence(status: Status, *, name: str = "Queue now") -> str:
-    """How far the next flush is, in words; markdown without any words of others."""
+    """Tokens until the next flush, in words; markdown without quoted words."""
     line = int(status.history_budget)
     over = status.queue_tokens - line
     if over > 0:

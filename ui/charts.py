@@ -1,8 +1,8 @@
-"""What all figures share: fonts, colours and quiet. Pure: the figures themselves are built beside their pages."""
+"""Common settings of all figures: fonts, colours, no decoration. Pure: pages build the figures themselves."""
 
 from typing import Any
 
-# Plotly uses the pandas that it finds in sys.modules: half of it, where another thread is just loading it.
+# Plotly uses the pandas in sys.modules, which may be half imported if another thread is just loading it.
 import pandas  # noqa: F401
 import plotly.graph_objects as go
 
@@ -52,12 +52,12 @@ def blank(mode: Mode, height: int) -> go.Figure:
 
 
 def hatch(mode: Mode, meaning: str = "cut") -> dict[str, Any]:
-    """`marker.pattern` of what was lost (or, with `"unknown"`, cannot be known): never told by colour alone."""
+    """Hatching (`marker.pattern`) for lost data or, with `"unknown"`, unknown data: never shown by colour alone."""
     return {"shape": "/", "size": 5, "solidity": 0.35, "fgcolor": colour(meaning, mode), "bgcolor": "rgba(0,0,0,0)"}
 
 
 def shown(words: str, most: int = 60) -> str:
-    """Somebody's words for a figure's label or hover text: what would be read as markup there is shown as it is."""
+    """Text for a figure's label or hover text, shortened, with markup characters escaped."""
     line = " ".join(words.split())
     line = line if len(line) <= most else line[: most - 1].rstrip() + "…"
     return line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("$", "&#36;")

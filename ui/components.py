@@ -1,4 +1,4 @@
-"""Small pieces of screen that several places use."""
+"""Small screen components shared by several pages."""
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -17,14 +17,14 @@ from ui.text import plain
 Given = ParamSpec("Given")
 
 STYLES = Path(__file__).resolve().parent.parent / "static" / "app.css"
-"""The app's own style sheet: what the theme and Streamlit's parameters cannot say."""
+"""The app's own style sheet: what the theme and Streamlit's parameters cannot express."""
 
 ROW_PIXELS = 33
-"""Of a table's row; its head is two higher."""
+"""Height of a table row in pixels; the header is two pixels higher."""
 
 
 def draw_styles() -> None:
-    """Put the app's style sheet on the page; takes no room."""
+    """Put the app's style sheet on the page; takes no space."""
     st.html(STYLES)
 
 
@@ -32,19 +32,19 @@ _typing = st.components.v2.component("typing", js=(STYLES.parent / "typing.js").
 
 
 def give_while_typing(name: str = "dialog") -> None:
-    """Have what is typed in the open dialog, or in a field of the Facts page, reach the server while it is typed, and
-    before Esc closes the dialog. `name`: by whom this is asked, once in a drawing."""
+    """Send what is typed in the open dialog, or in a field of the Facts page, to the server while it is typed, and
+    before Esc closes the dialog. `name`: identifies the caller, once per drawing."""
     with st.container(key=f"typing_{name}"):
         _typing(key=f"typing-watch-{name}")
 
 
 def drawer_actions(name: str) -> DeltaGenerator:
-    """The row of a drawer's buttons: in sight and in its place, however long the drawer is and grows."""
+    """The row of a drawer's buttons: always visible at a fixed place, however long the drawer is."""
     return st.container(horizontal=True, key=f"drawer_actions_{name}")
 
 
 def heading(title: str, about: str = "", *, level: Literal[2, 3] = 2, **options: Any) -> None:
-    """A section's title, markdown, and what stands beside it: a heading that looks as bold text does.
+    """A section's title, markdown, and the text beside it: a heading styled as bold text.
 
     `options` are those of `st.markdown`.
     """
@@ -52,7 +52,7 @@ def heading(title: str, about: str = "", *, level: Literal[2, 3] = 2, **options:
 
 
 def unseen_heading(title: str) -> None:
-    """The title of a section that everybody else recognises by its looks; takes no room."""
+    """A section title for screen readers only; takes no space."""
     with st.container(key=f"unseen_{title.replace(' ', '_').lower()}"):
         heading(title)
 
@@ -74,7 +74,7 @@ def filled(key: str, *, minus: int, least: int, most: int | None = None, **optio
 
 
 def filled_rows(key: str, rows: int, *, minus: int, least: int) -> DeltaGenerator:
-    """A container for a table of so many rows: as high as they are, where the window allows it."""
+    """A container for a table of this many rows: as high as the rows, if the window allows it."""
     return filled(key, minus=minus, least=least, most=ROW_PIXELS * (rows + 1) + 3, border=False)
 
 
@@ -90,15 +90,15 @@ def closing_button(
 ) -> None:
     """A button that does one thing, or nothing, and closes the dialog it stands in.
 
-    The write is the callback, which runs once per click; only then is the page drawn anew.
+    The write is the callback, which runs once per click; only then is the page redrawn.
     """
     if st.button(plain(says), type=kind, on_click=on_click, args=args, disabled=disabled, key=key, width=width):
         st.rerun()
 
 
 def empty(title: str, text: str, *, icon: str | None = None, act: Callable[[], None] | None = None) -> None:
-    """What stands where there is nothing yet: one bold line, one that says what will be here, and what can be done
-    about it, drawn by `act`."""
+    """Placeholder for an empty page: a bold line, a line saying what will be here, and what can be done about it, drawn
+    by `act`."""
     with st.container(border=True, horizontal_alignment="center", gap="xsmall"):
         st.space("small")
         if icon:
@@ -112,7 +112,7 @@ def empty(title: str, text: str, *, icon: str | None = None, act: Callable[[], N
 
 
 def numbers_table(rows: Callable[[], Sequence[Mapping[str, Any]]], key: str) -> None:
-    """A figure's numbers as a table, made only when it is opened."""
+    """A figure's numbers as a table, built only when it is opened."""
     opened = st.expander("Numbers as a table", key=key, on_change="rerun", type="compact")
     if opened.open:
         table = list(rows())
@@ -127,9 +127,9 @@ def numbers_table(rows: Callable[[], Sequence[Mapping[str, Any]]], key: str) -> 
 
 
 def error_inside(draw: Callable[Given, None]) -> Callable[Given, None]:
-    """A dialog's body that says what is wrong in one sentence, where it would end in an exception.
+    """Decorator for a dialog's body: shows an engine error as one sentence instead of a traceback.
 
-    A dialog is drawn again by itself, outside the page that opened it: the session may be gone by then.
+    A dialog is redrawn by itself, outside the page that opened it: the session may be gone by then.
     """
 
     @functools.wraps(draw)

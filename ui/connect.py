@@ -1,6 +1,6 @@
-"""Connect your agent: the lines that point one at this database, and a dot that lights when something arrives.
+"""Connect your agent: the code that points an agent at this database, and a dot that lights up when a message arrives.
 
-What arrives is a message that another process wrote: the log went on without a job of this server.
+A message has arrived if another process wrote it: the log grew without a job of this server.
 """
 
 import json
@@ -18,32 +18,32 @@ from ui.services import engine
 from ui.text import ago, count
 
 LOOK_SECONDS = 1.0
-"""How often the dot looks whether something arrived; one look at an index."""
+"""Interval, in seconds, between checks for new messages; each is a single index lookup."""
 
 LIVE_SECONDS = 600
-"""After its last message from another process, a session is not called live any more."""
+"""Seconds after the last message from another process until a session no longer counts as live."""
 
 _HEARD = "connect__heard"
 
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What came to a session from other processes since a tab began to listen."""
+    """Messages received by a session from other processes since this tab began to watch."""
 
     session_id: str
     position: int
-    """Of its log, as far as it was listened to."""
+    """Log position up to which it was checked."""
     job: str | None
-    """The last job of this server for the session."""
+    """Id of this server's last job for the session."""
     running: bool = False
-    """It was still at work: what happened until the next look may be its own."""
+    """Whether the job was still running: what happens until the next check may be its own work."""
     messages: int = 0
     last: float | None = None
-    """When the newest came, in seconds since 1970."""
+    """Time of the newest message, in seconds since 1970."""
 
 
 def code(database: Database, session_id: str) -> str:
-    """Two lines of Python that join the session; a password is not in them."""
+    """Two lines of Python that join the session, without any password."""
     url = database.url
     return (
         "from memory_core import ChatMessage, Memory\n"
@@ -52,7 +52,7 @@ def code(database: Database, session_id: str) -> str:
 
 
 def listened(before: Heard, now: Heard, new: Sequence[EventRecord]) -> Heard:
-    """What was heard by `now`, where nothing was counted yet; `new` is what the log holds since `before`."""
+    """The state after counting arrivals in `new`, the records between `before` and `now`."""
     after = replace(now, messages=before.messages, last=before.last)
     begun = any(isinstance(record.event, SessionCreated | SessionImported | SessionReset) for record in new)
     if now.running or before.running or now.job != before.job or begun:
@@ -64,7 +64,7 @@ def listened(before: Heard, now: Heard, new: Sequence[EventRecord]) -> Heard:
 
 
 def sentence(heard: Heard, now: float) -> str:
-    """`Listening`, or `4 messages arrived, last 2 s ago`."""
+    """Status in words: `Listening`, or `4 messages arrived, last 2 s ago`."""
     if heard.last is None:
         return "Listening. Nothing has arrived from another process yet."
     seconds = max(0, int(now - heard.last))
@@ -73,10 +73,10 @@ def sentence(heard: Heard, now: float) -> str:
 
 
 def draw_live(session_id: str) -> None:
-    """A mark, if another process wrote to the session lately."""
+    """Draw a badge if another process wrote to the session recently."""
     try:
         heard = listen(session_id)
-    except MemoryInspectorError:  # the page says what is wrong
+    except MemoryInspectorError:  # the page reports the error
         return
     now = time.time()
     if heard.last is not None and now - heard.last < LIVE_SECONDS:
@@ -84,7 +84,7 @@ def draw_live(session_id: str) -> None:
 
 
 def draw_card(session_id: str) -> None:
-    """The lines to copy, and the dot."""
+    """Draw the lines to copy, and the dot."""
     with st.container(border=True, gap="small", key="connect"):
         heading("Connect your agent")
         lines = code(engine().database, session_id)
@@ -101,21 +101,21 @@ def draw_card(session_id: str) -> None:
 def _dot(session_id: str) -> None:
     try:
         heard = listen(session_id)
-    except MemoryInspectorError:  # the page says what is wrong
+    except MemoryInspectorError:  # the page reports the error
         return
     dot = ":gray[:material/radio_button_unchecked:]" if heard.last is None else ":green[:material/circle:]"
     st.markdown(f"{dot} {sentence(heard, time.time())}")
 
 
 def listen(session_id: str) -> Heard:
-    """Look once, and remember what was heard in this tab.
+    """Check once, and store the state in this tab.
 
     Raises:
         MemoryInspectorError: the session is gone, or the database cannot be reached.
     """
     shared = engine()
     job = shared.job(session_id)
-    running = job is not None and not job.done  # asked before the log is looked at: it may end in between
+    running = job is not None and not job.done  # read before the log is checked: it may end in between
     heard = Heard(session_id, last_position(shared.database, session_id), job.id if job is not None else None, running)
     before: Heard | None = st.session_state.get(_HEARD)
     if before is not None and before.session_id == session_id:

@@ -1,6 +1,6 @@
-"""How a decision about a found fact is said: what was decided, by whom, by which rule, beside what. Pure.
+"""Words for a decision about a found fact: what was decided, by whom, by which rule, compared with what. Pure.
 
-The sentences of the timeline, a fact's history and the list of decisions are made of these words.
+The sentences of the timeline, a fact's history and the list of decisions use these words.
 """
 
 from collections.abc import Mapping
@@ -23,16 +23,16 @@ RULES: Mapping[str, str] = {
     "approval": "changes wait for a person",
     "model": "its own answer",
 }
-"""Rules of a decision in words; a rule without words is shown as it is named."""
+"""Rules of a decision in words; a rule without an entry is shown by its name."""
 
 NOTHING_KNOWN = "there was none to compare with"
 
 DECISIONS: Mapping[str, str] = {"add": "Added", "update": "Updated", "delete": "Deleted", "none": "Nothing new"}
-"""What was decided, as a label."""
+"""Labels of decisions."""
 
 
 def decided_by(event: FactDecided) -> str:
-    """`by rules: same slot`, `by gpt-4o-mini`."""
+    """Decider and rule: `by rules: same slot`, `by gpt-4o-mini`."""
     if event.rule == "model":
         return f"by {short(event.decider, 40)}"
     who = "rules" if "rules" in event.decider else short(event.decider, 40)
@@ -44,14 +44,14 @@ def rule_words(rule: str) -> str:
 
 
 def compared(event: FactDecided) -> str:
-    """`compared with 3 facts, nearest 0.82`; where nothing was known, that."""
+    """The comparison in words: `compared with 3 facts, nearest 0.82`, or a note that no fact was known."""
     if not event.candidates:
         return NOTHING_KNOWN
     return f"compared with {count(len(event.candidates), 'fact')}, nearest {event.candidates[0][1]:.2f}"
 
 
 def scores(event: FactDecided) -> str:
-    """`compared with 3: 0.82, 0.41, 0.40`."""
+    """All similarities: `compared with 3: 0.82, 0.41, 0.40`."""
     if not event.candidates:
         return NOTHING_KNOWN
     listed = ", ".join(f"{score:.2f}" for _, score in event.candidates)

@@ -1,4 +1,4 @@
-"""The demo session: stored once from the bundle that ships, which `demo_bundle` makes in the real engine."""
+"""The demo session: stored once from the shipped bundle, which `demo_bundle` creates in the real engine."""
 
 import threading
 from pathlib import Path
@@ -15,7 +15,7 @@ _making = threading.Lock()
 def ensure_demo(shared: Engine) -> None:
     """Store the demo if it is missing: takes some 30 ms, once.
 
-    Once it was deleted on purpose, by another program say, it is not made again.
+    A demo that was deleted on purpose, by another program say, is not stored again.
 
     Raises:
         StoreError: the database cannot be reached.
@@ -26,7 +26,7 @@ def ensure_demo(shared: Engine) -> None:
 
 
 def reset_demo(shared: Engine) -> None:
-    """Delete the demo, whatever was changed in it, and store the shipped one under the same id.
+    """Delete the demo with all changes to it, and store the shipped one under the same id.
 
     Raises:
         NotFoundError: it was deleted meanwhile.
@@ -38,7 +38,7 @@ def reset_demo(shared: Engine) -> None:
 
 
 def has_demo(database: Database) -> bool:
-    """Is the demo there?"""
+    """Whether the demo exists."""
     return any(status.session_id == DEMO_SESSION for status in list_sessions(database))
 
 

@@ -1,9 +1,9 @@
-"""Making the demo: the words of `demo_script` played through the real engine, and kept as the bundle that ships.
+"""Create the demo: play the words of `demo_script` through the real engine, and write the bundle that is shipped.
 
-    python -m ui.demo_bundle
+python -m ui.demo_bundle
 
-writes `ui/demo.zip` anew, which is needed when the script or what the engine makes of it has changed; a test compares
-the two. With the bundle, a first start needs neither the embedding model nor a replay.
+rewrites `ui/demo.zip`, which is needed when the script or the engine's behaviour has changed; a test compares the two.
+With the bundle, a first start needs neither the embedding model nor a replay.
 """
 
 from memory_core import (
@@ -26,7 +26,7 @@ RECALL_THRESHOLD = 0.31
 
 
 def demo_memory(database: Database, services: Services) -> Memory:
-    """The demo session with its configuration, blocks and recording; made when it is missing, with nothing played."""
+    """The demo session with its configuration, blocks and recording; created if it is missing, with nothing played."""
     blocks = [
         StaticMemoryBlock(name="Instructions", static_content=INSTRUCTIONS, priority=0),
         FactExtractionMemoryBlock(name="Facts", priority=1),
@@ -36,7 +36,7 @@ def demo_memory(database: Database, services: Services) -> Memory:
             similarity_top_k=5,
             similarity_threshold=RECALL_THRESHOLD,
             retrieval_context_window=1,
-            **CLASSIC,  # ranked by its own words alone: what the script misses, and why, shows at once
+            **CLASSIC,  # ranked by its own words alone, so that what the script misses, and why, is visible at once
         ),
     ]
     memory = Memory.from_defaults(
@@ -56,7 +56,7 @@ def demo_memory(database: Database, services: Services) -> Memory:
 
 
 def make_bundle(services: Services) -> bytes:
-    """The demo as it is when the app first opens, with these services; in a database of its own."""
+    """The demo as it is when the app first opens, made with these services in a database of its own."""
     database = Database.open()
     try:
         play(Job("demo"), demo_memory(database, services), turns=RECORDED_TURNS, pace=0)

@@ -1,12 +1,11 @@
-"""The demo conversation: what Sam and the assistant say. Words only; playing them is not here.
+"""The demo conversation: the words of Sam and the assistant. Playing them is not here.
 
-Our own writing. The lengths are chosen for the demo's settings (token limit 1,200, history share 60 %,
-flush size 120, counted with cl100k_base): turns 1 to 3 leave the queue in turn 10, the app opens after
-turn 11 one message before the next flush, turn 12 moves turns 4 and 5 out, and with all five of them
-recalled the prompt of turn 12 is the first that does not fit.
-`tests/test_demo_script.py` holds that shape.
+Our own writing. The lengths are chosen for the demo's settings (token limit 1,200, history share 60 %, flush size 120,
+counted with cl100k_base): turns 1 to 3 leave the queue in turn 10, the app opens after turn 11 one message before the
+next flush, turn 12 moves turns 4 and 5 out, and with all five of them recalled the prompt of turn 12 is the first that
+does not fit. `tests/test_demo_script.py` checks these properties.
 
-What the words are made for:
+Purpose of the words:
 - turns 1 to 5 say most of what can be learned, in short direct sentences;
 - turn 4 says "Rui stays off meat these days" in passing; turn 16 asks for it in other words, and the
   recorded answer does not know it;
@@ -19,16 +18,16 @@ from memory_core.messages import ChatMessage, MessageRole
 TITLE = "Birthday dinner"
 
 RECORDED_TURNS = 11
-"""Turns that are already played when the app first opens."""
+"""Number of turns already played when the app first opens."""
 
 FORGOTTEN_QUESTION = "Does Rui eat meat?"
-"""Asks for what turn 4 said in passing; no fact holds it, and the stored turn misses the threshold."""
+"""Asks for what turn 4 said in passing; no fact contains it, and the stored turn misses the threshold."""
 
 FORGOTTEN_WORDS = "Rui stays off meat"
-"""What that turn said."""
+"""Words of that turn."""
 
 FORGOTTEN_WORDS = "Rui stays off meat these days"
-"""What it asks for, as turn 4 said it."""
+"""The words that turn 4 used for it."""
 
 INSTRUCTIONS = """\
 You help Sam plan Ana's birthday dinner.
@@ -165,6 +164,6 @@ MESSAGES: tuple[ChatMessage, ...] = tuple(
     for turn in _TURNS
     for role, text in zip((MessageRole.USER, MessageRole.ASSISTANT), turn, strict=True)
 )
-"""18 turns, 36 messages: user and assistant by turns."""
+"""18 turns, 36 messages, user and assistant alternating."""
 
 TURNS = len(_TURNS)

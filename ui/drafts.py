@@ -1,7 +1,7 @@
-"""What an open drawer remembers: what it was opened with, and what became of saving it.
+"""State of an open drawer: the values it was opened with, and the result of saving it.
 
-A drawer's widget keys go when it is closed, however that happens; a draft without its widget is from an
-earlier opening and is not used again.
+A drawer's widget keys disappear when it is closed, however that happens; a draft without its widget is left over from
+an earlier opening and is not used again.
 """
 
 from collections.abc import Mapping
@@ -15,30 +15,30 @@ _DRAFTS = "blocks_drafts"
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """An edit under way."""
+    """An edit in progress."""
 
     revision: int = 0
-    """Of the text it started from."""
+    """Revision of the text it started from."""
     values: Mapping[str, Any] = field(default_factory=dict)
     """Settings it started from."""
     conflict: bool = False
-    """Saving it found another revision."""
+    """Whether saving it found another revision."""
     saved: bool = False
-    """Or discarded: the drawer is to close."""
+    """Whether it was saved or discarded, so that the drawer closes."""
     since: float | None = None
-    """When it was typed in last, where it was left unsaved and is opened again. Seconds since 1970."""
+    """Time of the last keystroke, in seconds since 1970, if it was left unsaved and is reopened."""
     said: str | None = None
-    """What was done in the drawer, which stays open."""
+    """Message on an action in the drawer, which stays open."""
     problem: str | None = None
-    """Why it could not be saved otherwise."""
+    """Error that prevented saving it."""
     theirs: str | None = None
-    """The other text, where it is known and this one is kept all the same."""
+    """The conflicting text, if it is known and this one is kept nevertheless."""
     mine: str | None = None
-    """This text, where the other was chosen to be shown."""
+    """The user's own text, if the conflicting one is shown."""
 
 
 def draft(key: str, widget: str, begun: Draft) -> Draft:
-    """The draft of this key; `begun` when its widget was not drawn before."""
+    """The draft of this key; `begun` if its widget was not drawn before."""
     drafts = _drafts()
     if widget not in st.session_state or key not in drafts:
         drafts[key] = begun
@@ -53,19 +53,19 @@ def kept(key: str) -> Draft:
 
 
 def keep_draft(key: str, changed: Draft) -> None:
-    """Remember another state of the draft. For callbacks."""
+    """Store a new state of the draft. For callbacks."""
     _drafts()[key] = changed
 
 
 def forget(key: str, *widgets: str) -> None:
-    """Leave a draft behind."""
+    """Remove a draft and the keys of its widgets."""
     _drafts().pop(key, None)
     for widget in widgets:
         st.session_state.pop(widget, None)
 
 
 def leave() -> None:
-    """A drawer was closed: leave every draft behind."""
+    """Remove every draft, because a drawer was closed."""
     st.session_state.pop(_DRAFTS, None)
 
 

@@ -1,4 +1,4 @@
-"""A drawer of fields: what was chosen in it outlives it, and it is applied only to what it was opened with."""
+"""A drawer of fields: unsaved values outlive it, and are applied only if the stored values have not changed since."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -15,20 +15,20 @@ from ui.text import ago, plain, tokens
 from ui.unsaved import Place
 
 Convert = Callable[[str, Any], Any]
-"""A value of the field of this name, as its widget has it, or the other way round."""
+"""Converts the value of the named field from stored to widget form, or back."""
 
 Done = tuple[str, Callable[[], object] | None]
-"""What is said of a write, and the way back."""
+"""Message about a write, and the function that undoes it."""
 
 NOTHING: Done = ("Nothing was changed.", None)
-"""Of a change that was taken back right before the click."""
+"""Result if a change was reverted right before the click."""
 
 
 class Drawer:
     """The fields of an open drawer, by name.
 
     A field's widget takes `key=drawer.field(name)` and `on_change=drawer.keep`. It is seeded with the draft that was
-    left here, else with what is stored.
+    left here, otherwise with the stored value.
     """
 
     def __init__(
@@ -40,10 +40,10 @@ class Drawer:
         shown: Convert = lambda name, value: value,
         meant: Convert = lambda name, value: value,
     ) -> None:
-        """Open it, or close it if what it was for is done. Draws the place of its messages.
+        """Open the drawer, or close it if its edit is finished. Reserves the place of its messages.
 
-        `prefix` begins the keys of its widgets; `stored` are the values now, `shown` makes them a widget's and `meant`
-        those of a widget what is stored.
+        `prefix` begins the keys of its widgets; `stored` are the current values; `shown` converts stored values to
+        widget values, `meant` converts them back.
         """
         self._prefix, self._place, self._stored = prefix, place, stored
         self._shown, self._meant = shown, meant
@@ -56,11 +56,11 @@ class Drawer:
         if self._unsaved is not None:
             begun = Draft(values=self._unsaved.began, since=self._unsaved.at)
         self._draft = draft(self._key, first, begun)
-        if self._draft.saved:  # before its widgets are drawn once more, which would keep what they hold
+        if self._draft.saved:  # before its widgets are drawn once more, which would keep their values
             forget(self._key)
             st.rerun()
         self.opened = self._draft.values
-        """The values it was opened with, which the changes are changes of."""
+        """The values it was opened with; changes are relative to them."""
         self._said = st.container()
         give_while_typing()
 
@@ -69,9 +69,9 @@ class Drawer:
         return f"{self._prefix}{'_'.join(self._place[1:])}_{name}"
 
     def field(self, name: str, *, needed: bool = False) -> str:
-        """The key of a field's widget, which is to be drawn now; the widget then holds its value.
+        """The key of a field's widget, to be drawn now; its session state is seeded with the field's value.
 
-        `needed`: emptied, it means what the drawer was opened with, which `stays` says in the empty field.
+        `needed`: if emptied, the field keeps the value the drawer was opened with, as its placeholder (`stays`) says.
         """
         if needed:
             self._needed.add(name)
@@ -83,27 +83,27 @@ class Drawer:
         return key
 
     def stays(self, name: str) -> str:
-        """What an emptied field that is needed says: `empty: stays 1,200`. For its placeholder."""
+        """Placeholder of an emptied required field: `empty: stays 1,200`."""
         value = self._was(name)
         return f"empty: stays {tokens(value) if isinstance(value, int) else value}"
 
     def _was(self, name: str) -> Any:
-        """What a field was opened with, as its widget has it."""
+        """Value the field was opened with, in widget form."""
         return self._shown(name, self.opened.get(name, self._stored[name]))
 
     def chosen(self) -> dict[str, Any]:
-        """What the widgets drawn so far hold now; in a callback, what they were just given."""
+        """Current values of the widgets drawn so far; in a callback, the new values."""
         held = {name: st.session_state[key] for name in self._fields if (key := self.widget(name)) in st.session_state}
         return {
             name: self._was(name) if value is None and name in self._needed else value for name, value in held.items()
         }
 
     def changes(self) -> dict[str, Any]:
-        """The fields that were changed, as they would be stored, and nothing else."""
+        """The changed fields only, in stored form."""
         return {name: self._meant(name, value) for name, value in self.chosen().items() if value != self._was(name)}
 
     def keep(self) -> None:
-        """Let what is chosen outlive the drawer. For the callbacks of its widgets."""
+        """Keep the current values beyond the drawer's lifetime. For the callbacks of its widgets."""
         engine().unsaved.keep(self._place, self.chosen(), dict(kept(self._key).values))
 
     def set(self, name: str, value: Any) -> None:
@@ -120,10 +120,11 @@ class Drawer:
         says: str = "Apply from the next turn",
         state: str = "applied",
     ) -> None:
-        """Say what became of it, and draw its buttons. `save` is the one engine call; `state` is what it is not yet.
+        """Show the result of the last save, and draw the buttons. `save` is the one engine call; `state` completes "not
+        yet".
 
-        `save` reads `chosen` or `changes` itself: a click right after a key comes before the page was drawn with it.
-        Raised in it, `ConflictError` means that something else is stored than the drawer was opened with.
+        `save` reads `chosen` or `changes` itself: a click right after a keystroke arrives before the page was redrawn
+        with it. If it raises `ConflictError`, the stored values are not those the drawer was opened with.
         """
         if not changed and self._unsaved is not None:
             engine().unsaved.forget(self._place)
@@ -171,6 +172,6 @@ class Drawer:
         keep_draft(self._key, Draft(values=self._stored))
 
     def _keep_editing(self) -> None:
-        """Mine, as changes of what is stored now."""
+        """Keep the user's values as changes to what is stored now."""
         keep_draft(self._key, Draft(values=self._stored))
         self.keep()

@@ -1,8 +1,8 @@
-"""One picture at a time: what a run draws reaches the browser together, and what changed comes last.
+"""Flicker-free drawing: the elements of a run reach the browser together, with changed ones last.
 
-Streamlit sends every element as it is drawn, and the browser shows what has come every 10 ms. A page that is drawn in
-0.2 s would so show the header of one turn above the budget of another. Here the elements of a run are held until it has
-drawn all; then those that are as they were go out first, and the few that changed after them in one burst.
+Streamlit sends every element as it is drawn, and the browser shows what has arrived every 10 ms. A page that takes 0.2
+s to draw would therefore show the header of one turn above the budget of another. Here the elements of a run are held
+until all are drawn; then unchanged ones are sent first, and the few changed ones after them in one burst.
 """
 
 import time
@@ -15,39 +15,39 @@ from streamlit.runtime.scriptrunner import RerunData, RerunException, get_script
 from streamlit.runtime.scriptrunner_utils.script_run_context import ThreadState
 
 MOST_SECONDS = 1.0
-"""How long elements are held after somebody acted. What takes longer is shown as it comes, with its skeletons."""
+"""Maximum seconds for which elements are held after a user's action; a slower page appears as it is drawn."""
 
 MOST_FOLLOWED_SECONDS = 10.0
-"""The same where nobody did anything and the page only follows: what it shows meanwhile is still true of its turn."""
+"""Maximum seconds for which elements are held when the page only follows: what it still shows is consistent."""
 
 SETTLE_SECONDS = 0.03
-"""Between what did not change and what did: the browser has drawn the one when the other comes."""
+"""Delay, in seconds, between unchanged and changed elements, so that the browser draws the former first."""
 
 _DRAWN = "_drawn"
 _FOLLOWED = "_drawn_followed"
 _PLACE = "_drawn_place"
 
 Message = Any
-"""Streamlit's `ForwardMsg`: an element with its place on the page, or something that is no element."""
+"""Streamlit's `ForwardMsg`: an element with its place on the page, or a message that is no element."""
 Drawn = Mapping[tuple[int, ...], str]
-"""By place on the page, the hash of the element that was drawn there."""
+"""Hash of the element drawn at each place on the page."""
 
 
 def again() -> NoReturn:
-    """Draw the page anew, because its session went on; nobody did anything."""
+    """Rerun the page because its session has new events; not caused by a user's action."""
     st.session_state[_FOLLOWED] = True
     st.rerun()
 
 
 def fragment() -> str | None:
-    """The fragment or dialog that is being drawn."""
+    """Id of the fragment or dialog being drawn."""
     return ThreadState.get().fragment_id
 
 
 def again_in(fragment: str | None) -> None:
-    """Draw this fragment anew, asked by one inside it; Streamlit itself knows only the innermost and the whole page.
+    """Rerun this fragment on behalf of one inside it; Streamlit itself only reruns the innermost or the whole page.
 
-    A run that is drawing it already goes on.
+    A run that is already drawing it continues.
     """
     context = get_script_run_ctx()
     if context is None or fragment is None:
@@ -67,10 +67,10 @@ def again_in(fragment: str | None) -> None:
 
 @contextmanager
 def together(place: object) -> Iterator[None]:
-    """Hold what is drawn inside and send it at once, if the tab shows this place already.
+    """Hold what is drawn inside and send it at once, if the tab already shows this place.
 
-    A first drawing of another page or session is shown as it comes. A run that is ended for the sake of a newer one
-    sends nothing, as the newer one draws it all; unless it told the browser something that is told only once.
+    The first drawing of another page or session appears as it is drawn. A run interrupted by a newer one sends nothing,
+    as the newer one draws everything; unless it holds a message that is sent only once.
     """
     context = get_script_run_ctx()
     if context is None:
@@ -78,7 +78,7 @@ def together(place: object) -> Iterator[None]:
         return
     before: Drawn | None = st.session_state.get(_DRAWN) if st.session_state.get(_PLACE) == place else None
     st.session_state[_PLACE] = place
-    send = context._enqueue  # Streamlit has no public way to hold elements; a test names this one
+    send = context._enqueue  # Streamlit has no public way to hold elements; a test checks this name
     followed = st.session_state.pop(_FOLLOWED, False)
     held = _Held(send, before, MOST_FOLLOWED_SECONDS if followed else MOST_SECONDS)
     context._enqueue = held.take
@@ -94,7 +94,7 @@ def together(place: object) -> Iterator[None]:
 
 
 class _Held:
-    """The elements of one run, on their way."""
+    """The elements of one run that are being held."""
 
     def __init__(self, send: Callable[[Message], None], before: Drawn | None, seconds: float) -> None:
         self._send = send
@@ -113,7 +113,7 @@ class _Held:
             self._send(message)
 
     def drop(self) -> None:
-        """Forget what is held, if it will be said again: a toast, and a value that was put into a field, is not."""
+        """Discard what is held if it will be drawn again; a toast, or a value put into a field, will not."""
         if not any(message.delta.new_element.has_one_shot_effect for message in self._kept):
             self._kept.clear()
 
@@ -129,10 +129,10 @@ class _Held:
 
 
 def by_change(messages: list[Message], before: Drawn) -> tuple[list[Message], list[Message]]:
-    """The messages that draw what stands there already, and the others; each in their order.
+    """The messages that draw unchanged elements, and the others; each in their order.
 
-    What lies in a container that changed has changed: a new container comes empty. What follows a change at the same
-    place comes after it, whatever it is: a drawer is sent twice, closed and then open.
+    An element inside a changed container counts as changed, because a new container is empty. A message for a place
+    that has already changed stays after that change: a drawer is sent twice, closed and then open.
     """
     same: list[Message] = []
     changed: list[Message] = []

@@ -18,7 +18,7 @@ from ui.text import count, plain, short, tokens
 
 
 def size_line(before: NextPrompt, after: NextPrompt) -> str:
-    """The next prompt as it would be, beside what it is to be so far, and who would lose how much in it.
+    """Size of the next prompt under the change and without it, and the tokens that parts would lose.
 
     `Next prompt: **632** of 700 tokens (so far 852 of 1,200). Left out: Facts 51, oldest messages 169.`
     """
@@ -35,7 +35,7 @@ _OLDEST = "oldest messages"
 
 
 def flush_line(before: NextPrompt, after: NextPrompt, budget: int) -> str:
-    """What leaves the queue before that prompt; `budget`: tokens above which it would be flushed."""
+    """Sentence on what leaves the queue before that prompt; `budget`: tokens above which it is flushed."""
     if not after.flush:
         ends = " any more" if before.flush else ""
         return f"No flush before it{ends}: queue {tokens(after.queue_tokens)}, flushes above {tokens(budget)}."
@@ -46,7 +46,7 @@ def flush_line(before: NextPrompt, after: NextPrompt, budget: int) -> str:
 
 
 def over_line(after: NextPrompt) -> str | None:
-    """That the next prompt would be over the limit all the same, and why; None where it is not."""
+    """Warning that the next prompt would still be over the limit, with the reason; None if it is not."""
     plan = after.context.plan
     if not plan.over_by:
         return None
@@ -55,9 +55,9 @@ def over_line(after: NextPrompt) -> str | None:
 
 
 def unknown_line(after: NextPrompt, *, asked: bool = False) -> str:
-    """What the figures do not hold: words that are not known yet, and what only a model could say that blocks learn.
+    """Caveat of the figures: words that are unknown yet, and what only a model could predict that blocks learn.
 
-    `asked`: the next message is the question that is tried.
+    `asked`: the next message is the question being tried.
     """
     if asked:
         said = "Counted with this question as the next message."
@@ -72,7 +72,7 @@ def unknown_line(after: NextPrompt, *, asked: bool = False) -> str:
 
 
 def effect_lines(before: NextPrompt, after: NextPrompt, budget: int, *, asked: bool = False) -> str:
-    """Markdown: the next prompt before and after a change, the flush before it, and what nobody can know."""
+    """Markdown: the next prompt before and after a change, the flush before it, and what cannot be predicted."""
     lines = [effect_sentence(before.context, after.context)]
     if before.flush or after.flush:
         lines.append(flush_line(before, after, budget))
@@ -89,7 +89,7 @@ def _moved(foretold: NextPrompt) -> str:
 
 
 def effect_sentence(before: Context, after: Context) -> str:
-    """The next prompt before and after a change, and what else would be cut or fit again.
+    """The next prompt before and after a change, and what else would be cut or would fit again.
 
     `Next prompt: 1,178 → 1,195 tokens, 22 → 5 free. Earlier turns would lose 61 more.`
     """
@@ -106,7 +106,7 @@ def effect_sentence(before: Context, after: Context) -> str:
 
 
 def _other_cuts(before: Context, after: Context) -> str:
-    """What parts lose more or less of what they ask for."""
+    """Sentence on parts that lose more or less of what they request."""
     old = _cuts(before)
     lost, again = [], []
     for name, change in _changed_cuts(before, after).items():

@@ -1,4 +1,4 @@
-"""A short conversation for each recipe, in which what is special about it happens. Played like the demo.
+"""A short conversation for each recipe that demonstrates its special feature. Played like the demo.
 
 Words only: everything on screen comes from the real engine playing them.
 """
@@ -10,17 +10,17 @@ from memory_core import ChatMessage
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """What to watch, and the messages."""
+    """A conversation, and what to watch in it."""
 
     title: str
     watch: str
-    """What happens, in one sentence."""
+    """Sentence on what happens."""
     messages: tuple[ChatMessage, ...]
     token_limit: int
 
 
 def _said(*texts: str) -> tuple[ChatMessage, ...]:
-    """A user's message and the reply to it, in turn."""
+    """Messages of user and assistant, alternating."""
     return tuple(
         ChatMessage(role="assistant" if place % 2 else "user", content=text) for place, text in enumerate(texts)
     )

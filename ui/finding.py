@@ -1,4 +1,4 @@
-"""Places one can go to, and those that a few words mean. Pure."""
+"""Navigation targets, and the search for those that match a few words. Pure."""
 
 import re
 from collections import Counter
@@ -11,29 +11,29 @@ Kind = Literal["Turn", "Page", "Session", "Block", "Fact", "Message", "Event"]
 
 MOST = 20
 MOST_OF_A_KIND = 6
-"""Places that are offered; so that many messages do not hide the one fact."""
+"""Maximum number of targets offered, in all and per kind, so that many messages do not hide the one fact."""
 
 _TURN = re.compile(r"(?:turn\s*)?#?(\d{1,9})")
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where one can go."""
+    """A navigation target."""
 
     kind: Kind
     words: str
-    """What it says, in anybody's words: whoever draws it escapes them."""
+    """Its text, unescaped; the caller that draws it must escape it."""
     page: str
     turn: int | None = None
     """None is the latest."""
     session: str | None = None
-    """None is the one that is open."""
+    """None is the open session."""
     query: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """What the address asks of the page besides."""
+    """Further URL parameters for the page."""
 
 
 def turn_asked(words: str) -> int | None:
-    """The turn that is meant by `12` or `turn 12`.
+    """The turn meant by `12` or `turn 12`.
 
     >>> turn_asked(" Turn 12 "), turn_asked("12 eggs")
     (12, None)
@@ -43,8 +43,8 @@ def turn_asked(words: str) -> int | None:
 
 
 def find(targets: Iterable[Target], words: str) -> list[Target]:
-    """The targets that hold every word, whatever its case: those that begin with what was typed first, each kind in
-    the order given. Without words nothing is meant."""
+    """The targets that contain every word, ignoring case: those that begin with the typed text first, each kind in the
+    given order. Without words there are none."""
     wanted = words.casefold().split()
     if not wanted:
         return []
@@ -65,7 +65,7 @@ def find(targets: Iterable[Target], words: str) -> list[Target]:
 
 
 def around(text: str, words: str, most: int = 90) -> str:
-    """The part of a text that holds the first of the words, as one line of at most `most` characters.
+    """The part of a text around the first of the words, as one line of at most `most` characters.
 
     >>> around("Nothing here. Rui stays off meat these days.", "meat", 20)
     '…off meat these day…'
@@ -77,7 +77,7 @@ def around(text: str, words: str, most: int = 90) -> str:
     places = [place for word in words.casefold().split() if (place := folded.find(word)) >= 0]
     first = min(places, default=0)
     start = 0 if first < most // 2 else first - most // 2
-    if start:  # not in the middle of a word
+    if start:  # start at a word boundary
         start = line.find(" ", start, first) + 1 or start
     cut = line[start : start + most - 2].strip()
     return f"{'…' if start else ''}{cut}{'…' if start + most - 2 < len(line) else ''}"

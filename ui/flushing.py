@@ -1,4 +1,4 @@
-"""Flushing by hand: what would leave the queue, before it does."""
+"""Flushing by hand: preview what would leave the queue, then flush."""
 
 import streamlit as st
 
@@ -14,13 +14,13 @@ from ui.text import count, plain, short, tokens
 
 MESSAGES_SHOWN = 8
 WORDS_SHOWN = 70
-"""Characters of each message that would leave."""
+"""Characters shown of each message that would leave."""
 
 
 @st.dialog("Flush now", width=440, position="right", icon=":material/keyboard_tab:", on_dismiss="rerun")
 @error_inside
 def flush_dialog(session_id: str) -> None:
-    """What one flush would move out of the queue, to whom it is handed, and the button that does it."""
+    """Show what one flush would move out of the queue, the receiving blocks, and the button that does it."""
     memory = engine().open(session_id)
     status, plan = memory.session.status(), memory.preview.flush()
     if not plan:
@@ -53,7 +53,7 @@ _SPEAKERS = {"user": "User", "assistant": "Assistant", "tool": "Tool", "system":
 
 
 def handed_to(memory: Memory) -> str:
-    """Which blocks are given what leaves, as markdown."""
+    """The blocks that receive what leaves, as markdown."""
     names = [plain(short(each.name)) for each in memory.blocks if each.learns and each.deliver_on == "flush"]
     if not names:
         return "No block is given them: they stay in the archive, and reach no prompt again."
@@ -61,7 +61,7 @@ def handed_to(memory: Memory) -> str:
 
 
 def _leaving(memory: Memory, plan: FlushPlan) -> list[tuple[str, str]]:
-    """Who said each of the first messages that would leave, and how it begins."""
+    """Speaker and beginning of each of the first messages that would leave."""
     seqs = {each.seq for each in plan.leave[:MESSAGES_SHOWN]}
     going = [each.message for each in memory.session.messages(status="active") if each.seq in seqs]
     words = [short(" ".join(message_text(each).split()), WORDS_SHOWN) or "no text" for each in going]

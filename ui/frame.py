@@ -1,6 +1,6 @@
 """The frame around every page: the header with its turn picker, and one way to open what a page draws.
 
-One clock drives all pages: the turn in the header. A page of the past shows that turn and changes nothing.
+One clock drives all pages: the turn in the header. A page of the past shows that turn read-only.
 """
 
 import time
@@ -29,25 +29,25 @@ if TYPE_CHECKING:
     from streamlit.navigation.page import Page
 
 WITHOUT_CLOCK = ("sessions",)
-"""Pages that show no single session at a single turn."""
+"""Pages that do not show a single session at a single turn."""
 
 _WRITTEN = "_written_link"
 _LEFT = "_left_link"
-"""What was in the address before, and until when the browser may still say so."""
+"""Previous URL parameters, with the time until which the browser may still report them."""
 _UNKNOWN = "_unknown_turn"
 _PICKER = "_picker_number"
 _PAGE = "_page_before"
 
 BEHIND_SECONDS = 1.5
-"""So long after it was written, an address may not have reached the browser."""
+"""Seconds after writing within which new URL parameters may not have reached the browser."""
 _LONGEST_NUMBER = 10
-"""Digits of a turn's number in an address."""
+"""Maximum digits of a turn number in a URL."""
 
 Link = tuple[str | None, str | None]
-"""Turn and step as an address names them."""
+"""Turn and step as in a URL."""
 
 _view: ContextVar[View | None] = ContextVar("view", default=None)
-"""What this run shows: header and page read the session once, so that both tell the same moment."""
+"""View of this run: header and page read the session once, so that both show the same moment."""
 
 
 _being_read: ContextVar[Job | None] = ContextVar("being_read", default=None)
@@ -55,17 +55,17 @@ _being_read: ContextVar[Job | None] = ContextVar("being_read", default=None)
 
 
 def draw_header(page: "Page") -> None:
-    """Title, turn picker and settings, a banner in the past, and what is to be said once."""
+    """Draw title, turn picker and settings, a banner in the past, and any notice."""
     session_id = state.selected_session()
     state.saw_graph(_has_graph(session_id))
     clock = page.url_path not in WITHOUT_CLOCK
     view, being_read = _opened(session_id) if clock and session_id else (None, None)
     _being_read.set(being_read)
     latest = view.latest_turn if view else 0
-    if being_read is None:  # else nobody knows which turns there are
+    if being_read is None:  # otherwise the existing turns are not known
         _check_turn(latest)
     if view is not None and state.selected_turn() is None:
-        view = replace(view, turn=None, step=None)  # the turn that the address asked for is not there
+        view = replace(view, turn=None, step=None)  # the turn requested by the URL does not exist
     _view.set(view)
     if view is not None:
         guide.arrived(page.url_path, view)
@@ -76,7 +76,7 @@ def draw_header(page: "Page") -> None:
         if clock and session_id:
             _controls(session_id, latest)
     _write_link(page.url_path)
-    # Three containers that are there in any case: what follows keeps its place, and an input the words typed in it.
+    # Always draw three containers: what follows keeps its place, and an input its typed words.
     with st.container():
         if view is not None and latest:
             draw_scrubber(view)
@@ -90,19 +90,19 @@ def draw_header(page: "Page") -> None:
 def _has_graph(session_id: str | None) -> bool:
     try:
         return session_id is not None and has_graph(engine().database, session_id)
-    except MemoryInspectorError:  # the page says what is wrong
+    except MemoryInspectorError:  # the page reports the error
         return state.has_graph()
 
 
 def page(draw: Callable[[View], None], *, follows: bool = False) -> None:
-    """Open the selected session and draw its page; what is wrong is said in one sentence.
+    """Open the selected session and draw its page; report an error in one sentence.
 
-    With `follows`, the page is drawn anew when another process writes to the session; not while a dialog is open,
-    which that would close, with the words typed in it.
+    With `follows`, the page is redrawn when another process writes to the session; not while a dialog is open, which a
+    redraw would close, losing the words typed in it.
     """
     try:
         session_id = state.selected_session()
-        engine()  # says, in place of an empty page, that the database cannot be reached
+        engine()  # reports an unreachable database, instead of an empty page
         if session_id is None:
             empty("No session yet.", "Start a new one in the sidebar, or import a conversation.")
         elif job := _being_read.get():
@@ -122,11 +122,11 @@ def page(draw: Callable[[View], None], *, follows: bool = False) -> None:
 
 
 def _opened(session_id: str) -> tuple[View | None, Job | None]:
-    """What is shown of a session, or the job that reads it."""
+    """The view of a session, or the job that reads it."""
     try:
         job = opening.reading(memory_of(session_id))
         return (None, job) if job else (opened(session_id), None)
-    except MemoryInspectorError:  # the page says what is wrong
+    except MemoryInspectorError:  # the page reports the error
         return None, None
 
 
@@ -169,11 +169,12 @@ def _controls(session_id: str, latest: int) -> None:
 
 
 def _picker(turn: int | None, latest: int) -> None:
-    """The turns to pick from. Moved by anything else, it is a new widget.
+    """Draw the turn picker. If the turn changes by other means, a new widget replaces it.
 
-    With whatever is done next, the browser says what its picker holds; where that was set here and has not reached it
-    yet, this would be the turn before, as if somebody had picked it. What the new one holds is told by where it stands,
-    which every run says, and not once: that run may be replaced by a newer one before it has said anything.
+    With every user action, the browser reports the picker's value; if the server has set a new one that has not reached
+    the browser yet, that report would look like a choice of the previous turn. The new widget gets its value from its
+    index, which every run sends, rather than once through session state: that run may be replaced by a newer one before
+    it has sent anything.
     """
     number = st.session_state.get(_PICKER, 0)
     key = f"{state.TURN}-{number}"
@@ -195,17 +196,17 @@ def _picker(turn: int | None, latest: int) -> None:
 
 
 def _turn_on(by: int, latest: int) -> None:
-    """Go so many turns on from where the server stands: of two quick clicks, each counts."""
+    """Move by this many turns from the server's current turn: of two quick clicks, each counts."""
     turn = state.selected_turn()
     asked = max((turn if turn is not None else latest) + by, 1)
     state.show_turn(asked if asked < latest else None)
 
 
 def take_link() -> None:
-    """Take over the session and the turn that the address asks for, when it was not this app that wrote them there.
+    """Select the session and the turn that the URL requests, unless this app wrote them there itself.
 
-    Comes before anything else writes to the address. The menu drops what an address carries; the pages' own
-    links name the session, and then the turn with it.
+    Must run before anything else writes to the URL. The menu drops URL parameters; the pages' own links name the
+    session, and then the turn with it.
     """
     state.begin_run()
     if _behind():
@@ -222,10 +223,10 @@ def take_link() -> None:
 
 
 def _behind() -> bool:
-    """Is the address older than what was picked? It is what the browser's was when it asked for this drawing.
+    """Whether the URL is older than the current selection: it is the browser's at the time it requested this run.
 
-    So where something was picked for this drawing, or the address written last has not reached the browser yet. Who
-    goes back or on in the browser asks for just such an address.
+    So if something was selected for this run, or the last URL written has not reached the browser yet. Going back or
+    forward in the browser requests just such a URL.
     """
     context = get_script_run_ctx()
     if context is None or context.is_history_navigation:
@@ -239,23 +240,23 @@ def _behind() -> bool:
 
 
 def _asked() -> Link:
-    """Turn and step in the address."""
+    """Turn and step in the URL."""
     return st.query_params.get(state.TURN), st.query_params.get(state.STEP)
 
 
 def _picked() -> Link:
-    """The same of what is looked at."""
+    """Turn and step that are selected."""
     turn, step = state.selected_turn(), state.selected_step()
     return None if turn is None else str(turn), None if step is None else str(step)
 
 
 def _number(asked: str | None) -> int | None:
-    """A number of an address, where it is one."""
+    """A number from a URL, if it is one."""
     return int(asked) if asked is not None and asked.isdecimal() and len(asked) < _LONGEST_NUMBER else None
 
 
 def _check_turn(latest: int) -> None:
-    """Show the latest turn, and say so, where the one that was asked for is not in the session."""
+    """Show the latest turn, with a warning, if the requested turn is not in the session."""
     turn, missing = state.selected_turn(), st.session_state.pop(_UNKNOWN, None)
     if turn is not None and not 1 <= turn <= latest:
         missing = str(turn)
@@ -266,7 +267,7 @@ def _check_turn(latest: int) -> None:
 
 
 def _write_link(page: str) -> None:
-    """Put turn and step in the address, so that the page can be reloaded and linked to; none for the latest."""
+    """Put turn and step in the URL, so that the page can be reloaded and linked to; none for the latest."""
     written = _picked()
     for name, value in zip((state.TURN, state.STEP), written, strict=True):
         if value is None:
@@ -274,7 +275,7 @@ def _write_link(page: str) -> None:
         elif st.query_params.get(name) != value:
             st.query_params[name] = value
     if st.session_state.get(_PAGE) == page and state.SESSION in st.query_params:
-        # A link to the page that one is on reaches the server and not the browser's address: say it once more.
+        # A link to the current page reaches the server but not the browser's URL: write it again.
         st.query_params[state.SESSION] = st.query_params[state.SESSION]
     before, now = st.session_state.get(_WRITTEN, written), time.monotonic()
     if before != written:

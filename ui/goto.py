@@ -1,4 +1,4 @@
-"""Go to anything: a dialog that finds pages, sessions, turns, facts, blocks, messages and events by words."""
+"""The Go to dialog: finds pages, sessions, turns, facts, blocks, messages and events by words."""
 
 from collections.abc import Iterator, Mapping
 
@@ -17,7 +17,7 @@ from ui.timeline.remembered import remembered
 PAGES = ("Chat", "Context", "Timeline", "Blocks", "Facts", "Retrieval", "Sessions")
 
 LEAST_LETTERS = 3
-"""From here on messages and events are looked through."""
+"""Minimum number of characters for which messages and events are searched."""
 
 ICONS: Mapping[Kind, str] = {
     "Turn": "history",
@@ -33,7 +33,7 @@ _WORDS = "goto__words"
 
 
 def draw_goto_button() -> None:
-    """What opens it, with its key."""
+    """Draw the button that opens the dialog, with its shortcut."""
     if st.button(
         "Go to",
         key="goto__open",
@@ -46,7 +46,7 @@ def draw_goto_button() -> None:
 
 
 def open_goto() -> None:
-    """Open it, empty."""
+    """Open the dialog, empty."""
     st.session_state[_WORDS] = ""
     goto_dialog()
 
@@ -54,7 +54,7 @@ def open_goto() -> None:
 @st.dialog("Go to", icon=":material/search:", width="medium")
 @error_inside
 def goto_dialog() -> None:
-    """One field, and what its words mean; every line is a link."""
+    """Draw one field and its matches; every line is a link."""
     words = st.text_input(
         "Go to",
         key=_WORDS,
@@ -74,7 +74,7 @@ def goto_dialog() -> None:
 
 
 def places(memory: Memory | None, database: Database, words: str) -> list[Target]:
-    """What the words mean: sessions of the database, and what is in the open one; the pages without words."""
+    """Targets that match the words, in all sessions and inside the open one; the pages if there are no words."""
     if not words.strip():
         return [Target("Page", title, title.casefold()) for title in PAGES]
     return [*_turn(memory, words), *find(_everything(memory, database, words), words)]
@@ -110,7 +110,7 @@ def _everything(memory: Memory | None, database: Database, words: str) -> Iterat
 
 
 def _events(memory: Memory, words: str, latest: int) -> Iterator[Target]:
-    """The newest events whose sentences hold the words, but for messages, which are found themselves."""
+    """The newest events whose sentences contain the words, except messages, which are found themselves."""
     timeline, history = remembered(memory), memory.log.history()
     timeline.catch_up(memory, history)
     records = [record for record in history.after(0) if record.kind != "message_added"]

@@ -1,8 +1,8 @@
 """Work that outlives the script run that asked for it: a chat turn, an import, a sweep. No Streamlit.
 
-A rerun, a second click, a closed tab or a page switch can neither half-do a job nor do it twice: it runs in a worker
-thread under an id made once per submit, and pages only look at it, and can leave and rejoin. The workers
-are not daemons, so a stopping server waits for what it has begun.
+A rerun, a second click, a closed tab or a page switch can neither interrupt a job nor repeat it: it runs in a worker
+thread under an id made once per submit; pages only observe it, and can leave and rejoin. The workers are not daemons,
+so a stopping server waits for the work it has started.
 """
 
 import logging
@@ -14,31 +14,30 @@ from concurrent.futures import ThreadPoolExecutor
 from memory_core.errors import MemoryInspectorError
 
 KEEP_SECONDS = 3600.0
-"""How long a finished job can still be looked at; a viewer who is gone longer reads the database."""
+"""Seconds for which a finished job can still be read; a viewer absent for longer reads the database."""
 
 KEEP_FINISHED = 200
-"""How many finished jobs are kept at most; the oldest go first."""
+"""Maximum number of finished jobs kept; the oldest are dropped first."""
 
 UNEXPECTED = "Something went wrong inside the app. What you sent before is kept. The server's log has the details."
-"""What a viewer is told of an error that no one wrote a message for."""
+"""Message shown for an unexpected error."""
 
 _log = logging.getLogger(__name__)
 
 
 class Job:
-    """One piece of work: what it has said so far, how it ended, and the wish to stop it.
+    """One piece of work: its output so far, its outcome, and a request to cancel it.
 
-    The worker calls `add_text` and `add_progress` and looks at `cancel`; viewers read the properties. Every
-    method may be called from any thread.
+    The worker calls `add_text` and `add_progress` and checks `cancel`; viewers read the properties. Every method may be
+    called from any thread.
     """
 
     def __init__(self, job_id: str) -> None:
         self.id = job_id
         self.cancel = threading.Event()
-        """Set by a viewer to ask the work to end early. The work decides what it keeps."""
+        """Set by a viewer to request an early end. The work decides what it keeps."""
         self.pace = 1.0
-        """How fast work goes on that is meant to be watched: 2 is twice as fast, 0 without a pause. A viewer may change
-        it while the work goes on."""
+        """Speed of work meant to be watched: 2 is twice as fast, 0 without pauses. A viewer may change it meanwhile."""
         self._changed = threading.Condition()
         self._chunks: list[str] = []
         self._progress: list[str] = []
@@ -48,13 +47,13 @@ class Job:
 
     @property
     def done(self) -> bool:
-        """Whether the work has ended, well or not."""
+        """Whether the work has ended, successfully or not."""
         with self._changed:
             return self._done
 
     @property
     def error(self) -> str | None:
-        """One sentence for the viewer when the work failed, else None."""
+        """One sentence for the viewer if the work failed, otherwise None."""
         with self._changed:
             return self._error
 
@@ -76,12 +75,12 @@ class Job:
             self._chunks.append(chunk)
 
     def add_progress(self, line: str) -> None:
-        """Append one line about what is being done."""
+        """Append one line about the current step."""
         with self._changed:
             self._progress.append(line)
 
     def wait(self, timeout_seconds: float | None = None) -> bool:
-        """Block until the job is done, at most `timeout_seconds`; whether it is done."""
+        """Block until the job is done, at most `timeout_seconds`; return whether it is done."""
         with self._changed:
             return self._changed.wait_for(lambda: self._done, timeout_seconds)
 
@@ -92,10 +91,10 @@ class Job:
 
 
 class Jobs:
-    """The jobs of one server process: at most `max_workers` run at once, the rest wait in the order they came."""
+    """The jobs of one server process: at most `max_workers` run at once, the rest are queued in order."""
 
     def __init__(self, max_workers: int, *, clock: Callable[[], float] = time.monotonic) -> None:
-        """`clock` gives seconds and is read when a job ends and when old jobs are dropped."""
+        """`clock` returns seconds; it is read when a job ends and when old jobs are dropped."""
         if max_workers < 1:
             raise ValueError(f"must be at least 1: {max_workers=}")
         self._pool = ThreadPoolExecutor(max_workers, thread_name_prefix="job")
@@ -104,11 +103,11 @@ class Jobs:
         self._jobs: dict[str, Job] = {}
 
     def submit(self, job_id: str, work: Callable[[Job], object], *, then: Callable[[], object] | None = None) -> Job:
-        """Run `work(job)` once under this id; a known id, running or well ended, starts nothing and gives its job.
+        """Run `work(job)` once under this id; for a known id, running or succeeded, only return its job.
 
-        `then` is called in the worker's thread when the job has ended, well or not. One that failed may be submitted
-        again. A finished id is forgotten after `KEEP_SECONDS`, or behind
-        `KEEP_FINISHED` newer ones; the write itself must therefore also be keyed by the id in the database.
+        `then` is called in the worker's thread when the job has ended, successfully or not. A failed job may be
+        submitted again. A finished id is dropped after `KEEP_SECONDS`, or after `KEEP_FINISHED` newer ones; the write
+        itself must therefore also be keyed by the id in the database.
         """
         with self._lock:
             self._drop_old()
@@ -121,17 +120,17 @@ class Jobs:
             return job
 
     def get(self, job_id: str) -> Job | None:
-        """The job of this id; None when it was never submitted here, or ended too long ago."""
+        """The job with this id; None if it was never submitted here, or ended too long ago."""
         with self._lock:
             self._drop_old()
             return self._jobs.get(job_id)
 
     def close(self) -> None:
-        """Wait for everything submitted and take nothing more."""
+        """Wait for everything submitted and accept nothing more."""
         self._pool.shutdown(wait=True)
 
     def _run(self, job: Job, work: Callable[[Job], object], then: Callable[[], object] | None) -> None:
-        error: str | None = UNEXPECTED  # stands when even a BaseException passes: no viewer may wait for ever
+        error: str | None = UNEXPECTED  # applies even to a BaseException: no viewer may wait for ever
         try:
             work(job)
             error = None
@@ -149,7 +148,7 @@ class Jobs:
                 then()
 
     def _drop_old(self) -> None:
-        """Forget finished jobs beyond the two bounds; running ones always stay."""
+        """Drop finished jobs beyond the two limits; running ones are always kept."""
         finished = [(job._finished_at, job.id) for job in self._jobs.values() if job._finished_at is not None]
         finished.sort(reverse=True)
         oldest = self._clock() - KEEP_SECONDS

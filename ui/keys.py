@@ -1,6 +1,6 @@
-"""The keys, in one place: what each does, for whoever asks, and the browser's side of those that Streamlit has not.
+"""Keyboard shortcuts: the list of them, and the browser side of those that Streamlit does not support.
 
-They never do anything while a field has the focus, but for those with Ctrl, which type nothing.
+They have no effect while a field has the focus, except those with Ctrl, which type nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -46,13 +46,13 @@ SEARCH: Mapping[str, str] = {
     "timeline": "timeline__text",
     "retrieval": "retrieval__query",
 }
-"""The field that `/` goes to, by page: the start of its widget's key."""
+"""The field that `/` focuses, by page: the prefix of its widget's key."""
 
 _watch = st.components.v2.component("keys", js=(nav.STATIC / "keys.js").read_text(encoding="utf-8"))
 
 
 def listen(page: "Page") -> None:
-    """Have the keys work on this page, but not under a dialog."""
+    """Enable the shortcuts on this page, except behind a dialog."""
     field = SEARCH.get(page.url_path)
     with st.container(key="keys"):
         heard = _watch(
@@ -70,7 +70,7 @@ def listen(page: "Page") -> None:
 
 @st.dialog("Keys", icon=":material/keyboard:")
 def keys_dialog() -> None:
-    """The list of all of them."""
+    """List all shortcuts."""
     state.open_dialog()
     for place, keys in KEYS.items():
         heading(place, level=3)

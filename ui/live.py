@@ -1,6 +1,6 @@
-"""Following what happens: a page is drawn anew when its session went on, by a job of this server or in another process.
+"""Live updates: a page is redrawn when its session has new events, from a job of this server or another process.
 
-No script run is as long as a job: a fragment looks from time to time and asks for a new drawing.
+No script run lasts as long as a job: a fragment polls and requests a redraw.
 """
 
 import streamlit as st
@@ -11,23 +11,23 @@ from ui.jobs import Job
 from ui.view import news
 
 LOOK_SECONDS = 1.0
-"""How often a page looks whether anything was written, where nothing runs in this server: one look at an index."""
+"""Polling interval, in seconds, while nothing runs in this server; each poll is a single index lookup."""
 
 WATCH_SECONDS = 0.15
-"""The same while a job runs for the session."""
+"""Polling interval, in seconds, while a job runs for the session."""
 
 UNPACED_SECONDS = 0.7
-"""The same while it plays without pauses: no eye follows every turn, and every drawing takes time from the playing."""
+"""Polling interval, in seconds, during playback without pauses: nobody can follow every turn, and redraws slow it."""
 
 
 def follow(session_id: str, seen: object, *, running: Job | None) -> None:
-    """Have the page drawn anew once the session's news differ from what was `seen`."""
+    """Redraw the page once the session's news differ from what was `seen`."""
 
     def look() -> None:
         try:
             changed = news(session_id) != seen
         except MemoryInspectorError:
-            changed = True  # the page says what is wrong
+            changed = True  # the page reports the error
         if changed:
             state.keep_notice()
             drawing.again()

@@ -1,6 +1,6 @@
-"""The menu in the sidebar: a line for every page, each an address that opens the same session at the same turn.
+"""The menu in the sidebar: one line per page, each a URL that opens the same session at the same turn.
 
-Streamlit's own menu drops what an address carries, so that a page opened in a new tab would show another session.
+Streamlit's own menu drops URL parameters, so that a page opened in a new tab would show another session.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Menu:
-    """Drawn at once, with what is known of the session by then, and again in place where that changed."""
+    """The menu, drawn at once with what is known of the session so far, and redrawn in place when that changes."""
 
     def __init__(self, pages: Mapping[str, Sequence["Page"]], current: "Page") -> None:
         self._current = current
@@ -29,13 +29,13 @@ class Menu:
         self.draw()
 
     def draw(self) -> None:
-        """Point every line at the session and the turn; the graph's line is there where the session has a graph."""
+        """Point every line at the session and the turn; the graph's line is present if the session has a graph."""
         query, graph = nav.address(), state.has_graph()
         if self._drawn == (query, graph):
             return
         for page, slot in self._lines:
             if page.url_path != "graph" or graph or page is self._current:
-                here = page.title == self._current.title  # Chat has two addresses; the line lights up at both
+                here = page.title == self._current.title  # Chat has two URLs; its line is highlighted at both
                 slot.page_link(self._current if here else page, query_params=query)
             else:
                 slot.empty()

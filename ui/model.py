@@ -1,7 +1,7 @@
-"""Which chat model answers in this browser, and which extractor learns.
+"""The chat model that answers in this browser, and the extractor that learns.
 
-In order: what was pasted in the sidebar (this browser session only), Streamlit's secrets, the
-environment (`OPENAI_...`), the offline responder.
+In order of precedence: what was pasted in the sidebar (this browser session only), Streamlit's secrets, the environment
+(`OPENAI_...`), the offline responder.
 """
 
 from dataclasses import dataclass
@@ -15,17 +15,17 @@ from memory_core.models.openai_client import DEFAULT_MODEL, OpenAIChat
 from ui.services import engine
 
 KEY, ADDRESS, NAME = "model__key", "model__address", "model__name"
-"""Where the sidebar's fields live; only in this browser session, never in the URL or the database."""
+"""Widget keys of the sidebar's fields; only in this browser session, never in the URL or the database."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The model in use and where the choice came from."""
+    """The model in use and the source of the choice."""
 
     model: ChatModel
     source: str
     pasted: bool = False
-    """Entered in this browser: nothing may use it without this browser."""
+    """Entered in this browser: it must not be used outside it."""
 
     @property
     def offline(self) -> bool:
@@ -33,7 +33,7 @@ class Chosen:
 
 
 def chosen_model() -> Chosen:
-    """The model of this browser session. Raises `ConfigError` when its address is impossible."""
+    """The model of this browser session. Raises `ConfigError` if its address is invalid."""
     key = str(st.session_state.get(KEY) or "").strip()
     address = str(st.session_state.get(ADDRESS) or "").strip()
     name = str(st.session_state.get(NAME) or "").strip()
@@ -65,7 +65,7 @@ def _client(key: str, address: str, name: str) -> OpenAIChat:
 
 
 def _secrets() -> dict[str, str]:
-    """The three names we look for; empty where there is no secrets file."""
+    """Values of the three supported names; empty if there is no secrets file."""
     from streamlit.errors import StreamlitSecretNotFoundError
 
     try:

@@ -1,8 +1,8 @@
-"""Which pages there are, and the guard that makes every one of them a good first request.
+"""The list of pages, and the guard that lets any of them be the first request.
 
 Streamlit treats a folder named `pages` as its older kind of app until `st.navigation` is called for the first time in a
 process. When the first request to a new server is a deep link, it runs that page alone, without app.py; `require_shell`
-notices and starts the run again inside the app.
+detects this and restarts the run inside the app.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,14 +25,14 @@ STATIC = ROOT / "static"
 ICON = str(STATIC / "icon.svg")  # a local file: a page's Material icon would be fetched from a font server as favicon
 
 TAB_CHARACTERS = 40
-"""Most of a session's title that the browser's tab shows."""
+"""Maximum characters of a session's title in the browser's tab."""
 
 _SHELL = "_shell_ready"
 _TAB = "_tab_title"
 
 
 def configure_page() -> None:
-    """Title, icon and layout; must come before `st.navigation`. Until `name_tab`, the tab is called as it was."""
+    """Set title, icon and layout; must come before `st.navigation`. Until `name_tab`, the tab keeps its last title."""
     st.set_page_config(
         page_title=st.session_state.get(_TAB, TITLE),
         page_icon=ICON,
@@ -42,7 +42,7 @@ def configure_page() -> None:
 
 
 def name_tab(page: str, session: str | None) -> None:
-    """Call the browser's tab after the page, the turn where it is an earlier one, and the session."""
+    """Title the browser's tab with the page, the turn if it is an earlier one, and the session."""
     title = tab_title(page, session, state.selected_turn() if session else None)
     if title != st.session_state.get(_TAB):
         st.session_state[_TAB] = title
@@ -50,7 +50,7 @@ def name_tab(page: str, session: str | None) -> None:
 
 
 def tab_title(page: str, session: str | None = None, turn: int | None = None) -> str:
-    """`Context, turn 8 · Birthday dinner · Memory Inspector`. For the tab, which shows plain text."""
+    """The tab's title, plain text: `Context, turn 8 · Birthday dinner · Memory Inspector`."""
     where = page if turn is None else f"{page}, turn {tokens(turn)}"
     return " · ".join([where, *([short(session, TAB_CHARACTERS)] if session else []), TITLE])
 
@@ -69,9 +69,9 @@ def icon(page: str) -> str:
 
 
 def build_pages() -> Mapping[str, Sequence["Page"]]:
-    """The menu, by group; what is hidden has no line in it.
+    """The menu, by group; hidden pages have no line in it.
 
-    Chat is there twice: at its own address, which links name, and as what the bare address shows.
+    Chat is included twice: at its own URL, which links use, and as the default page.
     """
     menu = {group: [_page(stem, icon(stem)) for stem in pages] for group, pages in MENU.items()}
     menu["Watch"].insert(1, _page("chat", icon("chat"), url_path="home", default=True, visibility="hidden"))
@@ -84,19 +84,19 @@ def link(
 ) -> None:
     """A link to a page, named as its file, that keeps the session and, unless another is given, the turn.
 
-    `turn=None` is the latest. `label` is markdown: others' words in it go through `plain`.
+    `turn=None` is the latest. `label` is markdown: quoted words in it must go through `plain`.
     """
     parameters = address(turn, query)
     st.page_link(_file(page), label=label, icon=icon, query_params=parameters)
 
 
 def go(page: str, *, turn: int | EllipsisType | None = ..., **query: str) -> NoReturn:
-    """Go to a page, with what `link` keeps."""
+    """Go to a page, keeping the same parameters as `link`."""
     st.switch_page(_file(page), query_params=address(turn, query))
 
 
 def address(turn: int | EllipsisType | None = ..., query: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
-    """The parameters of a link: the session, the turn that is looked at unless another is given, and `query`."""
+    """URL parameters of a link: the session, the current turn unless another is given, and `query`."""
     shown = state.selected_turn() if turn is ... else turn
     session_id = state.selected_session() or st.query_params.get(state.SESSION)
     step = state.selected_step() if turn is ... else None
@@ -110,12 +110,12 @@ def _file(stem: str) -> str:
 
 
 def mark_shell_ready() -> None:
-    """Said by app.py on every run: this session's pages are drawn inside the app."""
+    """Record that this session's pages are drawn inside the app. Called by app.py on every run."""
     st.session_state[_SHELL] = True
 
 
 def require_shell() -> None:
-    """The first line of every page: when the page was run without app.py, set the app up and run again."""
+    """Set the app up and rerun if the page was run without app.py; the first line of every page."""
     if _SHELL not in st.session_state:
         configure_page()
         st.navigation(build_pages(), position="hidden")

@@ -1,4 +1,4 @@
-"""New sessions of the app: which blocks and settings they start with."""
+"""Defaults of the app's new sessions: their blocks and settings."""
 
 import uuid
 from collections.abc import Sequence
@@ -11,10 +11,10 @@ from ui.services import Engine
 INSTRUCTIONS = "You are a helpful assistant. Use what you remember, and say when you do not know something."
 
 RECIPE = "blocks"
-"""What a session is made as unless another recipe is chosen."""
+"""Default recipe of a session."""
 
 ASKS_WITH = 3
-"""Messages that a search of earlier turns asks with."""
+"""Number of messages used as the query of a search of earlier turns."""
 
 TOKEN_LIMIT = 4_000
 """Small enough to see flushes within a short conversation; LlamaIndex's default of 30,000 shows none."""
@@ -39,7 +39,7 @@ def new_memory(
     facts_of: Literal["session", "user"] = "session",
     recipe: str = RECIPE,
 ) -> Memory:
-    """A new session as a recipe makes it; `facts_of` says whose the facts are.
+    """Create a session from a recipe; `facts_of` is the owner of its facts.
 
     Raises:
         ConfigError: the recipe belongs to a user, and none is given.
@@ -69,12 +69,12 @@ def _settings(made: Made, token_limit: int) -> dict[str, Any]:
 
 
 def new_config() -> MemoryConfig:
-    """The configuration that a new session gets unless another recipe or limit is chosen."""
+    """Configuration of a new session unless another recipe or limit is chosen."""
     return MemoryConfig(**_settings(RECIPES[RECIPE].made(), TOKEN_LIMIT))
 
 
 def recorded_session(engine: Engine, messages: Sequence[ChatMessage], *, title: str, skipped: int = 0) -> Memory:
-    """A new session with a recording to be played into it."""
+    """Create a session with a recording to be played into it."""
     memory = new_memory(engine, title=title)
     memory.session.attach_recording(messages, source=title, skipped=skipped)
     return memory

@@ -1,6 +1,6 @@
-"""Opening a large session for the first time in this server: read in the background, while the page says how far it is.
+"""First opening of a large session in this server: read in the background while the page shows the progress.
 
-What pages draw comes from a session's whole log and from all that its blocks stored, kept in memory once it was read.
+Pages draw from a session's whole log and from everything its blocks have stored, cached once read.
 """
 
 import streamlit as st
@@ -14,17 +14,17 @@ from ui.text import count, tokens
 from ui.timeline.remembered import remembered
 
 LARGE = 20_000
-"""Events not read yet; fewer are read within half a second, and the page is drawn at once."""
+"""Minimum unread events for background reading; fewer are read within half a second before the page is drawn."""
 
 SHOWN_AFTER_SECONDS = 0.3
-"""What is read sooner is not worth a word."""
+"""Delay, in seconds, before the progress is shown."""
 
 LOOK_SECONDS = 0.3
 
 
 def reading(memory: Memory) -> Job | None:
-    """The job that reads a large session, while it does; None: its pages can be drawn."""
-    key = f"\x00opening-{memory.session_id}"  # once in the life of a server
+    """The job that is reading a large session; None if its pages can be drawn."""
+    key = f"\x00opening-{memory.session_id}"  # once per server process
     job = engine().reading(key)
     if job is None:
         unread = memory.log.unread()
@@ -51,7 +51,7 @@ def _read(memory: Memory, job: Job, unread: int) -> None:
 
 
 def draw(job: Job) -> None:
-    """How far it is; the page is drawn when it has ended, well or not: it then says itself what is wrong."""
+    """Show the progress; the page is redrawn when the job has ended, and reports any error itself."""
 
     def look() -> None:
         if job.done:

@@ -1,7 +1,7 @@
-"""The scrubber under the header: all turns on one track, with ▼ at flushes and ✂ where something was cut.
+"""The scrubber below the header: all turns on one track, with ▼ at flushes and ✂ where something was cut.
 
 It drives the one clock of all pages: by dragging, with ← and →, and with Shift by single steps inside a turn. The
-browser counts, and asks for a place: so quick keys add up, and an older answer does not take back a newer wish.
+browser numbers its requests, so quick keystrokes add up, and an older answer does not override a newer request.
 """
 
 from bisect import bisect_right
@@ -18,11 +18,11 @@ from ui.story import STORY_KINDS
 from ui.view import View, opened
 
 STEP_KINDS = frozenset({"message_added", *STORY_KINDS})
-"""What is a step inside a turn: what was said, and every decision that the story tells."""
+"""Event kinds that are steps inside a turn: messages, and every decision that the story reports."""
 
 _KEY = "scrubber-track"
 _TAKEN = "scrubber_taken"
-"""Number of the last place that the browser asked for and got; what it says again is not taken twice."""
+"""Number of the browser's last applied request; repeated reports of it are ignored."""
 
 _HTML = """
 <div class="scrubber">
@@ -43,7 +43,7 @@ _track = st.components.v2.component(
 
 
 def draw_scrubber(view: View) -> None:
-    """The track of the session's turns; nothing of the past changes by moving on it."""
+    """Draw the track of the session's turns; moving on it changes nothing stored."""
     _track(
         key=_KEY,
         data={**track(view), "taken": st.session_state.get(_TAKEN, 0)},
@@ -53,14 +53,14 @@ def draw_scrubber(view: View) -> None:
 
 
 def track(view: View) -> dict[str, Any]:
-    """What the track shows; turns by number, steps counted within their turn."""
+    """Data of the track; turns by number, steps counted within their turn."""
     turns = {number: turn for number, turn in view.history.turns.items() if number <= view.latest_turn}
     steps = steps_of(view.history)
     return {
         "session": view.memory.session_id,
         "turns": view.latest_turn,
         "shown": view.shown_turn,
-        # tuples: of a list Streamlit asks pandas whether it is a table, and loading that takes 0.3 s
+        # tuples: for a list Streamlit asks pandas whether it is a table, and loading that takes 0.3 s
         "flushes": tuple(number for number, turn in turns.items() if turn.flushes),
         "cuts": tuple(number for number, turn in turns.items() if turn.cut_tokens),
         "step": bisect_right(steps.get(view.shown_turn, ()), view.position) if view.step is not None else None,
@@ -70,7 +70,7 @@ def track(view: View) -> dict[str, Any]:
 
 
 def steps_of(history: History) -> Mapping[int, Sequence[int]]:
-    """By turn, the positions in the log of all that one can step to, oldest first."""
+    """Log positions of all steps by turn, oldest first."""
     steps: dict[int, list[int]] = {}
     for record in history.records:
         if record.turn and record.kind in STEP_KINDS:
@@ -79,8 +79,8 @@ def steps_of(history: History) -> Mapping[int, Sequence[int]]:
 
 
 def place_of(view: View, turn: int | None, step: int | None) -> tuple[int | None, int | None]:
-    """The turn (None: the latest) and the position in the log of what the browser asks for: a step of a turn by its
-    number, or (None) the turn's end, which shows all that its last step did."""
+    """The turn (None: the latest) and the log position for a request of the browser: a step of a turn by its number, or
+    (None) the end of the turn, which includes its last step."""
     if turn is None:
         return None, None
     turn = max(1, min(turn, view.latest_turn))
@@ -94,8 +94,8 @@ def _take_place() -> None:
     asked: Any = getattr(st.session_state.get(_KEY), "place", None)
     session_id = state.selected_session()
     if asked is None or session_id is None or asked["session"] != session_id:
-        return  # of a session that was left meanwhile
+        return  # the request is for a session that was left meanwhile
     if asked["number"] > st.session_state.get(_TAKEN, 0):
         st.session_state[_TAKEN] = asked["number"]
-        with suppress(MemoryInspectorError):  # the page says what is wrong
+        with suppress(MemoryInspectorError):  # the page reports the error
             state.show_turn(*place_of(opened(session_id), asked["turn"], asked["step"]))

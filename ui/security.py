@@ -1,4 +1,4 @@
-"""What keeps a page from loading, being shown by, or being spoken to by anything outside this server."""
+"""Security headers and origin checks: no page loads, is framed by, or is contacted by anything outside this server."""
 
 import base64
 import hashlib
@@ -27,7 +27,7 @@ def inline_script_sources(page: str) -> str:
 
 
 SHELL = files("streamlit").joinpath("static/index.html").read_text(encoding="utf-8")
-"""Streamlit's own page, which every address gets."""
+"""Streamlit's own page, which is served at every URL."""
 
 CONTENT_SECURITY_POLICY = "; ".join(
     (
@@ -63,7 +63,7 @@ HEADERS: Mapping[str, str] = {
 
 
 class SecurityHeaders:
-    """ASGI middleware that puts `HEADERS` on every HTTP response and leaves the socket alone."""
+    """ASGI middleware that adds `HEADERS` to every HTTP response and leaves the socket alone."""
 
     def __init__(self, app: "ASGIApp") -> None:
         self.app = app
@@ -82,10 +82,10 @@ class SecurityHeaders:
 
 
 class OwnPagesOnly:
-    """ASGI middleware that lets nobody's page but the server's own open a socket.
+    """ASGI middleware that lets only the server's own pages open a socket.
 
-    Streamlit itself takes any port of localhost for its own: the page of another program there could read and change
-    every session. Programs that are no browser name no origin, and are let in.
+    Streamlit itself accepts any port of localhost as its own: the page of another program there could read and change
+    every session. Clients other than browsers send no origin and are accepted.
     """
 
     def __init__(self, app: "ASGIApp") -> None:

@@ -1,6 +1,6 @@
-"""What every page of one server process shares: the database, the local models, the running jobs.
+"""Objects shared by every page of one server process: the database, the local models, the running jobs.
 
-The folder is `MEMORY_INSPECTOR_HOME`, else `.memory-inspector` in the user's home.
+The folder is `MEMORY_INSPECTOR_HOME`, or `.memory-inspector` in the user's home.
 """
 
 import logging
@@ -17,17 +17,17 @@ from ui.jobs import Job, Jobs
 from ui.unsaved import UnsavedDrafts
 
 RETRY_EVERY_SECONDS = 2.0
-"""How often the server looks for deliveries whose next attempt has come."""
+"""Interval, in seconds, at which the server looks for deliveries whose next attempt is due."""
 
 STOP_SECONDS = 5.0
-"""How long a click waits for a turn that is being written before it says that it cannot."""
+"""Seconds a click waits for a running turn to stop before it reports failure."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A message that was typed while something else ran for its session: sent when that has ended, not stored yet."""
+    """A message typed while another job ran for its session: sent when that has ended, not stored yet."""
 
     job_id: str
     text: str
@@ -54,14 +54,14 @@ class Engine:
         self._retrying.start()
 
     def open(self, session_id: str, services: Services | None = None) -> Memory:
-        """A session's memory. Raises `NotFoundError` when it was deleted."""
+        """A session's memory. Raises `NotFoundError` if it was deleted."""
         return Memory.open(session_id, self.database, services=services or self.services)
 
     def start(self, session_id: str, job_id: str, work: Callable[[Job], object], *, browser_model: bool = False) -> Job:
-        """Run work for a session, unless something runs for it already: then that is what to follow.
+        """Run work for a session, or return the job that is already running for it.
 
-        `browser_model`: it learns with a key that belongs to one browser, so what fails is tried
-        again from there and not by the server.
+        `browser_model`: it learns with a key that belongs to one browser, so failed deliveries are retried from there
+        and not by the server.
         """
         with self._lock:
             (self._browser_models.add if browser_model else self._browser_models.discard)(session_id)
@@ -73,9 +73,9 @@ class Engine:
             return job
 
     def send(self, session_id: str, message: Waiting) -> None:
-        """Send a message now, or when everything has ended that runs or waits for its session.
+        """Send a message now, or when everything running or waiting for its session has ended.
 
-        One that was sent or waits already, by its id, changes nothing.
+        A message that was sent or waits already, by its id, is ignored.
         """
         with self._lock:
             known = {each.job_id for each in self.waiting(session_id)}
@@ -91,12 +91,12 @@ class Engine:
             return tuple(self._waiting.get(session_id, ()))
 
     def sending(self, session_id: str) -> Waiting | None:
-        """The message whose turn runs at the moment."""
+        """The message whose turn is running."""
         running, message = self.running(session_id), self._sending.get(session_id)
         return message if running is not None and message is not None and running.id == message.job_id else None
 
     def withdraw(self, session_id: str, job_id: str) -> None:
-        """Do not send a message that still waits."""
+        """Remove a message that still waits."""
         with self._lock:
             kept = [each for each in self._waiting.get(session_id, ()) if each.job_id != job_id]
             self._waiting[session_id] = kept
@@ -106,7 +106,7 @@ class Engine:
             waiting = self._waiting.get(session_id)
             if not waiting or self._closing.is_set() or self.running(session_id) is not None:
                 return
-            # Under one lock with the start: nothing else may come between and win.
+            # Under one lock with the start, so that nothing else can start in between.
             message = self._sending[session_id] = waiting.pop(0)
             self.start(session_id, message.job_id, message.work, browser_model=message.browser_model)
 
@@ -116,20 +116,20 @@ class Engine:
         return self._jobs.get(job_id) if job_id else None
 
     def read(self, key: str, work: Callable[[Job], object]) -> Job:
-        """Run work that stores nothing; a key that was run or runs already starts nothing."""
+        """Run work that stores nothing; a key that was used before starts nothing."""
         return self._jobs.submit(key, work)
 
     def reading(self, key: str) -> Job | None:
-        """That work, running or done."""
+        """The job started by `read` under this key, running or done."""
         return self._jobs.get(key)
 
     def running(self, session_id: str) -> Job | None:
-        """What runs for a session at the moment, in whichever tab it was started."""
+        """The job running for a session, whichever tab started it."""
         job = self.job(session_id)
         return job if job is not None and not job.done else None
 
     def stop(self, session_id: str) -> bool:
-        """Ask what runs for a session to end early and wait for it; whether nothing runs any more."""
+        """Ask the running job of a session to end early and wait for it; return whether nothing is running any more."""
         running = self.running(session_id)
         if running is None:
             return True
@@ -137,14 +137,14 @@ class Engine:
         return running.wait(STOP_SECONDS)
 
     def close(self) -> None:
-        """Wait for the running jobs and let the database go."""
+        """Wait for the running jobs and close the database."""
         self._closing.set()
         self._jobs.close()
         self._retrying.join()
         self.database.close()
 
     def _retry_deliveries(self) -> None:
-        """Do again what failed, and erase what a process that died was storing or erasing."""
+        """Retry due deliveries, and erase the remains of processes that died while storing or erasing."""
         begun = False
         while not self._closing.wait(RETRY_EVERY_SECONDS):
             try:
@@ -155,17 +155,17 @@ class Engine:
                 for session_id in set(upkeep.sessions_with_due_deliveries(self.database)) - self._browser_models:
                     self.open(session_id).deliver(force=False)
                 upkeep.erase_remains_of_crashed_work(self.database)
-            except MemoryInspectorError as error:  # the next look may find it mended
+            except MemoryInspectorError as error:  # the next attempt may succeed
                 _log.warning("what waits could not be looked at: %s", error)
 
 
 def app_settings() -> Settings:
-    """The process's settings, with a home folder in any case."""
+    """The process's settings, always with a home folder."""
     settings = Settings.from_environment()
     return settings if settings.home else replace(settings, home=Path.home() / ".memory-inspector")
 
 
 @st.cache_resource(show_spinner=False, on_release=Engine.close)
 def engine() -> Engine:
-    """The one engine of this server. Raises `StoreError` when the database cannot be reached."""
+    """The single engine of this server. Raises `StoreError` if the database cannot be reached."""
     return Engine(app_settings())

@@ -1,4 +1,4 @@
-"""The settings drawer: what can be changed in place, and what the next message would then do."""
+"""The settings drawer: settings that can be changed in place, and their effect on the next message."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -38,7 +38,7 @@ _FIELDS = (
 @st.dialog("Settings", width=440, position="right", icon=":material/tune:", on_dismiss=leave)
 @error_inside
 def settings_dialog(session_id: str) -> None:
-    """Change limits and counting of a session, applied from the next turn. Priorities are the Blocks page's."""
+    """Change limits and counting of a session, applied from the next turn. Priorities are on the Blocks page."""
     memory = engine().open(session_id)
     stored = memory.session.config.model_dump(mode="json")
     drawer = Drawer(
@@ -126,7 +126,7 @@ def _draw_fields(drawer: Drawer) -> None:
 
 
 def _recipe(memory: Memory) -> None:
-    """Which recipe the session runs on. It is switched where its plan stands: on Blocks."""
+    """Show the session's recipe. It is switched on Blocks, where the plan of a switch is shown."""
     current, changed = running_on(memory)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.markdown(
@@ -139,7 +139,7 @@ def _recipe(memory: Memory) -> None:
 
 
 def _effect(memory: Memory, changes: Mapping[str, Any], drawer: Drawer) -> bool:
-    """What the next message would do under the changes; whether they are possible."""
+    """Show the effect of the changes on the next message; return whether they are possible."""
     try:
         config = memory.session.config.changed(**changes)
     except ConfigError as error:
@@ -161,7 +161,7 @@ def _effect(memory: Memory, changes: Mapping[str, Any], drawer: Drawer) -> bool:
 
 
 def _refused(problem: str, changes: Mapping[str, Any], config: MemoryConfig, drawer: Drawer) -> None:
-    """Why the changes are impossible. A flush size above the limit can be lowered with it, by asking for it."""
+    """Show why the changes are impossible; a flush size above the limit can be lowered with it by a button."""
     limit = int(changes.get("token_limit", config.token_limit))
     size = changes.get("token_flush_size", config.token_flush_size)
     if size is None or size <= limit:
@@ -177,7 +177,7 @@ def _refused(problem: str, changes: Mapping[str, Any], config: MemoryConfig, dra
 
 
 def _shown(name: str, value: Any) -> Any:
-    """A setting as its field has it: the share in whole percent."""
+    """A setting in widget form: the share in whole percent."""
     return round(value * 100) if name == "chat_history_token_ratio" else value
 
 

@@ -1,7 +1,7 @@
-"""What Streamlit's page needs before its first script run: the sidebar's room, the styles, its parts asked for early.
+"""Additions to the head of Streamlit's page: space for the sidebar, the styles, preloads of its scripts.
 
-Streamlit's own page begins without a sidebar and learns of it with the first message of the first run; all that stands
-beside it then jumps. Nothing that a script draws can come before that, so it stands in the page's head.
+Streamlit's own page starts without a sidebar and gets it with the first message of the first run; everything beside it
+then moves. Nothing that a script draws can come earlier, so this is put in the page's head.
 """
 
 import re
@@ -19,26 +19,26 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 STYLE = (
-    # Streamlit's own width of a screen on which the sidebar stands beside the page and not above it
+    # Streamlit's own screen width from which the sidebar is beside the page and not above it
     "@media (min-width: 768px) {"
     '[data-testid="stAppViewContainer"]:not(:has(> [data-testid="stSidebar"])) '
     f"{{ padding-left: {SIDEBAR_PIXELS}px; }} }}"
-    # every page is wide; Streamlit's begins centred
+    # every page is wide; Streamlit's starts centred
     '[data-testid="stMainBlockContainer"] { max-width: none !important; }'
 )
 
 PARTS = ("Html", "Selectbox", "PageLink", "Button", "MenuButton", "ChatInput", "BidiComponent")
-"""Files of Streamlit's that draw the first page: asked for only when the first element of their kind arrives, unless
-they are known before."""
+"""Streamlit's scripts that draw the first page; without a preload, each is requested only when the first element of its
+kind arrives."""
 
 _FILES = Path(streamlit.__file__).parent / "static" / "static" / "js"
 _IMPORTED = re.compile(r"""(?:from|import)\s*["'`]\./([\w.-]+\.js)["'`]""")
 
 
 def needed_files(parts: Iterable[str], page: str, folder: Path = _FILES) -> tuple[str, ...]:
-    """The names of the files of these parts and of all that they import, but for those that the page asks for itself.
+    """Names of the files of these parts and of all their imports, except those that the page loads itself.
 
-    A part that is not there is left out.
+    Parts that do not exist are left out.
     """
     asked = set(re.findall(r"/js/([\w.-]+\.js)", page))
     named = {path.name.split(".", 1)[0]: path.name for path in sorted(folder.glob("*.js"))}
@@ -53,9 +53,9 @@ def needed_files(parts: Iterable[str], page: str, folder: Path = _FILES) -> tupl
 
 
 def head() -> str:
-    """What is put at the end of the page's head.
+    """Content to insert at the end of the page's head.
 
-    The app's own style sheet too: app.py draws it, but there it comes after what it keeps out of sight.
+    Includes the app's own style sheet: app.py draws it too, but only after the elements it hides.
     """
     links = (f'<link rel="modulepreload" crossorigin href="/static/js/{name}">' for name in needed_files(PARTS, SHELL))
     sheet = (STATIC / "app.css").read_text(encoding="utf-8")
@@ -63,7 +63,7 @@ def head() -> str:
 
 
 class Shell:
-    """ASGI middleware that ends the head of every HTML page with `head()` and leaves all else alone."""
+    """ASGI middleware that ends the head of every HTML page with `head()` and leaves everything else alone."""
 
     def __init__(self, app: "ASGIApp") -> None:
         self.app = app
@@ -88,7 +88,7 @@ class Shell:
                     page = page.replace(b"</head>", self._head + b"</head>", 1)
                     headers = MutableHeaders(scope=held)
                     headers["content-length"] = str(len(page))
-                    for name in ("etag", "last-modified"):  # they tell of the page as it was
+                    for name in ("etag", "last-modified"):  # they describe the unmodified page
                         del headers[name]
                     await send(held)
                     await send({"type": "http.response.body", "body": page})
@@ -97,7 +97,7 @@ class Shell:
 
 
 def _uncompressed(scope: "Scope") -> "Scope":
-    """The request, if it is one for a page, as of a browser that takes no compressed answer."""
+    """The request, if it is for a page, without support for compressed answers."""
     if "text/html" not in Headers(scope=scope).get("accept", ""):
         return scope
     return {**scope, "headers": [(name, value) for name, value in scope["headers"] if name != b"accept-encoding"]}

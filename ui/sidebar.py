@@ -1,4 +1,4 @@
-"""The sidebar: which session, what to do with it, and which model answers."""
+"""The sidebar: the session with its actions, and the model that answers."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -17,11 +17,11 @@ from ui.sessions.health import at_a_glance
 from ui.text import count, plain, short
 
 STATUS_CHARACTERS = 40
-"""Longest name of a model in the status line: two lines of the sidebar."""
+"""Maximum characters of a model's name in the status line: two lines of the sidebar."""
 
 
 def draw_sidebar() -> str | None:
-    """The session picker with its menu, and the status line; what the selected session is called."""
+    """Draw the session picker with its menu, and the status line; return the title of the selected session."""
     try:
         shared = engine()
         ensure_demo(shared)
@@ -32,7 +32,7 @@ def draw_sidebar() -> str | None:
     ids = sorted(known, key=lambda id: (id != DEMO_SESSION, -known[id].updated_at))
     draw_goto_button()
     _choose(ids)
-    # Numbered from the oldest: the browser names its choice by these words, which a newer session must not change.
+    # Numbered from the oldest: the browser identifies its choice by these words, which a newer session must not change.
     titles = _titles({id: known[id].title for id in sorted(ids, key=lambda id: known[id].created_at)})
     st.selectbox(
         "Session",
@@ -53,9 +53,9 @@ def draw_sidebar() -> str | None:
 
 
 def _choose(ids: list[str]) -> None:
-    """The session that the address asks for, at first; another one, and a word about it, when it is not there.
+    """Select the session that the URL requests initially; another one, with a warning, if it does not exist.
 
-    A selectbox bound to the address would put titles there, and two sessions may have one title.
+    A selectbox bound to the URL would put titles there, and two sessions may have one title.
     """
     fresh = state.SESSION not in st.session_state
     asked = st.query_params.get(state.SESSION) if fresh else state.selected_session()
@@ -66,7 +66,7 @@ def _choose(ids: list[str]) -> None:
 
 
 def _write_link() -> None:
-    """Put the session in the address, so that the page can be reloaded and linked to."""
+    """Put the session in the URL, so that the page can be reloaded and linked to."""
     session_id = state.selected_session()
     state.link_session(session_id)
     if session_id is None:
@@ -76,7 +76,7 @@ def _write_link() -> None:
 
 
 def _titles(titles: dict[str, str]) -> dict[str, str]:
-    """What each session is called in the picker: its title, numbered where another has the same."""
+    """Display title of each session in the picker, numbered if another one has the same."""
     shown: dict[str, str] = {}
     given: Counter[str] = Counter()
     for session_id, title in titles.items():
@@ -103,19 +103,19 @@ def _session_menu(session_id: str | None) -> None:
 
 
 def _import() -> None:
-    from ui.sessions.importing import import_dialog  # reads every format there is: not for the first page
+    from ui.sessions.importing import import_dialog  # imports every file format: too slow for the first page
 
     import_dialog()
 
 
 def _export(session_id: str) -> None:
-    from ui.sessions.exporting import export_dialog  # writes every format there is
+    from ui.sessions.exporting import export_dialog  # imports every file format
 
     export_dialog(session_id)
 
 
 def _status_line() -> None:
-    """What answers and learns here; what fails comes first."""
+    """Draw the model that answers and learns here; failures come first."""
     chosen: model.Chosen | None = None
     try:
         chosen = model.chosen_model()
@@ -158,7 +158,7 @@ def _status_line() -> None:
 
 
 def _in_use(chosen: model.Chosen | None) -> None:
-    """Which parts this session works with, one a line."""
+    """Show the components that this session uses, one per line."""
     session_id = state.selected_session()
     if session_id is None or chosen is None:
         return
@@ -171,19 +171,19 @@ def _in_use(chosen: model.Chosen | None) -> None:
             "Database": engine().database.url,
             "Tokens counted with": engine().open(session_id, services).session.counter_id,
         }
-    except MemoryInspectorError:  # the page says what is wrong
+    except MemoryInspectorError:  # the page reports the error
         return
     lines = "  \n".join(f"{label}: {plain(value)}" for label, value in parts.items())
     st.markdown(f":small[:gray[{lines}]]")
 
 
 def _failed_deliveries() -> list[Delivery]:
-    """Of the selected session, what failed and is not yet done: given up, or to be tried again."""
+    """Failed deliveries of the selected session that are not done: parked, or to be retried."""
     session_id = state.selected_session()
     if session_id is None:
         return []
     try:
         waiting = engine().open(session_id).session.deliveries(states=("pending", "parked"))
-    except MemoryInspectorError:  # the page says what is wrong with the session
+    except MemoryInspectorError:  # the page reports the error
         return []
     return [delivery for delivery in waiting if delivery.error]

@@ -1,4 +1,4 @@
-"""What one browser tab remembers between runs: ids and small values, nothing else."""
+"""State of one browser tab between runs: ids and small values only."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -6,22 +6,22 @@ from typing import Literal
 import streamlit as st
 
 SESSION = "session"
-"""Widget of the selected session, and the parameter of the address that names it."""
+"""Widget key of the selected session, and the URL parameter that names it."""
 
 TURN = "turn"
-"""The turn that is looked at, and the parameter of the address that names it; empty for the latest."""
+"""Key of the selected turn, and the URL parameter that names it; empty for the latest."""
 
 TOAST = "toast"
-"""What was done last, where it is still to be said; see `ui.toasts`."""
+"""Key of the last action's message while it is still to be shown; see `ui.toasts`."""
 
 _NOTICE = "notice"
 _SHOWN = "notice_shown"
 
 STEP = "step"
-"""Position in the log of the step that is looked at inside a turn, and the parameter of the address that names it."""
+"""Key of the log position of the selected step inside a turn, and the URL parameter that names it."""
 
 LANES = "lanes"
-"""The budget that this tab shows, with its motion."""
+"""Key of the budget that this tab shows, with its animation."""
 
 _EARLIER = "chat_earlier"
 _DIALOG = "dialog_open"
@@ -32,49 +32,49 @@ _WHOLE = "whole_messages"
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something to say once, on the next drawing."""
+    """A message to show once, on the next drawing."""
 
     kind: Literal["error", "warning", "info"]
     text: str
 
 
 def say(kind: Literal["error", "warning", "info"], text: str) -> None:
-    """Have a sentence shown on the next drawing, in place of any toast. For callbacks."""
+    """Show a sentence on the next drawing, in place of any toast. For callbacks."""
     st.session_state.pop(TOAST, None)
     st.session_state[_NOTICE] = Notice(kind, text)
 
 
 def take_notice() -> Notice | None:
-    """The sentence to show, once."""
+    """The sentence to show; it is returned once."""
     notice: Notice | None = st.session_state.pop(_NOTICE, None)
     st.session_state[_SHOWN] = notice
     return notice
 
 
 def keep_notice() -> None:
-    """Have the sentence that is shown stay for another drawing: nobody did anything, the log only went on."""
+    """Keep the current sentence for another drawing, which is not due to a user's action but to new events."""
     shown: Notice | None = st.session_state.get(_SHOWN)
     if shown is not None:
         st.session_state.setdefault(_NOTICE, shown)
 
 
 def open_dialog() -> None:
-    """Remember that this run draws a dialog."""
+    """Record that this run draws a dialog."""
     st.session_state[_DIALOG] = True
 
 
 def dialog_open() -> bool:
-    """Has this run drawn a dialog?"""
+    """Whether this run has drawn a dialog."""
     return bool(st.session_state.get(_DIALOG))
 
 
 def begin_run() -> None:
-    """Nothing is open yet. Said by app.py on every run."""
+    """Reset the record of open dialogs. Called by app.py on every run."""
     st.session_state[_DIALOG] = False
 
 
 def has_graph() -> bool:
-    """Is there a graph in the selected session? As it was when this tab looked last."""
+    """Whether the selected session has a graph, as of this tab's last check."""
     return bool(st.session_state.get(_GRAPH))
 
 
@@ -83,7 +83,7 @@ def saw_graph(there: bool) -> None:
 
 
 def earlier_messages() -> int:
-    """How many more messages than usual are drawn."""
+    """Number of messages drawn beyond the usual."""
     return int(st.session_state.get(_EARLIER, 0))
 
 
@@ -92,12 +92,12 @@ def show_earlier(more: int) -> None:
 
 
 def whole(message: str) -> bool:
-    """Was this message asked for in full?"""
+    """Whether this message is to be shown in full."""
     return message in st.session_state.get(_WHOLE, ())
 
 
 def show_whole(message: str, whole: bool) -> None:
-    """Show a message in full, or its beginning again. For callbacks."""
+    """Show a message in full, or only its beginning again. For callbacks."""
     opened: frozenset[str] = st.session_state.get(_WHOLE, frozenset())
     st.session_state[_WHOLE] = opened | {message} if whole else opened - {message}
 
@@ -109,7 +109,7 @@ def selected_session() -> str | None:
 
 
 def linked_session() -> str | None:
-    """The session that this app put in the address; another one there was asked for."""
+    """The session that this app put in the URL; a different one there was requested by the user."""
     value: str | None = st.session_state.get(_LINKED)
     return value
 
@@ -119,25 +119,25 @@ def link_session(session_id: str | None) -> None:
 
 
 def selected_turn() -> int | None:
-    """The turn that was picked; None for the latest."""
+    """The selected turn; None for the latest."""
     value: int | None = st.session_state.get(TURN)
     return value
 
 
 def selected_step() -> int | None:
-    """Position in the log of the step that was picked inside the turn; None for the turn's end."""
+    """Log position of the step selected inside the turn; None for the turn's end."""
     value: int | None = st.session_state.get(STEP)
     return value
 
 
 def show_turn(turn: int | None, step: int | None = None) -> None:
-    """Look at one turn on every page, at its end or at a step of it, or at the latest again. For callbacks."""
+    """Show one turn on every page, at its end or at one of its steps, or the latest again. For callbacks."""
     st.session_state[TURN] = turn
     st.session_state[STEP] = step
 
 
 def select_session(session_id: str | None) -> None:
-    """Choose another session. For callbacks, before the picker is drawn."""
+    """Select another session. For callbacks, before the picker is drawn."""
     st.session_state[SESSION] = session_id
     show_turn(None)
     show_earlier(0)

@@ -1,4 +1,4 @@
-"""What vector blocks store as one, as nouns: a message, a turn or a batch. Pure; no Streamlit."""
+"""Nouns for the units that vector blocks store: a message, a turn or a batch. Pure; no Streamlit."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -7,37 +7,37 @@ from memory_core import Memory
 from ui.text import count, plural, tokens
 
 TURN = "turn"
-"""Right enough where it is not known, or where blocks differ: every message is of a turn."""
+"""Used if the unit is unknown, or if blocks differ: every message belongs to a turn."""
 
 
 def unit_of(settings: Mapping[str, Any]) -> str:
-    """What a vector block with these settings stores as one: `message`, `turn` or `batch`."""
+    """Unit of a vector block with these settings: `message`, `turn` or `batch`."""
     return str(settings.get("unit", TURN))
 
 
 def units(memory: Memory) -> dict[str, str]:
-    """The same of each vector block of a session, by its name."""
+    """Unit of each vector block of a session, by its name."""
     return {attached.name: unit_of(attached.settings) for attached in memory.blocks if attached.kind == "vector"}
 
 
 def common(units: Iterable[str]) -> str:
-    """The unit of several blocks together."""
+    """Common unit of several blocks."""
     found = set(units)
     return found.pop() if len(found) == 1 else TURN
 
 
 def stored(n: int, unit: str) -> str:
-    """`62 stored messages`, `1 stored turn`, `3 stored batches`."""
+    """A count of stored units: `62 stored messages`, `1 stored turn`, `3 stored batches`."""
     return count(n, f"stored {unit}")
 
 
 def stored_plural(unit: str) -> str:
-    """`stored messages`."""
+    """Plural of a stored unit: `stored messages`."""
     return plural(f"stored {unit}")
 
 
 def from_turn(unit: str, turn: int | str, article: str = "") -> str:
-    """One that is from a turn of the conversation: `turn 4`; with an article `a message of turn 4`."""
+    """A unit from a turn of the conversation: `turn 4`; with an article `a message of turn 4`."""
     number = turn if isinstance(turn, str) else tokens(turn)
     if unit == TURN:
         return f"turn {number}"
@@ -45,14 +45,14 @@ def from_turn(unit: str, turn: int | str, article: str = "") -> str:
 
 
 def beginning(words: str) -> str:
-    """The same at the beginning of a sentence."""
+    """The words with a capital letter, for the beginning of a sentence."""
     return words[:1].upper() + words[1:]
 
 
 def by_score(found: Sequence[tuple[str, float | None]]) -> str:
-    """`turn 3, turn 4 (scores not recorded), turn 9 (0.31)`: what was left out of one search, lowest score first.
+    """Units cut from one search, lowest score first: `turn 3, turn 4 (scores not recorded), turn 9 (0.31)`.
 
-    Only the best candidates of a search are recorded with their scores, so those without one stand before the rest.
+    Only the best candidates of a search are recorded with their scores, so those without one come first.
     """
     known = sorted(((name, score) for name, score in found if score is not None), key=lambda each: each[1])
     unknown = [name for name, score in found if score is None]
@@ -62,5 +62,5 @@ def by_score(found: Sequence[tuple[str, float | None]]) -> str:
 
 
 def score_note(score: float | None) -> str:
-    """`score 0.23`, or that it is not known."""
+    """The score in words: `score 0.23`, or that it was not recorded."""
     return "score not recorded" if score is None else f"score {score:.2f}"

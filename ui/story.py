@@ -1,6 +1,6 @@
-"""What memory did in one turn, as a few sentences. Pure: events and words in, lines out.
+"""The effects of one turn on memory, as a few sentences. Pure: events and words in, lines out.
 
-The sentences are those of `ui.telling`; here they are chosen, summed up and put in the order of the stages.
+The sentences are those of `ui.telling`; here they are selected, summarised and ordered by stage.
 """
 
 from collections.abc import Sequence
@@ -68,12 +68,12 @@ STORY_KINDS = (
     "block_failed",
     "memory_stripped",
 )
-"""The events that a turn's story is made of."""
+"""Kinds of the events that a turn's story consists of."""
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A turn in one line under its reply."""
+    """A turn in one line below its reply."""
 
     flushed: int = 0
     learned: int = 0
@@ -81,10 +81,10 @@ class Summary:
     sent: int | None = None
     limit: int | None = None
     edited: int = 0
-    """Times that the agent wrote into its memory."""
+    """Number of times the agent wrote to its memory."""
 
     def in_short(self, turn: int) -> str:
-        """`Turn 12 · 1,178 of 1,200 · flushed 4 · learned 3 · cut 56`: the prompt's size, then what happened."""
+        """The prompt's size, then what happened: `Turn 12 · 1,178 of 1,200 · flushed 4 · learned 3 · cut 56`."""
         parts = [] if self.sent is None or self.limit is None else [f"{tokens(self.sent)} of {tokens(self.limit)}"]
         parts += [
             f"{name} {tokens(number)}"
@@ -100,7 +100,7 @@ class Summary:
 
 
 def summaries(events: Sequence[EventRecord]) -> dict[int, Summary]:
-    """One summary a turn."""
+    """One summary per turn."""
     by_turn: dict[int, list[EventRecord]] = {}
     for record in events:
         by_turn.setdefault(record.turn, []).append(record)
@@ -124,8 +124,8 @@ def _wrote(event: ToolCalled) -> bool:
 
 
 def story(events: Sequence[EventRecord], words: Words) -> list[Line]:
-    """What happened in one turn: first what was lost from its prompt, then flushed, learned, recalled."""
-    # What the agent archived is told by its call.
+    """Lines on what happened in one turn: first what was cut from its prompt, then flushed, learned, recalled."""
+    # What the agent archived is reported by its tool call.
     values = [r.event for r in events if not (r.actor == "agent" and isinstance(r.event, FactAdded))]
     built = _last_context(events)
     recalled = [event for event in values if isinstance(event, Retrieved)]
@@ -149,7 +149,7 @@ def _told(values: Sequence[Event], words: Words, *kinds: type[Event]) -> list[Li
 
 
 def _learned(values: Sequence[Event], words: Words) -> list[Line]:
-    """Facts summed up by name, contradictions one by one, then what became of the lists."""
+    """Facts summarised by name, contradictions one by one, then changes to the lists."""
     lines = []
     added = [event for event in values if isinstance(event, FactAdded)]
     learned = [event.fact for event in added if _is_learned(event)]
@@ -172,7 +172,7 @@ def _learned(values: Sequence[Event], words: Words) -> list[Line]:
 
 
 def _decided(values: Sequence[Event], words: Words) -> list[Line]:
-    """What became of known facts beside new ones, summed up by what was decided."""
+    """Existing facts changed by decisions on new ones, summarised by decision."""
     lines = []
     for decision, says, icon in (("update", "Updated", "edit"), ("delete", "Ended", "history")):
         known = [e.fact for e in values if isinstance(e, FactDecided) and e.decision == decision and e.fact is not None]
@@ -182,7 +182,7 @@ def _decided(values: Sequence[Event], words: Words) -> list[Line]:
 
 
 def _related(values: Sequence[Event], words: Words) -> list[Line]:
-    """Relations summed up: learned, added by hand, known before, ended."""
+    """Relations summarised: learned, added by hand, known before, ended."""
     added = [event for event in values if isinstance(event, RelationAdded)]
     said = (
         ("hub", "Learned {}", [event.relation for event in added if event.origin != "written"]),
@@ -204,7 +204,7 @@ def _related(values: Sequence[Event], words: Words) -> list[Line]:
 
 
 def _is_learned(event: Event) -> bool:
-    """Found in messages and in use: neither written by hand, nor rewritten from others, nor awaiting a review."""
+    """Whether it was learned from messages and is in use: not written by hand, rewritten from others, or unreviewed."""
     if isinstance(event, RelationAdded):
         return event.origin == "extracted"
     return isinstance(event, FactAdded) and event.origin == "extracted" and event.state == "active"
@@ -215,7 +215,7 @@ def _named(facts: Sequence[int], words: Words) -> tuple[str, ...]:
 
 
 def _deliveries(values: Sequence[Event], words: Words) -> list[Line]:
-    """What is still due, by the last thing this turn said of each delivery."""
+    """Unfinished deliveries, by this turn's last event on each."""
     queued: dict[int, Line] = {}
     said: dict[int, Line] = {}
     for event in values:

@@ -1,7 +1,7 @@
-"""The words of the trade, each explained in one line: shown one hover away wherever the word stands.
+"""Technical terms, each explained in one line: shown as a tooltip wherever the term occurs.
 
-A word is marked as a link to nowhere whose title is the explanation: browsers show it under the pointer, static/app.css
-under the keyboard's focus, and static/keys.js keeps a click from going anywhere. Pure: no Streamlit.
+A term is marked as a link without target whose title is the explanation: browsers show it under the pointer,
+static/app.css under the keyboard's focus, and static/keys.js suppresses the click. Pure: no Streamlit.
 """
 
 import re
@@ -28,7 +28,7 @@ HELP: Mapping[str, str] = {
     "score": "How well a stored turn fits the question. Below the threshold it is not used.",
     "retired": "Replaced by a newer fact, or put away by a person. Both can be restored.",
 }
-"""By the word: an English sentence or two, markdown without words of others."""
+"""By term: an English sentence or two, markdown without quoted words."""
 
 _SAID: Mapping[str, str] = {
     "flush line": "flush_line",
@@ -46,32 +46,32 @@ _SAID: Mapping[str, str] = {
     "retired": "retired",
     "threshold": "score",
 }
-"""How the words are said in sentences; the longer come first."""
+"""Forms of the terms in sentences; the longer ones come first."""
 
 _WORD = re.compile(rf"\b(?:{'|'.join(_SAID)})\b", re.IGNORECASE)
 
 
 def term(key: str, word: str, *, whole: str = "") -> str:
-    """`word`, HTML that is safe already, with the explanation of `key`, behind the `whole` name if given."""
+    """`word`, already safe HTML, with the explanation of `key`, after the `whole` name if given."""
     title = f"{whole}: {_title(key)}" if whole else _title(key)
     return f'<a href="#{key}" title="{escape(title)}">{word}</a>'
 
 
 def marked_html(text: str, *, smallest_first: bool = False) -> str:
-    """A text of the app's own as HTML, its words of the trade explained, each once."""
+    """A text of the app's own as HTML, with each technical term explained once."""
     return _marked(text, escape, term, smallest_first)
 
 
 def explained(text: str) -> str:
-    """A text of the app's own as markdown, its words of the trade explained, each once."""
+    """A text of the app's own as markdown, with each technical term explained once."""
     return _marked(text, _piece, _link, smallest_first=False)
 
 
 def marked(text: str, *, names: Iterable[str] = (), smallest_first: bool = False) -> str:
-    """A sentence about what happened as markdown that shows it as it is, with the words of the trade explained.
+    """A sentence about an event as markdown that shows it literally, with the technical terms explained.
 
-    The words of others in it are never marked: nothing is from the first quotation mark or colon on, which is where
-    they stand, nor from the first of `names`, those of the blocks, on.
+    Quoted words are never marked: marking stops at the first quotation mark or colon, after which they occur, and at
+    the first of `names`, the blocks' names.
     """
     named = [re.escape(short(name)) for name in names if name.strip()]
     head = re.split("|".join(["“", ": ", *named]), text, maxsplit=1)[0]
@@ -79,7 +79,7 @@ def marked(text: str, *, names: Iterable[str] = (), smallest_first: bool = False
 
 
 def _piece(text: str) -> str:
-    """`plain` for a part of a line: the spaces at its ends stay."""
+    """`plain` for a part of a line: leading and trailing spaces are kept."""
     told = plain(text)
     return f"{' ' * (text[:1].isspace())}{told}{' ' * (bool(told) and text[-1:].isspace())}" if text else ""
 

@@ -1,6 +1,6 @@
-"""How names, numbers and times are written on screen. Pure; no Streamlit.
+"""Formatting of names, numbers and times on screen. Pure; no Streamlit.
 
-`plain` is the one way for a user's own words into anything that Streamlit reads as markdown.
+User texts must go through `plain` before anything that Streamlit reads as markdown.
 """
 
 import re
@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 _MARKUP = re.compile(f"([{re.escape(string.punctuation)}])")
 
 _REPLACED = re.compile(r"(?<=[-<>~])(?=[->=])|(?<=:)(?=//|streamlit)|(?<=w)(?=ww\.)|(?=@)", re.IGNORECASE)
-"""Where Streamlit works on the text after the markup is gone: arrows and dashes, addresses, its own logo."""
+"""Matches what Streamlit replaces after parsing the markup: arrows and dashes, URLs, its own logo."""
 
 _MONTHS = (
     "January",
@@ -27,19 +27,19 @@ _MONTHS = (
     "November",
     "December",
 )
-"""Written out here, because strftime follows the server's locale."""
+"""Listed here, because strftime depends on the server's locale."""
 
 _JUST_NOW = timedelta(minutes=1)
 _RELATIVE = timedelta(days=1)
 
 
 def plain(text: str) -> str:
-    """Markdown that shows `text` as it is, on one line: nothing in it formats, links, loads or becomes an icon.
+    """Markdown that shows `text` literally, on one line: nothing in it formats, links, loads or becomes an icon.
 
     Every ASCII punctuation mark gets a backslash, so `plain("a*b*")` is `a\\*b\\*`. Line breaks, tabs and runs of
-    spaces become one space, because four leading spaces alone would make a code block; control characters go.
-    Addresses, `->` and the like are no markup, so an invisible word joiner (U+2060) keeps Streamlit from making links
-    and arrows of them.
+    spaces become one space, because four leading spaces alone would make a code block; control characters are removed.
+    URLs, `->` and the like are no markup, so an invisible word joiner (U+2060) keeps Streamlit from turning them into
+    links and arrows.
     """
     line = " ".join(text.split())
     line = "".join(character for character in line if unicodedata.category(character) != "Cc")
@@ -57,7 +57,7 @@ def count(n: int, noun: str) -> str:
 
 
 def plural(noun: str) -> str:
-    """`messages`, `deliveries`, `batches`."""
+    """Plural of a noun: `messages`, `deliveries`, `batches`."""
     if noun.endswith(("s", "x", "ch", "sh")):
         return noun + "es"
     if noun.endswith("y") and noun[-2:-1] not in set("aeiou"):
@@ -71,10 +71,10 @@ def short(name: str, most: int = 24) -> str:
 
 
 def ago(moment: datetime | float, now: datetime | float, zone: tzinfo = UTC) -> str:
-    """When `moment` was: `just now`, `2 min ago`, `5 h ago`; from a day on `12 May, 14:05`, in another year with it.
+    """Time since `moment`: `just now`, `2 min ago`, `5 h ago`; after a day `12 May, 14:05`, plus a differing year.
 
-    Both times are aware datetimes or seconds since 1970. `zone` is the reader's time zone, for the written-out form. A
-    moment after `now` by less than a minute is a clock that differs, so `just now`; later ones are written out.
+    Both times are aware datetimes or seconds since 1970. `zone` is the user's time zone, for the written-out form.
+    A moment less than a minute after `now` is due to differing clocks, so `just now`; later ones are written out.
     """
     then, present = _in_zone(moment, zone), _in_zone(now, zone)
     passed = present - then

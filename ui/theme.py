@@ -1,7 +1,7 @@
-"""The colours and what they mean, for both appearances. Streamlit's own share of them stands in .streamlit/config.toml.
+"""The colours and their meanings, for both appearances. Streamlit's own colours are in .streamlit/config.toml.
 
-A colour here has one meaning on every page, and never carries it alone (SCREENS §9): a cut is also hatched, a limit is
-also a solid line. The eight strong colours were chosen to stay apart for colour-blind eyes; a test repeats the sum.
+A colour has one meaning on every page, and is never its only sign (SCREENS §9): a cut is also hatched, a limit is also
+a solid line. The eight strong colours were chosen to be distinguishable for colour-blind users; a test verifies it.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ class Palette:
     line: str
     """The limit (solid), the flush line and the score threshold (dashed)."""
     unknown: str
-    """What cannot be known without a model; also secondary text."""
+    """Values that cannot be known without a model; also secondary text."""
     accent: str
     """Buttons and selection, never data."""
     page: str
@@ -72,10 +72,10 @@ DARK = Palette(
 PALETTES: Mapping[Mode, Palette] = {"light": LIGHT, "dark": DARK}
 
 BLOCK_KINDS = ("queue", "static", "facts", "vector", "summary", "graph", "custom")
-"""What a part of the prompt can be. A user's own block class is `custom`."""
+"""Kinds of a part of the prompt. A user's own block class is `custom`."""
 
 STRONG = (*BLOCK_KINDS, "cut")
-"""The colours that must be told apart by every eye, on the page and beside each other."""
+"""The colours that every user must be able to tell apart, on the page and beside each other."""
 
 _NAMES = frozenset(field.name for field in fields(Palette))
 
@@ -83,7 +83,7 @@ _NAMES = frozenset(field.name for field in fields(Palette))
 def colour(name: str, mode: Mode) -> str:
     """The `#RRGGBB` of one meaning, such as `"facts"` or `"cut"`.
 
-    Raises: KeyError, when the palette has no such meaning.
+    Raises: KeyError, if the palette has no such meaning.
     """
     if name not in _NAMES:
         raise KeyError(f"no colour has the meaning {name!r}")
@@ -92,18 +92,18 @@ def colour(name: str, mode: Mode) -> str:
 
 
 def block_colour(kind: str, mode: Mode) -> str:
-    """The colour of a part of the prompt. Kinds this app does not know are drawn as `custom`."""
+    """The colour of a part of the prompt. Unknown kinds are drawn as `custom`."""
     return colour(kind if kind in BLOCK_KINDS else "custom", mode)
 
 
 def ink_on(background: str) -> str:
-    """Near-black or white, whichever reads better on `background` (`#RRGGBB`)."""
+    """Near-black or white, whichever has more contrast on `background` (`#RRGGBB`)."""
     dark, light = LIGHT.text, LIGHT.page
     return max((dark, light), key=lambda ink: contrast(ink, background))
 
 
 def contrast(a: str, b: str) -> float:
-    """The contrast ratio of two colours, 1 to 21, as WCAG 2 defines it."""
+    """The contrast ratio of two colours, 1 to 21, as defined by WCAG 2."""
     brighter, darker = sorted((luminance(a), luminance(b)), reverse=True)
     return (brighter + 0.05) / (darker + 0.05)
 
@@ -115,7 +115,7 @@ def luminance(hex_colour: str) -> float:
 
 
 def linear_rgb(hex_colour: str) -> tuple[float, float, float]:
-    """`#RRGGBB` as light intensities, 0 to 1 each, with the sRGB curve (IEC 61966-2-1) undone."""
+    """`#RRGGBB` as linear light intensities, 0 to 1 each, with the sRGB curve (IEC 61966-2-1) undone."""
     red, green, blue = (int(hex_colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
     return _linear(red), _linear(green), _linear(blue)
 
@@ -125,7 +125,7 @@ def _linear(channel: float) -> float:
 
 
 def mode() -> Mode:
-    """The appearance this viewer sees; light until the browser has said."""
-    import streamlit as st  # here, so that the pure drawing modules can use the colours without it
+    """The appearance of this browser; light until it is known."""
+    import streamlit as st  # imported here, so that the pure drawing modules can use the colours without it
 
     return "dark" if st.context.theme.type == "dark" else "light"

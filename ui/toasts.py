@@ -1,6 +1,6 @@
-"""One sentence after a change, with Undo: at the bottom right above every page, gone after some seconds.
+"""One sentence after a change, with Undo: at the bottom right above every page, hidden after some seconds.
 
-Where it stands and how it fades are static/app.css's; it takes no room on the page.
+Its position and fading are defined in static/app.css; it takes no space on the page.
 """
 
 import time
@@ -15,7 +15,7 @@ from ui import state
 from ui.text import plain
 
 SECONDS = 10.0
-"""How long a toast stays, as in the style sheet; longer while the pointer rests on it."""
+"""Seconds for which a toast is shown, as in the style sheet; longer while the pointer is over it."""
 
 _NUMBER = "toast_number"
 
@@ -24,39 +24,39 @@ _NAMES = ("even", "odd")
 
 @dataclass(frozen=True, slots=True)
 class Toast:
-    """What was done, and the way back."""
+    """A message about a change, and the function that undoes it."""
 
     number: int
     text: str
-    """As it is; escaped when it is drawn."""
+    """Unescaped; escaped when it is drawn."""
     session_id: str | None
-    """Shown while this session is selected; None: whichever is."""
+    """Shown while this session is selected; None: whichever session is."""
     undo: Callable[[], object] | None
     until: float
-    """Monotonic seconds; not drawn after it."""
+    """Monotonic time, in seconds, after which it is not drawn."""
     failed: bool = False
-    """It says why something could not be undone."""
+    """Whether it reports that something could not be undone."""
 
 
 def done(text: str, *, undo: Callable[[], object] | None = None, session_id: str | EllipsisType | None = ...) -> None:
-    """Say on the next drawing of the page what was done. For callbacks; the newest replaces the one before.
+    """Show a message about a change on the next drawing. For callbacks; the newest replaces the one before.
 
     `undo` runs at most once. What prevents it, that the thing changed since, say, it says by raising a
     `MemoryInspectorError`.
-    `session_id`: the toast is of this session, by default the selected one; None: of no session.
+    selected one; None: no session.
     """
     _say(text, undo, state.selected_session() if session_id is ... else session_id)
 
 
 def draw() -> None:
-    """The newest toast, while it is not over. Said by the frame on every run."""
+    """Draw the newest toast until it expires. Called by the frame on every run."""
     toast: Toast | None = st.session_state.get(state.TOAST)
     if toast is None:
         return
     if time.monotonic() > toast.until or toast.session_id not in (None, state.selected_session()):
         st.session_state.pop(state.TOAST, None)
         return
-    # Two names by turns: the browser begins the fading anew only where the name changes.
+    # Two alternating names: the browser restarts the fading only if the name changes.
     with st.container(
         horizontal=True, vertical_alignment="center", gap="small", wrap=False, key=f"toast_{_NAMES[toast.number % 2]}"
     ):

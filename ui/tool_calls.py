@@ -1,4 +1,4 @@
-"""A call of a memory tool in words: in the chat as it happened, in the log as a sentence. Pure."""
+"""A memory tool call in words: in the chat as it happened, in the log as a sentence. Pure."""
 
 import json
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from typing import Any
 from ui.text import count, short
 
 SHOWN = 120
-"""Characters of what was written or looked for that are shown."""
+"""Characters shown of what was written or searched for."""
 
 _ICONS = {
     "archival_memory_insert": "archive",
@@ -22,16 +22,16 @@ class Told:
     """A call in one line."""
 
     icon: str
-    """A Material icon's name."""
+    """Name of a Material icon."""
     text: str
-    """Plain text; whoever draws it escapes it."""
+    """Plain text, unescaped; the caller that draws it must escape it."""
     refused: bool = False
     wrote: bool = False
-    """Did it change memory?"""
+    """Whether it changed memory."""
 
 
 def arguments_of(stored: str | None) -> Mapping[str, Any]:
-    """Arguments as the log keeps them; none where they are no JSON object, or were erased."""
+    """Arguments as stored in the log; empty if they are not a JSON object, or were erased."""
     try:
         decoded = json.loads(stored or "{}")
     except ValueError:
@@ -40,10 +40,10 @@ def arguments_of(stored: str | None) -> Mapping[str, Any]:
 
 
 def pretty_json(text: str) -> str | None:
-    """A JSON object or array with line breaks and indents; None where the text is no such thing.
+    """A JSON object or array with line breaks and indents; None if the text is neither.
 
-    Nothing else is changed: where writing it anew would change more than spaces (`1.10`, an escape, a name that stands
-    twice), it is given as it came.
+    Only whitespace is changed: if serialising it again would change more (`1.10`, an escape, a repeated name), the text
+    is returned unchanged.
 
     >>> print(pretty_json('{"a": [1, 2]}'))
     {
@@ -63,7 +63,7 @@ def pretty_json(text: str) -> str | None:
 
 
 def chat_line(tool: str, arguments: Mapping[str, Any], result: str | None, *, refused: bool) -> Told:
-    """A call as the conversation shows it: what became of it, and the words that were written or looked for.
+    """A call as shown in the conversation: its outcome, and the words that were written or searched for.
 
     >>> said = "Appended to Human. It has 18 characters."
     >>> chat_line("core_memory_append", {"content": "Sam lives in Porto"}, said, refused=False).text
@@ -90,7 +90,7 @@ def chat_line(tool: str, arguments: Mapping[str, Any], result: str | None, *, re
 
 
 def log_line(tool: str, block: str | None, arguments: Mapping[str, Any], result: str | None, *, refused: bool) -> Told:
-    """A call as a sentence of the log: who did what, how much of it, to which block."""
+    """A call as a sentence of the log: the action, its size, and the block."""
     named = short(block) if block else "its memory"
     if refused:
         why = f": {_flat(result, 240).rstrip('.')}" if result else ""

@@ -1,4 +1,4 @@
-"""Trying the chosen model: one small request, told in a sentence. It is a job, so that nothing waits for it."""
+"""Test of the chosen model: one small request, reported in a sentence. Runs as a job, so that nothing waits for it."""
 
 import uuid
 from functools import partial
@@ -14,23 +14,23 @@ from ui.telling import seconds
 from ui.text import plain, short
 
 PATIENCE_SECONDS = 15.0
-"""How long a model is waited for: one that takes longer is no pleasure to talk to."""
+"""Time limit, in seconds, for a model's first word; a slower one is unpleasant to talk to."""
 
 LOOK_SECONDS = 0.3
 NAME_CHARACTERS = 60
 
 _TRIAL = "model__trial"
 _HEARD = "model__heard"
-"""The last trial whose answer was taken over into what is known of the model."""
+"""The last test whose result was passed on to the health check."""
 
 
 def forget() -> None:
-    """What was found does not hold any more: another key, address or model was given."""
+    """Discard the result, because another key, address or model was entered."""
     st.session_state.pop(_TRIAL, None)
 
 
 def take_over() -> None:
-    """Once for each answer: who was heard is not said to be out of reach."""
+    """Pass each successful result on to the health check once: a model that answered is not unreachable."""
     key = st.session_state.get(_TRIAL, "")
     job = engine().job(key)
     if job is not None and job.done and job.error is None and st.session_state.get(_HEARD) != key:
@@ -39,7 +39,7 @@ def take_over() -> None:
 
 
 def draw(model: OpenAIChat) -> None:
-    """The button, and what became of the last trial."""
+    """Draw the button, and the result of the last test."""
     job = engine().job(st.session_state.get(_TRIAL, ""))
     trying = job is not None and not job.done
     st.button(
@@ -57,7 +57,7 @@ def draw(model: OpenAIChat) -> None:
 
 
 def _try(model: OpenAIChat) -> None:
-    key = f"\x00model-{uuid.uuid4().hex}"  # stands for a session: this belongs to none
+    key = f"\x00model-{uuid.uuid4().hex}"  # in place of a session id: it belongs to no session
     engine().start(key, key, partial(_ask, model))
     st.session_state[_TRIAL] = key
 

@@ -1,6 +1,5 @@
-"""What was typed in a drawer and not saved yet: kept by the server's process, so that Esc, a click outside and a
-reload of the page do not lose it. No Streamlit; never a place for secrets.
-"""
+"""Text typed in a drawer and not saved yet: kept in the server's process, so that Esc, a click outside and a reload of
+the page do not lose it. No Streamlit; never a place for secrets."""
 
 import threading
 import time
@@ -9,22 +8,22 @@ from dataclasses import dataclass
 from typing import Any
 
 MAX_DRAFTS = 200
-"""More are not kept: the least recently typed go first."""
+"""Maximum number of drafts; the least recently typed are dropped first."""
 
 Place = tuple[str, ...]
-"""What is edited: `("text", session id, block)`, say."""
+"""Key of what is edited, for example `("text", session id, block)`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unsaved:
-    """A draft, and what it started from."""
+    """A draft, and the values it started from."""
 
     value: Any
     """A text, or settings by name."""
     began: Any
-    """The revision, or the settings, that the draft is a change of."""
+    """The revision, or the settings, that the draft started from."""
     at: float
-    """Seconds since 1970: when it was last typed in."""
+    """Time of the last keystroke, in seconds since 1970."""
 
 
 class UnsavedDrafts:
@@ -42,7 +41,7 @@ class UnsavedDrafts:
                 self._drafts.popitem(last=False)
 
     def at(self, place: Place) -> Unsaved | None:
-        """The draft of this place, if there is one."""
+        """The draft of this place; None if there is none."""
         with self._lock:
             return self._drafts.get(place)
 

@@ -1,8 +1,8 @@
 """One session at one moment, as every page shows it: the one clock of the app.
 
-A page shows the log up to one position: that of the turn or step that was picked in the header, else the newest. But
-while a turn is under way that has no prompt yet, it is still the end of the turn before: so all numbers on a screen
-belong to one turn.
+A page shows the log up to one position: that of the turn or step selected in the header, otherwise the newest. While a
+turn is running that has no prompt yet, it is the end of the previous turn, so that all numbers on a screen belong to
+one turn.
 """
 
 from dataclasses import dataclass, replace
@@ -26,31 +26,31 @@ class View:
     memory: Memory
     """Opened with the services of the chosen model."""
     history: History
-    """The session's log folded by turn, as it stood when the drawing began."""
+    """The session's log by turn, as of the start of the drawing."""
     status: Status
-    """As it is now."""
+    """Current totals."""
     turn: int | None
-    """The turn that was picked, if it is not the latest, or is the latest at an earlier step of it."""
+    """The selected turn, if it is not the latest, or is the latest at an earlier step of it; otherwise None."""
     running: Job | None
-    """What runs for this session in this process."""
+    """The job running for this session in this process."""
     step: int | None = None
-    """Position in the log of the step that was picked inside a turn."""
+    """Log position of the step selected inside a turn."""
     seen: object = None
-    """The session's news when the drawing began."""
+    """The session's news at the start of the drawing."""
 
     @property
     def past(self) -> bool:
-        """Is this an earlier moment? Then nothing can be changed."""
+        """Whether this is an earlier moment, at which nothing can be changed."""
         return self.turn is not None
 
     @property
     def shown_turn(self) -> int:
-        """The turn that this moment lies in; 0 when nothing was said yet."""
+        """The turn that contains this moment; 0 before the first message."""
         return self.turn if self.turn is not None else turn_at(self.history, self.position)
 
     @cached_property
     def position(self) -> int:
-        """Of the log: what is shown happened at or below it."""
+        """Log position of this moment: everything shown happened at or before it."""
         if self.step is not None:
             return self.step
         if self.turn is not None:
@@ -59,17 +59,17 @@ class View:
 
     @cached_property
     def latest_turn(self) -> int:
-        """The newest turn that can be shown whole; 0 when nothing was said yet."""
+        """The newest turn that can be shown completely; 0 before the first message."""
         return turn_at(self.history, latest_moment(self.history, self.running))
 
     @property
     def between(self) -> bool:
-        """Is a turn under way that is not shown yet, because its prompt does not stand?"""
+        """Whether a running turn is not shown yet, because its prompt has not been built."""
         return self.turn is None and self.running is not None and self.position < self.history.position
 
     @cached_property
     def then(self) -> TurnRecord | None:
-        """The shown turn as it stood at this moment; None before the first."""
+        """The shown turn up to this moment; None before the first."""
         record = self.history.turns.get(self.shown_turn)
         if record is None or record.last_position <= self.position:
             return record
@@ -77,7 +77,7 @@ class View:
 
     @cached_property
     def contexts(self) -> tuple[EventRecord, ...]:
-        """The contexts that the shown turn had at this moment, or else those of the last turn before it with any."""
+        """The contexts that the shown turn had at this moment, otherwise those of the last turn before it with any."""
         turns = (self.then, *(self.history.turns.get(number) for number in range(self.shown_turn - 1, 0, -1)))
         return next((turn.contexts for turn in turns if turn is not None and turn.contexts), ())
 
@@ -85,8 +85,8 @@ class View:
     def status_then(self) -> Status:
         """The session's totals at this moment.
 
-        From the log while a job goes on, so that they belong to what else is shown. Of the past without what was in
-        transit, which no turn records.
+        Taken from the log while a job is running, so that they match everything else shown. For the past, without
+        messages in transit, which no turn records.
         """
         then, past = self.then, self.past or self.between
         if then is None or not (past or self.running):
@@ -110,8 +110,8 @@ class View:
 
 
 def latest_moment(history: History, running: Job | None) -> int:
-    """Position of the newest moment that a screen can tell whole: the log's end, or the end of the turn before the one
-    that is under way and has no prompt yet."""
+    """Position of the newest moment that can be shown completely: the log's end, or the end of the turn before a
+    running one without a prompt."""
     newest = history.turns.get(history.latest_turn)
     if running is None or newest is None or newest.built is not None or not builds_prompts(running):
         return history.position
@@ -119,7 +119,7 @@ def latest_moment(history: History, running: Job | None) -> int:
 
 
 def turn_at(history: History, position: int) -> int:
-    """The turn that a position of the log lies in; 0 before the first."""
+    """The turn that contains a position of the log; 0 before the first."""
     records = history.upto(position)
     return records[-1].turn if records else 0
 
@@ -135,27 +135,27 @@ def memory_of(session_id: str) -> Memory:
 
 
 def opened(session_id: str) -> View:
-    """What pages show of a session.
+    """The view of a session that pages show.
 
     Raises:
         NotFoundError: it was deleted.
         StoreError: the database cannot be reached.
     """
-    seen = news(session_id)  # first: what comes while the rest is read is news to the next look
+    seen = news(session_id)  # first: events stored while the rest is read then count as news at the next poll
     shared = engine()
     memory = memory_of(session_id)
     running = shared.running(session_id)
     view = View(memory, memory.log.history(), memory.session.status(), None, running, seen=seen)
     turn, step = state.selected_turn(), state.selected_step()
     if step is not None and (turn != turn_at(view.history, step) or step >= view.history.position_at(turn)):
-        step = None  # of a turn that was left, or its end
+        step = None  # of a turn that was left, or at its end
     if turn is not None and (turn < view.latest_turn or step is not None):
         return replace(view, turn=turn, step=step)
     return view
 
 
 def news(session_id: str) -> tuple[object, ...]:
-    """What a page of the latest moment depends on: it is drawn anew when this differs.
+    """Values that the latest view depends on: a difference triggers a redraw.
 
     Raises:
         NotFoundError: the session was deleted.
@@ -167,12 +167,12 @@ def news(session_id: str) -> tuple[object, ...]:
     if running is None:
         return last_position(shared.database, session_id), waiting
     history = shared.open(session_id).log.history()
-    stored = history.position if answers(running) else None  # what was typed shows before its prompt stands
+    stored = history.position if answers(running) else None  # typed messages are shown before their prompt is built
     return latest_moment(history, running), waiting, running.id, stored
 
 
 def _services() -> Services:
-    """Those of the chosen model; without one when its address is wrong, which the sidebar says."""
+    """Services of the chosen model; the default ones if its address is invalid, which the sidebar reports."""
     try:
         return services_for(chosen_model())
     except ConfigError:

@@ -1,6 +1,6 @@
-"""What takes seconds to load, in the order in which it is missed: the first page, and only then the models.
+"""Preloading of what takes seconds, in the order of need: the first page, and only then the models.
 
-No import of the engine or of a page at the top: the server answers before any of them is there.
+No import of the engine or of a page at the top, so that the server answers before any of them is loaded.
 """
 
 import gc
@@ -9,38 +9,38 @@ import sys
 import threading
 
 FIRST_PAGE_SECONDS = 10.0
-"""The longest that the models wait for a first page; nobody may be coming."""
+"""Maximum seconds that the models wait for a first page; nobody may be coming."""
 
 PAINT_SECONDS = 1.0
-"""Left to the browser after the first page was sent, before the models take the processor from it."""
+"""Seconds left to the browser after the first page was sent, before loading the models occupies the processor."""
 
 SWITCH_SECONDS = 0.0005
-"""How long a thread that imports may keep the server waiting, in place of Python's 5 ms: the browser asks for some
-hundred small files meanwhile."""
+"""Thread switch interval, in seconds, while importing, in place of Python's 5 ms: the browser requests some hundred
+small files meanwhile."""
 
 _log = logging.getLogger(__name__)
 _page_is_out = threading.Event()
 
 
 def page_is_out() -> None:
-    """Said by app.py at the end of every run: the first page does not wait for anything any more."""
+    """Signal that the first page no longer waits for anything. Called by app.py at the end of every run."""
     _page_is_out.set()
 
 
 def warm_up() -> None:
     """Load what the first page draws with, store the demo; once that page is out, load the models and the index.
 
-    To be run in a thread of its own when the server starts. What is wrong is said by the page to whoever comes; here
-    it only goes to the log.
+    Run it in a thread of its own when the server starts. Errors only go to the log here; the page reports them to
+    users.
     """
     before = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_SECONDS)
-    gc.disable()  # a quarter of the time of many imports goes into looking for garbage that is not there
+    gc.disable()  # a quarter of the time of many imports would be spent on fruitless garbage collection
     try:
         _load_first_page()
     finally:
         gc.enable()
-    gc.freeze()  # `keep_loaded` once the page is out: looking for garbage first would keep that waiting for 0.2 s
+    gc.freeze()  # `keep_loaded` once the page is out: collecting garbage first would delay it by 0.2 s
     if _page_is_out.wait(FIRST_PAGE_SECONDS):
         threading.Event().wait(PAINT_SECONDS)
     sys.setswitchinterval(before)

@@ -1,4 +1,4 @@
-"""Somebody's words on screen, whole on demand: the beginning of a long text, and JSON folded, in a fixed-width face."""
+"""Expandable texts on screen: the beginning of a long text, and JSON collapsed, in a fixed-width font."""
 
 import json
 
@@ -10,7 +10,7 @@ NAME_CHARACTERS = 60
 
 
 def draw_text(text: str, *, most: int, key: str) -> None:
-    """A text as it is; of one longer than `most` characters the beginning, and the rest once it is asked for."""
+    """Draw a text literally; of one longer than `most` characters the beginning, with the rest in an expander."""
     st.text(text[:most])
     if len(text) > most:
         rest = st.expander(
@@ -21,7 +21,7 @@ def draw_text(text: str, *, most: int, key: str) -> None:
 
 
 def draw_json(title: str, text: str, *, key: str) -> None:
-    """JSON behind a line that says what it is, indented; it can be copied. `title` is plain text."""
+    """Draw JSON indented in an expander with a title; it can be copied. `title` is plain text."""
     folded = st.expander(
         f":material/data_object: {plain(short(title, NAME_CHARACTERS))} :small[:gray[{count(len(text), 'character')}]]",
         key=key,
@@ -33,7 +33,7 @@ def draw_json(title: str, text: str, *, key: str) -> None:
 
 
 def indented(text: str) -> str | None:
-    """JSON with its lines indented; None where the text is no JSON object or list.
+    """JSON with its lines indented; None if the text is not a JSON object or list.
 
     >>> print(indented('{"seats": 2}'))
     {

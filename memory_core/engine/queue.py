@@ -175,11 +175,11 @@ def as_text(message: Any) -> str:
 
 
 def fill(session: Session, w: Writing, attached: SessionBlock) -> int:
-    """Owe a block what is there and was never due to it; how many messages that is."""
+    """Schedule delivery of existing messages that were never due to a block; return their number."""
     if not attached.learns:
         return 0
     if attached.deliver_on == "turn":
-        queue_turns(session, w)  # so that nobody who learns each turn misses one
+        queue_turns(session, w)  # so that no block that learns every turn misses one
     given = given_seqs(w.connection, session.id, attached.name)
     due = [seq for seq in due_at_once(session, w.connection, attached.deliver_on) if seq not in given]
     trigger = "turn" if attached.deliver_on == "turn" else "archive"
@@ -191,7 +191,7 @@ def fill(session: Session, w: Writing, attached: SessionBlock) -> int:
 
 
 def due_at_once(session: Session, connection: Connection, deliver_on: str) -> list[int]:
-    """What a new block is given at once: what left the queue, or every turn that is complete."""
+    """Messages a new block receives at once: those that left the queue, or every complete turn."""
     if deliver_on == "turn":
         return [message.seq for message in complete_turns(sizes_between(connection, session.id, after=0))]
     return message_seqs(connection, session.id, MessageStatus.ARCHIVED) if deliver_on == "flush" else []

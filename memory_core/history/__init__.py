@@ -1,1 +1,1 @@
-"""What the log says of the past: read, never written."""
+"""Read-only views of the past, computed from the log."""

@@ -1,6 +1,6 @@
-"""What a person should know of a prompt at once, in words. Pure.
+"""Warnings about a prompt, in words. Pure.
 
-Every sentence says what happened and how much, and what can be done about it.
+Every sentence says what happened, how much, and what can be done about it.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,26 +13,26 @@ from memory_core.history.prompt import PINNED, Prompt, PromptCut
 Rule = Literal["over_limit", "dropped_whole", "unreadable", "degraded", "erased", "neutralised"]
 
 OUT_OF_PROPORTION = 2
-"""A block dropped whole is worth a word when this many times what was needed went."""
+"""A block dropped whole is reported when it freed this many times what was needed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """One sentence, with the block it is about."""
+    """One warning, with the block it concerns."""
 
     rule: Rule
     text: str
-    """Plain text; it may hold the names of blocks and what a block's error said."""
+    """Plain text; it may contain block names and a block's error message."""
     block: str | None = None
 
     @property
     def loss(self) -> bool:
-        """Is something missing in the prompt, or too much in it?"""
+        """Whether something is missing from the prompt, or there is too much in it."""
         return self.rule in ("over_limit", "dropped_whole", "unreadable")
 
 
 def remarks(prompt: Prompt, *, named: Callable[[str], str] = str) -> tuple[Remark, ...]:
-    """The heaviest first. `named` writes the name of a block."""
+    """Warnings about a prompt, most severe first. `named` formats the name of a block."""
     return (
         *_over_limit(prompt, named),
         *(remark for cut in prompt.cuts for remark in _dropped(cut, named)),

@@ -1,7 +1,7 @@
-"""A session's log folded by turn: what every page of the past, and every figure over time, reads from.
+"""A session's log aggregated per turn: the source of every page of the past and of every figure over time.
 
-Pure: event records in, values out. `Folding` grows with the log; `History` is what it says at one
-moment and is never changed afterwards, so that any number of readers may share it.
+Pure: event records in, values out. `Folding` grows with the log; `History` is an immutable snapshot of it, so any
+number of readers may share one.
 """
 
 from bisect import bisect_right
@@ -28,54 +28,54 @@ from memory_core.tokens import total_tokens
 
 @dataclass(frozen=True, slots=True)
 class TurnRecord:
-    """One turn as the log tells it. Sizes are tokens of the accounting that decided then."""
+    """One turn as recorded in the log. Sizes are in tokens, in the accounting used at the time."""
 
     turn: int
     first_position: int
     last_position: int
     at: float
-    """Seconds since the epoch, of its first event."""
+    """Time of its first event, in seconds since the epoch."""
     queue_tokens: int = 0
-    """In the queue at its end."""
+    """Tokens in the queue at the end of the turn."""
     queue_messages: int = 0
     archived_messages: int = 0
     history_budget: float = 0
     token_limit: int = 0
     flushes: tuple[EventRecord, ...] = ()
     contexts: tuple[EventRecord, ...] = ()
-    """Every context built in it."""
+    """Every context built during the turn."""
     facts_added: int = 0
     relations_added: int = 0
     recalled: int = 0
-    """Stored turns that the last search of each block in this turn would bring back."""
+    """Stored turns that the last search of each block in this turn would return."""
     edited: tuple[EventRecord, ...] = ()
-    """What a person did in it."""
+    """Changes made by a person during the turn."""
 
     @property
     def built(self) -> EventRecord | None:
-        """Its last context."""
+        """The last context of the turn."""
         return self.contexts[-1] if self.contexts else None
 
     @property
     def cut_tokens(self) -> int:
-        """Tokens cut from its last context."""
+        """Tokens cut from the last context of the turn."""
         return sum(int(cut["tokens"]) for cut in context_of(self.built).cuts) if self.built else 0
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """A session's log at one moment, folded by turn."""
+    """Snapshot of a session's log, aggregated per turn."""
 
     records: tuple[EventRecord, ...] = ()
     """The whole log, oldest first."""
     turns: Mapping[int, TurnRecord] = field(default_factory=dict)
-    """By number, from 1. When no message is left the numbers begin again: only the newest life is here."""
+    """Turns by number, from 1. Numbering restarts when no message is left; only the turns since then are included."""
     _configs: tuple[tuple[int, Mapping[str, Any]], ...] = ()
     _blocks: States = ()
 
     @property
     def position(self) -> int:
-        """Of the newest event; 0 for an empty log."""
+        """Position of the newest event; 0 for an empty log."""
         return self.records[-1].position if self.records else 0
 
     @property
@@ -88,33 +88,33 @@ class History:
         return self.turns[max(known)].last_position if known else 0
 
     def upto(self, position: int) -> tuple[EventRecord, ...]:
-        """The log up to a position, that event included."""
+        """Records up to and including a position."""
         return self.records[: bisect_right(self.records, position, key=lambda record: record.position)]
 
     def after(self, position: int) -> tuple[EventRecord, ...]:
-        """The log from the event after a position on."""
+        """Records after a position."""
         return self.records[bisect_right(self.records, position, key=lambda record: record.position) :]
 
     def config_at(self, position: int) -> MemoryConfig:
-        """The configuration that applied."""
+        """The configuration in effect at a position."""
         return MemoryConfig(**(state_at(self._configs, position) or {}))
 
     def blocks_at(self, position: int) -> tuple[PastBlock, ...]:
-        """The blocks there were, in their order."""
+        """The blocks present at a position, in their order."""
         return state_at(self._blocks, position) or ()
 
     def blocks_ever(self, position: int) -> dict[str, PastBlock]:
-        """Every block there was up to a position, by name: removed ones as they last stood."""
+        """Every block that existed up to a position, by name; removed blocks in their last state."""
         states = self._blocks[: bisect_right(self._blocks, position, key=lambda state: state[0])]
         return {block.name: block for _, blocks in states for block in blocks}
 
     def kinds(self, position: int) -> dict[str, str]:
-        """The kind of each of them."""
+        """The kind of every block that existed up to a position, by name."""
         return {name: block.kind for name, block in self.blocks_ever(position).items()}
 
 
 class Folding:
-    """The fold behind `History`. Not thread-safe: whoever keeps it guards it."""
+    """The incremental aggregation behind `History`. Not thread-safe: the owner must lock it."""
 
     def __init__(self) -> None:
         self._records: list[EventRecord] = []
@@ -124,10 +124,10 @@ class Folding:
         self._config = MemoryConfig()
         self._messages = Messages()
         self._correction = 0
-        """What the log says the queue holds, less what its messages were counted with when they were added."""
+        """Queue tokens stated by the log minus the sum of the sizes its messages were added with."""
         self._recalled: dict[str, int] = {}
         self._open: dict[str, Any] | None = None
-        """Fields of the record of the turn that is being read: of most turns there are many events."""
+        """Fields of the current turn's record; mutable, because most turns span many events."""
         self._view: History | None = History()
 
     @property
@@ -135,10 +135,10 @@ class Folding:
         return self._records[-1].position if self._records else 0
 
     def take(self, records: Iterable[EventRecord]) -> "History":
-        """Add what is new; the history with it."""
+        """Apply new records and return the resulting history."""
         new = list(records)
         if self._records and any(isinstance(each.event, SessionCreated | SessionReset | FactErased) for each in new):
-            # Words were taken out of older events too, or another session has the id: nothing that was read may stay.
+            # Words were erased from older events too, or the id was reused by another session: discard everything read.
             raise StaleLogError
         for record in new:
             self._take(record)
@@ -182,7 +182,7 @@ class Folding:
             told["edited"] += (record,)
 
     def _opened(self, record: EventRecord) -> dict[str, Any]:
-        """What is told of a record's turn so far."""
+        """Field values recorded so far for a record's turn."""
         known = self._turns.get(record.turn)
         if known is None:
             self._recalled.clear()
@@ -190,7 +190,7 @@ class Folding:
         return {name.name: getattr(known, name.name) for name in fields(known)}
 
     def _note_turn(self) -> None:
-        """Keep what is told of the turn that is being read; the queue is as it stands by now."""
+        """Store the current turn's record, with the queue in its present state."""
         if self._open is not None:
             self._open |= {
                 "queue_tokens": self._queue_tokens(),
@@ -215,9 +215,9 @@ class Folding:
 
 
 class StaleLogError(Exception):
-    """Events that were read before have been changed since: fold the log again from its beginning."""
+    """Raised when events that were already read have changed; the log must be read again from the beginning."""
 
 
 def history_of(records: Iterable[EventRecord]) -> History:
-    """The history of a whole log of one session."""
+    """The history of one session's complete log."""
     return Folding().take(sorted(records, key=lambda record: record.position))

@@ -1,4 +1,4 @@
-"""Which contradictions between facts still stand: what was found, less what a person settled or reworded.
+"""Open contradictions between facts: those found, except the ones a person resolved or that were reworded away.
 
 Pure: event records and facts in, values out.
 """
@@ -13,10 +13,10 @@ from memory_core.planning.facts import Fact
 from memory_core.planning.statements import CONTRADICTING, bearing
 
 KINDS = WORDING
-"""Events that say which contradictions were found, and what was reworded since."""
+"""Events that record which contradictions were found and what was reworded later."""
 
 SETTLES = "keep_both"
-"""The only change set that settles a contradiction and leaves both facts as they are."""
+"""The only change set that resolves a contradiction and leaves both facts as they are."""
 
 
 def standing(
@@ -25,9 +25,9 @@ def standing(
     changes: Iterable[Change],
     words: Callable[[str], str | None],
 ) -> dict[int, tuple[int, ...]]:
-    """By fact, the older ones that it contradicts. `records` are of `KINDS`, in any order.
+    """The older facts that each fact contradicts, by fact id. `records` are of `KINDS`, in any order.
 
-    `changes` are all change sets, `words` finds a text by its hash.
+    `changes` are all change sets; `words` returns a text by its hash.
     """
     by_id = {fact.id: fact for fact in facts}
     kept = [set(change.ids("fact")) for change in changes if change.action == SETTLES and not change.undone]
@@ -52,13 +52,13 @@ def standing(
 
 
 def _then(past: Facts, facts: Iterable[int], position: int) -> dict[int, str]:
-    """The hashes of what facts said at a position of the log, of those that were reworded since."""
+    """Content hashes, as of a log position, of the facts that have been reworded since."""
     reworded = [id for id in facts if past.reworded_after(id, position)]
     return {id: then.content for id in reworded if (then := past.words(id, position)) is not None}
 
 
 def _stands(a: Fact, b: Fact, then: Mapping[int, str], words: Callable[[str], str | None]) -> bool:
-    """Do two facts that contradicted each other do so in today's words?"""
+    """Whether two facts that contradicted each other still do in their current wording."""
     reworded = False
     for fact in (a, b):
         was = words(then[fact.id]) if fact.id in then else fact.text

@@ -1,4 +1,4 @@
-"""What playing a recorded conversation would cost with a paid model: counted, not spent."""
+"""Estimated cost of playing a recorded conversation with a paid model, without calling it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,15 +9,15 @@ from memory_core.messages import ChatMessage, MessageRole
 from memory_core.planning.flush import SizedMessage
 
 PROMPT_TOKENS = 400
-"""About what an extraction call adds to the messages: its instructions and the answer's schema."""
+"""Approximate tokens an extraction call adds to the messages: its instructions and the answer's schema."""
 
 FACT_TOKENS = 12
-"""About the size of a known fact, listed with every call."""
+"""Approximate size, in tokens, of a known fact; every call lists all known facts."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlayCost:
-    """An estimate. Recorded replies are used as they are, so only learning calls the model."""
+    """Estimated calls and tokens. Recorded replies are reused, so only learning calls the model."""
 
     flushes: int
     calls: int
@@ -27,10 +27,10 @@ class PlayCost:
 def play_cost(
     messages: Sequence[ChatMessage], sizes: Sequence[int], config: MemoryConfig, *, learners: int = 1
 ) -> PlayCost:
-    """Flushes and learning calls of playing `messages` of these sizes (tokens) one by one.
+    """Count flushes and learning calls when playing `messages` of these sizes (tokens) one by one.
 
-    `learners` is how many blocks call a model for every flush. One new fact a turn is assumed. System messages before
-    the first message of the user are pinned: they are never in the queue.
+    `learners` is the number of blocks that call a model for every flush. One new fact per turn is assumed. System
+    messages before the first user message are pinned and never enter the queue.
     """
     roles = [message.role for message in messages]
     opening = roles.index(MessageRole.USER) if MessageRole.USER in roles else len(roles)

@@ -1,6 +1,6 @@
-"""What is suspicious about facts, which words of a message carry a fact, and what made it.
+"""Suspicious facts, the words of a message that support a fact, and the provenance of facts.
 
-Pure. It judges words and events, never by a model, so its flags are hints for a person and decide nothing.
+Pure. It compares words and events and uses no model, so its flags are hints for a person and decide nothing.
 """
 
 import re
@@ -20,23 +20,23 @@ from memory_core.text import similarity, stems, words
 FlagKind = Literal["near_duplicate", "contradiction", "unsupported", "from_assistant", "from_memory", "doubtful"]
 
 NEAR_DUPLICATE = 0.65
-"""From this likeness on two facts are shown as nearly the same. Of the pairs among 1,137 facts of five LoCoMo
-conversations and 270 of MemoryBank, nearly all above it said the same, and few below it did."""
+"""Similarity from which two facts are shown as near duplicates. Among 1,137 facts of five LoCoMo conversations and 270
+of MemoryBank, nearly all pairs above it said the same, and few below it did."""
 
 LEAST_SUPPORT = 0.5
-"""At least this share of a fact's stems must be in its sources. Rules and models reword: "I live in" is "lives in"."""
+"""Minimum share of a fact's stems found in its sources. Rules and models reword: "I live in" becomes "lives in"."""
 
 LEAST_NEAREST = 0.5
-"""Below this likeness a fact has no nearest one: what two facts share is then mostly their subject."""
+"""Minimum similarity of a nearest fact; below it, what two facts share is mostly their subject."""
 
 _GAP = 4
-"""Words between two words of a fact that one highlighted span may reach over."""
+"""Maximum gap, in words, between two words of a fact within one highlighted span."""
 
 _ABOUT_THE_USER = frozenset({"user", "name"})
-"""Stems that rules and models put into facts, and people do not say of themselves."""
+"""Stems that rules and models put into facts and that people do not say about themselves."""
 
 _NUMBERS = frozenset(["two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelv"])
-"""Stems of the words that `memory_core.text.similarity` takes for numbers."""
+"""Stems of the words that `memory_core.text.similarity` treats as numbers."""
 _FIRST_PERSON = frozenset({"i", "i'm", "i've", "i'd", "my", "mine", "me", "myself", "we", "our"})
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _SENTENCE_END = re.compile(r"[.!?…]+\s|\n")
@@ -44,26 +44,26 @@ _SENTENCE_END = re.compile(r"[.!?…]+\s|\n")
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """Something about a fact that a person should look at."""
+    """Something about a fact that needs a person's attention."""
 
     kind: FlagKind
     sentence: str
-    """Quotes facts: words of others."""
+    """Plain text; it quotes the words of facts."""
     other: int | None = None
-    """The fact it is like, or contradicts."""
+    """Id of the fact it resembles or contradicts."""
     similarity: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A message as far as it can support a fact."""
+    """The part of a message that can support a fact: role and text."""
 
     role: str
     text: str
 
 
 Place = tuple[str, int]
-"""Session and sequence number of a message."""
+"""Session id and sequence number of a message."""
 
 
 def find_flags(
@@ -73,11 +73,11 @@ def find_flags(
     said: Mapping[Place, Said],
     looked_at: Collection[int] = (),
 ) -> dict[int, tuple[Flag, ...]]:
-    """Flags by fact, of facts that are active or proposed; a fact without any is missing.
+    """Flags by fact, for active and proposed facts; facts without flags are omitted.
 
-    `conflicts` are the contradictions that stand (`history.contradictions`), by the newer fact. Messages
-    missing in `said` were forgotten, and prove nothing. What a person has dealt with (`looked_at`) is
-    not doubted again, nor called a copy when of two facts the newer one was.
+    `conflicts` are the open contradictions (`history.contradictions`), by the newer fact. Messages missing from `said`
+    were forgotten and prove nothing. A fact that a person has reviewed (`looked_at`) is not flagged as doubtful again,
+    and a pair is not flagged as near duplicates if its newer fact was reviewed.
     """
     by_id = {fact.id: fact for fact in facts}
     found: dict[int, list[Flag]] = {}
@@ -124,7 +124,7 @@ def _source_flags(fact: Fact, facts: Sequence[Fact], said: Mapping[Place, Said])
 
 
 def _repeats(text: str, facts: Iterable[Fact]) -> bool:
-    """Does a sentence of the text hold all that one of the facts says?"""
+    """Whether one sentence of the text contains all the stems of one of the facts."""
     sentences = [_key_stems(sentence) for sentence in _SENTENCE_END.split(text)]
     for fact in facts:
         own = _key_stems(fact.text)
@@ -137,14 +137,14 @@ def _repeats(text: str, facts: Iterable[Fact]) -> bool:
 
 
 def supported_stems(fact: str, sources: Iterable[str]) -> tuple[int, int]:
-    """How many of a fact's stems stand in the texts, and how many it has."""
+    """Number of a fact's stems found in the texts, and number of its stems."""
     own = _key_stems(fact)
     there = set(chain.from_iterable(_key_stems(text) for text in sources))
     return len(own & there), len(own)
 
 
 def is_supported(fact: str, sources: Iterable[str]) -> bool:
-    """Do the texts say enough of what a fact says?"""
+    """Whether the texts contain enough of a fact's stems."""
     support, total = supported_stems(fact, sources)
     return support >= total * LEAST_SUPPORT
 
@@ -154,7 +154,7 @@ def _key_stems(text: str) -> set[str]:
 
 
 def _number(stem: str) -> str:
-    """`14th` as `14`: people and rules write it either way."""
+    """Strip an ordinal suffix: `14th` becomes `14`, since people and rules write it either way."""
     match = re.fullmatch(r"(\d+)(?:st|nd|rd|th)", stem)
     return match[1] if match else stem
 
@@ -163,12 +163,12 @@ def _number(stem: str) -> str:
 
 
 class _Profile:
-    """What bounds the `similarity` of a text with others from above, fast."""
+    """Precomputed stem counts that give a fast upper bound of a text's `similarity` to others."""
 
     def __init__(self, text: str) -> None:
         content = Counter("#" if self._is_number(stem) else stem for stem in stems(text))
         self.marks = frozenset((stem, n) for stem, count in content.items() for n in range(count))
-        """Content stems, a repeated one several times; all numbers count as one, since they have spellings."""
+        """Content stems, a repeated one several times; all numbers count as one stem, because their spelling varies."""
         self.stops = len(stems(text, stop=False)) - len(self.marks)
 
     @staticmethod
@@ -176,18 +176,19 @@ class _Profile:
         return stem in _NUMBERS or any(character.isdigit() for character in stem)
 
     def bound(self, other: "_Profile", shared: int) -> float:
-        """As `memory_core.text.similarity` weighs: a stop word 0.25, and 0.8 where each has words of its own."""
+        """Upper bound, weighted as in `memory_core.text.similarity`: stop words 0.25; 0.8 if each has words of its
+        own."""
         weight = len(self.marks) + len(other.marks) + 0.25 * (self.stops + other.stops)
         dice = 2 * (shared + 0.25 * min(self.stops, other.stops)) / weight if weight else 1.0
         return dice * (0.8 if shared < len(self.marks) and shared < len(other.marks) else 1.0)
 
 
 _profile = lru_cache(maxsize=4_096)(_Profile)
-"""A list of facts is looked at again and again, and seldom changes."""
+"""Cached: lists of facts are compared repeatedly and seldom change."""
 
 
 def near_duplicates(texts: Sequence[tuple[int, str]], *, least: float = NEAR_DUPLICATE) -> list[tuple[int, int, float]]:
-    """Pairs of texts that are at least so much alike, by id, in the order given; `least` is above 0.
+    """Pairs of texts with at least this similarity, by id, in the order given; `least` is above 0.
 
     Only pairs that share enough stems, stop words aside, are compared word by word.
     """
@@ -207,7 +208,7 @@ def near_duplicates(texts: Sequence[tuple[int, str]], *, least: float = NEAR_DUP
 
 
 def nearest(text: str, facts: Iterable[Fact]) -> tuple[Fact, float] | None:
-    """The fact most like a text, and how much; None if none is like it."""
+    """The fact most similar to a text, with its similarity; None if none is similar enough."""
     own = _profile(text)
     best: tuple[Fact, float] | None = None
     for fact in facts:
@@ -225,24 +226,24 @@ def nearest(text: str, facts: Iterable[Fact]) -> tuple[Fact, float] | None:
 
 @dataclass(frozen=True, slots=True)
 class MadeBy:
-    """The transaction that made a fact."""
+    """The transaction that created a fact."""
 
     position: int
-    """Of the fact's own event."""
+    """Position of the fact's own event."""
     turn: int
     at: float
-    """Seconds since the epoch."""
+    """Time, in seconds since the epoch."""
     actor: Actor
     extracted: FactsExtracted | None
-    """The reading it came from; None for one that a person wrote."""
+    """The extraction it came from; None for a fact that a person wrote."""
     condensed: FactsCondensed | None
-    """The condensing that wrote it."""
+    """The condensing that wrote it; None for any other origin."""
     calls: tuple[ModelCalled, ...]
-    """The model calls of that transaction; the offline rules make none."""
+    """Model calls in that transaction; the offline rules make none."""
 
 
 def made_by(records: Sequence[EventRecord], fact: int) -> MadeBy | None:
-    """What made a fact, from the log of its session; None where it was made in another session."""
+    """Find the transaction that created a fact in its session's log; None if it was created in another session."""
     at = next((i for i, r in enumerate(records) if adds_fact(r.event) and r.event.fact == fact), None)
     if at is None:
         return None
@@ -278,11 +279,10 @@ def _is_call(record: EventRecord, block: str) -> bool:
 
 
 def source_spans(fact: str, message: str) -> tuple[tuple[int, int], ...]:
-    """The places in a message that carry a fact, as start and end in characters, in order.
+    """Spans of a message that support a fact, as (start, end) in characters, in order.
 
-    Words of the fact that stand close together in one sentence make a span, led by small words that
-    belong to it; the spans with most of the fact's words are taken until nothing is added.
-
+    Words of the fact that are close together in one sentence form a span, extended by small words in front that belong
+    to it. Spans are taken, those with most of the fact's words first, until none adds a word.
     >>> source_spans("The user lives in Porto", "Hello, my name is Sam and I live in Porto.")
     ((26, 41),)
     """
@@ -309,7 +309,7 @@ def _stems_of(word: re.Match[str]) -> set[str]:
 
 
 def _runs(strong: Sequence[int], matches: Sequence[re.Match[str]], message: str) -> list[tuple[int, int]]:
-    """First and last index of words that stand together."""
+    """First and last index of each group of adjacent words."""
     runs: list[tuple[int, int]] = []
     for index in strong:
         if runs and index - runs[-1][1] <= _GAP and _joins(message, matches[runs[-1][1]], matches[index]):
@@ -320,5 +320,5 @@ def _runs(strong: Sequence[int], matches: Sequence[re.Match[str]], message: str)
 
 
 def _joins(message: str, before: re.Match[str], after: re.Match[str]) -> bool:
-    """Are two words in one sentence?"""
+    """Whether two words are in one sentence."""
     return _SENTENCE_END.search(message, before.end(), after.start()) is None

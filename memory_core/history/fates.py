@@ -1,8 +1,7 @@
-"""What became of every message, and of every flush: from the log alone.
+"""Outcome of every message and every flush, computed from the log alone.
 
-Pure. `Fates` grows with the log, so that following a long session costs only what is new. Where
-`rebuild` says everything about a session at one position, this says one thing about all messages
-quickly.
+Pure. `Fates` is incremental: following a long session costs only its new events. Where `rebuild` gives the complete
+state of a session at one position, this gives one summary of all messages, quickly.
 """
 
 from collections import Counter
@@ -29,12 +28,12 @@ from memory_core.process import collector_paused
 
 Kind = Literal["queue", "recalled", "extracted", "flushed", "gone"]
 KINDS: tuple[Kind, ...] = ("gone", "flushed", "extracted", "recalled", "queue")
-"""In the order a message goes through them, the lost ones first."""
+"""In the order a message passes through them, reversed: lost messages first."""
 
 
 @dataclass(frozen=True, slots=True)
 class MessageFate:
-    """What became of one message."""
+    """Outcome of one message."""
 
     seq: int
     turn: int
@@ -43,17 +42,17 @@ class MessageFate:
     flush: int | None = None
     """Number of the flush in which it left the queue."""
     facts: int = 0
-    """Facts learned from it, whatever became of them; erased ones do not count."""
+    """Facts learned from it, in any state except erased."""
     recalled: int = 0
-    """Prompts into which a stored turn with it was brought back."""
+    """Prompts that included a stored turn containing it."""
     relations: int = 0
-    """Relations learned from it, in the same way as facts."""
+    """Relations learned from it, in any state except erased."""
     summarised: bool = False
-    """Was it read for a running summary?"""
+    """Whether a running summary has read it."""
 
     @property
     def kind(self) -> Kind:
-        """The one word for it: where it is, or the best way in which it still reaches a prompt."""
+        """Category of the outcome: its location, or the best way in which it still reaches a prompt."""
         if self.place == "queued":
             return "queue"
         if self.place != "archived":
@@ -64,7 +63,7 @@ class MessageFate:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Consecutive messages that met the same fate."""
+    """Consecutive messages with the same outcome."""
 
     kind: Kind
     first: MessageFate
@@ -72,13 +71,13 @@ class Run:
     messages: int
     tokens: int
     facts: int
-    """Facts learned from them, counted message by message."""
+    """Facts learned from them, summed over the messages."""
     relations: int = 0
-    """Relations, in the same way."""
+    """Relations learned from them, summed over the messages."""
 
 
 class Fates:
-    """The fates of a session's messages as far as its log was taken. Not thread-safe."""
+    """Outcomes of a session's messages, up to the last record applied. Not thread-safe."""
 
     def __init__(self, records: Iterable[EventRecord] = ()) -> None:
         self._past = Projection()
@@ -86,12 +85,12 @@ class Fates:
         self._recalled: Counter[int] = Counter()
         self._now: tuple[MessageFate, ...] | None = None
         self.position = 0
-        """Of the last event taken."""
+        """Position of the last record applied."""
         self.take(records)
 
     @collector_paused()
     def take(self, records: Iterable[EventRecord]) -> "Fates":
-        """Add what is new, oldest first."""
+        """Apply new records, oldest first."""
         for record in records:
             self.position = record.position
             self._now = None
@@ -100,7 +99,7 @@ class Fates:
 
     @property
     def messages(self) -> tuple[MessageFate, ...]:
-        """Every message there ever was, in order."""
+        """Every message ever added, in order."""
         if self._now is None:
             own = self._past.session_id
             facts, relations = self._past.facts.by_id.values(), self._past.graph.relations.values()
@@ -124,12 +123,12 @@ class Fates:
 
     @property
     def counts(self) -> dict[Kind, int]:
-        """How many messages met each fate; all five are there."""
+        """Number of messages per outcome; all five keys are present."""
         found = Counter(message.kind for message in self.messages)
         return {kind: found[kind] for kind in KINDS}
 
     def runs(self) -> list[Run]:
-        """The messages in order, neighbours with one fate together."""
+        """Messages in order, with neighbours of equal outcome grouped."""
         runs = []
         for kind, group in groupby(self.messages, key=lambda message: message.kind):
             members = list(group)
@@ -154,37 +153,37 @@ class Fates:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What became of one flush at one block."""
+    """Outcome of one flush at one block."""
 
     block: str
     state: State = "pending"
     attempts: int = 0
     error: str | None = None
     seconds: float | None = None
-    """Of the delivery that succeeded, with what else was delivered in it."""
+    """Duration of the successful delivery, including anything else delivered with it."""
     learned: tuple[int, ...] = ()
-    """Facts that were new, in order."""
+    """New facts, in order."""
     confirmed: tuple[int, ...] = ()
-    """Facts that were known."""
+    """Existing facts that were confirmed."""
     stored: tuple[int, ...] = ()
     """Stored turns, in order."""
     related: tuple[int, ...] = ()
-    """Relations that were new, in order."""
+    """New relations, in order."""
     summarised: int = 0
-    """Messages that were taken into a running summary."""
+    """Messages taken into a running summary."""
 
 
 @dataclass(frozen=True, slots=True)
 class FlushFate:
-    """A flush with what every block made of it."""
+    """A flush with its outcome at every block."""
 
     event: FlushPlanned
     given: tuple[Given, ...]
-    """In the order it was handed out; empty when no block learns from flushes."""
+    """In delivery order; empty if no block learns from flushes."""
 
 
 def flush_fate(records: Sequence[EventRecord], position: int) -> FlushFate | None:
-    """What became of the flush recorded at `position`, as far as these records tell; None when there is none."""
+    """Outcome of the flush recorded at `position`, as far as `records` go; None if there is none."""
     after = [record for record in records if record.position >= position]
     flush = after[0].event if after else None
     if not isinstance(flush, FlushPlanned):
@@ -205,7 +204,7 @@ def flush_fate(records: Sequence[EventRecord], position: int) -> FlushFate | Non
 
 
 def _learned(given: Given, seqs: frozenset[int], event: Event) -> Given:
-    """What a block made of a flush, with what an event of it tells."""
+    """The outcome at a block, updated with one of the block's events."""
     told: Any = event
     said = seqs.intersection(expand(getattr(event, "sources", ())))
     if event.adds == "facts" and said:

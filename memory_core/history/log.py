@@ -1,4 +1,4 @@
-"""A session's log, kept in this process and caught up before every reading."""
+"""A session's log, cached in this process and updated before every read."""
 
 from collections.abc import Callable, Collection
 from threading import Lock
@@ -12,14 +12,14 @@ from memory_core.store.database import Database
 
 
 class Log:
-    """One session's `History`; each catching up reads only what is new. Thread-safe."""
+    """Cached `History` of one session; an update reads only new events. Thread-safe."""
 
     def __init__(self) -> None:
         self._folding = Folding()
         self._lock = Lock()
 
     def catch_up(self, database: Database, session_id: str, progress: Callable[[int], None] | None = None) -> History:
-        """The history as the log stands now; `progress` is given the number of events read so far."""
+        """The history up to the newest event; `progress` receives the number of events read so far."""
         with self._lock:
             try:
                 return self._read(database, session_id, progress)
@@ -28,7 +28,7 @@ class Log:
                 return self._read(database, session_id, progress)
 
     def unread(self, database: Database, session_id: str) -> int:
-        """How many events were stored since it was caught up last."""
+        """Number of events stored since the last update."""
         with database.read() as connection:
             return stored.count_events(connection, session_id, after=self._folding.position)
 
@@ -45,15 +45,15 @@ def session_log(session: Session) -> Log:
 
 
 def last_position(database: Database, session_id: str) -> int:
-    """Position of the newest event of a session, 0 when it has none: changes whenever anything does.
+    """Position of the newest event of a session, 0 if it has none; changes with every change to the session.
 
-    One look at an index, for whoever follows a session that others write to.
+    A single index lookup, for following a session that others write to.
     """
     with database.read() as connection:
         return stored.last_position(connection, session_id)
 
 
 def fact_words_at(database: Database, ids: Collection[int], at: float) -> dict[int, str]:
-    """Hash of each fact's words at a time, in seconds since the epoch; unknown facts are missing."""
+    """Content hash of each fact at a time in seconds since the epoch; unknown facts are omitted."""
     with database.read() as connection:
         return past.fact_words_at(connection, ids, at)

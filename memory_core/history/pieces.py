@@ -1,8 +1,8 @@
-"""What the refs of a recorded context stand for, and the context laid out from them again.
+"""The pieces a recorded context refers to, and the layout of the context rebuilt from them.
 
-A `ContextBuilt` names its pieces: facts, stored turns, static texts, a custom block's content,
-relations, messages. The log says which words each of them had at that position, by hash. Pure: events and
-the content store go in; words that were erased since are missing, and said to be missing.
+A `ContextBuilt` names its pieces: facts, stored turns, static texts, a custom block's content, relations, messages. The
+log records the words each of them had at that position, by hash. Pure: events and the content store go in; words erased
+since are left out and reported as missing.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -37,7 +37,7 @@ from memory_core.planning.rendering import (
 )
 
 Words = Callable[[str], str | None]
-"""The content store: words by hash, None where they were erased."""
+"""The content store: words by hash; None if they were erased."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +50,9 @@ class RelationWords:
 
 
 class Pieces:
-    """Where the words of every piece of one session are, at any position of its log. Holds no words.
+    """Hashes of the words of every piece of one session, at any position of its log. Contains no words.
 
-    It grows with the log; give it the records in their order.
+    Incremental: apply the records in log order.
     """
 
     def __init__(self, session_id: str) -> None:
@@ -63,7 +63,7 @@ class Pieces:
         self._graph = GraphWords()
 
     def take(self, record: EventRecord) -> None:
-        """Add an event; of other sessions only what it says of facts counts."""
+        """Apply an event; of other sessions' events only those about facts are used."""
         self._facts.apply(record)
         if record.session_id == self._session_id:
             self._messages.apply(record)
@@ -71,29 +71,29 @@ class Pieces:
             self._graph.apply(record)
 
     def added(self, seq: int) -> MessageAdded | None:
-        """How a message was stored; None for one that the log does not know."""
+        """The event that stored a message; None if the log does not contain it."""
         state = self._messages.by_seq.get(seq)
         return None if state is None else state.added
 
     def turn_of(self, seq: int) -> int | None:
-        """The turn of the conversation that a message belongs to."""
+        """The conversation turn a message belongs to; None for an unknown message."""
         state = self._messages.by_seq.get(seq)
         return None if state is None else state.record.turn
 
     def unit(self, number: int) -> StoredUnit | None:
-        """A stored turn."""
+        """A stored turn by number, including removed ones; None if unknown."""
         return self._vectors.ever.get(number)
 
     def fact(self, id: int, position: int) -> FactWords | None:
-        """A fact's words as they were then."""
+        """A fact's words at a position."""
         return self._facts.words(id, position)
 
     def entity(self, id: int, position: int) -> str | None:
-        """Hash of an entity's name as it was then."""
+        """Hash of an entity's name at a position."""
         return self._graph.name(id, position)
 
     def relation(self, id: int, position: int) -> RelationWords | None:
-        """A relation's words as they were then, its entities under the names they had."""
+        """A relation's words at a position, with its entities under the names they had then."""
         joined = self._graph.joined(id, position)
         if joined is None:
             return None
@@ -102,11 +102,11 @@ class Pieces:
         return None if names[0] is None or names[1] is None else RelationWords(names[0], predicate, names[1])
 
     def counter(self, position: int) -> str | None:
-        """What messages were counted with then."""
+        """Name of the token counter in use at a position."""
         return state_at(self._messages.counters, position)
 
     def hashes(self, record: EventRecord, facts: Mapping[int, FactWords] | None = None) -> set[str]:
-        """The words that a context needs, cut ones and its input included. `facts`: see `PieceReader`."""
+        """Hashes of all words a context needs, including its input and what was cut. `facts`: see `PieceReader`."""
         event = context_of(record)
         # 1. What stood in the prompt and what was cut from it: a cut is shown with its words too.
         refs = [ref for part in event.parts for ref in spread(part["refs"])]
@@ -132,7 +132,7 @@ class Pieces:
         return found | {added.content for seq in seqs if (added := self.added(seq)) is not None}
 
     def left_out(self, record: EventRecord) -> list[int]:
-        """Messages of the queue that this context did without, its oldest turns."""
+        """Messages of the queue that were cut from this context: its oldest turns."""
         event = context_of(record)
         heads = [seq for cut in event.cuts for seq in numbers(cut["refs"], "message")]
         if not heads:
@@ -144,17 +144,17 @@ class Pieces:
 
 @dataclass(slots=True)
 class PieceReader:
-    """Reads the pieces of one context out of the content store, and remembers what it no longer has."""
+    """Reads the pieces of one context from the content store and records the words that are missing."""
 
     pieces: Pieces
     position: int
     names: Sequence[str]
-    """Of all blocks there were: text could not pose as one of their elements."""
+    """Names of all blocks at the time; text imitating their elements was made harmless."""
     words: Words
     facts: Mapping[int, FactWords] = field(default_factory=dict)
-    """Facts that another session's log tells of, as they stood then."""
+    """Facts recorded in other sessions' logs, as they were at the time."""
     missing: dict[str, None] = field(default_factory=dict)
-    """Hashes of words that were erased."""
+    """Hashes of erased words."""
     _decoded: dict[int, ChatMessage | None] = field(default_factory=dict)
 
     def text(self, key: str) -> str | None:
@@ -171,11 +171,11 @@ class PieceReader:
         return self._decoded[seq]
 
     def messages(self, seqs: Iterable[int]) -> list[ChatMessage]:
-        """Those whose words are there."""
+        """The messages whose words are still stored."""
         return [message for seq in seqs if (message := self.message(seq)) is not None]
 
     def item(self, ref: Ref, layout: str | None = None) -> Item | None:
-        """A piece of a block, in the form in which the block gave it; None where its words were erased.
+        """A piece of a block, in the form in which the block supplied it; None if its words were erased.
 
         `layout` is that of its part in the recorded context.
         """
@@ -210,7 +210,7 @@ class PieceReader:
         return Item(ref, words, parts_of(heard, self._safe), tokens=unit.tokens)
 
     def _told(self, relation: int) -> str | None:
-        """A relation in words; None where some of them were erased."""
+        """A relation in words; None if any of them were erased."""
         words = self.pieces.relation(relation, self.position)
         if words is None:
             return None
@@ -227,20 +227,20 @@ class PieceReader:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A context before the memory section is put into its place."""
+    """A context before the memory section is inserted."""
 
     said: tuple[ChatMessage, ...]
-    """What custom blocks put in front, then the queue with the pinned messages."""
+    """Messages that custom blocks put in front, then the queue with the pinned messages."""
     memory: tuple[Part, ...]
-    """The memory section; empty when no block has anything in it."""
+    """The memory section; empty if no block contributed to it."""
 
     def messages(self, method: InsertMethod) -> tuple[ChatMessage, ...]:
-        """The messages with the section in the first system message, or in the latest user message."""
+        """The messages, with the memory section in the first system message or in the latest user message."""
         return tuple(insert_memory(self.said, self.memory, method))
 
 
 def lay_out(event: ContextBuilt, reader: PieceReader) -> Layout:
-    """The context as `memory_core.engine.context` laid it out, from the same pieces."""
+    """Rebuild the layout that `memory_core.engine.context` produced, from the same pieces."""
     sections: list[Section] = []
     in_front: list[ChatMessage] = []
     # 1. Blocks in the order of the event, which is that of the prompt; messages of custom blocks go in front of it.

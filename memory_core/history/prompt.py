@@ -1,7 +1,7 @@
-"""The exact prompt of a turn, part by part: what each part asked for, what it got, what was cut and why.
+"""The exact prompt of a turn, part by part: tokens requested and granted, what was cut and why.
 
-Made from a recorded context, the log around it and the content store; no table of the present is
-read. Sizes are tokens of the accounting that decided then.
+Rebuilt from a recorded context, the surrounding log and the content store; no current table is read. Sizes are in
+tokens, in the accounting used at the time.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,24 +36,24 @@ PINNED = "pinned"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One thing in a prompt that is kept or cut whole."""
+    """One item of a prompt that is kept or cut as a whole."""
 
     ref: Ref
     words: str | None
-    """Without markup; None where they were erased since."""
+    """Text without markup; None if it was erased since."""
     tokens: int | None
-    """None where they cannot be known any more."""
+    """Size in tokens; None if it can no longer be determined."""
     cut: bool = False
     turn: int | None = None
-    """The turn of the conversation that it is from: of messages and stored turns."""
+    """Conversation turn, for messages and stored turns."""
     role: str | None = None
-    """Of a message."""
+    """Role, for messages."""
     score: float | None = None
-    """Of a stored turn, how well it fitted the question: 0 to 1."""
+    """Relevance of a stored turn to the question, 0 to 1."""
     messages: tuple[ChatMessage, ...] = ()
-    """What it is made of, where that is messages."""
+    """The messages it consists of, if any."""
     attached: tuple[str, ...] = ()
-    """Its parts that are no text: `image`, `audio`, ..."""
+    """Types of its non-text parts: `image`, `audio`, ..."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +68,12 @@ class PromptPart:
     asked: int
     granted: int
     entries: tuple[Entry, ...]
-    """What went in, as it was read; then what was cut."""
+    """Items that were included, in reading order, then those that were cut."""
     truncation: Truncation = "trim"
     failure: str | None = None
-    """Why the block could not be read."""
+    """Error that prevented reading the block."""
     degraded: str | None = None
-    """Why a search signal was missing."""
+    """Reason a search signal was missing."""
 
     @property
     def kept(self) -> tuple[Entry, ...]:
@@ -91,15 +91,15 @@ class PromptCut:
     part: PromptPart
     rule: CutRule
     tokens: int
-    """Freed by it."""
+    """Tokens it freed."""
     over_before: int
-    """Above the limit when it was decided."""
+    """Tokens above the limit when it was decided."""
     entries: tuple[Entry, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class BillLine:
-    """Tokens of one sort: in the size that the limit is compared with, and in what an endpoint counts."""
+    """Tokens of one category: as counted against the limit, and as billed by an endpoint."""
 
     what: Literal["content", "tool_calls", "markup", "overhead"]
     counted: int
@@ -108,7 +108,7 @@ class BillLine:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """One prompt as it was sent, and how it came to be."""
+    """One prompt as it was sent, with the decisions behind it."""
 
     record: EventRecord
     built: ContextBuilt
@@ -118,11 +118,11 @@ class Prompt:
     """In the order they were made."""
     layout: Layout
     tool_call_tokens: int
-    """Of tool calls in the messages as sent."""
+    """Tokens of the tool calls in the messages as sent."""
     call: ModelCalled | None
-    """The model call that it was sent in, where one was recorded."""
+    """The model call that sent it, if one was recorded."""
     question: str | None
-    """The input it was built for, where one was given."""
+    """The input it was built for, if one was given."""
     missing: tuple[str, ...]
     """Hashes of its words that were erased since."""
 
@@ -136,7 +136,7 @@ class Prompt:
 
     @property
     def cut_tokens(self) -> int:
-        """Asked for and not granted."""
+        """Tokens requested and not granted."""
         return self.built.asked - self.built.total
 
     @property
@@ -145,23 +145,23 @@ class Prompt:
 
     @property
     def messages(self) -> tuple[ChatMessage, ...]:
-        """Exactly as sent, but for words that were erased since."""
+        """The messages exactly as sent, except for words erased since."""
         return self.layout.messages(self.insert_method)
 
     @property
     def around(self) -> int:
-        """Tokens of the total that belong to no part: the markup around all of them, and the message that was
-        made for it, where they count."""
+        """Tokens of the total that belong to no part: the surrounding markup, and the message added to carry it, where
+        they count."""
         return self.built.total - sum(part.granted for part in self.parts)
 
     @property
     def bill(self) -> tuple[BillLine, ...]:
-        """Where the difference between counted and billed comes from; each column adds up."""
+        """Breakdown of the difference between counted and billed tokens; each column adds up to its total."""
         built, calls = self.built, self.tool_call_tokens
         content = built.billed - built.markup_tokens - built.overhead_tokens - calls
         overhead = built.overhead_tokens if built.accounting == "billed" else 0
         counted_calls = 0 if built.accounting == "reference" else calls
-        # Counted content is what it is billed at, unless the reference's way of counting leaves something out.
+        # Counted content equals billed content, unless the reference accounting leaves something out.
         counted = min(content, built.total - overhead - counted_calls)
         return (
             BillLine("content", counted, content),
@@ -180,10 +180,10 @@ def read_prompt(
     *,
     facts: Mapping[int, FactWords] | None = None,
 ) -> Prompt:
-    """The prompt of a recorded context, one of `history`.
+    """Read the prompt of a recorded context, one of `history`.
 
-    `pieces` has taken the log; `counter` counts what the log does not say. `facts`: the words, as
-    they were then, of facts that the user's other sessions learned or changed.
+    `pieces` has applied the log; `counter` counts what the log does not record. `facts`: the words, as of that time, of
+    facts that the user's other sessions learned or changed.
     """
     event = context_of(record)
     blocks = {block.name: block for block in history.blocks_at(record.position)}
@@ -211,7 +211,7 @@ def read_prompt(
 
 
 def cut_last_first(parts: Sequence[PromptPart], *, smallest_first: bool) -> list[PromptPart]:
-    """Blocks from never cut to cut first; of equal priority the first in the session's order goes first."""
+    """Blocks from never cut to cut first; of equal priority, the first in the session's order goes first."""
     sign = -1 if smallest_first else 1
     never = [part for part in parts if not part.priority]
     return never + sorted([part for part in reversed(parts) if part.priority], key=lambda p: sign * (p.priority or 0))
@@ -219,7 +219,7 @@ def cut_last_first(parts: Sequence[PromptPart], *, smallest_first: bool) -> list
 
 @dataclass(frozen=True, slots=True)
 class _Around:
-    """What was recorded with a context, and what followed it."""
+    """Events recorded with a context, and the model call that followed it."""
 
     retrieved: Mapping[str, Retrieved]
     failed: Mapping[str, str]
@@ -317,7 +317,7 @@ class _Reading:
         )
 
     def _size(self, added: MessageAdded | None, message: ChatMessage | None) -> int | None:
-        """As it was counted when it was stored, unless another tokenizer decided since."""
+        """Size as counted when stored, or counted again if another tokenizer was in use for the prompt."""
         if added is not None and added.counter == self.reader.pieces.counter(self.reader.position):
             return MessageTokens(added.tokens, added.reference_tokens).by(self.accounting)
         return None if message is None else self.counter.message(message).by(self.accounting)

@@ -1,6 +1,6 @@
-"""What is different between two prompts, part by part, and how far they begin alike.
+"""Differences between two prompts, part by part, and the length of their common beginning.
 
-Pure. What was cut from a prompt is not in it: it is removed like anything else that is not there.
+Pure. What was cut from a prompt is not in it, so it counts as removed like anything else that is missing.
 """
 
 from collections.abc import Sequence
@@ -15,29 +15,29 @@ from memory_core.tokens import MESSAGE_OVERHEAD, TokenCounter
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Something that is in only one of two prompts: a message, a fact, a stored turn, or a line of a text."""
+    """Something present in only one of two prompts: a message, a fact, a stored turn, or a line of text."""
 
     words: str | None
-    """None where they were erased since."""
+    """None if the words were erased since."""
     turn: int | None = None
     role: str | None = None
     cut: bool = False
-    """Of something removed: the later prompt asked for it, and it was cut."""
+    """For a removed item: the later prompt requested it, and it was cut."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartDiff:
-    """One part of the later prompt against the same part of the earlier one."""
+    """One part of the later prompt compared with the same part of the earlier one."""
 
     part: PromptPart
-    """As it stands in the later prompt, or in the earlier one where the later has none."""
+    """The part in the later prompt; the earlier one's if the later has none."""
     before: int
-    """Tokens granted."""
+    """Tokens granted in the earlier prompt."""
     after: int
     removed: tuple[Difference, ...]
     added: tuple[Difference, ...]
     reordered: bool
-    """What both have stands in another order."""
+    """Whether the items common to both are in a different order."""
 
     @property
     def changed(self) -> bool:
@@ -45,7 +45,7 @@ class PartDiff:
 
 
 def diff_prompts(before: Prompt, after: Prompt) -> tuple[PartDiff, ...]:
-    """Every part of either prompt: those of the later in its order, then those that are gone."""
+    """Diff every part of either prompt: parts of the later one in its order, then parts that are gone."""
     earlier = {(part.kind, part.name): part for part in before.parts}
     pairs = [(earlier.pop((part.kind, part.name), None), part) for part in after.parts]
     gone = [_diff(part, None) for part in earlier.values()]
@@ -80,7 +80,7 @@ def _whole(entry: Entry, *, cut: bool = False) -> Difference:
 
 
 def _lines(old: Sequence[Entry], new: Sequence[Entry]) -> tuple[tuple[Difference, ...], tuple[Difference, ...]]:
-    """Lines of a text that went and came."""
+    """Removed and added lines of a text."""
     if [entry.ref for entry in old] == [entry.ref for entry in new]:
         return (), ()
     before, after = _text(old), _text(new)
@@ -101,10 +101,10 @@ def _text(entries: Sequence[Entry]) -> list[str | None]:
 
 
 def shared_prefix_tokens(before: Sequence[ChatMessage], after: Sequence[ChatMessage], counter: TokenCounter) -> int:
-    """Billed tokens with which two lists of messages begin alike: what a prompt cache can reuse.
+    """Billed tokens of the common beginning of two message lists: what a prompt cache can reuse.
 
-    Whole messages, then the first parts of the first message that differs, then the first tokens of
-    the first part that differs. The role and the frame of a message count with its beginning.
+    Counts whole messages, then the first parts of the first message that differs, then the first tokens of the first
+    part that differs. The role and the frame of a message count with its beginning.
     """
     tokens = 0
     for old, new in zip(before, after, strict=False):

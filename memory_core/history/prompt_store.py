@@ -15,14 +15,14 @@ from memory_core.planning.rendering import InsertMethod
 from memory_core.store.past import fact_words_at
 
 MOST_REMEMBERED = 256
-"""Comparisons of two prompts whose result is kept: a few numbers each."""
+"""Maximum number of cached prompt comparisons; each is a few numbers."""
 
 ReadWords = Callable[[Iterable[str]], Mapping[str, str]]
-"""Words by hash out of the content store; those that were erased are missing."""
+"""Words by hash from the content store; erased ones are omitted."""
 
 
 class Prompts:
-    """Where the words of a session's past prompts are; it keeps none of them. Thread-safe."""
+    """Index of the words in a session's past prompts; stores hashes, never words. Thread-safe."""
 
     def __init__(self, session_id: str) -> None:
         self._session_id = session_id
@@ -33,9 +33,9 @@ class Prompts:
         self._lock = Lock()
 
     def read(self, session: Session, history: History, record: EventRecord, words: ReadWords) -> Prompt:
-        """The prompt of a recorded context, one of `history`."""
+        """Read the prompt of a recorded context, one of `history`."""
         with self._lock:
-            if history.records[0] is not self._first:  # the log was read anew: another session may have the id
+            if history.records[0] is not self._first:  # the log was reread: another session may have the id
                 self._pieces, self._position, self._first = Pieces(self._session_id), 0, history.records[0]
             for new in history.after(self._position):
                 self._pieces.take(new)
@@ -71,7 +71,7 @@ class Prompts:
 
 
 def _facts_of_the_user(session: Session, history: History, record: EventRecord) -> Mapping[int, FactWords]:
-    """Facts of blocks that are the user's: any session of the user may have learned or changed them."""
+    """Facts of user-scoped blocks: any of the user's sessions may have learned or changed them."""
     event = context_of(record)
     users = {b.name for b in history.blocks_at(record.position) if b.settings.get("scope") == "user"}
     parts = [part for part in (*event.parts, *_cut_parts(event)) if part["name"] in users]

@@ -1,8 +1,7 @@
-"""A session as it stood at a position of its log, from events and the content store alone.
+"""A session at a position of its log, rebuilt from events and the content store alone.
 
-What the tables said then can be said again without them: queue, archive, facts, graphs, the latest
-context word for word, and what became of every message. Words that were erased since are missing, and said
-to be missing.
+Reproduces what the tables held then without reading them: queue, archive, facts, graphs, the latest context word for
+word, and the outcome of every message. Words erased since are left out and reported as missing.
 """
 
 from collections.abc import Iterable
@@ -27,7 +26,7 @@ from memory_core.planning.rendering import InsertMethod
 
 @dataclass(frozen=True, slots=True)
 class RebuiltMessage:
-    """A message with its place; `message` is None where its words were erased since."""
+    """A message with its metadata; `message` is None if its words were erased since."""
 
     seq: int
     role: str
@@ -37,7 +36,7 @@ class RebuiltMessage:
 
 @dataclass(frozen=True, slots=True)
 class RebuiltFact:
-    """A fact as it stood; `text` is None where its words were erased since."""
+    """A fact at that position; `text` is None if its words were erased since."""
 
     id: int
     block: str
@@ -47,13 +46,13 @@ class RebuiltFact:
     pinned: bool
     origin: str
     sources: tuple[tuple[str, int], ...]
-    """Session and sequence number of each message it was learned from."""
+    """Session id and sequence number of each message it was learned from."""
     topics: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Handed:
-    """One delivery that a message was part of."""
+    """One delivery that included a message."""
 
     delivery: int
     block: str
@@ -65,7 +64,7 @@ class Handed:
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What became of one message."""
+    """Outcome of one message."""
 
     seq: int
     place: Place
@@ -73,13 +72,13 @@ class Fate:
     """Number of the flush in which it left the queue."""
     handed: tuple[Handed, ...]
     facts: tuple[int, ...]
-    """Facts learned from it, whatever became of them; erased ones are missing."""
+    """Facts learned from it, in any state; erased ones are omitted."""
     vectors: tuple[int, ...]
-    """Stored turns that hold it."""
+    """Stored turns that contain it."""
     relations: tuple[int, ...]
-    """Relations learned from it, in the same way as facts."""
+    """Relations learned from it, in any state; erased ones are omitted."""
     in_context: bool
-    """Was it one of the messages of the latest context?"""
+    """Whether it was one of the messages of the latest context."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,20 +94,20 @@ class SessionSnapshot:
     graphs: dict[str, Graph]
     """The graph of each block that has one, by the block's name."""
     context: tuple[ChatMessage, ...] | None
-    """The messages of the latest context; None when none was built yet."""
+    """The messages of the latest context; None if none was built yet."""
     fates: dict[int, Fate]
-    """By sequence number, of every message there ever was."""
+    """By sequence number, of every message ever added."""
     missing: tuple[str, ...]
-    """Hashes of words that would be needed and were erased."""
+    """Hashes of needed words that were erased."""
 
 
 def rebuild(
     events: Iterable[EventRecord], words: Words, upto: int | None = None, *, session_id: str | None = None
 ) -> SessionSnapshot:
-    """The session at position `upto` of its log, that event included (None: at the end).
+    """Rebuild the session at position `upto` of its log, inclusive (None: at the end).
 
-    `session_id` is by default that of the first event. For facts that are the user's, give the
-    events of the user's other sessions as well.
+    `session_id` defaults to that of the first event. To include user-scoped facts, pass the events of the user's other
+    sessions as well.
     """
     log = sorted((record for record in events if upto is None or record.position <= upto), key=lambda r: r.position)
     own = session_id if session_id is not None else log[0].session_id if log else ""
@@ -124,7 +123,7 @@ def rebuild(
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """The latest context, with the names of the blocks there were when it was built."""
+    """The latest context, with the names of the blocks that existed when it was built."""
 
     position: int
     event: ContextBuilt
@@ -132,7 +131,7 @@ class _Shown:
 
 
 class _Past:
-    """What the events said so far, words aside."""
+    """The state accumulated from the events so far, without words."""
 
     def __init__(self, session_id: str, *, latest_context: int | None) -> None:
         self._session_id = session_id

@@ -1,7 +1,7 @@
 """Replay a session's flushes under another configuration, from the sizes of its messages alone.
 
-No store and no model: the planner that decides for the engine is asked again at every put, as if
-the messages had been put one by one. The whole replay is O(messages).
+Needs no store and no model: the engine's own planner is called at every put, as if the messages had been put one by
+one. The whole replay is O(messages).
 """
 
 from collections import deque
@@ -18,18 +18,17 @@ class ReplayedFlush:
     """A flush that would have happened."""
 
     seq: int
-    """The message whose put made the queue outgrow its budget."""
+    """Sequence number of the message whose put exceeded the queue's budget."""
     queue_before: int
-    """Tokens in the queue before it."""
+    """Tokens in the queue before the flush."""
     plan: FlushPlan
 
 
 def replay_flushes(sizes: Sequence[SizedMessage], config: MemoryConfig) -> list[ReplayedFlush]:
-    """The flushes that `config` would have led to, in order.
+    """The flushes that `config` would have caused, in order.
 
-    `sizes` are all messages that were ever in the queue, archived ones included, in order, with
-    tokens of the accounting that `config` names; pinned system messages are not among them.
-
+    `sizes` are all messages that were ever in the queue, archived ones included, in order, with tokens of the
+    accounting that `config` names; pinned system messages are not among them.
     >>> turns = [SizedMessage(seq, MessageRole.USER, tokens=20) for seq in (1, 2, 3)]
     >>> config = MemoryConfig(token_limit=50, chat_history_token_ratio=0.8, token_flush_size=10)
     >>> [(flush.seq, [message.seq for message in flush.plan.leave]) for flush in replay_flushes(turns, config)]
@@ -62,7 +61,7 @@ def replay_flushes(sizes: Sequence[SizedMessage], config: MemoryConfig) -> list[
 
 
 def _take_out(queue: deque[SizedMessage], leave: Sequence[SizedMessage]) -> None:
-    """Remove messages that are near the front; a thinned turn keeps its user message in front of what leaves."""
+    """Remove messages near the front; when a turn is thinned, its user message stays ahead of those that leave."""
     stay = []
     for leaving in leave:
         while (first := queue.popleft()) is not leaving:

@@ -1,4 +1,4 @@
-"""What each condensing of a list of facts did to it: kept, merged, vanished, and what nobody had said.
+"""Loss diff of each condensing of a list of facts: facts kept, merged, lost, and added without support.
 
 Pure: event records in, values out.
 """
@@ -12,7 +12,7 @@ from memory_core.history.slices.facts import WORDING, Facts
 from memory_core.planning.facts import Fact
 
 KINDS = (*WORDING, FactsCondensed.kind)
-"""What `find_rewrites` needs of the log."""
+"""Event kinds that `find_rewrites` reads from the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,26 +21,26 @@ class Line:
 
     id: int
     text: str
-    """As it was then; empty where its words were erased since."""
+    """Text at the time of the condensing; empty if it was erased since."""
     fact: Fact | None
-    """As it is now; None if it was erased."""
+    """The fact in its present state; None if it was erased."""
     unsupported: bool = False
-    """The rewrite says of it what the facts it stands for did not say."""
+    """The condensed fact says something its source facts did not."""
 
     @property
     def restored(self) -> bool:
-        """Of what the rewrite put away: is it active again?"""
+        """For a fact the rewrite superseded: whether it is active again."""
         return self.fact is not None and self.fact.state == "active"
 
     @property
     def replaced(self) -> bool:
-        """Is it put away still, and not by a person?"""
+        """Whether it is still superseded, rather than retired or restored by a person."""
         return self.fact is not None and self.fact.state == "superseded"
 
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """Several facts that became one."""
+    """Several facts merged into one."""
 
     sources: tuple[Line, ...]
     into: Line
@@ -51,44 +51,44 @@ class Rewrite:
     """One condensing as a loss diff."""
 
     position: int
-    """Of its event in the log."""
+    """Position of its event in the log."""
     turn: int
     at: float
-    """Seconds since the epoch."""
+    """Time, in seconds since the epoch."""
     extractor: str
     before: int
-    """Active facts before it, and after it."""
+    """Number of active facts before it; `after` is the number afterwards."""
     after: int
     kept: tuple[Line, ...]
     merged: tuple[Merged, ...]
     vanished: tuple[Line, ...]
     new: tuple[Line, ...]
-    """Facts of the shorter list that stand for none of the longer."""
+    """Facts of the shorter list that replace none of the longer."""
 
     @property
     def put_away(self) -> tuple[Line, ...]:
-        """What it took out of the list: merged into others, or vanished."""
+        """Facts it removed from the list: merged into others, or lost."""
         gone = [line for merged in self.merged for line in merged.sources if line.id != merged.into.id]
         return (*gone, *self.vanished)
 
     @property
     def made(self) -> tuple[Line, ...]:
-        """What it put into the list."""
+        """Facts it added to the list."""
         kept = {line.id for line in self.kept}
         return (*(merged.into for merged in self.merged if merged.into.id not in kept), *self.new)
 
     @property
     def refused(self) -> bool:
-        """Is nothing of it in force any more?"""
+        """Whether a person has reverted all of it."""
         return not any(line.restored for line in self.made) and not any(line.replaced for line in self.put_away)
 
 
 def find_rewrites(
     records: Iterable[EventRecord], facts: Mapping[int, Fact], words: Callable[[str], str | None]
 ) -> list[Rewrite]:
-    """Every condensing that still has a fact to show, newest first.
+    """Every condensing with at least one fact still stored, newest first.
 
-    `records` are those of `KINDS`, in any order; `words` is the content store, None where words were erased.
+    `records` are those of `KINDS`, in any order; `words` is the content store, None for erased words.
     """
     past = Facts()
     found: list[Rewrite] = []

@@ -1,4 +1,4 @@
-"""What a session's log said up to a position, as rows, where the rows of today do not say it."""
+"""State at a position of a session's log, as database rows, for what today's rows do not record."""
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ from memory_core.store.copies import DeliveryCopy, EntityCopy, FactCopy, Message
 
 
 class RowsAt:
-    """What the log said up to a position, where the rows of today do not say it."""
+    """Accumulates a session's state up to a log position, and exports it as rows."""
 
     def __init__(self) -> None:
         self._past = Projection()
@@ -35,7 +35,7 @@ class RowsAt:
 
     @property
     def messages(self) -> dict[int, MessageState]:
-        """Those that are in the queue or the archive."""
+        """Messages that are in the queue or the archive."""
         return {seq: state for seq, state in self._past.messages.by_seq.items() if state.here}
 
     @property
@@ -44,7 +44,7 @@ class RowsAt:
 
     @property
     def states(self) -> dict[str, str]:
-        """Hash of each custom block's fields, or `INITIAL` before it learned anything."""
+        """Hash of each custom block's fields, or `INITIAL` if it has not saved any yet."""
         return self._past.blocks.fields
 
     @property
@@ -91,7 +91,7 @@ class RowsAt:
         )
 
     def message_rows(self, now: Iterable[MessageCopy], texts: Mapping[str, str]) -> tuple[MessageCopy, ...]:
-        """Those whose words are still there, as large as they were counted then, where that is known."""
+        """Messages whose words are still stored, with the size counted at the time where it is known."""
         today = {message.seq: message for message in now}
         found = []
         for seq, past in self.messages.items():
@@ -120,7 +120,7 @@ class RowsAt:
         return max((max(state.seqs) for state in states if state.queued.trigger == "turn"), default=0)
 
     def fact_rows(self, now: Iterable[FactCopy]) -> tuple[FactCopy, ...]:
-        """Facts with the words, state and history they had; those of the user as they are."""
+        """Facts with the words, state and history they had; user-scoped facts in their present state."""
         found = []
         for fact in now:
             past = self.facts.get(fact.id)
@@ -133,9 +133,9 @@ class RowsAt:
     def graph_rows(
         self, entities: Iterable[int], relations: Iterable[int], texts: Mapping[str, str]
     ) -> tuple[tuple[EntityCopy, ...], tuple[RelationCopy, ...]]:
-        """Entities and relations as they were, of these numbers that are there still, with their words.
+        """Entities and relations in their past state, limited to the given numbers and to those whose words are stored.
 
-        What an erased entity was part of is gone with it.
+        Anything that refers to an erased entity is omitted too.
         """
         here, still = set(entities), set(relations)
         # 1. Entities first, as relations need both their ends.
@@ -156,7 +156,7 @@ class RowsAt:
 
 
 def _message_row(past: MessageState, text: str) -> MessageCopy:
-    """A row that is no more, from the event that told of it."""
+    """Reconstruct a deleted row from the event that recorded it."""
     message, added = ChatMessage.from_json(text), past.added
     calls = [call.tool_call_id for call in message.tool_calls if call.tool_call_id]
     return MessageCopy(

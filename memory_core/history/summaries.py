@@ -1,4 +1,4 @@
-"""The revisions of a running summary, as the log tells them. Pure: events in, no words."""
+"""The revisions of a running summary, as recorded in the log. Pure: events in, no words."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from memory_core.events import BlockAdded, BlockEdited, BlockRemoved, EventRecord, SummaryRewritten, expand
 
 KINDS = (BlockAdded.kind, BlockEdited.kind, BlockRemoved.kind, SummaryRewritten.kind)
-"""What tells of a summary."""
+"""Events that concern a summary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,30 +15,29 @@ class ToldRevision:
 
     revision: int
     content: str
-    """Hash of the text."""
+    """Content hash of the text."""
     actor: str
     turn: int
     at: float
     covers: int = 0
-    """Sequence number of the last message that the text takes in; 0: none."""
+    """Sequence number of the last message covered by the text; 0: none."""
     turn_covered: int = 0
     messages: int = 0
-    """Messages that were read for it."""
+    """Number of messages read for it."""
     summariser: str | None = None
-    """What wrote it; None where a person did."""
+    """Name of the summariser; None if a person wrote the text."""
     asked_by: str | None = None
-    """Who asked for it to be written: `engine` where messages came, `curator` for a rewriting on demand."""
+    """Actor that requested it: `engine` when messages arrived, `curator` for a rewrite on demand."""
     restored: int | None = None
-    """The earlier revision whose words it has again."""
+    """The earlier revision whose words were restored."""
     shortened: int = 0
-    """Tokens of whole sentences left out to stay within the bound."""
+    """Tokens of whole sentences dropped to stay within the limit."""
 
 
 def told_revisions(records: Iterable[EventRecord], block: str) -> list[ToldRevision]:
     """Every text the block's summary had since it was last emptied, oldest first.
 
-    A text that a person wrote, or brought back, takes in what it took in: restoring an older one
-    goes back to what that covered.
+    A text that a person wrote covers what the previous one covered; a restored text covers what it covered originally.
     """
     found: list[ToldRevision] = []
     for record in records:
@@ -68,9 +67,9 @@ def told_revisions(records: Iterable[EventRecord], block: str) -> list[ToldRevis
 
 
 def _rewritten(found: list[ToldRevision], record: EventRecord, event: SummaryRewritten) -> list[ToldRevision]:
-    """The revisions after a rewriting; the change of the text, if there was one, stands before it in the log."""
+    """The revisions after a rewrite; the change of the text, if any, precedes it in the log."""
     if not found or found[-1].revision != event.revision:
-        # Nothing was worth writing down yet: there is no text, and still it covers what was read.
+        # The summariser found nothing worth recording: there is no text, yet it covers what was read.
         return [*found, ToldRevision(0, "", "engine", record.turn, record.at, event.covers, event.turn_covered)]
     last = found[-1]
     if not event.covers:  # emptied with the messages it was made of

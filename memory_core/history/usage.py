@@ -1,7 +1,6 @@
-"""What every block, fact, relation and stored turn came to: in how many prompts, how often cut, when last written.
+"""Usage of every block, fact, relation and stored turn: number of prompts, number of cuts, last write.
 
-Pure over events. Counting grows with the log: `UsageCounter` takes what is new, `Usage` is what it says
-at one moment.
+Pure over events. Counting is incremental: `UsageCounter` applies new events, `Usage` is a snapshot of the counts.
 """
 
 from bisect import bisect_right
@@ -30,22 +29,22 @@ from memory_core.process import collector_paused
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """How often a fact, a relation or a stored turn was asked into prompts, and how often it was cut from them."""
+    """Number of prompts for which a fact, a relation or a stored turn was requested, and number of cuts."""
 
     carried: int = 0
-    """Prompts it stood in: granted."""
+    """Prompts that included it."""
     cut: int = 0
     """Prompts it was cut from."""
 
     @property
     def asked(self) -> int:
-        """Prompts its block wanted it in; of a stored turn: how often it was retrieved."""
+        """Prompts its block requested it for; for a stored turn, how often it was retrieved."""
         return self.carried + self.cut
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """When something was last stored in a block, and by whom."""
+    """Turn and actor of the last write to a block."""
 
     turn: int
     actor: Actor
@@ -53,64 +52,64 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class BlockUse:
-    """What one block came to. A block that was removed and added again begins anew, as after a full reset."""
+    """Usage of one block. Counts restart when a block is removed and added again, and after a full reset."""
 
     prompts: int = 0
-    """Prompts it asked to be in."""
+    """Prompts it requested tokens for."""
     cut_in: int = 0
-    """Of these, prompts it was cut in."""
+    """Requested prompts it was cut in."""
     cut_tokens: int = 0
-    """Tokens cut from it in all."""
+    """Total tokens cut from it."""
     last_cut_turn: int | None = None
     last_write: Write | None = None
-    """Of a fact, a relation, a stored turn, its text or its fields; None: never."""
+    """Last write of a fact, a relation, a stored turn, its text or its fields; None: never."""
     waiting: tuple[int, ...] = ()
-    """Deliveries that are due to it and not done."""
+    """Deliveries due to it that are not done."""
     parked: tuple[int, ...] = ()
-    """Of these, those given up for now."""
+    """Deliveries due to it that are parked."""
     delivery_error: str | None = None
-    """Why the first that waits failed last."""
+    """Error of its last failed delivery attempt; None if nothing is due to it."""
     read_error: str | None = None
-    """Why it could not be read for the last prompt."""
+    """Error from reading it for the last prompt."""
     facts: int = 0
-    """Active facts that this session's log tells of; a user's may come from other sessions too."""
+    """Active facts in this session's log; a user-scoped block may have more from other sessions."""
     newest_fact: str | None = None
     """Hash of the newest active fact's text."""
     stored_turns: int = 0
     entities: int = 0
-    """Of a graph: those that are active."""
+    """Active entities, for a graph."""
     relations: int = 0
-    """Those that hold."""
+    """Active relations, for a graph."""
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """A session's blocks, facts, relations and stored turns, counted."""
+    """Usage counts of a session's blocks, facts, relations and stored turns."""
 
     position: int = 0
-    """Of the last event that is counted."""
+    """Position of the last event counted."""
     blocks: Mapping[str, BlockUse] = field(default_factory=dict)
     facts: Mapping[int, Use] = field(default_factory=dict)
-    """By id; facts that were in no prompt are missing."""
+    """By id; facts that were in no prompt are omitted."""
     turns: Mapping[int, Use] = field(default_factory=dict)
-    """By number of the stored turn; those never retrieved are missing."""
+    """By number of the stored turn; those never retrieved are omitted."""
     relations: Mapping[int, Use] = field(default_factory=dict)
-    """By id; relations that were in no prompt are missing."""
+    """By id; relations that were in no prompt are omitted."""
 
     def of(self, block: str) -> BlockUse:
-        """What a block came to; all zero for one that the log does not tell of."""
+        """Usage of a block; all zero if the log does not mention it."""
         return self.blocks.get(block, BlockUse())
 
 
 def usage_of(records: Iterable[EventRecord]) -> Usage:
-    """Count a log, or the beginning of one."""
+    """Count the usage in a log, or in the beginning of one."""
     counting = UsageCounter()
     counting.take(records)
     return counting.usage()
 
 
 class UsageCount:
-    """The usage of one session's growing log, remembered between looks. Safe to share between threads."""
+    """Cached usage of one session's growing log. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -118,7 +117,7 @@ class UsageCount:
         self._first: EventRecord | None = None
 
     def catch_up(self, history: History) -> Usage:
-        """The usage at the end of `history`; only what is new in it is counted."""
+        """Usage at the end of `history`; only new events are counted."""
         with self._lock:
             records = history.records
             if not records or records[0] is not self._first or history.position < self._counting.position:
@@ -130,7 +129,7 @@ class UsageCount:
 
 @dataclass(slots=True)
 class _Block:
-    """A block's counts while they grow."""
+    """A block's counts during counting."""
 
     prompts: int = 0
     cut_in: int = 0
@@ -141,13 +140,13 @@ class _Block:
 
 
 class UsageCounter:
-    """The count while it goes through the log. Not thread-safe: whoever shares it guards it."""
+    """Incremental counter over a log. Not thread-safe: the owner must lock it."""
 
     def __init__(self) -> None:
         self.position = 0
         self._usage: Usage | None = Usage()
         self._blocks: dict[tuple[str, int], _Block] = {}
-        """By name and the position at which it was added: one that comes back begins anew."""
+        """By name and the position at which it was added: a block added again starts from zero."""
         self._past = Projection()
         self._unread: dict[str, str] = {}
         self._carried: Counter[tuple[str, ...]] = Counter()
@@ -169,9 +168,9 @@ class UsageCounter:
                 handler(self, record, record.event)
 
     def usage(self) -> Usage:
-        """What was counted so far."""
+        """The counts so far."""
         if self._usage is None:
-            # Prompts mostly repeat each other's lists of refs: lists are counted as a whole, and taken apart here.
+            # Consecutive prompts mostly repeat the same lists of refs: count each list as a whole, and split it here.
             _take_apart(self._carried, self._carried_refs)
             _take_apart(self._cut, self._cut_refs)
             carried, cut = _by_number(self._carried_refs), _by_number(self._cut_refs)
@@ -202,7 +201,7 @@ class UsageCounter:
                 facts[fact.added.block].append(id)
         entities = Counter(entity.block for entity in past.graph.entities.values() if entity.state == "active")
         relations = Counter(relation.block for relation in past.graph.relations.values() if relation.state == "active")
-        # A log that begins in the middle, a test's say, tells of blocks that it does not say were added.
+        # A log that starts in the middle, as in a test, mentions blocks without recording that they were added.
         others = {name for name, _ in self._blocks} | {*due, *facts, *entities, *relations, *past.vectors.counts}
         names = [*(block.name for block in past.blocks.now), *sorted(others - past.blocks.ever)]
         blocks = {name: self._blocks.get(self._key(name), _Block()) for name in names}
@@ -291,7 +290,7 @@ def _by_number(refs: Mapping[str, int]) -> dict[RefKind, dict[int, int]]:
 
 
 def _summed(changes: Mapping[int, int]) -> dict[int, int]:
-    """Counts by number from the changes between one number and the next."""
+    """Counts by number, from the differences between consecutive numbers."""
     found: dict[int, int] = {}
     times = 0
     for place, following in pairwise(sorted(changes)):

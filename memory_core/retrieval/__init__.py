@@ -1,1 +1,1 @@
-"""Finding by a question, and why something was not found."""
+"""Search by question, and explanations of what was not found."""

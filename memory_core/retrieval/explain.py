@@ -1,6 +1,6 @@
-"""Looking into a vector block: what a question would find, under present or other settings, and why the rest is not.
+"""Explain a vector search: results for a query under current or trial settings, and why each other unit was rejected.
 
-Searching goes the way that building a context goes (`VectorMemoryBlock.recall`, then the context planner) and records
+A search takes the same path as building a context (`VectorMemoryBlock.recall`, then the context planner) but records
 nothing. Deleting a stored turn is here too.
 """
 
@@ -43,15 +43,15 @@ from memory_core.store.writing import contents, session_scope
 from memory_core.vectors.base import Revision, Vector
 
 ASKED: tuple[Fate, ...] = ("granted", "cut", "no_prompt")
-"""What the block wants in the prompt."""
+"""Fates of the turns that the block requests for the prompt."""
 
 MOST_DRAWN = 2_000
-"""Points of a map: more cannot be told apart, and take seconds to draw."""
+"""Maximum number of points on a map; more cannot be distinguished, and take seconds to draw."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchSettings:
-    """What decides a search. Names are those of `VectorMemoryBlock`."""
+    """Settings that determine a search, named as in `VectorMemoryBlock`."""
 
     similarity_top_k: int | None
     """None: as many as fit."""
@@ -68,36 +68,36 @@ class SearchSettings:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What one question finds, and what becomes of it."""
+    """Results of one question, with the fate of each stored turn."""
 
     block: str
     query: str | None
-    """None where its words were erased since."""
+    """None if its words were erased since."""
     settings: SearchSettings
     weights: tuple[float, float] | None
-    """Of the vector and the keyword score, as they were used; None where a record does not say."""
+    """Weights of the vector and the keyword score as used; None if a record does not state them."""
     found: Ranked
-    """Every stored turn, best first; of a recorded search, the candidates that were recorded."""
+    """Every stored turn, best first; for a recorded search, the recorded candidates."""
     counts: Mapping[Fate, int]
-    """Stored turns by fate, those that are not in `found` included."""
+    """Number of stored turns by fate, including those not in `found`."""
     stored: int | None
-    """Stored turns in all; None where a record does not say."""
+    """Total number of stored turns; None if a record does not state it."""
     proposed: int
-    """How many turns each of the two searches names at most."""
+    """Maximum number of turns that each of the two searches proposes."""
     embedder: str | None
     index: str
     degraded: str | None = None
-    """What could not be searched, in words."""
+    """Reason why a search could not run, in words."""
     no_prompt: str | None = None
-    """Why there is no prompt that what was asked for could stand in."""
+    """Reason there is no prompt to include the requested turns."""
     other_embedder: int = 0
-    """Stored turns that only keyword search can find: another embedding model made their vectors."""
+    """Stored turns that only keyword search can find, because another embedding model made their vectors."""
     context: Context | None = None
-    """The prompt as this question would have it built."""
+    """The prompt as it would be built for this question."""
     vector: Vector | None = None
     """The question's vector."""
     room: int | None = None
-    """Tokens there were to fill; None where a number of results is asked for."""
+    """Token budget to fill; None if a number of results is requested instead."""
 
     @property
     def candidates(self) -> int:
@@ -108,14 +108,14 @@ class Search:
         return sum(self.counts[fate] for fate in ASKED)
 
     def one(self, number: int) -> Found | None:
-        """A stored turn by its number."""
+        """The stored turn with this number; None if it is unknown."""
         return self.found.one(number)
 
     def settings_to_ask_for(self, number: int) -> dict[str, Any]:
-        """The smallest change of threshold and number of results under which a turn would be asked for.
+        """The smallest change to threshold and result count under which a turn would be requested.
 
-        Empty where it is asked for already, or no such change would help: it is no candidate, in the queue, or has
-        no score at all.
+        Empty if it is requested already, or if no such change would help: it is not a candidate, is in the queue, or
+        has no score.
         """
         found = self.one(number)
         if found is None or found.score <= 0 or found.fate not in ("below_threshold", "beyond_top_k"):
@@ -135,7 +135,7 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """A stored turn that lies near another."""
+    """A stored turn close to another one."""
 
     number: int
     turn: int
@@ -146,18 +146,18 @@ class Neighbour:
 
 @dataclass(frozen=True, slots=True)
 class TurnMap:
-    """Stored turns on a plane."""
+    """Stored turns projected onto a plane."""
 
     numbers: tuple[int, ...]
-    """The turns drawn, oldest first."""
+    """Numbers of the turns drawn, oldest first."""
     points: NDArray[np.float64]
-    """Where they lie, `(n, 2)`."""
+    """Coordinates of the turns drawn, `(n, 2)`."""
     stored: int
-    """How many there are; more than are drawn when the map is thinned."""
+    """Total number of stored turns; more than drawn if the map is thinned."""
     share: float
-    """How much of the differences between the turns the plane keeps, 0 to 1."""
+    """Share of the vectors' variance that the plane preserves, 0 to 1."""
     query: tuple[float, float] | None
-    """Where the question lies."""
+    """Coordinates of the question."""
 
 
 # -- searching ------------------------------------------------------------------------------------
@@ -206,11 +206,11 @@ def search(
 
 
 def vector_block(session: Session, name: str | None) -> VectorMemoryBlock:
-    """The block of that name, or the first that stores turns.
+    """The block of that name, or the first block that stores turns.
 
     Raises:
-        NotFoundError: there is none.
-        ConfigError: it stores no turns.
+        NotFoundError: there is no such block.
+        ConfigError: the block stores no turns.
     """
     for attached in session.blocks if name is None else (session.block(name),):
         if isinstance(attached.block, VectorMemoryBlock):
@@ -221,7 +221,7 @@ def vector_block(session: Session, name: str | None) -> VectorMemoryBlock:
 
 
 def _context(imagined: Session, query: str, attached: SessionBlock) -> tuple[Context | None, str | None]:
-    """The prompt for the question, or a sentence why there is none with this block in it."""
+    """The prompt for the question, or the reason why there is none that includes this block."""
     if not attached.record.settings.get("enabled", True):
         return None, "The block is switched off: nothing of it is in the prompt."
     try:
@@ -251,7 +251,7 @@ def _counts(found: Ranked) -> dict[Fate, int]:
 
 
 def _unasked(nodes: Mapping[int, Node]) -> Scores:
-    """Stored turns that nothing was asked of."""
+    """Empty scores, for turns that were not searched."""
     unknown = np.full(len(nodes), np.nan)
     return Scores(np.fromiter(nodes, np.int64), unknown, unknown, np.zeros(len(nodes)))
 
@@ -259,7 +259,7 @@ def _unasked(nodes: Mapping[int, Node]) -> Scores:
 def _found(
     block: VectorMemoryBlock, reading: ReadContext, recall: Recall, asked: Mapping[int, Fate] | None
 ) -> tuple[Ranked, int]:
-    """Every stored turn with its scores and fate, best first, and how many have no vector of this embedder."""
+    """Every stored turn with scores and fate, best first, and the number of turns without a vector of this embedder."""
     numbers = np.sort(np.fromiter(recall.nodes, np.int64))
     vectors = np.full(len(numbers), np.nan)
     by_meaning = recall.query is not None and recall.weights[0] > 0
@@ -275,7 +275,7 @@ def _found(
     for each in recall.plan.candidates:
         fate: Fate = each.fate
         if fate == "granted":
-            # A turn that a second look no longer asks for was deleted in between: it is in no prompt.
+            # A turn missing from the second search was deleted in between: it is in no prompt.
             fate = "no_prompt" if asked is None else asked.get(each.number, "no_prompt")
         own = each.vector, each.keyword, each.score
         candidates.append(Found(each.number, 0, 0, "", recall.nodes[each.number].tokens, *own, fate, each.terms))
@@ -299,7 +299,7 @@ def read_ahead(session: Session) -> None:
 
 
 def _ranked(reading: ReadContext, nodes: Mapping[int, Node], candidates: Sequence[Found], rest: Scores) -> Ranked:
-    """Candidates and the rest, with words that are read when they are looked at."""
+    """Candidates and the rest; their words are read on demand."""
 
     def texts(numbers: Sequence[int]) -> dict[int, tuple[int, str]]:
         return _texts(reading, [nodes[number] for number in numbers])
@@ -317,7 +317,7 @@ def _ranked(reading: ReadContext, nodes: Mapping[int, Node], candidates: Sequenc
 def texts_of(
     connection: Connection, session_id: str, services: Services, nodes: Iterable[Node]
 ) -> dict[int, tuple[int, str]]:
-    """Turn of the conversation and words of stored turns, by number; those whose messages are gone are missing."""
+    """Turn number and words of stored turns, by number; those whose messages are gone are omitted."""
     units = messages_of(connection, session_id, services.messages, nodes)
     return {number: (unit[0].turn, words_of(unit)) for number, unit in units.items()}
 
@@ -328,7 +328,7 @@ def _texts(reading: ReadContext, nodes: Iterable[Node]) -> dict[int, tuple[int, 
 
 
 def _looking(session: Session, name: str) -> tuple[VectorMemoryBlock, ReadContext]:
-    """A block, and a reading that asks nothing."""
+    """A block, with a read context for an empty query."""
     block = vector_block(session, name)
     with session.database.read() as connection:
         rows = session.queue(connection)
@@ -352,7 +352,7 @@ def neighbours(session: Session, name: str, number: int, *, limit: int) -> tuple
 
 
 class _Map:
-    """The map of one collection, fitted again when its vectors change. Safe to share between threads."""
+    """Cached map of one collection, refitted when its vectors change. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -363,7 +363,7 @@ class _Map:
     def now(
         self, block: VectorMemoryBlock, reading: ReadContext
     ) -> tuple[Projection | None, dict[int, tuple[float, float]]]:
-        """The projection (None: there are no vectors), and where every stored turn lies."""
+        """The projection (None: there are no vectors) and the coordinates of every stored turn."""
         source = block.source(reading)
         with self._lock:
             revision = source.revision()
@@ -421,7 +421,7 @@ def _built_after(record: EventRecord, records: Sequence[EventRecord]) -> Context
 
 
 def _nodes_ever(connection: Connection, session_id: str, name: str, numbers: Collection[int]) -> dict[int, Node]:
-    """Stored turns by number, those deleted since included, which only the log still names."""
+    """Stored turns by number, including deleted ones, which only the log still lists."""
     nodes = {node.number: node for node in read_nodes_of(connection, session_id, name, numbers)}
     if missing := set(numbers) - nodes.keys():
         for record in read_events(connection, session_id, kinds=("vectors_stored",), block=name):
@@ -453,7 +453,7 @@ def _recorded(
         terms = event.terms[rank - 1] if event.terms else ()
         found.append(Found(number, rank, turn, words, tokens, vector, keyword, score, fate, terms))
     counts: dict[Fate, int] = {fate: event.gates.get(fate, 0) for fate in get_args(Fate)}
-    # What passed the gates, the prompt tells apart.
+    # For turns that passed the gates, the prompt determines the fate.
     in_prompt = Counter(fates.values())
     counts |= {"granted": in_prompt["granted"], "cut": in_prompt["cut"]}
     counts["no_prompt"] = max(0, event.gates.get("granted", 0) - in_prompt.total())
@@ -494,7 +494,7 @@ def forget_turn(session: Session, name: str, number: int, actor: Actor) -> None:
 
 
 def compared(before: Search, after: Search) -> tuple[tuple[Found, Found], ...]:
-    """Stored turns with another fate, best first: as they were, as they would be."""
+    """Stored turns whose fate differs, best first, as pairs (before, after)."""
     either = {one.number for search in (before, after) for one in search.found.candidates}
     was = {found.number: found for found in before.found.some(either)}
     pairs = ((was[found.number], found) for found in after.found.some(either) if found.number in was)

@@ -1,7 +1,7 @@
-"""Which questions found a stored turn: the recorded searches that had it among their candidates. Pure.
+"""Questions that found a stored turn: the recorded searches that had it among their candidates. Pure.
 
-An event lists the best candidates alone. Of a search that asked for more, the recorded prompt says what was asked for
-beyond them.
+An event lists only the best candidates. For a search that requested more, the recorded prompt shows the rest of what
+was requested.
 """
 
 from collections import Counter
@@ -19,19 +19,19 @@ class FoundBy:
     """One recorded search that had a stored turn among its candidates."""
 
     turn: int
-    """Of the conversation, in which the question was asked."""
+    """Conversation turn in which the question was asked."""
     place: int
-    """Of the search in `Memory.retrieval.recorded(turn, block)`, from 0."""
+    """Index of the search in `Memory.retrieval.recorded(turn, block)`, from 0."""
     query: str
-    """Hash of the question: `Memory.log.texts` has its words."""
+    """Hash of the question; `Memory.log.texts` returns its words."""
     fate: Fate
     rank: int | None
-    """1 was the best score; None: beyond the candidates that were recorded."""
+    """1 is the best score; None: beyond the recorded candidates."""
     score: float | None
 
 
 def found_by(records: Sequence[EventRecord], block: str, number: int) -> tuple[FoundBy, ...]:
-    """The searches of a block in these records that had a stored turn among their candidates, newest first."""
+    """A block's searches in these records that had a stored turn among their candidates, newest first."""
     found: list[FoundBy] = []
     built: tuple[int, ContextBuilt] | None = None
     searches = Counter(r.turn for r in records if isinstance(r.event, Retrieved) and r.event.block == block)
@@ -62,7 +62,7 @@ def _found_by(turn: int, place: int, event: Retrieved, prompt: ContextBuilt | No
 
 
 def _in_prompt(prompt: ContextBuilt | None, block: str, number: int) -> Fate | None:
-    """What became in a prompt of what was asked for; None: it names no such stored turn."""
+    """Whether a requested stored turn was granted or cut in a prompt; None if the prompt does not list it."""
     if prompt is None:
         return None
     if any(cut["part"] == block and number in numbers(cut["refs"], "unit") for cut in prompt.cuts):

@@ -1,7 +1,7 @@
-"""A flat map of vectors: the two directions in which they differ most (principal components).
+"""A two-dimensional map of vectors: the two directions in which they differ most (principal components).
 
-Pure numpy. Near on the map does not have to be near in truth: two numbers cannot hold what hundreds said, and
-`Projection.share` says how much of it they hold.
+Pure numpy. Points close on the map need not be close in the original space: two numbers cannot hold what hundreds did;
+`Projection.share` is the share of the variance they preserve.
 """
 
 from collections.abc import Collection, Sequence
@@ -16,25 +16,25 @@ Points = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """From vectors of one dimension to the plane."""
+    """Projection of vectors of one dimension onto the plane."""
 
     centre: Points
-    """Mean of the vectors it was fitted to, `(dim,)`."""
+    """Mean of the fitted vectors, `(dim,)`."""
     axes: Points
-    """Two orthogonal unit rows, `(2, dim)`; a row of zeros where the vectors do not differ any further."""
+    """Two orthogonal unit rows, `(2, dim)`; a row is zero if the vectors have no further variance."""
     share: float
-    """How much of the vectors' variance the plane keeps, 0 to 1."""
+    """Share of the vectors' variance that the plane preserves, 0 to 1."""
 
     def points(self, rows: Rows) -> Points:
-        """Where vectors `(n, dim)` lie on the map, `(n, 2)`."""
+        """Coordinates `(n, 2)` of vectors `(n, dim)` on the map."""
         placed: Points = (np.asarray(rows, dtype=np.float64) - self.centre) @ self.axes.T
         return placed
 
 
 def fit(rows: Rows) -> Projection:
-    """The map of vectors `(n, dim)`, n at least 1. The same vectors give the same map.
+    """Fit a map to vectors `(n, dim)`, n at least 1. Deterministic: the same vectors give the same map.
 
-    An axis has no natural direction; here the component that weighs most in it is positive.
+    An axis has no natural sign; the component with the largest weight is made positive.
 
     >>> line = fit(np.array([[0, 0], [3, 0], [6, 0]], dtype=np.float32))
     >>> line.points(np.array([[6, 0]], dtype=np.float32)).round(6).tolist()
@@ -66,7 +66,7 @@ def fit(rows: Rows) -> Projection:
 
 
 def thin(numbers: Sequence[int], most: int, *, keep: Collection[int] = ()) -> list[int]:
-    """At most `most` of the numbers, evenly along their order; those in `keep` first of all.
+    """Sample at most `most` of the numbers, evenly along their order, keeping those in `keep` first.
 
     >>> thin(range(10), 4, keep=[9])
     [0, 3, 6, 9]

@@ -1,4 +1,4 @@
-"""All stored turns under one question, best first: of a hundred thousand, each is made when it is looked at."""
+"""All stored turns ranked for one question, best first; built on demand, as there may be a hundred thousand."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -10,64 +10,65 @@ import numpy as np
 from numpy.typing import NDArray
 
 Fate = Literal["granted", "cut", "no_prompt", "no_room", "beyond_top_k", "in_queue", "below_threshold", "not_proposed"]
-"""Where a stored turn ended, from the prompt backwards.
+"""Stage at which a stored turn ended, from the prompt backwards.
 
-`cut` by the token limit; `no_prompt`: asked for, and there is no prompt to stand in; `no_room`: it does not fit beside
-better ones; `not_proposed`: neither search named it among its nearest."""
+`cut`: by the token limit; `no_prompt`: requested, but there is no prompt to include it; `no_room`: it does not fit
+beside better ones; `not_proposed`: neither search listed it among its nearest.
+"""
 
 AT_ONCE = 500
-"""Turns whose words are read together while all are looked at."""
+"""Number of turns whose words are read together while iterating over all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One stored turn under one question."""
+    """One stored turn, scored for one question."""
 
     number: int
     rank: int
     """1 is the best score."""
     turn: int
-    """Of the conversation; 0 where its messages are gone."""
+    """Conversation turn; 0 if its messages are gone."""
     words: str
     tokens: int
     vector: float | None
-    """Cosine similarity, -1 to 1; None: not known, or the search is switched off."""
+    """Cosine similarity, -1 to 1; None if unknown or the search is disabled."""
     keyword: float | None
     score: float
-    """The match, both by their weights, and what the terms add."""
+    """The weighted match plus the boosts."""
     fate: Fate
     terms: tuple[float, ...] = ()
-    """What each of `planning.terms.TERMS` adds; empty where none does."""
+    """Boost from each of `planning.terms.TERMS`; empty if there are none."""
 
     @property
     def match(self) -> float:
-        """Vector and keyword by their weights, 0 to 1."""
+        """Vector and keyword score combined by their weights, 0 to 1."""
         return self.score - sum(self.terms)
 
 
 Texts = Callable[[Sequence[int]], Mapping[int, tuple[int, str]]]
-"""Turn of the conversation and words of stored turns, by number; those whose messages are gone are missing."""
+"""Turn number and words of stored turns, by number; those whose messages are gone are omitted."""
 
 Holding = Callable[[Sequence[str]], Collection[int]]
-"""Numbers of the stored turns whose text holds each of these casefolded words."""
+"""Numbers of the stored turns whose text contains each of these casefolded words."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """What a search says of the stored turns that are no candidates, row by row."""
+    """Scores of the stored turns that are not candidates, row by row."""
 
     numbers: NDArray[np.int64]
     vector: NDArray[np.float64]
-    """NaN: not known."""
+    """NaN if unknown."""
     keyword: NDArray[np.float64]
-    """NaN: the search is switched off."""
+    """NaN if the search is disabled."""
     score: NDArray[np.float64]
 
 
 class Ranked(Sequence[Found]):
-    """Stored turns, best first; equal scores: smaller number first. Turn and words are read when one is looked at.
+    """Stored turns, best first; equal scores: smaller number first. Turn and words are read on access.
 
-    A part of them (`only`, `holding`) keeps the ranks of the whole.
+    A subset (`only`, `holding`) keeps the ranks of the whole.
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class Ranked(Sequence[Found]):
         texts: Texts | None = None,
         holding: Holding | None = None,
     ) -> None:
-        """With `texts`, turns, words and ranks are put in here; without, `found` is kept as it is."""
+        """With `texts`, turns, words and ranks are filled in on access; without, `found` is kept unchanged."""
         self._found = {one.number: one for one in found}
         self._rest, self._tokens, self._texts, self._holding = rest, tokens, texts, holding
         numbers = np.array([one.number for one in found], dtype=np.int64)
@@ -89,7 +90,7 @@ class Ranked(Sequence[Found]):
         order = np.arange(len(numbers)) if texts is None else np.lexsort((numbers, -scores))
         self._numbers = numbers[order]
         self._rows = order - len(found)
-        """Where each stands in `rest`; below 0 in `found`."""
+        """Row in `rest` of each turn; negative for those in `found`."""
         self._places = np.arange(len(numbers))
 
     def __len__(self) -> int:
@@ -110,15 +111,15 @@ class Ranked(Sequence[Found]):
             yield from self._made(np.array(part))
 
     def one(self, number: int) -> Found | None:
-        """A stored turn by its number."""
+        """The stored turn with this number; None if it is not included."""
         return next(iter(self.some([number])), None)
 
     def some(self, numbers: Collection[int]) -> list[Found]:
-        """Those of these numbers, best first."""
+        """The stored turns with these numbers, best first."""
         return self._made(self._places[np.isin(self._numbers[self._places], list(numbers))])
 
     def only(self, *fates: Fate) -> "Ranked":
-        """Those with one of these fates."""
+        """The stored turns with one of these fates."""
         wanted = {number for number, one in self._found.items() if one.fate in fates}
         picked = np.isin(self._numbers[self._places], list(wanted))
         if "not_proposed" in fates:
@@ -126,7 +127,7 @@ class Ranked(Sequence[Found]):
         return self._part(picked)
 
     def holding(self, words: Sequence[str]) -> "Ranked":
-        """Those whose text holds each of these words, in upper or lower case, or the beginning of one."""
+        """The stored turns whose text contains each of these words or word beginnings, ignoring case."""
         wanted = [word.casefold() for word in words]
         if self._holding is not None:
             numbers = self._holding(wanted)
@@ -140,12 +141,12 @@ class Ranked(Sequence[Found]):
 
     @property
     def candidates(self) -> tuple[Found, ...]:
-        """Those that a search named among its nearest, best first, without words and rank."""
+        """Turns that a search listed among its nearest, best first, without words and rank."""
         return tuple(one for one in self._found.values() if one.fate != "not_proposed")
 
     @property
     def counts(self) -> Counter[Fate]:
-        """How many of all met each fate."""
+        """Number of turns by fate, over all turns."""
         found: Counter[Fate] = Counter(one.fate for one in self._found.values())
         found["not_proposed"] += len(self._numbers) - len(self._found)
         return found

@@ -1,7 +1,6 @@
-"""Turns of a conversation found again by a question, as messages: those that a vector block has stored, and those that
-it has not yet.
+"""Conversation turns retrieved by a question, as messages: those stored in a vector block, and those not stored yet.
 
-Looking into a search, with what becomes of every turn in a prompt, is in `explain.py`.
+Explaining a search, with the fate of every turn in a prompt, is in `explain.py`.
 """
 
 from collections.abc import Collection
@@ -22,16 +21,16 @@ from memory_core.store.deliveries import delivered_messages, read_deliveries
 from memory_core.store.messages import StoredMessage, read_messages
 
 NOT_STORED = ("pending", "parked")
-"""States of the deliveries whose messages a block does not have yet."""
+"""States of the deliveries whose messages the block has not stored yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecalledTurn:
-    """A unit of the conversation that fits a question: a user message with the replies to it."""
+    """A unit of the conversation that matches a question: a user message with the replies to it."""
 
     messages: tuple[StoredMessage, ...]
     score: float
-    """0 to 1: larger is closer."""
+    """Match, 0 to 1; larger is better."""
 
 
 def recall_turns(session: Session, query: str, *, block: str | None = None) -> tuple[RecalledTurn, ...]:
@@ -41,7 +40,7 @@ def recall_turns(session: Session, query: str, *, block: str | None = None) -> t
         reading = _reading(session, connection, query)
         heard = _not_stored_yet(session, connection, found_in.name)
     nodes = found_in.stored(reading).nodes
-    # What a delivery stored in between is a stored turn by now.
+    # A delivery may have stored some of these messages in between.
     known = {seq for node in nodes.values() for seq in expand(node.seqs)} if heard else set()
     units = searchable([message for message in heard if message.seq not in known], found_in.unit)
     recall = found_in.recall(reading, dict(zip(range(-len(units), 0), units, strict=True)))
@@ -56,7 +55,7 @@ def recall_turns(session: Session, query: str, *, block: str | None = None) -> t
 
 
 def forget_copies(session: Session, emptied: Collection[tuple[str, str]]) -> None:
-    """Drop what the index and this process hold of collections, by block, that the database has emptied.
+    """Drop the copies of emptied collections, given by block, from the index and from this process.
 
     Raises:
         VectorIndexError: an index cannot be reached.
@@ -79,13 +78,13 @@ def forget_copies(session: Session, emptied: Collection[tuple[str, str]]) -> Non
 
 
 def _reading(session: Session, connection: Connection, query: str) -> ReadContext:
-    """A reading of the question alone: what stands in the queue is wanted as well."""
+    """A read context for the question alone; messages in the queue may be returned as well."""
     reading = reading_for(session, session.queue(connection), query, {})
     return replace(reading, queue_seqs=frozenset(), patience=PATIENCE_SECONDS)
 
 
 def _not_stored_yet(session: Session, connection: Connection, name: str) -> list[StoredMessage]:
-    """The messages of the queue, and what left it and waits for the block."""
+    """Messages in the queue, and messages that left it and are still due to the block."""
     cache = session.services.messages
     queued = [row.sized.seq for row in session.queue(connection) if not row.pinned]
     found = {message.seq: message for message in read_messages(connection, session.id, cache, seqs=queued)}

@@ -1,4 +1,4 @@
-"""Another embedding model: turns stored under an earlier one, or without any, are given vectors of the present one.
+"""Re-embed turns stored with another embedding model, or without a vector, using the current model.
 
 Vectors of two models are never compared, so until then those turns are found by keyword only.
 """
@@ -26,10 +26,10 @@ from memory_core.store.vectors import (
 )
 
 BATCH = 200
-"""Turns embedded and stored at once: a few seconds' work, which is what stopping half way can cost."""
+"""Turns embedded and stored per batch: a few seconds of work, the most that an interruption can lose."""
 
 Progress = Callable[[int, int], None]
-"""Told how many turns are done, and of how many."""
+"""Called with the number of turns done and the total."""
 
 
 def stored_under_others(session: Session, name: str | None) -> int:
@@ -50,7 +50,7 @@ def reembed(session: Session, name: str | None, progress: Progress | None, actor
         before = collections_of(connection, session.id)
         total = count_of_others(connection, session.id, block.name, present)
     for _ in vectors_of(session.database, session.services, session.id, block.name, embedder).vectors():
-        pass  # meets every one that is unusable
+        pass  # iterating detects every unusable vector
     unusable = _unusable(session, block)
     total += len(unusable)
     done = 0
@@ -66,7 +66,7 @@ def reembed(session: Session, name: str | None, progress: Progress | None, actor
         if progress is not None:
             progress(done, max(total, done))  # more may have been stored meanwhile
         nodes, words = _next(session, block.name, present, nodes[-1].number, unusable)
-    unusable.clear()  # what is left of it was removed meanwhile
+    unusable.clear()  # the remaining ones were removed meanwhile
     with session.database.read() as connection:
         emptied = before - collections_of(connection, session.id)
     _forget_copies(session, block, sorted(collection for name, collection in emptied if name == block.name))
@@ -74,7 +74,7 @@ def reembed(session: Session, name: str | None, progress: Progress | None, actor
 
 
 def settled(session: Session, timeout: float | None) -> None:
-    """Wait until every unit that was stored has its vector, at most so many seconds (None: as long as it takes)."""
+    """Wait until every stored unit has its vector, for at most `timeout` seconds (None: no limit)."""
     until = None if timeout is None else monotonic() + timeout
     for attached in session.blocks:
         if isinstance(attached.block, VectorMemoryBlock):
@@ -83,14 +83,14 @@ def settled(session: Session, timeout: float | None) -> None:
 
 
 def follow(session: Session, name: str) -> bool:
-    """Are vectors on their way for a block's units?"""
+    """Whether vectors for a block's units are still being computed."""
     return not vectors_that_follow(session.database, session.services, session.id, name).settled
 
 
 def take_up(session: Session) -> None:
-    """Give stored units their vectors in the background that a process which ended left without.
+    """Compute vectors in the background for stored units that an ended process left without one.
 
-    Only where all other vectors are of the model at hand: what belongs to another program's model waits for that.
+    Only if all other vectors are of the current model; units of another program's model wait for that program.
     """
     for attached in session.blocks:
         block = attached.block
@@ -107,7 +107,7 @@ def take_up(session: Session) -> None:
 def _next(
     session: Session, block: str, embedder: str, after: int, unusable: Collection[int]
 ) -> tuple[list[Node], list[str]]:
-    """Stored turns of others, then those with unusable vectors, and what is embedded of each."""
+    """The next stored turns of other models, then those with unusable vectors, each with the text to embed."""
     with session.database.read() as connection:
         nodes = read_nodes_of_others(connection, session.id, block, embedder, after=after, limit=BATCH)
         nodes = nodes or read_nodes_of(connection, session.id, block, sorted(unusable)[:BATCH])
@@ -122,7 +122,7 @@ def _forget_copies(session: Session, block: VectorMemoryBlock, collections: list
     index = block.vector_store or session.services.index
     for collection in collections:
         session.services.exact.forget(collection)
-        with suppress(VectorIndexError):  # out of reach: nobody asks for that copy any more
+        with suppress(VectorIndexError):  # unreachable: that copy is never requested again
             index.forget(collection)
 
 

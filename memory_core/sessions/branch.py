@@ -1,7 +1,7 @@
-"""A session as it stood at a position of its log, as rows that another session can be made of.
+"""A session at a position of its log, as rows from which another session can be created.
 
-Rows that are still there are taken as they are; what changed since is told by the log. What was
-erased since stays erased: it is left out, and counted.
+Rows that still exist are reused; later changes to them are undone from the log. What was erased since stays erased: it
+is left out, and counted.
 """
 
 import json
@@ -59,11 +59,12 @@ class AsOf:
 
     rows: Rows
     missing: int
-    """Messages, facts, entities, relations, stored turns and texts that were there and were erased since."""
+    """Number of messages, facts, entities, relations, stored turns and texts that existed then but were erased
+    since."""
 
 
 def branch_session(session: Session, turn: int, *, title: str | None = None, step: Step | None = None) -> Session:
-    """Make a session that stands as this one stood at the end of a turn. See `Memory.branch`."""
+    """Create a session in the state this one had at the end of a turn. See `Memory.branch`."""
     database = session.database
     pieces = Pieces(database, step)
     with collector_paused():
@@ -103,9 +104,9 @@ def read_session_rows(connection: Connection, session_id: str) -> Rows:
 
 
 def rows_at(rows: Rows, records: Sequence[EventRecord], position: int) -> AsOf:
-    """A session's rows as they were after the event at a position; `rows` and `records` are all there is now.
+    """A session's rows after the event at a position; `rows` and `records` are the complete current ones.
 
-    Facts of the user are everybody's and stand as they stand now.
+    User-scoped facts are shared and keep their present state.
     """
     if not records or position >= records[-1].position:
         return AsOf(rows, 0)
@@ -145,7 +146,7 @@ def rows_at(rows: Rows, records: Sequence[EventRecord], position: int) -> AsOf:
 
 
 def _end_of(records: Sequence[EventRecord], turn: int) -> int:
-    """Position of the last event of a turn since turns were last counted anew; 0 is before anything was said."""
+    """Position of the last event of a turn since turns were last renumbered; turn 0 is before the first message."""
     history = history_of(records)
     if turn in history.turns:
         return history.position_at(turn)
@@ -157,7 +158,7 @@ def _end_of(records: Sequence[EventRecord], turn: int) -> int:
 
 
 def _gone(then: Mapping[int, Past], rows: Iterable[FactCopy | EntityCopy | RelationCopy]) -> list[tuple[int, Past]]:
-    """What was there then, by number, and is in none of these rows."""
+    """Items, by number, that existed then and have no row among these."""
     here = {row.id for row in rows}
     return sorted((pair for pair in then.items() if pair[0] not in here), key=lambda pair: pair[0])
 
@@ -183,7 +184,7 @@ def _needed(rows: Rows) -> set[str]:
 def _blocks_at(
     rows: Rows, log: Sequence[EventRecord], past: RowsAt, words: Mapping[str, str]
 ) -> tuple[tuple[BlockCopy, ...], int]:
-    """The blocks there were, and how many of their texts and states were erased since."""
+    """The blocks at that position, and the number of their texts and states that were erased since."""
     today = {block.name: block for block in rows.blocks}
     texts: dict[str, dict[int, TextCopy]] = {}
     given: dict[str, dict[str, Any]] = {}
@@ -200,7 +201,7 @@ def _blocks_at(
                 given[event.block]["settings"] |= event.settings
                 if event.after and event.after != event.before:
                     given[event.block]["state"] = event.after
-        elif isinstance(event, SummaryRewritten) and not event.covers:  # emptied: its former texts went with it
+        elif isinstance(event, SummaryRewritten) and not event.covers:  # emptied: its former texts are deleted with it
             had_texts = texts.get(event.block, {})
             texts[event.block] = {n: text for n, text in had_texts.items() if n == event.revision}
     found = []
@@ -238,7 +239,7 @@ def _take_text(had: dict[int, TextCopy], record: EventRecord, event: BlockEdited
 def _constructor_at(
     block: PastBlock, given: Mapping[str, Any] | None, today: BlockCopy | None, words: Mapping[str, str]
 ) -> str:
-    """The constructor's values then; a custom block's fields are only known from its row of today."""
+    """The constructor's values at that position; a custom block's fields are only known from its current row."""
     if given is None:
         return ""
     if block.kind == "custom":
@@ -248,7 +249,7 @@ def _constructor_at(
 
 
 def _state_at(block: PastBlock, state: str | None, constructor: str) -> str | None:
-    """Hash of a custom block's fields; None where they are not known: then the block begins again."""
+    """Hash of a custom block's fields; None if unknown, in which case the block starts empty."""
     if block.kind != "custom" or state != INITIAL:
         return state if block.kind == "custom" else None
     return content_hash(json.loads(constructor)["state"]) if constructor else None

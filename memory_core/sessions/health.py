@@ -1,10 +1,10 @@
-"""Does everything work that memory stands on? One real request to each part, how long it took, and what to do.
+"""Health checks: one real request to each part that memory depends on, its duration, and advice if it fails.
 
     health = check_health(memory.database, memory.services, model)
     for check in health.checks:
         print(check.part, check.state, check.name, check.text)
 
-Nothing here raises for a part that is down, waits for ever, changes memory or shows a key.
+No check raises for a part that is down, waits indefinitely, changes memory or exposes a key.
 """
 
 import logging
@@ -37,43 +37,43 @@ Part = Literal["database", "vectors", "embeddings", "chat"]
 State = Literal["ok", "offline", "unsure", "failed"]
 
 TIMEOUT_SECONDS = 10.0
-"""Longest wait for all checks together: loading the local models takes seconds on a busy machine."""
+"""Time limit, in seconds, for all checks together; loading the local models takes seconds on a busy machine."""
 
 REQUEST_SECONDS = 5.0
-"""Longest wait for one answer of a model's address."""
+"""Time limit, in seconds, for one answer of a model's address."""
 
 SAME = 0.99
-"""Least score of a stored vector with itself."""
+"""Minimum score of a stored vector with itself."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """How one part answered."""
+    """Result of checking one part."""
 
     part: Part
     state: State
-    """`offline`: there is no language model, on purpose. `unsure`: it answers, but not to what was asked."""
+    """`offline`: no language model, by choice. `unsure`: it answers, but not to the request that was made."""
     name: str
-    """What was checked: an address without password, a model. Empty if not even that is known."""
+    """Name of what was checked: an address without its password, or a model. Empty if unknown."""
     seconds: float | None
-    """Until the answer; None where nothing was asked or nothing came."""
+    """Time until the answer; None if no request was made or no answer came."""
     text: str = ""
-    """What is wrong and what to do, or what is good to know. Empty when there is nothing to say."""
+    """Problem and remedy, or other useful information. Empty if there is nothing to report."""
 
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """All checks of one moment."""
+    """All checks made at one time."""
 
     checks: tuple[Check, ...]
     at: float
-    """Seconds since the epoch."""
+    """Time, in seconds since the epoch."""
 
     @property
     def problems(self) -> tuple[Check, ...]:
-        """The parts that do not work."""
+        """The parts that failed."""
         return tuple(check for check in self.checks if check.state == "failed")
 
 
@@ -86,11 +86,11 @@ def check_health(
     timeout: float = TIMEOUT_SECONDS,
     clock: Callable[[], float] = time.time,
 ) -> Health:
-    """Ask every part at once; None leaves the chat model out.
+    """Check every part concurrently; None skips the chat model.
 
-    The database is read, the vector index searched, a word embedded, and the chat model's address asked for its list
-    of models, which spends no tokens. With `free`, an embedding model behind an address is asked for its list too
-    instead of for a vector. What has not answered after `timeout` seconds counts as failed.
+    The database is read, the vector index searched, a word embedded, and the chat model's address queried for its list
+    of models, which uses no tokens. With `free`, an embedding model behind an address is queried for its list too
+    instead of for a vector. A part that has not answered after `timeout` seconds counts as failed.
     """
     asked: dict[Part, Callable[[], _Answer]] = {
         "database": lambda: _database(database),
@@ -113,10 +113,10 @@ def rebuild_index(
     progress: Callable[[int, int], None] = lambda done, of: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> int:
-    """Throw the vector index's copies away and build them again from the database; how many stored turns it holds.
+    """Discard the vector index's copies, rebuild them from the database and return the number of stored turns indexed.
 
-    `progress` is told how many of how many stored turns are done. Stopped in between, the rest is built when it is
-    next searched: nothing is lost, since the database has every vector.
+    `progress` receives the number of stored turns done and the total. If stopped early, the rest is built at the next
+    search; nothing is lost, since the database has every vector.
 
     Raises:
         StoreError: the database cannot be reached.
@@ -145,7 +145,7 @@ def can_be_rebuilt(index: VectorIndex) -> bool:
 
 
 def size_of(database: Database) -> tuple[int, int]:
-    """Bytes of the database where it is kept, and how many of them `Database.compact` gives back.
+    """Size of the stored database in bytes, and how many of them `Database.compact` would free.
 
     Raises:
         StoreError: it cannot be reached.
@@ -163,14 +163,14 @@ class _Answer:
 
 
 def _seconds(request: Callable[[], object]) -> float:
-    """How long one request takes, once what it needs is loaded."""
+    """Duration of one request, in seconds, excluding first-time loading."""
     started = time.perf_counter()
     request()
     return time.perf_counter() - started
 
 
 class _Failed(Exception):
-    """A part that does not work, with the sentence that says so."""
+    """Raised for a part that does not work, with the sentence to report."""
 
     def __init__(self, name: str, text: str) -> None:
         super().__init__(text)
@@ -178,7 +178,7 @@ class _Failed(Exception):
 
 
 class _Asking:
-    """One check in a thread of its own, which nobody waits for longer than the time limit."""
+    """One check in a thread of its own, joined for no longer than the time limit."""
 
     def __init__(self, part: Part, ask: Callable[[], _Answer]) -> None:
         self._part = part
@@ -199,7 +199,7 @@ class _Asking:
         except MemoryInspectorError as error:
             self._answer = Check(self._part, "failed", "", None, sentence(error))
         except Exception as error:
-            # Only its kind: the text of an exception that nobody expected may hold anything, a key too.
+            # Report only the type: the text of an unexpected exception may contain anything, even a key.
             _log.warning("the health check of %s ended with %s", self._part, type(error).__name__)
             text = f"the check ended with {type(error).__name__}. {_WHAT_TO_DO[self._part]}"
             self._answer = Check(self._part, "failed", "", None, text)
@@ -228,7 +228,7 @@ def _database(database: Database) -> _Answer:
             count_sessions(connection)
 
     try:
-        read()  # the first one may open a connection
+        read()  # the first read may open a connection
         return _Answer(database.url, _seconds(read))
     except StoreError as error:
         raise _Failed(database.url, f"{error} {_WHAT_TO_DO['database']}") from error
@@ -241,7 +241,7 @@ def _vectors(database: Database, services: Services) -> _Answer:
         newest = _newest(database)
         if newest is None:
             return _Answer(index.name, _seconds(index.check))
-        if not _found(database, index, *newest):  # and what is missing in the index was added by now
+        if not _found(database, index, *newest):  # the search has also added to the index what was missing
             raise _Failed(index.name, "a stored turn is not found again. Messages are kept. Rebuild the index.")
         return _Answer(index.name, _seconds(lambda: _found(database, index, *newest)))
     except VectorIndexError as error:
@@ -249,7 +249,7 @@ def _vectors(database: Database, services: Services) -> _Answer:
 
 
 def _newest(database: Database) -> tuple[str, int] | None:
-    """The newest stored turn; None when there is none, or the database does not answer, as its own check says."""
+    """The newest stored turn; None if there is none or the database does not answer, which its own check reports."""
     try:
         with database.read() as connection:
             return newest_collection(connection)
@@ -258,7 +258,7 @@ def _newest(database: Database) -> tuple[str, int] | None:
 
 
 def _found(database: Database, index: VectorIndex, collection: str, newest: int) -> bool:
-    """Does a search with the newest vector of a collection find it? The index catches up before it answers."""
+    """Whether a search with the newest vector of a collection finds it. The index catches up before it answers."""
     source = DatabaseVectors(database, collection)
     stored = source.some([newest])
     if not stored:  # deleted meanwhile
@@ -282,7 +282,7 @@ def _embeddings(embedder: Embedder, free: bool) -> _Answer:
         return _Answer(embedder.id, None, "unsure", "Asking it could cost something. The next message will show.")
     if embedder.offline:
         embedder.embed(["memory"])  # loads the model
-    unheard = [f"memory {token_hex(8)}"]  # what was embedded before may be remembered
+    unheard = [f"memory {token_hex(8)}"]  # earlier texts may be cached
     seconds = _seconds(lambda: embedded(embedder, unheard))
     return _Answer(embedder.id, seconds, text="local" if embedder.offline else "")
 
@@ -304,7 +304,7 @@ def _chat(model: ChatModel) -> _Answer:
 
 
 def _list_models(endpoint: Endpoint) -> frozenset[str]:
-    """Names of the models at an address; none where it answers but has no such list. Spends no tokens.
+    """Names of the models at an address; empty if it answers but has no such list. Uses no tokens.
 
     Raises:
         ModelError: nothing answers, or the key is refused.

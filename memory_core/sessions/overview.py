@@ -1,4 +1,4 @@
-"""Sessions at a glance, and the end of one."""
+"""Session lists with totals, and deletion of sessions."""
 
 import json
 import time
@@ -24,7 +24,7 @@ from memory_core.tokens import total_tokens
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A session at a glance, from its running totals: no message is read."""
+    """Totals of a session, taken from its running sums without reading messages."""
 
     session_id: str
     title: str
@@ -43,7 +43,7 @@ class Status:
     in_transit_messages: int
     in_transit_tokens: int
     position: int
-    """Of the newest event: it changes whenever anything does."""
+    """Position of the newest event; changes with every change to the session."""
 
     @property
     def to_next_flush(self) -> int:
@@ -54,7 +54,7 @@ class Status:
 def status_of(
     state: SessionState, config: MemoryConfig, *, in_transit: tuple[int, int] = (0, 0), position: int = 0
 ) -> Status:
-    """A session's totals as its configuration counts them; `in_transit` is messages and tokens."""
+    """A session's totals in its configured accounting; `in_transit` is messages and tokens."""
     return Status(
         session_id=state.id,
         title=state.title,
@@ -77,45 +77,45 @@ def status_of(
 
 
 def list_sessions(database: Database, *, user_id: str | None = None) -> list[Status]:
-    """All sessions of a database, the last used first, from their running totals."""
+    """All sessions of a database, most recently used first, from their running totals."""
     with database.read() as connection:
         return [status_of(state, _config(state.config)) for state in read_sessions(connection, user_id=user_id)]
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a session came from."""
+    """Origin of a session."""
 
     kind: Literal["new", "import", "branch"]
     source: str = ""
-    """Of an import what was imported; of a branch the id of the session that it left."""
+    """For an import, what was imported; for a branch, the id of the original session."""
     turn: int | None = None
-    """Of a branch the turn at which it left."""
+    """For a branch, the turn at which it was made."""
 
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """A session in a list of all: its totals, and what they leave out."""
+    """`Status` of a session in a list, plus totals that the running sums do not include."""
 
     status: Status
     messages: int
-    """All of them, those that left the queue too."""
+    """All messages, including those that left the queue."""
     tokens: int
-    """Of all messages, as the session counts."""
+    """Tokens of all messages, in the session's accounting."""
     facts: int
-    """Active facts of the session itself: they go with it."""
+    """Active facts of the session itself; they are deleted with it."""
     user_facts: int
-    """Active facts of its user, which all sessions of that user share and none takes along."""
+    """Active facts of its user, shared by all of that user's sessions and deleted with none of them."""
     reads_user_facts: bool
-    """Does one of its blocks keep those?"""
+    """Whether one of its blocks stores user-scoped facts."""
     origin: Origin
 
 
 def overview(database: Database, *, user_id: str | None = None) -> list[Overview]:
-    """All sessions, or those of one user, the last used first.
+    """All sessions, or those of one user, most recently used first.
 
-    A handful of queries however many sessions there are. The messages of a session are summed again only after some
-    were added or removed.
+    Takes a constant number of queries. The messages of a session are summed again only after some were added or
+    removed.
     """
     with database.read() as connection:
         states = read_sessions(connection, user_id=user_id)
@@ -151,13 +151,13 @@ def _origin(kind: str, data: Mapping[str, Any]) -> Origin:
 
 
 _Content = tuple[int, int, int, int, str]
-"""Changes whenever the messages of a session do, or what they are counted with."""
+"""Changes whenever a session's messages, or the counter they were counted with, change."""
 _known_sums: "WeakKeyDictionary[Database, dict[str, tuple[_Content, MessageSums]]]" = WeakKeyDictionary()
 _known_lock = Lock()
 
 
 def _sums(database: Database, connection: Connection, states: list[SessionState]) -> dict[str, MessageSums]:
-    """The sums of each session: remembered in this process, and read where its messages have changed."""
+    """Message sums of each session: cached in this process, and read again if its messages have changed."""
     with _known_lock:
         known = _known_sums.setdefault(database, {})
         contents = {
@@ -174,14 +174,14 @@ def _sums(database: Database, connection: Connection, states: list[SessionState]
 
 @lru_cache(maxsize=256)
 def _config(stored: str) -> MemoryConfig:
-    """The configuration in a session's row; most sessions have one of a few."""
+    """The configuration in a session's row; cached, since most sessions share one of a few."""
     return MemoryConfig(**json.loads(stored))
 
 
 def delete_session(database: Database, session_id: str, *, reusable: bool = False, clock: Clock = time.time) -> None:
-    """Erase a session and its words; a tombstone with its id stays. Facts of its user stay.
+    """Erase a session and its words; a tombstone with its id remains. User-scoped facts are kept.
 
-    `reusable`: the tombstone gets another id, so that a new session may have this one.
+    `reusable`: the tombstone gets another id, so that a new session may use this one.
 
     Raises:
         NotFoundError: there is no such session.
@@ -190,7 +190,7 @@ def delete_session(database: Database, session_id: str, *, reusable: bool = Fals
         end = last_position(w.connection, session_id)
         bury(w)
         if reusable:
-            w.save()  # what was collected so far, so that it is erased with the rest
+            w.save()  # save pending rows first, so that they are erased with the rest
             erase_remains(OnePiece(database, w.connection), session_id)
             move_tombstone(w, end)
     if not reusable:
@@ -199,6 +199,6 @@ def delete_session(database: Database, session_id: str, *, reusable: bool = Fals
 
 
 def has_graph(database: Database, session_id: str) -> bool:
-    """Has the session a graph block, or relations from one that it had?"""
+    """Whether the session has a graph block, or relations from a former one."""
     with database.read() as connection:
         return uses_graph(connection, session_id)

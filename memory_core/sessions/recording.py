@@ -1,8 +1,7 @@
-"""A recorded conversation that is played into a session.
+"""A recorded conversation that can be played into a session.
 
-It is kept with the session's words. How far it has been played shows in the session itself: the
-messages put from it carry ids made from the recording and their place in it, so that no step can
-be played twice.
+It is stored with the session's words. Progress is derived from the session itself: messages put from it carry ids made
+from the recording and their index in it, so no step can be played twice.
 """
 
 import json
@@ -21,7 +20,7 @@ from memory_core.store.writing import SessionState, contents, read_existing
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """The recorded messages, and how many of them the session has."""
+    """The recorded messages, and the number of them already put into the session."""
 
     key: str
     messages: tuple[ChatMessage, ...]
@@ -29,7 +28,7 @@ class Recording:
 
     @property
     def next_turn(self) -> tuple[ChatMessage, ...]:
-        """What the next step puts: up to the next user message, and all that follows until the one after."""
+        """Messages put by the next step: up to the next user message, and everything before the one after it."""
         places = range(self.played, len(self.messages))
         users = (place for place in places if self.messages[place].role is MessageRole.USER)
         end = next(islice(users, 1, None), len(self.messages))
@@ -46,7 +45,7 @@ def encode(messages: Sequence[ChatMessage]) -> str:
 
 
 def recording_of(session: Session, *, upto: int | None = None) -> Recording | None:
-    """The session's recording, if it has one, as played up to a sequence number or up to now.
+    """The session's recording, if any, with its progress up to a sequence number (None: up to now).
 
     Raises:
         NotFoundError: the session was deleted.
@@ -70,5 +69,5 @@ def _read(connection: Connection, session: SessionState, upto: int | None) -> Re
 
 @lru_cache(maxsize=4)
 def _decoded(text: str) -> tuple[ChatMessage, ...]:
-    """The messages of a recording, which every drawing of its session asks for."""
+    """The messages of a recording; cached, because every redraw of its session needs them."""
     return tuple(ChatMessage.from_json(item) for item in json.loads(text))

@@ -1,8 +1,7 @@
-"""Switching a session to another recipe: what stays, what comes, what goes, said before and done at once.
+"""Switch a session to another recipe: preview which blocks stay, are added or removed, then apply all at once.
 
-Fixed texts and blocks of somebody's own stay. A block that learns stays where the recipe has one
-of its kind that keeps the same things; it takes over the recipe's settings and keeps its name.
-What comes is filled from the messages that are there already.
+Fixed texts and custom blocks stay. A learning block stays if the recipe has one of its kind with the same scope and
+input; it takes over the recipe's settings and keeps its name. Added blocks learn from the messages already stored.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,36 +33,36 @@ _SETTLED = (
     "read_only",
     "show",
 )
-"""What a recipe settles for a block that stays even where it is the default: another recipe may have set it."""
+"""Settings that a recipe applies to a kept block even at their default: another recipe may have changed them."""
 
 _LEAVES_ROOM = ("chat_history_token_ratio", "token_flush_size")
-"""How a queue leaves room for blocks. Where it does already, a recipe that needs room takes it as it is."""
+"""Settings by which the queue leaves room for blocks; if it already does, a recipe that needs room keeps its values."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewBlock:
-    """A block that comes."""
+    """A block that the switch adds."""
 
     name: str
     kind: str
     fills: int
-    """Messages of the session that it is given at once."""
+    """Number of the session's messages that it receives at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeftBlock:
-    """A block that goes."""
+    """A block that the switch removes."""
 
     name: str
     kind: str
     holds: Holding
     note: str
-    """What becomes of what it holds, in a sentence."""
+    """Fate of its contents, in one sentence."""
 
 
 @dataclass(frozen=True)
 class SwitchPlan:
-    """What switching to a recipe would do. Nothing in it: the session is as the recipe has it."""
+    """Effects of switching to a recipe. If it is empty, the session already matches the recipe."""
 
     recipe: Recipe
     kept: tuple[str, ...]
@@ -71,15 +70,15 @@ class SwitchPlan:
     added: tuple[NewBlock, ...]
     removed: tuple[LeftBlock, ...]
     changed: Mapping[str, Mapping[str, tuple[Any, Any]]]
-    """By block that stays: each setting that changes, before and after."""
+    """Settings that change, by kept block: each before and after."""
     settings: Mapping[str, tuple[Any, Any]]
-    """Settings of the memory that change, before and after; the recipe's name aside."""
+    """Settings of the memory that change, before and after, except the recipe's name."""
     order: tuple[str, ...]
-    """The blocks afterwards, in the order of the prompt."""
+    """Names of the blocks afterwards, in prompt order."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    """What the recipe is given beside its defaults."""
+    """Recipe parameters that differ from their defaults."""
     blocks: Sequence[Block] = field(default=(), repr=False)
-    """Those that come."""
+    """The added blocks."""
 
     def __bool__(self) -> bool:
         return bool(self.added or self.removed or self.changed or self.settings)
@@ -152,7 +151,7 @@ def switch(session: Session, key: str, parameters: Mapping[str, Any], actor: Act
 
 
 def _key(block: Block | SessionBlock) -> tuple[Any, ...]:
-    """What decides whether one block may go on as another: they keep the same things in the same place."""
+    """Identity that decides whether one block may continue as another: same kind, scope and input."""
     settings = block.settings if isinstance(block, SessionBlock) else block.settings()
     if block.kind == "static":
         return block.kind, block.name
@@ -160,12 +159,12 @@ def _key(block: Block | SessionBlock) -> tuple[Any, ...]:
 
 
 def _matched(present: Sequence[SessionBlock], made: Made) -> tuple[dict[str, Block], list[Block]]:
-    """Which present block goes on as which of the recipe's, and those of the recipe that are new."""
+    """Present blocks that continue as one of the recipe's, by name, and the recipe's blocks that are new."""
     matches: dict[str, Block] = {}
     new: list[Block] = []
     for block in made.blocks:
         alike = [a for a in present if _key(a) == _key(block) and a.name not in matches]
-        alike.sort(key=lambda attached: attached.name != block.name)  # one of the same name first
+        alike.sort(key=lambda attached: attached.name != block.name)  # prefer one of the same name
         if alike:
             matches[alike[0].name] = block
         else:
@@ -180,7 +179,7 @@ def _changes(stay: Sequence[SessionBlock], matches: Mapping[str, Block]) -> dict
         if block is not None:
             wanted = _wanted(block)
         elif attached.kind == "static" and not attached.settings["read_only"]:
-            wanted = {"read_only": True}  # no recipe's agent edits it any more; what it wrote stays
+            wanted = {"read_only": True}  # no recipe's agent edits it from now on; its text stays
         else:
             continue
         had = attached.settings
@@ -191,7 +190,7 @@ def _changes(stay: Sequence[SessionBlock], matches: Mapping[str, Block]) -> dict
 
 
 def _wanted(block: Block) -> dict[str, Any]:
-    """The settings that a recipe cares about: what is not the default, and what it settles in any case."""
+    """Settings that a recipe determines: those that are not the default, and those it always applies."""
     defaults = BUILT_IN[block.kind].make_empty(name=block.name).settings()
     return {
         name: value
@@ -211,7 +210,7 @@ def _settings(config: MemoryConfig, made: Made) -> dict[str, tuple[Any, Any]]:
 def _order(
     stay: Sequence[SessionBlock], matches: Mapping[str, Block], made: Made, new: Sequence[Block]
 ) -> tuple[str, ...]:
-    """Fixed texts, then the recipe's blocks in its order, then what is somebody's own."""
+    """Fixed texts, then the recipe's blocks in its order, then custom blocks."""
     places = {id(block): name for name, block in matches.items()} | {id(block): block.name for block in new}
     of_recipe = [places[id(block)] for block in made.blocks]
     fixed = [a.name for a in stay if a.kind == "static" and a.name not in of_recipe]
@@ -230,7 +229,7 @@ def _learns(block: Block) -> bool:
 
 
 def _free(name: str, taken: set[str]) -> str:
-    """The name, with a number behind it where it is taken."""
+    """The name, with a number appended if it is taken."""
     number, free = 1, name
     while free in taken:
         number += 1

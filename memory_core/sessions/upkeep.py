@@ -1,4 +1,4 @@
-"""Upkeep that a long-running process owes its database: due deliveries, vectors to follow, remains of crashed work."""
+"""Maintenance for a long-running process: due deliveries, missing vectors, remains of crashed work."""
 
 import time
 
@@ -10,17 +10,17 @@ from memory_core.store.vectors import sessions_without_vectors
 
 
 def sessions_with_due_deliveries(database: Database) -> list[str]:
-    """Ids of the sessions in which the next attempt of a delivery has come."""
+    """Ids of the sessions with a delivery whose next attempt is due."""
     with database.read() as connection:
         return waiting_sessions(connection, before=time.time())
 
 
 def sessions_with_vectors_to_follow(database: Database) -> list[str]:
-    """Ids of the sessions that store units without a vector."""
+    """Ids of the sessions with stored units that have no vector."""
     with database.read() as connection:
         return sessions_without_vectors(connection, database)
 
 
 def erase_remains_of_crashed_work(database: Database) -> None:
-    """Erase what a process left behind that ended while it stored or erased a session."""
+    """Erase what a process left behind when it ended while storing or erasing a session."""
     erase_what_was_left(Pieces(database), before=time.time() - LEFT_AFTER_SECONDS)

@@ -1,6 +1,6 @@
-"""Texts of messages as they are drawn: plain, whole on demand; JSON folded and in a fixed-width face.
+"""Message texts on screen: plain and expandable; JSON collapsed, in a fixed-width font.
 
-Nothing in them is fetched or run: a reply's markdown stays text.
+Nothing in a message is fetched or run: a reply's markdown stays text.
 """
 
 import streamlit as st
@@ -11,16 +11,16 @@ from ui.tool_calls import pretty_json
 
 LONGEST_SHOWN = 4_000
 LONGEST_ASIDE = 600
-"""Characters of one message that are drawn at first; the second for system messages and tool results."""
+"""Characters of a message drawn initially; `LONGEST_ASIDE` applies to system messages and tool results."""
 
 LONGEST_COLOURED = 20_000
-"""Characters; a browser takes seconds to colour more."""
+"""Maximum characters of highlighted JSON; a browser takes seconds to highlight more."""
 
 PREVIEW_CHARACTERS = 60
 
 
 def draw_text(text: str, key: str, longest: int = LONGEST_SHOWN) -> None:
-    """A text as it is; `key` names it within the conversation."""
+    """Draw a text as plain text, shortened at first; `key` identifies it within the conversation."""
     more = len(text) - longest
     whole = more > 0 and state.whole(key)
     st.text(text if whole or more <= 0 else text[:longest])
@@ -36,7 +36,7 @@ def draw_text(text: str, key: str, longest: int = LONGEST_SHOWN) -> None:
 
 
 def draw_data(says: str, text: str, key: str) -> bool:
-    """JSON under a line with its beginning, drawn when it is opened; False where the text is none."""
+    """Draw JSON in an expander labelled with its beginning; False if the text is not JSON."""
     pretty = pretty_json(text)
     if pretty is None:
         return False

@@ -1,4 +1,4 @@
-"""The conversation as it is drawn: messages as plain text, and one line under every turn.
+"""The conversation on screen: messages as plain text, and one summary line per turn.
 
 Nothing in a message is fetched or run.
 """
@@ -35,7 +35,7 @@ from ui.turns import answers
 from ui.view import View
 
 SHOWN_MESSAGES = 40
-"""Messages drawn at first; a thousand would take seconds."""
+"""Number of messages drawn initially; a thousand would take seconds."""
 
 AVATARS = {
     MessageRole.USER: ":material/person:",
@@ -48,9 +48,9 @@ SUMMARY_KINDS = ("flush_planned", "fact_added", "relation_added", "context_built
 
 
 def draw_conversation(box: DeltaGenerator, view: View, *, ending: Callable[[], None]) -> None:
-    """The newest messages of this moment; `ending` draws what is still to come, above the last turn's line.
+    """Draw the newest messages at this moment; `ending` draws pending ones, above the last turn's line.
 
-    What was typed shows as soon as it is stored, before its turn has a prompt.
+    A message that was just sent appears as soon as it is stored, before its turn has a prompt.
     """
     memory, replying = view.memory, view.running is not None and answers(view.running)
     upto = None if replying and not view.past else view.last_seq
@@ -94,16 +94,16 @@ def _turn_line(view: View, turn: int, summary: Summary) -> None:
 
 
 def is_step(stored: StoredMessage) -> bool:
-    """A call of a memory tool, or its result?"""
+    """Whether it is a call of a memory tool, or its result."""
     return STEP in stored.id and stored.message.role in (MessageRole.ASSISTANT, MessageRole.TOOL)
 
 
 def spoken_together(messages: Sequence[StoredMessage]) -> list[list[StoredMessage]]:
-    """The messages as they are drawn: what the agent did to its memory stands in one bubble with what it then said."""
+    """Group messages into bubbles: an agent's tool calls and its following reply share one."""
     groups: list[list[StoredMessage]] = []
     for stored in messages:
         if not groups and is_step(stored) and stored.message.role is MessageRole.TOOL:
-            continue  # its call is further up than what is drawn
+            continue  # its call is above the first message drawn
         last = groups[-1][-1] if groups else None
         joins = last is not None and is_step(last) and last.turn == stored.turn
         if joins and (is_step(stored) or stored.message.role is MessageRole.ASSISTANT):
@@ -114,7 +114,7 @@ def spoken_together(messages: Sequence[StoredMessage]) -> list[list[StoredMessag
 
 
 def draw_group(group: Sequence[StoredMessage]) -> None:
-    """One bubble."""
+    """Draw one bubble."""
     if not is_step(group[0]):
         draw_message(group[0])
         return
@@ -126,7 +126,7 @@ def draw_group(group: Sequence[StoredMessage]) -> None:
 
 
 def draw_steps(steps: Sequence[StoredMessage]) -> None:
-    """What the agent said before it used its tools, and what each call did, in a line."""
+    """Draw the agent's words before its tool calls, and one line per call."""
     results = {stored.message.tool_call_id: stored.message for stored in steps}
     for stored in steps:
         message = stored.message
@@ -151,7 +151,7 @@ def _call_line(call: ToolCallPart, result: ChatMessage | None) -> Told:
 
 
 def draw_message(stored: StoredMessage) -> None:
-    """One message: its words as plain text, its other parts named. Nothing in it is fetched or run."""
+    """Draw one message: its words as plain text, its other parts by name. Nothing in it is fetched or run."""
     role = stored.message.role
     with st.chat_message(str(role), avatar=AVATARS[role]):
         _parts(stored)
@@ -182,7 +182,7 @@ def _parts(stored: StoredMessage) -> None:
 
 
 def _image(part: ImagePart) -> None:
-    """An image that came with the message is drawn; one by address is only named."""
+    """Draw an image contained in the message; one given by URL is only named."""
     head, _, data = part.url.partition(";base64,")
     if head in ("data:image/png", "data:image/jpeg", "data:image/gif", "data:image/webp"):
         try:
@@ -205,7 +205,7 @@ def _nothing_said(memory: Memory) -> None:
         _attach_trip(memory)
         st.rerun()
     elif chosen == "Import a conversation":
-        from ui.sessions.importing import import_dialog  # reads every format there is: not for the first page
+        from ui.sessions.importing import import_dialog  # imports every file format: too slow for the first page
 
         import_dialog()
     draw_card(memory.session_id)

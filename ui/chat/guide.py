@@ -1,7 +1,7 @@
-"""What this app is, in a sentence, and three steps for a first visit, above the chat of the demo until it is closed.
+"""A one-sentence introduction and three steps for a first visit, above the chat of the demo until it is closed.
 
-A step is done when its place showed what the step promises, however one got there; that is remembered in the app's
-folder, so that a reload or another browser finds it done.
+A step is done when its page has shown what the step promises, however the user got there. Completed steps are stored in
+the app's folder, so that a reload or another browser finds them done.
 """
 
 from pathlib import Path
@@ -21,11 +21,11 @@ from ui.view import View
 WHAT_THIS_IS = "What an agent remembers, turn by turn: what is sent, flushed, learned, recalled or cut, and why."
 
 _CLOSED, _CUT, _FORGOTTEN = "guide-seen", "guide-cut", "guide-forgotten"
-"""Empty files of these names in the app's folder: the guide was put away, or a step of it is done."""
+"""Names of empty marker files in the app's folder: the guide was closed, or a step of it is done."""
 
 
 def draw_guide(view: View, recording: Recording | None) -> bool:
-    """The sentence and the line with the three steps; whether they are there."""
+    """Draw the sentence and the line with the three steps; return whether they are drawn."""
     if view.memory.session_id != DEMO_SESSION or recording is None or _is_set(_CLOSED):
         return False
     sent, cut = view.latest_turn > RECORDED_TURNS, last_cut(view.history)
@@ -57,12 +57,12 @@ def draw_guide(view: View, recording: Recording | None) -> bool:
 
 
 def last_cut(history: History) -> int | None:
-    """The newest turn from whose prompt something was cut."""
+    """The newest turn whose prompt had something cut."""
     return max((number for number, turn in history.turns.items() if turn.cut_tokens), default=None)
 
 
 def arrived(page: str, view: View) -> None:
-    """Tick off the step whose promise this page shows. Said by the frame on every run."""
+    """Mark as done the step whose promise this page shows. Called by the frame on every run."""
     if view.memory.session_id != DEMO_SESSION or _is_set(_CLOSED):
         return
     if page == "context" and view.then is not None and view.then.cut_tokens:
@@ -73,7 +73,7 @@ def arrived(page: str, view: View) -> None:
 
 def _marker(name: str) -> Path:
     home = engine().settings.home
-    assert home is not None  # `app_settings` gives one in any case
+    assert home is not None  # `app_settings` always sets one
     return home / name
 
 

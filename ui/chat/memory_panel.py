@@ -1,4 +1,4 @@
-"""The right side of Chat: the budget of the last prompt, the story of a turn, and what can be done about both."""
+"""The right side of Chat: the budget of the last prompt, the story of a turn, and the available actions."""
 
 import uuid
 from collections.abc import Iterable
@@ -27,7 +27,7 @@ DETAIL_CHARACTERS = 60
 
 
 def draw_prompt(view: View) -> None:
-    """The budget of the newest prompt at this moment, beside the queue as it stood."""
+    """Draw the budget of the newest prompt at this moment, beside the queue of the same time."""
     built = view.then.built if view.then else None
     if built is None:
         built = next((r for r in reversed(view.history.upto(view.position)) if isinstance(r.event, ContextBuilt)), None)
@@ -46,7 +46,7 @@ def draw_prompt(view: View) -> None:
 
 
 def draw_story(view: View) -> None:
-    """What memory did in the shown turn, up to this moment."""
+    """Draw what memory did in the shown turn, up to this moment."""
     memory, turn = view.memory, view.shown_turn
     events = [r for r in memory.events(turn=turn, kinds=STORY_KINDS) if r.position <= view.position]
     lines = story(events, words_in_log(memory).words(events, memory))
@@ -75,7 +75,7 @@ def _line(line: Line, names: Iterable[str]) -> None:
 
 
 def draw_story_actions(memory: Memory, running: Job | None) -> None:
-    """What can be done about the story: try again what failed."""
+    """Draw the button that retries failed or waiting deliveries."""
     elsewhere = {block.name for block in memory.blocks if block.waits_for(memory.session.services) is not None}
     due = [each for each in memory.session.deliveries(states=("parked", "pending")) if each.block not in elsewhere]
     parked = tuple(delivery.id for delivery in due if delivery.state == "parked")
@@ -91,7 +91,7 @@ def draw_story_actions(memory: Memory, running: Job | None) -> None:
 
 
 def draw_actions(memory: Memory, status: Status, running: Job | None) -> None:
-    """What can be done to the queue and the fixed texts; everything else stands on the Blocks page."""
+    """Draw the actions on the queue and the fixed texts; all other actions are on the Blocks page."""
     session_id, busy = memory.session_id, running is not None
     static = [attached.name for attached in memory.blocks if attached.kind == "static"]
     with st.container(horizontal=True, gap="small"):

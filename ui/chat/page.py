@@ -1,6 +1,6 @@
-"""The Chat page of one session: the conversation at the left, what memory makes of it at the right.
+"""The Chat page of one session: the conversation on the left, its effects on memory on the right.
 
-A turn is a job that this only watches: drawing starts nothing, and leaving stops nothing.
+A turn runs as a job that this page only observes: drawing starts nothing, and leaving the page stops nothing.
 """
 
 import streamlit as st
@@ -17,18 +17,18 @@ from ui.text import plain
 from ui.view import View
 
 ABOVE, SCRUBBER, GUIDE, PLAYER, INPUT = 127, 49, 78, 54, 102
-"""Pixels of the window that the conversation leaves to the header, and to each of the others where it is drawn, so that
-player and input stay above the fold."""
+"""Pixels of the window reserved for the header, and for each of the others if it is drawn, so that player and input
+stay above the fold."""
 
 MARGIN = 32
-"""Pixels under the conversation where nothing else stands there."""
+"""Pixels below the conversation if nothing else is drawn there."""
 
 LOWEST = 220
-"""Pixels of the conversation in a very low window."""
+"""Minimum height of the conversation, in pixels."""
 
 
 def draw(view: View) -> None:
-    """The page of one session, at its latest turn or at an earlier moment, at which nothing can be changed."""
+    """Draw the page of one session, at its latest turn or read-only at an earlier moment."""
     chosen: Chosen | None = None
     try:
         chosen = chosen_model()
@@ -36,7 +36,7 @@ def draw(view: View) -> None:
         st.error(plain(str(error)))
     memory, running = view.memory, view.running
     recording = memory.session.recording(upto=view.last_seq)
-    with st.container():  # there in any case: what follows keeps its place, and the conversation its scroll position
+    with st.container():  # always drawn, so that what follows keeps its place, and the conversation its scroll position
         guided = not view.past and draw_guide(view, recording)
     left, right = st.columns([0.58, 0.42], gap="medium")
     with left:
@@ -51,9 +51,9 @@ def draw(view: View) -> None:
 
         draw_conversation(box, view, ending=coming)
         if not view.past and chosen is not None:
-            with box, st.empty().container(gap="xsmall"):  # in its place also when empty, so that it goes at once
+            with box, st.empty().container(gap="xsmall"):  # keeps its place when empty, so that it disappears at once
                 draw_unfinished(memory, chosen, running)
-            with st.container():  # there in any case: the input under it keeps the words that are being typed
+            with st.container():  # always drawn, so that the input below keeps the words being typed
                 draw_failed(view)
                 draw_player(view, recording)
             draw_input(memory, chosen, running)

@@ -1,4 +1,4 @@
-"""What moves a conversation on: the player of a recording, the input, and trying again.
+"""Controls that advance a conversation: the player of a recording, the input, and retrying a reply.
 
 Each starts a job under an id of its own; drawing starts nothing.
 """
@@ -20,7 +20,7 @@ from ui.text import plain, short, tokens
 from ui.view import View
 
 MOST_CHARACTERS = 200_000
-"""Longest message that can be typed or pasted; longer ones come by import."""
+"""Maximum length of a typed or pasted message, in characters; longer ones can be imported."""
 
 SPEEDS = {"½ ×": 0.5, "1 ×": 1.0, "2 ×": 2.0, "4 ×": 4.0}
 
@@ -29,7 +29,7 @@ _DRAFT = "chat_draft"
 
 
 def draw_player(view: View, recording: Recording | None) -> None:
-    """Step or play a recording; not drawn without one. At its end it says so and offers to begin again."""
+    """Draw the controls to step through or play a recording, if there is one; at its end, offer to restart it."""
     if recording is None:
         return
     memory, session_id, running = view.memory, view.memory.session_id, view.running
@@ -92,7 +92,7 @@ def draw_player(view: View, recording: Recording | None) -> None:
 
 
 def _play(memory: Memory, pace: float | None = None) -> None:
-    """Play on at a pace, or at the chosen one; what plays already goes on at it."""
+    """Play at a given pace, or at the chosen one; a running playback changes to it."""
     session_id = memory.session_id
     given = _chosen_pace() if pace is None else pace
     start(
@@ -119,14 +119,14 @@ def _set_pace(session_id: str, pace: float) -> None:
 
 
 def draw_failed(view: View) -> None:
-    """Why the last thing that was asked for here could not be done; a failed reply is told in the conversation."""
+    """Show why the last requested action failed; a failed reply is shown in the conversation instead."""
     job = engine().job(view.memory.session_id)
     if view.running is None and job is not None and job.error is not None and not turns.answers(job):
         st.error(plain(job.error), icon=":material/error:")
 
 
 def draw_input(memory: Memory, chosen: Chosen, running: Job | None) -> None:
-    """The input, which takes words at any time, and a way to stop the reply that is being made."""
+    """Draw the input, which is always enabled, and a button to stop the current reply."""
     answering = running is not None and turns.answers(running)
     session_id = memory.session_id
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -142,7 +142,7 @@ def draw_input(memory: Memory, chosen: Chosen, running: Job | None) -> None:
 
 
 def draw_unfinished(memory: Memory, chosen: Chosen, running: Job | None) -> None:
-    """A reply that was cut off or failed, with a way to try again."""
+    """Show an interrupted or failed reply, with a button to retry."""
     left = turns.unanswered(memory, running=running is not None)
     if left is None:
         return
@@ -164,7 +164,7 @@ def draw_unfinished(memory: Memory, chosen: Chosen, running: Job | None) -> None
 
 
 def _send(memory: Memory, chosen: Chosen, draft: str) -> None:
-    """Send what was written, once: Streamlit may run this again for the same submit, with the same `draft`."""
+    """Send the typed message once: Streamlit may repeat the callback for one submit, with the same `draft`."""
     text = str(st.session_state.get("chat__input") or "")
     if not text.strip():
         return
@@ -172,13 +172,13 @@ def _send(memory: Memory, chosen: Chosen, draft: str) -> None:
     st.session_state[_DRAFT] = uuid.uuid4().hex
     running = engine().running(session_id)
     if running is not None and running.id.startswith(turns.PLAY):
-        running.cancel.set()  # who writes wants an answer, not the rest of the recording first
+        running.cancel.set()  # a user who writes wants an answer, not the rest of the recording first
     message = Waiting(turn, text, lambda job: turns.send(job, memory, chosen.model, turn, text), chosen.pasted)
     engine().send(session_id, message)
 
 
 def start(session_id: str, job_id: str, work: Callable[[Job], object], chosen: Chosen) -> None:
-    """Start work for the session, unless something else runs for it."""
+    """Start work for the session, unless other work is running for it."""
     engine().start(session_id, job_id, work, browser_model=chosen.pasted)
 
 

@@ -1,6 +1,6 @@
-"""What is still to come in the conversation: the reply that is being made, and messages that wait to be sent.
+"""The pending end of a conversation: the reply being generated, and messages waiting to be sent.
 
-The reply is drawn by a fragment, as often as it grows; no script run is as long as it.
+A fragment redraws the reply as it grows, so no script run lasts as long as the reply.
 """
 
 import streamlit as st
@@ -15,11 +15,11 @@ from ui.turns import ASKED, answers
 from ui.view import View
 
 DRAW_SECONDS = 0.1
-"""How often a growing reply is drawn."""
+"""Interval, in seconds, between redraws of a growing reply."""
 
 
 def draw_coming(view: View) -> None:
-    """The message that was just sent, its reply as far as it is said, and what waits for both."""
+    """Draw the message that was just sent, its reply so far, and the messages that wait."""
     shared, session_id, job = engine(), view.memory.session_id, view.running
     sending = shared.sending(session_id)
     if sending is not None and not _stored(view.memory, sending):
@@ -63,5 +63,5 @@ def _draw_reply(memory: Memory, job: Job) -> None:
 
 
 def _said(steps: list[StoredMessage]) -> int:
-    """Characters that the agent said beside the calls of its tools: they stand with those."""
+    """Number of characters said along with tool calls; they are drawn with the calls."""
     return sum(len(stored.message.content or "") for stored in steps if stored.message.role is MessageRole.ASSISTANT)

@@ -1,4 +1,4 @@
-"""A whole prompt to take along: as text for reading, as JSON for sending it again. Pure."""
+"""A whole prompt for download: as text for reading, as JSON for sending it again. Pure."""
 
 import json
 from typing import Any
@@ -9,7 +9,7 @@ from memory_core.models.openai_client import to_openai
 
 
 def as_text(prompt: Prompt) -> str:
-    """The messages one after the other, each under its role."""
+    """All messages in order, each under its role."""
     return "\n\n".join(f"[{message.role}]\n{_said(message)}" for message in prompt.messages) + "\n"
 
 
@@ -21,7 +21,7 @@ def _said(message: ChatMessage) -> str:
 
 
 def as_json(prompt: Prompt) -> str:
-    """The messages as a chat endpoint takes them, with the numbers of the plan that made them."""
+    """The messages as a chat endpoint accepts them, with the numbers of the plan behind them."""
     built = prompt.built
     data: dict[str, Any] = {
         "session": prompt.record.session_id,

@@ -10,20 +10,20 @@ from ui.theme import PALETTES, Mode, block_colour
 
 ROW_PIXELS = 34
 AROUND_PIXELS = 46
-"""Above and below the rows: the limit's words, and margins."""
+"""Pixels above and below the rows: the limit's label, and margins."""
 
 PLOT_PIXELS = 250
-"""Width in which bars and numbers must have room: the figure beside the cuts at 849 px of content, less the names."""
+"""Width available to bars and numbers: the figure beside the cuts at 849 px of content, less the names."""
 
 DIGIT_PIXELS, GAP_PIXELS = 7, 12
-"""The most a character of the numbers takes, and the room before and behind them."""
+"""Maximum pixels per character of a number, and the space before and after the number."""
 
 LONGEST_NAME = 18
-"""Characters of a part's name beside its bar; the whole name is in the hover text and in the table."""
+"""Maximum characters of a part's name beside its bar; the full name is in the hover text and in the table."""
 
 
 def waterfall(prompt: Prompt, mode: Mode) -> go.Figure:
-    """One row a part, the last row all of them; what was cut or is over the limit is hatched, the limit a line."""
+    """Draw one row per part and a last row for the total; cuts and excess are hatched, the limit is a line."""
     built, palette = prompt.built, PALETTES[mode]
     rows = [(part_name(part), block_colour(colour_kind(part), mode), part.granted, part.asked) for part in prompt.parts]
     if prompt.around:
@@ -63,7 +63,7 @@ def waterfall(prompt: Prompt, mode: Mode) -> go.Figure:
 
 
 def describe(prompt: Prompt) -> str:
-    """The figure in words, for those who hear the page. Plain text."""
+    """The figure in words, for screen readers. Plain text."""
     parts = ", ".join(f"{part_name(part)} {amount(part)}" for part in prompt.parts)
     built = prompt.built
     end = f"{tokens(built.over_by)} over the limit" if built.over_by else f"{tokens(prompt.free)} free"
@@ -96,12 +96,12 @@ def _hatched(figure: go.Figure, place: int, start: int, length: int, mode: Mode,
 
 
 def _with_room(end: float, words: str) -> float:
-    """The scale at which a bar that ends there has its number beside it."""
+    """The scale at which a bar ending at this value has its number beside it."""
     return end / (1 - (DIGIT_PIXELS * len(words) + GAP_PIXELS) / PLOT_PIXELS)
 
 
 def _number(figure: go.Figure, place: int, end: float, words: str, scale: float, limit: int) -> None:
-    """A row's tokens right of its bar, or right of the limit's line where they would cross it."""
+    """Draw a row's tokens to the right of its bar, or of the limit's line where they would cross it."""
     room = scale * (DIGIT_PIXELS * len(words) + GAP_PIXELS) / PLOT_PIXELS
     beside = limit if end <= limit < end + room and _with_room(limit, words) <= scale else end
     figure.add_annotation(x=beside, y=place, text=words, showarrow=False, xanchor="left", xshift=6, font={"size": 12})

@@ -1,4 +1,4 @@
-"""The Context page: the exact prompt of a turn, what was left out of it, and why. It only looks."""
+"""The Context page: the exact prompt of a turn, what was left out of it, and why. Read-only."""
 
 import streamlit as st
 
@@ -25,7 +25,7 @@ from ui.view import View
 PROMPT, CHANGES, BILL = "Prompt", "Changes", "Counted, billed"
 
 SHOW = "show"
-"""Parameter of the address: `changes` opens what changed since the prompt before."""
+"""URL parameter: `changes` opens the changes since the previous prompt."""
 
 _SHOWN = "context__show"
 
@@ -34,7 +34,7 @@ BILL_PIXELS = 470
 
 
 def draw(view: View) -> None:
-    """The page of one session at one turn."""
+    """Draw the page of one session at one turn."""
     found = view.contexts
     if not found:
         empty(
@@ -58,7 +58,7 @@ def draw(view: View) -> None:
 
 
 def _chosen(found: tuple[EventRecord, ...]) -> EventRecord:
-    """The last context of the turn, unless another one is picked beside the figure's title."""
+    """The last context of the turn, unless another one is selected beside the figure's title."""
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
         heading("Requested and sent", width="content")
         if len(found) == 1:
@@ -162,14 +162,14 @@ def _draw_detail(view: View, sent: Prompt) -> None:
 
 
 def _take_link(options: list[str]) -> None:
-    """Show what the address asks for, once: it is not written there."""
+    """Show the view that the URL requests, once; the parameter is then removed."""
     asked = st.query_params.pop(SHOW, None)
     wanted = CHANGES if asked == CHANGES.lower() else st.session_state.get(_SHOWN)
     st.session_state[_SHOWN] = wanted if wanted in options else PROMPT
 
 
 def _earlier(view: View, sent: Prompt) -> list[int]:
-    """Earlier turns that have a prompt, the nearest first."""
+    """Earlier turns that have a prompt, nearest first."""
     return [
         turn for turn in range(sent.turn - 1, 0, -1) if turn in view.history.turns and view.history.turns[turn].built
     ]
@@ -193,7 +193,7 @@ def _draw_bill(view: View, sent: Prompt) -> None:
 
 
 def _same_start(memory: Memory, before: EventRecord, sent: Prompt) -> str:
-    """How far two prompts begin alike, as sent and with memory in the other place."""
+    """A sentence on the prefix two prompts share, as sent and with memory in the other message."""
     other = InsertMethod.USER if sent.insert_method is InsertMethod.SYSTEM else InsertMethod.SYSTEM
     as_sent = memory.log.shared_prefix_tokens(before, sent.record)
     elsewhere = (

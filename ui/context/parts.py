@@ -1,4 +1,4 @@
-"""The parts of a prompt, each behind a line that opens it; what is in a part is drawn only while it is open."""
+"""The parts of a prompt, each in an expander whose contents are drawn only while it is open."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,16 +18,16 @@ from ui.theme import Mode
 from ui.whole import draw_json, draw_text, indented
 
 PAGE = 20
-"""Entries of a part that are drawn at a time."""
+"""Entries of a part drawn per page."""
 
 PAGER_PIXELS = 300
 
 ENTRY_CHARACTERS = 6_000
-"""Of one text that are drawn at first."""
+"""Characters of a text drawn initially."""
 
 
 def draw_parts(sent: Prompt, mode: Mode, *, past: bool) -> None:
-    """All parts, the queue first. Those that lost something are open."""
+    """Draw all parts, the queue first; those that were cut are expanded."""
     for part in sent.parts:
         lost = bool(part.left_out) or part.failure is not None
         opened = st.expander(part_label(part, mode), expanded=lost, key=_key(part, lost), on_change="rerun")
@@ -37,7 +37,7 @@ def draw_parts(sent: Prompt, mode: Mode, *, past: bool) -> None:
 
 
 def _key(part: PromptPart, lost: bool) -> str:
-    """The same from turn to turn, but for parts that lost something: those begin open."""
+    """Key that stays the same from turn to turn, except for parts that were cut, which start expanded."""
     return f"context__part_{_short_hash(part)}{'_cut' * lost}"
 
 
@@ -67,7 +67,7 @@ def _draw_part(sent: Prompt, part: PromptPart, *, past: bool) -> None:
 
 
 def _page_of(part: PromptPart) -> Sequence[Entry]:
-    """The entries to draw: what was cut is on the first page, before what went in."""
+    """The entries of one page: cut ones first, then those that were included."""
     entries = [*part.left_out, *part.kept]
     if len(entries) <= PAGE:
         return entries
@@ -114,7 +114,7 @@ def _draw_opened(entry: Entry, *, past: bool) -> None:
 
 
 def _struck(entry: Entry) -> str:
-    """What did not fit, as markdown: a line that says so, and its words struck through."""
+    """A cut entry as markdown: a line that says so, and its words struck through."""
     words = entry_words(entry)
     more = len(words) - ENTRY_CHARACTERS
     lines = [line for line in words[:ENTRY_CHARACTERS].splitlines() if line.strip()]
@@ -124,7 +124,7 @@ def _struck(entry: Entry) -> str:
 
 
 def draw_changes(diff: Sequence[PartDiff], since: int, mode: Mode) -> None:
-    """What came and went since another prompt, part by part; removed first."""
+    """Draw what was removed and added since another prompt, part by part; removed first."""
     for change in (change for change in diff if change.changed or change.before != change.after):
         with st.container(border=True, gap="xsmall"):
             size = f"{tokens(change.before)} → {tokens(change.after)}"

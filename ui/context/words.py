@@ -1,6 +1,6 @@
-"""What the Context page says: sentences and rows made of a prompt. Pure; no Streamlit.
+"""Texts of the Context page: sentences and rows made from a prompt. Pure; no Streamlit.
 
-Everything returned is markdown in which others' words are escaped, unless its docstring says that it is plain text.
+Everything returned is markdown in which quoted words are escaped, unless its docstring says that it is plain text.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,7 +16,7 @@ from ui.text import count, plain, plural, short, tokens
 from ui.theme import Mode, block_colour
 
 NAMED_TURNS = 6
-"""Turns listed by number in one line; more are counted."""
+"""Maximum number of turns listed by number in one line; beyond it they are counted."""
 
 NAMED_FACTS = 3
 FACT_CHARACTERS = 44
@@ -32,17 +32,17 @@ BILL_LABELS = {
 
 
 def part_name(part: PromptPart) -> str:
-    """The name a part goes by on screen. Plain text."""
+    """The display name of a part. Plain text."""
     return {QUEUE: "Queue", PINNED: "System messages"}.get(part.kind, short(part.name))
 
 
 def inline_name(part: PromptPart) -> str:
-    """The same within a sentence."""
+    """The display name of a part within a sentence."""
     return "the queue" if part.kind == QUEUE else plain(part_name(part))
 
 
 def colour_kind(part: PromptPart) -> str:
-    """The meaning whose colour it has; system messages have no colour of their own."""
+    """Block kind that determines the colour; system messages have none of their own."""
     return "custom" if part.kind == PINNED else part.kind
 
 
@@ -51,7 +51,7 @@ def square(part: PromptPart, mode: Mode) -> str:
 
 
 def headline(prompt: Prompt) -> str:
-    """The prompt in one sentence: what was sent, what was asked for, what was cut."""
+    """The prompt in one sentence: tokens sent, requested and cut."""
     built = prompt.built
     sent = f"**{tokens(built.total)} of {tokens(built.token_limit)} tokens sent.**"
     if not prompt.cuts:
@@ -66,7 +66,7 @@ def headline(prompt: Prompt) -> str:
 
 
 def _lost(prompt: Prompt) -> list[tuple[PromptPart, int]]:
-    """Parts that lost something, with how much, in the order of the cuts."""
+    """Parts that were cut, with the tokens they lost, in the order of the cuts."""
     found: dict[str, tuple[PromptPart, int]] = {}
     for cut in prompt.cuts:
         found[cut.part.name] = (cut.part, found.get(cut.part.name, (cut.part, 0))[1] + cut.tokens)
@@ -79,7 +79,7 @@ def cut_title(number: int, cut: PromptCut) -> str:
 
 
 def cut_lines(cut: PromptCut) -> list[str]:
-    """A cut in words: what was asked for, what went by which rule, and how much more than needed."""
+    """A cut in words: tokens requested, what was removed by which rule, and how much more than needed."""
     part = cut.part
     return [
         f"asked {tokens(part.asked)}, granted {tokens(part.granted)}",
@@ -114,7 +114,7 @@ def _turns(entries: Sequence[Entry]) -> str:
 
 
 def _unit(entries: Sequence[Entry]) -> str:
-    """What these pieces of a vector block are: messages where each is one."""
+    """Noun for the pieces of a vector block: messages if each consists of one."""
     return "message" if entries and all(len(entry.messages) == 1 for entry in entries) else TURN
 
 
@@ -125,7 +125,7 @@ def _noun(kind: str, entries: Sequence[Entry]) -> str:
 
 
 def turn_number(entry: Entry) -> str:
-    """The turn of the conversation that an entry is from."""
+    """The conversation turn of an entry."""
     return "?" if entry.turn is None else tokens(entry.turn)
 
 
@@ -152,24 +152,24 @@ def _proportion(cut: PromptCut) -> str:
 
 
 def never_cut(prompt: Prompt) -> str | None:
-    """Which blocks cannot lose anything."""
+    """The blocks that are never cut."""
     names = [plain(part_name(part)) for part in prompt.parts if part.priority == 0]
     return f"Never cut: {_listed(names)}." if names else None
 
 
 def cut_next(prompt: Prompt) -> str | None:
-    """Where it would be cut if more were asked for: the blocks in that order."""
+    """The blocks that would be cut next if more were requested, in that order."""
     names = [f"{plain(part_name(part))} (priority {part.priority})" for part in reversed(prompt.parts) if part.priority]
     return f"If it did not fit: {', then '.join(names)} would be cut." if names else None
 
 
 def amount(part: PromptPart) -> str:
-    """`279 of 335`, or `212` where nothing was cut."""
+    """`279 of 335`, or `212` if nothing was cut."""
     return tokens(part.granted) + (f" of {tokens(part.asked)}" if part.asked > part.granted else "")
 
 
 def part_label(part: PromptPart, mode: Mode) -> str:
-    """The line a part is opened with: its square and name, its tokens, what it holds."""
+    """Label of a part's expander: its colour and name, its tokens, its contents."""
     lost = part.asked - part.granted
     notes = [held(part)]
     if part.priority:
@@ -181,7 +181,7 @@ def part_label(part: PromptPart, mode: Mode) -> str:
 
 
 def held(part: PromptPart) -> str:
-    """How many of what a part put in: `13 messages`."""
+    """Number and kind of items a part contributed: `13 messages`."""
     if part.failure is not None:
         return "could not be read"
     if not part.entries:
@@ -221,7 +221,7 @@ def _number_row(name: str, priority: str, asked: int, granted: int, limit: int) 
 
 
 def bill_rows(prompt: Prompt) -> list[dict[str, Any]]:
-    """Counted and billed tokens, line by line, each column adding up to its last but one; None: it does not count."""
+    """Counted and billed tokens, line by line; each column adds up to its last row but one. None: not counted."""
     rows: list[dict[str, Any]] = [
         {
             "": BILL_LABELS[line.what],
@@ -236,7 +236,7 @@ def bill_rows(prompt: Prompt) -> list[dict[str, Any]]:
 
 
 def bill_sentence(prompt: Prompt) -> str:
-    """Where the difference between the two comes from."""
+    """Explanation of the difference between counted and billed tokens."""
     built = prompt.built
     more = built.billed - built.total
     if built.accounting == "billed":
@@ -254,7 +254,7 @@ def bill_sentence(prompt: Prompt) -> str:
 
 
 def tools_sentence(tools: int, size: int) -> str:
-    """What goes out beside the prompt where the agent edits memory."""
+    """Note on the tools sent along with the prompt when the agent edits memory."""
     return (
         f"A model that calls tools is also told of {count(tools, 'memory tool')}, about {count(size, 'token')}: "
         "no token limit counts them, an endpoint bills them."
@@ -262,9 +262,9 @@ def tools_sentence(tools: int, size: int) -> str:
 
 
 def same_start_sentence(turn: int, same: int, billed: int, other: int | None, *, in_user: bool) -> str:
-    """How much of the prompt a prompt cache can reuse, and how much it would be with memory in the other place.
+    """Share of the prompt that a prompt cache can reuse, now and with memory in the other message.
 
-    `in_user`: where the memory section is now. `other` is None where there is no memory section to move.
+    `in_user`: the memory section is in the user message now. `other` is None if there is no memory section to move.
     """
     first = (
         f"Prompt cache: **{tokens(same)}** of {count(billed, 'token')} ({_percent(same, billed)}) "
@@ -277,14 +277,14 @@ def same_start_sentence(turn: int, same: int, billed: int, other: int | None, *,
 
 
 def asked(prompt: Prompt) -> str:
-    """What stored turns were searched with, as much of it as an address holds. Plain text."""
+    """The query used to search stored turns, as long as a URL allows. Plain text."""
     users = [entry.words for entry in prompt.parts[0].entries if entry.role == "user" and entry.words]
     question = prompt.question or (users[-1] if users else "")
     return " ".join(question.split())[:QUESTION_CHARACTERS]
 
 
 def entry_words(entry: Entry) -> str:
-    """What one message or stored turn says, as it is read by the model. Plain text."""
+    """The words of one message or stored turn, as the model reads them. Plain text."""
     if entry.words is None:
         return "(These words were erased since.)"
     if len(entry.messages) > 1:
@@ -296,7 +296,7 @@ def entry_words(entry: Entry) -> str:
 
 
 def _who(message: ChatMessage) -> str:
-    """The name that a message came with, else its role."""
+    """The name that a message came with, otherwise its role."""
     return parse_message(message).speaker or str(message.role)
 
 
@@ -306,7 +306,7 @@ def _said(content: str | None, message: Any) -> str:
 
 
 def entry_note(entry: Entry) -> str:
-    """A message or a stored turn in a few words: who, which turn, how large, how well it fitted."""
+    """A message or a stored turn in short: role, turn, size, score."""
     alone = entry.messages[0] if entry.ref.kind == "unit" and len(entry.messages) == 1 else None
     who = entry.role or (_who(alone) if alone is not None else None)
     notes = [part for part in (_message_number(entry), who) if part]
@@ -320,7 +320,7 @@ def entry_note(entry: Entry) -> str:
 
 
 def cut_note(entry: Entry) -> str:
-    """The same of something that was cut."""
+    """A cut entry in short: turn, role, size, score."""
     notes = [] if entry.turn is None else [f"turn {turn_number(entry)}"]
     notes += [plain(entry.role)] if entry.role else []
     return " · ".join([*notes, _cut_size(entry)])
@@ -334,7 +334,7 @@ def _cut_size(entry: Entry) -> str:
 
 
 def _score(entry: Entry) -> list[str]:
-    """How well a stored turn fitted, or that this is not known; nothing of anything else."""
+    """The score of a stored turn, or a note that it is unknown; empty for anything else."""
     return [score_note(entry.score)] if entry.ref.kind == "unit" else []
 
 

@@ -1,1 +1,1 @@
-"""Choosing a recipe: what there is, what each would do to this conversation, and the switch."""
+"""Choosing a recipe: the list, the effect of each on this conversation, and the switch."""

@@ -1,4 +1,4 @@
-"""Tokens by turn of one recipe over those of the others and of the session itself; and two prompts as bars. Pure."""
+"""Tokens by turn of one recipe against those of the others and of the session itself; and two prompts as bars. Pure."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,11 +13,11 @@ LINES_PIXELS = 190
 ROW_PIXELS = 34
 NAME_CHARACTERS = 20
 FAR = 2
-"""A limit that is above so many times the largest prompt is left out: everything else would lie flat."""
+"""Omit a limit more than this many times the largest prompt; everything else would be flattened."""
 
 GAP = 2 * "\N{NO-BREAK SPACE}"
 LIMIT_PIXELS = 136
-"""Right of the turns, where lines are named."""
+"""Pixels to the right of the turns for the labels of lines."""
 
 
 def lines_figure(
@@ -30,10 +30,10 @@ def lines_figure(
     limit: int,
     first: int = 1,
 ) -> go.Figure:
-    """The chosen recipe's prompts as a line, the session's own dashed, those of other recipes pale behind them.
+    """Draw the chosen recipe's prompts as a line, the session's own dashed, those of other recipes faded behind.
 
-    `really`: tokens that the session itself sent, by the place of the turn among those tried, from 1. `first`: the
-    number of the first turn.
+    `really`: tokens that the session itself sent, by index of the tried turn, from 1. `first`: number of the first
+    turn.
     """
     palette = PALETTES[mode]
     figure = blank(mode, LINES_PIXELS)
@@ -107,7 +107,7 @@ def _named(figure: go.Figure, height: float, words: str, colour: str) -> None:
 
 
 def _apart(height: float, taken: Sequence[float], top: float) -> float:
-    """The nearest place for a name that lies on no other name."""
+    """The nearest height at which a label overlaps no other label."""
     least = top * 0.11
     place = height
     for _ in range(2 * len(taken)):
@@ -122,7 +122,7 @@ def _apart(height: float, taken: Sequence[float], top: float) -> float:
 def bars_figure(
     now: Sequence[PartShown], then: Sequence[PartShown], title: str, mode: Mode, *, limits: tuple[int, int]
 ) -> go.Figure:
-    """Two prompts as bars on one scale, the session's own above; what was cut is hatched behind each."""
+    """Draw two prompts as bars on one scale, the session's own on top; cuts are hatched behind each."""
     palette = PALETTES[mode]
     figure = blank(mode, 2 * ROW_PIXELS + 26)
     largest = max(1, *(sum(max(part.asked, part.granted) for part in parts) for parts in (now, then)))

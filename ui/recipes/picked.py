@@ -1,4 +1,4 @@
-"""Which recipe is picked in this tab, by a click or by an address."""
+"""The recipe selected in this tab, by a click or by a URL."""
 
 from typing import NoReturn
 
@@ -8,7 +8,7 @@ from memory_core.recipes import RECIPES
 from ui import nav
 
 RECIPE = "recipe"
-"""Parameter of the address that names a recipe."""
+"""URL parameter that names a recipe."""
 
 _PICKED = "recipes_picked"
 _WRITTEN = "recipes_written"
@@ -16,12 +16,12 @@ _DRAWN = "recipes_generation"
 
 
 def go(key: str | None) -> NoReturn:
-    """Go to the recipes, with one of them picked."""
+    """Go to the recipes with this one selected."""
     nav.go("blocks", turn=..., view="recipes", **({RECIPE: key} if key else {}))
 
 
 def picked(session_id: str) -> str | None:
-    """The key of the recipe that is picked."""
+    """Key of the selected recipe."""
     known: dict[str, str | None] = st.session_state.get(_PICKED, {})
     return known.get(session_id)
 
@@ -32,12 +32,12 @@ def pick(session_id: str, key: str | None) -> None:
 
 
 def generation() -> int:
-    """Grows when the table is to be drawn anew, with what a link picked."""
+    """Counter that increases when the table must be redrawn with a selection made by a link."""
     return int(st.session_state.get(_DRAWN, 0))
 
 
 def take_link(session_id: str) -> None:
-    """Pick what the address asks for, when it was not this page that wrote it there."""
+    """Select the recipe that the URL requests, unless this page wrote it there itself."""
     asked = st.query_params.get(RECIPE)
     if asked in RECIPES and asked != st.session_state.get(_WRITTEN):
         pick(session_id, asked)
@@ -46,7 +46,7 @@ def take_link(session_id: str) -> None:
 
 
 def write_link(key: str | None) -> None:
-    """Put the picked recipe in the address, so that the page can be reloaded and linked to."""
+    """Put the selected recipe in the URL, so that the page can be reloaded and linked to."""
     st.session_state[_WRITTEN] = key
     if key is None:
         st.query_params.pop(RECIPE, None)

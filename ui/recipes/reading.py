@@ -1,6 +1,6 @@
-"""What the recipes section says: rows, sentences, what a switch keeps, the parts of two prompts. Pure; no Streamlit.
+"""Texts and data of the recipes section: rows, sentences, the effects of a switch, the parts of two prompts. Pure.
 
-Sizes are tokens. Sentences are markdown in which others' words are escaped, unless said otherwise.
+Sizes are tokens. Sentences are markdown in which quoted words are escaped, unless said otherwise.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,44 +21,44 @@ from ui.telling import SETTINGS, value_words
 from ui.text import count, plain, short, tokens
 
 NO_RECIPE = "a custom setup"
-"""What a session runs on that no recipe made."""
+"""Name for the setup of a session that no recipe made."""
 
 SPARK_POINTS = 120
-"""Most points of the small line in a row."""
+"""Maximum points of the small line in a row."""
 
 NAMED_CHANGES = 3
-"""Settings of a block that are named when a switch changes them; more are counted."""
+"""Maximum number of changed settings of a block listed by name; beyond it they are counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """The recipes on one conversation, as it stood at a position of the log."""
+    """Trial of the recipes on one conversation, as of a position of the log."""
 
     position: int
     turns: int
-    """How many there were."""
+    """Number of turns at that time."""
     trials: tuple[Trial, ...]
     now: Context
     """The session's own next prompt at that time."""
     stopped: bool = False
-    """It was cancelled: the recipes after the last trial are missing."""
+    """Whether it was cancelled: the recipes after the last trial are missing."""
 
     @property
     def first_turn(self) -> int:
-        """The turn that trials begin with: of a long conversation only the newest are tried."""
+        """The first turn tried: for a long conversation only the newest are tried."""
         return max(1, self.turns - max((len(trial.turns) for trial in self.trials), default=0) + 1)
 
     def of(self, key: str | None) -> Trial | None:
-        """The trial of a recipe, where it was tried and could be."""
+        """The successful trial of a recipe, if there is one."""
         return next((t for t in self.trials if t.recipe == key and t.error is None), None)
 
     def refused(self, key: str | None) -> str | None:
-        """Why a recipe could not be tried."""
+        """The error of a recipe that could not be tried."""
         return next((trial.error for trial in self.trials if trial.recipe == key), None)
 
 
 def title_of(key: str | None, *, changed: bool = False) -> str:
-    """`Short-term + blocks, changed since`. Plain text."""
+    """Display name of a recipe: `Short-term + blocks, changed since`. Plain text."""
     if key is None:
         return NO_RECIPE
     known = RECIPES.get(key)
@@ -70,7 +70,7 @@ def title_of(key: str | None, *, changed: bool = False) -> str:
 
 
 def opening(running: str, turns: int, blocks: int, tried: Tried | None) -> str:
-    """The section's one sentence, in numbers. `running` is plain text: what the session runs on."""
+    """The section's opening sentence, in numbers. `running` is plain text: the name of the session's setup."""
     on = f"This session runs on **{plain(running)}**"
     if tried is None or not _averages(tried):
         said = f"{count(turns, 'turn')} so far" if turns else "nothing said yet"
@@ -101,7 +101,7 @@ def last(trial: Trial) -> int:
 
 
 def freshness(tried: Tried, turns: int) -> str:
-    """Which turns the numbers are of, and how calls are meant."""
+    """Note on the turns behind the numbers, and on the meaning of model calls."""
     since = turns - tried.turns
     when = f"Tried on turns {tokens(tried.first_turn)} to {tokens(tried.turns)}"
     when += f", {count(since, 'turn')} ago" if since > 0 else ""
@@ -112,7 +112,7 @@ def freshness(tried: Tried, turns: int) -> str:
 
 
 def word_rows(current: str | None) -> list[dict[str, str]]:
-    """One row a recipe, in words."""
+    """One row per recipe, in words."""
     return [
         {
             "Recipe": _row_name(recipe, current),
@@ -125,7 +125,7 @@ def word_rows(current: str | None) -> list[dict[str, str]]:
 
 
 def number_rows(tried: Tried, current: str | None) -> list[dict[str, Any]]:
-    """One row a recipe, in numbers; empty where it could not be tried."""
+    """One row per recipe, in numbers; None in every column if it could not be tried."""
     rows: list[dict[str, Any]] = []
     for recipe in RECIPES.values():
         trial = tried.of(recipe.key)
@@ -150,7 +150,7 @@ def _row_name(recipe: Recipe, current: str | None) -> str:
 
 
 def thinned(values: Sequence[int], most: int = SPARK_POINTS) -> list[int]:
-    """At most `most` of the values, evenly spaced, the last among them.
+    """At most `most` of the values, evenly spaced, including the last.
 
     >>> thinned([1, 2, 3, 4, 5], 3)
     [1, 3, 5]
@@ -161,12 +161,12 @@ def thinned(values: Sequence[int], most: int = SPARK_POINTS) -> list[int]:
 
 
 def highest(tried: Tried) -> int:
-    """The scale of every small line: the largest prompt of all."""
+    """Common scale of all small lines: tokens of the largest prompt."""
     return max((turn.sent for trial in tried.trials for turn in trial.turns), default=1)
 
 
 def sent_by_turn(history: History) -> dict[int, int]:
-    """Tokens of the prompts that were really sent, by turn; the last of each."""
+    """Tokens of the session's own prompts, by turn; the last prompt of each."""
     return {
         turn: record.built.event.total
         for turn, record in history.turns.items()
@@ -175,7 +175,7 @@ def sent_by_turn(history: History) -> dict[int, int]:
 
 
 def running_on(memory: Memory) -> tuple[str | None, bool]:
-    """The recipe of a session, and whether it was changed since; one that fits where the session names none."""
+    """The recipe of a session, and whether it was changed since; a matching one if the session names none."""
     named = memory.session.config.recipe
     if named in RECIPES:
         return named, bool(plan_for(memory, named)[0])
@@ -188,7 +188,7 @@ def _fits(memory: Memory, key: str) -> bool:
 
 
 def plan_for(memory: Memory, key: str, **parameters: Any) -> tuple[SwitchPlan | None, str | None]:
-    """What switching would do, or why it cannot be."""
+    """The plan of a switch, or the reason why it is impossible."""
     try:
         return memory.preview.switch(key, **parameters), None
     except ConfigError as error:
@@ -199,9 +199,9 @@ def plan_for(memory: Memory, key: str, **parameters: Any) -> tuple[SwitchPlan | 
 
 
 def plan_lines(plan: SwitchPlan, units: Mapping[str, str]) -> list[str]:
-    """What a switch keeps, adds, removes and changes, a line each; what there is nothing of is not said.
+    """Lines on what a switch keeps, adds, removes and changes; empty categories are omitted.
 
-    `units`: what vector blocks store as one, as `ui.stored.units` has it.
+    `units`: nouns for what vector blocks store as one, from `ui.stored.units`.
     """
     lines = []
     if plan.kept:
@@ -228,9 +228,9 @@ def _removed(block: LeftBlock, unit: str) -> str:
 
 
 def stays(kind: str, holds: Holding, unit: str = TURN) -> str:
-    """What becomes of what a removed block holds: `its 9 facts stay stored`.
+    """Fate of the contents of a removed block, in words: `its 9 facts stay stored`.
 
-    `unit`: what a vector block stores as one.
+    `unit`: the noun for what a vector block stores as one.
     """
     if kind == "facts":
         facts = sum(holds.facts.values())
@@ -259,7 +259,7 @@ def _setting(name: str, before: object, after: object) -> str:
 
 
 def switched(plan: SwitchPlan) -> str:
-    """What is said once it is done. Plain text."""
+    """Message shown after the switch. Plain text."""
     filling = [block for block in plan.added if block.fills]
     done = f"The session now runs on {plan.recipe.title}."
     if not filling:
@@ -285,11 +285,11 @@ class PartShown:
     asked: int
     granted: int
     entries: tuple[str, ...]
-    """What went in, in order. Plain text."""
+    """Included items, in order. Plain text."""
 
     @property
     def size(self) -> str:
-        """`126`, or `279 of 335` where it was cut."""
+        """Granted tokens: `126`, or `279 of 335` if it was cut."""
         return tokens(self.granted) if self.asked == self.granted else f"{tokens(self.granted)} of {tokens(self.asked)}"
 
 
@@ -313,7 +313,7 @@ def _said(message: ChatMessage) -> str:
 
 
 def prompt_sentence(title: str, now: Context, then: Context) -> str:
-    """Two prompts in one line: `The next prompt: 1,106 tokens now, 512 with Sliding window: 594 fewer.`"""
+    """Two prompts compared in one line: `The next prompt: 1,106 tokens now, 512 with Sliding window, 594 fewer.`"""
     before, after = now.plan.total, then.plan.total
     difference = after - before
     said = "the same size" if not difference else f"{tokens(abs(difference))} {'more' if difference > 0 else 'fewer'}"

@@ -1,4 +1,4 @@
-"""The recipes section of the Blocks page: choose a memory system by what it would make of this conversation."""
+"""The recipes section of the Blocks page: choose a memory system by its effect on this conversation."""
 
 from collections import Counter
 from typing import Any
@@ -41,16 +41,16 @@ from ui.theme import block_colour, mode
 from ui.view import View
 
 WORD_ROW_PIXELS = 61
-"""Three lines of words: from here on the table wraps them."""
+"""Row height for three lines of text: the table wraps text from this height on."""
 
 ENTRIES = 30
-"""Things of one part that are drawn."""
+"""Maximum number of items drawn per part."""
 
 ENTRY_CHARACTERS = 600
 
 
 def draw(view: View) -> None:
-    """What the session runs on, the ten recipes, and the one that is picked."""
+    """Draw the session's recipe, the ten recipes, and the selected one."""
     memory, session_id = view.memory, view.memory.session_id
     config = view.history.config_at(view.position) if view.past else memory.session.config
     blocks = view.history.blocks_at(view.position) if view.past else memory.blocks
@@ -70,7 +70,7 @@ def draw(view: View) -> None:
 
 
 def _head(view: View, tried: Tried | None, job: Job | None) -> bool:
-    """What can be shown and tried, and how far trying is; whether the table is to be in words."""
+    """Draw the view switch, the trial button and its progress; return whether the table shows words."""
     shown = "In words"
     with st.container(
         horizontal=True, horizontal_alignment="distribute", vertical_alignment="center", key="recipes__head"
@@ -111,7 +111,7 @@ def _head(view: View, tried: Tried | None, job: Job | None) -> bool:
 
 
 def _table(session_id: str, tried: Tried | None, current: str | None, *, in_words: bool) -> str | None:
-    """One row a recipe; the key of the one that is picked."""
+    """Draw one row per recipe; return the key of the selected one."""
     keys = list(RECIPES)
     chosen = picked(session_id)
     key = f"recipes__rows_{'words' if in_words else 'numbers'}_{generation()}"
@@ -203,7 +203,7 @@ def _detail(view: View, recipe: Recipe, tried: Tried | None, *, current: str | N
 
 
 def _given(view: View, recipe: Recipe) -> dict[str, Any]:
-    """What is chosen for the recipe, where it has a choice that changes what is kept."""
+    """Parameters chosen for the recipe, if it offers a choice that changes what is kept."""
     if "overflow" not in recipe.parameters:
         return {}
     config = view.memory.session.config
@@ -231,7 +231,7 @@ def _switch(
     *,
     current: str | None,
 ) -> None:
-    """What a switch would do, before the button that does it."""
+    """Show the effects of a switch above the button that performs it."""
     if plan is None:
         st.warning(plain(refused or ""), icon=":material/person_off:")
         return
@@ -257,7 +257,7 @@ def _switch(
 @st.dialog("Switch recipe", width=440, position="right", icon=":material/swap_horiz:", on_dismiss="rerun")
 @error_inside
 def switch_dialog(session_id: str, key: str, given: dict[str, Any]) -> None:
-    """What goes and what stays, once more, before the session is switched."""
+    """Show what is removed and kept once more before the session is switched."""
     memory = engine().open(session_id)
     plan, refused = plan_for(memory, key, **given)
     if plan is None:
@@ -283,7 +283,7 @@ _NO_WAY_BACK = (
 
 
 def _filling(view: View) -> None:
-    """What is still on its way to blocks that came with a switch; the page is drawn anew as it goes on."""
+    """Show deliveries still due to blocks that a switch added; the page is redrawn as they proceed."""
     due = Counter(delivery.block for delivery in view.memory.session.deliveries(states=("pending",)))
     for name, deliveries in due.items():
         to_go = f"{count(deliveries, 'delivery')} to go"
@@ -291,7 +291,7 @@ def _filling(view: View) -> None:
 
 
 def _learning_calls(plan: SwitchPlan) -> str:
-    """With a model, filling asks it: that is said before."""
+    """Announcement of the model calls needed to fill blocks; empty without a model."""
     fills = [block.fills for block in plan.added if block.fills and kind_of(block.kind).asks_model]
     try:
         chosen = chosen_model()
@@ -313,7 +313,7 @@ def _do(session_id: str, key: str, given: dict[str, Any]) -> None:
 
 
 def _numbers(view: View, recipe: Recipe, tried: Tried) -> None:
-    """Tokens by turn: the recipe's, the session's own, the others' behind."""
+    """Draw tokens by turn: the recipe's, the session's own, the other recipes' behind."""
     trial = tried.of(recipe.key)
     if trial is None or not trial.turns:
         return
@@ -352,7 +352,7 @@ def _numbers(view: View, recipe: Recipe, tried: Tried) -> None:
 
 
 def _prompts(recipe: Recipe, now: Context, then: Context) -> None:
-    """The next prompt, part by part beside the present one."""
+    """Draw the next prompt part by part beside the present one."""
     st.markdown(prompt_sentence(recipe.title, now, then))
     before, after = parts_of(now), parts_of(then)
     st.plotly_chart(
@@ -370,7 +370,7 @@ def _prompts(recipe: Recipe, now: Context, then: Context) -> None:
 
 
 def _parts(title: str, context: Context, parts: tuple[PartShown, ...], mark: str) -> None:
-    """A prompt's parts, each behind a line that opens it."""
+    """Draw a prompt's parts, each in an expander."""
     with st.container(gap="xsmall"):
         heading(plain(title), f" :small[:gray[{tokens(context.plan.total)} tokens]]", level=3)
         for number, part in enumerate(parts):

@@ -1,4 +1,4 @@
-"""Trying every recipe on the open conversation: a job, whose result the server keeps."""
+"""Trials of every recipe on the open conversation: a job whose result the server caches."""
 
 import streamlit as st
 
@@ -12,7 +12,7 @@ from ui.services import engine
 from ui.text import tokens
 
 LOOK_SECONDS = 0.3
-"""How often the page looks how far trying is."""
+"""Interval, in seconds, between updates of the progress on the page."""
 
 
 class _Kept:
@@ -23,7 +23,7 @@ class _Kept:
 
 
 def result(memory: Memory) -> Tried | None:
-    """What trying gave last; None before, and after a reset."""
+    """The last trial result; None before the first, and after a reset."""
     tried = _kept(memory).tried
     return tried if tried is not None and tried.turns <= memory.session.status().turns else None
 
@@ -33,7 +33,7 @@ def running(memory: Memory) -> Job | None:
 
 
 def begin(session_id: str) -> None:
-    """Try all recipes, in the background. For callbacks; a second click joins what runs."""
+    """Try all recipes in the background. For callbacks; a second click joins the running job."""
     try:
         memory = engine().open(session_id)
         position = memory.session.status().position
@@ -54,7 +54,7 @@ def _try(job: Job, memory: Memory) -> None:
     def progress(done: int, of: int) -> None:
         nonlocal each
         percent = 100 * done // max(1, of)
-        if percent != each:  # a line a percent: all are kept
+        if percent != each:  # one line per percent: all lines are stored
             each = percent
             number = min(len(keys), 1 + done * len(keys) // max(1, of))
             job.add_progress(f"Recipe {number} of {len(keys)}: {tokens(done)} of {tokens(of)} turns")
@@ -67,7 +67,7 @@ def _try(job: Job, memory: Memory) -> None:
 
 @st.fragment(run_every=LOOK_SECONDS)
 def follow(session_id: str) -> None:
-    """Say how far it is, looked at again and again; when it has ended, the page is drawn anew."""
+    """Show the progress and refresh it; rerun the page when the job has ended."""
     job = engine().job(_place(session_id))
     if job is None or job.done:
         if job is not None and job.error is not None:
@@ -77,7 +77,7 @@ def follow(session_id: str) -> None:
 
 
 def _place(session_id: str) -> str:
-    """Under which it runs: beside what runs for the session itself, which it does not change."""
+    """Key of the trial job, separate from the session's own job because a trial does not change the session."""
     return f"\x00recipes-{session_id}"
 
 

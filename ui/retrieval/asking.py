@@ -1,4 +1,4 @@
-"""What this tab asks of a session's stored turns: the question, the settings that are tried, the row that is picked."""
+"""Search state of this tab for a session's stored turns: the question, the trial settings, the selected row."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -11,20 +11,20 @@ from memory_core.messages import message_text
 from memory_core.retrieval.explain import Search
 
 BOX = "retrieval__query"
-"""Widget of the question."""
+"""Widget key of the question."""
 
 QUERY = "query"
-"""Parameter of the address that asks a question."""
+"""URL parameter that asks a question."""
 
 MISSED = "retrieval__missed"
-"""Widget of the words that should have been found."""
+"""Widget key of the words that should have been found."""
 
 FIND = "find"
-"""Parameter of the address that names such words: `?query=Does Rui eat meat?&find=Rui stays off meat` opens with the
-stored turn that says them, why the question did not find it, and what would change that."""
+"""URL parameter for such words: `?query=Does Rui eat meat?&find=Rui stays off meat` opens with the stored turn that
+says them, the reason why the question did not find it, and what would change that."""
 
 LONGEST_ADDRESS = 300
-"""Characters of a question, and of words sought, that are put in the address; longer ones stay in the tab."""
+"""Maximum characters of a question, or of sought words, put in the URL; longer ones stay in the tab."""
 
 _ASKED = "retrieval_asked"
 _BOXED = "retrieval_boxed"
@@ -37,40 +37,40 @@ MOST_RESULTS = 6
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Per session, kept when the page is left."""
+    """State of the page for one session, kept when the page is left."""
 
     query: str | None = None
-    """As it was searched; None: the latest user message counts."""
+    """The query that was searched; None: the latest user message."""
     sent: bool = False
-    """Was the button pressed for it? Where that costs a call, nothing is searched before."""
+    """Whether the search button was pressed; if a search costs a call, none is made before."""
     block: str | None = None
     number: int | None = None
-    """Of the stored turn whose row or mark is picked."""
+    """Number of the stored turn whose row or mark is selected."""
     place: tuple[int, int] | None = None
-    """Turn and place of the recorded search that is shown; None: the last of the shown turn."""
+    """Turn and index of the recorded search shown; None: the last one of the shown turn."""
     tried: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Settings that differ from the stored ones, by block."""
 
 
 def asked(session_id: str) -> Asked:
-    """What is asked of a session."""
+    """The state of the page for a session."""
     known: dict[str, Asked] = st.session_state.get(_ASKED, {})
     return known.get(session_id, Asked())
 
 
 def ask(session_id: str, **changes: Any) -> None:
-    """Change what is asked."""
+    """Change the state of the page for a session."""
     known: dict[str, Asked] = st.session_state.get(_ASKED, {})
     st.session_state[_ASKED] = {**known, session_id: replace(asked(session_id), **changes)}
 
 
 def try_settings(session_id: str, block: str, changes: Mapping[str, Any]) -> None:
-    """Try settings of a block in place of those tried before."""
+    """Replace the trial settings of a block."""
     ask(session_id, tried={**asked(session_id).tried, block: dict(changes)})
 
 
 def take_link(session_id: str) -> None:
-    """Ask what the address asks, when it was not this page that wrote it there."""
+    """Ask what the URL requests, unless this page wrote it there itself."""
     linked = st.query_params.get(QUERY)
     if linked is not None and linked != st.session_state.get(_LINKED):
         ask(session_id, query=linked.strip() or None, sent=False, number=None)
@@ -82,7 +82,7 @@ def take_link(session_id: str) -> None:
 
 
 def write_link(session_id: str) -> None:
-    """Put the question and the words sought in the address, so that the page can be reloaded and linked to."""
+    """Put the question and the sought words in the URL, so that the page can be reloaded and linked to."""
     query = asked(session_id).query
     if query is None or len(query) > LONGEST_ADDRESS:
         st.query_params.pop(QUERY, None)
@@ -99,19 +99,19 @@ def write_link(session_id: str) -> None:
 
 
 def fill_box(session_id: str, query: str) -> None:
-    """Let the box hold the question, unless it holds what was typed since."""
+    """Put the question into the box, unless the box contains what was typed since."""
     if BOX not in st.session_state or st.session_state.get(_BOXED) != (session_id, query):
         st.session_state[BOX] = query
         st.session_state[_BOXED] = (session_id, query)
 
 
 def search_now(session_id: str) -> None:
-    """Search for what stands in the box. For callbacks."""
+    """Search for the content of the box. For callbacks."""
     ask(session_id, query=str(st.session_state.get(BOX, "")).strip() or None, sent=True, number=None)
 
 
 def searched(memory: Memory, position: int, block: str, query: str, settings: Mapping[str, Any]) -> Search:
-    """The search, kept while nothing happens in the session."""
+    """The search result, cached while nothing happens in the session."""
     key = (memory.session_id, position, block, query, tuple(sorted(settings.items())))
     known: dict[tuple[Any, ...], Search] = st.session_state.setdefault(_RESULTS, {})
     if key not in known:
@@ -123,7 +123,7 @@ def searched(memory: Memory, position: int, block: str, query: str, settings: Ma
 
 
 def said_elsewhere(memory: Memory, position: int, words: str) -> StoredMessage | None:
-    """The newest message that holds each of these words, kept while nothing happens in the session."""
+    """The newest message that contains each of these words, cached while nothing happens in the session."""
     key = (memory.session_id, position, words)
     known: tuple[Any, StoredMessage | None] = st.session_state.get(_ELSEWHERE, (None, None))
     if known[0] != key:

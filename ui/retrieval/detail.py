@@ -1,6 +1,5 @@
-"""One stored turn beneath the list: its words, why it ended where it did, how its score adds up, what would change
-that, what lies near it, and which questions found it.
-"""
+"""One stored turn below the list: its words, the reason for its outcome, the terms of its score, settings that would
+change the outcome, similar turns, and the questions that found it."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -35,13 +34,13 @@ from ui.view import View
 
 NEIGHBOURS = 4
 QUESTIONS = 5
-"""Questions that found it which are listed, the newest ones; the others where they are asked for."""
+"""Number of questions listed initially, newest first; a toggle shows the others."""
 MOST_LINES = 12
-"""Rows of that list that are seen at once."""
+"""Rows of that list visible at once."""
 LINE_PIXELS = 33
 
 AROUND = 110
-"""Characters around the words that fit, in the line that shows them."""
+"""Characters around the matching words in the line that shows them."""
 
 LONG_PIXELS = 220
 LONG_TEXT = 900
@@ -49,7 +48,7 @@ LONG_TEXT = 900
 
 
 def draw_detail(view: View, search: Search, number: int, unit: str, *, sought: str = "") -> None:
-    """The picked turn, message or batch, whichever the block stores as one; `sought`: words it was looked for by."""
+    """Draw the selected unit: a turn, message or batch, as the block stores; `sought`: words it was looked up by."""
     found = search.one(number)
     if found is None:
         st.markdown(f":small[:gray[The {unit} that was picked is not stored any more.]]")
@@ -97,7 +96,7 @@ def _draw_words(view: View, search: Search, found: Found, unit: str, sought: str
 
 
 def _draw_text(words: str, fits: Sequence[Span]) -> None:
-    """The whole of it with the matching words lit; of a long one the place where they are, before the whole."""
+    """Draw the whole text with matching words highlighted; for a long one, the matching passage first."""
     if not fits:
         with st.container(height=LONG_PIXELS if len(words) > LONG_TEXT else "content", border=False):
             st.text(words or "(erased)")
@@ -110,7 +109,7 @@ def _draw_text(words: str, fits: Sequence[Span]) -> None:
 
 
 def _draw_fix(view: View, search: Search, found: Found, unit: str) -> None:
-    """The smallest change of settings that would ask for the turn, with its effect, before anything is done."""
+    """Draw the smallest change of settings that would request the turn, with its effect, before anything is done."""
     if found.fate == "cut":
         _draw_larger_limit(view, search, found)
     changes = search.settings_to_ask_for(found.number)
@@ -136,12 +135,12 @@ _LIMITS_TRIED = 4
 
 
 def _draw_larger_limit(view: View, search: Search, found: Found) -> None:
-    """A token limit under which the turn would be in the next prompt if this is asked there, with its effect."""
+    """Draw a token limit under which the turn would be in the next prompt for this question, with its effect."""
     limit = limit_to_keep(search, found.number)
     if limit is None or search.context is None or view.running is not None:
         return
     asked = ChatMessage(role="user", content=search.query or "")
-    for _ in range(_LIMITS_TRIED):  # under a larger limit less is flushed before the prompt, so that more asks for room
+    for _ in range(_LIMITS_TRIED):  # under a larger limit less is flushed before the prompt, so more is requested
         context = view.memory.preview.next_prompt({"token_limit": limit}, message=asked).context
         if in_prompt(context, found.number):
             break
@@ -178,7 +177,7 @@ def _try(session_id: str, block: str, changes: dict[str, Any]) -> None:
 
 
 def _draw_score(search: Search, found: Found, unit: str) -> None:
-    """How the score adds up, and which place it makes."""
+    """Draw the terms of the score, and the resulting rank."""
     said = score_words(found, search)
     if said is None or not search.candidates:
         return
@@ -195,7 +194,7 @@ def _draw_score(search: Search, found: Found, unit: str) -> None:
 
 
 def _draw_questions(view: View, search: Search, found: Found, unit: str) -> None:
-    """Which questions found this one so far; one that is picked is shown as it was searched then."""
+    """Draw the questions that found this turn so far; a selected one opens the recorded search."""
     asked = view.memory.retrieval.found_by(found.number, block=search.block, upto=view.position)
     if not asked:
         st.markdown(f":small[:gray[No question has found this {unit} yet.]]")
@@ -233,7 +232,7 @@ def _pick_question(view: View, number: int, listed: tuple[FoundBy, ...], words: 
 
 
 def show_search(view: View, number: int, one: FoundBy, question: str | None) -> None:
-    """Show a recorded search with a stored turn in it; the latest turn's question is asked again. For callbacks."""
+    """Show a recorded search with a stored turn selected; the latest question is searched again. For callbacks."""
     session_id = view.memory.session_id
     if one.turn < view.status.turns:
         asking.ask(session_id, place=(one.turn, one.place), number=number)
@@ -244,7 +243,7 @@ def show_search(view: View, number: int, one: FoundBy, question: str | None) -> 
 
 
 def delete_dialog(session_id: str, block: str, number: int, turn: int, words: str, unit: str) -> None:
-    """Ask before what is stored as one is deleted."""
+    """Ask before a stored unit is deleted."""
     drawn = st.dialog(f"Delete stored {unit}", icon=":material/delete:", on_dismiss="rerun")(_draw_delete)
     drawn(session_id, block, number, turn, words, unit)
 

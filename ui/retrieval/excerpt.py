@@ -1,4 +1,4 @@
-"""Where a stored turn fits a question best: the words around that place, and which of them to mark. Pure."""
+"""The passage of a stored turn that best matches a question, and the words in it to highlight. Pure."""
 
 import re
 from functools import lru_cache
@@ -7,19 +7,19 @@ from memory_core.text import stems
 from ui.facts.marks import Span
 
 REACH = 90
-"""Characters in which matching words count as one place."""
+"""Characters within which matching words count as one passage."""
 
 BEFORE = 28
-"""Characters that are left before the first matching word of an excerpt."""
+"""Characters kept before the first matching word of an excerpt."""
 
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
 
 
 def matches(text: str, query: str, sought: str = "") -> list[Span]:
-    """The place in `text` where it fits best: every matching word of it, in order.
+    """The matching words of the best passage in `text`, in order.
 
-    Where `sought` stands as it was typed, that is the place. Else the one with the most different words of `sought`,
-    or of the question, their stems compared and stop words left out; of several the first.
+    If `text` contains `sought` literally, that is the passage. Otherwise it is the passage with the most different
+    words of `sought`, or of the question, by stem and without stop words; of several, the first.
     """
     exact = re.search(r"\s+".join(re.escape(word) for word in sought.split()), text, re.IGNORECASE) if sought else None
     if exact is not None and exact.end() > exact.start():
@@ -48,7 +48,7 @@ def _stems(word: str) -> frozenset[str]:
 
 
 def excerpt(text: str, spans: list[Span], characters: int) -> str:
-    """The words from shortly before the matching ones on, on one line; from the beginning where they stand there.
+    """One line of text from shortly before the matching words on; from the beginning if they are there.
 
     >>> excerpt("We looked at flats in town all day. Rui stays off meat these days.", [(36, 39), (50, 54)], 40)
     '…at flats in town all day. Rui stays off…'

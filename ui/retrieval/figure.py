@@ -1,7 +1,7 @@
 """The map of stored turns as a figure. Pure; no Streamlit.
 
-A turn's fate is told by shape and colour together; the question is a star in the text colour. Drawn as SVG: the map
-is thinned to what SVG draws at once, and WebGL is not there in every browser.
+A turn's fate is shown by shape and colour together; the question is a star in the text colour. Drawn as SVG: the map is
+thinned to what SVG draws without delay, and WebGL is not available in every browser.
 """
 
 from collections.abc import Mapping
@@ -20,13 +20,13 @@ from ui.text import plural, tokens
 from ui.theme import PALETTES, Mode, Palette
 
 HEIGHT = 320
-"""Pixels: the map and the list it takes turns with are about as high."""
+"""Height in pixels; the map and the list that alternates with it are about equally high."""
 
 ABOVE, BELOW = 0.14, 0.12
-"""Of the map's height: room for the names over its highest marks, and for that of the question under the lowest."""
+"""Margins as shares of the map's height: above for names of the highest marks, below for the question's."""
 
 NAMED = 5
-"""The best ones have the number of their turn beside them."""
+"""Number of best turns labelled with their turn number."""
 
 HOVER_CHARACTERS = 140
 
@@ -35,14 +35,14 @@ ColourBy = Literal["fate", "time"]
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """How turns of one fate are drawn, and what the legend calls them."""
+    """Appearance and legend label of turns with one fate."""
 
     label: str
     symbol: str
     glyph: str
-    """The symbol's like in text."""
+    """Text character that resembles the symbol."""
     meaning: str
-    """The colour's name in `ui.theme`."""
+    """Name of the colour in `ui.theme`."""
     size: int
     opacity: float = 1.0
 
@@ -57,13 +57,13 @@ MARKS: dict[Fate, Mark] = {
     "cut": Mark("cut", "x", "✕", "cut", 10),
     "granted": Mark("granted", "circle", "●", "vector", 12),
 }
-"""In the order they are drawn: what matters most lies on top."""
+"""In drawing order: the most important marks are on top."""
 
 
 def map_figure(
     drawn: TurnMap, search: Search, mode: Mode, *, by: ColourBy = "fate", picked: int | None = None
 ) -> go.Figure:
-    """Every drawn turn as a mark that carries its number; the question and the picked turn above them."""
+    """Draw every turn as a mark that carries its number; the question and the selected turn above them."""
     palette = PALETTES[mode]
     figure = blank(mode, HEIGHT)
     figure.update_layout(xaxis_visible=False, yaxis_visible=False, hoverlabel_align="left")
@@ -109,7 +109,7 @@ def _trace(
         text=[_hover(found[number], search) for number in numbers],
         hovertemplate="%{text}<extra></extra>",
         marker={**look, "color": getattr(palette, mark.meaning), **colouring},
-        # The picked turn has a ring of its own; the others must not fade.
+        # The selected turn has a ring of its own; the others must not fade.
         selected={"marker": {"opacity": mark.opacity}},
         unselected={"marker": {"opacity": mark.opacity}},
     )
@@ -131,18 +131,18 @@ def _hover(one: Found, search: Search) -> str:
 
 
 def _begins(one: Found, search: Search) -> str:
-    """Its words where they fit the question."""
+    """Its words, from the passage that matches the question."""
     return excerpt(one.words, matches(one.words, search.query or ""), HOVER_CHARACTERS)
 
 
 def _names(named: list[Found], places: Mapping[int, tuple[float, float]], palette: Palette) -> go.Scatter:
-    """The best ones by the number of their turn; the others say theirs when they are pointed at."""
+    """Labels of the best turns; the others show theirs on hover."""
     return go.Scatter(
         x=[places[one.number][0] for one in named],
         y=[places[one.number][1] for one in named],
         mode="text",
         name="names",
-        text=[f"turn {tokens(one.turn)}<br>\N{NO-BREAK SPACE}" for one in named],  # a line above its mark
+        text=[f"turn {tokens(one.turn)}<br>\N{NO-BREAK SPACE}" for one in named],  # one line above its mark
         textposition="top center",
         textfont={"size": 11, "color": palette.text},
         hoverinfo="skip",
@@ -175,7 +175,7 @@ def _ring(place: tuple[float, float], palette: Palette) -> go.Scatter:
 
 
 def legend(search: Search, mode: Mode, by: ColourBy) -> str:
-    """What the marks stand for, as markdown: only those that are on the figure."""
+    """Legend of the marks on the figure, as markdown."""
     palette = PALETTES[mode]
     if by == "time":
         ends = ((palette.unknown, "earlier"), (palette.vector, "later"))
@@ -191,7 +191,7 @@ def legend(search: Search, mode: Mode, by: ColourBy) -> str:
 
 
 def map_rows(drawn: TurnMap, search: Search) -> list[dict[str, Any]]:
-    """The figure's numbers: where each turn lies, with its score and fate."""
+    """The figure's numbers: the position of each turn, with its score and fate."""
     found = {one.number: one for one in search.found.some(drawn.numbers)}
     return [
         {
@@ -208,7 +208,7 @@ def map_rows(drawn: TurnMap, search: Search) -> list[dict[str, Any]]:
 
 
 def map_note(drawn: TurnMap, *, unit: str = TURN) -> str:
-    """What the map can and cannot show; `unit`: what the block stores as one."""
+    """Note on what the map can and cannot show; `unit`: noun for what the block stores as one."""
     what = f"Each mark is a stored {unit}, near others that say something alike; it has no axes."
     kept = (
         f"This map keeps {100 * drawn.share:.0f} % of what sets the {plural(unit)} apart, "

@@ -1,4 +1,4 @@
-"""The settings that are tried on a question, what they change, and the button that stores them."""
+"""The trial settings for a question, their effect, and the button that stores them."""
 
 from collections.abc import Collection, Mapping
 from functools import partial
@@ -23,24 +23,24 @@ from ui.view import View
 TOP_K, THRESHOLD = "similarity_top_k", "similarity_threshold"
 WEIGHTS = tuple(signal.setting for signal in SIGNALS.values())
 MOST_RESULTS = 100
-"""Results that can be tried; more than any prompt holds."""
+"""Maximum number of results that can be tried; more than any prompt holds."""
 
 
 def tried(session_id: str, block: SessionBlock) -> dict[str, Any]:
-    """The settings that this tab tries, as far as they differ from the stored ones."""
+    """The settings tried in this tab that differ from the stored ones."""
     stored = block.settings
     wanted = asking.asked(session_id).tried.get(block.name, {})
     return {name: value for name, value in wanted.items() if stored.get(name) != value}
 
 
 def set_tried(session_id: str, block: str, **changes: Any) -> None:
-    """Try further settings. For callbacks."""
+    """Change trial settings, keeping the others. For callbacks."""
     known = asking.asked(session_id).tried.get(block, {})
     asking.try_settings(session_id, block, {**known, **changes})
 
 
 def draw(view: View, block: SessionBlock, before: Search, after: Search, unit: str) -> None:
-    """The row of knobs: what they are set to, what that changes, and applying it; `unit`: what is stored as one."""
+    """Draw the trial settings, their effect, and the button that applies them; `unit`: noun for a stored item."""
     session_id, name = view.memory.session_id, block.name
     stored = block.settings
     now = {**stored, **tried(session_id, block)}
@@ -111,7 +111,7 @@ def _key(knob: str) -> str:
 
 
 def _fill(now: dict[str, Any]) -> None:
-    """Let the knobs show what is tried, whoever set it."""
+    """Set the widgets to the trial settings, whoever changed them."""
     top_k, threshold = now[TOP_K], now[THRESHOLD]
     st.session_state[_key("top_k")] = None if top_k is None else int(top_k)
     st.session_state[_key("threshold")] = None if threshold is None else float(threshold)
@@ -131,7 +131,7 @@ def _switched(session_id: str, name: str, stored: Mapping[str, float]) -> None:
 
 
 def switched(on: Collection[str], stored: Mapping[str, float]) -> dict[str, float]:
-    """Weights by setting: of what is on the block's own, or the usual one where the block has it off; else 0."""
+    """Weights by setting: the block's own for enabled signals, the usual one if that is 0; 0 for disabled signals."""
     return {signal.setting: (stored[each] or signal.usual) if each in on else 0.0 for each, signal in SIGNALS.items()}
 
 

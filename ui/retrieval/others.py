@@ -1,4 +1,4 @@
-"""Stored turns that have no vector of the present embedding model: the warning, embedding them again, its progress."""
+"""Stored turns without a vector of the current embedding model: the warning, embedding them again, and its progress."""
 
 import uuid
 
@@ -12,11 +12,11 @@ from ui.stored import stored
 from ui.text import plain, tokens
 
 FOLLOW_SECONDS = 0.5
-"""How often the progress is drawn anew; what takes less is waited for."""
+"""Interval, in seconds, between progress updates; shorter work is waited for."""
 
 
 def draw_others(session_id: str, search: Search, unit: str, *, offline: bool) -> None:
-    """How many stored units can be found by keyword only, and the button that mends it."""
+    """Warn about stored units that can be found by keyword only, and draw the button that re-embeds them."""
     if engine().running(_key(session_id, search.block)) is not None:
         st.fragment(_follow, run_every=FOLLOW_SECONDS)(session_id, search.block, unit)
     elif engine().open(session_id).retrieval.vectors_pending(search.block):
@@ -31,7 +31,7 @@ def draw_others(session_id: str, search: Search, unit: str, *, offline: bool) ->
 
 
 def _key(session_id: str, block: str) -> str:
-    """Under which the work runs: beside the session's own, so that it can be talked to meanwhile."""
+    """Key of the job, separate from the session's own job so that chatting can continue meanwhile."""
     return f"embed/{session_id}/{block}"
 
 
@@ -60,7 +60,7 @@ def _follow(session_id: str, block: str, unit: str) -> None:
 
 
 def _coming(session_id: str, block: str, unit: str) -> None:
-    """How many units still wait for their vectors, for as long as they are being embedded."""
+    """Show the number of units that wait for their vectors, while they are being embedded."""
     memory = engine().open(session_id)
     if not memory.retrieval.vectors_pending(block):
         st.rerun()

@@ -1,4 +1,4 @@
-"""The Retrieval page: a question is tried on the stored turns of one block, and shown from stored to granted."""
+"""The Retrieval page: try a question on the stored turns of one block, and follow them from stored to granted."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -24,7 +24,7 @@ from ui.theme import mode
 from ui.view import View
 
 TERM_PIXELS = {"neighbours": 92, "sitting": 104, "speaker": 72, "date": 56, "substance": 92, "length": 66}
-"""As their titles need."""
+"""Column width per term, as its title needs."""
 
 FIXED = {
     "Turn": st.column_config.NumberColumn(
@@ -39,7 +39,7 @@ FIXED = {
     "Text": st.column_config.TextColumn(width=470),
     "Outcome": st.column_config.TextColumn(width=140),
 }
-"""A pinned column keeps its width, so the words get most of the room that is left; more pinned ones would leave none
+"""A pinned column keeps its width, so the words get most of the remaining space; more pinned columns would leave none
 on a phone."""
 SEARCHES = {
     "Vector": ("%.2f", 70, "Nearness in meaning (cosine similarity)."),
@@ -51,20 +51,20 @@ TERMS = {
 }
 """Title: format, width in pixels, help."""
 STAGE = "retrieval__stage"
-"""Widget of the stage that the list is narrowed to."""
+"""Widget key of the stage that filters the list."""
 EACH_TERM = "retrieval__each_term"
-"""Widget that gives all that a score is made of columns of their own."""
+"""Widget key of the toggle that shows each term of a score in its own column."""
 
 COLOURINGS: tuple[ColourBy, ...] = ("fate", "time")
 
 BESIDE_PIXELS, LOW_PIXELS = 520, 332
-"""What stands above and below the table; what it keeps in a low window, nine rows."""
+"""Pixels around the table, and its minimum height in a low window: nine rows."""
 DETAIL_PIXELS, LOW_BESIDE_DETAIL = 300, 232
-"""The same for the beginning of a picked row's details: so that they begin in sight."""
+"""The same values when a row is selected, leaving the beginning of its details visible."""
 
 
 def draw(view: View) -> None:
-    """The page, live or as it was."""
+    """Draw the page, live or at an earlier moment."""
     names = _blocks(view)
     if not names:
         empty(
@@ -89,13 +89,13 @@ def _blocks(view: View) -> list[str]:
 
 
 def _unit(view: View, name: str) -> str:
-    """What the block stores, or stored then, as one."""
+    """Noun for what the block stores, or stored at that moment, as one."""
     blocks = view.history.blocks_at(view.position) if view.past else view.memory.blocks
     return next((unit_of(block.settings) for block in blocks if block.name == name), TURN)
 
 
 def _picked(view: View, names: list[str]) -> str:
-    """The block that is searched; there is a picker only where there is a choice."""
+    """The block to search; a picker is drawn only if there are several."""
     session_id = view.memory.session_id
     known = asking.asked(session_id).block
     name = known if known in names else names[0]
@@ -166,7 +166,7 @@ def _search_box(view: View, offline: bool) -> str:
 
 
 def _latest_question(memory: Memory) -> str:
-    """What the agent was asked last: the page is of use at first sight."""
+    """The user's latest question, so that the page shows results at once."""
     said = [stored.message for stored in memory.session.messages(last=12) if stored.message.role is MessageRole.USER]
     return message_text(said[-1]).strip() if said else ""
 
@@ -219,7 +219,7 @@ def _draw_past(view: View, name: str, unit: str) -> None:
 
 
 def _recorded_place(session_id: str, turn: int, searches: int) -> int:
-    """Which of a turn's recorded searches is shown; there is a picker only where there is a choice."""
+    """Index of the recorded search shown; a picker is drawn only if there are several."""
     shown = asking.asked(session_id).place
     place = min(shown[1], searches - 1) if shown is not None and shown[0] == turn else searches - 1
     if searches == 1:
@@ -241,7 +241,7 @@ def _recorded_place(session_id: str, turn: int, searches: int) -> int:
 
 
 def _draw_found(view: View, search: Search, unit: str) -> bool:
-    """Draws them, with the details of the stored turn that is picked, if one is. What was missed comes first."""
+    """Draw the funnel, the list or map, and the details of the selected turn; turns looked up by words come first."""
     labels = stages(search)
     if st.session_state.get(STAGE) not in labels:  # a stage that this search does not have
         st.session_state[STAGE] = "candidates"
@@ -294,7 +294,7 @@ def _draw_found(view: View, search: Search, unit: str) -> bool:
             _elsewhere(view, words, unit)
     picked = asking.asked(session_id).number
     if words and found and picked not in found.numbers:
-        picked = found[0].number  # what was missed is what is asked about
+        picked = found[0].number  # details are about the turn that was looked up
     there = picked is not None and (not view.past or search.one(picked) is not None)
     if words and found and picked is not None:
         draw_detail(view, search, picked, unit, sought=words)
@@ -308,7 +308,7 @@ def _draw_found(view: View, search: Search, unit: str) -> bool:
 
 
 def _elsewhere(view: View, words: str, unit: str) -> None:
-    """Where the words stand, when no stored turn says them."""
+    """Show where the words occur if no stored turn contains them."""
     said = asking.said_elsewhere(view.memory, view.status.position, words)
     if said is None:
         st.markdown(":small[:gray[Nobody said it in this session.]]")
@@ -369,7 +369,7 @@ def _columns() -> dict[str, Any]:
 
 
 def table_key(numbers: list[int]) -> str:
-    """Another table for other rows: a selection is by place, and must not stay on a place that holds another turn."""
+    """Key of the table, different for other rows: a selection is by row number and must not move to another turn."""
     return f"retrieval__rows_{hash(tuple(numbers))}"
 
 

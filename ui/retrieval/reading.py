@@ -1,6 +1,6 @@
-"""A search in words and rows: the funnel's stages, the table, what a turn's fate means. Pure; no Streamlit.
+"""A search in words and rows: the funnel's stages, the table, explanations of fates. Pure; no Streamlit.
 
-Sentences are markdown; a user's own words in them are escaped.
+Sentences are markdown; quoted words are escaped.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,16 +18,16 @@ from ui.stored import TURN, beginning, from_turn, stored
 from ui.text import count, plain, tokens
 
 Stage = Literal["stored", "candidates", "below", "queued", "beyond", "no_room", "asked", "granted"]
-"""What the table is narrowed to."""
+"""Stage that the table can be filtered by."""
 
 CELL_CHARACTERS = 300
-"""Of a turn's words in a row of the table; the whole text stands beneath it once the row is picked."""
+"""Maximum characters of a turn's words in a table row; selecting the row shows the whole text below."""
 
 ROWS = 200
-"""Rows drawn at a time."""
+"""Rows drawn per page."""
 
 NAMED = 3
-"""Turns named in one sentence; the rest are counted."""
+"""Maximum number of turns named in one sentence; the rest are counted."""
 
 _STAGES: dict[Stage, tuple[Fate, ...] | None] = {
     "stored": None,
@@ -42,7 +42,7 @@ _STAGES: dict[Stage, tuple[Fate, ...] | None] = {
 
 
 def stages(search: Search) -> dict[Stage, str]:
-    """The funnel: each stage with its count. A record does not say how many were stored."""
+    """The funnel: each stage with its count. A record does not state how many turns were stored."""
     counts = search.counts
     found: dict[Stage, str] = {}
     if search.stored is not None:
@@ -68,13 +68,13 @@ def _beyond(search: Search) -> str:
 
 
 def left(search: Search) -> int | None:
-    """Tokens of its room that a block which fills left empty; None where that is not known."""
+    """Unused tokens in the budget of a block that fills it; None if unknown."""
     part = next((p for p in search.context.plan.granted if p.name == search.block), None) if search.context else None
     return None if search.room is None or part is None else max(0, search.room - part.asked)
 
 
 def _no_room(found: Found, search: Search) -> str:
-    """`41 tokens, 12 left`; without markup the left can seem enough, and is not said."""
+    """Size and free space: `41 tokens, 12 left`; the rest is omitted if it seems sufficient, as it ignores markup."""
     free = left(search)
     more = f", {tokens(free)} left" if free is not None and free < found.tokens else ""
     return f"{count(found.tokens, 'token')}{more}"
@@ -87,17 +87,17 @@ def within(search: Search, stage: Stage) -> Ranked:
 
 
 def holding(search: Search, words: str) -> Ranked:
-    """The turns whose text holds each of these words, or the beginning of one, best first."""
+    """The turns whose text contains each of these words or word beginnings, best first."""
     return search.found.holding(words.split())
 
 
 def score(value: float) -> str:
-    """A score with two places; more where two would hide what it is: 0.309 is not 0.31."""
+    """A score with two decimal places."""
     return f"{value:.2f}"
 
 
 def apart(value: float, threshold: float) -> tuple[str, str]:
-    """A score and the threshold above it, with as many places as it takes to tell them apart."""
+    """A score and the threshold above it, with as many decimal places as needed to tell them apart."""
     for places in range(2, 7):
         one, other = f"{value:.{places}f}", f"{threshold:.{places}f}"
         if one != other:
@@ -106,7 +106,7 @@ def apart(value: float, threshold: float) -> tuple[str, str]:
 
 
 def fate(found: Found, search: Search) -> str:
-    """What became of a turn, in a few words."""
+    """The fate of a turn, in a few words."""
     settings = search.settings
     words = {
         "granted": f"In the prompt, {count(found.tokens, 'token')}",
@@ -122,13 +122,13 @@ def fate(found: Found, search: Search) -> str:
 
 
 def _results(search: Search) -> str:
-    """How many results were wanted; empty where the block fills, and nobody said how much room there was."""
+    """Number of results requested; empty if the block fills its budget and the budget is unknown."""
     top_k = search.settings.similarity_top_k
     return "" if top_k is None else tokens(top_k)
 
 
 def why(found: Found, search: Search) -> str:
-    """What became of a turn, by which rule and with which numbers."""
+    """Explanation of a turn's fate, with the rule and the numbers."""
     settings = search.settings
     if found.fate == "granted":
         return f"It is in the prompt, with {count(found.tokens, 'token')}."
@@ -159,21 +159,21 @@ def why(found: Found, search: Search) -> str:
 
 
 def place(found: Found) -> str:
-    """`1st`, `2nd`, `13th`."""
+    """Rank of a turn in words: `1st`, `2nd`, `13th`."""
     return place_of(found.rank)
 
 
 def place_of(rank: int) -> str:
-    """The same of a rank."""
+    """A rank in words: `1st`, `2nd`, `13th`."""
     last = {1: "st", 2: "nd", 3: "rd"}
     ending = "th" if rank % 100 in (11, 12, 13) else last.get(rank % 10, "th")
     return f"{tokens(rank)}{ending}"
 
 
 def rows(found: Sequence[Found], search: Search, *, each_term: bool = False, sought: str = "") -> list[dict[str, Any]]:
-    """The table. Words of others stand in cells, which read no markup; they begin where they fit the question best.
+    """The table rows. Texts are plain cells, without markup, and begin at the passage that best matches the question.
 
-    `each_term`: what the score is made of as well. `sought`: words that should have been found.
+    `each_term`: include the terms of the score. `sought`: words that should have been found.
     """
     known = search.weights is not None or search.stored is None
     shown = terms_shown(search)
@@ -193,7 +193,7 @@ def rows(found: Sequence[Found], search: Search, *, each_term: bool = False, sou
 
 
 def _scores(found: Found, split: dict[str, Any]) -> dict[str, Any]:
-    """Where terms add something, the match and each of them; else the two searches."""
+    """The match and each boost if there are boosts, otherwise the two search scores."""
     return split or {"Vector": found.vector, "Keyword": found.keyword}
 
 
@@ -205,7 +205,7 @@ def _cell(words: str) -> str:
 
 
 def headline(search: Search, *, past: bool = False, unit: str = TURN) -> str:
-    """The page's question answered in numbers; `unit`: what the block stores as one."""
+    """The result of the search in numbers; `unit`: noun for what the block stores as one."""
     counts = search.counts
     found = f"Searched **{stored(search.candidates if search.stored is None else search.stored, unit)}**"
     if not search.asked:
@@ -226,7 +226,7 @@ def _was(n: int) -> str:
 
 
 def _hindrance(search: Search, unit: str, *, past: bool) -> str:
-    """Why nothing is recalled, as a sentence without its full stop."""
+    """Reason why nothing is recalled, as a sentence without its full stop."""
     counts = search.counts
     so = "so nothing was recalled" if past else "so nothing would be recalled"
     if counts["below_threshold"] and counts["below_threshold"] == search.candidates:
@@ -245,7 +245,7 @@ def _hindrance(search: Search, unit: str, *, past: bool) -> str:
 
 
 def degraded(search: Search) -> tuple[Literal["warning", "error"], str] | None:
-    """What could not be searched, and how it is said: what it costs, then the cause."""
+    """Message on what could not be searched: the consequence first, then the cause."""
     said = search.degraded
     if said is None:
         return None
@@ -266,7 +266,7 @@ def _escaped(cause: str) -> str:
 
 
 def missed(found: Sequence[Found], words: str, search: Search, *, unit: str = TURN) -> str:
-    """Which stored units hold the words that should have been found, and where the nearest ended."""
+    """Sentence on the stored units that contain the sought words, and on the fate of the nearest."""
     said = f"“{plain(words.strip()[:60])}”"
     if not found:
         return f"No stored {unit} says {said}."
@@ -297,12 +297,13 @@ def _gate(found: Found, search: Search) -> str:
 
 
 def changed_sentence(before: Search, after: Search, *, first: int | None = None, unit: str = TURN) -> str:
-    """Which turns meet another fate under other settings: `turn 4 is granted, turn 9 is cut`.
+    """Turns whose fate changes under other settings: `turn 4 is granted, turn 9 is cut`.
 
-    `first` is the number of a stored turn that is named before the others; `unit`: what the block stores as one.
+    `first` is the number of a stored turn that is named before the others; `unit`: noun for what the block stores as
+    one.
     """
     pairs = sorted(compared(before, after), key=lambda pair: pair[0].number != first)
-    # What reaches the prompt or leaves it comes first; moves among those left out matter to nobody.
+    # Turns that enter or leave the prompt come first; changes among those left out are omitted.
     telling = [(one, other) for one, other in pairs if one.fate in ASKED or other.fate in ASKED]
     named = [f"{from_turn(unit, other.turn, 'a')} is {_becomes(other, after)}" for _, other in telling[:NAMED]]
     if len(telling) > NAMED:
@@ -324,7 +325,7 @@ def _becomes(found: Found, search: Search) -> str:
 
 
 def change_label(changes: dict[str, Any]) -> str:
-    """A change of settings as a button says it: `Lower the threshold to 0.27`."""
+    """Button label for a change of settings: `Lower the threshold to 0.27`."""
     parts = []
     if "similarity_threshold" in changes:
         parts.append(f"lower the threshold to {score(changes['similarity_threshold'])}")
@@ -335,7 +336,7 @@ def change_label(changes: dict[str, Any]) -> str:
 
 
 def limit_to_keep(search: Search, number: int) -> int | None:
-    """The token limit under which a turn that was cut would stay: what is cut before it may still go."""
+    """Token limit under which a cut turn would stay in the prompt, while those cut before it may still be cut."""
     found = search.one(number)
     if found is None or search.context is None:
         return None
@@ -345,7 +346,7 @@ def limit_to_keep(search: Search, number: int) -> int | None:
 
 
 def in_prompt(context: Context, number: int) -> bool:
-    """Is this stored turn in a prompt?"""
+    """Whether a stored turn is in a prompt."""
     return any(piece.ref == Ref.of("unit", number) for part in context.plan.granted for piece in part.pieces)
 
 
@@ -361,7 +362,7 @@ _THEN: dict[Fate, str] = {
 
 
 def question_rows(found: Sequence[FoundBy], words: Mapping[str, str]) -> list[dict[str, Any]]:
-    """The questions that found a stored turn, as a table; `words` by the questions' hashes."""
+    """The questions that found a stored turn, as table rows; `words` by the questions' hashes."""
     return [
         {
             "Turn": one.turn or None,

@@ -1,4 +1,4 @@
-"""How a score adds up, in rows and words: the match of a stored turn's own words, and what each term adds. Pure."""
+"""The composition of a score, in rows and words: the match of a stored turn's own words, and each boost. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,22 +10,22 @@ from memory_core.retrieval.explain import Search
 from memory_core.retrieval.ranked import Found
 
 PLACES = 2
-"""Of scores on screen."""
+"""Decimal places of scores on screen."""
 
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """One thing that the score is made of, and that a switch turns on and off."""
+    """One component of the score that a switch enables or disables."""
 
     label: str
     means: str
-    """What it counts for, in one sentence."""
+    """Meaning of the component, in one sentence."""
     setting: str
-    """The block's weight of it."""
+    """Name of the block's setting for its weight."""
     usual: float
-    """Its weight where it is switched on and the block's own is 0."""
+    """Weight used when it is enabled and the block's own is 0."""
     brief: str = ""
-    """What it says of a stored turn to which it adds something."""
+    """Explanation shown for a stored turn that it boosts."""
 
 
 SEARCHES: Mapping[str, Signal] = {
@@ -78,7 +78,7 @@ SIGNALS: Mapping[str, Signal] = {**SEARCHES, **ADDED}
 
 
 def terms_shown(search: Search) -> tuple[str, ...]:
-    """The terms that are switched on and add something to at least one candidate, in their order."""
+    """The enabled terms that change the score of at least one candidate, in their order."""
     added = [one.terms for one in search.found.candidates if one.terms]
     return tuple(
         term
@@ -88,7 +88,7 @@ def terms_shown(search: Search) -> tuple[str, ...]:
 
 
 def split(found: Found) -> tuple[float, dict[str, float]]:
-    """The match and what each term adds, with two places, so that they add up to the score with two places."""
+    """The match and each boost, rounded to two places so that they add up to the rounded score."""
     exact = [found.match, *(found.terms or (0.0,) * len(TERMS))]
     sums = [round(sum(exact[: place + 1]), PLACES) for place in range(len(TERMS))] + [round(found.score, PLACES)]
     parts = [round(after - before, PLACES) + 0.0 for before, after in zip([0.0, *sums], sums, strict=False)]
@@ -96,7 +96,7 @@ def split(found: Found) -> tuple[float, dict[str, float]]:
 
 
 def match_words(found: Found, search: Search) -> str | None:
-    """The match as the weighted mean it is; None where its weights are not known."""
+    """The match as a weighted mean; None if its weights are unknown."""
     if search.weights is None or not sum(search.weights):
         return None
     signals = zip(("vector", "keyword"), search.weights, (found.vector, found.keyword), strict=True)
@@ -107,13 +107,13 @@ def match_words(found: Found, search: Search) -> str | None:
 
 
 def score_words(found: Found, search: Search) -> str | None:
-    """The score as the weighted mean it is where no term adds anything; None where its weights are not known."""
+    """The score as a weighted mean, for turns without boosts; None if its weights are unknown."""
     match = match_words(found, search)
     return None if match is None else f"{match} = **{found.score:.2f}**"
 
 
 def sum_rows(found: Found, search: Search) -> list[dict[str, str]]:
-    """The score as a sum: amount, what it is, what it means. Markdown; empty where no term adds anything."""
+    """The score as a sum: amount, label, explanation. Markdown; empty if there are no boosts."""
     match = match_words(found, search)
     shown = terms_shown(search) if found.terms else ()
     if match is None or not shown:
@@ -131,7 +131,7 @@ def _signed(value: float) -> str:
 
 
 def _means(term: str, found: Found, search: Search) -> str:
-    """What a term that adds something says of this stored turn."""
+    """Explanation of a boost for this stored turn."""
     whole = found.terms[TERMS.index(term)] > 0.9 * getattr(search.settings, TERM_FIELDS[term])
     if term == "speaker" and not whole:
         return "Said by a person, not by an assistant."
@@ -145,7 +145,7 @@ def _row(amount: str, what: str, means: str) -> dict[str, str]:
 
 
 def nothing_from(found: Found, search: Search) -> list[str]:
-    """The terms that are switched on and add nothing to this one."""
+    """The enabled terms that add nothing to this turn."""
     if not found.terms or not terms_shown(search):
         return []
     added = split(found)[1]
@@ -153,7 +153,7 @@ def nothing_from(found: Found, search: Search) -> list[str]:
 
 
 def term_columns(found: Sequence[Found], search: Search) -> list[dict[str, Any]]:
-    """For each turn, its match and what each shown term adds, by the columns' titles."""
+    """For each turn, its match and each shown boost, by column title."""
     shown = terms_shown(search)
     rows: list[dict[str, Any]] = []
     for one in found:

@@ -1,4 +1,4 @@
-"""What is done to a session, each in a dialog: made, renamed, branched, played anew, deleted."""
+"""Dialogs that create, rename, branch, reset and delete a session."""
 
 from collections.abc import Callable
 from typing import Literal
@@ -25,10 +25,10 @@ from ui.text import count, plain, short, tokens
 NEW_TITLE = "New session"
 
 TITLE_CHARACTERS = 80
-"""Longest title that can be typed."""
+"""Maximum length of a typed title, in characters."""
 
 USER_CHARACTERS = 60
-"""Longest name of a user that can be typed."""
+"""Maximum length of a typed user name, in characters."""
 
 _DELETED = "sessions__deleted"
 
@@ -38,7 +38,7 @@ def _all() -> dict[str, Overview]:
 
 
 def one(session_id: str) -> Overview:
-    """The session a dialog is about.
+    """The session that a dialog concerns.
 
     Raises:
         NotFoundError: it was deleted meanwhile.
@@ -55,7 +55,7 @@ def one(session_id: str) -> Overview:
 @st.dialog("New session", icon=":material/add:", on_dismiss=making.forget)
 @error_inside
 def new_dialog() -> None:
-    """Title, whom it belongs to, and which memory system it begins as."""
+    """Ask for the title, the user, and the memory system of a new session."""
     if making.follow("Starting the session"):
         return
     title = st.text_input("Title", value=NEW_TITLE, max_chars=TITLE_CHARACTERS, key="new__title").strip()
@@ -134,7 +134,7 @@ def new_dialog() -> None:
 @st.dialog("Rename the session", icon=":material/edit:", on_dismiss="rerun")
 @error_inside
 def rename_dialog(session_id: str) -> None:
-    """Give it another title."""
+    """Ask for another title."""
     status = one(session_id).status
     title = st.text_input("Title", value=status.title, max_chars=TITLE_CHARACTERS)
     closing_button("Save", _rename, (session_id, title.strip()), disabled=not title.strip(), kind="primary")
@@ -153,7 +153,7 @@ def _rename(session_id: str, title: str) -> None:
 @st.dialog("Branch", icon=":material/call_split:", on_dismiss=making.forget)
 @error_inside
 def branch_dialog(session_id: str, turn: int | None = None) -> None:
-    """A second session that stands where this one stood at the end of a turn (None: the latest)."""
+    """Create a second session in the state this one had at the end of a turn (None: the latest)."""
     if making.follow("Branching"):
         return
     sessions = _all()
@@ -191,7 +191,7 @@ def branch_dialog(session_id: str, turn: int | None = None) -> None:
 
 
 def branch_effect(session_id: str, turn: int, latest: int) -> str:
-    """What a branch takes along, in words."""
+    """Contents of a branch, in words."""
     memory = engine().open(session_id)
     messages = memory.session.messages()
     taken = [message for message in messages if message.turn <= turn]
@@ -208,7 +208,7 @@ def branch_effect(session_id: str, turn: int, latest: int) -> str:
 @st.dialog("Reset the session", icon=":material/restart_alt:", on_dismiss="rerun")
 @error_inside
 def reset_dialog(session_id: str) -> None:
-    """Forget everything that was said, and what was learned from it."""
+    """Ask before deleting all messages and what was learned from them."""
     found = one(session_id)
     for line in reset_question(found):
         st.markdown(plain(line))
@@ -216,7 +216,7 @@ def reset_dialog(session_id: str) -> None:
 
 
 def reset_question(found: Overview) -> tuple[str, ...]:
-    """What resetting takes along and what it leaves, a paragraph each."""
+    """Paragraphs on what a reset deletes and what it keeps."""
     asked = f'Reset "{short(named(found), 60)}"?'
     held_facts = count(found.facts, "fact")
     held = f"{count(found.messages, 'message')} and {held_facts}"
@@ -254,13 +254,13 @@ def _reset(session_id: str) -> None:
 
 
 def _was_reset(memory: Memory) -> str:
-    """What the newest reset took along, as its log has it."""
+    """Sentence on what the last reset deleted, from the log."""
     record = memory.events(kinds=("session_reset",))[-1]
     return f"{tell(record.event, Words({}, {}, {}, units=units(memory))).text}."
 
 
 def _stopped(session_id: str) -> bool:
-    """End what plays or answers in a session before it is taken away; says so where it goes on."""
+    """Stop the job of a session before it is changed; show a warning if it does not stop."""
     if engine().stop(session_id):
         return True
     state.say("warning", "A turn is still being written. Nothing was changed: try again when it has ended.")
@@ -270,9 +270,9 @@ def _stopped(session_id: str) -> bool:
 @st.dialog("Delete the session", icon=":material/delete:", on_dismiss="rerun")
 @error_inside
 def delete_dialog(session_id: str) -> None:
-    """Delete it for good; the demo is reset instead."""
+    """Ask before deleting a session permanently; the demo is reset instead."""
     if st.session_state.pop(_DELETED, None) == session_id:
-        st.rerun()  # there is nothing left to ask about
+        st.rerun()  # the session is already deleted
     st.markdown(plain(delete_question(one(session_id))))
     _sure("Delete session", _delete, session_id)
 
@@ -296,7 +296,7 @@ def _delete(session_id: str) -> None:
 
 
 def _sure(says: str, do: Callable[[str], None], session_id: str) -> None:
-    """The deed and the way out of it."""
+    """Draw the confirming button and the one that cancels."""
     with st.container(horizontal=True):
         closing_button(says, do, (session_id,), kind="primary")
         if st.button("Keep"):

@@ -21,23 +21,23 @@ from ui.sessions.listing import file_stem, named
 from ui.text import plain, short
 
 EXPORT_PIXELS = 232
-"""Wide enough for the longest name of a file to take along, so that the buttons are one column."""
+"""Width for the longest label, so that the buttons form one column."""
 
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """One way to take a session along."""
+    """One export format of a session."""
 
     label: str
     text: str
     file_name: str
     mime: str
     make: Callable[[], bytes]
-    """Made when it is asked for: a large session takes a second."""
+    """Called on download: a large session takes a second."""
 
 
 def exports(session_id: str, title: str) -> list[Export]:
-    """The files a session can be written to."""
+    """The files to which a session can be written."""
     shared, stem = engine(), file_stem(title)
     return [
         Export(
@@ -84,11 +84,11 @@ GRAPH_FORMS: tuple[tuple[Form, str, str, str], ...] = (
     ("graphml", "Graph as GraphML", "For graph programs such as Gephi or yEd.", "application/xml"),
     ("cypher", "Graph as Cypher", "Statements that make it in a graph database.", "text/plain"),
 )
-"""Form, label, what it is for, and its media type."""
+"""Form, label, purpose and media type."""
 
 
 def graph_exports(session_id: str, stem: str) -> list[Export]:
-    """The files each graph of a session can be written to."""
+    """The files to which each graph of a session can be written."""
     shared = engine()
     blocks = [attached.name for attached in shared.open(session_id).blocks if attached.kind == "graph"]
 
@@ -111,7 +111,7 @@ def graph_exports(session_id: str, stem: str) -> list[Export]:
 @st.dialog("Export", width="medium", icon=":material/download:", on_dismiss="rerun")
 @error_inside
 def export_dialog(session_id: str) -> None:
-    """Take a session along, whole or in part."""
+    """Offer a session for download, whole or in part."""
     title = named(one(session_id))
     st.markdown(f"**{plain(title)}**")
     for number, export in enumerate(exports(session_id, title)):

@@ -1,6 +1,6 @@
-"""What works and what does not, as this server saw it last.
+"""Health of the server's dependencies, as last checked.
 
-Looking again happens in a thread of its own: no page waits for a database or a server that does not answer.
+Checks run in a thread of their own: no page waits for a database or a server that does not answer.
 """
 
 import threading
@@ -24,26 +24,26 @@ from ui.sessions.listing import milliseconds, size
 from ui.text import ago, count, plain, short, tokens
 
 FRESH_SECONDS = 30.0
-"""How old a result may be before the next drawing has it looked at again."""
+"""Maximum age, in seconds, of a result that is shown without a new check."""
 
 QUIET_SECONDS = 6.0
-"""Time after a server's first drawing in which nothing is looked at by itself: loading models and the vector index
-takes the processor from the first page."""
+"""Seconds after a server's first page during which no check starts by itself: loading models and the vector index would
+slow down that page."""
 
 FOLLOW_SECONDS = 0.5
-"""How often the line is drawn anew while something is being looked at or rebuilt."""
+"""Interval, in seconds, between redraws while a check or a rebuild is running."""
 
 MOST_KEPT = 32
-"""Results kept by one server, one for each chat model that somebody uses."""
+"""Maximum number of results cached per server, one for each chat model in use."""
 
 INDEX = "\x00index"
-"""Stands for a session where the server keeps what runs: the index belongs to all of them."""
+"""Job key in place of a session id: the index belongs to all sessions."""
 
 MAINTENANCE = "sessions__maintenance"
-"""Widget that opens the upkeep; open or closed."""
+"""Widget key of the maintenance popover, open or closed."""
 
 LEAST_FREE_BYTES = 5_000_000
-"""Space of what was erased that is worth giving back."""
+"""Minimum reclaimable bytes for which shrinking the database is offered."""
 
 _UPKEEP = "sessions__upkeep"
 _NOT_DONE = {"rebuild": "The index was not rebuilt", "compact": "The file was not made smaller"}
@@ -56,7 +56,7 @@ LABELS: dict[Part, str] = {
     "embeddings": "Embeddings",
     "chat": "Chat model",
 }
-"""What the parts are called on screen."""
+"""Display names of the parts."""
 _GLANCE: dict[Part, tuple[str, str]] = {
     "database": ("database_off", "Database not reachable"),
     "vectors": ("error", "Vector index not reachable"),
@@ -66,7 +66,7 @@ _GLANCE: dict[Part, tuple[str, str]] = {
 
 
 class Watch:
-    """The last result for each chat model, and what is being looked at now. Safe to share between threads."""
+    """Cached result per chat model, with the running checks. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -76,7 +76,7 @@ class Watch:
 
     @property
     def settled(self) -> bool:
-        """Has the server had time to draw its first page?"""
+        """Whether the server has had time to draw its first page."""
         return time.monotonic() - self._began > QUIET_SECONDS
 
     def latest(self, key: str) -> Health | None:
@@ -85,12 +85,12 @@ class Watch:
             return self._results.get(key)
 
     def looking(self, key: str) -> bool:
-        """Is somebody looking at the moment?"""
+        """Whether a check is running."""
         with self._lock:
             return key in self._looking
 
     def look(self, key: str, check: Callable[[], Health], *, older_than: float = 0.0) -> None:
-        """Have it looked at in the background, unless that is going on or the result is younger, in seconds."""
+        """Start a check in the background, unless one is running or the result is younger than `older_than` seconds."""
         with self._lock:
             known = self._results.get(key)
             if key in self._looking or (known is not None and time.time() - known.at < older_than):
@@ -100,19 +100,19 @@ class Watch:
         thread.start()
 
     def forget(self, key: str) -> None:
-        """Do without the last result: it does not hold any more."""
+        """Discard the last result, which is no longer valid."""
         with self._lock:
             self._results.pop(key, None)
 
     def wait(self, key: str, seconds: float) -> None:
-        """Until what is being looked at is known, at most so long."""
+        """Wait until the running check has ended, at most this many seconds."""
         with self._lock:
             thread = self._looking.get(key)
         if thread is not None:
             thread.join(seconds)
 
     def close(self) -> None:
-        """Let what is going on end, at most for a second each."""
+        """Wait for running checks to end, at most one second each."""
         with self._lock:
             threads = list(self._looking.values())
         for thread in threads:
@@ -122,7 +122,7 @@ class Watch:
         try:
             found = check()
             if self.latest(key) is None:
-                keep_loaded()  # models and index were loaded just now
+                keep_loaded()  # models and index have just been loaded
             with self._lock:
                 self._results.pop(key, None)
                 self._results[key] = found
@@ -135,14 +135,14 @@ class Watch:
 
 @st.cache_resource(show_spinner=False, on_release=Watch.close)
 def watch() -> Watch:
-    """The one watch of this server."""
+    """The single instance of this server."""
     return Watch()
 
 
 def at_a_glance() -> tuple[str, str] | None:
-    """Icon and words of the first thing that does not work, as last seen; None when nothing is known to be wrong.
+    """Icon and text of the first failing part, as last checked; None if no failure is known.
 
-    Costs a look into memory: what is older than `FRESH_SECONDS` is looked at again in the background.
+    Reads only the cache; a result older than `FRESH_SECONDS` is refreshed in the background.
     """
     if not watch().settled:
         return None
@@ -154,7 +154,7 @@ def at_a_glance() -> tuple[str, str] | None:
 
 
 def latest() -> Health | None:
-    """What was seen last with this browser's chat model; None before the first look.
+    """The last result for this browser's chat model; None before the first check.
 
     Raises:
         StoreError: the database cannot be reached.
@@ -165,7 +165,7 @@ def latest() -> Health | None:
 
 
 def model_answered() -> None:
-    """This browser's chat model was heard just now: that it was found out of reach does not hold any more."""
+    """Discard a result that calls this browser's chat model unreachable, since the model has just answered."""
     key, _ = _look()
     known = watch().latest(key)
     if known is not None and any(check.part == "chat" for check in known.problems):
@@ -173,10 +173,10 @@ def model_answered() -> None:
 
 
 def draw_health(*, follow: bool) -> None:
-    """All parts at a glance with what to do about those that fail, and what keeps them going.
+    """Draw the state of all parts, with advice for failing ones, and maintenance.
 
-    With `follow`, what somebody waits for is shown when it comes: the first result, one that was asked for, a rebuilt
-    index. The page is then drawn anew, which would close a dialog.
+    With `follow`, awaited results appear as soon as they arrive: the first one, a requested one, a rebuilt index. The
+    page is then redrawn, which would close a dialog.
     """
     key, _ = _look()
     if watch().latest(key) is None:
@@ -194,9 +194,9 @@ def _draw(follows: bool) -> None:
     if follows and not looking and running is None:
         st.session_state[_WAITING] = False
         _tell_done()
-        st.rerun()  # the whole page: the sidebar shows health too, and there is nothing to follow any more
+        st.rerun()  # the whole page: the sidebar shows health too, and there is nothing left to follow
     if clicked:
-        st.rerun()  # the whole page, so that what was begun here is followed
+        st.rerun()  # the whole page, so that the job started here is followed
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
         heading("Health", width="content")
         with st.container(horizontal=True, width="content", gap="small"):
@@ -247,7 +247,7 @@ def _sentence(check: Check) -> str:
 
 
 def _explained(check: Check, running: Job | None) -> None:
-    """What is wrong and what to do, under the line."""
+    """Draw the problem and the advice, below the badges."""
     if check.state == "unsure":
         st.markdown(f":small[:gray[{plain(f'{LABELS[check.part]}: {check.text}')}]]")
     if check.state != "failed":
@@ -264,7 +264,7 @@ def _explained(check: Check, running: Job | None) -> None:
 
 
 def _maintenance(running: Job | None) -> None:
-    """How large the database is, and the index built anew."""
+    """Draw the size of the database, and the buttons that shrink it and rebuild the index."""
     opened = st.popover("Maintenance", type="tertiary", key=MAINTENANCE, on_change="rerun")
     if not opened.open:
         return
@@ -336,7 +336,7 @@ def _compact() -> None:
 
 
 def _upkeep(what: str, work: Callable[[Job], None]) -> None:
-    """Have it done, one thing at a time for all sessions; its text is what to say at the end."""
+    """Start a maintenance job, one at a time for all sessions; its text is the closing message."""
     job = engine().start(INDEX, f"{what}-{uuid.uuid4().hex}", work)
     st.session_state[_UPKEEP] = job.id
     st.session_state[_CLICKED] = True
@@ -345,7 +345,7 @@ def _upkeep(what: str, work: Callable[[Job], None]) -> None:
 
 
 def _running() -> Job | None:
-    """The upkeep under way, in whichever tab it was begun."""
+    """The running maintenance job, whichever tab started it."""
     job = engine().running(INDEX)
     if job is not None:
         st.session_state[_UPKEEP] = job.id
@@ -353,7 +353,7 @@ def _running() -> Job | None:
 
 
 def _tell_done() -> None:
-    """Say once how the upkeep ended that this tab has seen."""
+    """Report once how the maintenance job seen by this tab ended."""
     job = engine().job(INDEX)
     if job is None or st.session_state.pop(_UPKEEP, None) != job.id:
         return
@@ -366,7 +366,7 @@ def _tell_done() -> None:
 
 
 def _look() -> tuple[str, Callable[..., Callable[[], Health]]]:
-    """Under which key this browser's result is kept, and how to make it. No thread reads session state."""
+    """Cache key of this browser's result, and a factory of its check. No thread reads session state."""
     shared = engine()
     key = "wrong address"
     chosen: model.Chosen | None = None

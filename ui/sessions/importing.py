@@ -1,4 +1,4 @@
-"""The import dialog: a file becomes a session, after a look at what it holds, what is left out, what it would cost."""
+"""The import dialog: a file becomes a session, after a preview of its contents, skipped parts and cost."""
 
 import threading
 import uuid
@@ -26,23 +26,23 @@ from ui.stored import common, stored, unit_of
 from ui.text import count, plain, short, tokens
 
 MOST_MEGABYTES = 20
-"""The largest file, as the engine reads it."""
+"""Maximum size of a file of messages, as the engine reads it."""
 
 TAKEN_MEGABYTES = 500
-"""The largest bundle. Up to this other files that are too large are taken and told so in a sentence."""
+"""Maximum size of a bundle. Other files up to this size are accepted too, to be refused with an explanation."""
 
 SHOWN_SKIPPED = 5
 SHOWN_NOTES = 5
 
 ENDINGS = ["json", "jsonl", "txt", "zip", "db", "sqlite", "sqlite3"]
-"""Which files the picker offers; what a file is shows in its content."""
+"""File name endings offered by the picker; the actual type is detected from the content."""
 
 Found = TypeVar("Found")
 
 
 @dataclass(slots=True)
 class Reading(Generic[Found]):
-    """A file being read, or read: the job, and what it found once it has ended well."""
+    """A file being read or already read: the job, and its result if it succeeded."""
 
     job: Job
     found: Found | None = None
@@ -59,7 +59,7 @@ class Sized:
 @st.dialog("Import a conversation", width="medium", icon=":material/upload_file:", on_dismiss=making.forget)
 @error_inside
 def import_dialog() -> None:
-    """Choose a file, see what it holds, import it."""
+    """Let the user choose a file, show its contents, import it."""
     if making.follow("Importing"):
         return
     upload = st.file_uploader(
@@ -89,13 +89,13 @@ def import_dialog() -> None:
 
 @st.cache_resource(show_spinner=False, max_entries=4)
 def _read(file_id: str, _name: str, _data: bytes) -> Reading[Preview]:
-    """What a file is, read once however often the dialog is drawn."""
+    """Start reading a file, once per upload however often the dialog is redrawn."""
     return _begin(lambda job: read_file(_name, _data))
 
 
 @st.cache_resource(show_spinner=False, max_entries=4)
 def _size(file_id: str, pick: int, _preview: Preview) -> Reading[Sized]:
-    """One of a file's conversations with the size of each message."""
+    """Start counting the message sizes of one of a file's conversations."""
 
     def work(job: Job) -> Sized | None:
         conversation = _preview.conversation(pick)
@@ -114,7 +114,7 @@ def _size(file_id: str, pick: int, _preview: Preview) -> Reading[Sized]:
 
 
 def _begin(work: Callable[[Job], Found | None]) -> Reading[Found]:
-    key = f"\x00reading-{uuid.uuid4().hex}"  # stands for a session: there is none yet
+    key = f"\x00reading-{uuid.uuid4().hex}"  # in place of a session id: there is none yet
     ready = threading.Event()
     reading: Reading[Found]
 
@@ -128,21 +128,21 @@ def _begin(work: Callable[[Job], Found | None]) -> Reading[Found]:
 
 
 def _follow(reading: Reading[Found], says: str) -> Found | None:
-    """What a file holds; None when there is nothing to show, or not yet: then the dialog is drawn anew with it."""
+    """The contents of a file; None if there are none, or not yet: the dialog is then redrawn when they are there."""
     job = reading.job
     if not (job.cancel.is_set() or job.wait(making.SHOWN_AFTER_SECONDS)):
         _watch(job, says)
         return None
     if job.error is not None:
         st.error(plain(job.error))
-    elif job.cancel.is_set():  # even if it was read to its end meanwhile
+    elif job.cancel.is_set():  # even if it was read completely meanwhile
         st.markdown(":gray[Reading was cancelled. Choose the file again to read it.]")
         return None
     return reading.found
 
 
 def _watch(job: Job, says: str) -> None:
-    """How far reading is, looked at again and again until there is something else to show."""
+    """Show the reading progress and refresh it until it has ended."""
     dialog = drawing.fragment()
 
     def look() -> None:
@@ -191,7 +191,7 @@ def _conversation(file_id: str, preview: Preview) -> None:
 
 
 def conversation_sentence(sized: Sized) -> str:
-    """`400 messages, 212 turns, about 18,300 tokens. 3 will be skipped: lines 17, 44, 90 have no text.`"""
+    """A summary: `400 messages, 212 turns, about 18,300 tokens. 3 will be skipped: lines 17, 44, 90 have no text.`"""
     conversation = sized.conversation
     said = (
         f"{count(len(sized.sizes), 'message')}, {count(conversation.turns, 'turn')}, "
@@ -201,7 +201,7 @@ def conversation_sentence(sized: Sized) -> str:
 
 
 def skipped_sentences(skipped: tuple[Skipped, ...]) -> list[str]:
-    """What is left out, and why: a sentence for each reason, with the first few places."""
+    """One sentence per reason for skipping, with the first few line or message numbers."""
     sentences = []
     for reason, number in Counter(each.reason for each in skipped).most_common():
         found = [each for each in skipped if each.reason == reason]
@@ -225,7 +225,7 @@ def _notes(conversation: Conversation) -> None:
 
 
 def _cost_sentence(cost: PlayCost) -> str:
-    """What playing it would cost, said before it is played."""
+    """The cost of playing the conversation, shown beforehand."""
     flushes = f"Playing it makes {count(cost.flushes, 'flush')} at the default settings."
     if model.chosen_model().offline:
         return f"{flushes} No model is called: rules learn, and the recorded replies are used."
@@ -236,12 +236,12 @@ def _cost_sentence(cost: PlayCost) -> str:
 
 
 def _recorded(shared: Engine, conversation: Conversation) -> Memory:
-    """A session with the conversation ready to be played."""
+    """Create a session with the conversation ready to be played."""
     return recorded_session(shared, conversation.messages, title=conversation.title, skipped=len(conversation.skipped))
 
 
 def _played(shared: Engine, conversation: Conversation, chosen: model.Chosen) -> str:
-    """The same, and the conversation is being played to its end by the session's own job."""
+    """Create the same session and play the conversation to its end in the session's own job."""
     session_id = _recorded(shared, conversation).session_id
     memory = shared.open(session_id, model.services_for(chosen))
     shared.start(
@@ -280,7 +280,7 @@ def _bundle(bundle: Bundle) -> None:
 
 
 def bundle_sentence(bundle: Bundle) -> str:
-    """What a bundle holds, in numbers."""
+    """Contents of a bundle, in numbers."""
     unit = common(unit_of(block.settings) for block in bundle.rows.blocks if block.type == "vector")
     parts = [
         count(bundle.turns, "turn"),
@@ -307,7 +307,7 @@ def _configuration(configuration: Configuration, name: str) -> None:
 
 
 def _configured(shared: Engine, configuration: Configuration, title: str) -> str:
-    """An empty session with these settings and blocks."""
+    """Create an empty session with these settings and blocks."""
     memory = Memory.from_defaults(
         uuid.uuid4().hex[:12],
         title=title,

@@ -1,4 +1,4 @@
-"""The list of sessions as it is shown: rows, titles, where each came from. Pure; no Streamlit."""
+"""Display data of the list of sessions: rows, titles, origins. Pure; no Streamlit."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -8,18 +8,18 @@ from ui.demo import DEMO_SESSION
 from ui.text import ago, count, short, tokens
 
 EVERYONE = ""
-"""The filter that lets all sessions through; no user has an empty name."""
+"""Filter value that matches all sessions; no user has an empty name."""
 
 NOBODY = "\x00"
-"""The filter for sessions without a user; no stored name can hold it."""
+"""Filter value that matches sessions without a user; no stored name can contain it."""
 
 _LETTERED = re.compile(r"^(?P<name>.*\S) (?P<letter>[B-Y])$", re.DOTALL)
 _UNFIT = re.compile(r'[\x00-\x1f\x7f<>:"/\\|?*]+')
-"""What one or the other operating system does not take in the name of a file."""
+"""Characters that some operating system does not allow in a file name."""
 
 
 def title_of(title: str, session_id: str) -> str:
-    """What a session is called: its title, or something in its place."""
+    """Display name of a session: its title, or a substitute."""
     return title or f"Session {session_id[:8]}"
 
 
@@ -28,9 +28,9 @@ def named(overview: Overview) -> str:
 
 
 def rows(found: Sequence[Overview], now: float) -> list[dict[str, object]]:
-    """One row of the table for each session, in their order; the words are cells, not markdown.
+    """One table row per session, in their order; the words are cells, not markdown.
 
-    What tells them apart comes first: a phone shows two or three columns.
+    Columns that distinguish sessions come first: a phone shows two or three columns.
     """
     users = any(each.status.user_id for each in found)
     return [
@@ -49,7 +49,7 @@ def rows(found: Sequence[Overview], now: float) -> list[dict[str, object]]:
 
 
 def origin(overview: Overview) -> str:
-    """`demo`, `import`, `branch at turn 12` or `new`."""
+    """Short origin: `demo`, `import`, `branch at turn 12` or `new`."""
     if overview.status.session_id == DEMO_SESSION:
         return "demo"
     if overview.origin.kind == "branch" and overview.origin.turn is not None:
@@ -58,7 +58,7 @@ def origin(overview: Overview) -> str:
 
 
 def origin_in_words(overview: Overview, titles: Mapping[str, str]) -> str:
-    """Where a session came from as a sentence; `titles` are those of the sessions that still exist, by id."""
+    """Origin of a session as a sentence; `titles` are those of the sessions that still exist, by id."""
     if overview.status.session_id == DEMO_SESSION:
         return "The demo."
     source, turn = overview.origin.source, overview.origin.turn
@@ -69,7 +69,7 @@ def origin_in_words(overview: Overview, titles: Mapping[str, str]) -> str:
 
 
 def totals(overview: Overview) -> str:
-    """What a session holds, in numbers."""
+    """Contents of a session, in numbers."""
     parts = [
         count(overview.status.turns, "turn"),
         count(overview.messages, "message"),
@@ -83,19 +83,19 @@ def totals(overview: Overview) -> str:
 
 
 def users(found: Sequence[Overview]) -> list[str]:
-    """Everybody who has a session, by name."""
+    """Names of all users with a session."""
     return sorted({each.status.user_id for each in found if each.status.user_id})
 
 
 def of_user(found: Sequence[Overview], user: str) -> list[Overview]:
-    """The sessions that a filter lets through: `EVERYONE`, `NOBODY` or a user's name."""
+    """The sessions that match a filter: `EVERYONE`, `NOBODY` or a user's name."""
     if user == EVERYONE:
         return list(found)
     return [each for each in found if (each.status.user_id or NOBODY) == user]
 
 
 def branch_title(title: str, taken: Collection[str]) -> str:
-    """What a branch is called at first: the title with the next free letter.
+    """Default title of a branch: the title with the next free letter.
 
     >>> branch_title("Birthday dinner", {"Birthday dinner", "Birthday dinner B"})
     'Birthday dinner C'
@@ -112,12 +112,12 @@ def branch_title(title: str, taken: Collection[str]) -> str:
 
 
 def file_stem(title: str) -> str:
-    """A title as the name of a file on any system, without an ending."""
+    """A title as a file name valid on any system, without an ending."""
     return " ".join(_UNFIT.sub(" ", title).split()).strip(" .")[:80].rstrip(" .") or "session"
 
 
 def delete_question(overview: Overview) -> str:
-    """What deleting takes along and what it leaves."""
+    """Question before deleting, with what is deleted and what is kept."""
     question = (
         f'Delete "{short(named(overview), 60)}" with {count(overview.messages, "message")} '
         f"and {count(overview.facts, 'fact')}?"
@@ -127,14 +127,14 @@ def delete_question(overview: Overview) -> str:
 
 
 def milliseconds(seconds: float) -> str:
-    """How long an answer took: `under 1 ms`, `7 ms`, `1.2 s`."""
+    """Response time in words: `under 1 ms`, `7 ms`, `1.2 s`."""
     if seconds < 0.001:
         return "under 1 ms"
     return f"{seconds * 1000:.0f} ms" if seconds < 0.9995 else f"{seconds:.1f} s"
 
 
 def size(bytes: int) -> str:
-    """`62 MB`, `1.4 MB`, `80 KB`; one MB is 1,048,576 bytes, as the file picker counts."""
+    """Size in words: `62 MB`, `1.4 MB`, `80 KB`; one MB is 1,048,576 bytes, as the file picker counts."""
     if bytes < 1024 * 1024:
         return f"{tokens(max(1, round(bytes / 1024)))} KB"
     megabytes = bytes / 1024 / 1024

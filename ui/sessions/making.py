@@ -1,6 +1,6 @@
-"""Sessions that take a moment to make: an import or a branch runs as a job, and the dialog follows it to its end.
+"""Creation of sessions that takes a while: an import or a branch runs as a job, and the dialog follows it to its end.
 
-Closing the dialog changes nothing: the session is in the list when it is done, and what plays in it plays on.
+Closing the dialog changes nothing: the session is listed when it is done, and playback in it continues.
 """
 
 import uuid
@@ -17,28 +17,28 @@ from ui.text import count, plain, tokens
 _JOB = "sessions__making"
 
 SHOWN_AFTER_SECONDS = 0.3
-"""A session that is made sooner is opened without a word about the work."""
+"""Delay, in seconds, before progress is shown; a session created sooner opens directly."""
 
 CANCELLED = "Cancelled. Nothing was stored."
 
 LOOK_SECONDS = 0.5
-"""How often the dialog looks how far the work is; between two looks a click is heard at once."""
+"""Interval, in seconds, between progress updates; clicks are handled in between."""
 
 
 def begin(work: Callable[[Job], str]) -> None:
-    """Have a session made; `work` gives its id. For callbacks; a second click while it is made changes nothing.
+    """Start creating a session; `work` returns its id. For callbacks; a second click meanwhile has no effect.
 
     A job that `work` starts for the session is followed too, before the session is opened.
     """
     if engine().job(st.session_state.get(_JOB, "")) is not None:
         return
-    key = f"\x00making-{uuid.uuid4().hex}"  # stands for the session, which has no id yet
+    key = f"\x00making-{uuid.uuid4().hex}"  # in place of the session's id, which does not exist yet
     engine().start(key, key, lambda job: job.add_text(work(job)))
     st.session_state[_JOB] = key
 
 
 def counted(job: Job, says: str, about: int | None = None) -> Callable[[int], None]:
-    """A step of the work: how many rows are stored, of about so many, is what the dialog says; Cancel ends it there.
+    """A progress callback: reports the rows stored, out of about `about`, and stops the work when it is cancelled.
 
     Raises:
         MemoryInspectorError: it was cancelled.
@@ -59,7 +59,7 @@ def counted(job: Job, says: str, about: int | None = None) -> Callable[[int], No
 
 
 def follow(says: str) -> bool:
-    """In the dialog that began it: is a session being made? Then its progress is drawn, and nothing else belongs there.
+    """Whether this dialog is creating a session; if so, its progress is drawn, and the dialog should draw nothing else.
 
     The session is opened as soon as it is done.
     """
@@ -74,13 +74,13 @@ def follow(says: str) -> bool:
 
 
 def forget() -> None:
-    """Leave what is being made to itself."""
+    """Stop following the job; it continues."""
     st.session_state.pop(_JOB, None)
 
 
 @st.fragment(run_every=LOOK_SECONDS)
 def _watch(says: str) -> None:
-    """How far it is, looked at again and again; no run of the script lasts as long as the work."""
+    """Show the progress and refresh it; no script run lasts as long as the work."""
     job = _job()
     if job is None:
         return
@@ -90,7 +90,7 @@ def _watch(says: str) -> None:
     elif not job.done:
         lines = job.progress
         st.markdown(f":shimmer[{plain(lines[-1] if lines else says)}]")
-        if lines:  # the work counts, so that it can be stopped
+        if lines:  # rows are being stored, so the work can be cancelled
             with st.container(horizontal=True, vertical_alignment="center"):
                 st.button("Cancel", key="making__cancel", on_click=job.cancel.set, disabled=job.cancel.is_set())
                 st.markdown(":small[:gray[Nothing of it is kept then.]]", width="content")
@@ -99,10 +99,10 @@ def _watch(says: str) -> None:
 
 
 def _progress(session_id: str, playing: Job) -> None:
-    """The messages that were played so far, and a way to stop there."""
+    """Show the number of messages played so far, and a button to stop."""
     try:
         recording = engine().open(session_id).session.recording()
-    except MemoryInspectorError:  # deleted meanwhile: the job ends, and the next look says so
+    except MemoryInspectorError:  # deleted meanwhile: the job ends, and the next refresh reports it
         return
     if recording is not None:
         played, total = recording.played, len(recording.messages)
@@ -118,12 +118,12 @@ def _job() -> Job | None:
 
 
 def _playing(job: Job) -> Job | None:
-    """What runs for the session that was made."""
+    """The job running for the created session."""
     return engine().running(job.text) if job.done and job.text else None
 
 
 def _end(job: Job) -> None:
-    """Open the session, or say why there is none."""
+    """Open the session, or show why there is none."""
     forget()
     if job.error is not None:
         (st.info if job.error == CANCELLED else st.error)(plain(job.error))

@@ -1,4 +1,4 @@
-"""The Sessions page: which conversation, and is everything working?"""
+"""The Sessions page: the list of conversations, and the health of the system."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -31,13 +31,13 @@ from ui.sessions.listing import (
 from ui.text import count, plain, short
 
 BESIDE_PIXELS, LEAST_PIXELS = 480, 240
-"""What stands above and below the table; what it keeps in a low window."""
+"""Pixels around the table, and its minimum height in a low window."""
 
 _PICKED = "sessions__picked"
 
 
 def draw() -> None:
-    """The list of sessions with what can be done to one, and the health of what they stand on."""
+    """Draw the list of sessions with their actions, and the health of the dependencies."""
     shared = None
     try:
         shared = engine()
@@ -73,7 +73,7 @@ def _sentence(found: Sequence[Overview], health: Health | None) -> str:
 
 
 def _begin() -> bool:
-    """What makes a session; whether a dialog was opened."""
+    """Draw the buttons that create a session; return whether a dialog was opened."""
     with st.container(horizontal=True, width="content"):
         imports = st.button(
             "Import a conversation", type="primary", icon=":material/upload_file:", key="sessions__import"
@@ -87,7 +87,7 @@ def _begin() -> bool:
 
 
 def _filter(found: Sequence[Overview]) -> str:
-    """Whose sessions are shown."""
+    """Draw the user filter; return the chosen user."""
     names = users(found)
     if not names:
         return EVERYONE
@@ -144,7 +144,7 @@ def _pick(ids: Sequence[str], selected: Sequence[int]) -> None:
 
 
 def _picked(found: Sequence[Overview]) -> Overview | None:
-    """The session whose row was selected; at first, and after another was opened, the open one."""
+    """The session whose row is selected; initially, and after another one was opened, the open session."""
     by_id = {each.status.session_id: each for each in found}
     open_one = state.selected_session()
     while_open, chosen = st.session_state.get(_PICKED, (open_one, open_one))
@@ -158,7 +158,7 @@ def _picked(found: Sequence[Overview]) -> Overview | None:
 
 
 def _selected(picked: Overview, found: Sequence[Overview]) -> bool:
-    """What the selected session holds, and what can be done to it; whether a dialog was opened."""
+    """Draw the selected session's contents and actions; return whether a dialog was opened."""
     session_id = picked.status.session_id
     titles = {each.status.session_id: named(each) for each in found}
     about = " ".join(filter(None, [totals(picked), origin_in_words(picked, titles)]))

@@ -1,1 +1,1 @@
-"""A running summary on screen: how fresh it is, what each version lost, and writing it anew."""
+"""A running summary on screen: its freshness, the losses of each version, and rewriting."""

@@ -1,4 +1,4 @@
-"""Writing a summary anew on demand: what it would read is said first, then it runs as a job."""
+"""Rewriting a summary on demand: the dialog shows what would be read, then a job does the work."""
 
 import uuid
 
@@ -15,7 +15,7 @@ from ui.summaries.words import Freshness, cost_line, freshness_line
 from ui.text import plain, short, tokens
 
 REWRITE = "Rewrite now"
-"""In a block's menu, and on the button that does it."""
+"""Label in a block's menu, and on the button that starts it."""
 
 _SOURCES = {"text": "Its own text", "messages": "The messages it was made of"}
 
@@ -23,7 +23,7 @@ _SOURCES = {"text": "Its own text", "messages": "The messages it was made of"}
 @st.dialog("Rewrite the summary", width=440, position="right", icon=":material/autorenew:", on_dismiss="rerun")
 @error_inside
 def rewrite_dialog(session_id: str, name: str) -> None:
-    """Out of what, at what cost, and what stays if it fails; nothing happens before the button is pressed."""
+    """Ask for the source and show the cost; nothing happens before the button is pressed."""
     chosen = chosen_model()
     memory = engine().open(session_id, services_for(chosen))
     if name not in [attached.name for attached in memory.blocks]:
@@ -68,7 +68,7 @@ def rewrite_dialog(session_id: str, name: str) -> None:
 
 
 def rewriting(session_id: str, name: str) -> str | None:
-    """What is to be said of the last rewriting of a summary that was asked for here: it runs, or why it failed."""
+    """Status of the last rewrite requested here: running, or why it failed; None otherwise."""
     job = engine().job(session_id)
     if job is None or not job.id.startswith(_begin(name)):
         return None
@@ -97,7 +97,7 @@ def _rewrite(session_id: str, name: str, from_messages: bool) -> None:
 
 
 def rewrite(job: Job, memory: Memory, name: str, from_messages: bool) -> None:
-    """The work behind it.
+    """Rewrite a summary; the work of the job.
 
     Raises:
         ModelError: the model failed; the former text stays.

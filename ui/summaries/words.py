@@ -1,6 +1,6 @@
-"""What the screen says of a running summary. Pure; no Streamlit.
+"""Texts about a running summary. Pure; no Streamlit.
 
-Everything returned is markdown in which others' words are escaped, unless its docstring says that it is plain text.
+Everything returned is markdown in which quoted words are escaped, unless its docstring says that it is plain text.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,31 +14,31 @@ from memory_core.planning.summaries import sentences
 from ui.text import count, plain, short, tokens
 
 NAMED = 12
-"""Lost names, numbers and dates that one line names; more are counted."""
+"""Maximum number of lost names, numbers and dates listed in one line; beyond it they are counted."""
 
 NAMED_CHARACTERS = 40
 
 CALL_TOKENS = 8_000
-"""Tokens of messages that one call of a model reads at most."""
+"""Maximum tokens of messages read by one model call."""
 
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """How far a summary is behind the conversation. Turns."""
+    """Distance between a summary and the end of the conversation, in turns."""
 
     covers: int | None
-    """The last turn that it takes in."""
+    """The last turn covered; None if none is."""
     latest: int
 
 
 def freshness_then(records: Iterable[EventRecord], block: str, latest: int) -> Freshness:
-    """How fresh a summary was at the end of a log, or of the beginning of one."""
+    """Freshness of a summary at the end of a log, or of the beginning of one."""
     told = told_revisions(records, block)
     return Freshness(told[-1].turn_covered or None if told else None, latest)
 
 
 def freshness_line(fresh: Freshness) -> str:
-    """`Covers up to turn 31, 4 turns behind`."""
+    """Freshness in words: `Covers up to turn 31, 4 turns behind`."""
     if fresh.covers is None:
         return "Covers no turn yet"
     behind = fresh.latest - fresh.covers
@@ -47,24 +47,24 @@ def freshness_line(fresh: Freshness) -> str:
 
 
 def sentence_refs(text: str) -> frozenset[str]:
-    """A summary's sentences as prompts name them."""
+    """The refs by which prompts name a summary's sentences."""
     return frozenset(Ref.of("text", content_hash(sentence)) for sentence in sentences(text))
 
 
 def as_lines(text: str) -> str:
-    """A summary with a sentence a line, as versions are compared. Plain text."""
+    """A summary with one sentence per line, for comparing versions. Plain text."""
     return "\n".join(sentences(text))
 
 
 def by_whom(revision: SummaryRevision) -> str:
-    """Whose words a version are. Plain text."""
+    """Author of a version. Plain text."""
     if revision.actor != "engine":
         return {"curator": "by a person", "agent": "by the agent"}.get(revision.actor, revision.actor)
     return f"by {short(revision.summariser)}" if revision.summariser else "by the engine"
 
 
 def told(revision: SummaryRevision) -> str:
-    """How a version came to be, and what it covers."""
+    """Origin of a version, and what it covers."""
     parts = []
     if revision.restored is not None:
         parts.append(f"the words of version {tokens(revision.restored)} again")
@@ -90,7 +90,7 @@ def lost_line(lost: Sequence[str]) -> str:
 
 
 def cost_line(messages: int, size: int, model: str | None) -> str:
-    """What a rewriting will read and call; `model` is None where rules write."""
+    """Messages a rewrite would read, and model calls it would make; `model` is None if rules write."""
     what = f"{count(messages, 'message')}, {count(size, 'token')}" if messages else f"its own {count(size, 'token')}"
     if model is None:
         return f"It reads {what}, by rules on this machine: no model is called."

@@ -1,4 +1,4 @@
-"""The timeline's two cards: tokens by turn, and the fate of the messages."""
+"""The timeline's two cards: tokens by turn, and the outcome of the messages."""
 
 from functools import partial
 
@@ -27,11 +27,11 @@ FATE = (
 )
 
 _BETWEEN = "\N{EM SPACE}"
-"""Between the entries of a legend: Markdown makes one of several spaces."""
+"""Separator of legend entries: Markdown collapses several spaces into one."""
 
 
 def draw_tokens(view: View, timeline: Timeline) -> None:
-    """Tokens by turn, with the marks that open an event."""
+    """Draw tokens by turn, with the marks that open an event."""
     kinds = view.history.kinds(view.history.position)
     turns, appearance = view.history.turns, mode()
 
@@ -68,13 +68,13 @@ def _legend(drawn: Course, appearance: Mode) -> str:
 
 
 def _entry(name: str, paint: str) -> str:
-    """A coloured square and what it stands for, held together."""
+    """A coloured square and its label, with non-breaking spaces."""
     told = plain(name).replace(" ", "\N{NO-BREAK SPACE}")
     return f':color[■]{{foreground="{paint}"}}\N{NO-BREAK SPACE}{told}'
 
 
 def draw_fates(view: View, timeline: Timeline) -> None:
-    """Where every message is, as it was at the end of the shown turn."""
+    """Draw the location of every message at the end of the shown turn."""
     fates = timeline.fates_at(view.history, view.position)
     runs = fates.runs()
     if not runs:

@@ -1,6 +1,7 @@
-"""Tokens over turns, as they are drawn and as a table. Pure: a session's turns in, values out.
+"""Token counts over turns, for the figure and as a table. Pure: a session's turns in, values out.
 
-Nothing is averaged: of a long session some turns are drawn, and it is said which. Flushes and cuts are all there.
+Nothing is averaged: for a long session only some turns are drawn, and the figure says which. All flushes and cuts are
+included.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,10 +15,10 @@ from memory_core.planning.priorities import cut_order
 from ui.text import count, tokens
 
 MOST_BARS = 120
-"""Turns that are drawn as bars; more become areas."""
+"""Maximum number of turns drawn as bars; more become areas."""
 
 MOST_POINTS = 500
-"""Points of an area; of a longer session every so many turns are drawn."""
+"""Maximum points of an area; for a longer session only every n-th turn is drawn."""
 
 QUEUE = "Queue"
 SYSTEM = "System messages"
@@ -31,18 +32,18 @@ class Layer:
     kind: str
     """One of `ui.theme.BLOCK_KINDS`."""
     tokens: tuple[int, ...]
-    """By turn drawn: in its last prompt; of the queue, at its end where it had none."""
+    """Tokens in the last prompt of each drawn turn; for the queue of a turn without a prompt, those at its end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A flush or a prompt of which something was cut: what can be clicked."""
+    """A clickable mark: a flush, or a prompt that had something cut."""
 
     turn: int
     position: int
-    """Of its event in the log."""
+    """Position of its event in the log."""
     tokens: int
-    """Flushed or cut."""
+    """Tokens flushed or cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +51,15 @@ class Course:
     """Tokens by turn, ready to be drawn."""
 
     turns: tuple[int, ...]
-    """Those drawn, in order; as areas only those with a prompt, where there are any."""
+    """Drawn turns, in order; as areas only those with a prompt, if there are any."""
     last: int
     """The newest turn, drawn or not."""
     step: int
-    """Every so many turns are drawn."""
+    """Distance between drawn turns."""
     prompts: tuple[int, ...]
-    """By turn drawn: position of its last prompt in the log; 0 where it had none."""
+    """Log position of the last prompt of each drawn turn; 0 if it had none."""
     layers: tuple[Layer, ...]
-    """From the queue over what is never cut to what is cut first."""
+    """Layers from the bottom: the queue, then blocks from never cut to cut first."""
     limit: tuple[tuple[int, int, int], ...]
     """First turn, last turn and tokens of every stretch with one token limit."""
     flush_line: tuple[tuple[int, int, int], ...]
@@ -71,19 +72,19 @@ class Course:
 
     @property
     def highest(self) -> int:
-        """The top of what is drawn: tokens."""
+        """Maximum value drawn, in tokens."""
         sums: list[int] = [sum(sizes) for sizes in zip(*(layer.tokens for layer in self.layers), strict=True)]
         return max([1, *sums, *(level for _, _, level in (*self.limit, *self.flush_line))])
 
 
 def course(turns: Mapping[int, TurnRecord], kinds: Mapping[str, str]) -> Course:
-    """What to draw of these turns; `kinds` says of every block what it is (`facts`, `vector`, ...)."""
+    """Select what to draw of these turns; `kinds` maps every block to its kind (`facts`, `vector`, ...)."""
     every = sorted(turns)
     last = every[-1] if every else 0
     step = 1 if last <= MOST_BARS else -(-len(every) // MOST_POINTS)
     built = {number: _built(turns[number]) for number in every}
     drawn = [number for place, number in enumerate(every) if place % step == 0 or number == last]
-    if last > MOST_BARS:  # an area holds the last prompt over turns without one: nothing would be white stripes
+    if last > MOST_BARS:  # an area extends the last prompt over turns without one: zeros would draw white stripes
         drawn = [number for number in drawn if built[number] is not None] or drawn
     return Course(
         turns=tuple(drawn),
@@ -127,7 +128,7 @@ def _layers(drawn: Sequence[TurnRecord], built: Sequence[ContextBuilt], kinds: M
 
 
 def _block_order(built: Sequence[ContextBuilt]) -> list[str]:
-    """Every block there ever was in a prompt, from never cut to cut first by its newest priority."""
+    """Every block that was ever in a prompt, from never cut to cut first by its newest priority."""
     priorities: dict[str, int] = {}
     for event in built:
         priorities.update({str(part["name"]): int(part["priority"]) for part in event.parts})
@@ -146,7 +147,7 @@ def _stretches(turns: Sequence[TurnRecord], level: Callable[[TurnRecord], int]) 
 
 
 def course_rows(turns: Mapping[int, TurnRecord], kinds: Mapping[str, str]) -> list[dict[str, Any]]:
-    """The same numbers of every turn, for a table; newest first. Empty where a turn built no prompt."""
+    """The same numbers for every turn, as table rows, newest first; None for a turn without a prompt."""
     every = sorted(turns)
     built = {number: _built(turns[number]) for number in every}
     names = _block_order([event for event in built.values() if event])
@@ -171,7 +172,7 @@ def course_rows(turns: Mapping[int, TurnRecord], kinds: Mapping[str, str]) -> li
 
 
 def describe(course: Course) -> str:
-    """The figure in words, for those who hear the page."""
+    """The figure in words, for screen readers."""
     limit = f", limit {tokens(course.limit[-1][2])}" if course.limit else ""
     marks = f"{count(len(course.flushes), 'flush')} and {count(len(course.cuts), 'prompt')} with cuts"
     return f"Tokens by turn of {count(course.last, 'turn')}{limit}; {marks} marked"

@@ -29,7 +29,7 @@ RULES = {
     "no_user_message": "no user message in the queue: the oldest steps leave",
     "everything": "everything leaves",
 }
-"""Rules of flushes in words."""
+"""Flush rules in words."""
 
 FATES = {
     "granted": "Recalled",
@@ -38,13 +38,13 @@ FATES = {
     "beyond_top_k": "Beyond the number of results",
     "no_room": "No room left",
 }
-"""What became of the candidates of a search."""
+"""Fates of search candidates in words."""
 
 
 def number_rows(event: Event, unit: str = TURN) -> list[Row]:
-    """What the event holds in numbers, in the order of its fields; ids and hashes are left to the raw record.
+    """The numbers of an event, in the order of its fields; ids and hashes appear only in the raw record.
 
-    `unit`: what its block stores as one.
+    `unit`: the noun for what its block stores as one.
     """
     if isinstance(event, FlushPlanned):
         return _flush(event)
@@ -67,7 +67,7 @@ def number_rows(event: Event, unit: str = TURN) -> list[Row]:
 
 
 def _is_hash(name: str, value: object) -> bool:
-    """Of words that the sentence quotes: `before` and `after` are numbers only of lists of facts."""
+    """Whether the value is the hash of a quoted text; `before` and `after` are counts only for lists of facts."""
     return name in ("before", "after") and not isinstance(value, int)
 
 
@@ -133,7 +133,7 @@ def _settings(after: Mapping[str, Any], before: Mapping[str, Any]) -> list[Row]:
 
 
 def _spans(spans: Ranges) -> str:
-    """`1 to 4, 9`."""
+    """Ranges in words: `1 to 4, 9`."""
     return ", ".join(tokens(first) if first == last else f"{tokens(first)} to {tokens(last)}" for first, last in spans)
 
 
@@ -215,4 +215,4 @@ _LABELS: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "restored": ("Brought back", lambda revision: f"version {tokens(revision)}"),
     "error": ("Error", _words),
 }
-"""Fields that people understand: their label, and how they are written. No label: of what blocks store as one."""
+"""Fields shown to users: label and formatter. An empty label: the unit that vector blocks store."""

@@ -1,4 +1,4 @@
-"""The drawer of one event: its sentence, its numbers, what became of it, where to go on, and the raw record."""
+"""The drawer of one event: its sentence, its numbers, its outcome, links to other pages, and the raw record."""
 
 import json
 import time
@@ -35,17 +35,17 @@ from ui.timeline.opened import close
 from ui.view import View
 
 MOST_SHOWN = 12
-"""Messages, facts or stored turns that are listed in words; the rest is counted."""
+"""Maximum number of messages, facts or stored turns listed in words; the rest are counted."""
 
 MOST_ROWS = 7
-"""Messages that left are all in sight up to this many."""
+"""Maximum rows of the table of flushed messages before it scrolls."""
 
 MOST_CHARACTERS = 2_000
-"""Of words that are shown in full."""
+"""Maximum characters of a text shown in full."""
 
 
 def zone() -> tzinfo:
-    """The reader's time zone; UTC until the browser has said."""
+    """The user's time zone; UTC until the browser reports one."""
     name = st.context.timezone
     return ZoneInfo(name) if name else UTC
 
@@ -53,7 +53,7 @@ def zone() -> tzinfo:
 @st.dialog("What happened", width=440, position="right", icon=":material/timeline:", on_dismiss=close)
 @error_inside
 def event_drawer(view: View, position: int) -> None:
-    """One event of the log."""
+    """Show one event of the log."""
     record = next((r for r in view.history.after(position - 1)[:1] if r.position == position), None)
     if record is None:
         st.warning("This event is not in the log any more.")
@@ -90,7 +90,7 @@ def _sentence(line: Line, about: str, names: Iterable[str]) -> None:
 
 
 def _listed(items: Sequence[str]) -> None:
-    """Words of others, one line each."""
+    """List quoted texts, one per line."""
     if items:
         lines = [f":gray[–] {plain(short(' '.join(item.split()), 120))}" for item in items[:MOST_SHOWN]]
         more = [f"and {tokens(len(items) - MOST_SHOWN)} more"] if len(items) > MOST_SHOWN else []
@@ -99,7 +99,7 @@ def _listed(items: Sequence[str]) -> None:
 
 
 def _in_full(event: Event, words: Words) -> None:
-    """Words that the sentence had to shorten."""
+    """Show texts that the sentence had to shorten."""
     quoted: list[str] = []
     if isinstance(event, MessageAdded):
         quoted = [words.said.get(event.content, "")]
@@ -114,7 +114,7 @@ def _in_full(event: Event, words: Words) -> None:
 
 
 def _flush(memory: Memory, fate: FlushFate, now: EventRecord) -> None:
-    """What left, and what every block made of it up to an event."""
+    """Show the flushed messages, and the outcome at every block up to an event."""
     seqs = expand(fate.event.seqs)
     heading("What left", level=3)
     found = (
@@ -166,7 +166,7 @@ def _given(given: Given, words: Words) -> None:
 
 
 def _outcome(given: Given, unit: str) -> str:
-    """What one block made of a flush, in words; `unit`: what it stores as one."""
+    """Outcome of a flush at one block, in words; `unit`: the noun for what it stores as one."""
     if given.state == "pending":
         return "waiting" if not given.attempts else f"waiting, {count(given.attempts, 'try')} failed"
     if given.state == "parked":
@@ -189,7 +189,7 @@ def _outcome(given: Given, unit: str) -> str:
 
 
 def _cuts(view: View, record: EventRecord, event: ContextBuilt, words: Words) -> None:
-    """Each cut with what went, lowest score first."""
+    """Show each cut with its removed items, lowest score first."""
     if not event.cuts:
         return
     turn = view.history.turns.get(record.turn)
@@ -204,11 +204,11 @@ def _cuts(view: View, record: EventRecord, event: ContextBuilt, words: Words) ->
 
 
 def _ways_on(view: View, record: EventRecord) -> None:
-    """The clock, and pages that show more of that turn."""
+    """Draw the time travel button, and links to pages that show that turn."""
     turns = view.history.turns
     known = turns.get(record.turn)
     if known is None or record.position < known.first_position:
-        return  # of a life before a full reset: there is no such turn to show any more
+        return  # from before a full reset: that turn no longer exists
     turn = record.turn if record.turn < view.status.turns else None
     if turn != view.turn:
         says = "Back to the latest turn" if turn is None else f"Show turn {tokens(record.turn)} everywhere"
@@ -237,7 +237,7 @@ def _show(turn: int | None) -> None:
 
 
 def _raw(record: EventRecord) -> None:
-    """The event as it is stored."""
+    """Show the event as it is stored."""
     box = st.expander("Raw record", key="timeline__raw", on_change="rerun", type="compact")
     if not box.open:
         return

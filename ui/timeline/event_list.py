@@ -1,4 +1,4 @@
-"""The event list: filters, one row an event, pages; and what models were called for."""
+"""The event list: filters, one row per event, and pages; and the list of model calls."""
 
 import time
 import zlib
@@ -19,10 +19,10 @@ from ui.view import View
 
 PAGE_ROWS = 100
 BESIDE_PIXELS, LEAST_PIXELS = 300, 430
-"""What stands above and below a list when it is scrolled to; what it keeps in a low window."""
+"""Pixels around a list that is scrolled to, and its minimum height in a low window."""
 
 ROW_PIXELS = 28
-"""Lines of text, one under the other: denser than tables of numbers."""
+"""Row height in pixels: lines of text can be denser than tables of numbers."""
 
 LIST_PLACE = "timeline__list"
 ABOUT_BOOKKEEPING = (
@@ -36,7 +36,7 @@ WHO = "Engine: memory itself. Curator: a person. Agent: a model that called a to
 
 
 def draw_events(view: View, timeline: Timeline) -> None:
-    """The list with its filters, or the model calls."""
+    """Draw the list with its filters, or the model calls."""
     with st.container(border=True, gap="small"):
         unseen_heading("Events")
         with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
@@ -99,7 +99,7 @@ def _table(view: View, timeline: Timeline, records: Sequence[EventRecord]) -> No
         hide_index=True,
         height="stretch",
         row_height=ROW_PIXELS,
-        column_config={  # pinned columns keep their width: the sentences get most of the room that is left
+        column_config={  # pinned columns keep their width, so the sentences get most of the remaining space
             "Turn": st.column_config.NumberColumn(width=56, format="localized", pinned=True),
             "By": st.column_config.TextColumn(width=70, help=WHO, pinned=True),
             "What happened": st.column_config.TextColumn(width=480),
@@ -118,7 +118,7 @@ _GROUP, _ACTOR, _BLOCK, _TEXT, _ALL = (
 
 
 def _page_key(view: View, wanted: Filter) -> str:
-    """Widget of the page number: other filters begin at their first page."""
+    """Widget key of the page number: other filters start at their first page."""
     which = repr((view.memory.session_id, view.turn, wanted))
     return f"timeline__page_{zlib.crc32(which.encode()):08x}"
 
@@ -151,7 +151,7 @@ def _filters(timeline: Timeline) -> Filter:
 
 
 def _forget_missing(key: str, options: Iterable[str]) -> None:
-    """Another session may have nothing of what was asked for in this one."""
+    """Clear a filter whose value does not occur in this session."""
     if st.session_state.get(key) not in (None, *options):
         st.session_state[key] = None
 
@@ -163,7 +163,7 @@ def _clear_filters() -> None:
 
 
 def _calls(records: Sequence[EventRecord]) -> None:
-    """What models were called for and what it cost, by turn."""
+    """Draw model calls by turn, with purpose and cost."""
     rows = ledger(records)
     if not rows:
         st.markdown(":gray[No model was called: recorded replies are used as they are, and rules learn without one.]")

@@ -1,4 +1,4 @@
-"""The figure of tokens by turn: what was sent, under the limit, with every flush and every cut to be clicked. Pure."""
+"""The figure of tokens by turn: what was sent, under the limit, with a clickable mark for every flush and cut. Pure."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,22 +14,22 @@ from ui.timeline.course import Course, Layer, Mark
 TOKENS_PIXELS = 270
 
 NO_PROMPT_OPACITY = 0.4
-"""Of the queue in a turn for which no prompt was built: pale."""
+"""Opacity of the queue in a turn without a prompt."""
 
 RIGHT_PIXELS = 84
-"""Right of the turns, where the two lines are named: room for seven digits."""
+"""Pixels to the right of the turns for the labels of the two lines: space for seven digits."""
 
 DASH = "9px,7px"
-"""In pixels: the words would grow with the width of a line."""
+"""Dash pattern in pixels: named patterns scale with the line width."""
 
 SCISSORS = "✂\ufe0e"
-"""With the mark that asks for the black sign rather than the coloured one."""
+"""Scissors, with the variation selector for the monochrome glyph."""
 
 
 def tokens_figure(course: Course, mode: Mode, *, picked: int | None = None) -> go.Figure:
-    """Stacked bars, or areas for a long session, under the limit and the flush line; marks above them.
+    """Draw stacked bars, or areas for a long session, under the limit and the flush line; marks above them.
 
-    `picked` is the turn that is looked at, if it is not the newest: it is marked, and what came after it is pale.
+    `picked` is the selected turn, if it is not the newest: it is highlighted, and later turns are faded.
     """
     palette = PALETTES[mode]
     figure = blank(mode, TOKENS_PIXELS)
@@ -37,7 +37,7 @@ def tokens_figure(course: Course, mode: Mode, *, picked: int | None = None) -> g
         figure.add_trace(_bar(course, layer, mode) if course.bars else _area(course, layer, mode))
     top = course.highest
     figure.add_trace(_line(course.limit, palette.line, "solid"))
-    figure.add_trace(_line(course.flush_line, palette.page, "solid", width=4, opacity=0.5))  # seen on every colour
+    figure.add_trace(_line(course.flush_line, palette.page, "solid", width=4, opacity=0.5))  # visible on every colour
     figure.add_trace(_line(course.flush_line, palette.line, DASH))
     figure.add_trace(_flush_marks(course, top * 1.09, mode))
     figure.add_trace(_cut_marks(course, top * 1.18, mode))
@@ -129,7 +129,7 @@ def _flush_marks(course: Course, height: float, mode: Mode) -> go.Scatter:
 
 
 def _cut_marks(course: Course, height: float, mode: Mode) -> go.Scatter:
-    """Scissors; thin strokes where there are too many turns for a sign each."""
+    """Draw scissors, or thin strokes if there are too many turns."""
     red = PALETTES[mode].cut
     marks = {"symbol": "square", "size": 16, "color": "rgba(0,0,0,0)"}
     words: dict[str, Any] = {"mode": "markers+text", "text": [SCISSORS] * len(course.cuts)}
@@ -148,7 +148,7 @@ def _cut_marks(course: Course, height: float, mode: Mode) -> go.Scatter:
 
 
 def _places(marks: Sequence[Mark], height: float) -> dict[str, Any]:
-    """Where the marks stand, and the position of the event that a click on each opens. Arrays: thousands are sent."""
+    """Coordinates of the marks, and the log position of the event each opens. Arrays, since there may be thousands."""
     return {
         "x": np.array([mark.turn for mark in marks]),
         "y": np.full(len(marks), height),

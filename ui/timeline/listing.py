@@ -1,4 +1,4 @@
-"""The event list: which events there are to show, by what they can be filtered, and what models cost. Pure."""
+"""Data of the event list: which events to show, the available filters, and the cost of models. Pure."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +11,7 @@ from ui.telling import PURPOSES
 Number = TypeVar("Number", int, float)
 
 CUTS = "Cuts"
-"""The group that is a part of another: prompts of which something was cut."""
+"""Group contained in another one: prompts that had something cut."""
 
 PROMPTS = "Prompts"
 
@@ -46,23 +46,23 @@ GROUPS: Mapping[Family, Group] = {
 """In the order of the filter."""
 
 ACTORS = {"engine": "Engine", "curator": "Curator", "agent": "Agent"}
-"""Who did it, as the filter and the rows say it: the engine, a person, a model's tool call."""
+"""Display names of actors, in the filter and the rows: the engine, a person, a model's tool call."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which events to show; None and the empty text for all."""
+    """Filter of the event list; None and the empty text match everything."""
 
     group: str | None = None
     actor: str | None = None
     block: str | None = None
     text: str = ""
     bookkeeping: bool = False
-    """Show it even where nothing is filtered for."""
+    """Include bookkeeping even without another filter."""
 
     @property
     def decisions_only(self) -> bool:
-        """Is bookkeeping left out? Who asks for a kind, a block or words gets all that there is of it."""
+        """Whether bookkeeping is left out; filtering for a kind, a block or words includes it."""
         return not (self.bookkeeping or self.group or self.block or self.text.strip())
 
     def __bool__(self) -> bool:
@@ -71,10 +71,10 @@ class Filter:
 
 @dataclass(slots=True)
 class Index:
-    """What a log offers to filter by; grows with it."""
+    """Available filter values of a log, updated incrementally."""
 
     groups: Counter[str] = field(default_factory=Counter)
-    """Events by group."""
+    """Number of events by group."""
     actors: Counter[str] = field(default_factory=Counter)
     blocks: dict[str, None] = field(default_factory=dict)
     """Every block that was ever named, in that order."""
@@ -89,21 +89,21 @@ class Index:
                 self.blocks.setdefault(event.about)
 
     def options(self) -> list[str]:
-        """The groups there are events of, in their order; cuts after prompts."""
+        """Groups with at least one event, in their order; cuts after prompts."""
         names = [group.name for group in GROUPS.values()]
         order = [each for name in names for each in ((name, CUTS) if name == PROMPTS else (name,))]
         return [name for name in order if self.groups[name]]
 
 
 def is_cut(event: Event) -> bool:
-    """A prompt of which something was cut?"""
+    """Whether it is a prompt that had something cut."""
     return isinstance(event, ContextBuilt) and bool(event.cuts)
 
 
 def chosen(records: Sequence[EventRecord], wanted: Filter) -> list[EventRecord]:
-    """The events of a group, an actor and a block, newest first; their text is not looked at.
+    """The events of a group, an actor and a block, newest first; their text is not filtered here.
 
-    Of everything only the decisions, unless bookkeeping is wanted.
+    Without a filter only decisions, unless bookkeeping is included.
     """
     found: Iterable[EventRecord] = reversed(records)
     if wanted.group == CUTS:
@@ -130,7 +130,7 @@ def _is_about(event: Event, block: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """Calls of one model for one purpose in one turn. Sums; None where no call said."""
+    """Calls of one model for one purpose in one turn. Sums; None if no call reported a value."""
 
     turn: int
     purpose: str
@@ -141,7 +141,7 @@ class Calls:
     output_tokens: int | None
     seconds: float
     cost: float | None
-    """In dollars; None when it is not known what the model costs."""
+    """Dollars; None if the price of the model is unknown."""
 
 
 def ledger(records: Iterable[EventRecord]) -> list[Calls]:
@@ -168,7 +168,7 @@ def ledger(records: Iterable[EventRecord]) -> list[Calls]:
 
 
 def totals(rows: Sequence[Calls]) -> Calls:
-    """The sums of a ledger."""
+    """Totals of a list of calls."""
     return Calls(
         turn=0,
         purpose="",

@@ -1,4 +1,4 @@
-"""Which event's drawer is open in this tab, and how the figure and the list open it. For callbacks."""
+"""The event whose drawer is open in this tab, and the callbacks with which the figure and the list open it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,10 +8,10 @@ import streamlit as st
 from ui import state
 
 LIST = "timeline__events"
-"""Widget of the event list."""
+"""Widget key of the event list."""
 
 EVENT = "event"
-"""Parameter of an address that opens the drawer of an event, by its position."""
+"""URL parameter that opens the drawer of an event, by its position."""
 
 _OPENED = "timeline_opened"
 _DRAWN = "timeline_drawn"
@@ -24,19 +24,19 @@ def opened() -> int | None:
 
 
 def take_link() -> None:
-    """Open the event that the address asks for, once."""
+    """Open the event that the URL requests, once."""
     asked = st.query_params.pop(EVENT, None)
     if asked is not None and asked.isdecimal() and len(asked) < 16:
         open_event(int(asked))
 
 
 def open_event(position: int) -> None:
-    """Open the drawer of an event; it stays until it is closed, whatever is drawn anew meanwhile."""
+    """Open the drawer of an event; it stays open across redraws until it is closed."""
     st.session_state[_OPENED] = (state.selected_session(), position)
 
 
 def close() -> None:
-    """Close the drawer, and take back the click that opened it: the same mark or row opens it again."""
+    """Close the drawer and clear the selection that opened it, so that the same mark or row opens it again."""
     st.session_state.pop(_OPENED, None)
     if LIST in st.session_state:
         st.session_state[LIST] = {"selection": {"rows": [], "columns": [], "cells": []}}
@@ -45,12 +45,12 @@ def close() -> None:
 
 
 def figure_key() -> str:
-    """Widget of the figure; another one after every click, because a mark stays selected in a figure."""
+    """Widget key of the figure; changes after every click, because a mark stays selected in a figure."""
     return f"timeline__tokens_{st.session_state.get(_DRAWN, 0)}"
 
 
 def take_row(positions: Sequence[int]) -> None:
-    """A row of the list was selected; `positions` are those of its rows, as they were drawn."""
+    """Handle a selected row of the list; `positions` are those of its rows as drawn."""
     selection: Any = st.session_state.get(LIST)
     rows = selection["selection"]["rows"] if selection else []
     if rows and rows[0] < len(positions):
@@ -58,7 +58,7 @@ def take_row(positions: Sequence[int]) -> None:
 
 
 def take_mark(key: str) -> None:
-    """A mark of the figure was clicked, or a turn's bar, which stands for its prompt."""
+    """Handle a click on a mark of the figure, or on a turn's bar, which opens its prompt."""
     given = [point.get("customdata") for point in _points(key)]
     positions = [value[0] if isinstance(value, list) else value for value in given]
     if positions and positions[0]:
@@ -66,6 +66,6 @@ def take_mark(key: str) -> None:
 
 
 def _points(key: str) -> list[dict[str, Any]]:
-    """What is selected in the figure."""
+    """The points selected in the figure."""
     selection: Any = st.session_state.get(key)
     return list(selection["selection"]["points"]) if selection else []

@@ -1,4 +1,4 @@
-"""The Timeline page: tokens by turn, the fate of the messages, and every event in plain words."""
+"""The Timeline page: tokens by turn, the outcome of the messages, and every event in plain words."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ from ui.view import View
 
 
 def draw(view: View) -> None:
-    """The page of one session."""
+    """Draw the page of one session."""
     timeline = remembered(view.memory)
     timeline.catch_up(view.memory, view.history)
     if not timeline.index.groups["Messages"]:
@@ -41,7 +41,7 @@ def draw(view: View) -> None:
 
 
 def _sentence(view: View) -> str:
-    """`2 flushes, 1 cut, 9 facts in 12 turns.`"""
+    """A summary sentence: `2 flushes, 1 cut, 9 facts in 12 turns.`"""
     turns = view.history.turns
     told = f"{_sums(list(turns.values()))} in {count(len(turns), 'turn')}."
     if not view.past:

@@ -1,6 +1,6 @@
-"""What this process remembers of one session's log for the timeline, so that drawing it again costs only what is new.
+"""Cached timeline data of one session's log, so that redrawing costs only what is new.
 
-Sentences are made when they are first asked for.
+Sentences are generated when they are first needed.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ Made = TypeVar("Made")
 
 
 class Timeline:
-    """One session's index, fates and sentences. Any number of tabs may use it."""
+    """One session's index, message outcomes and sentences. Any number of tabs may use it."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -30,16 +30,16 @@ class Timeline:
         self._position = 0
         self._lines: dict[int, Line] = {}
         self._folded: dict[int, str] = {}
-        """The sentences as they are searched."""
+        """Casefolded sentences, for searching."""
         self._users: frozenset[int] = frozenset()
-        """The user's facts, which other sessions may erase."""
+        """Ids of user-scoped facts, which other sessions may erase."""
         self._past = Fates()
         self._figure: tuple[object, object] = (None, None)
         self.index = Index()
         self.fates = Fates()
 
     def catch_up(self, memory: Memory, history: History) -> None:
-        """Take in what is new. Where words were erased meanwhile, here or elsewhere, everything is made anew."""
+        """Read new events. If words were erased meanwhile, here or elsewhere, everything is rebuilt."""
         users = _users_facts(memory)
         with self._lock:
             first = history.records[0] if history.records else None
@@ -52,7 +52,7 @@ class Timeline:
             self._position = max(self._position, history.position)
 
     def fates_at(self, history: History, position: int) -> Fates:
-        """The fates as they were at a position of the log."""
+        """The message outcomes at a position of the log."""
         if position >= self._position:
             return self.fates
         with self._lock:
@@ -62,7 +62,7 @@ class Timeline:
             return self._past.take(between)
 
     def figure(self, key: object, make: Callable[[], Made]) -> Made:
-        """A figure as it was made last under this key, made anew for another."""
+        """The last figure if it was made under this key, otherwise a new one."""
         known, figure = self._figure
         if known != key:
             figure = make()
@@ -70,7 +70,7 @@ class Timeline:
         return cast(Made, figure)
 
     def lines(self, records: Sequence[EventRecord], memory: Memory) -> list[Line]:
-        """One sentence an event."""
+        """One sentence per event."""
         known = self._lines
         untold = [record for record in records if record.position not in known]
         if untold:
@@ -79,7 +79,7 @@ class Timeline:
         return [known[record.position] for record in records]
 
     def matching(self, records: Sequence[EventRecord], text: str, memory: Memory) -> list[EventRecord]:
-        """The events whose sentences hold every word of `text`, whatever its case."""
+        """The events whose sentences contain every word of `text`, ignoring case."""
         wanted, folded = text.casefold().split(), self._folded
         missing = [record for record in records if record.position not in folded]
         for record, line in zip(missing, self.lines(missing, memory), strict=True):
@@ -88,11 +88,11 @@ class Timeline:
 
 
 def remembered(memory: Memory) -> Timeline:
-    """That of a session, in this process."""
+    """The cached timeline of a session in this process."""
     return memory.session.services.cached(("timeline", memory.session.database.id, memory.session_id), Timeline)
 
 
 def _users_facts(memory: Memory) -> frozenset[int]:
-    """The facts that are the user's, in whichever session they were learned."""
+    """Ids of user-scoped facts, whichever session learned them."""
     blocks = [a.name for a in memory.blocks if a.kind == "facts" and a.record.settings.get("scope") == "user"]
     return frozenset(fact.id for block in blocks for fact in memory.facts.read(block, states=None))

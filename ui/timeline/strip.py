@@ -1,4 +1,4 @@
-"""The strip of the messages' fates: one bar across, the oldest message at the left. Pure."""
+"""The strip of message outcomes: one horizontal bar, the oldest message on the left. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,7 +13,7 @@ from ui.theme import PALETTES, Mode, colour, ink_on
 STRIP_PIXELS = 34
 
 MOST_MESSAGES = 300
-"""Messages up to which their fates are drawn in their order; of more, how many met each."""
+"""Maximum number of messages drawn in order; with more, only the number per outcome is drawn."""
 
 FATES: Mapping[Kind, tuple[str, str]] = {
     "gone": ("gone", "cut"),
@@ -22,11 +22,11 @@ FATES: Mapping[Kind, tuple[str, str]] = {
     "recalled": ("flushed, recalled", "vector"),
     "queue": ("in the queue", "queue"),
 }
-"""What each fate is called, and which colour's meaning it has."""
+"""Name of each outcome, and the theme colour it uses."""
 
 
 def strip_figure(runs: Sequence[Run], mode: Mode) -> go.Figure:
-    """One bar across, a segment a run, oldest message at the left; lost ones hatched."""
+    """Draw one bar, a segment per run, oldest message on the left; lost ones hatched."""
     palette = PALETTES[mode]
     figure = blank(mode, STRIP_PIXELS)
     start = 0
@@ -80,7 +80,7 @@ def fate_words(run: Run) -> str:
 
 
 def counted(runs: Sequence[Run]) -> list[Run]:
-    """The runs of one fate as one, for sessions too long to show every message."""
+    """Merge the runs of each outcome, for sessions too long to show every message."""
     joined = []
     for kind in FATES:
         of_kind = [run for run in runs if run.kind == kind]
@@ -91,7 +91,7 @@ def counted(runs: Sequence[Run]) -> list[Run]:
 
 
 def fate_rows(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """The same as rows of a table."""
+    """The runs as rows of a table."""
     return [
         {
             "Messages": f"{tokens(run.first.seq)} to {tokens(run.last.seq)}",

@@ -1,4 +1,4 @@
-"""Blocks: which there were at each position, with their settings and texts, and what custom ones last held."""
+"""Blocks: those present at each position, with their settings and texts, and the last state of custom ones."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -18,12 +18,12 @@ from memory_core.events import (
 HANDLED = frozenset({BlockAdded, BlockEdited, BlockRemoved, BlocksOrdered, BlockStateSaved, SessionReset})
 
 INITIAL = "initial"
-"""Stands for a custom block's fields as its constructor gave them, which the log does not tell."""
+"""Placeholder for a custom block's fields as given by its constructor, which the log does not record."""
 
 
 @dataclass(frozen=True, slots=True)
 class PastBlock:
-    """A block as it stood."""
+    """A block at one position."""
 
     name: str
     type: str
@@ -34,7 +34,7 @@ class PastBlock:
 
     @property
     def kind(self) -> str:
-        """`static`, `facts`, `vector`, ...; `custom` for a class of somebody's own."""
+        """`static`, `facts`, `vector`, ...; `custom` for any class that is not built in."""
         return self.type if self.type in BUILT_IN else "custom"
 
     @property
@@ -43,34 +43,34 @@ class PastBlock:
 
     @property
     def scope(self) -> str:
-        """`session` or `user`: whose what it holds is."""
+        """Owner of its contents: `session` or `user`."""
         return str(self.settings.get("scope", "session"))
 
 
 States = tuple[tuple[int, tuple[PastBlock, ...]], ...]
-"""The blocks there were, by the position of the log from which on they stood so."""
+"""The blocks present, with the position from which each list was in effect."""
 
 
 class Blocks:
-    """The blocks of a session as far as its log was applied."""
+    """The blocks of a session, up to the last record applied."""
 
     def __init__(self) -> None:
         self.states: list[tuple[int, tuple[PastBlock, ...]]] = []
         self.users: set[str] = set()
-        """Names of the blocks that were the user's at any time."""
+        """Names of the blocks that were user-scoped at any time."""
         self.ever: set[str] = set()
-        """Names of all there ever were."""
+        """Names of all blocks that ever existed."""
         self.fields: dict[str, str] = {}
-        """Hash of each block's fields as it last saved them, or `INITIAL`."""
+        """Hash of each block's last saved fields, or `INITIAL`."""
         self.added_at: dict[str, int] = {}
-        """Position at which each of those that are there was added."""
+        """Position at which each present block was added."""
 
     @property
     def now(self) -> tuple[PastBlock, ...]:
         return self.states[-1][1] if self.states else ()
 
     def apply(self, record: EventRecord) -> str | None:
-        """Apply an event; the name of the block that it removed."""
+        """Apply an event and return the name of the block it removed, if any."""
         event = record.event
         if isinstance(event, BlockAdded):
             kept = (block for block in self.now if block.name != event.block)

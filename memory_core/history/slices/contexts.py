@@ -10,10 +10,10 @@ def is_context(event: Event) -> TypeGuard[ContextBuilt]:
 
 
 def context_of(record: EventRecord) -> ContextBuilt:
-    """The context that a record holds.
+    """The context that a record contains.
 
     Raises:
-        TypeError: it is a record of another event.
+        TypeError: the record is of another event.
     """
     if isinstance(record.event, ContextBuilt):
         return record.event

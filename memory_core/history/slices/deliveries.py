@@ -1,4 +1,4 @@
-"""Deliveries: what was due to which block, and how far each got."""
+"""Deliveries: messages due to each block, and the progress of each delivery."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -25,34 +25,34 @@ class DeliveryState:
     """One delivery that was ever due."""
 
     record: EventRecord
-    """Of its `DeliveryQueued`: turn and time."""
+    """Its `DeliveryQueued` record: turn and time."""
     queued: DeliveryQueued
     seqs: frozenset[int]
     flush: int | None
-    """Number of the flush whose messages it hands over; None where they go turn by turn."""
+    """Number of the flush whose messages it delivers; None for delivery turn by turn."""
     state: State = "pending"
     attempts: int = 0
     error: str | None = None
     seconds: float | None = None
-    """Duration of the attempt that succeeded, with what else was delivered in it."""
+    """Duration of the successful attempt, including anything else delivered with it."""
     done_at: float | None = None
-    """Seconds since 1970."""
+    """Time, in seconds since 1970."""
     given_up: bool = False
-    """Somebody skipped it: its row has no error any more."""
+    """A person skipped it, so its row no longer has an error."""
     dropped: bool = False
     """Its block was removed by a person, or a reset forgot all of its messages."""
 
 
 class Deliveries:
-    """All deliveries of a session as far as its log was applied."""
+    """All deliveries of a session, up to the last record applied."""
 
     def __init__(self, messages: Messages) -> None:
         self.by_number: dict[int, DeliveryState] = {}
         """In the order in which they became due."""
         self.due: dict[int, DeliveryState] = {}
-        """Those that wait, parked ones included."""
+        """Unfinished deliveries, parked ones included."""
         self.errors: dict[str, str] = {}
-        """By block, why the last attempt failed that no later one made good."""
+        """Error of the last attempt per block, unless a later delivery succeeded."""
         self._messages = messages
 
     def apply(self, record: EventRecord) -> None:
@@ -84,13 +84,13 @@ class Deliveries:
             self._end(event.deliveries, event.block)
 
     def drop(self, block: str) -> None:
-        """A person removed the block: nothing is due to it."""
+        """Drop all deliveries to a block that a person removed."""
         for state in self.by_number.values():
             state.dropped |= state.queued.block == block
         self._leave_dropped()
 
     def forget(self) -> None:
-        """After a reset: what has no message left is due to nobody, and no error may quote what was forgotten."""
+        """After a reset, drop deliveries without remaining messages, and errors, which may quote forgotten text."""
         there = {seq for seq, message in self._messages.by_seq.items() if message.here}
         for state in self.by_number.values():
             state.dropped |= there.isdisjoint(state.seqs)

@@ -26,19 +26,19 @@ HANDLED = frozenset(
 )
 
 Source = tuple[str, int]
-"""Session and sequence number of a message."""
+"""Session id and sequence number of a message."""
 
 WORDING = (FactAdded.kind, FactChanged.kind)
-"""The events that say what facts said, and when."""
+"""Events that record the words of facts."""
 
 
 def adds_fact(event: Event) -> TypeGuard[FactAdded]:
-    """Is a fact new with this event?"""
+    """Whether this event adds a fact."""
     return isinstance(event, FactAdded)
 
 
 def wordings(records: Iterable[EventRecord]) -> set[str]:
-    """Hashes of all that facts said, of records of `WORDING`."""
+    """Content hashes of all wordings in records of `WORDING`."""
     events = [record.event for record in records]
     added = {event.content for event in events if isinstance(event, FactAdded)}
     return added | {event.after for event in events if isinstance(event, FactChanged)}
@@ -49,9 +49,9 @@ class FactWords:
     """A fact's words at one position of the log."""
 
     content: str
-    """Hash."""
+    """Content hash."""
     tokens: int | None
-    """None: not known without counting."""
+    """None if unknown without counting."""
 
 
 @dataclass(slots=True)
@@ -59,33 +59,33 @@ class FactState:
     """One fact that was not erased."""
 
     record: EventRecord
-    """Of its `FactAdded`: session, turn, time and position."""
+    """Its `FactAdded` record: session, turn, time and position."""
     added: FactAdded
     content: str
-    """Hash of its words."""
+    """Content hash of its current words."""
     tokens: int
     pinned: bool
     category: str
     topics: tuple[str, ...]
     state: str
     confirmed_at: float
-    """Seconds since 1970."""
+    """Time, in seconds since 1970."""
     version: int = 1
     sources: set[Source] = field(default_factory=set)
 
 
 class Facts:
-    """The facts that logs tell of, as far as they were applied: a session's, and a user's of any number of sessions."""
+    """Facts recorded in the logs applied so far: those of a session, or of a user across any number of sessions."""
 
     def __init__(self) -> None:
         self.by_id: dict[int, FactState] = {}
         """In the order in which they were added."""
         self._words: dict[int, list[tuple[int, FactWords]]] = {}
-        """What each said from which position on, also of those that were erased."""
+        """Words of each fact by the position from which they applied, erased facts included."""
 
     def apply(self, record: EventRecord) -> None:
         event = record.event
-        if isinstance(event, FactChanged):  # also of a fact that another session's log tells of
+        if isinstance(event, FactChanged):  # also of a fact that another session's log records
             self._words.setdefault(event.fact, []).append((record.position, FactWords(event.after, event.tokens)))
         if isinstance(event, FactAdded):
             self._add(record, event)
@@ -97,16 +97,16 @@ class Facts:
             self._change(known, record)
 
     def words(self, id: int, position: int) -> FactWords | None:
-        """What a fact said at a position of the log."""
+        """The words of a fact at a log position."""
         return state_at(self._words.get(id, []), position)
 
     def reworded_after(self, id: int, position: int) -> bool:
-        """Did it say something else later?"""
+        """Whether the fact was reworded after a position."""
         states = self._words.get(id, [])
         return bool(states) and states[-1][0] > position
 
     def forget(self, sources: Collection[Source]) -> None:
-        """These messages support nothing any more."""
+        """Remove these messages from the sources of all facts."""
         for fact in self.by_id.values() if sources else ():
             fact.sources.difference_update(sources)
 
@@ -145,7 +145,7 @@ class Facts:
             fact.category, fact.topics = event.category, event.topics
 
     def _hand_on(self, event: FactsCondensed) -> None:
-        """A fact that stands for others has their support; one that stands for none has that of the whole list."""
+        """A condensed fact inherits the sources of the facts it replaces, or of the whole list if it replaces none."""
         longer = {*event.kept, *event.vanished, *(id for sources, _ in event.merged for id in sources)}
         for ids, into in [*event.merged, *((longer, id) for id in event.new)]:
             if into in self.by_id:

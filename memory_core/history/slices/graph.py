@@ -1,6 +1,6 @@
-"""The knowledge graphs of a session as they stood at a position of its log.
+"""The knowledge graphs of a session at a position of its log.
 
-Pure over events: words go by their hashes, and come from the content store where they are wanted.
+Pure over events: words are stored by hash and read from the content store where needed.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -27,7 +27,7 @@ from memory_core.planning.graph import Entity, EntityState, Graph, Relation, Rel
 
 @dataclass(slots=True)
 class PastEntity:
-    """An entity as the log tells it; its names are hashes."""
+    """An entity as recorded in the log; its names are hashes."""
 
     id: int
     block: str
@@ -49,7 +49,7 @@ class PastEntity:
 
 @dataclass(slots=True)
 class PastRelation:
-    """A relation as the log tells it; its predicate is a hash."""
+    """A relation as recorded in the log; its predicate is a hash."""
 
     id: int
     block: str
@@ -62,7 +62,7 @@ class PastRelation:
     confirmed_at: float
     updated_at: float
     sources: set[int]
-    """Messages of the session."""
+    """Sequence numbers of messages of the session."""
     state: RelationState = "active"
     ended_turn: int | None = None
     ended_by: int | None = None
@@ -71,9 +71,9 @@ class PastRelation:
 
 @dataclass(slots=True)
 class PastGraph:
-    """All graphs of one session while one goes through its log, oldest record first.
+    """All graphs of one session, built by applying its log, oldest record first.
 
-    What a reset forgets is told to it (`forget`): which messages that are, `slices.messages` says.
+    After a reset, call `forget` with the messages that `slices.messages` reports as forgotten.
     """
 
     entities: dict[int, PastEntity] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class PastGraph:
             handler(self, record, record.event)
 
     def forget(self, seqs: Collection[int]) -> None:
-        """These messages support nothing any more."""
+        """Remove these messages from the sources of all relations."""
         for relation in self.relations.values() if seqs else ():
             relation.sources.difference_update(seqs)
 
@@ -168,7 +168,7 @@ Joined = tuple[int, str, int]
 
 
 class GraphWords:
-    """What entities were called and relations said, by the position of the log from which on; erased ones too."""
+    """Names of entities and words of relations, by the position from which they applied; erased ones included."""
 
     def __init__(self) -> None:
         self._names: dict[int, list[tuple[int, str]]] = {}
@@ -180,11 +180,11 @@ class GraphWords:
             handler(self, record, record.event)
 
     def name(self, entity: int, position: int) -> str | None:
-        """Hash of an entity's name as it was then."""
+        """Hash of an entity's name at a position."""
         return state_at(self._names.get(entity, []), position)
 
     def joined(self, relation: int, position: int) -> Joined | None:
-        """A relation as it was then."""
+        """A relation at a position."""
         return state_at(self._relations.get(relation, []), position)
 
     def _entity_added(self, record: EventRecord, event: EntityAdded) -> None:
@@ -231,8 +231,8 @@ def graph_at(
 ) -> dict[str, Graph]:
     """The graph of each block, by the block's name, at a position of a session's log (None: at its end).
 
-    `words` gives words by hash, None where they were erased: such a name is empty. A block that was
-    removed keeps its graph, which is there again when a block of that name is.
+    `words` returns words by hash, None if they were erased: such a name is empty. A removed block keeps its graph,
+    which is available again when a block of that name is added.
     """
     past, messages = PastGraph(), Messages()
     for record in records:

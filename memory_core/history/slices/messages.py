@@ -1,4 +1,4 @@
-"""Messages: where each one is, since when, and what the queue holds."""
+"""Messages: the location of each, since when, and the contents of the queue."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -27,44 +27,44 @@ class MessageState:
     """One message that was ever put."""
 
     record: EventRecord
-    """Of its `MessageAdded`: turn, time and position."""
+    """Its `MessageAdded` record: turn, time and position."""
     added: MessageAdded
     counter: str
-    """What its tokens were counted with."""
+    """Name of the counter that its tokens were counted with."""
     place: Place = "queued"
     flush: int | None = None
     """Number of the flush in which it left the queue."""
     left: int | None = None
-    """Position in the log at which it left the queue."""
+    """Log position at which it left the queue."""
 
     @property
     def here(self) -> bool:
-        """Is it in the queue or the archive?"""
+        """Whether it is in the queue or the archive."""
         return self.place in ("queued", "archived")
 
 
 class Messages:
-    """All messages of a session as far as its log was applied, with running totals of its queue.
+    """All messages of a session, up to the last record applied, with running totals of its queue.
 
-    Pinned messages are in the queue, and in none of the totals.
+    Pinned messages are in the queue but in none of the totals.
     """
 
     def __init__(self) -> None:
         self.by_seq: dict[int, MessageState] = {}
-        """In the order in which they came."""
+        """In the order in which they were added."""
         self.next_seq = 1
         self.flushes = 0
         """Number of the last flush."""
         self.counters: list[tuple[int, str]] = []
-        """What messages were counted with, by the position from which on they were."""
+        """Names of token counters, by the position from which each was in use."""
         self.queue_messages = self.queue_content = self.queue_reference = 0
         self.archived_messages = 0
         self.stated_tokens: int | None = None
-        """What the last event said that the queue holds, tokens of its accounting; None where it said nothing."""
+        """Queue size stated by the last event, in tokens of its accounting; None if it stated none."""
         self._queued: set[int] = set()
 
     def apply(self, record: EventRecord) -> Collection[int]:
-        """Apply an event; the sequence numbers of the messages that it forgot, which support nothing any more."""
+        """Apply an event and return the sequence numbers of the messages it forgot; they no longer support anything."""
         event = record.event
         self.stated_tokens = None
         if isinstance(event, MessageAdded):
@@ -90,7 +90,7 @@ class Messages:
         return NOTHING
 
     def in_queue(self, position: int, *, first: int, before: int) -> list[int]:
-        """Which of the messages `first` to `before` (exclusive) were in the queue then, pinned ones left out."""
+        """Messages from `first` to `before` (exclusive) that were in the queue at a position, pinned ones excluded."""
         return [
             seq
             for seq in range(first, before)
@@ -100,7 +100,7 @@ class Messages:
         ]
 
     def _leave(self, seqs: Iterable[int], place: Place, position: int) -> list[MessageState]:
-        """Take messages out of the queue; those that were in the session at all."""
+        """Take messages out of the queue and return those that exist in the session."""
         gone = [self.by_seq[seq] for seq in seqs if seq in self.by_seq]
         for state in gone:
             if state.added.seq in self._queued:

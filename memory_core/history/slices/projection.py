@@ -1,4 +1,4 @@
-"""The slices of one session together: an event is applied to each, and what a reset forgets is taken from all."""
+"""All slices of one session: each event is applied to every slice, and a reset removes what it forgot from all."""
 
 from collections.abc import Collection
 
@@ -13,7 +13,7 @@ from memory_core.history.slices.vectors import Vectors
 
 
 class Projection:
-    """A session as its log tells it. Events of other sessions count for facts only, which may be the user's."""
+    """A session as recorded in its log. Events of other sessions count only for facts, which may be user-scoped."""
 
     def __init__(self, session_id: str | None = None) -> None:
         """`session_id` None: that of the first event."""
@@ -26,7 +26,7 @@ class Projection:
         self.vectors = Vectors()
 
     def apply(self, record: EventRecord) -> Collection[int]:
-        """Apply an event; the sequence numbers of the messages that it forgot."""
+        """Apply an event and return the sequence numbers of the messages it forgot."""
         self.session_id = self.session_id or record.session_id
         kind, gone = type(record.event), NOTHING
         if kind in facts.HANDLED:
@@ -42,7 +42,7 @@ class Projection:
             self.deliveries.forget()
         if kind in blocks.HANDLED:
             removed = self.blocks.apply(record)
-            if removed is not None and record.actor != "engine":  # a person's removal takes along what it holds
+            if removed is not None and record.actor != "engine":  # a person's removal also removes its contents
                 self.deliveries.drop(removed)
                 self.vectors.drop(removed)
         if kind in deliveries.HANDLED:

@@ -1,4 +1,4 @@
-"""What held at a position of the log, out of what began to hold where."""
+"""Look up the state in effect at a log position."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -8,6 +8,6 @@ State = TypeVar("State")
 
 
 def state_at(states: Sequence[tuple[int, State]], position: int) -> State | None:
-    """The state at a position; None before the first. `states` have the positions from which on they held, in order."""
+    """The state at a position; None before the first. `states` pairs each state with its first position, in order."""
     place = bisect_right(states, position, key=lambda state: state[0])
     return states[place - 1][1] if place else None

@@ -1,4 +1,4 @@
-"""Stored units of vector blocks: what each one holds, and whether it is still there."""
+"""Stored units of vector blocks: the contents of each, and whether it is still stored."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping
@@ -11,7 +11,7 @@ HANDLED = frozenset({VectorsStored, VectorsRemoved})
 
 @dataclass(frozen=True, slots=True)
 class StoredUnit:
-    """What a vector block stored as one."""
+    """Messages that a vector block stored as one unit."""
 
     block: str
     seqs: Ranges
@@ -19,17 +19,17 @@ class StoredUnit:
 
 
 class Vectors:
-    """All stored units of a session as far as its log was applied."""
+    """All stored units of a session, up to the last record applied."""
 
     def __init__(self) -> None:
         self.ever: dict[int, StoredUnit] = {}
-        """By number, also those that were removed since: what past prompts show of them."""
+        """By number, including units removed since, which past prompts still show."""
         self.there: dict[int, StoredUnit] = {}
         self._counts: Counter[str] = Counter()
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """How many units are there, by block."""
+        """Number of units currently stored, by block."""
         return self._counts
 
     def apply(self, record: EventRecord) -> None:
@@ -42,11 +42,11 @@ class Vectors:
             self._remove(event.numbers)
 
     def drop(self, block: str) -> None:
-        """A person removed the block, and its units with it."""
+        """Remove the units of a block that a person removed."""
         self._remove([number for number, unit in self.there.items() if unit.block == block])
 
     def forget(self, seqs: Collection[int]) -> None:
-        """Units that hold one of these messages are gone."""
+        """Remove units that contain any of these messages."""
         gone = set(seqs)
         self._remove([number for number, unit in self.there.items() if not gone.isdisjoint(expand(unit.seqs))])
 
