@@ -25,7 +25,7 @@ MOST_REPEATS = 2
 """Times that the same call is made in one reply."""
 
 STEP = "-step-"
-"""In the id of a message of tool calls or results; what stands before it is the reply's id."""
+"""In the id of a message of tool calls or results; the part before it is the reply's id."""
 
 
 def nothing(what: str) -> None:
@@ -34,7 +34,7 @@ def nothing(what: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """Who follows a reply: told what comes, asked whether to stop."""
+    """Callbacks of a reply in progress: receives its events, and is asked whether to stop."""
 
     text: Callable[[str], None] = nothing
     """Given the pieces of every round's text, as they come."""
@@ -161,7 +161,7 @@ class _Made:
         self._ids: set[str] = set()
 
     def round(self, number: int, text: str, calls: Sequence[ToolCallPart], model: ChatModel) -> list[ChatMessage]:
-        """Make one round's calls in order; the messages that tell of them: the calls, and a result for each."""
+        """Make one round's calls in order; the messages that record them: the calls, and a result for each."""
         taken = calls[: MOST_CALLS + 1]
         named = [self._named(number, place, storable(call)) for place, call in enumerate(taken)]
         results = [self._make(call) for call in named[:MOST_CALLS]]

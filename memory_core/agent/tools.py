@@ -39,7 +39,7 @@ from memory_core.vectors.keyword import KeywordIndex
 
 MOST_RESULTS = 50
 SHOWN_CHARACTERS = 600
-"""Characters of one found message that the model is told."""
+"""Maximum length of one found message in a tool's result, in characters."""
 
 ARCHIVED_CHARACTERS = 4_000
 """Longest text that is archived at once."""
@@ -53,10 +53,10 @@ RANK_CONSTANT = 60
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What became of a call."""
+    """Result of a call."""
 
     text: str
-    """What the model is told."""
+    """Text returned to the model."""
     done: bool
     """False: it was refused, and nothing was changed."""
     block: str | None = None
@@ -129,7 +129,7 @@ _SEARCH: dict[str, tuple[type[_Arguments], str]] = {
 _TOOLS = _CORE | _ARCHIVE | _SEARCH
 
 REFUSED = (ConfigError, MessageError, ConflictError, NotFoundError, EmbedderError, VectorIndexError, ModelError)
-"""What a call may fail with that the model can be told; anything else is the caller's."""
+"""Errors of a call that are returned to the model as its result; any other is raised to the caller."""
 
 
 class MemoryTools:
@@ -140,7 +140,7 @@ class MemoryTools:
         self._session = memory._session
 
     def specs(self) -> list[ToolSpec]:
-        """The tools as a model is told of them now; none where no block may be edited by an agent."""
+        """Descriptions of the tools for a model, as of now; none where no block may be edited by an agent."""
         core = self.core_blocks
         if not core:
             return []
@@ -281,7 +281,7 @@ class MemoryTools:
         return [said[seq] for seq in fused(rankings)[:limit]]
 
     def _recalled(self, query: str, block: str, said: Mapping[int, StoredMessage]) -> list[int]:
-        """What a vector block finds: the first message of each stored turn that is above its threshold."""
+        """Results of a vector block: the first message of each stored turn that is above its threshold."""
         search = self._memory.retrieval.search(query, block=block)
         least = search.settings.similarity_threshold
         found = [one for one in search.found.candidates if one.match > 0 and (least is None or one.score > least)]
@@ -336,7 +336,7 @@ def _whole(text: str) -> str:
 
 
 def fused(rankings: Sequence[Sequence[int]]) -> list[int]:
-    """One ranking of several: what stands high in any of them, and higher still in more than one; ties by number."""
+    """Merge rankings: an item ranks by its places in all of them, higher in more than one; ties by number."""
     scores: dict[int, float] = {}
     for ranking in rankings:
         for place, number in enumerate(ranking):
@@ -389,7 +389,7 @@ def _note(w: Writing, call: ToolCallPart, result: ToolResult) -> None:
 
 
 def _spoken(message: StoredMessage) -> str:
-    """What the user or the assistant said in words: no tool's result, no call, no instructions."""
+    """Words of the user or the assistant: no tool's result, no call, no instructions."""
     if message.message.role not in (MessageRole.USER, MessageRole.ASSISTANT):
         return ""
     words = " ".join(part.text for part in message.message.parts if isinstance(part, TextPart))

@@ -178,7 +178,7 @@ def _complete_members(data: bytes) -> set[str]:
 
 
 def _large_size(extra: bytes) -> int:
-    """The packed size of a member whose sizes stand in its extra field, as they do where it may be large."""
+    """Packed size of a member whose sizes are in its extra field, as they are where it may be large."""
     tag, length = struct.unpack_from("<2H", extra.ljust(4, b"\0"))
     return int(struct.unpack_from("<Q", extra, 12)[0]) if (tag, length) == (1, 16) and len(extra) >= 20 else _IN_EXTRA
 

@@ -75,7 +75,7 @@ def write_configuration(config: MemoryConfig, blocks: Iterable[tuple[BlockRecord
 
 
 def read_configuration(data: bytes | str, name: str) -> Configuration:
-    """What `write_configuration` wrote. No class is imported that this process does not offer itself.
+    """Read what `write_configuration` wrote. No class is imported that this process does not offer itself.
 
     Raises:
         FormatError: it is not a configuration, or an impossible one.

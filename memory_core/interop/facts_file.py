@@ -33,7 +33,7 @@ MOST_TOPICS = 20
 """Of one fact; further ones are left out."""
 
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")
-"""What a spreadsheet would run as a formula; one apostrophe more in front makes it text."""
+"""Cells that a spreadsheet would run as a formula; one apostrophe more in front makes it text."""
 _SHIELDED = re.compile(r"'+[=+\-@\t\r]")
 _TRUE, _FALSE = ("true", "yes", "1", "x"), ("false", "no", "0", "")
 
@@ -61,7 +61,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class FactsFile:
-    """What a file holds."""
+    """Checked content of a file of facts."""
 
     filename: str
     facts: tuple[FileFact, ...]
@@ -82,7 +82,7 @@ class Duplicate:
 
 @dataclass(frozen=True, slots=True)
 class ImportPlan:
-    """What importing a file would do."""
+    """Effect of importing a file."""
 
     change: ChangeSet | None
     """To be applied; None: there is nothing to import."""
@@ -249,7 +249,7 @@ def _topics(given: Any) -> tuple[str, ...] | None:
 
 
 def plan_import(file: FactsFile, known: Sequence[Fact]) -> ImportPlan:
-    """What importing a file beside the `known` facts, of every state, would do. What is there already is left out."""
+    """Plan the import of a file given the `known` facts, of every state. Facts that exist already are left out."""
     by_words = {same_words(fact.text): fact for fact in known}
     lines: dict[str, int] = {}
     new: list[New] = []

@@ -32,7 +32,7 @@ _ZIP_MAGICS = (b"PK\x03\x04", b"PK\x05\x06")
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What a file holds. Nothing of it is stored yet."""
+    """Content of a file, before anything of it is stored."""
 
     name: str
     """The file's own name, without a path."""
@@ -46,7 +46,7 @@ class Preview:
 
     @property
     def label(self) -> str:
-        """What it is, in words."""
+        """Name of the kind of file, in words."""
         return _LABELS[self.kind]
 
     def conversation(self, pick: int = 0) -> Conversation:
@@ -63,7 +63,7 @@ class Preview:
 
 
 def read_file(name: str, data: bytes) -> Preview:
-    """What a file is and holds: messages, a chat store, a bundle or a configuration.
+    """Read a file of any kind: messages, a chat store, a bundle or a configuration.
 
     Raises:
         FormatError: it is none of these, is damaged, or is too large; one sentence says which.

@@ -60,7 +60,7 @@ class FileRelation:
 
 @dataclass(frozen=True, slots=True)
 class GraphFile:
-    """What a file holds, checked."""
+    """Checked content of a graph file."""
 
     name: str
     """The file's name."""
@@ -113,7 +113,7 @@ def file_of(graph: Graph, name: str = "graph") -> GraphFile:
 
 
 def read_graph_file(data: bytes, name: str) -> GraphFile:
-    """What a file holds, checked throughout. Nothing is stored.
+    """Read and check a graph file. Nothing is stored.
 
     Raises:
         FormatError: it cannot be read, or not all of it is a graph; one sentence, with the line.
@@ -359,7 +359,7 @@ def _relationship(predicate: str) -> str:
 def _quoted(text: str) -> str:
     r"""A text as a string of Cypher, on one line.
 
-    Older databases read `\u0027` as a quote wherever it stands in a query, so that a backslash of the text
+    Older databases read `\u0027` as a quote anywhere in a query, so that a backslash of the text
     is never left before a `u`: the string is cut in two there.
     """
     pieces = re.split(r"(?<=\\)(?=[uU])", text)

@@ -1,4 +1,4 @@
-"""GraphML as nodes and edges with the lines they stand on.
+"""GraphML as nodes and edges with their line numbers.
 
 XML from anywhere: no document type, no entities of its own and nothing outside the file is read, and
 nesting is bounded. What other programs call a name or a predicate is understood.
@@ -62,7 +62,7 @@ class _Reading:
         self.nodes: list[Element] = []
         self.edges: list[Element] = []
         self._keys: dict[str, str] = {}
-        """What each key is called, by its id."""
+        """Name of each key, by its id."""
         self._path: list[str] = []
         self._element: Element | None = None
         self._given: dict[str, str] = {}

@@ -134,7 +134,7 @@ def write_chat_store(conversations: Mapping[str, Sequence[ChatMessage]]) -> str:
 
 
 def _store_of(value: Mapping[str, Any]) -> dict[str, Any] | list[Any] | None:
-    """What holds the messages: by key in a simple store, as rows in one for SQL."""
+    """Container of the messages: by key in a simple store, as rows in one for SQL."""
     for name in ("chat_store", "sql_store"):
         if isinstance(inner := value.get(name), dict):
             return _store_of(inner)

@@ -69,7 +69,7 @@ def _blocks(data: Mapping[str, Any]) -> list[Any]:
 
 
 def _parts(block: Any, number: int) -> Iterator[Part | str]:
-    """What a block becomes, or notes on what it cannot become."""
+    """Parts of a message from a content block, or notes on what cannot be converted."""
     match block:
         case {"block_type": "text", "text": str(text)}:
             yield TextPart(text=text)

@@ -37,7 +37,7 @@ _MARKED_ENCODINGS = {  # UTF-32 first: its little-endian mark begins with the on
 }
 _SPACE = re.compile(r"[ \t\n\r]*")
 _BETWEEN = re.compile(r"[ \t\n\r,:]*")
-"""What stands between two values inside a list or object that is known to be valid."""
+"""Separators between two values inside a list or object that is known to be valid."""
 
 
 def problem(filename: str, what: str, *, line: int | None = None, column: int | None = None) -> FormatError:
@@ -55,7 +55,7 @@ def problem(filename: str, what: str, *, line: int | None = None, column: int | 
 
 CONVERSATION = "a conversation: {}. Choose a JSON or JSONL file"
 GRAPH = "a graph: {}. Choose a JSON or GraphML file"
-"""What a file should be and is not, because of what it is; and what to do."""
+"""Sentence about a file of the wrong kind: what it should be, what it is, and what to choose instead."""
 
 
 def read_text(data: bytes | str, *, filename: str, max_bytes: int, wanted: str = CONVERSATION) -> str:
@@ -147,7 +147,7 @@ class Located:
             position = end
 
     def member(self, key: str) -> "Located | None":
-        """What an object holds under `key`: the last one where the key occurs twice, as JSON readers do."""
+        """Value of an object under `key`: the last one where the key occurs twice, as JSON readers do."""
         document, found = self._document, None
         position = self._start + 1
         while document.text[position := document.after(_BETWEEN, position)] != "}":
@@ -186,7 +186,7 @@ def read_values(text: str, *, filename: str) -> list[Located]:
 
 
 def _is_one_value_a_line(text: str, filename: str) -> bool:
-    """Is a text that cannot be read JSONL? By its name, or because its last line stands alone."""
+    """Is a text that cannot be read JSONL? By its name, or because its last line is a value by itself."""
     last_line = text.rstrip().rpartition("\n")[2]
     return filename.lower().endswith((".jsonl", ".ndjson")) or (
         last_line.startswith("{") and last_line != text.strip() and _is_json(last_line)

@@ -44,7 +44,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """What a file holds, in its order."""
+    """Conversation of a file, in its order."""
 
     messages: tuple[ChatMessage, ...]
     skipped: tuple[Skipped, ...]
@@ -200,7 +200,7 @@ def _says_nothing(message: ChatMessage) -> bool:
 
 
 def _made(message: ChatMessage) -> set[str]:
-    """What results may refer to: the ids of calls, or the names of their tools (function calls have no ids)."""
+    """Calls that results may refer to: the ids of calls, or the names of their tools (function calls have no ids)."""
     return {name for call in message.tool_calls for name in (call.tool_call_id, call.tool_name) if name}
 
 

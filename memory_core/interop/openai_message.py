@@ -210,7 +210,7 @@ def _text(data: Mapping[str, Any], key: str) -> str | None:
 
 
 def _kind(value: Any) -> str:
-    """What a JSON value is, for a sentence."""
+    """Name of a JSON value's type, for a sentence."""
     if value is None:
         return "null"
     if isinstance(value, bool):

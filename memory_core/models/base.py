@@ -1,4 +1,4 @@
-"""What the engine asks of a model: a chat model, an embedder and the learners, and the values that cross between them.
+"""Protocols of models: a chat model, an embedder and the learners, and the values that cross between them.
 
 No vendor's name appears here. Clients live in their own modules and turn vendor errors into
 `memory_core.errors.ModelError`s.
@@ -34,7 +34,7 @@ class ModelCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """A tool as a model is told of it."""
+    """Description of a tool for a model."""
 
     name: str
     description: str
@@ -90,9 +90,9 @@ class ExtractedFact:
     category: str = "other"
     """`personal`, `preference`, `plan`, `relationship`, `work`, `health`, `constraint` or `other`."""
     source: int | None = None
-    """Index of the message in the extracted batch that says it; None when the extractor cannot tell."""
+    """Index of the message in the extracted batch that says it; None when the extractor does not know."""
     slot: str | None = None
-    """What can hold only one value at a time (`home`, `name`, ...): two facts in one slot contradict each other."""
+    """Attribute with one value at a time (`home`, `name`, ...): two facts in one slot contradict each other."""
     topics: tuple[str, ...] = ()
     doubtful: bool = False
     """Does it leave so much open that a person has to look at it first? It is then in no context before."""
@@ -100,7 +100,7 @@ class ExtractedFact:
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """What one reading of a batch of messages gave."""
+    """Result of one extraction from a batch of messages."""
 
     facts: tuple[ExtractedFact, ...]
     calls: tuple[ModelCall, ...] = ()
@@ -108,7 +108,7 @@ class Extraction:
 
 @dataclass(frozen=True, slots=True)
 class CondensedFact:
-    """One fact of a condensed list, with the indexes of the facts it stands for (none: it is new)."""
+    """One fact of a condensed list, with the indexes of the facts it replaces (none: it is new)."""
 
     text: str
     category: str = "other"
@@ -144,7 +144,7 @@ class FactExtractor(Protocol):
 
 @runtime_checkable
 class Categorising(Protocol):
-    """An extractor that can be told which categories to put facts under."""
+    """Extractor that assigns facts to given categories."""
 
     def under(self, categories: Sequence[str]) -> FactExtractor:
         """The same extractor, with these categories."""
@@ -173,7 +173,7 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What is to become of one proposal."""
+    """Decision on one proposal."""
 
     act: Literal["add", "update", "delete", "none"]
     target: int | None = None
@@ -190,7 +190,7 @@ class Decisions:
     decisions: tuple[Decision, ...]
     calls: tuple[ModelCall, ...] = ()
     refused: tuple[str, ...] = ()
-    """What the model proposed and cannot be, a sentence each; those proposals are decided by rule."""
+    """Rejected decisions of the model, a sentence each; those proposals are decided by rule."""
 
 
 @runtime_checkable
@@ -233,7 +233,7 @@ class Summariser(Protocol):
     ) -> Summarised:
         """A text of at most about `max_tokens` (as `count` counts them) that says what `summary` and `messages` say.
 
-        No messages: the same summary, written anew and shorter where it is too long.
+        No messages: the same summary, rewritten shorter where it is too long.
         """
         ...
 
@@ -256,12 +256,12 @@ class FoundRelation:
 
 @dataclass(frozen=True, slots=True)
 class RelationsFound:
-    """What one reading of a batch of messages gave."""
+    """Result of one extraction from a batch of messages."""
 
     relations: tuple[FoundRelation, ...]
     calls: tuple[ModelCall, ...] = ()
     refused: tuple[str, ...] = ()
-    """What the model proposed and cannot be a relation, a sentence each."""
+    """Proposals of the model that cannot be relations, a sentence each."""
 
 
 @runtime_checkable

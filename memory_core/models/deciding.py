@@ -1,4 +1,4 @@
-"""What becomes of a found fact beside the nearest known ones: decided by rules, or by a chat model.
+"""Decisions on a found fact, compared with the nearest known ones: by rules, or by a chat model.
 
 A model is given the statements as numbered data and never as instructions, and nothing of its answer is believed
 unchecked: numbers it was not given, acts that do not exist and proposals it leaves out are refused, and decided by

@@ -59,7 +59,7 @@ class Memo:
         renewed(self._after_fork)
 
     def _after_fork(self) -> None:
-        """What a thread of the parent was embedding never comes here."""
+        """Forget what threads of the parent were embedding: their results never arrive in this process."""
         self._lock = threading.Lock()
         self._coming = {}
 
@@ -219,7 +219,7 @@ class OpenAIEmbedder:
         return f"OpenAIEmbedder({self._model!r}, {self.endpoint.address!r})"
 
     def close(self) -> None:
-        """Close the connections; the next call opens them anew."""
+        """Close the connections; the next call reopens them."""
         self.endpoint.close()
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:

@@ -91,7 +91,7 @@ class Endpoint:
         return Endpoint(self.base_url, self._key, timeout_seconds=timeout_seconds, max_retries=0)
 
     def close(self) -> None:
-        """Close the connections; the next call opens them anew."""
+        """Close the connections; the next call reopens them."""
         with self._lock:
             if self._client is not None:
                 self._client.close()
@@ -123,7 +123,7 @@ class Endpoint:
 
 
 def model_error(error: Exception, endpoint: Endpoint, *, model: str, started: bool = False) -> ModelError:
-    """What went wrong at `endpoint`, in our terms; raise it `from error`.
+    """Translate an error of `endpoint` into a `ModelError`; raise it `from error`.
 
     `started` says that part of the answer had come. The key is removed from `error` and what it was
     raised from, because an endpoint may repeat the key in its refusal.

@@ -204,7 +204,7 @@ def transcript(messages: Sequence[ChatMessage]) -> str:
 
 
 def listed_as_known(facts: Sequence[str]) -> str:
-    """What is known, as data; empty where nothing is."""
+    """Known facts as data for a prompt; empty where there are none."""
     if not facts:
         return ""
     return "<known>\n" + "\n".join(f"- {as_data(fact)}" for fact in facts) + "\n</known>\n"

@@ -1,4 +1,4 @@
-"""Who learns: fixed rules, or a chat model. What every learner of either kind says of itself."""
+"""Base classes of learners: fixed rules or a chat model, with the attributes that each kind declares."""
 
 from memory_core.models.base import ChatModel
 

@@ -44,7 +44,7 @@ _NO_TOOLS = re.compile(
 LONGEST_REPLY = 2_000_000
 """Characters of a streamed reply, arguments of tool calls included: four times what today's models can give at once."""
 _NAME = re.compile(r"[^A-Za-z0-9_-]")
-"""What endpoints do not take in the name of a tool."""
+"""Characters that endpoints refuse in the name of a tool."""
 
 
 def to_openai(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
@@ -163,7 +163,7 @@ class OpenAIChat:
         return f"OpenAIChat({self._model!r}, {self.endpoint.address!r})"
 
     def close(self) -> None:
-        """Close the connections; the next call opens them anew."""
+        """Close the connections; the next call reopens them."""
         self.endpoint.close()
 
     def first_word(self, timeout_seconds: float) -> float:

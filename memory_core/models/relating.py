@@ -1,7 +1,7 @@
 """Relations from messages: by rules without a language model, and by a chat model.
 
 A model is given the messages as numbered data and never as instructions, and nothing of its answer
-is believed unchecked: what cannot be a relation is left out and told. Whom two names mean, and what
+is believed unchecked: what cannot be a relation is left out and reported. Whom two names mean, and what
 a relation does to those that are known, is the engine's business.
 """
 

@@ -17,7 +17,7 @@ _THINK, _THOUGHT = "<think>", "</think>"
 
 
 def instruction(answer: type[BaseModel]) -> str:
-    """What to tell a model whose endpoint cannot be told the form."""
+    """Instruction for a model whose endpoint does not accept a schema."""
     schema = json.dumps(json_schema(answer), ensure_ascii=False)
     return f"Answer with one JSON object and nothing else. It must follow this JSON schema:\n{schema}"
 

@@ -50,9 +50,9 @@ _SMALLEST = 3
 
 
 class RuleSummariser(RuleBased):
-    """What users said, by rules: deterministic, from their own words only, and in linear time.
+    """Summary of what users said, by rules: deterministic, from their own words only, and in linear time.
 
-    A sentence stands as the facts it states ("The user lives in Porto."), or, where these would lose
+    A sentence becomes the facts it states ("The user lives in Porto."), or, where these would lose
     a name, number or date of it, as it was said. What does not fit goes by `planning.summaries.fit`.
     """
 
@@ -71,7 +71,7 @@ class RuleSummariser(RuleBased):
 
 
 def _told(messages: Sequence[ChatMessage]) -> Iterator[str]:
-    """What users said in messages that states something, in order."""
+    """Statements of users in messages, in order."""
     for message in messages:
         if message.role is not MessageRole.USER:
             continue

@@ -1,4 +1,4 @@
-"""What becomes of found facts beside their nearest known ones: add, update, delete or nothing.
+"""Decisions on found facts, each compared with its nearest known ones: add, update, delete or nothing.
 
 Pure. `prepare` finds the candidates of each found fact; somebody decides, by `by_rule` or with a model; `settle`
 checks every decision and says what is done. A decision that cannot be is refused and taken by rule instead, so that
@@ -35,7 +35,7 @@ _RULES: dict[Bearing, tuple[Act, str]] = {
     "other_number": ("update", "other_number"),
     "preference": ("update", "preference"),
 }
-"""What is done where a statement bears so on a known one, the most telling first, and the name of the rule."""
+"""Action and name of the rule for each relation of a statement to a known one, the surest first."""
 
 NOT_COMPARED = "a decision names a fact that was not compared with what was found"
 NO_TARGET = "a decision names no fact where it needs one"
@@ -91,7 +91,7 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What somebody decided of one found fact."""
+    """Decision proposed for one found fact, by a rule or a model, before it is checked."""
 
     act: str
     target: int | None = None
@@ -102,7 +102,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What is done about one found fact."""
+    """Checked decision on one found fact."""
 
     index: int
     act: Act
@@ -119,7 +119,7 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class Consolidation:
-    """What is done about all found facts that had to be decided, in their order."""
+    """Checked decisions on all found facts that needed one, in their order."""
 
     settled: tuple[Settled, ...]
     refused: Mapping[str, int]
@@ -238,7 +238,7 @@ _HOW_TO = re.compile(
 def category_among(category: str, text: str, categories: Sequence[str]) -> str:
     """The category of a fact in the block's own words: one of `categories`, or `other`. None given: as found.
 
-    Where these are the names, what tells how something is done is `procedural`, what happens at a time `episodic`,
+    Where these are the names, what says how something is done is `procedural`, what happens at a time `episodic`,
     anything else `semantic`.
 
     >>> category_among("plan", "The dinner is on 14 March", ("episodic", "semantic", "procedural"))
@@ -327,7 +327,7 @@ class _Settling:
     def _twin(
         self, text: str, slot: str | None, there: Sequence[KnownFact], target: int | None
     ) -> tuple[str, int | None, int | None] | None:
-        """Where words are said already: the rule that tells so, and the candidate or the found one that says them."""
+        """Duplicate of a found fact: the rule that matched, and the candidate or found fact it repeats."""
         key = same_words(text)
         same = next((near for near in there if same_words(near.text) == key), None)
         if same is not None or key in self._owners:
@@ -388,7 +388,7 @@ def _spare_most(choices: list[Choice | None], active: Collection[int], refused: 
 
 
 def _overtaken(indexes: Sequence[int], found: Sequence[FoundFact]) -> dict[int, int]:
-    """What was found beside something that says as well, ends or replaces it, each with that: it stays itself."""
+    """Found facts that another found one repeats, ends or replaces, each with that one; they stay unchanged."""
     stays: list[int] = []
     overtaken: dict[int, int] = {}
     for index in indexes:

@@ -34,7 +34,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one block asks to put into the context."""
+    """Content that one block asks to put into the context."""
 
     name: str
     priority: int
@@ -71,7 +71,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """What became of one part."""
+    """Outcome for one part: tokens asked for and granted, and the pieces kept."""
 
     name: str
     priority: int
@@ -82,7 +82,7 @@ class Granted:
 
 @dataclass(frozen=True, slots=True)
 class ContextPlan:
-    """What goes in. `granted` is in the order of the blocks, `cuts` in the order they were made."""
+    """Contents of a context. `granted` is in the order of the blocks, `cuts` in the order they were made."""
 
     granted: tuple[Granted, ...]
     queue: tuple[SizedMessage, ...]
@@ -98,7 +98,7 @@ class ContextPlan:
     over_by: int
     """Tokens above the limit all the same: only what is never cut is left (see `when_over`)."""
     over_because: str | None
-    """What is never cut and alone exceeds the limit, in words; None when nothing does."""
+    """Name of the uncuttable content that alone exceeds the limit; None when nothing does."""
 
     @property
     def free(self) -> int:
@@ -232,7 +232,7 @@ def _without_oldest_turns(
 
 
 def turns_of(queue: Sequence[SizedMessage]) -> list[tuple[SizedMessage, ...]]:
-    """The queue as turns: each starts at a user message; what stands before the first is one too."""
+    """The queue as turns: each starts at a user message; messages before the first form one too."""
     turns: list[list[SizedMessage]] = []
     for message in queue:
         if not turns or message.role is MessageRole.USER:

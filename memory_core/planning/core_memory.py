@@ -1,4 +1,4 @@
-"""What an agent does to the text of a block: text in, text out. Pure.
+"""Edits by an agent to the text of a block: text in, text out. Pure.
 
 What cannot be done is a `ConfigError` whose sentence the model reads: what is wrong, that nothing was
 changed, and what to do instead.
@@ -14,7 +14,7 @@ QUOTED = 60
 
 
 def append(label: str, text: str, content: str) -> str:
-    """The text with lines added at its end; those that stand there already are not added again.
+    """Append lines to the text; lines that it already contains are not added again.
 
     >>> append("Human", "Sam lives in Porto", "Sam likes jazz")
     'Sam lives in Porto\\nSam likes jazz'
@@ -34,7 +34,7 @@ def append(label: str, text: str, content: str) -> str:
 
 
 def replace(label: str, text: str, old: str, new: str) -> str:
-    """The text with `old`, which stands in it once, as `new`; a whole line that becomes empty is taken out.
+    """Replace the only occurrence of `old` by `new`; a whole line that becomes empty is removed.
 
     Raises:
         ConfigError: `old` is empty, is not there, is there more than once, or is the same as `new`.

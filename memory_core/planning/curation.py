@@ -1,6 +1,6 @@
-"""What a person does to facts, as change sets: one wish, one undo.
+"""Changes by a person to facts, as change sets: one request, one undo.
 
-Pure. A change set is made of steps on facts as they were read; `settle` says how each fact stands
+Pure. A change set is made of steps on facts as they were read; `settle` computes the state of each fact
 after all of them. Who stores it compares versions (`memory_core.curation.facts`).
 """
 
@@ -44,12 +44,12 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Another state; the same state again says that a person looked and let it stand."""
+    """Change of state; the same state again records that a person reviewed the fact and kept it."""
 
     fact: Fact
     state: str
     by: int | None = None
-    """What supersedes it."""
+    """Id of the fact that supersedes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ Step = New | Text | State | Pin | Support | Label
 
 @dataclass(frozen=True, slots=True)
 class ChangeSet:
-    """What belongs together: done at once or not at all, and undone at once."""
+    """Steps that are applied together or not at all, and undone together."""
 
     action: Action
     steps: tuple[Step, ...]
@@ -354,7 +354,7 @@ class _Standing:
 
 
 def settle(change: ChangeSet) -> FactPlan:
-    """How each fact stands after all steps, in order of first mention.
+    """Compute the state of each fact after all steps, in order of first mention.
 
     Raises:
         ConflictError: two steps read the same fact in different versions.
@@ -390,7 +390,7 @@ def _after(now: _Standing) -> After:
 def find_clash(plan: FactPlan, known: Iterable[Fact]) -> str | None:
     """A text that two active facts would have word for word, if the plan brings that about.
 
-    `known` are all facts as they stand before it; what was the same before is left alone.
+    `known` are all facts before the change; duplicates that existed before are ignored.
     """
     after = {change.before.id: change for change in plan.changed}
     texts: set[str] = set()
@@ -473,7 +473,7 @@ def each_topic(topics: Sequence[str]) -> tuple[str, ...]:
 
 
 def changed_elsewhere(fact: Fact) -> ConflictError:
-    """What to say of a fact that is not any more as it was read."""
+    """Message for a fact that was changed since it was read."""
     return ConflictError(f"The fact {quoted(fact)} was changed elsewhere. Nothing was overwritten.")
 
 
@@ -503,7 +503,7 @@ _SAID = {
 
 
 def words_for(action: str, *, changed: int, added: int) -> str:
-    """What a change set did, to follow "Undo:". `changed` and `added` count facts.
+    """Describe a change set, to follow "Undo:". `changed` and `added` count facts.
 
     >>> words_for("retire", changed=2, added=0), words_for("split", changed=1, added=2)
     ('retired 2 facts', 'split a fact into 2')

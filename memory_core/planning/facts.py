@@ -1,8 +1,8 @@
-"""What a fact is; what becomes of facts that were found; what a shortened list of facts really did.
+"""Facts: their states, how found facts are merged with known ones, and the checks on a condensed list.
 
 Pure. An extractor proposes; here it is compared with what is known, so that nothing is stored
-twice, nothing a person rejected comes back, and no rewriting of a list goes unseen. What a person
-does to facts is in `curation.py`.
+twice, nothing a person rejected comes back, and no rewriting of a list goes unseen. Changes by a
+person are in `curation.py`.
 """
 
 import re
@@ -16,7 +16,7 @@ DUPLICATE = 0.85
 """From this likeness on (`memory_core.text.similarity`) two wordings count as one fact."""
 
 DUPLICATE_IN_SLOT = 0.8
-"""The same for two facts in one slot: it holds one value, so a little less likeness tells as much."""
+"""The same for two facts in one slot: it holds one value, so a lower similarity is enough evidence."""
 
 CONDENSED_SHARE = 0.8
 """Condensing must leave at most this share of `max_facts`, so that it is not due again at once."""
@@ -26,7 +26,7 @@ STATES = ("proposed", "active", "superseded", "retired", "rejected")
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """Something a block believes, as it stood when it was read. Only `active` facts reach a context."""
+    """Statement a block holds, as of when it was read. Only `active` facts reach a context."""
 
     id: int
     scope: str
@@ -123,7 +123,7 @@ def plan_additions(known: Sequence[KnownFact], found: Sequence[FoundFact]) -> Ad
 
 @dataclass(frozen=True, slots=True)
 class ShorterFact:
-    """One fact of a shortened list, with the ids of the known facts it claims to stand for."""
+    """One fact of a condensed list, with the ids of the known facts it claims to replace."""
 
     text: str
     category: str
@@ -132,14 +132,14 @@ class ShorterFact:
 
 @dataclass(frozen=True, slots=True)
 class CondensePlan:
-    """What a shorter list does to the longer. `refused` says why it is not taken; then nothing changes."""
+    """Effect of a condensed list on the full one. `refused` gives the reason for rejecting it; then nothing changes."""
 
     kept: tuple[int, ...]
     merged: tuple[tuple[tuple[int, ...], int], ...]
     """Ids that became one fact, and the index of that fact in the shorter list."""
     vanished: tuple[int, ...]
     new: tuple[int, ...]
-    """Indexes in the shorter list that stand for nothing known, or only for what others stand for."""
+    """Indexes in the condensed list that replace nothing known, or only facts that others replace."""
     refused: str | None = None
 
 

@@ -164,7 +164,7 @@ class _Target:
 
 
 def _oldest_turns(messages: Iterator[SizedMessage], turns: int) -> tuple[list[SizedMessage], Iterator[SizedMessage]]:
-    """The oldest turns, with what stands before the first of them, and the rest."""
+    """Split off the oldest turns, with any messages before the first of them."""
     leave: list[SizedMessage] = []
     begun = 0
     for message in messages:

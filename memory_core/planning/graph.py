@@ -1,7 +1,7 @@
-"""What a knowledge graph is made of: entities, and typed, directed relations that hold or held between them.
+"""Knowledge graph: entities, and typed, directed relations that hold or held between them.
 
-Pure. Which names and predicates count as the same, what a text mentions and how paths are told is decided here;
-what becomes of relations that were found is in `memory_core.planning.graph_changes`.
+Pure. Which names and predicates count as the same, what a text mentions and how paths are worded is decided here;
+merging found relations is in `memory_core.planning.graph_changes`.
 """
 
 import re
@@ -52,7 +52,7 @@ SAME_AS = "same as"
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """Somebody or something, as it stood when it was read."""
+    """Person, place or thing, as of when it was read."""
 
     id: int
     scope: str
@@ -71,7 +71,7 @@ class Entity:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """What holds, or held, between two entities, as it stood when it was read."""
+    """Directed relation that holds or held between two entities, as of when it was read."""
 
     id: int
     scope: str
@@ -269,7 +269,7 @@ def clean_name(name: str) -> str:
 
 
 def normal_name(name: str) -> str:
-    """What two names have in common that are of one entity.
+    """Normalise a name; names of one entity compare equal.
 
     >>> normal_name("The  Project Alpha"), normal_name("project alpha")
     ('project alpha', 'project alpha')
@@ -285,7 +285,7 @@ def normal_name(name: str) -> str:
 
 
 def names_nobody(name: str) -> bool:
-    """Is it a pronoun, which stands for somebody who was named before?"""
+    """Is it a pronoun, which refers to somebody named before?"""
     return normal_name(name) in _NOBODY
 
 
@@ -306,7 +306,7 @@ def clean_predicate(predicate: str) -> str:
 
 
 def normal_predicate(predicate: str) -> str:
-    """What two predicates have in common that say the same."""
+    """Normalise a predicate; predicates of one meaning compare equal."""
     text = (
         _SPACE.sub(" ", unicodedata.normalize("NFKC", predicate).replace("_", " "))
         .lstrip(_ENDS)

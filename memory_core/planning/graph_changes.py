@@ -1,4 +1,4 @@
-"""What becomes of relations that were found, and of what a person wishes for a graph.
+"""Changes to a graph: relations found in messages, and edits that a person asks for.
 
 Pure: each gives a `GraphPlan`, which is stored whole or not at all.
 """
@@ -87,7 +87,7 @@ def plan_same(graph: Graph, found: Sequence[Found]) -> GraphPlan:
 
 
 def plan_relations(graph: Graph, found: Sequence[Found]) -> GraphPlan:
-    """What becomes of found relations beside those that are known.
+    """Plan how found relations are merged with those that are known.
 
     The same again is a confirmation. Another object of a single-valued predicate ends the former
     relation, and so does a relation said to have ended. What cannot be a relation is refused, with
@@ -414,7 +414,7 @@ def said(
     relations: Sequence[tuple[int, int, int]],
     former: Callable[[int], str | None],
 ) -> str:
-    """What a change set did, in a sentence; `entities` and `relations` as in `GraphCurated`, names as they are now.
+    """Describe a change set in a sentence; `entities` and `relations` as in `GraphCurated`, names as they are now.
 
     `former` is the name that an entity had before it; None where it is not known.
     """

@@ -31,14 +31,14 @@ _NO_NUMBERS: Iterator[int] = iter(())
 
 @dataclass(frozen=True, slots=True)
 class GraphPlan:
-    """What is to be stored of a change, all or nothing."""
+    """Rows to store for a change, all or nothing."""
 
     added_entities: tuple[Entity, ...] = ()
-    """As they stand at last; one may have been merged into another already."""
+    """Final states; one may have been merged into another already."""
     changed_entities: tuple[tuple[Entity, Entity], ...] = ()
     """Before and after."""
     added_relations: tuple[Relation, ...] = ()
-    """As they stand at last; one may have ended already. Their `subject` and `object` may be new entities."""
+    """Final states; one may have ended already. Their `subject` and `object` may be new entities."""
     changed_relations: tuple[tuple[Relation, Relation], ...] = ()
     """Before and after. One that is ended without an `ended_turn` ends now."""
     confirmed: tuple[tuple[int, tuple[Source, ...]], ...] = ()
@@ -134,7 +134,7 @@ class Draft:
         return states == {"retired"}
 
     def known(self, relation: Relation) -> Relation:
-        """The relation as it stands.
+        """Current state of the relation.
 
         Raises:
             ConflictError: it is not as it was read.
@@ -145,7 +145,7 @@ class Draft:
         return now
 
     def known_entity(self, entity: Entity) -> Entity:
-        """The entity as it stands.
+        """Current state of the entity.
 
         Raises:
             ConflictError: it is not as it was read.
@@ -307,12 +307,12 @@ class Draft:
 
 
 def changed_elsewhere(graph: Graph, relation: Relation) -> ConflictError:
-    """What to say of a relation that is not any more as it was read."""
+    """Message for a relation that was changed since it was read."""
     return ConflictError(f'"{graph.sentence(relation)}" was changed elsewhere. Nothing was changed here.')
 
 
 def _key(subject: int, predicate: str, object: int) -> tuple[int, str, int]:
-    """What two relations have in common that say the same; `predicate` is normal."""
+    """Key under which relations of one meaning compare equal; `predicate` is normalised."""
     if predicate in SYMMETRIC and object < subject:
         return object, predicate, subject
     return subject, predicate, object

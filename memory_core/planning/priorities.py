@@ -1,4 +1,4 @@
-"""Which block is cut before which: the order that priorities stand for.
+"""Cut order of blocks, as their priorities define it.
 
 Pure. The numbers themselves are the engine's (0 is never cut, `truncation_order` says which end goes
 first); people think in places: first to go, next, never.
@@ -21,7 +21,7 @@ class CutOrder:
 
 
 def cut_order(priorities: Mapping[str, int], truncation_order: TruncationOrder) -> CutOrder:
-    """The order that these priorities stand for; `priorities` in the order of the blocks.
+    """Cut order for these priorities; `priorities` in the order of the blocks.
 
     >>> cut_order({"a": 0, "b": 1, "c": 2}, "largest_first")
     CutOrder(groups=(('c',), ('b',)), never=('a',))

@@ -25,7 +25,7 @@ _END = "\n</memory>"
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """What one block puts into the memory section, in order."""
+    """Contribution of one block to the memory section, in order."""
 
     name: str
     parts: tuple[Part, ...]
@@ -84,7 +84,7 @@ def neutralise(text: str, names: Iterable[str]) -> str:
 
 
 def neutralise_message(message: ChatMessage, names: Iterable[str]) -> ChatMessage:
-    """The message as it may stand in a context: its words cannot pose as the memory section."""
+    """Copy of the message that is safe in a context: its words cannot pose as the memory section."""
     if not any(isinstance(part, TextPart) and "<" in part.text for part in message.parts):
         return message
     pattern_names = list(names)

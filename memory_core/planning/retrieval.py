@@ -23,7 +23,7 @@ Signal = TypeVar("Signal", float, NDArray[np.float64])
 """Of one message, or of many."""
 
 Head = tuple[int, str]
-"""A line that several units stand under: sitting and day."""
+"""Key of a date line shared by several units: sitting and day."""
 
 LEAST_SHARE = 10
 """A block that fills asks for at least this part of the token limit: a tenth."""
@@ -31,7 +31,7 @@ LEAST_SHARE = 10
 
 @dataclass(frozen=True, slots=True)
 class Signals:
-    """What the searches said of one message."""
+    """Search scores of one message."""
 
     number: int
     vector: float | None
@@ -51,7 +51,7 @@ class Candidate:
     """Larger is better: the match, 0 to 1, and what the terms add."""
     fate: Fate
     terms: tuple[float, ...] = ()
-    """What each of `terms.TERMS` adds to the match; empty where none is switched on."""
+    """Contribution of each of `terms.TERMS` to the score; empty where none is switched on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def plan_retrieval(
     that is given several times, as for a long message embedded in pieces, is one candidate with its best signals.
 
     The two are fused by value, not by rank: a keyword score is near 0 where only common words agree, and then counts
-    for little, while a rank would not tell. People ask in other words than they told.
+    for little, which a rank does not show. People ask in other words than they used before.
 
     `terms` gives what else counts for each candidate, from the matches of all; the score is the match and their sum.
     `threshold` (None: no such gate) is the least score; at the threshold is enough. `top_k` None: no such gate.
@@ -135,8 +135,8 @@ def fill(
 ) -> RetrievalPlan:
     """The plan with as many granted candidates as fit into `room` tokens; best first, what does not fit is passed over.
 
-    `sizes` are the tokens of candidates; one that is not there does not fit. `heads` names the line that a candidate
-    stands under, which takes its tokens once for all that stand under it.
+    `sizes` are the tokens of candidates; one that is not there does not fit. `heads` names the line above a
+    candidate, which takes its tokens once for all candidates under it.
     """
     left = room
     there: set[Head] = set()

@@ -1,4 +1,4 @@
-"""Who said a message, when, and in which words; and which speaker and date a question is about. Pure.
+"""Speaker, time and words of a message; and the speaker and date a question is about. Pure.
 
 Speaker and time are taken from the message's own metadata (`name`, `time`), else from how exported chats begin a line,
 `[8 May 2023] Ana: ...` or `08/05/2023, 14:05 - Ana: ...`.
@@ -58,7 +58,7 @@ class ParsedMessage:
     time: float | None
     """The same in seconds since 1970, as if it had been UTC; None where it could not be read."""
     words: str
-    """All its words, without speaker and time where they stood before them."""
+    """Its full text, without a leading speaker and time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Day:
 
 @dataclass(frozen=True, slots=True)
 class ParsedQuestion:
-    """What a question says of whom and of when."""
+    """Speaker and dates that a question names."""
 
     words: str
     """The question, without the names of the speakers it is about."""
@@ -110,7 +110,7 @@ def speaker_of(told: ParsedMessage, role: MessageRole) -> str:
 
 
 def parse_question(question: str, speakers: Collection[str]) -> ParsedQuestion:
-    """What a question says of speaker and date. `speakers` are the folded names that are known.
+    """Find the speaker and dates that a question names. `speakers` are the folded names that are known.
 
     A name counts by its first word too, `Ana` for `Ana Lopes`. A question that names two speakers is about neither.
     """
@@ -139,10 +139,10 @@ def date_line(told: ParsedMessage) -> str:
 
 
 def agreement(days: Collection[Day], time: float | None) -> float:
-    """How well a time agrees with the dates that a question names, 0 to 1.
+    """Score of a time against the dates that a question names, 0 to 1.
 
     1 on the day, or in the month where no day is named; a half elsewhere in the month, and what was said in the month
-    after counts a little: people tell of what is over.
+    after counts a little: people talk about past events.
     """
     if time is None or not days:
         return 0.0

@@ -1,7 +1,7 @@
-"""What one short statement says of another: the same, more, less, its end, its opposite, another value.
+"""Relation of one short statement to another: the same, more, less, its end, its opposite, another value.
 
 Pure and by rules, for statements in the third person such as "The user lives in Porto". Where no rule is sure, two
-statements stand apart: nothing is lost by keeping both.
+statements are unrelated: nothing is lost by keeping both.
 """
 
 import re
@@ -89,7 +89,7 @@ class _Statement:
 
 
 def bearing(new: str, known: str, *, same_slot: bool = False) -> Bearing:
-    """What a new statement says of a known one; `same_slot`: they are about one thing with one value at a time.
+    """Relation of a new statement to a known one; `same_slot`: they are about one thing with one value at a time.
 
     >>> bearing("The user prefers dark mode in every app", "The user likes dark mode")
     'more'
@@ -125,7 +125,7 @@ def says_more(text: str) -> bool:
 
 
 def _compared(a: _Statement, b: _Statement) -> Literal["same", "more", "less", "apart"]:
-    """What one matter is beside another, whichever way round each is said."""
+    """Compare two matters, whichever way round each is said."""
     if not a.content or not b.content or a.subject != b.subject:
         return "apart"
     if a.content == b.content:

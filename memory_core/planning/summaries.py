@@ -26,7 +26,7 @@ _TOKEN = re.compile(
     r"\d{4}-\d\d-\d\d(?!\d)|\d+(?:[.,:]\d+)*(?:st|nd|rd|th)?(?![^\W\d_])|\d+|[^\W\d_]+(?:['’][^\W\d_]+)*"
 )
 _BETWEEN = re.compile(r" |, |-| of ")
-"""What may stand between the day and the month of one date."""
+"""Separators between the day and the month of one date."""
 _IN_ORDER = _listed("january february march april may june july august september october november december")
 _MONTHS = {month[:3]: month for month in _IN_ORDER} | {month: month for month in _IN_ORDER} | {"sept": "september"}
 """Names of months, short ones too."""
@@ -39,9 +39,9 @@ _NO_NAMES = STOP_WORDS | set(
     ok okay thanks thank hello hi dear not never only after before since during there once maybe perhaps well
     """)
 )
-"""Words that stand with a capital at the beginning of sentences without being names."""
+"""Words capitalised at the beginning of sentences that are not names."""
 _BEGINS = re.compile(r"[.!?…:\n\"“«]")
-"""Between two words, it tells that the second begins a sentence."""
+"""Punctuation between two words after which the second begins a sentence."""
 _AFTER_COMMANDS = frozenset(
     _listed("it the a an that this these those me my us our you your him her them to in on at for of from by with up")
 )
@@ -200,7 +200,7 @@ class _Mark:
     """A name, number or date in a text."""
 
     key: tuple[str, ...]
-    """What it is, however it is written: one word, or day and month."""
+    """Normalised form: one word, or day and month."""
     start: int
     end: int
     date: bool = False
@@ -252,7 +252,7 @@ def _marks(text: str) -> list[_Mark]:
 
 
 def _is_name(tokens: Sequence[_Token], place: int, text: str) -> bool:
-    """Does it stand with a capital, and not only because a sentence begins with it?"""
+    """Is it capitalised, and not only because a sentence begins with it?"""
     token = tokens[place]
     short_form = token.key.endswith("n't") or token.key.partition("'")[0] in STOP_WORDS
     if not token.text[0].isupper() or token.key in _NO_NAMES or short_form:

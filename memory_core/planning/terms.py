@@ -1,4 +1,4 @@
-"""What is known of a stored unit beside how well its own words match: the terms of its score. Pure.
+"""Terms of a stored unit's score beside the match of its own words. Pure.
 
 An answer seldom repeats the words of its question. The message before it often does, and the sitting in which it was
 said is about the same things; so part of their match is lent to it. Speaker, date, substance and length say what the
@@ -14,7 +14,7 @@ from memory_core.errors import ConfigError
 from memory_core.planning.speech import ParsedQuestion, agreement
 
 SITTING_GAP_HOURS = 3.0
-"""Silence after which a conversation counts as taken up anew."""
+"""Pause after which a conversation counts as resumed in a new sitting."""
 
 NEIGHBOURS = 2
 """Units on either side that lend a part of their match."""
@@ -39,7 +39,7 @@ _FIRST_PERSON = re.compile(r"\b(?:i|my|me|mine|we|our|us)\b", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What is known of a stored unit without a question."""
+    """Properties of a stored unit that do not depend on a question."""
 
     number: int
     sitting: int
@@ -48,7 +48,7 @@ class Traits:
     person: bool
     """Is any of them a user, or an assistant with a name?"""
     time: float | None
-    """When it was said, where that was told: seconds since 1970."""
+    """Time of the message, where known: seconds since 1970."""
     substance: float
     """0 to 1, see `substance`."""
     tokens: int
@@ -56,7 +56,7 @@ class Traits:
 
 @dataclass(frozen=True, slots=True)
 class TermWeights:
-    """What each term counts in the score; 0 switches it off.
+    """Weight of each term in the score; 0 switches it off.
 
     The defaults were found on half of the LoCoMo conversations, BEAM's and our own paraphrases together
     (`benchmarks/recall.py`), and rounded; near them the results hardly change.
@@ -97,9 +97,9 @@ def terms(
     asked: ParsedQuestion,
     weights: TermWeights,
 ) -> dict[int, tuple[float, ...]]:
-    """What each term adds to each candidate, by number, in the order of `TERMS`.
+    """Contribution of each term to each candidate, by number, in the order of `TERMS`.
 
-    `matches` are the candidates with their match, 0 to 1; `places` where each unit stands in the order in which they
+    `matches` are the candidates with their match, 0 to 1; `places` the position of each unit in the order in which they
     were said. A unit that is no candidate lends nothing.
     """
     found = sorted((places[number], number) for number in matches)
@@ -132,7 +132,7 @@ def terms(
 
 
 def substance(words: str, stems: Sequence[str]) -> float:
-    """How much a text tells by itself, 0 to 1: different words, somebody speaking of themselves, few questions."""
+    """Informativeness of a text by itself, 0 to 1: different words, somebody speaking of themselves, few questions."""
     sentences = [sentence for sentence in _SENTENCE.split(words) if sentence.strip()]
     questions = [sentence for sentence in sentences if sentence.rstrip().endswith(("?", "？"))]
     asking = len(questions) / max(1, len(sentences))

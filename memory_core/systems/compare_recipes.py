@@ -52,7 +52,7 @@ class Trial:
     call_tokens: int
     """Tokens of messages it would have read in them, its instructions left out."""
     prompt: Context | None
-    """What would go out next; None where the recipe cannot be tried."""
+    """Next prompt under the recipe; None where it cannot be tried."""
     error: str | None = None
     """Why it cannot be tried, or learned less than it would, in a sentence."""
 
@@ -71,7 +71,7 @@ def compare_recipes(
 ) -> list[Trial]:
     """Each recipe on the conversation so far, as the session would be after switching to it.
 
-    At most the newest 300 turns are tried. `progress` is told how many turns of how many are done; once
+    At most the newest 300 turns are tried. `progress` is called with the turns done and their total; once
     `cancelled`, what is finished is given. A recipe that cannot be tried says why.
     """
     memory.session.refresh()
@@ -92,7 +92,7 @@ def compare_recipes(
 
 
 def _turns(messages: Sequence[ChatMessage]) -> list[list[ChatMessage]]:
-    """A user message with all that follows; what stands before the first is a turn of its own."""
+    """A user message with all that follows; messages before the first form a turn of their own."""
     turns: list[list[ChatMessage]] = []
     for message in messages:
         if not turns or message.role is MessageRole.USER:
@@ -143,7 +143,7 @@ class _Running:
 
 
 def _calls(memory: Memory, after: int) -> tuple[int, int]:
-    """What a model would have been asked since a position of the log: calls, and tokens read in them."""
+    """Model calls that would have been made since a position of the log, and the tokens read in them."""
     costs = {  # comparing found facts with known ones takes one more
         a.name: (a.block.model_calls if a.block else 0) + (a.settings.get("on_change") == "decide")
         for a in memory.blocks
@@ -161,7 +161,7 @@ def _calls(memory: Memory, after: int) -> tuple[int, int]:
 
 
 def _undelivered(memory: Memory) -> str | None:
-    """What did not reach the blocks as it should, in a sentence."""
+    """Sentence about deliveries that did not reach their blocks."""
     left = memory.session.deliveries(states=("pending", "parked"))
     if not left:
         stored = any(attached.kind == "vector" for attached in memory.blocks)

@@ -34,7 +34,7 @@ Messages = str | ChatMessage | Mapping[str, Any] | Sequence[ChatMessage | Mappin
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What became of one thing that was found."""
+    """Outcome for one found fact."""
 
     event: Literal["ADD", "UPDATE", "DELETE", "NONE"]
     id: int | None
@@ -113,7 +113,7 @@ class ConsolidatingMemory:
 
     @property
     def categories(self) -> tuple[str, ...]:
-        """What facts are put under."""
+        """Categories that facts are assigned to."""
         return tuple(self.memory.blocks.settings(self.block)["categories"])
 
     # -- learning ---------------------------------------------------------------------------------
@@ -260,7 +260,7 @@ class ConsolidatingMemory:
             self._desk().apply(curation.together("label", *steps))
 
     def _changes(self, records: Sequence[EventRecord], seqs: set[int]) -> list[Change]:
-        """What was decided on what these messages say, in order."""
+        """Decisions on the facts found in these messages, in order."""
         events = [record.event for record in records]
         hashes = [e.content for e in events if isinstance(e, FactDecided | FactAdded)]
         hashes += [text for e in events if isinstance(e, FactChanged) for text in (e.before, e.after)]

@@ -37,12 +37,12 @@ FITTING = 20
 
 @dataclass(frozen=True, slots=True)
 class MemoryAct:
-    """What became of one thing that was said of the user."""
+    """Outcome for one fact found about the user."""
 
     act: Literal["add", "update", "delete", "none", "refuse"]
     """`none`: known already; `refuse`: proposed by the model, and impossible."""
     text: str
-    """What was found, or why it was refused; empty where the words were erased since."""
+    """Text of the fact, or why it was refused; empty where the words were erased since."""
     memory: int | None
     """Id of the memory that was added, updated, deleted or said again."""
     rule: str
@@ -154,7 +154,7 @@ class UserMemories:
     # -- what is known of the user ----------------------------------------------------------------
 
     def get_user_memories(self) -> list[Fact]:
-        """What is known of the user, oldest first; nothing while it is switched off."""
+        """Facts about the user, oldest first; none while user memories are switched off."""
         return self.memory.facts.read(self._facts.name) if self.enabled else []
 
     def search_user_memories(
@@ -255,7 +255,7 @@ class UserMemories:
     # -- the session's summary --------------------------------------------------------------------
 
     def create_session_summary(self) -> str:
-        """Write the session's summary anew from its runs, and give it. It is kept current after every run, too.
+        """Rewrite the session's summary from its runs, and return it. It is kept current after every run, too.
 
         Raises:
             NotFoundError: there is no run yet, or the session keeps no summary.
@@ -342,7 +342,7 @@ def _check_learned(served: Served | None) -> None:
 
 
 def _acts(records: Iterable[EventRecord], seqs: set[int]) -> list[MemoryAct]:
-    """What was decided on what these messages say, in order; `text` is still the hash of the words."""
+    """Decisions on the facts found in these messages, in order; `text` is still the hash of the words."""
     acts: list[MemoryAct] = []
     for event in (record.event for record in records):
         if isinstance(event, ProposalRefused):

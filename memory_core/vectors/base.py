@@ -1,4 +1,4 @@
-"""What the engine asks of a vector index.
+"""Protocol of a vector index.
 
 The vectors themselves live in the database. An index is a copy of one *collection* of them that
 answers fast; it follows the database and can be thrown away and rebuilt at any time.
@@ -61,7 +61,7 @@ class VectorIndex(Protocol):
 
     @property
     def name(self) -> str:
-        """What a person should see: `Chroma at localhost:8000`, `exact scan`, ..."""
+        """Display name: `Chroma at localhost:8000`, `exact scan`, ..."""
         ...
 
     def search(self, source: VectorSource, query: Vector, *, limit: int) -> list[Hit]:

@@ -49,7 +49,7 @@ class _Copy:
 
     handle: Any
     held: Revision
-    """What it holds of the database; while it is being built, as far as it has come."""
+    """Revision of the database that it holds; while it is being built, as far as it has come."""
     newest: int
     """Number of the newest vector in it, 0 if there is none; `held.last_number` may be of one since deleted."""
     dim: int | None
@@ -201,7 +201,7 @@ class ChromaIndex:
     def _open(self, client: Any, source: VectorSource) -> _Copy | None:
         """The collection as Chroma has it; None if it has none or one that is not a copy of this source.
 
-        A database made anew under an old name could have the same numbers: so the newest vector is compared.
+        A new database under an old name could have the same numbers: so the newest vector is compared.
         """
         from chromadb.errors import NotFoundError
 

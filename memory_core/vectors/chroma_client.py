@@ -1,6 +1,6 @@
-"""How Chroma is reached: a server by its address, or a folder that this process has to itself.
+"""Connections to Chroma: a server by its address, or a folder that this process has to itself.
 
-Everything that is peculiar about Chroma's client stands here, as a numbered quirk where it is met: its settings, its
+Everything that is peculiar about Chroma's client is here, as a numbered quirk where it is met: its settings, its
 locks, its leftovers, its errors. What is kept in its collections and when is `chroma.py`'s.
 """
 
@@ -148,7 +148,7 @@ class Folder:
         return f"Chroma in {self._path}"
 
     def client(self) -> Any | None:
-        """The opened client, or None while another process has the folder: asked anew each time.
+        """The opened client, or None while another process has the folder; checked on each call.
 
         Raises:
             VectorIndexError: the folder cannot be used.
@@ -241,7 +241,7 @@ class Folder:
             self._file_lock.release()
 
     def _identity(self) -> tuple[int, ...]:
-        """Which lock file and database stand at the path; empty if either is missing."""
+        """Inodes of the lock file and the database at the path; empty if either is missing."""
         try:
             return tuple((self._path / name).stat().st_ino for name in (LOCK_NAME, _DATABASE_NAME))
         except FileNotFoundError:
@@ -306,7 +306,7 @@ def _chroma_errors() -> Iterator[list[BaseException]]:
 
 
 def was_reached(error: VectorIndexError) -> bool:
-    """Whether Chroma was reached and failed, so that looking again or building its copy anew may mend it."""
+    """Whether Chroma was reached and failed, so that another look or a rebuild of its copy may help."""
     cause = error.__cause__
     return cause is not None and not type(cause).__module__.startswith("httpx")
 

@@ -213,7 +213,7 @@ class KeywordIndex:
             self._compact()
 
     def _compact(self) -> None:
-        """Number the slots anew, without the removed texts."""
+        """Renumber the slots, without the removed texts."""
         old_numbers, old_lengths, old_terms = self._numbers, self._lengths, self._terms
         new_slot: dict[int, int] = {}
         for slot, length in enumerate(old_lengths):

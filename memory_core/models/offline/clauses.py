@@ -46,7 +46,7 @@ _SUPPOSED_CLAUSE = pattern(
 )
 _FRONTED = pattern(r"(?:during|when|whenever|while|after|before|on|at|every|each) ", re.IGNORECASE)
 _HABIT = pattern(r"\b(?:always|usually|often|sometimes|normally|rarely|never)\b", re.IGNORECASE)
-"""What is so only at the time that goes before it: "during Thanksgiving, we usually watch films"."""
+"""Words of a habit, which holds only at the time named before it: "during Thanksgiving, we usually watch films"."""
 _REPORTED = pattern(
     r"(?:[\w',]{1,25} ){0,5}(?:said|says|told|tells|asked|asks|wrote|writes|claims|claimed|heard|according to)\b|"
     r".{0,600}, (?:she|he|they|[A-Z][a-z]{1,25}) (?:said|says|told me|wrote)$",
@@ -125,7 +125,7 @@ def clauses(text: str) -> Iterator[str]:
 
 
 def _before_the_question(sentence: str) -> str:
-    """What is stated before the question that ends a sentence; empty when it is all question."""
+    """Statement before the question that ends a sentence; empty when it is all question."""
     asked = list(_ASKED.finditer(sentence))
     return sentence[: asked[0].start()] if asked else ""
 

@@ -13,7 +13,7 @@ _BARE_EVENT = pattern(
 
 
 def statement_of(clause: str, antecedent: str | None = None, thing: str | None = None) -> Statement | None:
-    """What a clause states; "he" and "she" mean `antecedent`, "it" means `thing`."""
+    """Statement of a clause; "he" and "she" mean `antecedent`, "it" means `thing`."""
     bare = strip_lead_in(clause)
     if event := _BARE_EVENT.match(bare):
         bare = f"The {event.group().lower()}{bare[event.end() :]}"
@@ -28,7 +28,7 @@ class Antecedents:
     things: list[str] = field(default_factory=list)
 
     def read(self, clause: str) -> Statement | None:
-        """What the next clause states."""
+        """Statement of the next clause."""
         antecedent = self.people[0] if len(self.people) == 1 else None
         thing = self.things[0] if len(self.things) == 1 else None
         statement = statement_of(clause, antecedent, thing)

@@ -1,4 +1,4 @@
-"""What a fact that was found by rules leaves open: such a fact waits for a person before it is shown to a model. Pure.
+"""Open questions of facts found by rules: such a fact needs review before it is shown to a model. Pure.
 
 `sense` leaves out what makes no sense alone. This is what does, and would still have to be explained: which project,
 which tour. A person who was there knows, or rejects it.
@@ -36,7 +36,7 @@ _AHEAD = pattern(
 
 
 def doubt(text: str) -> str | None:
-    """What a person should say about a fact before it counts, as a sentence; None where nothing is open.
+    """Open question about a fact, for a person to settle, as a sentence; None where nothing is open.
 
     >>> doubt("The user got some possible leads")
     'Does not say which leads.'

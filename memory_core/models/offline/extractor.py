@@ -131,7 +131,7 @@ def facts_in(text: str) -> Iterator[Found]:
 
 
 def _facts_of_clause(clause: str, statement: Statement | None) -> Iterator[Found]:
-    """What one clause states: by its fixed shape, else by its statement."""
+    """Facts of one clause: by its fixed shape, else by its statement."""
     for rule in (budget, _remembered, standing, called):
         if (found := rule(clause)) is not None:
             yield found

@@ -1,4 +1,4 @@
-"""What a `Statement` is worth: one function a kind of fact, each giving a fact or None. Pure."""
+"""Facts from a `Statement`: one function a kind of fact, each giving a fact or None. Pure."""
 
 import re
 from collections.abc import Callable
@@ -55,7 +55,7 @@ def naming(said: Statement) -> Found | None:
 
 
 def being(said: Statement) -> Found | None:
-    """What somebody or something is."""
+    """Fact from a clause that says what somebody or something is."""
     if said.verb != "be" or said.kind == "used" or said.said.startswith("can"):
         return None
     rest, user = said.rest, said.subject == USER
@@ -140,7 +140,7 @@ def _arrangement(said: Statement) -> Found | None:
 
 
 def having(said: Statement) -> Found | None:
-    """What somebody has: family, pets, things, illnesses, appointments."""
+    """Fact from a clause that says what somebody has: family, pets, things, illnesses, appointments."""
     if said.verb != "have" or said.kind not in ("have", "present", "modal", "used"):
         return None
     rest = said.rest
@@ -352,7 +352,7 @@ _GOT = pattern(
     r"(?:(?!no )(?:an?|my|our|his|her|their|some|the|two|three|\d+|new|first|another) |"
     r"(?:married|engaged|divorced|promoted|hired|fired|accepted|laid off|rid)\b|(?:into|to) [A-Z])"
 )
-"""What somebody got, or became for good; "got lucky" names nothing."""
+"""Things somebody got, or became for good; "got lucky" names nothing."""
 _BY_KIND: dict[str, Callable[[Statement], str | None]] = {
     "modal": _able,
     "present": _habitual,

@@ -93,10 +93,10 @@ _PARTICIPLES = {
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What a clause says of its subject."""
+    """Parsed clause: a subject and what is said of it."""
 
     subject: str
-    """As it stands in a fact: `The user`, `Ana`, `The user's sister`, `The dinner`."""
+    """As written in a fact: `The user`, `Ana`, `The user's sister`, `The dinner`."""
     kind: str
     """Of the verb: `be`, `have`, `present`, `past`, `perfect`, `gerund` (is doing), `modal`, `used` (used to)."""
     verb: str
@@ -104,7 +104,7 @@ class Statement:
     said: str
     """Verb and what belongs to it, fit to follow the subject: `no longer lives`, `is`, `has been learning`."""
     rest: str
-    """What follows, as the user wrote it."""
+    """Rest of the clause, as the user wrote it."""
     negated: bool = False
 
     def text(self, rest: str | None = None) -> str:
@@ -183,7 +183,7 @@ _OPENING = pattern(rf"(?:my|our|the) |{NAME}(?=[ ,'])", re.IGNORECASE)
 _AFTER_S = pattern(
     r"(?:not|a|an|the|my|from|in|on|at|allergic|vegetarian|vegan|pregnant|married|single|\w{2,15}ing|\d{1,2})\b"
 )
-"""What makes the `'s` after a name an "is" and not a possessive."""
+"""Words after the `'s` of a name that make it an "is" and not a possessive."""
 _OF_MANY = pattern(r"'m|am|(?:'re|are|were|'ve|have|do)(?:n't| not)?")
 """Forms that no single person or thing has as its own."""
 _PREDICATE = pattern(
@@ -219,7 +219,7 @@ def strip_lead_in(clause: str) -> str:
 
 
 def parse(clause: str, *, antecedent: str | None = None, thing: str | None = None) -> Statement | None:
-    """What `clause` states, or None when it is of no known shape.
+    """Parse `clause` into a statement; None when it is of no known shape.
 
     `antecedent` is whom "he", "she" or "they" can only mean here, and `thing` what "it" can only mean.
     """
@@ -247,7 +247,7 @@ def _subject_ends(clause: str) -> list[int]:
 
 
 def _subject(words: str, antecedent: str | None, thing: str | None) -> str | None:
-    """The subject as it stands in a fact; None when it is nobody in particular."""
+    """Subject as written in a fact; None when it is nobody in particular."""
     words = words.strip(" ,")
     low = words.lower()
     pronouns = {"i": USER, "we": GROUP, "he": antecedent, "she": antecedent, "they": antecedent, "it": thing}

@@ -23,7 +23,7 @@ _SPEND = pattern(
     re.IGNORECASE,
 )
 _ASKED = "answer|reply|respond|use|ask|include|write|speak|book|send|show|tell|give|mention|assume|suggest|add|call|say"
-"""What an assistant is asked to do always or never."""
+"""Verbs of requests to the assistant to do something always or never."""
 _STANDING = pattern(rf"(?:please )?(?P<what>(?:always|never) (?:{_ASKED}) .{{3,150}})", re.IGNORECASE)
 _CALL_ME = pattern(
     rf"(?:[Pp]lease |[Jj]ust |[Yy]ou can )?[Cc]all me (?P<name>{NAME})$|[Mm]y friends call me (?P<name2>{NAME})$"
@@ -39,7 +39,7 @@ _THEIR_RELATIVE = pattern(rf"\b(?P<whose>{NAME})'s (?P<what>{RELATION}) (?P<name
 
 
 def relatives(clause: str) -> Iterator[Found]:
-    """ "my sister Ana" and "Ana's brother Rui", wherever they stand."""
+    """ "my sister Ana" and "Ana's brother Rui", anywhere in a text."""
     mine = [(match["name"] or match["one"], match["what"]) for match in _MY_RELATIVE.finditer(clause)]
     mine += [(match["name"], match["what"]) for match in _HAVE_RELATIVE.finditer(strip_lead_in(clause)[:200])]
     for name, what in mine:

@@ -1,4 +1,4 @@
-"""What the rules for relations take for a name, a thing or a date, and what kind of thing a name tells of. Pure."""
+"""Names, things and dates for the relation rules, and the entity type that a name implies. Pure."""
 
 import re
 
@@ -34,7 +34,7 @@ _NP_ENDS = word_set(
 )
 """Words that end the name of a thing."""
 _OF_VERBS = frozenset(["on", "up", "out", "off", "over", "around", "in", "at", "near", "under", "down", "away"])
-"""After `lounging` these go with the verb: what is told is no thing by itself."""
+"""After `lounging` these go with the verb: their object is no thing by itself."""
 _UNFINISHED = frozenset(["of", "that", "which", "who", "about", "how", "than", "to", "with", "if"])
 """A name that one of these follows is not whole."""
 _NO_THING = word_set(
@@ -59,7 +59,7 @@ ANY_DATE = pattern(
 
 
 def type_of(name: str, otherwise: str = "other") -> str:
-    """What a name says of its own kind.
+    """Entity type implied by a name.
 
     >>> type_of("Project Alpha"), type_of("Porto General Hospital"), type_of("14 March")
     ('project', 'organisation', 'date')

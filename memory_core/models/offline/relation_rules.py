@@ -103,7 +103,7 @@ def relations_in(text: str) -> Iterator[Triple]:
 
 
 def _kin(clause: str) -> Iterator[Triple]:
-    """ "my sister Ana" and "Ana's brother Rui", wherever they stand."""
+    """ "my sister Ana" and "Ana's brother Rui", anywhere in a text."""
     if re.search(rf"\b[Mm]y {RELATION}, {PROPER}(?: and |$)", clause):
         return  # "my girlfriend, Toby and I": Toby may be another one
     for found in relatives(clause):

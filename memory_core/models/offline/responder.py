@@ -69,7 +69,7 @@ _CONCEPTS = (
     "hobby hobbies enjoy free fun love likes interests",
     "guest guests people come coming invited attend",
 )
-"""Everyday words that stand for one another when a question is matched."""
+"""Everyday words that count as synonyms when a question is matched."""
 _WHEN = pattern(r"\b(?:when|what (?:date|day|time)|which (?:date|day)|how soon)\b", re.IGNORECASE)
 _AMOUNT = pattern(r"\bhow (?:much|many|old|long|big)\b", re.IGNORECASE)
 _WHERE = pattern(r"\bwhere\b", re.IGNORECASE)
@@ -182,7 +182,7 @@ def compose_reply(messages: Sequence[ChatMessage]) -> str:
 
 
 def _read(messages: Sequence[ChatMessage]) -> tuple[list[_Known], str]:
-    """What is known, oldest first (memory before recent messages), and the last user message without its memory."""
+    """Known statements, oldest first (memory before recent messages), and the last user message without its memory."""
     memory: list[_Known] = []
     recent: list[_Known] = []
     last = ""

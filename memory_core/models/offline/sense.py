@@ -1,4 +1,4 @@
-"""Whether a fact makes sense read alone: it names something, and no word of it leans on another sentence. Pure.
+"""Whether a fact makes sense read alone: it names something, and no word of it depends on another sentence. Pure.
 
 Rules find what a sentence states; this is the last gate, the same for all of them. "Loves the smell", "wants to
 pass it on" and "got great news" are statements, and nobody can say later what they were about.
@@ -92,7 +92,7 @@ _LOOSE_END = pattern(
     r"give|let|keep|say|see|\w{1,20}'s)$",
     re.IGNORECASE,
 )
-"""What is left hanging when a thought was cut off, or points to something said elsewhere."""
+"""Endings of a thought that was cut off, and words that refer to something said elsewhere."""
 _BARE_DEFINITE = pattern(
     r"(?:(?:all|both|of|about|for|with|into|like|\w+ing) )*the (?!user)(?:[a-z]+ of the )?(?:[\w'-]+ )?"
     r"(?P<noun>[a-z'-]+)"

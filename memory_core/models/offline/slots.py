@@ -1,4 +1,4 @@
-"""What a stored fact gives a value to, read back from its words by the offline rules. Pure."""
+"""Slot that a stored fact gives a value to, read back from its words by the offline rules. Pure."""
 
 from memory_core.models.offline.extractor import facts_in
 from memory_core.models.offline.grammar import BASE

@@ -42,7 +42,7 @@ _FOUND = pattern(r"- Turn (?P<turn>\d+), (?P<role>user|assistant): (?P<words>.+)
 
 
 def tool_calls(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> tuple[ToolCallPart, ...]:
-    """What the last user message asks to be written down or looked up; nothing once that was done."""
+    """Tool calls for what the last user message asks to note or look up; none once that was done."""
     offered = {tool.name: tool for tool in tools}
     users = [index for index, message in enumerate(messages) if message.role is MessageRole.USER]
     if not users or any(message.role is MessageRole.TOOL for message in messages[users[-1] :]):
@@ -59,7 +59,7 @@ def tool_calls(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> tu
 
 
 def told(messages: Sequence[ChatMessage]) -> str | None:
-    """What to say of the tools that were called since the last user message; None: just answer it."""
+    """Reply about the tools called since the last user message; None: just answer it."""
     users = [index for index, message in enumerate(messages) if message.role is MessageRole.USER]
     turn = messages[users[-1] :] if users else ()
     calls = {call.tool_call_id: call for message in turn for call in message.tool_calls}
@@ -141,7 +141,7 @@ def _outdated(fact: ExtractedFact, lines: Sequence[KnownFact]) -> list[int]:
 
 
 def _once(lines: Sequence[str], place: int) -> bool:
-    """Does the line's text stand in the block only there?"""
+    """Does the line's text occur in the block only once?"""
     return "&lt;" not in lines[place] and "\n".join(lines).count(lines[place]) == 1
 
 

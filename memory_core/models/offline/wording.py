@@ -28,7 +28,7 @@ _CONTACT = pattern(r" (?:that )?(?:I|I've|we|we've|it|they|he|she)\b")
 _OF_CONTACT = pattern(
     r"\b(?:the|that|those|all|how|what|which)(?: [\w'-]+){1,3}$|\b(?:before|after|until|since|while)$"
 )
-"""What a clause without "that" was cut from: "the dogs [I wanted]" are no longer those dogs."""
+"""Noun phrase before a clause without "that": "the dogs [I wanted]" are no longer those dogs."""
 _HALF = pattern(r"an? [\w-]+ (?:but|and) ")
 """An adjective whose noun was cut off: "a lively [but manageable part]"."""
 _TAIL = pattern(
@@ -91,7 +91,7 @@ def fact(said: Statement, category: str, slot: str | None = None) -> Found | Non
 
 
 def clean(rest: str) -> str | None:
-    """What follows the verb, cut where another thought begins and told of the user; None when it says nothing."""
+    """Words after the verb, cut before the next thought and put in the third person; None when they say nothing."""
     if re.match(r"(?:it|that|this|them|these|those|him|so|here|there|both)\b(?! \w+ing\b)", rest) and not re.match(
         r"(?:that|this|these|those) \w+", rest
     ):
@@ -107,7 +107,7 @@ def clean(rest: str) -> str | None:
 
 
 def in_third_person(text: str) -> str | None:
-    """`text` told of the user instead of by them; None when it speaks to the assistant."""
+    """Rephrase `text` about the user instead of by them; None when it addresses the assistant."""
     if not text or YOU.search(text):
         return None
     text = _I_DO.sub(lambda verb: _third(verb[0]), text)
