@@ -1,7 +1,7 @@
 """What this tab asks of a session's stored turns: the question, the settings that are tried, the row that is picked."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import streamlit as st
@@ -9,6 +9,7 @@ import streamlit as st
 from memory_core import Memory, MessageRole, StoredMessage
 from memory_core.messages import message_text
 from memory_core.retrieval.explain import Search
+from ui import state
 
 BOX = "retrieval__query"
 """Widget of the question."""
@@ -26,7 +27,6 @@ stored turn that says them, why the question did not find it, and what would cha
 LONGEST_ADDRESS = 300
 """Characters of a question, and of words sought, that are put in the address; longer ones stay in the tab."""
 
-_ASKED = "retrieval_asked"
 _BOXED = "retrieval_boxed"
 _LINKED = "retrieval_linked"
 _FIND_LINKED = "retrieval_find_linked"
@@ -52,16 +52,9 @@ class Asked:
     """Settings that differ from the stored ones, by block."""
 
 
-def asked(session_id: str) -> Asked:
-    """What is asked of a session."""
-    known: dict[str, Asked] = st.session_state.get(_ASKED, {})
-    return known.get(session_id, Asked())
-
-
-def ask(session_id: str, **changes: Any) -> None:
-    """Change what is asked."""
-    known: dict[str, Asked] = st.session_state.get(_ASKED, {})
-    st.session_state[_ASKED] = {**known, session_id: replace(asked(session_id), **changes)}
+_ASKED = state.ByPlace("retrieval_asked", Asked())
+asked, ask = _ASKED.at, _ASKED.change
+"""What is asked of a session, and how that is changed."""
 
 
 def try_settings(session_id: str, block: str, changes: Mapping[str, Any]) -> None:
