@@ -35,10 +35,7 @@ State = TypeVar("State")
 
 
 class ByPlace(Generic[State]):
-    """What a page remembers of each place, a session or one of its blocks: one frozen value, kept when it is left.
-
-    Not a widget's: those go when another page is drawn.
-    """
+    """Page state by place, a session or one of its blocks: one frozen value each, kept while other pages are drawn."""
 
     def __init__(self, name: str, begun: State) -> None:
         """`begun`: what is remembered of a place that was not looked at yet."""
