@@ -63,7 +63,7 @@ class Event:
         writes: bool = False,
         bookkeeping: bool = False,
     ) -> None:
-        """What everybody goes by who reads the log, so that nobody lists the classes.
+        """Register a kind of event, with what readers of the log go by: none of them lists the classes.
 
         Args:
             family: what the event is about.

@@ -1,7 +1,8 @@
 """State of one browser tab between runs: ids and small values only."""
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Literal, TypeVar
 
 import streamlit as st
 
@@ -28,6 +29,37 @@ _DIALOG = "dialog_open"
 _GRAPH = "has_graph"
 _LINKED = "linked_session"
 _WHOLE = "whole_messages"
+
+
+State = TypeVar("State")
+
+
+class ByPlace(Generic[State]):
+    """Page state by place, a session or one of its blocks: one frozen value each, kept while other pages are drawn."""
+
+    def __init__(self, name: str, begun: State) -> None:
+        """`begun`: what is remembered of a place that was not looked at yet."""
+        self._name, self._begun = name, begun
+
+    def at(self, place: Hashable) -> State:
+        known: dict[Hashable, State] = st.session_state.get(self._name, {})
+        return known.get(place, self._begun)
+
+    def put(self, place: Hashable, value: State) -> None:
+        st.session_state[self._name] = {**st.session_state.get(self._name, {}), place: value}
+
+    def change(self, place: Hashable, /, **changes: Any) -> None:
+        """Other values in some fields; what is not named stays."""
+        before: Any = self.at(place)
+        self.put(place, replace(before, **changes))
+
+
+def write_address(name: str, value: str | None) -> None:
+    """Put a parameter in the address, so that the page can be reloaded and linked to; None: take it out."""
+    if value is None:
+        st.query_params.pop(name, None)
+    elif st.query_params.get(name) != value:
+        st.query_params[name] = value
 
 
 @dataclass(frozen=True, slots=True)

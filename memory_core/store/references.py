@@ -38,7 +38,7 @@ def _refs(refs: Sequence[str], to: Renumber) -> tuple[str, ...]:
 
 
 def _walk(hint: Any) -> Walk | None:
-    """How a value of a type is given new numbers; None where it names nothing."""
+    """Walk for the stored values of a type; None for a type that names nothing."""
     inner = get_args(hint)
     if get_origin(hint) is Annotated:
         return _named(inner[1])
@@ -57,7 +57,7 @@ def _walk(hint: Any) -> Walk | None:
 
 
 def _named(means: Any) -> Walk:
-    """The same by what stands beside a type in `memory_core.events`."""
+    """Walk for a type of `memory_core.events` that names something, by its annotation."""
     if means == "refs":
         return lambda value, to: {**value, "refs": list(_refs(value["refs"], to))}
     if isinstance(means, str):

@@ -9,7 +9,7 @@ from memory_core.curation.graph import NewRelation
 from memory_core.interop.graph_files import write_graph
 from ui import services
 from ui.chat.memory_panel import STORY_KINDS
-from ui.graph import dialogs, reading, tab
+from ui.graph import dialogs, reading
 from ui.sessions.exporting import exports
 from ui.story import story
 from ui.telling.words import words_in_log
@@ -77,7 +77,7 @@ def relation(memory, words):
 
 
 def looked(app, memory):
-    return app.session_state[tab._key((memory.session_id, "Relations"), "looking")]
+    return app.session_state["graph"][memory.session_id, "Relations"]
 
 
 def desk(memory):

@@ -90,12 +90,12 @@ def undo(desk: Desk, change: Change) -> None:
             toasts.done(_told(desk, said, before, done.ids("fact")))
     except MemoryInspectorError as error:
         state.say("warning" if isinstance(error, ConflictError) else "error", str(error))
-    tab.pick(desk.place, Picked(tab.picked(desk.place).open))
+    tab.change(desk.place, picked=Picked(tab.at(desk.place).picked.open))
 
 
 def _take_back(desk: Desk, number: int) -> None:
     desk.curation.undo(number)
-    tab.pick(desk.place, Picked(tab.picked(desk.place).open))
+    tab.change(desk.place, picked=Picked(tab.at(desk.place).picked.open))
 
 
 def save_words(desk: Desk, fact: Fact, key: str) -> None:
@@ -137,14 +137,14 @@ def erase(desk: Desk, facts: Sequence[Fact]) -> None:
         toasts.done(_told(desk, "Deleted for good.", before, [fact.id for fact in facts]))
     except MemoryInspectorError as error:
         state.say("error", str(error))
-    tab.pick(desk.place, Picked())
+    tab.change(desk.place, picked=Picked())
 
 
 def _follow(desk: Desk, facts: Sequence[int]) -> None:
     """Nothing stays ticked, and what is half written for a fact goes on from its new version."""
-    if tab.picked(desk.place).ticked:
+    if tab.at(desk.place).picked.ticked:
         tab.unselect(desk.place)
-    drafts = {id: draft for id in facts if (draft := tab.draft(desk.place, id)) is not None}
+    drafts = {id: draft for id in facts if (draft := tab.at(desk.place).drafts.get(id)) is not None}
     for fact in desk.curation.facts() if drafts else ():
         if fact.id in drafts and fact.text == drafts[fact.id].opened:
             tab.keep_draft(desk.place, fact.id, replace(drafts[fact.id], version=fact.version))

@@ -42,8 +42,8 @@ def _add(desk: Desk, words: str, pin: str) -> None:
     if changes.apply(desk, lambda: plans.add(text, pinned)):
         tab.redraw(desk.place)
         new = [fact.id for fact in desk.curation.facts() if fact.id not in before]
-        tab.show(desk.place, "active")
-        tab.pick(desk.place, Picked(new[-1] if new else None))
+        tab.change(desk.place, view="active")
+        tab.change(desk.place, picked=Picked(new[-1] if new else None))
 
 
 @st.dialog("Split a fact", width=440, position="right", icon=":material/call_split:", on_dismiss="rerun")

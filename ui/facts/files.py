@@ -93,7 +93,7 @@ def _preview(plan: ImportPlan) -> None:
 def _import(desk: Desk, plan: ImportPlan) -> None:
     change = plan.change
     if change is not None and changes.apply(desk, lambda: change):
-        tab.show(desk.place, "active")
+        tab.change(desk.place, view="active")
     tab.redraw(desk.place)
 
 

@@ -47,7 +47,7 @@ MOST_LABELS = 16
 
 def draw_search(place: tab.Place, rows: Sequence[Row], view: View, *, elsewhere: bool) -> None:
     """The search field and the filter. `elsewhere`: some facts come from other sessions."""
-    wanted = tab.wanted(place)
+    wanted = tab.at(place).wanted
     key = tab.key(place, "search")
     st.text_input(
         "Search facts",
@@ -72,14 +72,14 @@ def draw_list(place: tab.Place, rows: Sequence[Row], view: View, *, several: boo
 
     `several`: rows can be ticked, to change them at once.
     """
-    wanted = tab.wanted(place)
+    wanted = tab.at(place).wanted
     listed = in_view(rows, view)
-    shown = sorted_rows(found(listed, wanted, now=time.time()), tab.order(place))
+    shown = sorted_rows(found(listed, wanted, now=time.time()), tab.at(place).order)
     ids = tuple(row.id for row in shown)
-    picked = still_there(tab.picked(place), {row.id for row in listed})
+    picked = still_there(tab.at(place).picked, {row.id for row in listed})
     if picked.open not in ids and ids:
         picked = Picked(ids[0], picked.ticked)
-    tab.pick(place, picked)
+    tab.change(place, picked=picked)
     if not shown:
         with st.container(border=True, horizontal_alignment="center", gap="xsmall"):
             st.space("small")
@@ -88,7 +88,7 @@ def draw_list(place: tab.Place, rows: Sequence[Row], view: View, *, several: boo
             st.space("small")
         return shown
     tick = " Tick to change several." if several else ""
-    st.markdown(f":small[:gray[{SORTS[tab.order(place)]}.{tick}]]")
+    st.markdown(f":small[:gray[{SORTS[tab.at(place).order]}.{tick}]]")
     # Selections are places in the list as it was drawn: another list is another widget, told what is picked.
     key = tab.key(place, f"list_{zlib.crc32(repr((view, ids, several)).encode())}")
     drawn: Any = filled_rows("facts__rows", len(shown), minus=BESIDE_PIXELS, least=LEAST_PIXELS).dataframe(
@@ -113,7 +113,7 @@ def draw_list(place: tab.Place, rows: Sequence[Row], view: View, *, several: boo
         selection_default=_selection(picked if several else Picked(picked.open), ids),
         alt=f"{tokens(len(shown))} facts with their states",
     )
-    tab.pick(place, _clicked(place, key, ids, picked, drawn["selection"]))
+    tab.change(place, picked=_clicked(place, key, ids, picked, drawn["selection"]))
     return shown
 
 
@@ -142,10 +142,10 @@ def _filter(place: tab.Place, rows: Sequence[Row], view: View, wanted: Wanted, *
 
     def changed() -> None:
         got = st.session_state
-        tab.want(
+        tab.change(
             place,
-            replace(
-                tab.wanted(place),
+            wanted=replace(
+                tab.at(place).wanted,
                 states=tuple(got.get(key("states")) or ()),
                 sources=tuple(got.get(key("sources")) or ()),
                 age=got.get(key("age")) or "Any age",
@@ -155,12 +155,12 @@ def _filter(place: tab.Place, rows: Sequence[Row], view: View, wanted: Wanted, *
                 topics=tuple(got.get(key("topics")) or ()),
             ),
         )
-        tab.sort_by(place, got.get(key("sort")) or "newest")
+        tab.change(place, order=got.get(key("sort")) or "newest")
 
     st.selectbox(
         "Sort",
         list(SORTS),
-        index=list(SORTS).index(tab.order(place)),
+        index=list(SORTS).index(tab.at(place).order),
         key=key("sort"),
         format_func=lambda order: SORTS[order],
         on_change=changed,
@@ -219,11 +219,11 @@ def _labels(title: str, sizes: Counter[str], wanted: Sequence[str], key: str, ch
 
 
 def _search(place: tab.Place, key: str) -> None:
-    tab.want(place, replace(tab.wanted(place), words=st.session_state[key]))
+    tab.change(place, wanted=replace(tab.at(place).wanted, words=st.session_state[key]))
 
 
 def _clear(place: tab.Place) -> None:
-    tab.want(place, Wanted())
+    tab.change(place, wanted=Wanted())
     tab.redraw(place)
 
 

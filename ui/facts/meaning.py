@@ -44,7 +44,7 @@ def draw_meanings(desk: Desk, words: str) -> None:
 
 def _open(place: tab.Place, fact: int) -> None:
     """Show a fact, and the list without the search that may hide it."""
-    tab.want(place, Wanted())
-    tab.show(place, "active")
-    tab.pick(place, Picked(fact))
+    tab.change(place, wanted=Wanted())
+    tab.change(place, view="active")
+    tab.change(place, picked=Picked(fact))
     tab.redraw(place)

@@ -70,8 +70,8 @@ def _block(view: Shown, blocks: Sequence[str]) -> str:
     if asked is not None:
         for name in blocks:
             if tab.is_new(asked, (session_id, name)) and asked in _ids(view, name):
-                tab.choose_block(session_id, name)
-    chosen = tab.chosen_block(session_id)
+                tab.blocks.put(session_id, name)
+    chosen = tab.blocks.at(session_id)
     return chosen if chosen is not None and chosen in blocks else blocks[0]
 
 
@@ -91,9 +91,9 @@ def _take_link(desk: Desk) -> None:
             st.warning(plain(f"Fact {tokens(asked)} is not in this session {when}. Showing the list."))
         return
     view: View = "active" if row.state == "active" else "review" if row.waits else "retired"
-    tab.show(desk.place, view)
+    tab.change(desk.place, view=view)
     tab.keep(desk.place, "asked_for", row.id)
-    tab.pick(desk.place, Picked(row.id))
+    tab.change(desk.place, picked=Picked(row.id))
     tab.redraw(desk.place)
 
 
@@ -102,7 +102,7 @@ def _head(view: Shown, desk: Desk, blocks: Sequence[str]) -> View:
     place = desk.place
     labels = view_labels(desk.rows, len(desk.rewrites), len(desk.decisions.decided) if desk.decides else None)
     offered = [each for each in labels if not view.past or each in PAST_VIEWS]
-    shown = tab.view(place) if tab.view(place) in offered else "active"
+    shown = tab.at(place).view if tab.at(place).view in offered else "active"
     key = tab.key(place, "past_view" if view.past else "view")
     with st.container(horizontal=True, gap="small", vertical_alignment="center", key="facts__head"):
         st.segmented_control(
@@ -130,7 +130,7 @@ def _head(view: Shown, desk: Desk, blocks: Sequence[str]) -> View:
 
 
 def _show(place: tab.Place, key: str) -> None:
-    tab.show(place, st.session_state[key])
+    tab.change(place, view=st.session_state[key])
 
 
 def _picker(view: Shown, desk: Desk, blocks: Sequence[str]) -> None:
@@ -142,7 +142,7 @@ def _picker(view: Shown, desk: Desk, blocks: Sequence[str]) -> None:
         key=key,
         format_func=short,
         label_visibility="collapsed",
-        on_change=lambda: tab.choose_block(view.memory.session_id, st.session_state[key]),
+        on_change=lambda: tab.blocks.put(view.memory.session_id, st.session_state[key]),
         width=150,
     )
 
@@ -190,8 +190,8 @@ def _list_and_panel(view: Shown, desk: Desk, shown: View) -> None:
         unseen_heading("List of facts")
         rows = draw_list(desk.place, desk.rows, shown, several=not desk.past)
         if not desk.past:
-            draw_meanings(desk, tab.wanted(desk.place).words.strip())
-    picked = tab.picked(desk.place)
+            draw_meanings(desk, tab.at(desk.place).wanted.words.strip())
+    picked = tab.at(desk.place).picked
     ticked = [row for row in rows if row.id in picked.ticked]
     tab.write_link(desk.place, picked.open)
     with right:

@@ -82,7 +82,7 @@ def _which_holds(desk: Desk, facts: Sequence[Fact]) -> None:
 
 
 def _bulk_actions(desk: Desk, facts: Sequence[Fact]) -> None:
-    mark = f"{tab.generation(desk.place)}_{'_'.join(str(fact.id) for fact in facts[:20])}"
+    mark = f"{tab.at(desk.place).generation}_{'_'.join(str(fact.id) for fact in facts[:20])}"
     key = f"facts__merged_{mark}"
     longest = max((fact.text for fact in facts), key=len)
     text = st.text_area("Merge into", value=longest, height=FIELD_PIXELS, key=key, max_chars=4_000)
@@ -133,7 +133,7 @@ def _labels(desk: Desk, row: Row, fact: Fact | None) -> None:
             st.badge(plain(short(topic)), color="gray", icon=":material/sell:")
         if fact is None or desk.past or fact.state in PUT_AWAY:
             return
-        mark = f"{fact.id}_{fact.version}_{tab.generation(desk.place)}"
+        mark = f"{fact.id}_{fact.version}_{tab.at(desk.place).generation}"
         opened = st.popover(
             "Label", icon=":material/sell:", type="tertiary", key=f"facts__label_{mark}", on_change="rerun"
         )
@@ -189,14 +189,14 @@ def _edit(desk: Desk, fact: Fact) -> None:
             )
             _menu(desk, fact)
         return
-    draft = tab.draft(place, fact.id)
+    draft = tab.at(place).drafts.get(fact.id)
     if draft is not None and not draft.changed:
         tab.keep_draft(place, fact.id, None)
         draft = None
     if draft is not None and draft.version != fact.version:
         _changed_elsewhere(desk, fact, draft)
     opened = replace(fact, version=draft.version, text=draft.opened) if draft else fact
-    key = f"facts__words_{fact.id}_{opened.version}_{tab.generation(place)}"
+    key = f"facts__words_{fact.id}_{opened.version}_{tab.at(place).generation}"
     text = st.text_area(
         "Words",
         value=draft.text if draft else fact.text,
@@ -217,7 +217,7 @@ def _edit(desk: Desk, fact: Fact) -> None:
             on_click=changes.pin,
             args=(desk, [fact], not fact.pinned),
         )
-        retire_popover(desk, [fact], f"{fact.id}_{tab.generation(place)}")
+        retire_popover(desk, [fact], f"{fact.id}_{tab.at(place).generation}")
         _menu(desk, fact)
     if text.strip() == opened.text:
         st.markdown(":small[:gray[Edit to preview the next prompt.]]")

@@ -32,7 +32,7 @@ def in_turn(waiting: Sequence[Fact], skipped: Sequence[int], first: int | None =
 def draw_review(desk: Desk) -> None:
     """The first that waits, and below it what a rejection held back."""
     waiting = in_turn(
-        desk.review.facts if desk.review else (), tab.skipped(desk.place), tab.kept(desk.place, "asked_for")
+        desk.review.facts if desk.review else (), tab.at(desk.place).skipped, tab.kept(desk.place, "asked_for")
     )
     if waiting:
         _card(desk, waiting[0], len(waiting))
@@ -62,7 +62,7 @@ def nearest_of(desk: Desk, fact: Fact, flags: Sequence[Flag]) -> tuple[Fact, flo
 
 
 def _card(desk: Desk, fact: Fact, waiting: int) -> None:
-    asked = tab.asks(desk.place)
+    asked = tab.at(desk.place).asks
     asks = asked[0] if asked and asked[1] == fact.id else None
     with st.container(border=True, gap="small", key="facts__review"):
         with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):

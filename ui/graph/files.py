@@ -24,7 +24,7 @@ def import_dialog(desk: Desk) -> None:
         st.rerun()
     uploaded = st.file_uploader(
         "A graph as JSON or GraphML",
-        key=f"{tab.key(desk.place, 'import')}_{tab.generation(desk.place)}",
+        key=f"{tab.key(desk.place, 'import')}_{tab.looking(desk.place).generation}",
         max_upload_size=MOST_MEGABYTES,
         help="As Export on Sessions writes them; GraphML also from other programs. Cypher is not read.",
     )

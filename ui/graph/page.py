@@ -82,7 +82,7 @@ def _nothing(view: View, desk: Desk) -> None:
 
 
 def _block(view: View, blocks: Sequence[str]) -> str:
-    chosen = tab.chosen_block(view.memory.session_id)
+    chosen = tab.blocks.at(view.memory.session_id)
     return chosen if chosen is not None and chosen in blocks else blocks[0]
 
 
@@ -101,7 +101,7 @@ def _head(view: View, desk: Desk, blocks: Sequence[str]) -> None:
                 key=widget,
                 format_func=short,
                 label_visibility="collapsed",
-                on_change=lambda: tab.choose_block(session_id, st.session_state[widget]),
+                on_change=lambda: tab.blocks.put(session_id, st.session_state[widget]),
                 width=180,
             )
         if view.past:

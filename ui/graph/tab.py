@@ -1,14 +1,15 @@
 """What one browser tab remembers about the Graph page: which entity, which way, which relation is open.
 
-Plain values under plain keys, so that they outlive a visit to another page. Everything belongs to one block of one
-session.
+Everything belongs to one block of one session, and outlives a visit to another page.
 """
 
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import streamlit as st
+
+from ui import state
 
 ENTITY = "entity"
 """The parameter of the address that names the focus."""
@@ -35,11 +36,18 @@ class Looking:
     """The relation that is open."""
     page: int = 1
     """Of the list."""
+    written: tuple[str | None, str | None] = (None, None)
+    """Entity and relation as this page put them in the address."""
+    generation: int = 0
+    """Grows when a drawer is to begin with empty fields."""
+    finished: bool = False
+    """Has what a drawer asked been done, which is not drawn again yet?"""
 
 
-def looking(place: Place) -> Looking:
-    found: Looking = st.session_state.get(_key(place, "looking"), Looking())
-    return found
+_PLACES = state.ByPlace("graph", Looking())
+looking = _PLACES.at
+blocks: state.ByPlace[str | None] = state.ByPlace("graph_block", None)
+"""By session: the block whose graph was shown last."""
 
 
 def look(place: Place, **changes: Any) -> None:
@@ -47,17 +55,7 @@ def look(place: Place, **changes: Any) -> None:
     before = looking(place)
     if changes.get("focus", before.focus) != before.focus:
         changes = {"relation": None, "page": 1, "to": before.to if before.to != changes["focus"] else None} | changes
-    st.session_state[_key(place, "looking")] = replace(before, **changes)
-
-
-def chosen_block(session_id: str) -> str | None:
-    """The block whose graph was shown last."""
-    found: str | None = st.session_state.get(_key((session_id, ""), "block"))
-    return found
-
-
-def choose_block(session_id: str, block: str) -> None:
-    st.session_state[_key((session_id, ""), "block")] = block
+    _PLACES.change(place, **changes)
 
 
 def asked() -> tuple[str | None, int | None]:
@@ -69,20 +67,16 @@ def asked() -> tuple[str | None, int | None]:
 
 def is_new(place: Place) -> bool:
     """Was it somebody else than this page who wrote that there?"""
-    written: tuple[str | None, str | None] = st.session_state.get(_key(place, "written"), (None, None))
     now = st.query_params.get(ENTITY), st.query_params.get(RELATION)
-    return now != (None, None) and now != written
+    return now != (None, None) and now != looking(place).written
 
 
 def write_link(place: Place, focus: int | None, relation: int | None) -> None:
     """Put focus and open relation in the address, so that the page can be reloaded and linked to."""
-    values = {ENTITY: None if focus is None else str(focus), RELATION: None if relation is None else str(relation)}
-    st.session_state[_key(place, "written")] = (values[ENTITY], values[RELATION])
-    for name, value in values.items():
-        if value is None:
-            st.query_params.pop(name, None)
-        elif st.query_params.get(name) != value:
-            st.query_params[name] = value
+    written = tuple(None if each is None else str(each) for each in (focus, relation))
+    _PLACES.change(place, written=written)
+    for name, value in zip((ENTITY, RELATION), written, strict=True):
+        state.write_address(name, value)
 
 
 def key(place: Place, name: str) -> str:
@@ -96,21 +90,13 @@ def fill(widget: str, value: Any) -> None:
         st.session_state[widget] = value
 
 
-def generation(place: Place) -> int:
-    """Grows when a drawer is to begin with empty fields."""
-    return int(st.session_state.get(_key(place, "generation"), 0))
-
-
 def finish(place: Place) -> None:
     """For a drawer whose last button may be gone when it is drawn again."""
-    st.session_state[_key(place, "finished")] = True
-    st.session_state[_key(place, "generation")] = generation(place) + 1
+    _PLACES.change(place, finished=True, generation=looking(place).generation + 1)
 
 
 def finished(place: Place) -> bool:
     """Has what a drawer asked been done? Once."""
-    return bool(st.session_state.pop(_key(place, "finished"), False))
-
-
-def _key(place: Place, name: str) -> str:
-    return f"graph_{name} {place!r}"
+    done = looking(place).finished
+    _PLACES.change(place, finished=False)
+    return done

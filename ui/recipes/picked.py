@@ -5,12 +5,12 @@ from typing import NoReturn
 import streamlit as st
 
 from memory_core.recipes import RECIPES
-from ui import nav
+from ui import nav, state
 
 RECIPE = "recipe"
 """URL parameter that names a recipe."""
 
-_PICKED = "recipes_picked"
+_PICKED: state.ByPlace[str | None] = state.ByPlace("recipes_picked", None)
 _WRITTEN = "recipes_written"
 _DRAWN = "recipes_generation"
 
@@ -22,13 +22,11 @@ def go(key: str | None) -> NoReturn:
 
 def picked(session_id: str) -> str | None:
     """Key of the selected recipe."""
-    known: dict[str, str | None] = st.session_state.get(_PICKED, {})
-    return known.get(session_id)
+    return _PICKED.at(session_id)
 
 
 def pick(session_id: str, key: str | None) -> None:
-    known: dict[str, str | None] = st.session_state.get(_PICKED, {})
-    st.session_state[_PICKED] = {**known, session_id: key}
+    _PICKED.put(session_id, key)
 
 
 def generation() -> int:
@@ -48,7 +46,4 @@ def take_link(session_id: str) -> None:
 def write_link(key: str | None) -> None:
     """Put the selected recipe in the URL, so that the page can be reloaded and linked to."""
     st.session_state[_WRITTEN] = key
-    if key is None:
-        st.query_params.pop(RECIPE, None)
-    elif st.query_params.get(RECIPE) != key:
-        st.query_params[RECIPE] = key
+    state.write_address(RECIPE, key)

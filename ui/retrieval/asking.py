@@ -1,7 +1,7 @@
 """Search state of this tab for a session's stored turns: the question, the trial settings, the selected row."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import streamlit as st
@@ -9,6 +9,7 @@ import streamlit as st
 from memory_core import Memory, MessageRole, StoredMessage
 from memory_core.messages import message_text
 from memory_core.retrieval.explain import Search
+from ui import state
 
 BOX = "retrieval__query"
 """Widget key of the question."""
@@ -26,7 +27,6 @@ says them, the reason why the question did not find it, and what would change th
 LONGEST_ADDRESS = 300
 """Maximum characters of a question, or of sought words, put in the URL; longer ones stay in the tab."""
 
-_ASKED = "retrieval_asked"
 _BOXED = "retrieval_boxed"
 _LINKED = "retrieval_linked"
 _FIND_LINKED = "retrieval_find_linked"

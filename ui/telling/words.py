@@ -125,7 +125,7 @@ class _Named:
 
 
 class _Noted(Mapping[Key, Any]):
-    """No words at all, and a note of each that is asked for: a sentence is told once to learn what it names."""
+    """Empty mapping that notes what it is asked for: a sentence is told once to learn what it names."""
 
     def __init__(self, into: dict[Key, None]) -> None:
         self._into = into
