@@ -50,6 +50,7 @@ from memory_core.messages import ChatMessage, MessageRole, MessageStatus, indepe
 from memory_core.models.base import ChatModel
 from memory_core.planning.facts import Fact
 from memory_core.planning.flush import FlushPlan
+from memory_core.planning.graph import Graph
 from memory_core.planning.rendering import InsertMethod, neutralise_message
 from memory_core.retrieval import explain, recall, reembed
 from memory_core.retrieval.explain import Neighbour, Search, TurnMap
@@ -416,6 +417,7 @@ class Memory:
         blocks: Mapping[str, Mapping[str, Any]] | None = None,
         texts: Mapping[str, str] | None = None,
         facts: Mapping[str, Sequence[Fact]] | None = None,
+        graphs: Mapping[str, Graph] | None = None,
         without: Collection[str] = (),
         added: Sequence[BaseMemoryBlock[Any]] = (),
     ) -> NextPrompt:
@@ -428,7 +430,7 @@ class Memory:
         Raises:
             ConfigError: a value is impossible.
         """
-        wanted = ImaginedBlocks(blocks or {}, texts or {}, facts or {}, without, added)
+        wanted = ImaginedBlocks(blocks or {}, texts or {}, facts or {}, without, added, graphs or {})
         session = self._imagined(changes, wanted)
         if message is None:
             known = self.recording()

@@ -115,7 +115,7 @@ def test_a_merge_that_the_conversation_asks_for_can_be_undone():
     say(memory, "Bob | same as | Robert Smith")
     assert lines(memory) == ["Robert Smith → likes → tea", "Robert Smith → likes → fish"]
     assert memory.graph().entity("bob").name == "Robert Smith"
-    (merged,) = memory.graph().change_sets()
+    (merged,) = memory.graph().changes()
     assert (merged.sentence, merged.actor) == ("Merged Bob into Robert Smith.", "engine")
     assert memory.graph().undo() is None  # it is no person's
     assert memory.graph().undo(merged.number).undone
@@ -219,7 +219,7 @@ def test_what_a_reset_erased_cannot_be_undone_and_does_not_bar_the_way():
     memory.graph().add("Rui", "brother", "Eva")
     memory.graph().end(memory.graph().relations("Alice"))
     memory.reset()
-    assert [(change.action, change.final) for change in memory.graph().change_sets()] == [("end", True), ("add", False)]
+    assert [(change.action, change.final) for change in memory.graph().changes()] == [("end", True), ("add", False)]
     assert memory.graph().undo().action == "add"
     assert memory.graph().undo() is None
 

@@ -18,6 +18,7 @@ from sqlalchemy import Connection
 from memory_core.blocks import BUILT_IN, plugins
 from memory_core.blocks.base import BaseMemoryBlock, Batch, scope_of
 from memory_core.blocks.facts import FactExtractionMemoryBlock
+from memory_core.blocks.graph import GraphMemoryBlock
 from memory_core.blocks.static import StaticMemoryBlock, decode, encode
 from memory_core.config import MemoryConfig
 from memory_core.errors import ConfigError, NotFoundError
@@ -33,6 +34,7 @@ from memory_core.events import (
 )
 from memory_core.messages import content_hash, unstorable
 from memory_core.planning.facts import Fact
+from memory_core.planning.graph import Graph
 from memory_core.services import Services
 from memory_core.store.blocks import (
     WITH_TEXT,
@@ -133,12 +135,14 @@ class ImaginedBlocks:
     """The active facts by block, in place of those that are stored."""
     without: Collection[str] = ()
     added: Sequence[Block] = ()
+    graphs: Mapping[str, Graph] = field(default_factory=dict)
+    """The graph by block, in place of what is stored."""
 
     def of(self, attached: SessionBlock) -> SessionBlock:
         """The block as it would stand.
 
         Raises:
-            ConfigError: a setting is impossible, or the block has no text or no facts.
+            ConfigError: a setting is impossible, or the block has no text, no facts or no graph.
         """
         name = attached.name
         attached = _with_settings(attached, self.settings.get(name, {}))
@@ -155,6 +159,10 @@ class ImaginedBlocks:
             if not isinstance(attached.block, FactExtractionMemoryBlock):
                 raise ConfigError(f'the block "{name}" holds no facts')
             attached = replace(attached, block=attached.block.imagining(self.facts[name]))
+        if name in self.graphs:
+            if not isinstance(attached.block, GraphMemoryBlock):
+                raise ConfigError(f'the block "{name}" holds no graph')
+            attached = replace(attached, block=attached.block.imagining(self.graphs[name]))
         return attached
 
 

@@ -339,8 +339,8 @@ def test_a_graph_opens_again_beside_another_one_and_goes_on():
     assert told(again) == told(memory)
     assert set(again.graph().graph().relations).isdisjoint(memory.graph().graph().relations)
     assert again.build_context("Ana").messages == memory.build_context("Ana").messages
-    sentences = [change.sentence for change in memory.graph().change_sets()]
-    assert [change.sentence for change in again.graph().change_sets()] == sentences
+    sentences = [change.sentence for change in memory.graph().changes()]
+    assert [change.sentence for change in again.graph().changes()] == sentences
     assert again.graph().undo().sentence == memory.graph().undo().sentence
     assert told(again) == told(memory)
     for session in (memory, again):

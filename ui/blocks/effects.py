@@ -5,7 +5,8 @@ from typing import Any
 
 import streamlit as st
 
-from memory_core import ChatMessage, ConfigError, Memory
+from memory_core import ChatMessage, ConfigError, Memory, MemoryInspectorError
+from memory_core.engine.next_prompt import NextPrompt
 from ui.effect import effect_lines
 from ui.text import plain
 
@@ -13,6 +14,14 @@ from ui.text import plain
 def shown_when_over(memory: Memory) -> dict[str, Any]:
     """For looking only: a prompt over the limit is shown with by how much, where the session would refuse it."""
     return {"when_over": "return"} if memory.config.when_over == "raise" else {}
+
+
+def next_prompt(memory: Memory) -> NextPrompt | None:
+    """The next prompt as it is, after the flush before it; None when it cannot be built, which its pages say."""
+    try:
+        return memory.next_prompt(shown_when_over(memory))
+    except MemoryInspectorError:
+        return None
 
 
 def draw_effect(
