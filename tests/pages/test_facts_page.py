@@ -226,8 +226,13 @@ def test_an_older_change_is_undone_from_the_list_and_done_again_and_what_cannot_
     desk().apply(plans.pin([fact("Ana likes fado")]))
     assert "Changes" in facts_page().menu_button(key="facts__more").options  # AppTest cannot choose from it
     shown = Desk(memory=services.engine().open("demo"), block="Facts", rows=())
-    app = dialog("ui.undoing", "changes_dialog", desk().changes, partial(changes.undo, shown))
+    app = dialog("ui.undoing", "changes_dialog", partial(changes.listed, shown), partial(changes.undo, shown))
     (last, pinned, edited) = listed(app)
+    assert [said.partition(".")[0] for said, *_ in (last, pinned, edited)] == [
+        "Pinned a fact: Ana likes fado",
+        "Pinned a fact: Ana is allergic to nuts",
+        "Edited a fact: Ana likes fado",
+    ]
     assert last[1:] == pinned[1:] == ("Undo", False)
     assert edited[1:] == ("Undo", True)
     assert 'The fact "Ana likes fado" was changed since by a person in turn 11: pinned a fact.' in edited[0]

@@ -17,6 +17,7 @@ from ui.blocks.effects import next_prompt, shown_when_over
 from ui.facts import effects, tab
 from ui.facts.desk import Picked
 from ui.facts.reading import Desk
+from ui.text import short
 
 DONE = {
     "add": "Saved.",
@@ -92,6 +93,17 @@ def undo(desk: Desk, change: AppliedChangeSet) -> None:
     except MemoryInspectorError as error:
         state.say("warning" if isinstance(error, ConflictError) else "error", str(error))
     tab.pick(desk.place, Picked(tab.picked(desk.place).open))
+
+
+def listed(desk: Desk) -> list[AppliedChangeSet]:
+    """All changes, newest first, each with the words of its first fact: `Edited a fact: Ana likes fado.`"""
+    texts = {fact.id: fact.text for fact in desk.curation.facts()}
+    changes = desk.curation.changes()
+    firsts = (next((texts[id] for id in change.ids("fact") if id in texts), None) for change in changes)
+    return [
+        change if first is None else replace(change, sentence=f"{change.sentence[:-1]}: {short(first, 60)}.")
+        for change, first in zip(changes, firsts, strict=True)
+    ]
 
 
 def _take_back(desk: Desk, number: int) -> None:

@@ -177,7 +177,7 @@ def _add(desk: Desk, *, primary: bool) -> None:
         help="More for these facts",
     )
     if chosen == "Changes":
-        changes_dialog(desk.curation.changes, partial(changes.undo, desk))
+        changes_dialog(partial(changes.listed, desk), partial(changes.undo, desk))
     elif chosen == "Try extraction":
         trying.try_dialog(desk)
     elif chosen == "Edit as table":
