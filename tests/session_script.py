@@ -151,7 +151,7 @@ class Script:
             desk.rename(entities[0], f"Name {self.number}", type="other")
         elif step == "merge entities" and len(entities) > 1:
             desk.merge(entities[-2:], entities[-1])
-        elif step == "undo in graph" and (changes := desk.change_sets()) and changes[0].action not in ("add", "undo"):
+        elif step == "undo in graph" and (changes := desk.changes()) and changes[0].action not in ("add", "undo"):
             with suppress(ConflictError):
                 desk.undo(changes[0].number)
         elif step == "undo all":

@@ -12,6 +12,7 @@ from memory_core.curation.graph import NewRelation
 from memory_core.errors import ConfigError, ConflictError, MessageError, NotFoundError
 from memory_core.events import GraphCurated
 from memory_core.history.slices.graph import graph_at
+from memory_core.planning import graph_changes as plans
 from memory_core.planning.graph import Graph, Path, Step, normal_name, normal_predicate
 
 ALPHA = "Alice | manages | Project Alpha; Project Alpha | deadline | March 2026"
@@ -145,6 +146,17 @@ def test_an_impossible_relation_is_refused_and_nothing_changes(memory, wish, sen
     assert (seen(memory), len(memory.events())) == before
 
 
+def test_a_preview_shows_the_context_as_the_change_will_make_it_and_changes_nothing(memory):
+    desk, asked = memory.graph(), "Where does Ana live?"
+    before = seen(memory), memory.status().position
+    plan = plans.edit(desk.graph(), relation(memory, "Ana → lives in → Lisbon"), None, None, "Porto")
+    foretold = desk.preview(plan, asked).messages[0].content
+    assert (seen(memory), memory.status().position) == before
+    desk.edit(relation(memory, "Ana → lives in → Lisbon"), object="Porto")
+    assert "Ana lives in Porto" in foretold
+    assert memory.build_context(asked, record=False).messages[0].content == foretold
+
+
 def test_editing_keeps_the_sources_and_points_elsewhere(memory):
     desk = memory.blocks.graph()
     change = desk.edit(relation(memory, "Ana → brother → Rui"), predicate="cousin", object="Eva")
@@ -212,7 +224,7 @@ def test_what_was_removed_comes_back_with_a_relation_unless_its_name_is_taken(me
 def test_a_renamed_entity_is_still_found_by_its_former_name(memory):
     desk = memory.blocks.graph()
     renamed = desk.rename(desk.entity("Ana"), "Ana Lima", "person")
-    assert [renamed.sentence, desk.change_sets()[0].sentence] == ["Renamed Ana to Ana Lima."] * 2
+    assert [renamed.sentence, desk.changes()[0].sentence] == ["Renamed Ana to Ana Lima."] * 2
     assert desk.undo().sentence == "Renamed Ana to Ana Lima."
     desk.rename(desk.entity("Ana"), "Ana Lima", "person")
     assert (desk.entity("ana").name, desk.entity("Ana Lima").type) == ("Ana Lima", "person")
@@ -287,7 +299,7 @@ def test_a_change_set_is_undone_by_its_number_and_only_once(memory):
     desk.add("Eva", "sister", "Ana")
     desk.end([relation(memory, "Ana → brother → Rui")])
     assert desk.undo(1).sentence == "Added Eva → sister → Ana."
-    assert [(change.number, change.undone) for change in desk.change_sets()] == [(2, False), (1, True)]
+    assert [(change.number, change.undone) for change in desk.changes()] == [(2, False), (1, True)]
     with pytest.raises(ConflictError, match="undone already"):
         desk.undo(1)
     with pytest.raises(NotFoundError):
@@ -397,9 +409,9 @@ def test_any_edits_and_as_many_undos_give_the_graph_back(several, random):
     desk = memory.blocks.graph()
     stood = [seen(memory)]
     for edit in several:
-        number = len(desk.change_sets())
+        number = len(desk.changes())
         do(desk, edit)
-        if len(desk.change_sets()) > number:
+        if len(desk.changes()) > number:
             stood.append(seen(memory))
         elif random.random() < 0.3 and desk.undo() is not None:
             stood.pop()

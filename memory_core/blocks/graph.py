@@ -98,15 +98,19 @@ class GraphMemoryBlock(BaseMemoryBlock[str]):
             _, graph, names = shelf.catch_up(connection, scope, self.name)
         return graph, names
 
+    def imagining(self, graph: Graph) -> "GraphMemoryBlock":
+        """A copy that shows this graph in place of what is stored: for looking only."""
+        other = self.model_copy()
+        other._imagined = graph
+        return other
+
     def imagined(self, batch: Batch, numbers: Iterator[int]) -> Imagined | None:
         if not self.extractor(batch.services).offline:
             return None
         learned = self.prepare_write(batch)
         if not isinstance(learned, _LearnedRelations):
             return Imagined(self, batch.state)
-        other = self.model_copy()
-        other._imagined = learned.after(numbers)
-        return Imagined(other, batch.state)
+        return Imagined(self.imagining(learned.after(numbers)), batch.state)
 
     def prepare_write(self, batch: Batch) -> PendingWrite:
         scope = scope_of("session", batch.session_id, batch.user_id, self.name)
@@ -115,7 +119,8 @@ class GraphMemoryBlock(BaseMemoryBlock[str]):
             return NoWrite()
         shelf = GraphCache.of(batch.services, batch.database, scope, self.name)
         with batch.database.read() as connection:
-            before, graph, _ = shelf.catch_up(connection, scope, self.name)
+            before, stored, _ = shelf.catch_up(connection, scope, self.name)
+        graph = stored if self._imagined is None else self._imagined
         extractor = self.extractor(batch.services)
         learned = _LearnedRelations(self.name, scope, extractor.name, before, graph)
         learned.seqs = tuple(message.seq for message in heard)

@@ -5,11 +5,17 @@ What facts and graphs do in their own ways are the hooks of `ChangeSetTransactio
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
+from sqlalchemy import Connection
+
+from memory_core.engine.delivery import scope_key
+from memory_core.engine.session import Session
 from memory_core.events import Actor, Curated, EventRecord
-from memory_core.history.change_log import Change, ChangeLog, LoggedSet
+from memory_core.history.change_log import AppliedChangeSet, ChangeLog, LoggedSet
 from memory_core.store.log import last_position
 from memory_core.store.writing import Writing
 
@@ -87,7 +93,7 @@ class ChangeSetTransaction(ABC, Generic[Held, Plan, Written]):
         session = self.w.session
         return LoggedSet(EventRecord(position, session.id, session.turns, self.w.now, self.actor, event), event)
 
-    def undo(self, number: int | None = None) -> Change | None:
+    def undo(self, number: int | None = None) -> AppliedChangeSet | None:
         """Take back a change set or, where `number` is that of an undo, do again what it undid; how that then stands.
 
         None: the newest that can be; None if there is none.
@@ -105,3 +111,57 @@ class ChangeSetTransaction(ABC, Generic[Held, Plan, Written]):
         again = change.undone
         done = self.store(held, self.plan_back(held, chosen, again=again), chosen.event.action, "", chosen.event, again)
         return replace(change, undone_by=None if again else done.number)
+
+
+Transaction = TypeVar("Transaction", bound=ChangeSetTransaction[Any, Any, Any])
+
+
+class ChangeSetDesk(ABC, Generic[Transaction]):
+    """One block under a person's hands.
+
+    Every change is one change set: done at once or not at all, and undone at once. Each raises `ConflictError` where
+    something was changed elsewhere since it was read, and `MessageError` where the wish is impossible; nothing is
+    changed then.
+    """
+
+    def __init__(self, session: Session, block: str) -> None:
+        self._session = session
+        self.block = block
+        """The block's name."""
+
+    @property
+    def scope(self) -> str:
+        """Whose it is, as the database names it."""
+        return scope_key(self._session, self._session.block(self.block))
+
+    def changes(self, limit: int | None = None) -> list[AppliedChangeSet]:
+        """Change sets, newest first, each with what it did, and why it cannot be undone."""
+        with self._session.database.read() as connection:
+            return self._log(connection).changes()[:limit]
+
+    def undo(self, number: int | None = None, *, actor: Actor = "curator") -> AppliedChangeSet | None:
+        """Take back a change set (None: the newest of a person that can be), and say which; None: there is none.
+
+        What it added is taken away with its words; the rest stands again as before it. The number of an undo
+        (`AppliedChangeSet.undone_by`) does again what that undid.
+
+        Raises:
+            NotFoundError: there is no change set of that number.
+            ConflictError: something of it was changed or deleted since, or it was undone already; nothing was changed.
+        """
+        with self._changing(actor) as transaction:
+            change = transaction.undo(number)
+        self._session.database.forget_log()
+        return change
+
+    @contextmanager
+    def _changing(self, actor: Actor) -> Iterator[Transaction]:
+        with self._session.writing() as w:
+            self._session.refresh(w)
+            yield self._transaction(w, actor)
+
+    @abstractmethod
+    def _transaction(self, w: Writing, actor: Actor) -> Transaction: ...
+
+    @abstractmethod
+    def _log(self, connection: Connection) -> ChangeLog: ...

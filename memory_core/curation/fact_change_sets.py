@@ -4,7 +4,7 @@ Who may see or wish what is not here (`memory_core.curation.facts`), nor what a 
 (`memory_core.planning.curation`).
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
@@ -144,17 +144,19 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
     def plan_back(self, held: Known, chosen: LoggedSet, *, again: bool) -> FactPlan:
         event = chosen.event
         assert isinstance(event, FactsCurated)
-        there = [(held[id], after if again else before) for id, before, after in event.facts]
-        changed, kept = [], []
-        for fact, version in there:
-            if version and (after := self._after(fact, version)) is not None:
-                changed.append(after)
-            elif version:
-                kept.append(fact)
-        removed = tuple(fact for fact, version in there if not version)
-        sources = self._sources(chosen, event, {fact.id for fact in removed}, still_there_only=again)
-        plan = FactPlan(tuple(changed), removed=removed, kept=tuple(kept))
-        plan = replace(plan, given=sources) if again else replace(plan, taken=sources)
+        changed: list[After] = []
+        kept: list[Fact] = []
+        removed: list[Fact] = []
+        for id, before, after in event.facts:
+            fact, version = held[id], after if again else before
+            then = self._then(fact, version) if version else None
+            if then is not None:
+                changed.append(then)
+            else:
+                (kept if version else removed).append(fact)
+        plan = FactPlan(tuple(changed), removed=tuple(removed), kept=tuple(kept))
+        support = self._support(chosen.record.session_id, event, forgotten=not again)
+        plan = replace(plan, given=support) if again else replace(plan, taken=support)
         clash = find_clash(plan, held.values())
         if clash is not None:
             raise ConflictError(f'Another fact says "{clash}" by now, word for word. Nothing was undone.')
@@ -162,7 +164,7 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
 
     # -- inside
 
-    def _after(self, fact: Fact, version: int) -> After | None:
+    def _then(self, fact: Fact, version: int) -> After | None:
         """How a fact was in an earlier version; None where it is so now."""
         past = next(r for r in read_history(self.w.connection, self.scope, fact.id) if r.version == version)
         category, topics = (fact.category, fact.topics) if past.category is None else (past.category, past.topics)
@@ -171,16 +173,13 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
             return None
         return After(fact, past.text, past.state, past.pinned, category=category, topics=topics)
 
-    def _sources(
-        self, chosen: LoggedSet, event: FactsCurated, without: Collection[int], *, still_there_only: bool
-    ) -> tuple[Given, ...]:
-        """The sources that facts gained by a change set."""
+    def _support(self, session_id: str, event: FactsCurated, *, forgotten: bool) -> tuple[Given, ...]:
+        """The sources that facts gained by a change set; `forgotten`: those with messages that are gone too."""
         found = []
         for id, name, seqs in event.support:
-            session = name or chosen.record.session_id
-            there = [s for s in expand(seqs) if not still_there_only or still_there(self.w.connection, session, [s])]
-            if id not in without:
-                found.append((id, tuple((session, seq) for seq in there)))
+            session = name or session_id
+            there = [s for s in expand(seqs) if forgotten or still_there(self.w.connection, session, [s])]
+            found.append((id, tuple((session, seq) for seq in there)))
         return tuple(found)
 
     def _by_session(self, given: Given) -> list[tuple[int, str, Ranges]]:

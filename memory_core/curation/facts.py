@@ -4,22 +4,21 @@ It gathers. Deciding is in `memory_core.planning.curation`, judging in `memory_c
 `memory_core.curation.fact_change_sets`.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from sqlalchemy import Connection
 
 from memory_core.blocks.facts import COMPARED, FactExtractionMemoryBlock
+from memory_core.curation.change_sets import ChangeSetDesk
 from memory_core.curation.fact_change_sets import FactChangeSetTransaction, read_fact_log, tell
 from memory_core.engine.context import Context, build_context
-from memory_core.engine.delivery import scope_key
 from memory_core.engine.session import ImaginedBlocks, Session
 from memory_core.errors import ConfigError, MessageError
 from memory_core.events import Actor, CondensingRefused, EventRecord, FactChanged, FactHeldBack, FactsCondensed, expand
 from memory_core.history import contradictions
-from memory_core.history.change_log import Change
+from memory_core.history.change_log import AppliedChangeSet, ChangeLog
 from memory_core.history.facts import Flag, Said, find_flags, nearest, source_spans
 from memory_core.history.rewrites import KINDS as REWRITE_KINDS
 from memory_core.history.rewrites import Rewrite, find_rewrites
@@ -83,20 +82,14 @@ class Review:
         return nearest(fact.text, [other for other in self.among if other.id != fact.id])
 
 
-class Curation:
+class Curation(ChangeSetDesk[FactChangeSetTransaction]):
     """One facts block under a person's hands. Facts that belong to the user are the same in all their sessions."""
 
     def __init__(self, session: Session, block: str) -> None:
         """See `Memory.facts.desk`."""
         if not isinstance(session.block(block).block, FactExtractionMemoryBlock):
             raise ConfigError(f'the block "{block}" holds no facts')
-        self._session = session
-        self.block = block
-
-    @property
-    def scope(self) -> str:
-        """Whose facts they are, as the database names it."""
-        return scope_key(self._session, self._session.block(self.block))
+        super().__init__(session, block)
 
     def facts(self, states: Iterable[str] | None = None) -> list[Fact]:
         """The block's facts, oldest first; None for those in every state."""
@@ -115,7 +108,7 @@ class Curation:
         """The active facts as they would be after a change set. Changes nothing."""
         return active_after(self.facts(("active",)), change, self._session.counter.text)
 
-    def apply(self, change: ChangeSet, *, actor: Actor = "curator") -> Change:
+    def apply(self, change: ChangeSet, *, actor: Actor = "curator") -> AppliedChangeSet:
         """Do all of a change set, in one transaction, or nothing of it.
 
         Raises:
@@ -128,21 +121,6 @@ class Curation:
                 self._note_refusal(transaction.w, actor)
         return done.change(tell(done.event))
 
-    def undo(self, number: int | None = None, *, actor: Actor = "curator") -> Change | None:
-        """Take back a change set (None: the newest that can be), and say which; None: there is none.
-
-        Facts it added are taken away with their words; the others stand again as before it. The number of an undo
-        (`Change.undone_by`) does again what that undid.
-
-        Raises:
-            NotFoundError: there is no change set of that number.
-            ConflictError: one of its facts was changed or erased since, or it was undone already; nothing was changed.
-        """
-        with self._changing(actor) as transaction:
-            change = transaction.undo(number)
-        self._session.database.forget_log()
-        return change
-
     def erase(self, facts: Sequence[Fact], *, actor: Actor = "curator") -> None:
         """Remove facts and their words for good. Their change sets can no longer be undone.
 
@@ -153,17 +131,12 @@ class Curation:
             transaction.erase(facts)
         self._session.database.forget_log()
 
-    def changes(self, limit: int = 20) -> list[Change]:
-        """Change sets, newest first, each with what it did and whether it was undone."""
-        with self._session.database.read() as connection:
-            facts = {fact.id: fact for fact in read_facts(connection, self.scope, self.block, states=None)}
-            return read_fact_log(connection, self.scope, self.block, facts).changes()[:limit]
+    def _transaction(self, w: Writing, actor: Actor) -> FactChangeSetTransaction:
+        return FactChangeSetTransaction(w, self.scope, self.block, actor, self._session.counter.text)
 
-    @contextmanager
-    def _changing(self, actor: Actor) -> Iterator[FactChangeSetTransaction]:
-        with self._session.writing() as w:
-            self._session.refresh(w)
-            yield FactChangeSetTransaction(w, self.scope, self.block, actor, self._session.counter.text)
+    def _log(self, connection: Connection) -> ChangeLog:
+        facts = read_facts(connection, self.scope, self.block, states=None)
+        return read_fact_log(connection, self.scope, self.block, {fact.id: fact for fact in facts})
 
     def _note_refusal(self, w: Writing, actor: Actor) -> None:
         """As after a condensing that the engine refused, the list is left alone until it has grown."""

@@ -9,34 +9,33 @@ It gathers. Deciding is in `memory_core.planning.graph_changes`, storing in `mem
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import count
 
 from sqlalchemy import Connection
 
 from memory_core.blocks.graph import GraphMemoryBlock
 from memory_core.blocks.graph_cache import GraphCache
+from memory_core.curation.change_sets import ChangeSetDesk
 from memory_core.curation.graph_change_sets import GraphChangeSetTransaction, read_graph_log, tell
-from memory_core.engine.delivery import scope_key
-from memory_core.engine.session import Session
+from memory_core.engine.context import Context, build_context
+from memory_core.engine.next_prompt import NOT_STORED
+from memory_core.engine.session import ImaginedBlocks, Session
 from memory_core.errors import ConfigError, NotFoundError
 from memory_core.events import Actor
-from memory_core.history.change_log import Change
+from memory_core.history.change_log import AppliedChangeSet, ChangeLog
 from memory_core.planning import graph_changes as changes
 from memory_core.planning.graph import Entity, Graph, Names, Path, Relation, neighbourhood, normal_predicate
 from memory_core.planning.graph_changes import NewRelation
 from memory_core.planning.graph_draft import GraphPlan
 from memory_core.store.graph_paths import find_paths
+from memory_core.store.writing import Writing
 
 MOST_STEPS = 6
 """Of a path: beyond that nearly everything is connected to everything."""
 
 
-class GraphDesk:
-    """One graph block under a person's hands.
-
-    Every change is one change set: done at once or not at all, and undone at once. Each raises
-    `ConflictError` where something was changed elsewhere since it was read, and `MessageError` where the
-    wish is impossible; nothing is changed then.
-    """
+class GraphDesk(ChangeSetDesk[GraphChangeSetTransaction]):
+    """One graph block under a person's hands."""
 
     def __init__(self, session: Session, block: str | None = None) -> None:
         """See `Memory.blocks.graph`."""
@@ -46,14 +45,7 @@ class GraphDesk:
         name = graphs[0] if block is None else block
         if session.block(name).name not in graphs:
             raise ConfigError(f'the block "{name}" holds no graph')
-        self._session = session
-        self.block = name
-        """The block's name."""
-
-    @property
-    def scope(self) -> str:
-        """Whose graph it is, as the database names it."""
-        return scope_key(self._session, self._session.block(self.block))
+        super().__init__(session, name)
 
     # -- looking ----------------------------------------------------------------------------------
 
@@ -120,13 +112,17 @@ class GraphDesk:
         """
         return self.graph().way(path)
 
-    def change_sets(self) -> list[Change]:
-        """What was done by hand, or merged because the conversation says so; newest first."""
-        with self._session.database.read() as connection:
-            graph, _ = self._read(connection)
-            return read_graph_log(connection, self.scope, self.block, graph)[0].changes()
-
     # -- changing ---------------------------------------------------------------------------------
+
+    def preview(self, plan: GraphPlan, input: str | None = None) -> Context:
+        """The next context as it would be after what `memory_core.planning.graph_changes` makes of a wish."""
+        self._session.open()
+        imagined = self._session.imagined(self._session.config, ImaginedBlocks(graphs={self.block: self.after(plan)}))
+        return build_context(imagined, input, record=False)
+
+    def after(self, plan: GraphPlan) -> Graph:
+        """The graph as it would be after a plan; what is new has numbers of its own. Changes nothing."""
+        return plan.applied_to(self.graph(), count(NOT_STORED))
 
     def add(
         self,
@@ -136,7 +132,7 @@ class GraphDesk:
         types: tuple[str, str] = ("other", "other"),
         *,
         actor: Actor = "curator",
-    ) -> Change:
+    ) -> AppliedChangeSet:
         """A relation in a person's own words; entities that are not there yet are added, of these `types`."""
         new = NewRelation(subject, predicate, object, *types)
         return self._apply("add", lambda graph: changes.add(graph, new), actor)
@@ -147,7 +143,7 @@ class GraphDesk:
         *,
         aliases: Mapping[str, Sequence[str]] | None = None,
         actor: Actor = "curator",
-    ) -> Change | None:
+    ) -> AppliedChangeSet | None:
         """Relations from elsewhere as one change set (`import`); what is there already, or is no relation, is left out.
 
         `aliases` are other names by an entity's name. None: there was nothing new among them.
@@ -163,23 +159,23 @@ class GraphDesk:
         predicate: str | None = None,
         object: str | None = None,
         actor: Actor = "curator",
-    ) -> Change:
+    ) -> AppliedChangeSet:
         """Other ends, by name, or other words for a relation; an entity that is not there yet is added."""
         return self._apply("edit", lambda graph: changes.edit(graph, relation, subject, predicate, object), actor)
 
-    def end(self, relations: Sequence[Relation], *, actor: Actor = "curator") -> Change:
+    def end(self, relations: Sequence[Relation], *, actor: Actor = "curator") -> AppliedChangeSet:
         """They held until now: they stay, marked ended."""
         return self._apply("end", lambda graph: changes.end(graph, relations), actor)
 
-    def hold(self, relations: Sequence[Relation], *, actor: Actor = "curator") -> Change:
+    def hold(self, relations: Sequence[Relation], *, actor: Actor = "curator") -> AppliedChangeSet:
         """They hold (again): ended or retired ones become active; what contradicts them ends."""
         return self._apply("hold", lambda graph: changes.hold(graph, relations), actor)
 
-    def retire(self, relations: Sequence[Relation], *, actor: Actor = "curator") -> Change:
+    def retire(self, relations: Sequence[Relation], *, actor: Actor = "curator") -> AppliedChangeSet:
         """They never held: in no context, and not learned again."""
         return self._apply("retire", lambda graph: changes.retire(graph, relations), actor)
 
-    def remove(self, entities: Sequence[Entity], *, actor: Actor = "curator") -> Change:
+    def remove(self, entities: Sequence[Entity], *, actor: Actor = "curator") -> AppliedChangeSet:
         """Retire entities with all their relations (action `retire`); they are not learned again."""
         return self._apply("retire", lambda graph: changes.remove(graph, entities), actor)
 
@@ -191,32 +187,16 @@ class GraphDesk:
         aliases: Sequence[str] | None = None,
         *,
         actor: Actor = "curator",
-    ) -> Change:
+    ) -> AppliedChangeSet:
         """Another name, type or other aliases for an entity; without `aliases` its former name becomes one."""
         return self._apply("rename", lambda graph: changes.rename(graph, entity, name, type, aliases), actor)
 
-    def merge(self, entities: Sequence[Entity], into: Entity, *, actor: Actor = "curator") -> Change:
+    def merge(self, entities: Sequence[Entity], into: Entity, *, actor: Actor = "curator") -> AppliedChangeSet:
         """Several entities are one: `into` gets their names as aliases, and their relations.
 
         A relation that would join it to itself is retired; of two that say the same one stays, with both's sources.
         """
         return self._apply("merge", lambda graph: changes.merge(graph, entities, into), actor)
-
-    def undo(self, number: int | None = None, *, actor: Actor = "curator") -> Change | None:
-        """Take back a change set (None: the newest of a person that can be), and say which; None: there is none.
-
-        What it added is taken away with its words; the rest stands again as before it. The number of an undo
-        (`Change.undone_by`) does again what that undid.
-
-        Raises:
-            NotFoundError: there is no change set of that number.
-            ConflictError: something of it was changed or erased since, or it was undone already; nothing was changed.
-        """
-        with self._session.writing() as w:
-            self._session.refresh(w)
-            change = GraphChangeSetTransaction(w, self.scope, self.block, actor).undo(number)
-        self._session.database.forget_log()
-        return change
 
     # -- inside -----------------------------------------------------------------------------------
 
@@ -229,16 +209,21 @@ class GraphDesk:
         _, graph, names = shelf.catch_up(connection, self.scope, self.block)
         return graph, names
 
-    def _apply(self, action: str, wish: Callable[[Graph], GraphPlan], actor: Actor) -> Change:
+    def _transaction(self, w: Writing, actor: Actor) -> GraphChangeSetTransaction:
+        return GraphChangeSetTransaction(w, self.scope, self.block, actor)
+
+    def _log(self, connection: Connection) -> ChangeLog:
+        graph, _ = self._read(connection)
+        return read_graph_log(connection, self.scope, self.block, graph)[0]
+
+    def _apply(self, action: str, wish: Callable[[Graph], GraphPlan], actor: Actor) -> AppliedChangeSet:
         change = self._apply_some(action, wish, actor)
         assert change is not None, "a wish that changes nothing raises"
         return change
 
-    def _apply_some(self, action: str, wish: Callable[[Graph], GraphPlan], actor: Actor) -> Change | None:
+    def _apply_some(self, action: str, wish: Callable[[Graph], GraphPlan], actor: Actor) -> AppliedChangeSet | None:
         """Store what a wish comes to, as one change set; None if it comes to nothing."""
-        with self._session.writing() as w:
-            self._session.refresh(w)
-            transaction = GraphChangeSetTransaction(w, self.scope, self.block, actor)
+        with self._changing(actor) as transaction:
             before = transaction.read()
             plan = wish(before)
             if not plan:

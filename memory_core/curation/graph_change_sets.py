@@ -6,7 +6,7 @@ What a wish comes to is not here (`memory_core.planning.graph_changes`), nor who
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
@@ -21,6 +21,11 @@ from memory_core.store.deliveries import still_there
 from memory_core.store.facts import read_scope_events
 from memory_core.store.graph import Stored, last_number, read_graph, store_plan
 from memory_core.store.writing import contents
+
+Item = TypeVar("Item", Entity, Relation)
+
+WORDS = ("name", "predicate")
+"""Values that the log has by the hash of one text."""
 
 
 def read_graph_log(connection: Connection, scope: str, block: str, graph: Graph) -> tuple[ChangeLog, GraphVersions]:
@@ -92,19 +97,20 @@ class GraphChangeSetTransaction(ChangeSetTransaction[Graph, GraphPlan, Stored]):
         entities = [(held.entities[id], values) for (kind, id), values in was.items() if kind == "entity"]
         relations = [(held.relations[id], values) for (kind, id), values in was.items() if kind == "relation"]
         plan = GraphPlan(
-            changed_entities=tuple((now, _entity_back(now, values, words)) for now, values in entities),
-            changed_relations=tuple((now, self._relation_back(now, values, words)) for now, values in relations),
+            changed_entities=tuple((now, self._back(now, values, words)) for now, values in entities),
+            changed_relations=tuple((now, self._back(now, values, words)) for now, values in relations),
             removed_entities=tuple(held.entities[id] for kind, id in sorted(going) if kind == "entity"),
             removed_relations=tuple(held.relations[id] for kind, id in sorted(going) if kind == "relation"),
         )
         check_whole(plan.applied_to(held), (now.id for now, _ in entities), (now.id for now, _ in relations))
         return plan
 
-    def _relation_back(self, now: Relation, was: Values, words: Mapping[str, str]) -> Relation:
-        values = dict(was)
-        if "predicate" in was:
-            values["predicate"] = words.get(was["predicate"], "")
-        if "sources" in was:
+    def _back(self, now: Item, was: Values, words: Mapping[str, str]) -> Item:
+        """A thing with the values of another version, given by hashes of their words."""
+        values: dict[str, Any] = {name: words.get(value, "") if name in WORDS else value for name, value in was.items()}
+        if "aliases" in was:
+            values["aliases"] = tuple(words[key] for key in was["aliases"] if key in words)
+        if "sources" in was and isinstance(now, Relation):
             here = self.w.session.id
             others = {source for source in now.sources if source[0] != here}
             own = {(here, seq) for seq in expand(was["sources"]) if still_there(self.w.connection, here, [seq])}
@@ -115,15 +121,6 @@ class GraphChangeSetTransaction(ChangeSetTransaction[Graph, GraphPlan, Stored]):
 def _hashes(values: Iterable[Values]) -> set[str]:
     found: set[str] = set()
     for each in values:
-        found |= {each[name] for name in ("name", "predicate") if name in each}
+        found |= {each[name] for name in WORDS if name in each}
         found.update(each.get("aliases", ()))
     return found
-
-
-def _entity_back(now: Entity, was: Values, words: Mapping[str, str]) -> Entity:
-    values: dict[str, Any] = dict(was)
-    if "name" in was:
-        values["name"] = words.get(was["name"], "")
-    if "aliases" in was:
-        values["aliases"] = tuple(words[key] for key in was["aliases"] if key in words)
-    return replace(now, **values)

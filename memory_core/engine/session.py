@@ -13,6 +13,7 @@ from sqlalchemy import Connection
 from memory_core.blocks import BUILT_IN, WITH_TEXT, plugins
 from memory_core.blocks.base import BaseMemoryBlock, Batch
 from memory_core.blocks.facts import FactExtractionMemoryBlock
+from memory_core.blocks.graph import GraphMemoryBlock
 from memory_core.blocks.static import StaticMemoryBlock, decode, encode
 from memory_core.config import MemoryConfig
 from memory_core.errors import ConfigError, NotFoundError
@@ -20,6 +21,7 @@ from memory_core.events import (
     QueueRecounted,
 )
 from memory_core.planning.facts import Fact
+from memory_core.planning.graph import Graph
 from memory_core.services import Services
 from memory_core.store.blocks import (
     BlockRecord,
@@ -113,12 +115,14 @@ class ImaginedBlocks:
     """The active facts by block, in place of those that are stored."""
     without: Collection[str] = ()
     added: Sequence[Block] = ()
+    graphs: Mapping[str, Graph] = field(default_factory=dict)
+    """The graph by block, in place of what is stored."""
 
     def of(self, attached: SessionBlock) -> SessionBlock:
         """The block as it would stand.
 
         Raises:
-            ConfigError: a setting is impossible, or the block has no text or no facts.
+            ConfigError: a setting is impossible, or the block has no text, no facts or no graph.
         """
         name = attached.name
         attached = _with_settings(attached, self.settings.get(name, {}))
@@ -135,6 +139,10 @@ class ImaginedBlocks:
             if not isinstance(attached.block, FactExtractionMemoryBlock):
                 raise ConfigError(f'the block "{name}" holds no facts')
             attached = replace(attached, block=attached.block.imagining(self.facts[name]))
+        if name in self.graphs:
+            if not isinstance(attached.block, GraphMemoryBlock):
+                raise ConfigError(f'the block "{name}" holds no graph')
+            attached = replace(attached, block=attached.block.imagining(self.graphs[name]))
         return attached
 
 

@@ -22,7 +22,7 @@ TAKEN_AWAY = "What it had added is gone with its words."
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class AppliedChangeSet:
     """One change set: what was done at once, and can be undone at once."""
 
     number: int
@@ -55,7 +55,7 @@ class Change:
     @property
     def words(self) -> str:
         """What it did, to follow "Undo:"."""
-        return f"{self.sentence[:1].lower()}{self.sentence[1:].removesuffix('.')}"
+        return _words(self.sentence)
 
     def ids(self, kind: str) -> tuple[int, ...]:
         """Ids of the things of a kind: `fact`, `entity` or `relation`."""
@@ -71,14 +71,14 @@ class LoggedSet:
 
     @property
     def number(self) -> int:
-        """See `Change`."""
+        """See `AppliedChangeSet`."""
         return self.event.number if isinstance(self.event, GraphCurated) else self.record.position
 
-    def change(self, sentence: str, undone_by: int | None = None, obstacle: str = "") -> Change:
+    def change(self, sentence: str, undone_by: int | None = None, obstacle: str = "") -> AppliedChangeSet:
         """The same for people."""
         record, event = self.record, self.event
         reason = event.reason if isinstance(event, FactsCurated) else ""
-        return Change(
+        return AppliedChangeSet(
             self.number,
             record.turn,
             record.at,
@@ -128,17 +128,19 @@ class ChangeLog:
 
     def _apply(self, logged: LoggedSet) -> None:
         event = logged.event
-        for thing, _, new in event.rows:
-            self._makers.setdefault((thing, new), event)
         if event.undoes is None:
-            self._sets[event.key] = self._numbers[logged.number] = logged
-        elif event.undoes in self._sets:  # or it was told of in a session that is gone
-            self._numbers[logged.number] = logged
+            self._sets[event.key] = logged
+        elif event.undoes in self._sets:
             self._undos.setdefault(event.undoes, []).append(logged)
             stood = {thing: (before, after) for thing, before, after in self._sets[event.undoes].event.rows}
             for thing, _, new in event.rows:
-                if new:
+                if new and thing in stood:
                     self._same[thing, new] = self._first((thing, stood[thing][event.again]))
+        else:
+            return  # what it undoes was told of in a session that is gone
+        self._numbers[logged.number] = logged
+        for thing, _, new in event.rows:
+            self._makers.setdefault((thing, new), event)
 
     def _first(self, version: Version) -> Version:
         """The first version in which the thing stood like this."""
@@ -146,11 +148,11 @@ class ChangeLog:
 
     # -- reading
 
-    def changes(self) -> list[Change]:
+    def changes(self) -> list[AppliedChangeSet]:
         """All change sets, newest first."""
         return [self.change(logged) for logged in reversed(self._sets.values())]
 
-    def change(self, logged: LoggedSet) -> Change:
+    def change(self, logged: LoggedSet) -> AppliedChangeSet:
         """A change set as it stands."""
         undo = self.undo_of(logged)
         return logged.change(self._tell(logged.event), undo.number if undo else None, self._obstacle(logged))
@@ -220,11 +222,13 @@ class ChangeLog:
         """`: pinned a fact`; nothing where no change set did it."""
         if event is None:
             return ""
-        if event.undoes is None:
-            words = self._tell(event)
-        else:
-            words = f"{'Did again' if event.again else 'Undid'}: {self._tell(self._sets[event.undoes].event)}"
-        return f": {words[:1].lower()}{words[1:].removesuffix('.')}"
+        done = event if event.undoes is None else self._sets[event.undoes].event
+        undid = "" if done is event else "did again: " if event.again else "undid: "
+        return f": {undid}{_words(self._tell(done))}"
+
+
+def _words(sentence: str) -> str:
+    return f"{sentence[:1].lower()}{sentence[1:].removesuffix('.')}"
 
 
 def changed_since(actor: str, turn: int) -> str:
@@ -232,6 +236,6 @@ def changed_since(actor: str, turn: int) -> str:
     return f"was changed since by {MADE_BY.get(actor, actor)}" + (f" in turn {turn}" if turn else "")
 
 
-def next_undo(changes: Sequence[Change]) -> Change | None:
+def next_undo(changes: Sequence[AppliedChangeSet]) -> AppliedChangeSet | None:
     """What the next undo takes back, of changes that are newest first."""
     return next((c for c in changes if not (c.undone or c.final) and c.actor != "engine"), None)

@@ -6,7 +6,7 @@ Pure: event records and facts in, values out.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from memory_core.events import EventRecord
-from memory_core.history.change_log import Change
+from memory_core.history.change_log import AppliedChangeSet
 from memory_core.history.slices.facts import WORDING, Facts
 from memory_core.models.offline.slots import slot_in
 from memory_core.planning.facts import Fact
@@ -22,7 +22,7 @@ SETTLES = "keep_both"
 def standing(
     records: Sequence[EventRecord],
     facts: Iterable[Fact],
-    changes: Iterable[Change],
+    changes: Iterable[AppliedChangeSet],
     words: Callable[[str], str | None],
 ) -> dict[int, tuple[int, ...]]:
     """The older facts that each fact contradicts, by fact id. `records` are of `KINDS`, in any order.

@@ -45,19 +45,21 @@ class GraphVersions:
         Raises:
             ConflictError: the log does not tell.
         """
-        steps = self._steps.get(thing, [])[old - 1 : new - 1]
-        if len(steps) != new - old:
+        if len(self._between(thing, old, new)) != new - old:
             raise ConflictError("The log does not tell any more how it was before: it cannot be undone.")
+        return self._changed(thing, old, new, again=again)
+
+    def former_names(self, event: GraphCurated) -> dict[int, str]:
+        """What the entities that a change set renamed were called before it, as hashes."""
+        was = {id: self._changed(("entity", id), max(1, old), new) for id, old, new in event.entities}
+        return {id: values["name"] for id, values in was.items() if "name" in values}
+
+    def _changed(self, thing: Thing, old: int, new: int, *, again: bool = False) -> Values:
         found: dict[str, Any] = {}
+        steps = self._between(thing, old, new)
         for before, after in steps if again else reversed(steps):
             found.update(after if again else before)
         return found
 
-    def former_names(self, event: GraphCurated) -> dict[int, str]:
-        """What the entities that a change set renamed were called before it, as hashes."""
-        found: dict[int, str] = {}
-        for id, old, new in event.entities:
-            for before, _ in reversed(self._steps.get(("entity", id), [])[max(0, old - 1) : max(0, new - 1)]):
-                if "name" in before:
-                    found[id] = before["name"]
-        return found
+    def _between(self, thing: Thing, old: int, new: int) -> list[tuple[Values, Values]]:
+        return self._steps.get(thing, [])[old - 1 : max(1, new) - 1]

@@ -16,7 +16,7 @@ from xml.sax.saxutils import escape
 from memory_core.curation.graph import GraphDesk
 from memory_core.errors import ConfigError
 from memory_core.events import Actor
-from memory_core.history.change_log import Change
+from memory_core.history.change_log import AppliedChangeSet
 from memory_core.interop.graphml import read_graphml
 from memory_core.interop.located_json import GRAPH, Located, check_size, problem, read_text, read_values
 from memory_core.messages import storable
@@ -130,7 +130,7 @@ def read_graph_file(data: bytes, name: str) -> GraphFile:
     return _read_json(read_text(data, filename=name, max_bytes=MAX_BYTES, wanted=GRAPH), name)
 
 
-def import_graph(desk: GraphDesk, file: GraphFile, *, actor: Actor = "curator") -> Change | None:
+def import_graph(desk: GraphDesk, file: GraphFile, *, actor: Actor = "curator") -> AppliedChangeSet | None:
     """Add what a file holds to a graph, as one change set that can be undone; None: all of it was there already."""
     types = {normal_name(entity.name): entity.type for entity in file.entities}
     relations = [

@@ -2,6 +2,7 @@
 
 import threading
 import zlib
+from functools import partial
 
 import pytest
 from pages_driver import button, dialog, joined, opened, press
@@ -12,7 +13,7 @@ from memory_core.models.base import Condensation, CondensedFact, ExtractedFact, 
 from memory_core.planning import curation as plans
 from ui import services
 from ui.demo_bundle import demo_memory
-from ui.facts import review
+from ui.facts import changes, review
 from ui.facts.reading import Desk
 from ui.jobs import Job
 from ui.new_session import new_memory
@@ -209,6 +210,40 @@ def test_a_toast_says_who_changed_since_what_it_tells_of_and_leaves_that_alone(d
     app.button(key="toast__undo_1").click().run()
     assert 'The fact "Ana likes fado" was changed since by a person in turn 11: pinned a fact.' in notice(app)
     assert fact("Ana likes fado").pinned
+
+
+def listed(app):
+    """The changes that the drawer lists, each with the button beside it."""
+    buttons = [each for each in app.button if (each.key or "").startswith("changes__")]
+    told = [each.value.replace("\\", "") for each in app.markdown if ":small[:gray[Turn" in each.value]
+    return [(said, button.label, button.disabled) for said, button in zip(told, buttons, strict=True)]
+
+
+def test_an_older_change_is_undone_from_the_list_and_done_again_and_what_cannot_be_says_why(demo_home):
+    jazz, nuts = fact("Ana likes jazz"), fact("Ana is allergic to nuts")
+    desk().apply(plans.edit(jazz, "Ana likes fado"))
+    desk().apply(plans.pin([nuts]))
+    desk().apply(plans.pin([fact("Ana likes fado")]))
+    assert "Changes" in facts_page().menu_button(key="facts__more").options  # AppTest cannot choose from it
+    shown = Desk(memory=services.engine().open("demo"), block="Facts", rows=())
+    app = dialog("ui.undoing", "changes_dialog", partial(changes.listed, shown), partial(changes.undo, shown))
+    (last, pinned, edited) = listed(app)
+    assert [said.partition(".")[0] for said, *_ in (last, pinned, edited)] == [
+        "Pinned a fact: Ana likes fado",
+        "Pinned a fact: Ana is allergic to nuts",
+        "Edited a fact: Ana likes fado",
+    ]
+    assert last[1:] == pinned[1:] == ("Undo", False)
+    assert edited[1:] == ("Undo", True)
+    assert 'The fact "Ana likes fado" was changed since by a person in turn 11: pinned a fact.' in edited[0]
+    app.button(key=f"changes__{desk().changes()[1].number}").click().run()
+    assert app.session_state["toast"].text.startswith("Undone: pinned a fact.")
+    assert not fact("Ana is allergic to nuts").pinned
+    assert fact("Ana likes fado").pinned
+    assert listed(app)[1][1:] == ("Redo", False)
+    app.button(key=f"changes__{desk().changes()[1].number}").click().run()
+    assert app.session_state["toast"].text.startswith("Done again: pinned a fact.")
+    assert fact("Ana is allergic to nuts").pinned
 
 
 def test_a_page_that_is_drawn_anew_keeps_the_words_that_are_half_written(demo_home):

@@ -82,7 +82,7 @@ def looked(app, memory):
 
 def desk(memory):
     graph = memory.blocks.graph()
-    return reading.Desk(memory, "Relations", graph.graph(), changes=tuple(graph.change_sets()))
+    return reading.Desk(memory, "Relations", graph.graph(), changes=tuple(graph.changes()))
 
 
 # -- looking ---------------------------------------------------------------------------------------
@@ -222,6 +222,41 @@ def test_a_relation_is_ended_and_holds_again_and_both_can_be_undone(family):
     press(app, "Undo: Ended")
     assert relation(family, "Ana → works at → Acme").state == "active"
     assert not app.exception
+
+
+def test_an_older_change_is_undone_from_the_list_of_all_and_later_ones_stay(family):
+    family.graph().end([relation(family, "Ana → works at → Acme")])
+    family.graph().retire([relation(family, "Rui → allergic to → fish")])
+    app = press(page(), "All changes")
+    text = joined(app).replace("\\", "")
+    assert "Retired Rui → allergic to → fish." in text
+    assert "Imported 5 relations and 6 entities." in text
+    assert '"Ana → works at → Acme" was changed since by a person in turn 1: ended Ana → works at → Acme.' in text
+    assert [each.disabled for each in app.button if each.label == "Undo"] == [False, False, True]
+    app.button(key=f"changes__{family.graph().changes()[1].number}").click().run()
+    assert app.session_state["toast"].text.startswith("Undone: ended Ana → works at → Acme. Next prompt")
+    assert relation(family, "Ana → works at → Acme").state == "active"
+    assert relation(family, "Rui → allergic to → fish").state == "retired"
+
+
+@pytest.mark.parametrize(
+    ("drawer", "named", "filling"),
+    [
+        ("add_dialog", None, ("Rui", "manages", "Acme")),
+        ("edit_dialog", "Ana → brother → Rui", ("Ana", "brother", "fish")),
+        ("merge_dialog", "Ana", None),
+        ("remove_dialog", "Rui", None),
+    ],
+)
+def test_every_drawer_says_in_a_line_what_the_change_does_to_the_next_prompt(family, drawer, named, filling):
+    family.put(user("What does Ana do, and Rui?"))
+    wrote(family, ("Anna", "likes", "jazz"))
+    given = [] if named is None else [relation(family, named).id if "→" in named else id_of(family, named)]
+    app = dialog("ui.graph.dialogs", drawer, desk(family), *given)
+    if filling:
+        filled(app, *filling)
+    assert "Next prompt" in joined(app), [each.value for each in app.markdown]
+    assert "tokens, nothing more cut." in joined(app).replace("\\", "") or "stays the same size" in joined(app)
 
 
 def test_a_removed_relation_leaves_the_list_until_it_is_undone(family):

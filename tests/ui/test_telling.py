@@ -303,6 +303,7 @@ SENTENCES = [
         "Merged by hand: 2 entities and 1 relation of Relations",
     ),
     (GraphCurated("Relations", "undo", (), ((1, 2, 3),), 1), "Undid a change of 1 relation of Relations"),
+    (GraphCurated("Relations", "undo", (), ((1, 3, 4),), 1, 3, True), "Did again a change of 1 relation of Relations"),
     (rewritten(), "Took 6 messages into Summary: 212 → 248 tokens"),
     (
         rewritten(lost=2, shortened=13),
@@ -348,6 +349,7 @@ SENTENCES = [
     ),
     (FactsCurated("Facts", "retire", "outdated", ((1, 1, 2), (2, 1, 2))), "Retired 2 facts of Facts: outdated"),
     (FactsCurated("Facts", "retire", "", ((1, 2, 3),), undoes=9), "Undid a change of 1 fact of Facts"),
+    (FactsCurated("Facts", "pin", "", ((1, 3, 4),), undoes=9, again=True), "Did again a change of 1 fact of Facts"),
     (FactErased(2, "Facts", undone=True), "Took back a fact that had been added to Facts"),
     (
         VectorsRemoved("Earlier turns", (7, 9)),

@@ -8,7 +8,7 @@ import streamlit as st
 
 from memory_core import ConflictError, MemoryInspectorError
 from memory_core.engine.next_prompt import NextPrompt
-from memory_core.history.change_log import Change
+from memory_core.history.change_log import AppliedChangeSet
 from memory_core.planning import curation as plans
 from memory_core.planning.curation import ChangeSet
 from memory_core.planning.facts import Fact
@@ -16,6 +16,7 @@ from ui import effect, state, toasts
 from ui.facts import tab
 from ui.facts.desk import Picked
 from ui.facts.reading import Desk
+from ui.text import short
 
 DONE = {
     "add": "Saved.",
@@ -66,7 +67,7 @@ def store(desk: Desk, change: ChangeSet, *, quiet: bool = False) -> None:
     Raises:
         MemoryInspectorError: it cannot be done; nothing was changed.
     """
-    before = None if quiet else next_prompt(desk)
+    before = None if quiet else next_prompt(desk.memory)
     try:
         applied = desk.curation.apply(change)
     except ConflictError:
@@ -80,10 +81,10 @@ def store(desk: Desk, change: ChangeSet, *, quiet: bool = False) -> None:
     toasts.done(said, undo=partial(_take_back, desk, applied.number))
 
 
-def undo(desk: Desk, change: Change) -> None:
+def undo(desk: Desk, change: AppliedChangeSet) -> None:
     """Take a change back; one that was taken back is done again."""
     try:
-        before = next_prompt(desk)
+        before = next_prompt(desk.memory)
         done = desk.curation.undo(change.undone_by or change.number)
         if done is not None:
             said = f"{'Undone' if done.undone else 'Done again'}: {done.words}."
@@ -132,7 +133,7 @@ def restore(desk: Desk, facts: Sequence[Fact]) -> None:
 def erase(desk: Desk, facts: Sequence[Fact]) -> None:
     """Delete facts and their words for good."""
     try:
-        before = next_prompt(desk)
+        before = next_prompt(desk.memory)
         desk.curation.erase(facts)
         toasts.done(_told(desk, "Deleted for good.", before, [fact.id for fact in facts]))
     except MemoryInspectorError as error:
@@ -162,7 +163,7 @@ def foreseen(desk: Desk, change: ChangeSet) -> str:
 
 def _told(desk: Desk, done: str, before: NextPrompt | None, facts: Sequence[int]) -> str:
     """What was done, with what the next prompt makes of it."""
-    after = next_prompt(desk)
+    after = next_prompt(desk.memory)
     if before is None or after is None:
         return done
     return effect.told(done, before.context, after.context, dict.fromkeys(facts))

@@ -1,6 +1,7 @@
 """The Facts page: the curation desk. What does it believe, and is it true?"""
 
 from collections.abc import Sequence
+from functools import partial
 
 import streamlit as st
 
@@ -20,6 +21,7 @@ from ui.facts.rewrites import draw_rewrites
 from ui.model import chosen_model
 from ui.services import engine
 from ui.text import count, plain, short, tokens
+from ui.undoing import changes_dialog
 from ui.view import View as Shown
 
 PAST_VIEWS: tuple[View, ...] = ("active", "retired", "decisions")
@@ -168,13 +170,15 @@ def _add(desk: Desk, *, primary: bool) -> None:
         dialogs.add_dialog(desk)
     chosen = st.menu_button(
         "More for these facts",
-        ["Try extraction", "Edit as table", "Import", "Export"],
+        ["Changes", "Try extraction", "Edit as table", "Import", "Export"],
         key="facts__more",
         icon=":material/more_horiz:",
         type="tertiary",
         help="More for these facts",
     )
-    if chosen == "Try extraction":
+    if chosen == "Changes":
+        changes_dialog(partial(changes.listed, desk), partial(changes.undo, desk))
+    elif chosen == "Try extraction":
         trying.try_dialog(desk)
     elif chosen == "Edit as table":
         grid.open_table(desk)

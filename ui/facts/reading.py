@@ -11,7 +11,7 @@ from typing import Any
 from memory_core import Memory, list_sessions
 from memory_core.curation.facts import Curation, Review, SourceMessage
 from memory_core.events import EventRecord, FactAdded, FactChanged, MessageAdded
-from memory_core.history.change_log import Change
+from memory_core.history.change_log import AppliedChangeSet
 from memory_core.history.facts import source_spans
 from memory_core.history.rebuild import RebuiltFact, rebuild
 from memory_core.history.rewrites import Rewrite
@@ -46,9 +46,6 @@ FACT_KINDS = frozenset(
 )
 """Events that say how facts stand."""
 
-CHANGES = 200
-"""Change sets that are read for the undo line: as deep as the line can see."""
-
 
 @dataclass(frozen=True, slots=True)
 class Desk:
@@ -64,7 +61,7 @@ class Desk:
     review: Review | None = None
     rewrites: tuple[Rewrite, ...] = ()
     held: tuple[SuppressedFact, ...] = ()
-    changes: tuple[Change, ...] = ()
+    changes: tuple[AppliedChangeSet, ...] = ()
     elsewhere: bool = False
     """Some facts were learned in other sessions."""
     decisions: Decisions = field(default_factory=Decisions)
@@ -159,7 +156,7 @@ def read_desk(view: View, block: str) -> Desk:
         review=review,
         rewrites=kept.value("rewrites", (standing, position), lambda: tuple(curation.rewrites())),
         held=kept.value("held", (standing, position), lambda: tuple(curation.held_back())),
-        changes=kept.value("changes", (standing, position), lambda: tuple(curation.changes(limit=CHANGES))),
+        changes=kept.value("changes", (standing, position), lambda: tuple(curation.changes())),
         elsewhere=any(not row.here for row in rows),
     )
 

@@ -5,19 +5,21 @@ from functools import partial
 
 from memory_core import ConflictError, MemoryInspectorError
 from memory_core.curation.graph import GraphDesk
-from memory_core.engine.next_prompt import NextPrompt
-from memory_core.history.change_log import Change
+from memory_core.history.change_log import AppliedChangeSet
 from memory_core.planning.graph import Entity, Relation
+from memory_core.planning.graph_draft import GraphPlan
 from ui import state, toasts
 from ui.effect import foreseen, shown_when_over
 from ui.graph import tab
 from ui.graph.reading import Desk
 
 
-def apply(desk: Desk, change: Callable[[GraphDesk], Change | None], *, before: str = "") -> Change | None:
-    """Store one change set, and say it and what the next prompt makes of it. None: it was not stored."""
+def apply(
+    desk: Desk, change: Callable[[GraphDesk], AppliedChangeSet | None], *, before: str = ""
+) -> AppliedChangeSet | None:
+    """Store one change set, and say it and what the next prompt makes of it."""
     try:
-        old = _next_prompt(desk)
+        old = next_prompt(desk.memory)
         made = change(desk.desk)
     except ConflictError as error:
         state.say("warning", str(error))
@@ -25,10 +27,10 @@ def apply(desk: Desk, change: Callable[[GraphDesk], Change | None], *, before: s
         state.say("error", str(error))
     else:
         if made is not None:
-            new = _next_prompt(desk)
+            new = next_prompt(desk.memory)
             effect = f" {foreseen(old, new)}" if old is not None and new is not None else ""
-            undo = None if made.undone or made.final else partial(_take_back, desk, made.number)
-            toasts.done(f"{before}{made.sentence}{effect}", undo=undo)
+            said = f"{before}{made.words}." if before else made.sentence
+            toasts.done(f"{said}{effect}", undo=None if made.undone else partial(desk.desk.undo, made.number))
         return made
     return None
 
@@ -57,13 +59,14 @@ def merge(desk: Desk, entities: Sequence[Entity], into: Entity) -> None:
         tab.look(desk.place, focus=into.id)
 
 
-def undo(desk: Desk, change: Change) -> None:
-    """Take one change back; again for the one before it."""
-    apply(desk, lambda graph: graph.undo(change.number))
+def undo(desk: Desk, change: AppliedChangeSet) -> None:
+    """Take one change back; one that was taken back is done again."""
+    before = "Done again: " if change.undone else "Undone: "
+    apply(desk, lambda graph: graph.undo(change.undone_by or change.number), before=before)
 
 
-def _take_back(desk: Desk, number: int) -> None:
-    desk.desk.undo(number)
+def foretell(desk: Desk, plan: GraphPlan) -> str:
+    """What a change would do to the next prompt.
 
 
 def _next_prompt(desk: Desk) -> NextPrompt | None:

@@ -47,7 +47,7 @@ def add_dialog(desk: Desk) -> None:
     possible = False
     if subject and predicate and object:
         new = plans.NewRelation(subject, predicate, object, *types)
-        possible = _foreseen(graph, lambda: plans.add(graph, new))
+        possible = _foreseen(desk, graph, lambda: plans.add(graph, new))
     else:
         st.markdown(":small[:gray[Ana · lives in · Lisbon. Type a new name to add somebody or something.]]")
     with st.container(horizontal=True):
@@ -83,7 +83,7 @@ def edit_dialog(desk: Desk, id: int) -> None:
     object = _name(graph, "To", f"{mark}_object", graph.name(relation.object))
     before = (graph.name(relation.subject), relation.predicate, graph.name(relation.object))
     changed = (subject, predicate, object) != before and bool(subject and predicate and object)
-    possible = changed and _foreseen(graph, lambda: plans.edit(graph, relation, subject, predicate, object))
+    possible = changed and _foreseen(desk, graph, lambda: plans.edit(graph, relation, subject, predicate, object))
     with st.container(horizontal=True):
         closing_button(
             "Save", _edit, (desk, relation, subject, predicate, object), kind="primary", disabled=not possible
@@ -139,10 +139,11 @@ def _type_of(graph: Graph, name: str, mark: str) -> str:
     )
 
 
-def _foreseen(graph: Graph, plan: Callable[[], GraphPlan]) -> bool:
-    """Say what a change would do besides, or why it cannot be done. Can it?"""
+def _foreseen(desk: Desk, graph: Graph, plan: Callable[[], GraphPlan]) -> bool:
+    """Say what a change would do, or why it cannot be done. Can it?"""
     try:
         planned = plan()
+        said = changes.foretell(desk, planned)
     except MemoryInspectorError as error:
         st.error(plain(str(error)))
         return False
@@ -151,6 +152,7 @@ def _foreseen(graph: Graph, plan: Callable[[], GraphPlan]) -> bool:
         st.markdown(f":small[:material/history: {plain(relation_words(graph, relation))} will end.]")
     if len(ending) > SHOWN_ENDS:
         st.markdown(f":small[and {count(len(ending) - SHOWN_ENDS, 'more relation')}]")
+    st.markdown(f":small[:gray[{plain(said)}]]")
     return True
 
 
@@ -189,7 +191,7 @@ def entity_dialog(desk: Desk, id: int) -> None:
         others = [*others, entity.name]
         st.markdown(f":small[:gray[{plain(short(entity.name))} stays as another name.]]")
     changed = (name, tuple(others), type) != (entity.name, entity.aliases, entity.type) and bool(name)
-    possible = changed and _foreseen(graph, lambda: plans.rename(graph, entity, name, type, others))
+    possible = changed and _foreseen(desk, graph, lambda: plans.rename(graph, entity, name, type, others))
     with st.container(horizontal=True):
         closing_button("Save", _rename, (desk, entity, name, type, others), kind="primary", disabled=not possible)
         closing_button("Cancel")
@@ -241,7 +243,7 @@ def merge_dialog(desk: Desk, id: int) -> None:
         f"**{plain(short(gone.name, NAME_CHARACTERS))}** becomes another name of "
         f"**{plain(short(into.name, NAME_CHARACTERS))}**, which gets its {moved}."
     )
-    possible = _foreseen(graph, lambda: plans.merge(graph, [gone], into))
+    possible = _foreseen(desk, graph, lambda: plans.merge(graph, [gone], into))
     with st.container(horizontal=True):
         closing_button("Merge", changes.merge, (desk, [gone], into), kind="primary", disabled=not possible)
         closing_button("Cancel")
@@ -258,8 +260,9 @@ def remove_dialog(desk: Desk, id: int) -> None:
     own = _own(graph, entity)
     st.markdown(f"Remove **{plain(short(entity.name, NAME_CHARACTERS))}** with {count(own, 'relation')}?")
     st.markdown(":small[They are then in no prompt, and are not learned again. This can be undone.]")
+    possible = _foreseen(desk, graph, lambda: plans.remove(graph, [entity]))
     with st.container(horizontal=True):
-        closing_button("Remove", changes.remove, (desk, entity), kind="primary")
+        closing_button("Remove", changes.remove, (desk, entity), kind="primary", disabled=not possible)
         closing_button("Keep")
 
 

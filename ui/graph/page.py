@@ -1,6 +1,7 @@
 """The Graph page: who and what is related, how, and which way leads from one to another."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Literal
 
 import plotly.graph_objects as go
@@ -19,6 +20,7 @@ from ui.graph.reading import Desk, graph_blocks, read_desk
 from ui.graph.seen import Seen, around, by_mentions, find, kinds, shortest
 from ui.text import count, plain, short
 from ui.theme import mode
+from ui.undoing import changes_dialog
 from ui.view import View
 
 BESIDE_PIXELS = 410
@@ -246,13 +248,17 @@ def _pick(place: tab.Place, widget: str) -> None:
 def _undo_line(desk: Desk) -> None:
     """What can be taken back, and again for the one before it."""
     newest = next_undo(desk.changes)
-    with st.container(key="graph__undo"):
+    with st.container(horizontal=True, gap="small", key="graph__undo"):
         if newest is not None and not desk.past:
             st.button(
                 f"Undo: {plain(short(newest.sentence.removesuffix('.'), 90))}",
                 key="graph__undo_button",
                 type="tertiary",
                 icon=":material/undo:",
+                help=plain(newest.obstacle) or None,
+                disabled=bool(newest.obstacle),
                 on_click=changes.undo,
                 args=(desk, newest),
             )
+        if desk.changes and st.button("All changes", key="graph__changes", type="tertiary", icon=":material/history:"):
+            changes_dialog(desk.desk.changes, partial(changes.undo, desk))

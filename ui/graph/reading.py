@@ -10,7 +10,7 @@ from memory_core import Memory
 from memory_core.curation.facts import SourceMessage
 from memory_core.curation.graph import GraphDesk
 from memory_core.events import MessageAdded
-from memory_core.history.change_log import Change
+from memory_core.history.change_log import AppliedChangeSet
 from memory_core.history.facts import source_spans
 from memory_core.history.slices.graph import PastGraph
 from memory_core.messages import message_text
@@ -29,7 +29,7 @@ class Desk:
     heard: Mapping[int, Heard] = field(default_factory=dict)
     """By sequence number: who said each message, and when."""
     past: bool = False
-    changes: tuple[Change, ...] = ()
+    changes: tuple[AppliedChangeSet, ...] = ()
     """What was done by hand, newest first."""
 
     @property
@@ -73,7 +73,7 @@ def read_desk(view: View, block: str) -> Desk:
     if view.past:
         return Desk(view.memory, block, past_graph(view, block), heard, past=True)
     desk = view.memory.blocks.graph(block)
-    return Desk(view.memory, block, desk.graph(), heard, changes=tuple(desk.change_sets()))
+    return Desk(view.memory, block, desk.graph(), heard, changes=tuple(desk.changes()))
 
 
 def past_graph(view: View, block: str) -> Graph:

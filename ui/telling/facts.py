@@ -139,7 +139,7 @@ def _(event: FactHeldBack, words: Words) -> Line:
 def _(event: FactsCurated, words: Words) -> Line:
     facts = f"{count(len(event.facts), 'fact')} of {short(event.block)}"
     if event.undoes is not None:
-        return Line("undo", f"Undid a change of {facts}")
+        return Line("undo", f"{'Did again' if event.again else 'Undid'} a change of {facts}")
     done = CURATED.get(event.action, event.action)
     return Line("fact_check", f"{done} {facts}{because(event.reason)}")
 

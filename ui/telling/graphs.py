@@ -107,7 +107,7 @@ def _(event: GraphCurated, words: Words) -> Line:
     held = ((len(event.entities), "entity"), (len(event.relations), "relation"))
     touched = listed([count(number, noun) for number, noun in held if number]) or "nothing"
     if event.undoes is not None:
-        return Line("undo", f"Undid a change of {touched} of {short(event.block)}")
+        return Line("undo", f"{'Did again' if event.again else 'Undid'} a change of {touched} of {short(event.block)}")
     done = GRAPH_CURATED.get(event.action, event.action)
     return Line("hub", f"{done} by hand: {touched} of {short(event.block)}")
 
