@@ -37,7 +37,6 @@ from memory_core.events import (
 from memory_core.messages import ChatMessage, MessageStatus, independent
 from memory_core.models.base import ChatModel
 from memory_core.planning.flush import FlushPlan
-from memory_core.planning.graph import Graph
 from memory_core.planning.rendering import neutralise_message
 from memory_core.retrieval import recall
 from memory_core.retrieval.retrieval import SessionRetrieval

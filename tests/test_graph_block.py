@@ -115,7 +115,7 @@ def test_a_merge_that_the_conversation_asks_for_can_be_undone():
     say(memory, "Bob | same as | Robert Smith")
     assert lines(memory) == ["Robert Smith → likes → tea", "Robert Smith → likes → fish"]
     assert memory.blocks.graph().entity("bob").name == "Robert Smith"
-    (merged,) = memory.blocks.graph().change_sets()
+    (merged,) = memory.blocks.graph().changes()
     assert (merged.sentence, merged.actor) == ("Merged Bob into Robert Smith.", "engine")
     assert memory.blocks.graph().undo() is None  # it is no person's
     assert memory.blocks.graph().undo(merged.number).undone
@@ -219,7 +219,7 @@ def test_what_a_reset_erased_cannot_be_undone_and_does_not_bar_the_way():
     memory.blocks.graph().add("Rui", "brother", "Eva")
     memory.blocks.graph().end(memory.blocks.graph().relations("Alice"))
     memory.reset()
-    assert [(change.action, change.final) for change in memory.blocks.graph().change_sets()] == [
+    assert [(change.action, change.final) for change in memory.blocks.graph().changes()] == [
         ("end", True),
         ("add", False),
     ]

@@ -9,7 +9,7 @@ from typing import Any
 
 import streamlit as st
 
-from memory_core import ChatMessage, ConfigError, Context, Memory
+from memory_core import ChatMessage, ConfigError, Context, Memory, MemoryInspectorError
 from memory_core.engine.next_prompt import NextPrompt
 from memory_core.events import numbers
 from memory_core.planning.context import QUEUE
@@ -213,6 +213,14 @@ def _signed(change: int) -> str:
 def shown_when_over(memory: Memory) -> dict[str, Any]:
     """For looking only: a prompt over the limit is shown with by how much, where the session would refuse it."""
     return {"when_over": "return"} if memory.session.config.when_over == "raise" else {}
+
+
+def next_prompt(memory: Memory) -> NextPrompt | None:
+    """The next prompt as it is, after the flush before it; None when it cannot be built, which its pages say."""
+    try:
+        return memory.preview.next_prompt(shown_when_over(memory))
+    except MemoryInspectorError:
+        return None
 
 
 def draw_effect(

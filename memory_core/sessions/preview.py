@@ -10,6 +10,7 @@ from memory_core.engine.session import ImaginedBlocks, Session
 from memory_core.messages import ChatMessage, MessageRole
 from memory_core.planning.facts import Fact
 from memory_core.planning.flush import FlushPlan
+from memory_core.planning.graph import Graph
 from memory_core.sessions.recording import recording_of
 from memory_core.sessions.switch_recipe import SwitchPlan, plan_switch
 
@@ -52,6 +53,7 @@ class SessionPreview:
         facts: Mapping[str, Sequence[Fact]] | None = None,
         without: Collection[str] = (),
         added: Sequence[BaseMemoryBlock[Any]] = (),
+        graphs: Mapping[str, Graph] | None = None,
     ) -> NextPrompt:
         """What the next user message will do: the flush it causes, then the prompt. Changes nothing.
 
@@ -62,7 +64,7 @@ class SessionPreview:
         Raises:
             ConfigError: a value is impossible.
         """
-        wanted = ImaginedBlocks(blocks or {}, texts or {}, facts or {}, without, added)
+        wanted = ImaginedBlocks(blocks or {}, texts or {}, facts or {}, without, added, graphs or {})
         session = self._imagined(changes, wanted)
         if message is None:
             known = recording_of(self._session)

@@ -341,8 +341,8 @@ def test_a_graph_opens_again_beside_another_one_and_goes_on():
     assert told(again) == told(memory)
     assert set(again.blocks.graph().graph().relations).isdisjoint(memory.blocks.graph().graph().relations)
     assert again.build_context("Ana").messages == memory.build_context("Ana").messages
-    sentences = [change.sentence for change in memory.blocks.graph().change_sets()]
-    assert [change.sentence for change in again.blocks.graph().change_sets()] == sentences
+    sentences = [change.sentence for change in memory.blocks.graph().changes()]
+    assert [change.sentence for change in again.blocks.graph().changes()] == sentences
     assert again.blocks.graph().undo().sentence == memory.blocks.graph().undo().sentence
     assert told(again) == told(memory)
     for session in (memory, again):

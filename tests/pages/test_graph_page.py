@@ -403,7 +403,7 @@ def test_a_graph_is_imported_with_a_preview_as_one_change(family):
     assert "family.graphml: 6 entities, 5 relations. 1 relation is known already." in joined(app)
     press(app, "Import 4 relations")
     assert relation(other, "Rui → allergic to → fish").state == "active"
-    assert len(other.blocks.graph().change_sets()) == 2
+    assert len(other.blocks.graph().changes()) == 2
 
 
 def test_a_broken_file_is_refused_in_one_sentence(family):

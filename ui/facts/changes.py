@@ -67,7 +67,7 @@ def store(desk: Desk, change: ChangeSet, *, quiet: bool = False) -> None:
     Raises:
         MemoryInspectorError: it cannot be done; nothing was changed.
     """
-    before = None if quiet else next_prompt(desk.memory)
+    before = None if quiet else effect.next_prompt(desk.memory)
     try:
         applied = desk.curation.apply(change)
     except ConflictError:
@@ -84,7 +84,7 @@ def store(desk: Desk, change: ChangeSet, *, quiet: bool = False) -> None:
 def undo(desk: Desk, change: AppliedChangeSet) -> None:
     """Take a change back; one that was taken back is done again."""
     try:
-        before = next_prompt(desk.memory)
+        before = effect.next_prompt(desk.memory)
         done = desk.curation.undo(change.undone_by or change.number)
         if done is not None:
             said = f"{'Undone' if done.undone else 'Done again'}: {done.words}."
@@ -92,6 +92,17 @@ def undo(desk: Desk, change: AppliedChangeSet) -> None:
     except MemoryInspectorError as error:
         state.say("warning" if isinstance(error, ConflictError) else "error", str(error))
     tab.change(desk.place, picked=Picked(tab.at(desk.place).picked.open))
+
+
+def listed(desk: Desk) -> list[AppliedChangeSet]:
+    """All changes, newest first, each with the words of its first fact: `Edited a fact: Ana likes fado.`"""
+    texts = {fact.id: fact.text for fact in desk.curation.facts()}
+    changes = desk.curation.changes()
+    firsts = (next((texts[id] for id in change.ids("fact") if id in texts), None) for change in changes)
+    return [
+        change if first is None else replace(change, sentence=f"{change.sentence[:-1]}: {short(first, 60)}.")
+        for change, first in zip(changes, firsts, strict=True)
+    ]
 
 
 def _take_back(desk: Desk, number: int) -> None:
@@ -133,7 +144,7 @@ def restore(desk: Desk, facts: Sequence[Fact]) -> None:
 def erase(desk: Desk, facts: Sequence[Fact]) -> None:
     """Delete facts and their words for good."""
     try:
-        before = next_prompt(desk.memory)
+        before = effect.next_prompt(desk.memory)
         desk.curation.erase(facts)
         toasts.done(_told(desk, "Deleted for good.", before, [fact.id for fact in facts]))
     except MemoryInspectorError as error:
@@ -163,15 +174,7 @@ def foreseen(desk: Desk, change: ChangeSet) -> str:
 
 def _told(desk: Desk, done: str, before: NextPrompt | None, facts: Sequence[int]) -> str:
     """What was done, with what the next prompt makes of it."""
-    after = next_prompt(desk.memory)
+    after = effect.next_prompt(desk.memory)
     if before is None or after is None:
         return done
     return effect.told(done, before.context, after.context, dict.fromkeys(facts))
-
-
-def next_prompt(desk: Desk) -> NextPrompt | None:
-    """The next prompt as it is, after the flush before it; None when it cannot be built, which its pages say."""
-    try:
-        return desk.memory.preview.next_prompt(effect.shown_when_over(desk.memory))
-    except MemoryInspectorError:
-        return None

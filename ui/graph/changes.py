@@ -9,7 +9,7 @@ from memory_core.history.change_log import AppliedChangeSet
 from memory_core.planning.graph import Entity, Relation
 from memory_core.planning.graph_draft import GraphPlan
 from ui import state, toasts
-from ui.effect import foreseen, shown_when_over
+from ui.effect import foreseen, next_prompt, shown_when_over
 from ui.graph import tab
 from ui.graph.reading import Desk
 
@@ -68,10 +68,9 @@ def undo(desk: Desk, change: AppliedChangeSet) -> None:
 def foretell(desk: Desk, plan: GraphPlan) -> str:
     """What a change would do to the next prompt.
 
-
-def _next_prompt(desk: Desk) -> NextPrompt | None:
-    """The next prompt as it is, after the flush before it; None when it cannot be built, which its pages say."""
-    try:
-        return desk.memory.preview.next_prompt(shown_when_over(desk.memory))
-    except MemoryInspectorError:
-        return None
+    Raises:
+        MemoryInspectorError: it cannot be done.
+    """
+    shown, graphs = shown_when_over(desk.memory), {desk.block: desk.desk.after(plan)}
+    preview = desk.memory.preview
+    return foreseen(preview.next_prompt(shown), preview.next_prompt(shown, graphs=graphs))

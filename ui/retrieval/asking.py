@@ -52,16 +52,9 @@ class Asked:
     """Settings that differ from the stored ones, by block."""
 
 
-def asked(session_id: str) -> Asked:
-    """The state of the page for a session."""
-    known: dict[str, Asked] = st.session_state.get(_ASKED, {})
-    return known.get(session_id, Asked())
-
-
-def ask(session_id: str, **changes: Any) -> None:
-    """Change the state of the page for a session."""
-    known: dict[str, Asked] = st.session_state.get(_ASKED, {})
-    st.session_state[_ASKED] = {**known, session_id: replace(asked(session_id), **changes)}
+_ASKED = state.ByPlace("retrieval_asked", Asked())
+asked, ask = _ASKED.at, _ASKED.change
+"""What is asked of a session, and how that is changed."""
 
 
 def try_settings(session_id: str, block: str, changes: Mapping[str, Any]) -> None:
