@@ -10,6 +10,7 @@ from memory_core.events import SessionReset
 from memory_core.messages import MessageStatus
 from memory_core.planning.facts import Fact
 from memory_core.store.blocks import read_blocks
+from memory_core.store.database import chunks
 from memory_core.store.deliveries import covers
 from memory_core.store.fact_erasing import ERASED, erase_facts
 from memory_core.store.facts import drop_sources, read_by_ids
@@ -53,8 +54,7 @@ def message_seqs(connection: Connection, session_id: str, status: MessageStatus 
 
 def remove_messages(w: Writing, seqs: Sequence[int]) -> None:
     """Delete messages and bring the running totals up to date. Their words go with `sweep`."""
-    for start in range(0, len(seqs), 500):
-        chunk = list(seqs[start : start + 500])
+    for chunk in chunks(seqs):
         w.connection.execute(delete(message_table).where(_m.session_id == w.session.id, _m.seq.in_(chunk)))
     _recompute_totals(w)
     w.session.revision += 1  # whoever remembers the queue reads it again
@@ -113,8 +113,8 @@ def sweep(w: Writing) -> None:
     kept = graph_words(w.connection, w.session.scope) | summary_words(w.connection, w.session.id)
     if kept:  # some are named in the log only, which no query can look into
         doomed = sorted(set(w.connection.execute(select(content_table.c.hash).where(where)).scalars()) - kept)
-        for start in range(0, len(doomed), 500):
-            gone = content_table.c.hash.in_(doomed[start : start + 500])
+        for chunk in chunks(doomed):
+            gone = content_table.c.hash.in_(chunk)
             w.connection.execute(delete(content_table).where(content_table.c.scope == w.session.scope, gone))
     else:
         w.connection.execute(delete(content_table).where(where))

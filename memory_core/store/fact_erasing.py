@@ -7,7 +7,8 @@ from sqlalchemy import delete, select, update
 
 from memory_core.events import Actor, FactAdded, FactDecided, FactErased, FactHeldBack
 from memory_core.planning.facts import Fact
-from memory_core.store.facts import chunks, read_scope_events, scope_sessions
+from memory_core.store.database import chunks
+from memory_core.store.facts import read_scope_events, scope_sessions
 from memory_core.store.graph import graph_words
 from memory_core.store.tables import (
     block_revision_table,
