@@ -17,6 +17,7 @@ from memory_core.history.fates import Fates, flush_fate
 from memory_core.history.rebuild import rebuild
 from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.models.summarising import ModelSummariser, RuleSummariser
+from memory_core.planning import curation
 from memory_core.store.tables import content_table
 
 NAMES = ["Ana", "Rui", "Bo", "Cleo", "Dora", "Elif", "Finn", "Gus", "Hana", "Ivo"]
@@ -442,6 +443,17 @@ def test_a_past_prompt_is_read_word_for_word():
     hashes = {Ref(ref).hash for each in turn.built.event.parts for ref in each["refs"]}
     past = rebuild(memory.events(), {**memory.log.texts(hashes), **words_of(memory)}.get, turn.built.position)
     assert past.context == sent.messages
+
+
+def test_erasing_a_fact_leaves_the_sentence_of_a_summary_that_says_the_same():
+    memory = remembering(summary_of(), FactExtractionMemoryBlock(name="facts"))
+    say(memory, range(8))
+    memory.build_context()
+    desk = memory.curation("facts")
+    desk.apply(curation.add("note 0 of the day is here."))
+    desk.erase(desk.facts())
+    prompt = memory.prompt(memory.history().turns[8].built)
+    assert "note 0 of the day is here." in prompt.messages[0].content
 
 
 def words_of(memory):

@@ -32,6 +32,7 @@ from memory_core.store.copies import (
     WordsCopy,
     hashes_of,
 )
+from memory_core.store.database import chunks
 from memory_core.store.erasing import LEFT_AFTER_SECONDS, UNFINISHED, erase_unfinished, erase_what_was_left
 from memory_core.store.pieces import PIECE, OnePiece, Pieces
 from memory_core.store.references import Thing, referred, renumbered, subjects
@@ -131,7 +132,7 @@ def _read_facts(
     for fact_id, seq in connection.execute(select(s.fact_id, s.seq).where(s.session_id == state.id).order_by(s.seq)):
         sources.setdefault(fact_id, []).append(seq)
     revisions: dict[int, list[FactRevisionCopy]] = {}
-    for chunk in _chunks([row.id for row in rows]):
+    for chunk in chunks([row.id for row in rows]):
         found = select(fact_revision_table).where(r.fact_id.in_(chunk)).order_by(r.fact_id, r.version)
         for row in connection.execute(found):
             revisions.setdefault(row.fact_id, []).append(_copy(FactRevisionCopy, row, topics=_topics(row)))
@@ -177,7 +178,7 @@ def _read_words(
     theirs = {key for fact in facts if fact.owner == "user" for key in hashes_of(fact)}
     if theirs:
         theirs |= _only_in_events(events)
-    for chunk in _chunks(sorted(theirs)):
+    for chunk in chunks(sorted(theirs)):
         query = select(c.hash, c.data).where(c.scope == user_scope(str(state.user_id)), c.hash.in_(chunk))
         found = connection.execute(query.order_by(c.hash))
         words += [WordsCopy(owner="user", hash=key, data=data) for key, data in found]
@@ -453,12 +454,11 @@ def _insert_numbered(
     ordered = sorted({*values, *named})
     statement = insert(table).returning(table.c.id, sort_by_parameter_order=True)
     given: dict[int, int] = {}
-    for start in range(0, len(ordered), PIECE):
-        piece = ordered[start : start + PIECE]
+    for piece in chunks(ordered, PIECE):
         rows = [values[number] if number in values else _blank(table.name) for number in piece]
         with pieces.transaction() as connection:
             given.update(zip(piece, connection.execute(statement, rows).scalars(), strict=True))
-            for chunk in _chunks([given[number] for number in piece if number not in values]):
+            for chunk in chunks([given[number] for number in piece if number not in values]):
                 connection.execute(delete(table).where(table.c.id.in_(chunk)))
         pieces.count(len(piece))
     return given
@@ -505,9 +505,3 @@ def _own_events(events: Iterable[EventCopy], numbers: _Numbers) -> Iterator[Even
     """The events without the story of facts that is told elsewhere: told twice, it would be another."""
     elsewhere = {*numbers.known, *numbers.unwanted}
     return (event for event in events if elsewhere.isdisjoint(subjects(event.kind, event.data)))
-
-
-def _chunks(items: Sequence[Any]) -> Iterable[list[Any]]:
-    """Below the parameter limit of every database."""
-    for start in range(0, len(items), 500):
-        yield list(items[start : start + 500])

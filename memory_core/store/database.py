@@ -10,11 +10,12 @@ import os
 import threading
 import uuid
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import (
     Connection,
@@ -63,6 +64,8 @@ _open: "weakref.WeakValueDictionary[tuple[str, str | None], Database]" = weakref
 _open_lock = threading.Lock()
 
 _log = logging.getLogger(__name__)
+
+Item = TypeVar("Item")
 
 
 class Database:
@@ -382,3 +385,10 @@ def _our_errors(url: str) -> Iterator[None]:
         raise StoreError(f"The database at {url} did not do what was asked: {reason}.") from error
     except SQLAlchemyError as error:
         raise StoreError(f"The database at {url} cannot be used: {' '.join(str(error).split())[:300]}.") from error
+
+
+def chunks(items: Iterable[Item], size: int = 500) -> Iterator[list[Item]]:
+    """Cut values into lists that one statement can name: below the parameter limit of every database."""
+    rest = iter(items)
+    while chunk := list(islice(rest, size)):
+        yield chunk

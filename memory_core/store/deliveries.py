@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, inser
 
 from memory_core.events import DeliveryQueued, DeliverySkipped, Ranges
 from memory_core.messages import MessageStatus
-from memory_core.store.database import Database
+from memory_core.store.database import Database, chunks
 from memory_core.store.messages import MessageCache, StoredMessage, read_messages
 from memory_core.store.tables import delivery_table, lease_table, message_table
 from memory_core.store.writing import Writing
@@ -189,8 +189,7 @@ def still_there(connection: Connection, session_id: str, seqs: Sequence[int]) ->
     """Does the session still have all of these messages?"""
     m = message_table.c
     found = 0
-    for start in range(0, len(seqs), 500):
-        chunk = list(seqs[start : start + 500])
+    for chunk in chunks(seqs):
         query = select(func.count()).where(m.session_id == session_id, m.seq.in_(chunk))
         found += connection.execute(query).scalar_one()
     return found == len(seqs)

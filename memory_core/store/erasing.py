@@ -10,12 +10,13 @@ from memory_core.events import SessionReset
 from memory_core.messages import MessageStatus
 from memory_core.planning.facts import Fact
 from memory_core.store.blocks import read_blocks
+from memory_core.store.database import chunks
 from memory_core.store.deliveries import covers
 from memory_core.store.fact_erasing import ERASED, erase_facts
 from memory_core.store.facts import drop_sources, read_by_ids
-from memory_core.store.graph import erase_all_graphs, forget_sources, graph_words
+from memory_core.store.graph import erase_all_graphs, forget_sources
 from memory_core.store.pieces import PIECE, Pieces
-from memory_core.store.summaries import empty_summaries, summary_words
+from memory_core.store.summaries import empty_summaries
 from memory_core.store.tables import (
     block_revision_table,
     block_table,
@@ -31,7 +32,7 @@ from memory_core.store.tables import (
     word_vector_table,
 )
 from memory_core.store.vectors import count_gone, remove_nodes
-from memory_core.store.word_vectors import drop_lonely_vectors
+from memory_core.store.words import erase_unneeded
 from memory_core.store.writing import Writing, session_scope
 
 _m = message_table.c
@@ -52,9 +53,8 @@ def message_seqs(connection: Connection, session_id: str, status: MessageStatus 
 
 
 def remove_messages(w: Writing, seqs: Sequence[int]) -> None:
-    """Delete messages and bring the running totals up to date. Their words go with `sweep`."""
-    for start in range(0, len(seqs), 500):
-        chunk = list(seqs[start : start + 500])
+    """Delete messages and bring the running totals up to date. Their words go with `erase_unneeded`."""
+    for chunk in chunks(seqs):
         w.connection.execute(delete(message_table).where(_m.session_id == w.session.id, _m.seq.in_(chunk)))
     _recompute_totals(w)
     w.session.revision += 1  # whoever remembers the queue reads it again
@@ -85,40 +85,10 @@ def reset_messages(w: Writing, status: MessageStatus | None, *, with_user_memory
         # Custom blocks learned from what is gone: they start again from their constructor's values.
         where = block_table.c.session_id == w.session.id
         w.connection.execute(update(block_table).where(where).values(state=None))
-    sweep(w)
+    erase_unneeded(w, w.session.scope)
     w.record(
         SessionReset(status=str(status) if status else None, messages=len(seqs), facts=len(lonely), vectors=vectors)
     )
-
-
-def sweep(w: Writing) -> None:
-    """Delete the session's words that nothing stored refers to any more."""
-    w.flush_contents()
-    needed = (
-        select(_m.content).where(_m.session_id == w.session.id),
-        select(session_table.c.recording).where(
-            session_table.c.id == w.session.id, session_table.c.recording.is_not(None)
-        ),
-        select(block_table.c.text).where(block_table.c.session_id == w.session.id, block_table.c.text.is_not(None)),
-        select(block_table.c.state).where(block_table.c.session_id == w.session.id, block_table.c.state.is_not(None)),
-        select(block_revision_table.c.content).where(block_revision_table.c.session_id == w.session.id),
-        select(fact_table.c.content).where(fact_table.c.scope == w.session.scope),
-        select(fact_revision_table.c.content).where(
-            fact_revision_table.c.fact_id.in_(select(fact_table.c.id).where(fact_table.c.scope == w.session.scope))
-        ),
-    )
-    where = content_table.c.scope == w.session.scope
-    for query in needed:
-        where &= content_table.c.hash.not_in(query)
-    kept = graph_words(w.connection, w.session.scope) | summary_words(w.connection, w.session.id)
-    if kept:  # some are named in the log only, which no query can look into
-        doomed = sorted(set(w.connection.execute(select(content_table.c.hash).where(where)).scalars()) - kept)
-        for start in range(0, len(doomed), 500):
-            gone = content_table.c.hash.in_(doomed[start : start + 500])
-            w.connection.execute(delete(content_table).where(content_table.c.scope == w.session.scope, gone))
-    else:
-        w.connection.execute(delete(content_table).where(where))
-    drop_lonely_vectors(w.connection, w.session.scope)
 
 
 def bury(w: Writing) -> None:

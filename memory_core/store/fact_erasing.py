@@ -7,19 +7,17 @@ from sqlalchemy import delete, select, update
 
 from memory_core.events import Actor, FactAdded, FactDecided, FactErased, FactHeldBack
 from memory_core.planning.facts import Fact
-from memory_core.store.facts import chunks, read_scope_events, scope_sessions
-from memory_core.store.graph import graph_words
+from memory_core.store.database import chunks
+from memory_core.store.facts import read_scope_events, scope_sessions
 from memory_core.store.tables import (
-    block_revision_table,
-    content_table,
     delivery_table,
     event_table,
     fact_revision_table,
     fact_source_table,
     fact_table,
 )
-from memory_core.store.word_vectors import drop_lonely_vectors
-from memory_core.store.writing import Writing, contents, session_scope
+from memory_core.store.words import erase_unneeded
+from memory_core.store.writing import Writing, contents
 
 ERASED = "(erased)"
 """Stands in the log for a sentence that may have quoted what was erased."""
@@ -55,11 +53,7 @@ def erase_facts(w: Writing, facts: Sequence[Fact], *, undone: bool = False, acto
         for table, column in ((fact_revision_table, "fact_id"), (fact_source_table, "fact_id"), (fact_table, "id")):
             w.connection.execute(delete(table).where(table.c[column].in_(chunk)))
     for scope, gone in hashes.items():
-        for keys in chunks(sorted(gone)):
-            unused = set(keys) - _still_used(w, scope, keys)
-            where = (content_table.c.scope == scope) & content_table.c.hash.in_(unused)
-            w.connection.execute(delete(content_table).where(where))
-        drop_lonely_vectors(w.connection, scope)
+        erase_unneeded(w, scope, gone)
     w.record(*(FactErased(fact=fact.id, block=fact.block, undone=undone) for fact in facts), actor=actor)
 
 
@@ -111,17 +105,3 @@ def _forget_sentences(w: Writing, scope: str, block: str, ids: set[int], texts: 
     for id, error in w.connection.execute(failed).all():
         if any(quoted in error for quoted in texts):
             w.connection.execute(update(delivery_table).where(delivery.id == id).values(error=ERASED))
-
-
-def _still_used(w: Writing, scope: str, keys: Sequence[str]) -> set[str]:
-    """Words that a fact of this scope, its history, a graph or a block's fixed text still needs."""
-    revision, text = fact_revision_table.c, block_revision_table.c
-    facts = select(fact_table.c.id).where(fact_table.c.scope == scope)
-    queries = [
-        select(fact_table.c.content).where(fact_table.c.scope == scope, fact_table.c.content.in_(keys)),
-        select(revision.content).where(revision.content.in_(keys), revision.fact_id.in_(facts)),
-    ]
-    if scope == session_scope(w.session.id):
-        queries.append(select(text.content).where(text.session_id == w.session.id, text.content.in_(keys)))
-    found = {key for query in queries for key in w.connection.execute(query).scalars()}
-    return found | (graph_words(w.connection, scope) & set(keys))

@@ -1,9 +1,9 @@
 """Facts in the database: each with its words, state, sources and history."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, bindparam, delete, func, insert, select, update
 
@@ -28,6 +28,7 @@ from memory_core.events import (
 )
 from memory_core.planning.curation import changed_elsewhere
 from memory_core.planning.facts import Fact
+from memory_core.store.database import chunks
 from memory_core.store.tables import (
     event_table,
     fact_revision_table,
@@ -36,8 +37,6 @@ from memory_core.store.tables import (
     session_table,
 )
 from memory_core.store.writing import Writing, contents
-
-Item = TypeVar("Item")
 
 _f = fact_table.c
 _COLUMNS = [
@@ -447,9 +446,3 @@ def _sources(connection: Connection, ids: Sequence[int]) -> dict[int, list[tuple
         for fact_id, session_id, seq in connection.execute(_SOURCES, {"facts": chunk}):
             found.setdefault(fact_id, []).append((session_id, seq))
     return found
-
-
-def chunks(items: Sequence[Item]) -> Iterator[list[Item]]:
-    """Below the parameter limit of every database."""
-    for start in range(0, len(items), 500):
-        yield list(items[start : start + 500])

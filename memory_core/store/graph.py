@@ -6,7 +6,7 @@ state, which is what undo and a past graph are made from.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -28,20 +28,15 @@ from memory_core.events import (
 )
 from memory_core.planning.graph import Entity, Graph, Relation
 from memory_core.planning.graph_draft import GraphPlan, Source
+from memory_core.store.database import chunks
 from memory_core.store.log import read_events
 from memory_core.store.tables import (
-    block_revision_table,
-    content_table,
     entity_table,
-    event_table,
-    fact_revision_table,
-    fact_table,
     relation_source_table,
     relation_table,
 )
+from memory_core.store.words import erase_unneeded, graph_words
 from memory_core.store.writing import Writing, contents
-
-Item = TypeVar("Item")
 
 _e = entity_table.c
 _r = relation_table.c
@@ -325,16 +320,13 @@ def erase_graph(
         return
     w.save()  # their words are looked up in the log too
     scope = w.session.scope
-    gone = _words_of(w.connection, scope, {id for id, _ in entities}, {id for id, _ in relations})
-    for ids in _chunks([id for id, _ in relations]):
+    gone = graph_words(w.connection, scope, {id for id, _ in entities}, {id for id, _ in relations})
+    for ids in chunks([id for id, _ in relations]):
         w.connection.execute(delete(relation_source_table).where(_s.relation_id.in_(ids)))
         w.connection.execute(delete(relation_table).where(_r.id.in_(ids)))
-    for ids in _chunks([id for id, _ in entities]):
+    for ids in chunks([id for id, _ in entities]):
         w.connection.execute(delete(entity_table).where(_e.id.in_(ids)))
-    unused = sorted(gone - graph_words(w.connection, scope) - _words_elsewhere(w, scope))
-    for keys in _chunks(unused):
-        where = (content_table.c.scope == scope) & content_table.c.hash.in_(keys)
-        w.connection.execute(delete(content_table).where(where))
+    erase_unneeded(w, scope, gone)
     w.record(*(RelationErased(id, block) for id, block in relations), actor=actor)
     w.record(*(EntityErased(id, block) for id, block in entities), actor=actor)
 
@@ -347,7 +339,7 @@ def forget_sources(w: Writing, seqs: Sequence[int] | None, *, with_unsourced: bo
     """
     own = _s.session_id == w.session.id
     touched: set[int] = set()
-    for where in [own] if seqs is None else [own & _s.seq.in_(chunk) for chunk in _chunks(seqs)]:
+    for where in [own] if seqs is None else [own & _s.seq.in_(chunk) for chunk in chunks(seqs)]:
         touched.update(w.connection.execute(select(_s.relation_id).where(where)).scalars())
         w.connection.execute(delete(relation_source_table).where(where))
     in_scope = (_r.scope == w.session.scope) & (_r.origin != "written")
@@ -366,47 +358,6 @@ def erase_all_graphs(w: Writing) -> None:
             ids = select(_r.id).where(_r.scope == scope)
             w.connection.execute(delete(relation_source_table).where(_s.relation_id.in_(ids)))
         w.connection.execute(delete(table).where(table.c.scope == scope))
-
-
-def graph_words(connection: Connection, scope: str) -> set[str]:
-    """Hashes of all words that a scope's entities and relations have or had, so that they can be undone."""
-    entities = set(connection.execute(select(_e.id).where(_e.scope == scope)).scalars())
-    relations = set(connection.execute(select(_r.id).where(_r.scope == scope)).scalars())
-    return _words_of(connection, scope, entities, relations)
-
-
-def _words_of(connection: Connection, scope: str, entities: set[int], relations: set[int]) -> set[str]:
-    """Hashes of the words that these have, and had at any time."""
-    if not entities and not relations:
-        return set()
-    found: set[str] = set()
-    for ids in _chunks(sorted(entities)):
-        for name, aliases in connection.execute(select(_e.name, _e.aliases).where(_e.id.in_(ids))):
-            found |= {name, *json.loads(aliases)}
-    for ids in _chunks(sorted(relations)):
-        found.update(connection.execute(select(_r.predicate).where(_r.id.in_(ids))).scalars())
-    kinds = (EntityChanged.kind, RelationChanged.kind)
-    event = event_table.c
-    query = select(event.data).where(event.session_id == scope.partition(":")[2], event.kind.in_(kinds))
-    for text in connection.execute(query).scalars():
-        data = json.loads(text)
-        if data.get("entity") in entities or data.get("relation") in relations:
-            for values in (data["before"], data["after"]):
-                found |= {values[name] for name in ("name", "predicate") if name in values}
-                found.update(values.get("aliases", ()))
-    return found
-
-
-def _words_elsewhere(w: Writing, scope: str) -> set[str]:
-    """Hashes that a fact or a block's text needs."""
-    fact, past, text = fact_table.c, fact_revision_table.c, block_revision_table.c
-    facts = select(fact.id).where(fact.scope == scope)
-    queries = (
-        select(fact.content).where(fact.scope == scope),
-        select(past.content).where(past.fact_id.in_(facts)),
-        select(text.content).where(text.session_id == w.session.id),
-    )
-    return {key for query in queries for key in w.connection.execute(query).scalars()}
 
 
 def _lonely(w: Writing, without: set[int]) -> list[tuple[int, str]]:
@@ -485,9 +436,3 @@ def _as_stored(value: Value, scope: str, block: str, *, id: int) -> Value:
         {"merged_into": None} if isinstance(value, Entity) else {"ended_turn": None, "ended_by": None}
     )
     return replace(value, id=id, scope=scope, block=block, state="active", version=1, **more)
-
-
-def _chunks(items: Sequence[Item]) -> Iterator[list[Item]]:
-    """Below the parameter limit of every database."""
-    for start in range(0, len(items), 500):
-        yield list(items[start : start + 500])

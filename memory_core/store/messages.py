@@ -15,6 +15,7 @@ from sqlalchemy import Connection, Row, Select, bindparam, func, insert, select,
 from memory_core.events import MemoryStripped, MessageAdded
 from memory_core.messages import ChatMessage, MessageRole, MessageStatus, TextPart, independent
 from memory_core.planning.flush import SizedMessage
+from memory_core.store.database import chunks
 from memory_core.store.tables import content_table, message_table
 from memory_core.store.writing import Writing, contents, session_scope
 from memory_core.tokens import Accounting, MessageTokens, TokenCounter, total_tokens
@@ -164,9 +165,8 @@ def add_messages(w: Writing, messages: Sequence[NewMessage], *, counter: str, op
 def known_ids(connection: Connection, session_id: str, ids: Sequence[str]) -> dict[str, int]:
     """Which of these message ids the session has already, with their sequence numbers."""
     found: dict[str, int] = {}
-    for start in range(0, len(ids), 500):
-        given = {"session": session_id, "ids": list(ids[start : start + 500])}
-        found.update((key, seq) for key, seq in connection.execute(_KNOWN, given))
+    for chunk in chunks(ids):
+        found.update((key, seq) for key, seq in connection.execute(_KNOWN, {"session": session_id, "ids": chunk}))
     return found
 
 
@@ -231,7 +231,7 @@ def sizes_between(
 def archive(w: Writing, leave: Sequence[SizedMessage], *, flush: int) -> None:
     """Take messages out of the queue, by id, and out of its running totals."""
     seqs = [message.seq for message in leave]
-    for chunk in _chunks(seqs):
+    for chunk in chunks(seqs):
         where = (_m.session_id == w.session.id) & _m.seq.in_(chunk)
         sums = w.connection.execute(select(func.sum(_m.tokens), func.sum(_m.reference_tokens)).where(where)).one()
         w.connection.execute(update(message_table).where(where).values(status=str(MessageStatus.ARCHIVED), flush=flush))
@@ -288,7 +288,7 @@ def read_messages(
     if last is not None:
         rows = list(reversed(connection.execute(query.order_by(_m.seq.desc()).limit(last)).all()))
     elif seqs is not None:
-        rows = [row for chunk in _chunks(sorted(seqs)) for row in _in_order(connection, query, chunk)]
+        rows = [row for chunk in chunks(sorted(seqs)) for row in _in_order(connection, query, chunk)]
     else:
         rows = list(connection.execute(query.order_by(_m.seq)).all())
     words = cache.load(connection, session_id, [row.content for row in rows])
@@ -344,8 +344,3 @@ def stored_message(session_id: str, row: Any, message: ChatMessage) -> StoredMes
         at=row.at,
         message=message,
     )
-
-
-def _chunks(numbers: list[int]) -> Iterator[list[int]]:
-    for start in range(0, len(numbers), 500):
-        yield numbers[start : start + 500]

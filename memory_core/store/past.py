@@ -4,6 +4,7 @@ from collections.abc import Collection
 
 from sqlalchemy import Connection, select
 
+from memory_core.store.database import chunks
 from memory_core.store.tables import fact_revision_table
 
 
@@ -11,9 +12,7 @@ def fact_words_at(connection: Connection, ids: Collection[int], at: float) -> di
     """The hash of each fact's words at a time (seconds since the epoch); unknown facts are missing."""
     table = fact_revision_table.c
     found: dict[int, str] = {}
-    wanted = sorted(ids)
-    for start in range(0, len(wanted), 500):  # below the parameter limit of every database
-        chunk = wanted[start : start + 500]
+    for chunk in chunks(sorted(ids)):
         query = select(table.fact_id, table.content).where(table.fact_id.in_(chunk), table.at <= at)
         found.update((id, content) for id, content in connection.execute(query.order_by(table.fact_id, table.version)))
     return found

@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Executable
 
-from memory_core.store.database import Database
+from memory_core.store.database import Database, chunks
 
 PIECE = 2_000
 """Rows of one transaction: some 50 ms of a disk's and everybody else's time."""
@@ -34,8 +34,7 @@ class Pieces:
     def run(self, statement: Executable, rows: Sequence[Mapping[str, Any]]) -> list[Any]:
         """Execute a statement with each of the rows; what it returns, in order, where it returns something."""
         found: list[Any] = []
-        for start in range(0, len(rows), PIECE):
-            piece = list(rows[start : start + PIECE])
+        for piece in chunks(rows, PIECE):
             with self.transaction() as connection:
                 result = connection.execute(statement, piece)
                 found += result.scalars() if result.returns_rows else ()

@@ -7,9 +7,8 @@ from sqlalchemy import Connection, delete
 
 from memory_core.errors import ConflictError
 from memory_core.events import Actor, BlockAdded, SummaryRewritten, expand, ranges
-from memory_core.messages import content_hash
-from memory_core.planning.summaries import losses, sentences
-from memory_core.store.blocks import BlockRecord, read_blocks, read_revisions, write_text
+from memory_core.planning.summaries import losses
+from memory_core.store.blocks import BlockRecord, read_blocks, write_text
 from memory_core.store.log import read_events
 from memory_core.store.tables import block_revision_table
 from memory_core.store.writing import Writing, contents, session_scope
@@ -91,13 +90,6 @@ def write_summary(
         ),
         actor=actor,
     )
-
-
-def summary_words(connection: Connection, session_id: str) -> set[str]:
-    """Hashes of the sentences of every text that the session's summaries had: past prompts name them one by one."""
-    summaries = [record.name for record in read_blocks(connection, session_id) if record.type == "summary"]
-    texts = (revision.text for name in summaries for revision in read_revisions(connection, session_id, name))
-    return {content_hash(sentence) for text in texts for sentence in sentences(text)}
 
 
 def empty_summaries(w: Writing, gone: Collection[int]) -> None:

@@ -1,10 +1,14 @@
 """The tables. Only `memory_core.store` reads and writes them.
 
 Times are seconds since the epoch, for people; order is always by an integer key. Sizes are tokens.
+References between rows are foreign keys where they always hold, checked when a transaction ends. A database that an
+earlier version made has none, as SQLite would have to write its tables anew: nothing relies on them. No keys are
+what may name something that is gone: the messages that something was learned from, the entity that another was merged
+into, the relation that ended another. And none are words: `store/words.py` decides when they go.
 `scope` is `session:<id>` or `user:<id>`: what belongs together and is served in sequence.
 """
 
-from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, Table, Text
+from sqlalchemy import BigInteger, Column, ForeignKeyConstraint, Index, Integer, LargeBinary, Table, Text
 from sqlmodel import Field, SQLModel
 
 SCHEMA_VERSION = 4
@@ -331,6 +335,22 @@ word_vector_table = _table(WordVectorRow)
 collection_table = _table(CollectionRow)
 vector_table = _table(VectorRow)
 schema_table = _table(SchemaRow)
+
+
+def _refers(table: Table, columns: list[str], to: Table, keys: list[str]) -> None:
+    """Declare a reference. It has to hold at a commit, so within a transaction the order of statements is free."""
+    names = [f"{to.name}.{key}" for key in keys]
+    table.append_constraint(ForeignKeyConstraint(columns, names, deferrable=True, initially="DEFERRED"))
+
+
+for _of_session in (message_table, event_table, delivery_table, block_table, vector_table):
+    _refers(_of_session, ["session_id"], session_table, ["id"])
+_refers(block_revision_table, ["session_id", "block"], block_table, ["session_id", "name"])
+_refers(fact_source_table, ["fact_id"], fact_table, ["id"])
+_refers(fact_revision_table, ["fact_id"], fact_table, ["id"])
+_refers(relation_table, ["subject"], entity_table, ["id"])
+_refers(relation_table, ["object"], entity_table, ["id"])
+_refers(relation_source_table, ["relation_id"], relation_table, ["id"])
 
 Index("mi_message_status", message_table.c.session_id, message_table.c.status, message_table.c.seq)
 Index("mi_message_id", message_table.c.session_id, message_table.c.id, unique=True)

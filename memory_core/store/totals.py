@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, func, select, text
 
+from memory_core.store.database import chunks
 from memory_core.store.tables import (
     block_table,
     collection_table,
@@ -39,7 +40,7 @@ def sum_messages(connection: Connection, session_ids: Collection[str] | None = N
     )
     if session_ids is not None:
         sums = sums.where(_m.session_id.in_(bindparam("ids", expanding=True)))
-        rows = [row for ids in _chunks(session_ids) for row in connection.execute(sums, {"ids": ids})]
+        rows = [row for ids in chunks(sorted(session_ids)) for row in connection.execute(sums, {"ids": ids})]
     else:
         rows = list(connection.execute(sums))
     return {id: MessageSums(int(messages), int(content), int(reference)) for id, messages, content, reference in rows}
@@ -129,9 +130,3 @@ def count_sessions(connection: Connection) -> int:
     """Sessions that were not deleted."""
     query = select(func.count()).select_from(session_table).where(session_table.c.deleted_at.is_(None))
     return int(connection.execute(query).scalar_one())
-
-
-def _chunks(ids: Collection[str]) -> list[list[str]]:
-    """Below the parameter limit of every database."""
-    wanted = sorted(ids)
-    return [wanted[start : start + 500] for start in range(0, len(wanted), 500)]

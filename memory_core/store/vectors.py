@@ -2,16 +2,16 @@
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, MutableSet, Sequence, Set
+from collections.abc import Collection, Iterator, Mapping, MutableSet, Sequence, Set
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
 
 from memory_core.events import Ranges, expand, ranges
-from memory_core.store.database import Database
+from memory_core.store.database import Database, chunks
 from memory_core.store.tables import block_table, collection_table, vector_table
 from memory_core.store.writing import Writing
 from memory_core.vectors.base import Revision, StoredVector, Vector
@@ -21,7 +21,6 @@ NO_EMBEDDER = ""
 NO_VECTOR: Vector = np.ones(1, dtype=np.float32)
 """What stands in a row in place of a vector; nothing is ever compared with it."""
 
-T = TypeVar("T")
 
 _v = vector_table.c
 
@@ -144,7 +143,7 @@ def sessions_without_vectors(connection: Connection, database: Database) -> list
     named = connection.execute(select(b.session_id, b.name).where(b.type == "vector"))
     sessions = {collection_name(database, session, block, NO_EMBEDDER): session for session, block in named}
     found: set[str] = set()
-    for chunk in _chunks(list(sessions)):
+    for chunk in chunks(list(sessions)):
         query = select(_v.collection).where(_v.collection.in_(chunk)).distinct()
         found.update(sessions[name] for name in connection.execute(query).scalars())
     return sorted(found)
@@ -175,7 +174,7 @@ def replace_vectors(
     """
     collection = collection_name(w.database, w.session.id, block, embedder)
     moved: dict[int, str] = {}
-    for chunk in _chunks(sorted(vectors)):
+    for chunk in chunks(sorted(vectors)):
         query = select(_v.id, _v.collection).where(_v.session_id == w.session.id, _v.block == block)
         others = (_v.embedder != embedder) | _v.id.in_([number for number in chunk if number in unusable])
         rows = w.connection.execute(query.where(others, _v.id.in_(chunk)))
@@ -217,7 +216,7 @@ def remove_nodes(
         if gone_seqs is None or gone_seqs.intersection(expand(json.loads(spans))):
             gone.setdefault(collection, []).append(number)
     for collection, gone_numbers in gone.items():
-        for chunk in _chunks(gone_numbers):
+        for chunk in chunks(gone_numbers):
             w.connection.execute(delete(vector_table).where(_v.id.in_(chunk)))
         _count_gone(w.database, w.connection, collection, len(gone_numbers))
     return sum(len(gone_numbers) for gone_numbers in gone.values())
@@ -245,7 +244,7 @@ def collections_of(connection: Connection, session_id: str) -> set[tuple[str, st
 def read_nodes_of(connection: Connection, session_id: str, block: str, numbers: Collection[int]) -> list[Node]:
     """The stored turns with these numbers, as far as they are there."""
     query = _NODE.where(_v.session_id == session_id, _v.block == block)
-    rows = [row for chunk in _chunks(sorted(numbers)) for row in connection.execute(query.where(_v.id.in_(chunk)))]
+    rows = [row for chunk in chunks(sorted(numbers)) for row in connection.execute(query.where(_v.id.in_(chunk)))]
     return _nodes(rows)
 
 
@@ -281,14 +280,14 @@ class DatabaseVectors:
         where = (_v.collection == self._collection) & (_v.id > after)
         with self._database.read() as connection:
             rows = connection.execute(select(_v.id, _v.embedding).where(where).order_by(_v.id)).all()
-        for start in range(0, len(rows), 2_000):
-            yield from self._all_stored(rows[start : start + 2_000])
+        for some in chunks(rows, 2_000):
+            yield from self._all_stored(some)
 
     def some(self, numbers: Sequence[int]) -> list[StoredVector]:
         """The vectors with these numbers, smallest first."""
         found: list[StoredVector] = []
         with self._database.read() as connection:
-            for chunk in _chunks(numbers):
+            for chunk in chunks(numbers):
                 where = (_v.collection == self._collection) & _v.id.in_(chunk)
                 found += self._all_stored(
                     connection.execute(select(_v.id, _v.embedding).where(where).order_by(_v.id)).all()
@@ -316,11 +315,6 @@ class DatabaseVectors:
             self._unusable.add(number)
             vector = np.zeros(dimensions, dtype=np.float32)
         return StoredVector(number, vector)
-
-
-def _chunks(numbers: Sequence[T]) -> Iterable[list[T]]:
-    """Below the parameter limit of every database."""
-    return (list(numbers[start : start + 500]) for start in range(0, len(numbers), 500))
 
 
 def _encode(vector: Vector) -> bytes:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from sqlalchemy import Connection, delete, select
 
+from memory_core.store.database import chunks
 from memory_core.store.tables import content_table, word_vector_table
 from memory_core.store.writing import Writing
 from memory_core.vectors.base import Vector
@@ -14,10 +15,8 @@ _v = word_vector_table.c
 
 def read_word_vectors(connection: Connection, scope: str, hashes: Iterable[str], embedder: str) -> dict[str, Vector]:
     """The vectors of one embedder by hash of the words; what was never kept is missing."""
-    wanted = sorted(set(hashes))
     found: dict[str, Vector] = {}
-    for start in range(0, len(wanted), 500):  # below the parameter limit of every database
-        chunk = wanted[start : start + 500]
+    for chunk in chunks(sorted(set(hashes))):
         where = (_v.scope == scope) & (_v.embedder == embedder) & _v.hash.in_(chunk)
         for key, embedding in connection.execute(select(_v.hash, _v.embedding).where(where)):
             found[key] = np.frombuffer(embedding, dtype="<f4").astype(np.float32)
@@ -27,9 +26,8 @@ def read_word_vectors(connection: Connection, scope: str, hashes: Iterable[str],
 def keep_word_vectors(w: Writing, scope: str, embedder: str, vectors: Mapping[str, Vector]) -> None:
     """Keep vectors by hash of the words; those of words that are not in the content store are left out."""
     w.flush_contents()
-    content, keys = content_table.c, sorted(vectors)
-    for start in range(0, len(keys), 500):
-        chunk = keys[start : start + 500]
+    content = content_table.c
+    for chunk in chunks(sorted(vectors)):
         kept = select(_v.hash).where(_v.scope == scope, _v.embedder == embedder, _v.hash.in_(chunk))
         words = select(content.hash).where(content.scope == scope, content.hash.in_(chunk), content.hash.not_in(kept))
         rows = [

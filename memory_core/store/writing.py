@@ -16,7 +16,7 @@ from memory_core.errors import NotFoundError
 from memory_core.events import Actor, Event
 from memory_core.messages import content_hash
 from memory_core.planning.flush import Queue
-from memory_core.store.database import Database
+from memory_core.store.database import Database, chunks
 from memory_core.store.tables import content_table, event_table, session_table
 from memory_core.tokens import Accounting, total_tokens
 
@@ -228,10 +228,8 @@ def create_session(database: Database, connection: Connection, state: SessionSta
 
 def contents(connection: Connection, scope: str, hashes: Iterable[str]) -> dict[str, str]:
     """Words by hash; a hash whose words were erased is missing."""
-    wanted = sorted(set(hashes))
     found: dict[str, str] = {}
-    for start in range(0, len(wanted), 500):  # below the parameter limit of every database
-        chunk = wanted[start : start + 500]
+    for chunk in chunks(sorted(set(hashes))):
         rows = connection.execute(_CONTENTS, {"scope": scope, "hashes": chunk})
         found.update((key, data) for key, data in rows)
     return found

@@ -1,0 +1,108 @@
+"""The one rule of which words may be erased: those that nothing stored needs.
+
+Words are kept once a scope, under their hash, so what erases a fact, a relation or messages never knows by itself
+whether something else says the same.
+"""
+
+import json
+from collections.abc import Collection, Iterator
+
+from sqlalchemy import ColumnElement, Connection, Select, delete, select, true
+
+from memory_core.events import EntityChanged, RelationChanged
+from memory_core.messages import content_hash
+from memory_core.planning.summaries import sentences
+from memory_core.store.database import chunks
+from memory_core.store.tables import (
+    block_revision_table,
+    block_table,
+    content_table,
+    entity_table,
+    event_table,
+    fact_revision_table,
+    fact_table,
+    message_table,
+    relation_table,
+    session_table,
+)
+from memory_core.store.word_vectors import drop_lonely_vectors
+from memory_core.store.writing import Writing
+
+_c = content_table.c
+
+
+def erase_unneeded(w: Writing, scope: str, keys: Collection[str] | None = None) -> None:
+    """Delete the words of a scope that nothing stored needs, and their vectors: of these hashes, or all (None).
+
+    That the log names words keeps none of them: a past prompt without them says that they were erased.
+    """
+    w.save()  # first: the log is looked into as well
+    doomed = _c.scope == scope
+    for query in _needing(scope):
+        doomed &= _c.hash.not_in(query)
+    e, r = entity_table.c, relation_table.c
+    entities = set(w.connection.execute(select(e.id).where(e.scope == scope)).scalars())
+    relations = set(w.connection.execute(select(r.id).where(r.scope == scope)).scalars())
+    kept = graph_words(w.connection, scope, entities, relations) | _summary_sentences(w.connection, scope)
+    among: list[ColumnElement[bool]] = (
+        [true()] if keys is None else [_c.hash.in_(some) for some in chunks(sorted(keys))]
+    )
+    gone = {key for some in among for key in w.connection.execute(select(_c.hash).where(doomed, some)).scalars()}
+    for chunk in chunks(sorted(gone - kept)):
+        w.connection.execute(delete(content_table).where(_c.scope == scope, _c.hash.in_(chunk)))
+    drop_lonely_vectors(w.connection, scope)
+
+
+def _needing(scope: str) -> Iterator[Select[tuple[str]]]:
+    """Hashes that rows name: of what is a scope's, and where that is a session, of what is the session's."""
+    fact, past = fact_table.c, fact_revision_table.c
+    yield select(fact.content).where(fact.scope == scope)
+    yield select(past.content).where(past.fact_id.in_(select(fact.id).where(fact.scope == scope)))
+    kind, _, id = scope.partition(":")
+    if kind == "session":
+        session, block = session_table.c, block_table.c
+        for column, owner in (
+            (message_table.c.content, message_table.c.session_id),
+            (session.recording, session.id),
+            (block.text, block.session_id),
+            (block.state, block.session_id),
+            (block_revision_table.c.content, block_revision_table.c.session_id),
+        ):
+            yield select(column).where(owner == id, column.is_not(None))
+
+
+def graph_words(connection: Connection, scope: str, entities: Collection[int], relations: Collection[int]) -> set[str]:
+    """Hashes of the words that entities and relations have, and had at any time, so that it can be undone."""
+    if not entities and not relations:
+        return set()
+    found: set[str] = set()
+    e, r, event = entity_table.c, relation_table.c, event_table.c
+    for ids in chunks(sorted(entities)):
+        for name, aliases in connection.execute(select(e.name, e.aliases).where(e.id.in_(ids))):
+            found |= {name, *json.loads(aliases)}
+    for ids in chunks(sorted(relations)):
+        found.update(connection.execute(select(r.predicate).where(r.id.in_(ids))).scalars())
+    kinds = (EntityChanged.kind, RelationChanged.kind)
+    query = select(event.data).where(event.session_id == scope.partition(":")[2], event.kind.in_(kinds))
+    for text in connection.execute(query).scalars():
+        data = json.loads(text)
+        if data.get("entity") in entities or data.get("relation") in relations:
+            for values in (data["before"], data["after"]):
+                found |= {values[name] for name in ("name", "predicate") if name in values}
+                found.update(values.get("aliases", ()))
+    return found
+
+
+def _summary_sentences(connection: Connection, scope: str) -> set[str]:
+    """Hashes of the sentences of every text that a session's summaries had: past prompts name them one by one."""
+    kind, _, id = scope.partition(":")
+    if kind != "session":
+        return set()
+    block, revision = block_table.c, block_revision_table.c
+    texts = (
+        select(_c.data)
+        .join(block_revision_table, revision.content == _c.hash)
+        .join(block_table, (block.session_id == revision.session_id) & (block.name == revision.block))
+        .where(_c.scope == scope, block.type == "summary", block.session_id == id)
+    )
+    return {content_hash(sentence) for text in connection.execute(texts).scalars() for sentence in sentences(text)}
