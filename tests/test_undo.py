@@ -210,7 +210,7 @@ def test_a_change_can_be_undone_just_when_its_things_stand_as_it_left_them(kind,
     for n, (step, what) in enumerate([*steps, *(("undo", which) for which in range(9))]):
         if step == "change":
             change = things.done(what, f"word{n}")
-            done.append([change.number, None, {thing: (stands.get(thing), n) for thing, _, _ in change.rows}])
+            done.append([change.number, None, {thing: (stands.get(thing), n) for thing, _, _ in change.event.rows}])
             stands |= {thing: after for thing, (_, after) in done[-1][2].items()}
         elif done:
             number, undo, left = entry = done[what % len(done)]

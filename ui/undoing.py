@@ -29,5 +29,5 @@ def changes_dialog(read: Callable[[], Sequence[AppliedChangeSet]], undo: Callabl
 
 def about(change: AppliedChangeSet, now: float) -> str:
     """`Turn 4, a person, 2 minutes ago. Undone.`"""
-    who = f"Turn {tokens(change.turn)}, {MADE_BY.get(change.actor, change.actor)}, {ago(change.at, now)}."
+    who = f"Turn {tokens(change.record.turn)}, {MADE_BY.get(change.actor, change.actor)}, {ago(change.record.at, now)}."
     return " ".join(part for part in (who, "Undone." if change.undone else "", change.obstacle) if part)

@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 from memory_core.engine.delivery import scope_key
 from memory_core.engine.session import Session
 from memory_core.events import Actor, Curated, EventRecord
-from memory_core.history.change_log import AppliedChangeSet, ChangeLog, LoggedSet
+from memory_core.history.change_log import AppliedChangeSet, ChangeLog
 from memory_core.store.log import last_position
 from memory_core.store.writing import Writing
 
@@ -65,7 +65,7 @@ class ChangeSetTransaction(ABC, Generic[Held, Plan, Written]):
         """All change sets of the block."""
 
     @abstractmethod
-    def plan_back(self, held: Held, chosen: LoggedSet, *, again: bool) -> Plan:
+    def plan_back(self, held: Held, chosen: AppliedChangeSet, *, again: bool) -> Plan:
         """What undoing a change set comes to, or doing it again; its things stand as they must for that.
 
         Raises:
@@ -76,7 +76,7 @@ class ChangeSetTransaction(ABC, Generic[Held, Plan, Written]):
 
     def store(
         self, held: Held, plan: Plan, action: str, reason: str = "", undone: Curated | None = None, again: bool = False
-    ) -> LoggedSet:
+    ) -> AppliedChangeSet:
         """Store a plan that was made of `held`, as one change set.
 
         Raises:
@@ -91,7 +91,7 @@ class ChangeSetTransaction(ABC, Generic[Held, Plan, Written]):
         self.w.save()
         position = last_position(self.w.connection, self.w.session.id)
         session = self.w.session
-        return LoggedSet(EventRecord(position, session.id, session.turns, self.w.now, self.actor, event), event)
+        return AppliedChangeSet(EventRecord(position, session.id, session.turns, self.w.now, self.actor, event), event)
 
     def undo(self, number: int | None = None) -> AppliedChangeSet | None:
         """Take back a change set or, where `number` is that of an undo, do again what it undid; how that then stands.

@@ -4,20 +4,19 @@ Who may see or wish what is not here (`memory_core.curation.facts`), nor what a 
 (`memory_core.planning.curation`).
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
 from memory_core.curation.change_sets import ChangeSetTransaction
 from memory_core.errors import ConflictError, MessageError
 from memory_core.events import Curated, FactsCurated, Ranges, expand, ranges
-from memory_core.history.change_log import ChangeLog, LoggedSet
+from memory_core.history.change_log import AppliedChangeSet, ChangeLog
 from memory_core.planning.curation import (
     After,
     ChangeSet,
     FactPlan,
-    Given,
     New,
     changed_elsewhere,
     find_clash,
@@ -73,7 +72,7 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
 
     count_tokens: Callable[[str], int]
 
-    def apply(self, change: ChangeSet) -> LoggedSet:
+    def apply(self, change: ChangeSet) -> AppliedChangeSet:
         """See `Curation.apply`."""
         known = self.read()
         plan = settle(change)
@@ -102,28 +101,27 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
 
     def lock(self, plan: FactPlan) -> None:
         # A user's facts are changed from several sessions: the session's row does not guard them.
-        for fact in (*(after.before for after in plan.changed), *plan.kept, *plan.removed):
+        for fact in (*(after.before for after in plan.changed), *plan.removed):
             lock_row(self.w, fact)
 
     def write(self, held: Known, plan: FactPlan) -> Written:
         added = [self._add(new) for new in plan.added]
         rows = [(id, 0, 1) for id in added]
         here = self.w.session.id
-        given = [(id, tuple(s for s in new.sources if s[0] != here)) for id, new in zip(added, plan.added, strict=True)]
+        given = [(id, [s for s in new.sources if s[0] != here]) for id, new in zip(added, plan.added, strict=True)]
         for after in plan.changed:
             fact = held[after.before.id]
-            rows.append((fact.id, fact.version, self._change(after, added, plan.reason)))
-            given.append((fact.id, tuple(source for source in after.sources if source not in fact.sources)))
-        rows += [(fact.id, fact.version, fact.version) for fact in plan.kept]
-        given += plan.given
+            version = fact.version if plan.undoes and after.same else self._change(after, added, plan.reason)
+            rows.append((fact.id, fact.version, version))
+            given.append((fact.id, [source for source in after.sources if source not in fact.sources]))
+            remove_support(self.w, fact.id, after.lost)
         for id, sources in given:
             add_support(self.w, id, sources)
-        for id, sources in plan.taken:
-            remove_support(self.w, id, sources)
         if plan.removed:
             erase_facts(self.w, plan.removed, undone=True, actor=self.actor)
             rows += [(fact.id, fact.version, 0) for fact in plan.removed]
-        return rows, [row for each in (*given, *plan.taken) for row in self._by_session(each)]
+        lost = [(after.before.id, after.lost) for after in plan.changed]
+        return rows, [row for id, sources in (*given, *lost) for row in self._by_session(id, sources)]
 
     def record(self, written: Written, action: str, reason: str, undone: Curated | None, *, again: bool) -> Curated:
         rows, support = written
@@ -141,22 +139,21 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
     def log(self, held: Known) -> ChangeLog:
         return read_fact_log(self.w.connection, self.scope, self.block, held)
 
-    def plan_back(self, held: Known, chosen: LoggedSet, *, again: bool) -> FactPlan:
+    def plan_back(self, held: Known, chosen: AppliedChangeSet, *, again: bool) -> FactPlan:
         event = chosen.event
         assert isinstance(event, FactsCurated)
-        changed: list[After] = []
-        kept: list[Fact] = []
-        removed: list[Fact] = []
-        for id, before, after in event.facts:
-            fact, version = held[id], after if again else before
-            then = self._then(fact, version) if version else None
-            if then is not None:
-                changed.append(then)
-            else:
-                (kept if version else removed).append(fact)
-        plan = FactPlan(tuple(changed), removed=tuple(removed), kept=tuple(kept))
-        support = self._support(chosen.record.session_id, event, forgotten=not again)
-        plan = replace(plan, given=support) if again else replace(plan, taken=support)
+        gained: dict[int, list[tuple[str, int]]] = {}
+        for id, name, seqs in event.support:
+            session = name or chosen.record.session_id
+            # What was forgotten since supports nothing again.
+            there = [s for s in expand(seqs) if not again or still_there(self.w.connection, session, [s])]
+            gained.setdefault(id, []).extend((session, seq) for seq in there)
+        stays = [(held[id], after if again else before) for id, before, after in event.facts]
+        plan = FactPlan(
+            tuple(self._then(fact, version, gained.get(fact.id, ()), again) for fact, version in stays if version),
+            removed=tuple(fact for fact, version in stays if not version),
+            undoes=True,
+        )
         clash = find_clash(plan, held.values())
         if clash is not None:
             raise ConflictError(f'Another fact says "{clash}" by now, word for word. Nothing was undone.')
@@ -164,27 +161,22 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
 
     # -- inside
 
-    def _then(self, fact: Fact, version: int) -> After | None:
-        """How a fact was in an earlier version; None where it is so now."""
+    def _then(self, fact: Fact, version: int, sources: Iterable[tuple[str, int]], again: bool) -> After:
+        """A fact as it was in a version; the sources that a change set gave it are taken, or `again` given."""
         past = next(r for r in read_history(self.w.connection, self.scope, fact.id) if r.version == version)
-        category, topics = (fact.category, fact.topics) if past.category is None else (past.category, past.topics)
-        then = (past.text, past.state, past.pinned, category, topics)
-        if then == (fact.text, fact.state, fact.pinned, fact.category, fact.topics):
-            return None
-        return After(fact, past.text, past.state, past.pinned, category=category, topics=topics)
+        return After(
+            fact,
+            past.text,
+            past.state,
+            past.pinned,
+            sources=tuple(sources) if again else (),
+            lost=() if again else tuple(sources),
+            category=past.category,
+            topics=None if past.category is None else past.topics,
+        )
 
-    def _support(self, session_id: str, event: FactsCurated, *, forgotten: bool) -> tuple[Given, ...]:
-        """The sources that facts gained by a change set; `forgotten`: those with messages that are gone too."""
-        found = []
-        for id, name, seqs in event.support:
-            session = name or session_id
-            there = [s for s in expand(seqs) if forgotten or still_there(self.w.connection, session, [s])]
-            found.append((id, tuple((session, seq) for seq in there)))
-        return tuple(found)
-
-    def _by_session(self, given: Given) -> list[tuple[int, str, Ranges]]:
+    def _by_session(self, id: int, sources: Iterable[tuple[str, int]]) -> list[tuple[int, str, Ranges]]:
         """As the event has it: this session goes by no name, so that a copy of it tells the same."""
-        id, sources = given
         found: dict[str, list[int]] = {}
         for session, seq in sources:
             found.setdefault("" if session == self.w.session.id else session, []).append(seq)

@@ -119,7 +119,7 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
             done = transaction.apply(change)
             if change.action == "refuse":
                 self._note_refusal(transaction.w, actor)
-        return done.change(tell(done.event))
+        return replace(done, sentence=tell(done.event))
 
     def erase(self, facts: Sequence[Fact], *, actor: Actor = "curator") -> None:
         """Remove facts and their words for good. Their change sets can no longer be undone.

@@ -9,6 +9,7 @@ It gathers. Deciding is in `memory_core.planning.graph_changes`, storing in `mem
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import count
 
 from sqlalchemy import Connection
@@ -230,7 +231,7 @@ class GraphDesk(ChangeSetDesk[GraphChangeSetTransaction]):
                 return None
             done = transaction.store(before, plan, action)
         added = (id for (_, id), old, _ in done.event.rows if not old)
-        return done.change(tell(done.event, plan.applied_to(before, added), before.name))
+        return replace(done, sentence=tell(done.event, plan.applied_to(before, added), before.name))
 
 
 def _found(names: Names, name: str) -> Entity:

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from memory_core.curation.change_sets import ChangeSetTransaction
 from memory_core.events import Curated, GraphCurated, Thing, expand
-from memory_core.history.change_log import ChangeLog, LoggedSet
+from memory_core.history.change_log import AppliedChangeSet, ChangeLog
 from memory_core.history.graph_versions import KINDS, GraphVersions, Values
 from memory_core.planning.graph import Entity, Graph, Relation
 from memory_core.planning.graph_changes import said
@@ -87,7 +87,7 @@ class GraphChangeSetTransaction(ChangeSetTransaction[Graph, GraphPlan, Stored]):
         log, self.past = read_graph_log(self.w.connection, self.scope, self.block, held)
         return log
 
-    def plan_back(self, held: Graph, chosen: LoggedSet, *, again: bool) -> GraphPlan:
+    def plan_back(self, held: Graph, chosen: AppliedChangeSet, *, again: bool) -> GraphPlan:
         event = chosen.event
         assert isinstance(event, GraphCurated)
         staying = [(thing, old, new) for thing, old, new in event.rows if (new if again else old)]

@@ -4,10 +4,10 @@ Pure: event records and versions in, values out.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from memory_core.errors import ConflictError, NotFoundError
-from memory_core.events import Actor, Curated, EventRecord, FactsCurated, GraphCurated, Row, Thing
+from memory_core.events import Actor, Curated, EventRecord, GraphCurated, Thing
 
 Version = tuple[Thing, int]
 """A thing and one of its versions."""
@@ -25,23 +25,28 @@ TAKEN_AWAY = "What it had added is gone with its words."
 class AppliedChangeSet:
     """One change set: what was done at once, and can be undone at once."""
 
-    number: int
-    """What it goes by in its block: the position of its event in the log; of a graph, a count from 1."""
-    turn: int
-    at: float
-    """Seconds since the epoch."""
-    actor: Actor
-    """`engine` where two entities were merged because the conversation says that they are the same."""
-    action: str
-    reason: str
-    rows: tuple[Row, ...]
-    """What it changed or added."""
-    sentence: str
+    record: EventRecord
+    event: Curated
+    sentence: str = ""
     """What it did: `Merged Bob into Robert Smith.`"""
     undone_by: int | None = None
     """The number of its undo; None: it is in force."""
     obstacle: str = ""
     """Why it cannot be undone, or, undone, be done again, as a sentence; empty: it can."""
+
+    @property
+    def number(self) -> int:
+        """What it goes by in its block: the position of its event in the log; of a graph, a count from 1."""
+        return self.event.number if isinstance(self.event, GraphCurated) else self.record.position
+
+    @property
+    def action(self) -> str:
+        return self.event.action
+
+    @property
+    def actor(self) -> Actor:
+        """`engine` where two entities were merged because the conversation says that they are the same."""
+        return self.record.actor
 
     @property
     def undone(self) -> bool:
@@ -59,37 +64,7 @@ class AppliedChangeSet:
 
     def ids(self, kind: str) -> tuple[int, ...]:
         """Ids of the things of a kind: `fact`, `entity` or `relation`."""
-        return tuple(id for (of, id), _, _ in self.rows if of == kind)
-
-
-@dataclass(frozen=True, slots=True)
-class LoggedSet:
-    """A change set as the log has it."""
-
-    record: EventRecord
-    event: Curated
-
-    @property
-    def number(self) -> int:
-        """See `AppliedChangeSet`."""
-        return self.event.number if isinstance(self.event, GraphCurated) else self.record.position
-
-    def change(self, sentence: str, undone_by: int | None = None, obstacle: str = "") -> AppliedChangeSet:
-        """The same for people."""
-        record, event = self.record, self.event
-        reason = event.reason if isinstance(event, FactsCurated) else ""
-        return AppliedChangeSet(
-            self.number,
-            record.turn,
-            record.at,
-            record.actor,
-            event.action,
-            reason,
-            event.rows,
-            sentence,
-            undone_by,
-            obstacle,
-        )
+        return tuple(id for (of, id), _, _ in self.event.rows if of == kind)
 
 
 class ChangeLog:
@@ -115,18 +90,18 @@ class ChangeLog:
         begins a sentence about a thing, `tell` says what a change set did.
         """
         self._versions, self._authors, self._name, self._tell = versions, authors, name, tell
-        self._sets: dict[Key, LoggedSet] = {}
+        self._sets: dict[Key, AppliedChangeSet] = {}
         """By key, oldest first; undos are not among them."""
-        self._undos: dict[Key, list[LoggedSet]] = {}
+        self._undos: dict[Key, list[AppliedChangeSet]] = {}
         """By the key of what they undo, or do again, oldest first."""
         self._same: dict[Version, Version] = {}
-        self._numbers: dict[int, LoggedSet] = {}
+        self._numbers: dict[int, AppliedChangeSet] = {}
         self._makers: dict[Version, Curated] = {}
         for record in sorted(records, key=lambda record: record.position):
             if isinstance(record.event, Curated):  # or it was written by a newer version
-                self._apply(LoggedSet(record, record.event))
+                self._apply(AppliedChangeSet(record, record.event))
 
-    def _apply(self, logged: LoggedSet) -> None:
+    def _apply(self, logged: AppliedChangeSet) -> None:
         event = logged.event
         if event.undoes is None:
             self._sets[event.key] = logged
@@ -152,12 +127,13 @@ class ChangeLog:
         """All change sets, newest first."""
         return [self.change(logged) for logged in reversed(self._sets.values())]
 
-    def change(self, logged: LoggedSet) -> AppliedChangeSet:
+    def change(self, logged: AppliedChangeSet) -> AppliedChangeSet:
         """A change set as it stands."""
         undo = self.undo_of(logged)
-        return logged.change(self._tell(logged.event), undo.number if undo else None, self._obstacle(logged))
+        undone_by = undo.number if undo else None
+        return replace(logged, sentence=self._tell(logged.event), undone_by=undone_by, obstacle=self._obstacle(logged))
 
-    def undo_of(self, logged: LoggedSet) -> LoggedSet | None:
+    def undo_of(self, logged: AppliedChangeSet) -> AppliedChangeSet | None:
         """The undo of a change set; None: it is in force."""
         last = next(reversed(self._undos.get(logged.event.key, ())), None)
         return last if last and not last.event.again else None
@@ -178,7 +154,7 @@ class ChangeLog:
 
     # -- undoing
 
-    def undoable(self, number: int | None) -> LoggedSet | None:
+    def undoable(self, number: int | None) -> AppliedChangeSet | None:
         """The change set to undo or, where `number` is that of an undo, to do again.
 
         None: the newest in force that no engine made and of which nothing was deleted; None if there is none.
@@ -206,7 +182,7 @@ class ChangeLog:
             raise ConflictError(f"{obstacle} Nothing was undone.")
         return chosen
 
-    def _obstacle(self, logged: LoggedSet) -> str:
+    def _obstacle(self, logged: AppliedChangeSet) -> str:
         undone = self.undo_of(logged) is not None
         gone = [before for thing, before, _ in logged.event.rows if thing not in self._versions]
         if gone:

@@ -118,10 +118,16 @@ class After:
     category: str | None = None
     """None: as before; so are topics."""
     topics: tuple[str, ...] | None = None
+    lost: tuple[tuple[str, int], ...] = ()
+    """Sources it lost."""
 
-
-Given = tuple[int, tuple[tuple[str, int], ...]]
-"""A fact and messages that are sources of it: session and sequence number of each."""
+    @property
+    def same(self) -> bool:
+        """Is it as before, but for its sources?"""
+        fact = self.before
+        labels = (self.category or fact.category, fact.topics if self.topics is None else self.topics)
+        then = (self.text, self.state, self.pinned, *labels)
+        return then == (fact.text, fact.state, fact.pinned, fact.category, fact.topics)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,12 +139,8 @@ class FactPlan:
     reason: str = ""
     removed: tuple[Fact, ...] = ()
     """What an undo takes away, with its words."""
-    kept: tuple[Fact, ...] = ()
-    """What an undo finds as it is to be: no new version."""
-    given: tuple[Given, ...] = ()
-    """Sources that facts get back."""
-    taken: tuple[Given, ...] = ()
-    """Sources that facts lose."""
+    undoes: bool = False
+    """A fact that is as it is to be gets no new version: nobody looked at it."""
 
 
 # -- what a person can wish ----------------------------------------------------------------------

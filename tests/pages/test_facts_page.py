@@ -651,7 +651,7 @@ def test_merging_offers_the_most_alike_first(demo_home):
 def test_rejecting_asks_for_the_reason(demo_home):
     app = opened_dialog("dialogs", "reject_dialog", fact("Ana likes jazz").id)
     press(app, "Private")
-    assert desk().changes()[0].reason == "private"
+    assert desk().changes()[0].event.reason == "private"
     assert fact("Ana likes jazz").state == "rejected"
 
 
