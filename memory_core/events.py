@@ -858,9 +858,9 @@ class Retrieved(Event, family="vectors"):
     """None: as many as fit."""
     threshold: float | None
     candidates: tuple[tuple[UnitId, float | None, float | None, float, str], ...]
-    """Number, vector score, keyword score, score, fate; best first, at most 25 (50 in older events)."""
+    """Number, vector score, keyword score, score, outcome; best first, at most 25 (50 in older events)."""
     gates: dict[str, int]
-    """Number of candidates by fate, including those not listed."""
+    """Number of candidates by outcome, including those not listed."""
     degraded: str | None = None
     """Reason a search signal was missing, in words."""
     weights: tuple[float, float] | None = None

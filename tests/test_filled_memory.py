@@ -75,7 +75,7 @@ def recalled(memory, question):
 
 def answers(memory, question, settings=None):
     """Texts a search would bring back, best first."""
-    return [one.words for one in memory.retrieval.search(question, settings=settings).found if one.fate == "granted"]
+    return [one.words for one in memory.retrieval.search(question, settings=settings).found if one.outcome == "granted"]
 
 
 # -- the limit ---------------------------------------------------------------------------------------------
@@ -167,7 +167,7 @@ def test_what_is_in_the_queue_is_not_repeated():
         assert sum(str(message.content).count(line) for message in context.messages) <= 1
 
 
-def test_every_candidate_has_one_of_the_fates():
+def test_every_candidate_has_one_of_the_outcomes():
     memory = told(from_recipe(400), talk(80))
     memory.build_context("Who has boats?")
     event = retrieved(memory)
@@ -183,7 +183,7 @@ def test_a_search_fills_the_room_that_a_prompt_has():
     event = retrieved(memory)
     assert found.room == event.room
     granted = {candidate[0] for candidate in event.candidates if candidate[4] == "granted"}
-    assert {one.number for one in found.found if one.fate == "granted"} == granted
+    assert {one.number for one in found.found if one.outcome == "granted"} == granted
 
 
 def test_a_conversation_of_one_speaker_is_found_like_any_other():
@@ -216,7 +216,7 @@ def test_a_huge_turn_is_stored_and_found_by_keyword_but_put_into_no_prompt_that_
     found = memory.retrieval.search("xylophone")
     (huge,) = (one for one in found.found if "xylophone" in one.words)
     assert huge.keyword > 0
-    assert huge.fate == "no_room"
+    assert huge.outcome == "no_room"
     context = memory.build_context("xylophone")
     assert context.billed_tokens <= 400
     assert not any("rain and wind" in str(message.content) for message in context.messages)

@@ -46,8 +46,8 @@ def made(turns=12, *, services=None, limit=120, blocks=None, **settings):
     return memory
 
 
-def fates(search):
-    return {found.turn: found.fate for found in search.found}
+def outcomes(search):
+    return {found.turn: found.outcome for found in search.found}
 
 
 def test_a_search_finds_what_a_context_would_and_records_nothing():
@@ -57,8 +57,8 @@ def test_a_search_finds_what_a_context_would_and_records_nothing():
     assert memory.session.status().position == before
     memory.build_context("concern about cheese")
     recorded = memory.events(kinds=("retrieved",))[-1].event
-    asked = [found.number for found in search.found if found.fate in ("granted", "cut")]
-    assert asked == [number for number, *_, fate in recorded.candidates if fate == "granted"]
+    asked = [found.number for found in search.found if found.outcome in ("granted", "cut")]
+    assert asked == [number for number, *_, outcome in recorded.candidates if outcome == "granted"]
     known = {found.number: found for found in search.found}
     for number, vector, keyword, score, _ in recorded.candidates:
         found = known[number]
@@ -91,7 +91,7 @@ def test_what_the_token_limit_cuts_is_told_apart_from_what_is_granted():
     granted = {piece.ref for part in search.context.plan.granted for piece in part.pieces}
     assert search.counts["granted"] == len(granted) > 0
     assert search.counts["cut"] > 0
-    assert {f"v{found.number}" for found in search.found if found.fate == "granted"} == granted
+    assert {f"v{found.number}" for found in search.found if found.outcome == "granted"} == granted
     assert search.asked == search.counts["granted"] + search.counts["cut"]
 
 
@@ -102,7 +102,7 @@ def test_trial_settings_decide_and_are_not_stored():
     )
     assert search.asked == 1
     assert all(found.keyword is None for found in search.found)
-    assert all((found.fate == "below_threshold") == (found.score < 0.2) for found in search.found)
+    assert all((found.outcome == "below_threshold") == (found.score < 0.2) for found in search.found)
     stored = memory.blocks[0].record.settings
     assert (stored["similarity_top_k"], stored["similarity_threshold"]) == (3, None)
     assert memory.retrieval.search("cheese").settings.similarity_top_k == 3
@@ -126,7 +126,7 @@ def test_impossible_trial_settings_are_errors(settings):
 def test_what_is_still_in_the_queue_is_held_back():
     memory = made(3, limit=1000, deliver_on="turn")
     search = memory.retrieval.search("boats")
-    assert fates(search) == {1: "in_queue", 2: "in_queue", 3: "in_queue"}
+    assert outcomes(search) == {1: "in_queue", 2: "in_queue", 3: "in_queue"}
     assert search.counts["in_queue"] == 3
     assert search.asked == 0
 
@@ -146,7 +146,7 @@ def test_turns_that_neither_search_names_are_there_with_their_scores(monkeypatch
     search = memory.retrieval.search("violins", settings={"similarity_top_k": 1})
     assert search.proposed == 4
     assert search.counts["not_proposed"] == search.stored - search.candidates > 0
-    missed = [found for found in search.found if found.fate == "not_proposed"]
+    missed = [found for found in search.found if found.outcome == "not_proposed"]
     assert all(found.vector is not None for found in missed)
     assert min(found.rank for found in missed) > search.candidates
 
@@ -154,16 +154,16 @@ def test_turns_that_neither_search_names_are_there_with_their_scores(monkeypatch
 def test_the_smallest_change_that_would_ask_for_a_turn_does_ask_for_it():
     memory = made(similarity_threshold=0.6, similarity_top_k=1)
     search = memory.retrieval.search("concern about cheese")
-    missed = [found for found in search.found if found.fate in ("below_threshold", "beyond_top_k")]
+    missed = [found for found in search.found if found.outcome in ("below_threshold", "beyond_top_k")]
     assert missed
     for found in missed:
         changes = search.settings_to_ask_for(found.number)
         again = memory.retrieval.search("concern about cheese", settings=changes)
-        assert again.one(found.number).fate in ("granted", "cut")
+        assert again.one(found.number).outcome in ("granted", "cut")
         fewer = {**changes, "similarity_top_k": changes.get("similarity_top_k", 1) - 1}
         if fewer["similarity_top_k"]:
             assert (
-                memory.retrieval.search("concern about cheese", settings=fewer).one(found.number).fate == "beyond_top_k"
+                memory.retrieval.search("concern about cheese", settings=fewer).one(found.number).outcome == "beyond_top_k"
             )
 
 
@@ -180,9 +180,9 @@ def test_two_searches_are_compared_by_what_became_of_each_turn():
         memory.retrieval.search("cheese", settings={"similarity_top_k": 1}),
     )
     changed = compared(before, after)
-    asked = [(found.number, found.fate) for found in before.found if found.fate in ASKED]
-    assert [(one.number, one.fate) for one, _ in changed] == asked[1:]
-    assert {other.fate for _, other in changed} == {"beyond_top_k"}
+    asked = [(found.number, found.outcome) for found in before.found if found.outcome in ASKED]
+    assert [(one.number, one.outcome) for one, _ in changed] == asked[1:]
+    assert {other.outcome for _, other in changed} == {"beyond_top_k"}
     assert compared(before, before) == ()
 
 
@@ -203,7 +203,7 @@ def test_without_an_embedder_keywords_alone_are_the_score_and_it_is_said():
     assert search.degraded == "Keyword search only. The embedding model is missing. Install it again."
     assert search.weights == (0.0, 0.15)
     assert search.found[0].words.startswith("My number 1 concern is about violins")
-    assert search.found[0].fate == "granted"
+    assert search.found[0].outcome == "granted"
     assert {found.vector for found in search.found} == {None}
     nothing = memory.retrieval.search("violins", settings={"keyword_weight": 0})
     assert nothing.degraded.startswith("Nothing could be searched.")
@@ -232,7 +232,7 @@ def test_an_index_that_goes_away_between_two_looks_is_replaced_by_the_database_s
     memory = made(services=Services(index=FailingIndex(), embedder=FakeEmbedder()))
     search = memory.retrieval.search("violins")
     whole = made(services=Services(index=ExactIndex(), embedder=FakeEmbedder())).retrieval.search("violins")
-    assert [(f.turn, f.score, f.fate) for f in search.found] == [(f.turn, f.score, f.fate) for f in whole.found]
+    assert [(f.turn, f.score, f.outcome) for f in search.found] == [(f.turn, f.score, f.outcome) for f in whole.found]
     again = memory.retrieval.search("violins")
     assert again.degraded.startswith("Searched the database copy instead (slower). Nothing answers at")
     assert [f.turn for f in again.found] == [f.turn for f in whole.found]
@@ -270,7 +270,7 @@ def test_turns_that_another_embedding_model_stored_are_found_by_keyword_and_coun
     search = other.retrieval.search("lanterns violins")
     old = [found for found in search.found if found.vector is None]
     assert search.other_embedder == len(old) == len(memory.retrieval.stored_turns("turns")) - (search.stored - len(old))
-    assert any(found.keyword and found.fate != "not_proposed" for found in old)
+    assert any(found.keyword and found.outcome != "not_proposed" for found in old)
 
 
 def test_the_first_block_that_stores_turns_is_searched_and_another_kind_cannot_be():
@@ -353,8 +353,8 @@ def test_a_recorded_search_is_what_was_searched_then():
     assert then.query == "concern about cheese"
     assert then.settings == live.settings
     assert then.counts == live.counts
-    assert [(f.number, f.turn, f.words, f.tokens, f.fate) for f in then.found] == [
-        (f.number, f.turn, f.words, f.tokens, f.fate) for f in live.found if f.fate != "not_proposed"
+    assert [(f.number, f.turn, f.words, f.tokens, f.outcome) for f in then.found] == [
+        (f.number, f.turn, f.words, f.tokens, f.outcome) for f in live.found if f.outcome != "not_proposed"
     ]
     assert memory.retrieval.recorded(turn, "elsewhere") == []
 
@@ -455,8 +455,8 @@ def test_the_past_is_rebuilt_with_the_turn_and_the_present_without_it():
     seq = turn.messages[0].seq
 
     def stored(upto):
-        fates = rebuild(events, lambda key: words([key]).get(key), upto).fates
-        return fates[seq].vectors
+        outcomes = rebuild(events, lambda key: words([key]).get(key), upto).outcomes
+        return outcomes[seq].vectors
 
     assert stored(before) == (turn.number,)
     assert stored(None) == ()

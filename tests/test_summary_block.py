@@ -13,7 +13,7 @@ from summary_fakes import Scribe
 from memory_core import Database, FactExtractionMemoryBlock, Memory, Services, SummaryMemoryBlock
 from memory_core.errors import ConfigError, ConflictError, ModelUnreachableError, NotFoundError
 from memory_core.events import ModelCalled, Ref
-from memory_core.history.fates import Fates, flush_fate
+from memory_core.history.outcomes import Outcomes, flush_outcome
 from memory_core.history.rebuild import rebuild
 from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.models.summarising import ModelSummariser, RuleSummariser
@@ -150,10 +150,10 @@ def test_what_became_of_a_message_and_of_a_flush_tells_of_the_summary():
     memory = remembering(summary_of())
     say(memory, range(8))
     log = memory.events()
-    kinds = [message.kind for message in Fates(log).messages]
+    kinds = [message.kind for message in Outcomes(log).messages]
     assert kinds == ["extracted"] * 4 + ["queue"] * 4
     flush = next(record.position for record in log if record.kind == "flush_planned")
-    assert [(given.block, given.summarised) for given in flush_fate(log, flush).given] == [("Summary", 2)]
+    assert [(given.block, given.summarised) for given in flush_outcome(log, flush).given] == [("Summary", 2)]
 
 
 # -- freshness, history, loss ----------------------------------------------------------------------

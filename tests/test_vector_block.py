@@ -90,12 +90,12 @@ def test_the_turn_that_shares_the_question_s_words_comes_back_first():
     assert recalled(made, "what was that about violins")[0].startswith("My number 1 concern is about violins")
 
 
-def test_no_more_than_top_k_come_back_and_every_candidate_has_its_fate():
+def test_no_more_than_top_k_come_back_and_every_candidate_has_its_outcome():
     made = filled()
     made.build_context("concern about cheese")
     event = retrieved(made)
-    fates = [candidate[4] for candidate in event.candidates]
-    assert fates.count("granted") == 3
+    outcomes = [candidate[4] for candidate in event.candidates]
+    assert outcomes.count("granted") == 3
     assert sum(event.gates.values()) == len(made.retrieval.stored_turns("turns"))
 
 

@@ -134,7 +134,7 @@ def rank_facts(
     return [
         FactHit(by_id[c.number], c.score, c.vector, c.keyword or 0.0)
         for c in plan.candidates
-        if c.fate == "granted" and c.score > 0
+        if c.outcome == "granted" and c.score > 0
     ]
 
 

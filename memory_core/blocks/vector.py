@@ -255,9 +255,9 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
             top_k=self.similarity_top_k,
             threshold=self.similarity_threshold,
             candidates=tuple(
-                (c.number, _round(c.vector), _round(c.keyword), round(c.score, 4), c.fate) for c in listed
+                (c.number, _round(c.vector), _round(c.keyword), round(c.score, 4), c.outcome) for c in listed
             ),
-            gates={str(fate): count for fate, count in recall.plan.gates.items()},
+            gates={str(outcome): count for outcome, count in recall.plan.gates.items()},
             degraded=recall.degraded,
             weights=recall.weights,
             terms=tuple(tuple(round(value, 3) for value in c.terms) for c in listed) if weights.any else (),
@@ -268,7 +268,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         return Content(items, cut_order, events=(retrieved,), keep=(recall.question,), layout=layout)
 
     def recall(self, reading: ReadContext, unsaved: PendingUnits | None = None) -> "Recall | None":
-        """What the question finds among the stored units, each candidate with its fate; None: nothing to search.
+        """What the question finds among the stored units, each candidate with its outcome; None: nothing to search.
 
         What asks for the prompt and what only looks (`memory_core.retrieval.explain`) both find with this. `unsaved`
         are searched with the stored units, as if they were.

@@ -31,9 +31,9 @@ from memory_core.store.facts import read_facts, read_scope_events
 from memory_core.store.messages import StoredMessage, read_messages
 from memory_core.store.writing import Writing, contents
 
-Outcome = Literal["added", "proposed", "confirmed", "held_back", "repeated", "updated", "ended"]
+TrialOutcome = Literal["added", "proposed", "confirmed", "held_back", "repeated", "updated", "ended"]
 
-_OUTCOMES: dict[str, Outcome] = {"none": "confirmed", "update": "updated", "delete": "ended"}
+_OUTCOMES: dict[str, TrialOutcome] = {"none": "confirmed", "update": "updated", "delete": "ended"}
 """What is said of a decision about a known fact."""
 
 
@@ -43,7 +43,7 @@ class Tried:
 
     text: str
     category: str
-    outcome: Outcome
+    outcome: TrialOutcome
     """`held_back`: like a rejected fact; `repeated`: like another one found in the same text; `updated` and `ended`:
     it would give a known fact other words, or end it."""
     fact: Fact | None = None

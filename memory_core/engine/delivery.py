@@ -64,7 +64,7 @@ TURN_SECONDS = 0.05
 MOST_CONFLICTS = 3
 """Times in a row that facts may change under an extraction before it counts as failed."""
 
-Outcome = Literal["done", "waiting", "failed", "parked"]
+DeliveryOutcome = Literal["done", "waiting", "failed", "parked"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Served:
     """What became of one block's deliveries; `error` is a sentence for people."""
 
     block: str
-    outcome: Outcome
+    outcome: DeliveryOutcome
     delivered: int = 0
     """Deliveries acknowledged."""
     error: str | None = None

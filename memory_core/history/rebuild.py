@@ -63,7 +63,7 @@ class Handed:
 
 
 @dataclass(frozen=True, slots=True)
-class Fate:
+class MessageOutcome:
     """Outcome of one message."""
 
     seq: int
@@ -95,7 +95,7 @@ class SessionSnapshot:
     """The graph of each block that has one, by the block's name."""
     context: tuple[ChatMessage, ...] | None
     """The messages of the latest context; None if none was built yet."""
-    fates: dict[int, Fate]
+    outcomes: dict[int, MessageOutcome]
     """By sequence number, of every message ever added."""
     missing: tuple[str, ...]
     """Hashes of needed words that were erased."""
@@ -167,8 +167,8 @@ class _Past:
         if shown is not None:
             context = lay_out(shown.event, reader).messages(InsertMethod(shown.event.insert_method))
         graphs = self._past.graph.graphs(self._session_id, reader.text)
-        fates = self._fates(own)
-        return SessionSnapshot(position, queue, archived, facts, graphs, context, fates, tuple(reader.missing))
+        outcomes = self._outcomes(own)
+        return SessionSnapshot(position, queue, archived, facts, graphs, context, outcomes, tuple(reader.missing))
 
     @staticmethod
     def _fact(id: int, fact: FactState, reader: PieceReader) -> RebuiltFact:
@@ -184,7 +184,7 @@ class _Past:
             topics=fact.topics,
         )
 
-    def _fates(self, facts: dict[int, FactState]) -> dict[int, Fate]:
+    def _outcomes(self, facts: dict[int, FactState]) -> dict[int, MessageOutcome]:
         handed: dict[int, list[Handed]] = {}
         for number, due in self._past.deliveries.by_number.items():
             delivery = Handed(number, due.queued.block, due.queued.trigger, due.state, due.attempts, due.error)
@@ -205,7 +205,7 @@ class _Past:
                 stored.setdefault(seq, []).append(number)
         shown = {*expand(self._shown.event.queue), *expand(self._shown.event.pinned)} if self._shown else set()
         return {
-            seq: Fate(
+            seq: MessageOutcome(
                 seq=seq,
                 place=message.place,
                 flush=message.flush,

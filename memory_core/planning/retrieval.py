@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from memory_core.errors import ConfigError
 
-Fate = Literal["granted", "below_threshold", "in_queue", "beyond_top_k", "no_room"]
+GateOutcome = Literal["granted", "below_threshold", "in_queue", "beyond_top_k", "no_room"]
 """Where a candidate ended; the last four are gates, in the order in which they are passed."""
 
 Signal = TypeVar("Signal", float, NDArray[np.float64])
@@ -49,7 +49,7 @@ class Candidate:
     keyword: float | None
     score: float
     """Larger is better: the match, 0 to 1, and what the terms add."""
-    fate: Fate
+    outcome: GateOutcome
     terms: tuple[float, ...] = ()
     """Contribution of each of `terms.TERMS` to the score; empty where none is switched on."""
 
@@ -60,13 +60,13 @@ class RetrievalPlan:
 
     candidates: tuple[Candidate, ...]
     """Best first; equal scores: smaller number, that is the older, first."""
-    gates: dict[Fate, int]
-    """How many candidates met each fate; all five are there."""
+    gates: dict[GateOutcome, int]
+    """How many candidates met each outcome; all five are there."""
 
     @property
     def granted(self) -> tuple[int, ...]:
         """Numbers, best first."""
-        return tuple(candidate.number for candidate in self.candidates if candidate.fate == "granted")
+        return tuple(candidate.number for candidate in self.candidates if candidate.outcome == "granted")
 
 
 def plan_retrieval(
@@ -109,21 +109,21 @@ def plan_retrieval(
     scored = sorted(((scores[number], found) for number, found in merged.items()), key=lambda p: (-p[0], p[1].number))
     queued = frozenset(in_queue)
     candidates: list[Candidate] = []
-    gates: Counter[Fate] = Counter()
+    gates: Counter[GateOutcome] = Counter()
     for score, found in scored:
-        fate: Fate
+        outcome: GateOutcome
         if threshold is not None and score < threshold:
-            fate = "below_threshold"
+            outcome = "below_threshold"
         elif found.number in queued:
-            fate = "in_queue"
+            outcome = "in_queue"
         elif top_k is not None and gates["granted"] >= top_k:
-            fate = "beyond_top_k"
+            outcome = "beyond_top_k"
         else:
-            fate = "granted"
-        gates[fate] += 1
+            outcome = "granted"
+        gates[outcome] += 1
         own = added.get(found.number, ())
-        candidates.append(Candidate(found.number, found.vector, found.keyword, score, fate, own))
-    return RetrievalPlan(tuple(candidates), {fate: gates[fate] for fate in get_args(Fate)})
+        candidates.append(Candidate(found.number, found.vector, found.keyword, score, outcome, own))
+    return RetrievalPlan(tuple(candidates), {outcome: gates[outcome] for outcome in get_args(GateOutcome)})
 
 
 def fill(
@@ -142,7 +142,7 @@ def fill(
     there: set[Head] = set()
     candidates = []
     for candidate in plan.candidates:
-        if candidate.fate == "granted":
+        if candidate.outcome == "granted":
             head = (heads or {}).get(candidate.number)
             size = sizes.get(candidate.number, room + 1)
             if head is not None and head not in there:
@@ -154,8 +154,8 @@ def fill(
                 left -= size
                 there |= {head} if head is not None else set()
         candidates.append(candidate)
-    gates = Counter(candidate.fate for candidate in candidates)
-    return RetrievalPlan(tuple(candidates), {fate: gates[fate] for fate in get_args(Fate)})
+    gates = Counter(candidate.outcome for candidate in candidates)
+    return RetrievalPlan(tuple(candidates), {outcome: gates[outcome] for outcome in get_args(GateOutcome)})
 
 
 def room_for(token_limit: int, others: int) -> int:

@@ -34,7 +34,7 @@ from memory_core.events import (
 from memory_core.history.slices.contexts import is_context
 from memory_core.planning.retrieval import match
 from memory_core.retrieval.pca import Projection, fit, thin
-from memory_core.retrieval.ranked import Fate, Found, Ranked, Scores
+from memory_core.retrieval.ranked import CandidateOutcome, Found, Ranked, Scores
 from memory_core.services import Services
 from memory_core.store.log import read_events
 from memory_core.store.messages import messages_that_hold
@@ -42,8 +42,8 @@ from memory_core.store.vectors import Node, read_nodes_of, remove_nodes
 from memory_core.store.writing import contents, session_scope
 from memory_core.vectors.base import Revision, Vector
 
-ASKED: tuple[Fate, ...] = ("granted", "cut", "no_prompt")
-"""Fates of the turns that the block requests for the prompt."""
+ASKED: tuple[CandidateOutcome, ...] = ("granted", "cut", "no_prompt")
+"""Outcomes of the turns that the block requests for the prompt."""
 
 MOST_DRAWN = 2_000
 """Maximum number of points on a map; more cannot be distinguished, and take seconds to draw."""
@@ -68,7 +68,7 @@ class SearchSettings:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """Results of one question, with the fate of each stored turn."""
+    """Results of one question, with the outcome of each stored turn."""
 
     block: str
     query: str | None
@@ -78,8 +78,8 @@ class Search:
     """Weights of the vector and the keyword score as used; None if a record does not state them."""
     found: Ranked
     """Every stored turn, best first; for a recorded search, the recorded candidates."""
-    counts: Mapping[Fate, int]
-    """Number of stored turns by fate, including those not in `found`."""
+    counts: Mapping[CandidateOutcome, int]
+    """Number of stored turns by outcome, including those not in `found`."""
     stored: int | None
     """Total number of stored turns; None if a record does not state it."""
     proposed: int
@@ -101,11 +101,11 @@ class Search:
 
     @property
     def candidates(self) -> int:
-        return sum(count for fate, count in self.counts.items() if fate != "not_proposed")
+        return sum(count for outcome, count in self.counts.items() if outcome != "not_proposed")
 
     @property
     def asked(self) -> int:
-        return sum(self.counts[fate] for fate in ASKED)
+        return sum(self.counts[outcome] for outcome in ASKED)
 
     def one(self, number: int) -> Found | None:
         """The stored turn with this number; None if it is unknown."""
@@ -118,15 +118,15 @@ class Search:
         has no score.
         """
         found = self.one(number)
-        if found is None or found.score <= 0 or found.fate not in ("below_threshold", "beyond_top_k"):
+        if found is None or found.score <= 0 or found.outcome not in ("below_threshold", "beyond_top_k"):
             return {}
         changes: dict[str, Any] = {}
-        if found.fate == "below_threshold":
+        if found.outcome == "below_threshold":
             changes["similarity_threshold"] = floor(round(found.score * 100, 6)) / 100
         ahead = sum(
             (-other.score, other.number) < (-found.score, found.number)
             for other in self.found.candidates
-            if other.fate not in ("in_queue", "not_proposed")
+            if other.outcome not in ("in_queue", "not_proposed")
         )
         if self.settings.similarity_top_k is not None and ahead >= self.settings.similarity_top_k:
             changes["similarity_top_k"] = ahead + 1
@@ -232,22 +232,22 @@ def _context(imagined: Session, query: str, attached: SessionBlock) -> tuple[Con
     return (context, None) if failure is None else (None, failure)
 
 
-def _asked_units(context: Context | None, name: str) -> dict[int, Fate] | None:
-    """Fate of each stored turn that the block asked for, by number; None without a prompt."""
+def _asked_units(context: Context | None, name: str) -> dict[int, CandidateOutcome] | None:
+    """Outcome of each stored turn that the block asked for, by number; None without a prompt."""
     if context is None:
         return None
     cut = [ref for cut in context.plan.cuts if cut.part == name for ref in cut.refs]
     granted = [piece.ref for part in context.plan.granted if part.name == name for piece in part.pieces]
-    return _fates(cut, granted)
+    return _outcomes(cut, granted)
 
 
-def _fates(cut: Iterable[str], granted: Iterable[str]) -> dict[int, Fate]:
-    found: dict[int, Fate] = dict.fromkeys(numbers(cut, "unit"), "cut")
+def _outcomes(cut: Iterable[str], granted: Iterable[str]) -> dict[int, CandidateOutcome]:
+    found: dict[int, CandidateOutcome] = dict.fromkeys(numbers(cut, "unit"), "cut")
     return found | dict.fromkeys(numbers(granted, "unit"), "granted")
 
 
-def _counts(found: Ranked) -> dict[Fate, int]:
-    return {**dict.fromkeys(get_args(Fate), 0), **found.counts}
+def _counts(found: Ranked) -> dict[CandidateOutcome, int]:
+    return {**dict.fromkeys(get_args(CandidateOutcome), 0), **found.counts}
 
 
 def _unasked(nodes: Mapping[int, Node]) -> Scores:
@@ -257,9 +257,9 @@ def _unasked(nodes: Mapping[int, Node]) -> Scores:
 
 
 def _found(
-    block: VectorMemoryBlock, reading: ReadContext, recall: Recall, asked: Mapping[int, Fate] | None
+    block: VectorMemoryBlock, reading: ReadContext, recall: Recall, asked: Mapping[int, CandidateOutcome] | None
 ) -> tuple[Ranked, int]:
-    """Every stored turn with scores and fate, best first, and the number of turns without a vector of this embedder."""
+    """Every stored turn with scores and outcome, best first, and the number of turns without a vector of this embedder."""
     numbers = np.sort(np.fromiter(recall.nodes, np.int64))
     vectors = np.full(len(numbers), np.nan)
     by_meaning = recall.query is not None and recall.weights[0] > 0
@@ -273,12 +273,12 @@ def _found(
     scores = match(np.maximum(np.nan_to_num(vectors), 0), np.maximum(np.nan_to_num(keywords), 0), *recall.weights)
     candidates = []
     for each in recall.plan.candidates:
-        fate: Fate = each.fate
-        if fate == "granted":
+        outcome: CandidateOutcome = each.outcome
+        if outcome == "granted":
             # A turn missing from the second search was deleted in between: it is in no prompt.
-            fate = "no_prompt" if asked is None else asked.get(each.number, "no_prompt")
+            outcome = "no_prompt" if asked is None else asked.get(each.number, "no_prompt")
         own = each.vector, each.keyword, each.score
-        candidates.append(Found(each.number, 0, 0, "", recall.nodes[each.number].tokens, *own, fate, each.terms))
+        candidates.append(Found(each.number, 0, 0, "", recall.nodes[each.number].tokens, *own, outcome, each.terms))
     rest = ~np.isin(numbers, [each.number for each in candidates])
     others = Scores(numbers[rest], vectors[rest], keywords[rest], scores[rest])
     unknown = int(np.isnan(vectors).sum()) if by_meaning else 0
@@ -439,22 +439,22 @@ def _recorded(
     nodes: Mapping[int, Node],
     texts: Mapping[int, tuple[int, str]],
 ) -> Search:
-    fates: dict[int, Fate] = {}
+    outcomes: dict[int, CandidateOutcome] = {}
     if built is not None:
         cut = [ref for each in built.cuts if each["part"] == event.block for ref in each["refs"]]
-        fates = _fates(cut, [ref for part in built.parts if part["name"] == event.block for ref in part["refs"]])
+        outcomes = _outcomes(cut, [ref for part in built.parts if part["name"] == event.block for ref in part["refs"]])
     found = []
     for rank, (number, vector, keyword, score, recorded) in enumerate(event.candidates, start=1):
-        fate: Fate = next(each for each in get_args(Fate) if each == recorded)
-        if fate == "granted":
-            fate = fates.get(number, "no_prompt")
+        outcome: CandidateOutcome = next(each for each in get_args(CandidateOutcome) if each == recorded)
+        if outcome == "granted":
+            outcome = outcomes.get(number, "no_prompt")
         turn, words = texts.get(number, (0, ""))
         tokens = nodes[number].tokens if number in nodes else 0
         terms = event.terms[rank - 1] if event.terms else ()
-        found.append(Found(number, rank, turn, words, tokens, vector, keyword, score, fate, terms))
-    counts: dict[Fate, int] = {fate: event.gates.get(fate, 0) for fate in get_args(Fate)}
-    # For turns that passed the gates, the prompt determines the fate.
-    in_prompt = Counter(fates.values())
+        found.append(Found(number, rank, turn, words, tokens, vector, keyword, score, outcome, terms))
+    counts: dict[CandidateOutcome, int] = {outcome: event.gates.get(outcome, 0) for outcome in get_args(CandidateOutcome)}
+    # For turns that passed the gates, the prompt determines the outcome.
+    in_prompt = Counter(outcomes.values())
     counts |= {"granted": in_prompt["granted"], "cut": in_prompt["cut"]}
     counts["no_prompt"] = max(0, event.gates.get("granted", 0) - in_prompt.total())
     vector_weight, keyword_weight = event.weights or (0.0, 0.0)
@@ -494,8 +494,8 @@ def forget_turn(session: Session, name: str, number: int, actor: Actor) -> None:
 
 
 def compared(before: Search, after: Search) -> tuple[tuple[Found, Found], ...]:
-    """Stored turns whose fate differs, best first, as pairs (before, after)."""
+    """Stored turns whose outcome differs, best first, as pairs (before, after)."""
     either = {one.number for search in (before, after) for one in search.found.candidates}
     was = {found.number: found for found in before.found.some(either)}
     pairs = ((was[found.number], found) for found in after.found.some(either) if found.number in was)
-    return tuple((one, other) for one, other in pairs if one.fate != other.fate)
+    return tuple((one, other) for one, other in pairs if one.outcome != other.outcome)

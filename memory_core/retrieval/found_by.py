@@ -11,7 +11,7 @@ from typing import get_args
 
 from memory_core.events import ContextBuilt, EventRecord, Retrieved, numbers
 from memory_core.history.slices.contexts import is_context
-from memory_core.retrieval.ranked import Fate
+from memory_core.retrieval.ranked import CandidateOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class FoundBy:
     """Index of the search in `Memory.retrieval.recorded(turn, block)`, from 0."""
     query: str
     """Hash of the question; `Memory.log.texts` returns its words."""
-    fate: Fate
+    outcome: CandidateOutcome
     rank: int | None
     """1 is the best score; None: beyond the recorded candidates."""
     score: float | None
@@ -50,10 +50,10 @@ def found_by(records: Sequence[EventRecord], block: str, number: int) -> tuple[F
 def _found_by(turn: int, place: int, event: Retrieved, prompt: ContextBuilt | None, number: int) -> FoundBy | None:
     for rank, (candidate, _, _, score, ended) in enumerate(event.candidates, start=1):
         if candidate == number:
-            fate: Fate = next(each for each in get_args(Fate) if each == ended)
-            if fate == "granted":
-                fate = _in_prompt(prompt, event.block, number) or "no_prompt"
-            return FoundBy(turn, place, event.query, fate, rank, score)
+            outcome: CandidateOutcome = next(each for each in get_args(CandidateOutcome) if each == ended)
+            if outcome == "granted":
+                outcome = _in_prompt(prompt, event.block, number) or "no_prompt"
+            return FoundBy(turn, place, event.query, outcome, rank, score)
     listed = sum(candidate[4] == "granted" for candidate in event.candidates)
     if event.gates.get("granted", 0) > listed:
         unlisted = _in_prompt(prompt, event.block, number)
@@ -61,7 +61,7 @@ def _found_by(turn: int, place: int, event: Retrieved, prompt: ContextBuilt | No
     return None
 
 
-def _in_prompt(prompt: ContextBuilt | None, block: str, number: int) -> Fate | None:
+def _in_prompt(prompt: ContextBuilt | None, block: str, number: int) -> CandidateOutcome | None:
     """Whether a requested stored turn was granted or cut in a prompt; None if the prompt does not list it."""
     if prompt is None:
         return None

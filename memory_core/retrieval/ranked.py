@@ -9,7 +9,7 @@ from typing import Literal, overload
 import numpy as np
 from numpy.typing import NDArray
 
-Fate = Literal["granted", "cut", "no_prompt", "no_room", "beyond_top_k", "in_queue", "below_threshold", "not_proposed"]
+CandidateOutcome = Literal["granted", "cut", "no_prompt", "no_room", "beyond_top_k", "in_queue", "below_threshold", "not_proposed"]
 """Stage at which a stored turn ended, from the prompt backwards.
 
 `cut`: by the token limit; `no_prompt`: requested, but there is no prompt to include it; `no_room`: it does not fit
@@ -36,7 +36,7 @@ class Found:
     keyword: float | None
     score: float
     """The weighted match plus the boosts."""
-    fate: Fate
+    outcome: CandidateOutcome
     terms: tuple[float, ...] = ()
     """Boost from each of `planning.terms.TERMS`; empty if there are none."""
 
@@ -118,11 +118,11 @@ class Ranked(Sequence[Found]):
         """The stored turns with these numbers, best first."""
         return self._made(self._places[np.isin(self._numbers[self._places], list(numbers))])
 
-    def only(self, *fates: Fate) -> "Ranked":
-        """The stored turns with one of these fates."""
-        wanted = {number for number, one in self._found.items() if one.fate in fates}
+    def only(self, *outcomes: CandidateOutcome) -> "Ranked":
+        """The stored turns with one of these outcomes."""
+        wanted = {number for number, one in self._found.items() if one.outcome in outcomes}
         picked = np.isin(self._numbers[self._places], list(wanted))
-        if "not_proposed" in fates:
+        if "not_proposed" in outcomes:
             picked |= self._rows[self._places] >= 0
         return self._part(picked)
 
@@ -142,12 +142,12 @@ class Ranked(Sequence[Found]):
     @property
     def candidates(self) -> tuple[Found, ...]:
         """Turns that a search listed among its nearest, best first, without words and rank."""
-        return tuple(one for one in self._found.values() if one.fate != "not_proposed")
+        return tuple(one for one in self._found.values() if one.outcome != "not_proposed")
 
     @property
-    def counts(self) -> Counter[Fate]:
-        """Number of turns by fate, over all turns."""
-        found: Counter[Fate] = Counter(one.fate for one in self._found.values())
+    def counts(self) -> Counter[CandidateOutcome]:
+        """Number of turns by outcome, over all turns."""
+        found: Counter[CandidateOutcome] = Counter(one.outcome for one in self._found.values())
         found["not_proposed"] += len(self._numbers) - len(self._found)
         return found
 

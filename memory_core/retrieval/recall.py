@@ -1,6 +1,6 @@
 """Conversation turns retrieved by a question, as messages: those stored in a vector block, and those not stored yet.
 
-Explaining a search, with the fate of every turn in a prompt, is in `explain.py`.
+Explaining a search, with the outcome of every turn in a prompt, is in `explain.py`.
 """
 
 from collections.abc import Collection

@@ -57,7 +57,7 @@ class LeftBlock:
     kind: str
     holds: Holding
     note: str
-    """Fate of its contents, in one sentence."""
+    """Outcome of its contents, in one sentence."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from engine_fakes import note, open_memory
 from session_script import NoteRelations
 
 from memory_core.blocks.graph import GraphMemoryBlock
-from memory_core.history.fates import Fates
+from memory_core.history.outcomes import Outcomes
 from memory_core.history.pieces import Pieces, RelationWords
 from memory_core.history.slices.graph import graph_at
 from memory_core.history.usage import Use, usage_of
@@ -166,15 +166,15 @@ def test_use_counts_relations_in_prompts_and_those_that_hold():
 
 def test_a_message_that_a_relation_comes_from_was_not_only_flushed():
     memory = related()
-    fates = Fates(memory.events())
-    archived = [fate for fate in fates.messages if fate.place == "archived"]
+    outcomes = Outcomes(memory.events())
+    archived = [outcome for outcome in outcomes.messages if outcome.place == "archived"]
     assert archived
-    assert all(fate.kind == "extracted" and fate.relations for fate in archived)
-    assert sum(run.relations for run in fates.runs()) == sum(fate.relations for fate in fates.messages)
+    assert all(outcome.kind == "extracted" and outcome.relations for outcome in archived)
+    assert sum(run.relations for run in outcomes.runs()) == sum(outcome.relations for outcome in outcomes.messages)
     relations = memory.blocks.graph().relations()
-    assert sum(fate.relations for fate in fates.messages) == sum(len(each.sources) for each in relations)
+    assert sum(outcome.relations for outcome in outcomes.messages) == sum(len(each.sources) for each in relations)
     memory.reset("archived")
-    assert not any(fate.relations for fate in Fates(memory.events()).messages)
+    assert not any(outcome.relations for outcome in Outcomes(memory.events()).messages)
 
 
 def test_a_stranger_event_changes_nothing():

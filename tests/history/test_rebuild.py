@@ -281,41 +281,41 @@ def test_every_turn_can_be_rebuilt_from_events_and_words_alone(tmp_path, elsewhe
         assert past.missing == ()
 
 
-def test_the_fate_of_every_message_is_known(tmp_path, elsewhere):
+def test_the_outcome_of_every_message_is_known(tmp_path, elsewhere):
     memory = make(on_file(tmp_path))
     for step in steps(memory):
         step()
     memory.get("Where do I live?")
-    fates = Remains(memory.session.database, elsewhere).at(None, "s").fates
+    outcomes = Remains(memory.session.database, elsewhere).at(None, "s").outcomes
     with memory.session.database.read() as connection:
         stored = {message.seq: (str(message.status), message.flush) for message in memory.session.messages()}
         nodes = {turn.number: [m.seq for m in turn.messages] for turn in memory.retrieval.stored_turns("turns")}
         assert connection.exec_driver_sql("SELECT count(*) FROM mi_lease").scalar() == 0
     names = {"queued": "active", "archived": "archived"}
-    assert {seq: (names[f.place], f.flush) for seq, f in fates.items() if f.place in names} == stored
-    assert [seq for seq, fate in fates.items() if fate.place == "replaced"]
+    assert {seq: (names[f.place], f.flush) for seq, f in outcomes.items() if f.place in names} == stored
+    assert [seq for seq, outcome in outcomes.items() if outcome.place == "replaced"]
     for number, seqs in nodes.items():
-        assert all(number in fates[seq].vectors for seq in seqs)
+        assert all(number in outcomes[seq].vectors for seq in seqs)
     for block in ("facts", "about_ana"):
         for fact in memory.facts.read(block, states=None):
-            assert all(fact.id in fates[seq].facts for _, seq in fact.sources)
+            assert all(fact.id in outcomes[seq].facts for _, seq in fact.sources)
     for relation in memory.blocks.graph().relations():
-        assert all(relation.id in fates[seq].relations for _, seq in relation.sources)
+        assert all(relation.id in outcomes[seq].relations for _, seq in relation.sources)
     done = {d.id: d for d in memory.session.deliveries()}
-    for fate in fates.values():
-        assert {h.block for h in fate.handed} == (
+    for outcome in outcomes.values():
+        assert {h.block for h in outcome.handed} == (
             {"facts", "about_ana", "turns", "graph", "summary", "tally", "examples"}
-            if fate.place == "archived"
+            if outcome.place == "archived"
             else set()
         )
-        for handed in fate.handed:
+        for handed in outcome.handed:
             row = done[handed.delivery]
             assert handed == Handed(row.id, row.block, row.trigger, row.state, row.attempts, row.error)
-    queue = {seq for seq, fate in fates.items() if fate.in_context}
+    queue = {seq for seq, outcome in outcomes.items() if outcome.in_context}
     assert queue == {m.seq for m in memory.session.messages("active")}
 
 
-def test_what_failed_is_part_of_a_messages_fate(tmp_path, elsewhere):
+def test_what_failed_is_part_of_a_messages_outcome(tmp_path, elsewhere):
     class Refusing(NoteExtractor):
         def extract(self, messages, *, known):
             raise ValueError("no")
@@ -329,7 +329,7 @@ def test_what_failed_is_part_of_a_messages_fate(tmp_path, elsewhere):
     parked = memory.session.status().position
     memory.session.skip([1])
     remains = Remains(memory.session.database, elsewhere)
-    handed = [remains.at(position, "s").fates[1].handed for position in (waiting, parked, None)]
+    handed = [remains.at(position, "s").outcomes[1].handed for position in (waiting, parked, None)]
     assert handed == [
         (Handed(1, "facts", "flush", "pending", 1, "ValueError: no"),),
         (Handed(1, "facts", "flush", "parked", 2, "ValueError: no"),),
@@ -384,13 +384,13 @@ def test_after_a_reset_what_was_forgotten_is_missing_and_what_follows_is_whole(t
     assert {m.message is None for m in before.archived if m.role == "user"} == {True}
     assert [(m.seq, m.role, m.pinned, m.message) for m in before.queue] == turns[13]["queue"]
     last = remains.at(None, "s")
-    assert {last.fates[m.seq].place for m in before.archived} == {"forgotten"}
-    assert {last.fates[m.seq].facts for m in before.archived} == {()}
+    assert {last.outcomes[m.seq].place for m in before.archived} == {"forgotten"}
+    assert {last.outcomes[m.seq].facts for m in before.archived} == {()}
 
 
 def test_nothing_has_happened_before_the_first_event():
     past = rebuild([], {}.get)
-    assert (past.position, past.queue, past.archived, past.facts, past.context, past.fates) == (0, (), (), (), None, {})
+    assert (past.position, past.queue, past.archived, past.facts, past.context, past.outcomes) == (0, (), (), (), None, {})
 
 
 def test_a_session_found_in_the_database_is_rebuilt_like_any_other(tmp_path):

@@ -122,7 +122,7 @@ def test_a_link_asks_its_question(memory):
 
 def test_a_stage_of_the_funnel_narrows_the_list(memory):
     app = page(query=QUESTION)
-    below = [one.turn for one in memory.retrieval.search(QUESTION).found if one.fate == "below_threshold"]
+    below = [one.turn for one in memory.retrieval.search(QUESTION).found if one.outcome == "below_threshold"]
     assert f"Below 0.31: {len(below)}" in stage(app).options
     stage(app).set_value("below").run()
     assert [row["Turn"] for row in listed(app)] == below
@@ -167,7 +167,7 @@ def test_a_turn_that_the_limit_cut_is_brought_back_by_the_limit_that_is_offered(
     memory.blocks.configure("Earlier turns", similarity_threshold=None)
     memory.configure(token_limit=1000)
     search = memory.retrieval.search(QUESTION)
-    cut = next(one for one in search.found if one.fate == "cut")
+    cut = next(one for one in search.found if one.outcome == "cut")
     app = pick(page(query=QUESTION), cut.number)
     offered = button(app, "Raise the limit to")
     limit = int(offered.label.rpartition(" ")[2].replace(",", ""))
@@ -176,7 +176,7 @@ def test_a_turn_that_the_limit_cut_is_brought_back_by_the_limit_that_is_offered(
     assert not app.exception
     memory.session.refresh()
     assert memory.session.config.token_limit == limit
-    assert memory.retrieval.search(QUESTION).one(cut.number).fate == "granted"
+    assert memory.retrieval.search(QUESTION).one(cut.number).outcome == "granted"
     assert listed(app)
     press(app, "Undo")
     memory.session.refresh()

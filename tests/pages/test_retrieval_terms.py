@@ -140,7 +140,7 @@ def test_every_signal_can_be_switched_off_and_on_again_and_applied(memory):
             ("neighbour_weight", "sitting_weight", "speaker_weight", "substance_weight", "length_weight"), 0
         ),
     )
-    assert [row["Turn"] for row in listed(app)] == [one.turn for one in tried.found if one.fate != "not_proposed"]
+    assert [row["Turn"] for row in listed(app)] == [one.turn for one in tried.found if one.outcome != "not_proposed"]
     assert "With these: **" in joined(app)
     press(app, "Apply from the next turn")
     memory.session.refresh()

@@ -139,16 +139,16 @@ def test_the_figure_and_its_table_hold_the_events_own_numbers(demo_home):
     assert len(app.get("plotly_chart")) == 2
 
 
-def test_every_message_has_a_fate(demo_home):
+def test_every_message_has_a_outcome(demo_home):
     memory = play_on(1)
     app = timeline(session="demo")
     status = memory.session.status()
     assert f"{status.queue_messages} in the queue".replace(" ", "\N{NO-BREAK SPACE}") in joined(app)
     app.session_state["timeline__fate_numbers"] = True
     app.run()
-    fates = app.dataframe[0].value.to_dict("records")
-    assert sum(fate["Number"] for fate in fates) == status.queue_messages + status.archived_messages
-    assert {fate["Outcome"] for fate in fates} >= {"flushed, recalled", "in the queue"}
+    outcomes = app.dataframe[0].value.to_dict("records")
+    assert sum(outcome["Number"] for outcome in outcomes) == status.queue_messages + status.archived_messages
+    assert {outcome["Outcome"] for outcome in outcomes} >= {"flushed, recalled", "in the queue"}
 
 
 def test_the_dark_page_draws_in_dark_colours(demo_home):

@@ -6,23 +6,23 @@ from hypothesis import strategies as st
 
 from memory_core.planning.retrieval import Candidate, RetrievalPlan, Signals, fill, plan_retrieval, room_for
 
-FATES = ("granted", "below_threshold", "in_queue", "beyond_top_k", "no_room")
+OUTCOMES = ("granted", "below_threshold", "in_queue", "beyond_top_k", "no_room")
 
 
-def plan_of(*fates):
-    """Candidates 1, 2, ... with these fates, best first."""
+def plan_of(*outcomes):
+    """Candidates 1, 2, ... with these outcomes, best first."""
     candidates = tuple(
-        Candidate(number, 1 / number, None, 1 / number, fate, (0.1,)) for number, fate in enumerate(fates, start=1)
+        Candidate(number, 1 / number, None, 1 / number, outcome, (0.1,)) for number, outcome in enumerate(outcomes, start=1)
     )
-    return RetrievalPlan(candidates, {fate: fates.count(fate) for fate in FATES})
+    return RetrievalPlan(candidates, {outcome: outcomes.count(outcome) for outcome in OUTCOMES})
 
 
 def found(count):
     return plan_of(*["granted"] * count)
 
 
-def fates(plan):
-    return {candidate.number: candidate.fate for candidate in plan.candidates}
+def outcomes(plan):
+    return {candidate.number: candidate.outcome for candidate in plan.candidates}
 
 
 def test_the_best_are_granted_until_the_room_is_full():
@@ -41,11 +41,11 @@ def test_what_fills_the_room_to_the_last_token_fits():
 @pytest.mark.parametrize("room", [0, -1, -1000])
 def test_without_room_nothing_is_granted(room):
     plan = fill(found(2), room, {1: 1, 2: 5}, {1: (0, "8 May")}, {(0, "8 May"): 0})
-    assert (plan.granted, plan.gates) == ((), {**dict.fromkeys(FATES, 0), "no_room": 2})
+    assert (plan.granted, plan.gates) == ((), {**dict.fromkeys(OUTCOMES, 0), "no_room": 2})
 
 
 def test_what_has_no_size_does_not_fit():
-    assert fates(fill(found(2), 100, {2: 10})) == {1: "no_room", 2: "granted"}
+    assert outcomes(fill(found(2), 100, {2: 10})) == {1: "no_room", 2: "granted"}
 
 
 def test_a_head_takes_its_tokens_once():
@@ -60,9 +60,9 @@ def test_a_head_of_what_did_not_fit_is_still_to_be_paid():
     assert fill(found(2), 14, {1: 100, 2: 10}, heads, {(0, "8 May"): 5}).granted == ()
 
 
-def test_other_fates_stay_and_take_no_room():
+def test_other_outcomes_stay_and_take_no_room():
     plan = fill(plan_of("below_threshold", "granted", "in_queue", "granted", "beyond_top_k"), 10, {2: 10, 4: 1})
-    assert list(fates(plan).values()) == ["below_threshold", "granted", "in_queue", "no_room", "beyond_top_k"]
+    assert list(outcomes(plan).values()) == ["below_threshold", "granted", "in_queue", "no_room", "beyond_top_k"]
 
 
 def test_a_plan_without_a_number_of_results_grants_every_one_that_may_stand_in_the_prompt():
@@ -74,19 +74,19 @@ def test_a_plan_without_a_number_of_results_grants_every_one_that_may_stand_in_t
         vector_weight=1,
         keyword_weight=0,
     )
-    assert plan.gates == {**dict.fromkeys(FATES, 0), "granted": 59, "in_queue": 1}
+    assert plan.gates == {**dict.fromkeys(OUTCOMES, 0), "granted": 59, "in_queue": 1}
 
 
 heads_of = st.tuples(st.integers(0, 2), st.sampled_from(["8 May", "9 May"]))
 asked_for = st.lists(
-    st.tuples(st.sampled_from(FATES), st.none() | st.integers(0, 60), st.none() | heads_of), max_size=15
+    st.tuples(st.sampled_from(OUTCOMES), st.none() | st.integers(0, 60), st.none() | heads_of), max_size=15
 )
 sizes_of_heads = st.fixed_dictionaries({(s, d): st.integers(0, 20) for s in range(3) for d in ("8 May", "9 May")})
 
 
 @given(asked_for, sizes_of_heads, st.integers(-20, 300))
 def test_the_room_is_kept_and_whatever_would_still_have_fitted_is_granted(given, head_sizes, room):
-    before = plan_of(*(fate for fate, _, _ in given))
+    before = plan_of(*(outcome for outcome, _, _ in given))
     sizes = {number: size for number, (_, size, _) in enumerate(given, start=1) if size is not None}
     heads = {number: head for number, (_, _, head) in enumerate(given, start=1) if head is not None}
     after = fill(before, room, sizes, heads, head_sizes)
@@ -98,18 +98,18 @@ def test_the_room_is_kept_and_whatever_would_still_have_fitted_is_granted(given,
     left, there = room, set()
     for old, new in zip(before.candidates, after.candidates, strict=True):
         assert (old.number, old.vector, old.score, old.terms) == (new.number, new.vector, new.score, new.terms)
-        if old.fate != "granted":
-            assert new.fate == old.fate
-        elif new.fate == "granted":
+        if old.outcome != "granted":
+            assert new.outcome == old.outcome
+        elif new.outcome == "granted":
             left -= cost(new.number, there)
             there |= {heads[new.number]} if new.number in heads else set()
             assert left >= 0
         else:
-            assert new.fate == "no_room"
+            assert new.outcome == "no_room"
             assert new.number not in sizes or cost(new.number, there) > left
     spent = sum(sizes[number] for number in after.granted) + sum(head_sizes[head] for head in there)
     assert spent <= max(room, 0)
-    assert after.gates == {fate: sum(c.fate == fate for c in after.candidates) for fate in FATES}
+    assert after.gates == {outcome: sum(c.outcome == outcome for c in after.candidates) for outcome in OUTCOMES}
     assert sum(after.gates.values()) == len(given)
 
 

@@ -27,8 +27,8 @@ def scores(made):
     return {candidate.number: candidate.score for candidate in made.candidates}
 
 
-def fates(made):
-    return {candidate.number: candidate.fate for candidate in made.candidates}
+def outcomes(made):
+    return {candidate.number: candidate.outcome for candidate in made.candidates}
 
 
 def test_the_score_is_the_weighted_mean_of_both_signals():
@@ -68,17 +68,17 @@ def test_equal_scores_grant_the_older_message():
 
 def test_a_score_at_the_threshold_is_enough():
     made = plan(vectors(0.5, 0.499), threshold=0.5, keyword_weight=0)
-    assert fates(made) == {1: "granted", 2: "below_threshold"}
+    assert outcomes(made) == {1: "granted", 2: "below_threshold"}
 
 
 def test_a_message_in_the_queue_takes_no_place_from_another():
     made = plan(vectors(0.9, 0.8, 0.7), top_k=1, in_queue={1})
-    assert fates(made) == {1: "in_queue", 2: "granted", 3: "beyond_top_k"}
+    assert outcomes(made) == {1: "in_queue", 2: "granted", 3: "beyond_top_k"}
 
 
 def test_the_threshold_stands_before_the_queue_and_the_queue_before_top_k():
     made = plan(vectors(0.9, 0.8, 0.1), top_k=1, threshold=0.5, in_queue={2, 3}, keyword_weight=0)
-    assert fates(made) == {1: "granted", 2: "in_queue", 3: "below_threshold"}
+    assert outcomes(made) == {1: "granted", 2: "in_queue", 3: "below_threshold"}
 
 
 def test_a_message_found_in_pieces_is_one_candidate_with_its_best_signals():
@@ -134,7 +134,7 @@ def test_every_plan_keeps_the_promises_in_the_docstring(signals, chosen):
     assert sum(made.gates.values()) == len(made.candidates)
     for candidate in made.candidates:
         assert 0 <= candidate.score <= 1
-        assert (candidate.fate == "below_threshold") == (threshold is not None and candidate.score < threshold)
+        assert (candidate.outcome == "below_threshold") == (threshold is not None and candidate.score < threshold)
     if made.gates["beyond_top_k"]:
         assert len(made.granted) == chosen["top_k"]
     order = [(-candidate.score, candidate.number) for candidate in made.candidates]

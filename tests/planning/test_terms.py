@@ -186,8 +186,8 @@ def test_terms_that_weigh_nothing_change_no_score_and_no_order(units, matches, a
     traits = {one.number: one for one in units}
     plain = planned(matches)
     weighed = planned(matches, lambda found: terms(found, traits, places_of(units), asked, NO_TERMS))
-    assert [(c.number, c.score, c.fate) for c in weighed.candidates] == [
-        (c.number, c.score, c.fate) for c in plain.candidates
+    assert [(c.number, c.score, c.outcome) for c in weighed.candidates] == [
+        (c.number, c.score, c.outcome) for c in plain.candidates
     ]
     assert weighed.gates == plain.gates
 

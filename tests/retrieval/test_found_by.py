@@ -40,24 +40,24 @@ def test_each_question_is_named_with_rank_score_and_what_became_of_it_newest_fir
     found = memory.retrieval.found_by(number_of(memory, "cheese"))
     words = memory.log.texts({one.query for one in found})
     assert [words[one.query] for one in found] == ["Tell me about kites", "Tell me about cheese"]
-    assert [one.fate for one in found] == ["beyond_top_k", "granted"]
+    assert [one.outcome for one in found] == ["beyond_top_k", "granted"]
     assert found[1].rank == 1
     for one in found:
         then = memory.retrieval.recorded(one.turn, "turns")[one.place].one(number_of(memory, "cheese"))
-        assert (then.rank, then.score, then.fate) == (one.rank, one.score, one.fate)
+        assert (then.rank, then.score, then.outcome) == (one.rank, one.score, one.outcome)
 
 
 def test_what_the_token_limit_cut_and_what_no_prompt_followed_are_told_apart():
     memory = made(limit=60, similarity_top_k=8)
     ask(memory, "Tell me about cheese")
-    fates = {
-        turn.number: memory.retrieval.found_by(turn.number)[0].fate for turn in memory.retrieval.stored_turns("turns")
+    outcomes = {
+        turn.number: memory.retrieval.found_by(turn.number)[0].outcome for turn in memory.retrieval.stored_turns("turns")
     }
-    assert set(fates.values()) == {"granted", "cut"}
-    assert fates[number_of(memory, "cheese")] == "granted"
+    assert set(outcomes.values()) == {"granted", "cut"}
+    assert outcomes[number_of(memory, "cheese")] == "granted"
     search = Retrieved("turns", "q", "e", "i", 5, None, ((7, 0.5, 0.1, 0.4, "granted"),), {"granted": 1})
     (alone,) = found_by([EventRecord(1, "s", 3, 0.0, "engine", search)], "turns", 7)
-    assert (alone.turn, alone.fate) == (3, "no_prompt")
+    assert (alone.turn, alone.outcome) == (3, "no_prompt")
 
 
 def test_what_was_granted_beyond_the_recorded_candidates_is_found_in_the_prompt(monkeypatch):
@@ -65,7 +65,7 @@ def test_what_was_granted_beyond_the_recorded_candidates_is_found_in_the_prompt(
     memory = made(similarity_top_k=8)
     ask(memory, "Tell me about cheese")
     found = [memory.retrieval.found_by(turn.number)[0] for turn in memory.retrieval.stored_turns("turns")]
-    assert [one.fate for one in found] == ["granted"] * len(THINGS)
+    assert [one.outcome for one in found] == ["granted"] * len(THINGS)
     assert sorted(one.rank for one in found if one.rank is not None) == [1, 2]
 
 
@@ -92,4 +92,4 @@ def test_a_prompt_of_another_turn_does_not_tell():
     built = made(similarity_top_k=1)
     ask(built, "boats")
     prompt = next(r.event for r in built.events() if isinstance(r.event, ContextBuilt))
-    assert found_by([*records, EventRecord(2, "s", 4, 0.0, "engine", prompt)], "turns", 7)[0].fate == "no_prompt"
+    assert found_by([*records, EventRecord(2, "s", 4, 0.0, "engine", prompt)], "turns", 7)[0].outcome == "no_prompt"

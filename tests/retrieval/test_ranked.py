@@ -7,9 +7,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_core.retrieval.ranked import Fate, Found, Ranked, Scores
+from memory_core.retrieval.ranked import CandidateOutcome, Found, Ranked, Scores
 
-NAMED = [fate for fate in get_args(Fate) if fate != "not_proposed"]
+NAMED = [outcome for outcome in get_args(CandidateOutcome) if outcome != "not_proposed"]
 SCORES = st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.9])
 
 
@@ -59,12 +59,12 @@ def test_what_is_made_when_it_is_looked_at_is_what_would_have_been_made_at_once(
     assert {one.number for one in found.candidates} == {one.number for one in search[0]}
 
 
-@given(searches(), st.sets(st.sampled_from(get_args(Fate))))
-def test_a_part_keeps_the_ranks_of_the_whole(search, fates):
+@given(searches(), st.sets(st.sampled_from(get_args(CandidateOutcome))))
+def test_a_part_keeps_the_ranks_of_the_whole(search, outcomes):
     found, whole = ranked(*search), made_at_once(*search)
-    part = found.only(*fates)
-    assert list(part) == [one for one in whole if one.fate in fates]
-    assert {fate: n for fate, n in found.counts.items() if n} == {
-        fate: n for fate in get_args(Fate) if (n := sum(one.fate == fate for one in whole))
+    part = found.only(*outcomes)
+    assert list(part) == [one for one in whole if one.outcome in outcomes]
+    assert {outcome: n for outcome, n in found.counts.items() if n} == {
+        outcome: n for outcome in get_args(CandidateOutcome) if (n := sum(one.outcome == outcome for one in whole))
     }
     assert list(part.holding(["STRASSE", "turn"])) == [one for one in part if "Straße" in one.words]

@@ -14,7 +14,7 @@ from ui.retrieval.reading import (
     change_label,
     changed_sentence,
     degraded,
-    fate,
+    outcome,
     headline,
     holding,
     missed,
@@ -39,14 +39,14 @@ ZERO = {
 }
 
 
-def found(number, fate="granted", score=0.5, words="Rui can bring the wine", rank=None):
-    return Found(number, rank or number, number, words, 67, score, 0.4, score, fate)
+def found(number, outcome="granted", score=0.5, words="Rui can bring the wine", rank=None):
+    return Found(number, rank or number, number, words, 67, score, 0.4, score, outcome)
 
 
 def search(*turns, threshold=0.31, top_k=5, stored=..., **more):
     counts = {**ZERO}
     for one in turns:
-        counts[one.fate] += 1
+        counts[one.outcome] += 1
     values = {
         "block": "Earlier turns",
         "query": "What can Rui eat?",
@@ -131,8 +131,8 @@ def test_the_page_s_question_is_answered_in_numbers():
     assert headline(search(found(1, "no_prompt"))).endswith("1 would be recalled, for no prompt.")
 
 
-def test_each_fate_has_its_words_and_its_rule():
-    said = {each: fate(found(1, each, 0.28), NINE) for each in ZERO}
+def test_each_outcome_has_its_words_and_its_rule():
+    said = {each: outcome(found(1, each, 0.28), NINE) for each in ZERO}
     assert said == {
         "granted": "In the prompt, 67 tokens",
         "cut": "Cut, 67 tokens",
@@ -174,9 +174,9 @@ def test_the_score_is_shown_as_its_sum():
 WEIGHTS = SearchSettings(None, None, 0.4, 0.6, 0.15, 0.4, 0.25, 0.1, 0.15, 0.1)
 
 
-def with_terms(number=1, *terms, fate="granted", match=0.312):
+def with_terms(number=1, *terms, outcome="granted", match=0.312):
     given = terms or (0.084, 0.052, 0.25, 0.0, 0.061, -0.1)
-    return Found(number, number, 4, "Rui stays off meat", 41, 0.42, 0.24, match + sum(given), fate, given)
+    return Found(number, number, 4, "Rui stays off meat", 41, 0.42, 0.24, match + sum(given), outcome, given)
 
 
 def filled(*turns, **more):
@@ -234,11 +234,11 @@ def test_terms_have_columns_when_they_are_asked_for():
 
 
 def test_what_does_not_fit_is_told_with_its_size_and_the_room():
-    one = with_terms(fate="no_room")
+    one = with_terms(outcome="no_room")
     found = filled(one)
     assert stages(found)["no_room"] == "No room in 300 tokens: 1"
     assert list(within(found, "no_room")) == [one]
-    assert fate(one, found) == "No room: 41 tokens"
+    assert outcome(one, found) == "No room: 41 tokens"
     assert why(one, found) == (
         "It was found, but better ones filled the 300 tokens there were: **no room for its 41 tokens**."
     )
@@ -331,7 +331,7 @@ def drawn(numbers, *, stored=None, query=(0.5, 0.5)):
 
 
 @pytest.mark.parametrize("mode", ["light", "dark"])
-def test_each_mark_carries_its_number_and_each_fate_its_own_shape(mode):
+def test_each_mark_carries_its_number_and_each_outcome_its_own_shape(mode):
     every = search(*(found(number, each) for number, each in enumerate(ZERO, start=1)))
     figure = map_figure(drawn(range(1, 9)), every, mode, picked=3).to_dict()
     marks = [trace for trace in figure["data"] if "customdata" in trace]
@@ -340,7 +340,7 @@ def test_each_mark_carries_its_number_and_each_fate_its_own_shape(mode):
     assert len(set(looks)) == len(ZERO)
     names = [trace["name"] for trace in figure["data"]]
     assert names[-3:] == ["names", "question", "picked"]
-    said = legend(every, mode, "fate")
+    said = legend(every, mode, "outcome")
     assert all(name in said for name in names[:-3])
 
 

@@ -30,13 +30,13 @@ from memory_core.events import (
     VectorsStored,
 )
 from memory_core.history.by_turn import TurnRecord
-from memory_core.history.fates import Fates
+from memory_core.history.outcomes import Outcomes
 from ui.theme import DARK, LIGHT
 from ui.timeline.course import MOST_BARS, MOST_POINTS, Layer, Mark, course, course_rows, describe
 from ui.timeline.details import number_rows
 from ui.timeline.figures import SCISSORS, tokens_figure
 from ui.timeline.listing import CUTS, GROUPS, NEWER, PROMPTS, Calls, Filter, Index, chosen, ledger, totals
-from ui.timeline.strip import counted, fate_rows, strip_figure
+from ui.timeline.strip import counted, outcome_rows, strip_figure
 
 KINDS_OF = {"Instructions": "static", "Facts": "facts", "Earlier turns": "vector"}
 NASTY = "<img src=x onerror=alert(1)> $a$"
@@ -211,30 +211,30 @@ def test_the_same_numbers_stand_in_a_table_newest_first():
     ]  # fmt: skip
 
 
-# -- the fate of the messages --------------------------------------------------------------------
+# -- the outcome of the messages --------------------------------------------------------------------
 
 
-def fates():
+def outcomes():
     said = [record(MessageAdded(n, f"m{n}", "user", 10, 10, "o200k", f"h{n}"), n, n) for n in range(1, 7)]
-    return Fates([*said, record(flush(seqs=((1, 3),)), 7, 6), record(SessionReset("active", 3, 0, 0), 8, 6)])
+    return Outcomes([*said, record(flush(seqs=((1, 3),)), 7, 6), record(SessionReset("active", 3, 0, 0), 8, 6)])
 
 
 def test_the_strip_has_a_segment_a_run_in_order_and_what_is_lost_is_hatched():
-    figure = strip_figure(fates().runs(), "light")
+    figure = strip_figure(outcomes().runs(), "light")
     flushed, gone = figure.data
     assert [(bar.base[0], bar.x[0], bar.text) for bar in figure.data] == [(0, 3, "3"), (3, 3, "3")]
     assert flushed.hovertext == "Messages 1 to 3, turns 1 to 3: flushed. 30 tokens"
     assert gone.hovertext == "Messages 4 to 6, turns 4 to 6: gone. 30 tokens"
     assert gone.marker.pattern.fgcolor == LIGHT.cut
     assert flushed.marker.color == LIGHT.unknown
-    assert fate_rows(fates().runs())[0] == {
+    assert outcome_rows(outcomes().runs())[0] == {
         "Messages": "1 to 3", "Turns": "1 to 3", "Outcome": "flushed", "Number": 3, "Tokens": 30, "Facts learned": 0,
     }  # fmt: skip
 
 
-def test_of_a_long_session_the_fates_are_counted():
+def test_of_a_long_session_the_outcomes_are_counted():
     said = [record(MessageAdded(n, f"m{n}", "user", 10, 10, "o200k", f"h{n}"), n, n) for n in range(1, 6)]
-    runs = Fates([*said, record(flush(seqs=((1, 1), (3, 3))), 7, 6)]).runs()
+    runs = Outcomes([*said, record(flush(seqs=((1, 1), (3, 3))), 7, 6)]).runs()
     assert [run.kind for run in runs] == ["flushed", "queue", "flushed", "queue"]
     assert [(run.kind, run.messages, run.first.seq, run.last.seq) for run in counted(runs)] == [
         ("flushed", 2, 1, 3),

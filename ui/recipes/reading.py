@@ -228,7 +228,7 @@ def _removed(block: LeftBlock, unit: str) -> str:
 
 
 def stays(kind: str, holds: Holding, unit: str = TURN) -> str:
-    """Fate of the contents of a removed block, in words: `its 9 facts stay stored`.
+    """Outcome of the contents of a removed block, in words: `its 9 facts stay stored`.
 
     `unit`: the noun for what a vector block stores as one.
     """

@@ -110,7 +110,7 @@ def _draw_text(words: str, fits: Sequence[Span]) -> None:
 
 def _draw_fix(view: View, search: Search, found: Found, unit: str) -> None:
     """Draw the smallest change of settings that would request the turn, with its effect, before anything is done."""
-    if found.fate == "cut":
+    if found.outcome == "cut":
         _draw_larger_limit(view, search, found)
     changes = search.settings_to_ask_for(found.number)
     if not changes:

@@ -1,6 +1,6 @@
 """The map of stored turns as a figure. Pure; no Streamlit.
 
-A turn's fate is shown by shape and colour together; the question is a star in the text colour. Drawn as SVG: the map is
+A turn's outcome is shown by shape and colour together; the question is a star in the text colour. Drawn as SVG: the map is
 thinned to what SVG draws without delay, and WebGL is not available in every browser.
 """
 
@@ -11,10 +11,10 @@ from typing import Any, Literal
 import plotly.graph_objects as go
 
 from memory_core.retrieval.explain import Search, TurnMap
-from memory_core.retrieval.ranked import Fate, Found
+from memory_core.retrieval.ranked import CandidateOutcome, Found
 from ui.charts import blank, shown
 from ui.retrieval.excerpt import excerpt, matches
-from ui.retrieval.reading import fate as fate_words
+from ui.retrieval.reading import outcome as outcome_words
 from ui.stored import TURN, stored_plural
 from ui.text import plural, tokens
 from ui.theme import PALETTES, Mode, Palette
@@ -30,12 +30,12 @@ NAMED = 5
 
 HOVER_CHARACTERS = 140
 
-ColourBy = Literal["fate", "time"]
+ColourBy = Literal["outcome", "time"]
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Appearance and legend label of turns with one fate."""
+    """Appearance and legend label of turns with one outcome."""
 
     label: str
     symbol: str
@@ -47,7 +47,7 @@ class Mark:
     opacity: float = 1.0
 
 
-MARKS: dict[Fate, Mark] = {
+MARKS: dict[CandidateOutcome, Mark] = {
     "not_proposed": Mark("no candidate", "circle", "●", "unknown", 6, 0.45),
     "below_threshold": Mark("below the threshold", "circle-open", "○", "unknown", 9),
     "in_queue": Mark("in the queue", "square", "■", "queue", 9),
@@ -61,7 +61,7 @@ MARKS: dict[Fate, Mark] = {
 
 
 def map_figure(
-    drawn: TurnMap, search: Search, mode: Mode, *, by: ColourBy = "fate", picked: int | None = None
+    drawn: TurnMap, search: Search, mode: Mode, *, by: ColourBy = "outcome", picked: int | None = None
 ) -> go.Figure:
     """Draw every turn as a mark that carries its number; the question and the selected turn above them."""
     palette = PALETTES[mode]
@@ -71,8 +71,8 @@ def map_figure(
     places = {number: (float(x), float(y)) for number, (x, y) in zip(drawn.numbers, drawn.points, strict=True)}
     turns = [one.turn for one in found.values()]
     scale = (min(turns, default=0), max(turns, default=1))
-    for fate, mark in MARKS.items():
-        numbers = [number for number in drawn.numbers if number in found and found[number].fate == fate]
+    for outcome, mark in MARKS.items():
+        numbers = [number for number in drawn.numbers if number in found and found[number].outcome == outcome]
         if numbers:
             colouring = _by_time([found[n].turn for n in numbers], scale, palette) if by == "time" else {}
             figure.add_trace(_trace(numbers, places, found, search, mark, palette, colouring))
@@ -127,7 +127,7 @@ def _by_time(turns: list[int], scale: tuple[int, int], palette: Palette) -> dict
 
 def _hover(one: Found, search: Search) -> str:
     numbers = f"{one.score:.2f}, " if search.weights is not None else ""
-    return f"<b>Turn {tokens(one.turn)}</b>  {numbers}{fate_words(one, search)}<br>{shown(_begins(one, search))}"
+    return f"<b>Turn {tokens(one.turn)}</b>  {numbers}{outcome_words(one, search)}<br>{shown(_begins(one, search))}"
 
 
 def _begins(one: Found, search: Search) -> str:
@@ -181,17 +181,17 @@ def legend(search: Search, mode: Mode, by: ColourBy) -> str:
         ends = ((palette.unknown, "earlier"), (palette.vector, "later"))
         parts = [f':color[●]{{foreground="{colour}"}} {label}' for colour, label in ends]
     else:
-        drawn = {fate for fate, number in search.found.counts.items() if number}
+        drawn = {outcome for outcome, number in search.found.counts.items() if number}
         parts = [
             f':color[{mark.glyph}]{{foreground="{getattr(palette, mark.meaning)}"}} {mark.label}'
-            for fate, mark in reversed(MARKS.items())
-            if fate in drawn
+            for outcome, mark in reversed(MARKS.items())
+            if outcome in drawn
         ]
     return "  ".join(["★ the question", *parts]).replace("  ", "\N{EM SPACE}")
 
 
 def map_rows(drawn: TurnMap, search: Search) -> list[dict[str, Any]]:
-    """The figure's numbers: the position of each turn, with its score and fate."""
+    """The figure's numbers: the position of each turn, with its score and outcome."""
     found = {one.number: one for one in search.found.some(drawn.numbers)}
     return [
         {
@@ -199,7 +199,7 @@ def map_rows(drawn: TurnMap, search: Search) -> list[dict[str, Any]]:
             "Across": round(float(x), 3),
             "Up": round(float(y), 3),
             "Score": round(found[number].score, 2),
-            "Outcome": fate_words(found[number], search),
+            "Outcome": outcome_words(found[number], search),
             "Text": " ".join(found[number].words.split())[:120],
         }
         for number, (x, y) in zip(drawn.numbers, drawn.points, strict=True)

@@ -55,7 +55,7 @@ STAGE = "retrieval__stage"
 EACH_TERM = "retrieval__each_term"
 """Widget key of the toggle that shows each term of a score in its own column."""
 
-COLOURINGS: tuple[ColourBy, ...] = ("fate", "time")
+COLOURINGS: tuple[ColourBy, ...] = ("outcome", "time")
 
 BESIDE_PIXELS, LOW_PIXELS = 520, 332
 """Pixels around the table, and its minimum height in a low window: nine rows."""
@@ -390,7 +390,7 @@ def _draw_map(view: View, search: Search, unit: str, picked: int | None) -> None
         COLOURINGS,
         default=COLOURINGS[0],
         key="retrieval__colour",
-        format_func=lambda each: "Colour by outcome" if each == "fate" else f"Colour by {each}",
+        format_func=lambda each: "Colour by outcome" if each == "outcome" else f"Colour by {each}",
         required=True,
         label_visibility="collapsed",
     )

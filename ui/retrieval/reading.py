@@ -1,4 +1,4 @@
-"""A search in words and rows: the funnel's stages, the table, explanations of fates. Pure; no Streamlit.
+"""A search in words and rows: the funnel's stages, the table, explanations of outcomes. Pure; no Streamlit.
 
 Sentences are markdown; quoted words are escaped.
 """
@@ -11,7 +11,7 @@ from memory_core.blocks.vector import DATABASE_COPY, KEYWORD_ONLY
 from memory_core.events import Ref
 from memory_core.retrieval.explain import ASKED, Search, compared
 from memory_core.retrieval.found_by import FoundBy
-from memory_core.retrieval.ranked import Fate, Found, Ranked
+from memory_core.retrieval.ranked import CandidateOutcome, Found, Ranked
 from ui.retrieval.excerpt import excerpt, matches
 from ui.retrieval.scores import term_columns, terms_shown
 from ui.stored import TURN, beginning, from_turn, stored
@@ -29,7 +29,7 @@ ROWS = 200
 NAMED = 3
 """Maximum number of turns named in one sentence; the rest are counted."""
 
-_STAGES: dict[Stage, tuple[Fate, ...] | None] = {
+_STAGES: dict[Stage, tuple[CandidateOutcome, ...] | None] = {
     "stored": None,
     "candidates": (*ASKED, "no_room", "beyond_top_k", "in_queue", "below_threshold"),
     "below": ("below_threshold",),
@@ -82,8 +82,8 @@ def _no_room(found: Found, search: Search) -> str:
 
 def within(search: Search, stage: Stage) -> Ranked:
     """The turns of a stage, best first."""
-    fates = _STAGES[stage]
-    return search.found if fates is None else search.found.only(*fates)
+    outcomes = _STAGES[stage]
+    return search.found if outcomes is None else search.found.only(*outcomes)
 
 
 def holding(search: Search, words: str) -> Ranked:
@@ -105,8 +105,8 @@ def apart(value: float, threshold: float) -> tuple[str, str]:
     return one, other
 
 
-def fate(found: Found, search: Search) -> str:
-    """The fate of a turn, in a few words."""
+def outcome(found: Found, search: Search) -> str:
+    """The outcome of a turn, in a few words."""
     settings = search.settings
     words = {
         "granted": f"In the prompt, {count(found.tokens, 'token')}",
@@ -118,7 +118,7 @@ def fate(found: Found, search: Search) -> str:
         "below_threshold": f"Below {score(settings.similarity_threshold or 0)}",
         "not_proposed": f"Not among the nearest {tokens(search.proposed)}" if search.proposed else "Stored",
     }
-    return words[found.fate]
+    return words[found.outcome]
 
 
 def _results(search: Search) -> str:
@@ -128,29 +128,29 @@ def _results(search: Search) -> str:
 
 
 def why(found: Found, search: Search) -> str:
-    """Explanation of a turn's fate, with the rule and the numbers."""
+    """Explanation of a turn's outcome, with the rule and the numbers."""
     settings = search.settings
-    if found.fate == "granted":
+    if found.outcome == "granted":
         return f"It is in the prompt, with {count(found.tokens, 'token')}."
-    if found.fate == "cut":
+    if found.outcome == "cut":
         return (
             f"Recalled, then cut: its {count(found.tokens, 'token')} did not fit under the token limit, "
             "and the lowest score is cut first."
         )
-    if found.fate == "no_prompt":
+    if found.outcome == "no_prompt":
         return f"It was asked for. {plain(search.no_prompt)}" if search.no_prompt else "It was asked for, in no prompt."
-    if found.fate == "no_room":
+    if found.outcome == "no_room":
         room = f" the {tokens(search.room)} tokens there were" if search.room is not None else ""
         return (
             f"It was found, but better ones filled{room or ' the room there was'}: "
             f"**no room for its {_no_room(found, search)}**."
         )
-    if found.fate == "beyond_top_k":
+    if found.outcome == "beyond_top_k":
         best = " ".join(["the best", _results(search)]).strip()
         return f"It passed the threshold, but only {best} are asked for, and it is {place(found)}."
-    if found.fate == "in_queue":
+    if found.outcome == "in_queue":
         return "It was found and left out: its messages are still in the queue, so the prompt has them already."
-    if found.fate == "below_threshold":
+    if found.outcome == "below_threshold":
         low, threshold = apart(found.score, settings.similarity_threshold or 0)
         return f"It was found, but **{low} is below the threshold {threshold}**."
     if search.proposed:
@@ -182,7 +182,7 @@ def rows(found: Sequence[Found], search: Search, *, each_term: bool = False, sou
         {
             "Turn": each.turn if each.words else None,
             "Score": each.score if known else None,
-            "Outcome": fate(each, search),
+            "Outcome": outcome(each, search),
             "Text": excerpt(each.words, matches(each.words, search.query or "", sought), CELL_CHARACTERS)
             if each.words.strip()
             else "(erased)",
@@ -214,7 +214,7 @@ def headline(search: Search, *, past: bool = False, unit: str = TURN) -> str:
     if counts["no_prompt"]:
         return f"{recalled}, for no prompt."
     granted = f"**{tokens(counts['granted'])} {'fitted' if past else 'fit'} in the prompt**"
-    cut = sum(each.tokens for each in search.found.candidates if each.fate == "cut")
+    cut = sum(each.tokens for each in search.found.candidates if each.outcome == "cut")
     if not cut:
         return f"{recalled}, {granted}."
     lost = f"{tokens(counts['cut'])} ({count(cut, 'token')}) {_was(counts['cut']) if past else 'would be'} cut"
@@ -266,7 +266,7 @@ def _escaped(cause: str) -> str:
 
 
 def missed(found: Sequence[Found], words: str, search: Search, *, unit: str = TURN) -> str:
-    """Sentence on the stored units that contain the sought words, and on the fate of the nearest."""
+    """Sentence on the stored units that contain the sought words, and on the outcome of the nearest."""
     said = f"“{plain(words.strip()[:60])}”"
     if not found:
         return f"No stored {unit} says {said}."
@@ -283,7 +283,7 @@ def missed(found: Sequence[Found], words: str, search: Search, *, unit: str = TU
 
 def _gate(found: Found, search: Search) -> str:
     settings = search.settings
-    if found.fate == "below_threshold":
+    if found.outcome == "below_threshold":
         return "**{} < {}**, below the threshold.".format(*apart(found.score, settings.similarity_threshold or 0))
     return {
         "granted": "it is in the prompt.",
@@ -293,18 +293,18 @@ def _gate(found: Found, search: Search) -> str:
         "beyond_top_k": " ".join(["beyond the best", _results(search)]).strip() + ".",
         "in_queue": "left out, because it is still in the queue.",
         "not_proposed": f"neither search names it among its nearest {tokens(search.proposed)}.",
-    }[found.fate]
+    }[found.outcome]
 
 
 def changed_sentence(before: Search, after: Search, *, first: int | None = None, unit: str = TURN) -> str:
-    """Turns whose fate changes under other settings: `turn 4 is granted, turn 9 is cut`.
+    """Turns whose outcome changes under other settings: `turn 4 is granted, turn 9 is cut`.
 
     `first` is the number of a stored turn that is named before the others; `unit`: noun for what the block stores as
     one.
     """
     pairs = sorted(compared(before, after), key=lambda pair: pair[0].number != first)
     # Turns that enter or leave the prompt come first; changes among those left out are omitted.
-    telling = [(one, other) for one, other in pairs if one.fate in ASKED or other.fate in ASKED]
+    telling = [(one, other) for one, other in pairs if one.outcome in ASKED or other.outcome in ASKED]
     named = [f"{from_turn(unit, other.turn, 'a')} is {_becomes(other, after)}" for _, other in telling[:NAMED]]
     if len(telling) > NAMED:
         named.append(f"{tokens(len(telling) - NAMED)} more change")
@@ -321,7 +321,7 @@ def _becomes(found: Found, search: Search) -> str:
         "in_queue": "in the queue",
         "below_threshold": f"below {score(search.settings.similarity_threshold or 0)}",
         "not_proposed": "no candidate any more",
-    }[found.fate]
+    }[found.outcome]
 
 
 def change_label(changes: dict[str, Any]) -> str:
@@ -350,7 +350,7 @@ def in_prompt(context: Context, number: int) -> bool:
     return any(piece.ref == Ref.of("unit", number) for part in context.plan.granted for piece in part.pieces)
 
 
-_THEN: dict[Fate, str] = {
+_THEN: dict[CandidateOutcome, str] = {
     "granted": "In the prompt",
     "cut": "Cut",
     "no_prompt": "Recalled, in no prompt",
@@ -369,7 +369,7 @@ def question_rows(found: Sequence[FoundBy], words: Mapping[str, str]) -> list[di
             "Question": _cell(words.get(one.query, "")),
             "Place": place_of(one.rank) if one.rank is not None else "",
             "Score": one.score,
-            "Outcome": _THEN.get(one.fate, one.fate),
+            "Outcome": _THEN.get(one.outcome, one.outcome),
         }
         for one in found
     ]

@@ -84,10 +84,10 @@ def _(event: Retrieved, words: Words) -> Line:
 
 
 def _why_nothing(event: Retrieved) -> str:
-    _, _, _, best, fate = event.candidates[0]
-    if fate == "in_queue":
+    _, _, _, best, outcome = event.candidates[0]
+    if outcome == "in_queue":
         return f"what fits best ({best:.2f}) is still in the queue"
-    if fate == "no_room":
+    if outcome == "no_room":
         room = f" of {count(event.room, 'token')}" if event.room is not None else ""
         return f"what fits best ({best:.2f}) is too long for the room{room}"
     if event.threshold is None:

@@ -13,7 +13,7 @@ from ui.timeline.course import Course, course, course_rows, describe
 from ui.timeline.figures import SCISSORS, tokens_figure
 from ui.timeline.opened import figure_key, take_mark
 from ui.timeline.remembered import Timeline
-from ui.timeline.strip import FATES, MOST_MESSAGES, counted, fate_rows, strip_figure
+from ui.timeline.strip import OUTCOMES, MOST_MESSAGES, counted, outcome_rows, strip_figure
 from ui.view import View
 
 ABOUT = (
@@ -21,7 +21,7 @@ ABOUT = (
     "Flush: when the queue (short-term memory) grows above this line (history budget), its oldest messages leave. "
     "Click a bar for the prompt of that turn, a mark for its flush or cut."
 )
-FATE = (
+OUTCOME = (
     "Where each message is, oldest first. Flushed ones are in the archive; recalled: brought back into a prompt; "
     "learned from: a fact came of it; gone: replaced or forgotten."
 )
@@ -73,10 +73,10 @@ def _entry(name: str, paint: str) -> str:
     return f':color[■]{{foreground="{paint}"}}\N{NO-BREAK SPACE}{told}'
 
 
-def draw_fates(view: View, timeline: Timeline) -> None:
+def draw_outcomes(view: View, timeline: Timeline) -> None:
     """Draw the location of every message at the end of the shown turn."""
-    fates = timeline.fates_at(view.history, view.position)
-    runs = fates.runs()
+    outcomes = timeline.outcomes_at(view.history, view.position)
+    runs = outcomes.runs()
     if not runs:
         return
     several = sum(run.messages for run in runs) > MOST_MESSAGES
@@ -84,12 +84,12 @@ def draw_fates(view: View, timeline: Timeline) -> None:
     with st.container(border=True, gap="xsmall"):
         at = f" at the end of turn {tokens(view.shown_turn)}" if view.past else ""
         entries = [
-            _entry(f"{tokens(number)} {FATES[kind][0]}", colour(FATES[kind][1], appearance))
-            for kind, number in fates.counts.items()
+            _entry(f"{tokens(number)} {OUTCOMES[kind][0]}", colour(OUTCOMES[kind][1], appearance))
+            for kind, number in outcomes.counts.items()
             if number
         ]
         with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
-            heading("What became of the messages", at, width="content", help=FATE)
+            heading("What became of the messages", at, width="content", help=OUTCOME)
             st.markdown(f":small[{_BETWEEN.join(entries)}]", width="content")
         st.plotly_chart(
             strip_figure(shown, appearance),
@@ -98,4 +98,4 @@ def draw_fates(view: View, timeline: Timeline) -> None:
             config=CONFIG,
             theme=None,
         )
-        numbers_table(lambda: fate_rows(shown), key="timeline__fate_numbers")
+        numbers_table(lambda: outcome_rows(shown), key="timeline__fate_numbers")

@@ -31,14 +31,14 @@ RULES = {
 }
 """Flush rules in words."""
 
-FATES = {
+OUTCOMES = {
     "granted": "Recalled",
     "below_threshold": "Below the threshold",
     "in_queue": "Still in the queue",
     "beyond_top_k": "Beyond the number of results",
     "no_room": "No room left",
 }
-"""Fates of search candidates in words."""
+"""Outcomes of search candidates in words."""
 
 
 def number_rows(event: Event, unit: str = TURN) -> list[Row]:
@@ -110,7 +110,7 @@ def _granted(asked: int, granted: int) -> str:
 
 
 def _search(event: Retrieved) -> list[Row]:
-    rows = [(FATES.get(fate, fate), tokens(number)) for fate, number in event.gates.items()]
+    rows = [(OUTCOMES.get(outcome, outcome), tokens(number)) for outcome, number in event.gates.items()]
     rows.append(("Results wanted", "as many as fit" if event.top_k is None else tokens(event.top_k)))
     if event.room is not None:
         rows.append(("Room", count(event.room, "token")))

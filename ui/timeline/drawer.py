@@ -20,7 +20,7 @@ from memory_core.events import (
     UnknownEvent,
     expand,
 )
-from memory_core.history.fates import FlushFate, Given, flush_fate
+from memory_core.history.outcomes import FlushOutcome, Given, flush_outcome
 from memory_core.messages import message_text
 from ui import nav, state
 from ui.components import error_inside, heading
@@ -72,9 +72,9 @@ def event_drawer(view: View, position: int) -> None:
     if isinstance(event, FlushPlanned):
         upto = view.position if position <= view.position else view.history.position
         log = view.history.upto(upto)
-        fate = flush_fate(log, position)
-        if fate is not None:
-            _flush(view.memory, fate, log[-1])
+        outcome = flush_outcome(log, position)
+        if outcome is not None:
+            _flush(view.memory, outcome, log[-1])
     elif isinstance(event, ContextBuilt):
         _cuts(view, record, event, words)
     _ways_on(view, record)
@@ -113,9 +113,9 @@ def _in_full(event: Event, words: Words) -> None:
             st.text(short(text, MOST_CHARACTERS))
 
 
-def _flush(memory: Memory, fate: FlushFate, now: EventRecord) -> None:
+def _flush(memory: Memory, outcome: FlushOutcome, now: EventRecord) -> None:
     """Show the flushed messages, and the outcome at every block up to an event."""
-    seqs = expand(fate.event.seqs)
+    seqs = expand(outcome.event.seqs)
     heading("What left", level=3)
     found = (
         {message.seq: message for message in memory.session.messages(after=seqs[0] - 1, upto=seqs[-1])} if seqs else {}
@@ -146,12 +146,12 @@ def _flush(memory: Memory, fate: FlushFate, now: EventRecord) -> None:
     )
     into = "Into the archive: none is deleted. And to the blocks that learn:"
     heading("Where it went", f"\n:small[:gray[{into}]]", level=3)
-    if not fate.given:
+    if not outcome.given:
         st.markdown(":small[No block learns from flushes.]")
-    learned = [fact for given in fate.given for fact in (*given.learned, *given.confirmed)]
-    related = [relation for given in fate.given for relation in given.related]
+    learned = [fact for given in outcome.given for fact in (*given.learned, *given.confirmed)]
+    related = [relation for given in outcome.given for relation in given.related]
     words = words_in_log(memory).named(memory, now, facts=learned, relations=related)
-    for given in fate.given:
+    for given in outcome.given:
         with st.container(gap="xxsmall"):
             _given(given, words)
 

@@ -8,7 +8,7 @@ from memory_core.history.by_turn import TurnRecord
 from ui import nav
 from ui.components import empty
 from ui.text import count, tokens
-from ui.timeline.cards import draw_fates, draw_tokens
+from ui.timeline.cards import draw_outcomes, draw_tokens
 from ui.timeline.drawer import event_drawer
 from ui.timeline.event_list import draw_events
 from ui.timeline.listing import NEWER
@@ -32,7 +32,7 @@ def draw(view: View) -> None:
         st.warning(told)
     if view.history.turns:
         draw_tokens(view, timeline)
-    draw_fates(view, timeline)
+    draw_outcomes(view, timeline)
     draw_events(view, timeline)
     take_link()
     position = opened()

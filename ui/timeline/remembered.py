@@ -10,7 +10,7 @@ from typing import TypeVar, cast
 from memory_core import Memory
 from memory_core.events import EventRecord
 from memory_core.history.by_turn import History
-from memory_core.history.fates import Fates
+from memory_core.history.outcomes import Outcomes
 from ui.telling import Line
 from ui.telling.words import words_in_log
 from ui.timeline.listing import Index
@@ -33,10 +33,10 @@ class Timeline:
         """Casefolded sentences, for searching."""
         self._users: frozenset[int] = frozenset()
         """Ids of user-scoped facts, which other sessions may erase."""
-        self._past = Fates()
+        self._past = Outcomes()
         self._figure: tuple[object, object] = (None, None)
         self.index = Index()
-        self.fates = Fates()
+        self.outcomes = Outcomes()
 
     def catch_up(self, memory: Memory, history: History) -> None:
         """Read new events. If words were erased meanwhile, here or elsewhere, everything is rebuilt."""
@@ -48,16 +48,16 @@ class Timeline:
             self._users = users
             new = history.after(self._position)
             self.index.take(new)
-            self.fates.take(new)
+            self.outcomes.take(new)
             self._position = max(self._position, history.position)
 
-    def fates_at(self, history: History, position: int) -> Fates:
+    def outcomes_at(self, history: History, position: int) -> Outcomes:
         """The message outcomes at a position of the log."""
         if position >= self._position:
-            return self.fates
+            return self.outcomes
         with self._lock:
             if self._past.position > position:
-                self._past = Fates()
+                self._past = Outcomes()
             between = (record for record in history.after(self._past.position) if record.position <= position)
             return self._past.take(between)
 

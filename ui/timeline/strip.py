@@ -5,7 +5,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from memory_core.history.fates import Kind, Run
+from memory_core.history.outcomes import Kind, Run
 from ui.charts import blank, hatch
 from ui.text import count, tokens
 from ui.theme import PALETTES, Mode, colour, ink_on
@@ -15,7 +15,7 @@ STRIP_PIXELS = 34
 MOST_MESSAGES = 300
 """Maximum number of messages drawn in order; with more, only the number per outcome is drawn."""
 
-FATES: Mapping[Kind, tuple[str, str]] = {
+OUTCOMES: Mapping[Kind, tuple[str, str]] = {
     "gone": ("gone", "cut"),
     "flushed": ("flushed", "unknown"),
     "extracted": ("flushed, learned from", "facts"),
@@ -32,7 +32,7 @@ def strip_figure(runs: Sequence[Run], mode: Mode) -> go.Figure:
     start = 0
     total = max(1, sum(run.messages for run in runs))
     for run in runs:
-        _, meaning = FATES[run.kind]
+        _, meaning = OUTCOMES[run.kind]
         paint = colour(meaning, mode)
         lost = run.kind == "gone"
         figure.add_trace(
@@ -52,7 +52,7 @@ def strip_figure(runs: Sequence[Run], mode: Mode) -> go.Figure:
                 insidetextanchor="middle",
                 textangle=0,
                 textfont={"color": palette.cut if lost else ink_on(paint), "size": 12},
-                hovertext=fate_words(run),
+                hovertext=outcome_words(run),
                 hovertemplate="%{hovertext}<extra></extra>",
                 constraintext="none",
             )
@@ -67,7 +67,7 @@ def strip_figure(runs: Sequence[Run], mode: Mode) -> go.Figure:
     return figure
 
 
-def fate_words(run: Run) -> str:
+def outcome_words(run: Run) -> str:
     """A run in words: `Messages 1 to 6, turns 1 to 3: flushed, recalled. 240 tokens, 2 facts learned`."""
     which = f"Messages {tokens(run.first.seq)} to {tokens(run.last.seq)}" if run.messages > 1 else (
         f"Message {tokens(run.first.seq)}"
@@ -76,13 +76,13 @@ def fate_words(run: Run) -> str:
         f"turns {tokens(run.first.turn)} to {tokens(run.last.turn)}"
     )  # fmt: skip
     learned = f", {count(run.facts, 'fact')} learned" if run.facts else ""
-    return f"{which}, {turns}: {FATES[run.kind][0]}. {count(run.tokens, 'token')}{learned}"
+    return f"{which}, {turns}: {OUTCOMES[run.kind][0]}. {count(run.tokens, 'token')}{learned}"
 
 
 def counted(runs: Sequence[Run]) -> list[Run]:
     """Merge the runs of each outcome, for sessions too long to show every message."""
     joined = []
-    for kind in FATES:
+    for kind in OUTCOMES:
         of_kind = [run for run in runs if run.kind == kind]
         if of_kind:
             sums = (sum(run.messages for run in of_kind), sum(run.tokens for run in of_kind))
@@ -90,13 +90,13 @@ def counted(runs: Sequence[Run]) -> list[Run]:
     return joined
 
 
-def fate_rows(runs: Sequence[Run]) -> list[dict[str, Any]]:
+def outcome_rows(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """The runs as rows of a table."""
     return [
         {
             "Messages": f"{tokens(run.first.seq)} to {tokens(run.last.seq)}",
             "Turns": f"{tokens(run.first.turn)} to {tokens(run.last.turn)}",
-            "Outcome": FATES[run.kind][0],
+            "Outcome": OUTCOMES[run.kind][0],
             "Number": run.messages,
             "Tokens": run.tokens,
             "Facts learned": run.facts,

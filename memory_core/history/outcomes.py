@@ -1,6 +1,6 @@
 """Outcome of every message and every flush, computed from the log alone.
 
-Pure. `Fates` is incremental: following a long session costs only its new events. Where `rebuild` gives the complete
+Pure. `Outcomes` is incremental: following a long session costs only its new events. Where `rebuild` gives the complete
 state of a session at one position, this gives one summary of all messages, quickly.
 """
 
@@ -32,7 +32,7 @@ KINDS: tuple[Kind, ...] = ("gone", "flushed", "extracted", "recalled", "queue")
 
 
 @dataclass(frozen=True, slots=True)
-class MessageFate:
+class MessageOutcome:
     """Outcome of one message."""
 
     seq: int
@@ -66,8 +66,8 @@ class Run:
     """Consecutive messages with the same outcome."""
 
     kind: Kind
-    first: MessageFate
-    last: MessageFate
+    first: MessageOutcome
+    last: MessageOutcome
     messages: int
     tokens: int
     facts: int
@@ -76,20 +76,20 @@ class Run:
     """Relations learned from them, summed over the messages."""
 
 
-class Fates:
+class Outcomes:
     """Outcomes of a session's messages, up to the last record applied. Not thread-safe."""
 
     def __init__(self, records: Iterable[EventRecord] = ()) -> None:
         self._past = Projection()
         self._summarised: set[int] = set()
         self._recalled: Counter[int] = Counter()
-        self._now: tuple[MessageFate, ...] | None = None
+        self._now: tuple[MessageOutcome, ...] | None = None
         self.position = 0
         """Position of the last record applied."""
         self.take(records)
 
     @collector_paused()
-    def take(self, records: Iterable[EventRecord]) -> "Fates":
+    def take(self, records: Iterable[EventRecord]) -> "Outcomes":
         """Apply new records, oldest first."""
         for record in records:
             self.position = record.position
@@ -98,7 +98,7 @@ class Fates:
         return self
 
     @property
-    def messages(self) -> tuple[MessageFate, ...]:
+    def messages(self) -> tuple[MessageOutcome, ...]:
         """Every message ever added, in order."""
         if self._now is None:
             own = self._past.session_id
@@ -106,7 +106,7 @@ class Fates:
             learned = Counter(seq for fact in facts for session, seq in fact.sources if session == own)
             related = Counter(seq for relation in relations for seq in relation.sources)
             self._now = tuple(
-                MessageFate(
+                MessageOutcome(
                     seq,
                     state.record.turn,
                     state.added.tokens,
@@ -174,7 +174,7 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class FlushFate:
+class FlushOutcome:
     """A flush with its outcome at every block."""
 
     event: FlushPlanned
@@ -182,7 +182,7 @@ class FlushFate:
     """In delivery order; empty if no block learns from flushes."""
 
 
-def flush_fate(records: Sequence[EventRecord], position: int) -> FlushFate | None:
+def flush_outcome(records: Sequence[EventRecord], position: int) -> FlushOutcome | None:
     """Outcome of the flush recorded at `position`, as far as `records` go; None if there is none."""
     after = [record for record in records if record.position >= position]
     flush = after[0].event if after else None
@@ -200,7 +200,7 @@ def flush_fate(records: Sequence[EventRecord], position: int) -> FlushFate | Non
             _learned(each, state.seqs, event) if event.about == each.block else each
             for each, state in zip(given, handed, strict=True)
         ]
-    return FlushFate(flush, tuple(given))
+    return FlushOutcome(flush, tuple(given))
 
 
 def _learned(given: Given, seqs: frozenset[int], event: Event) -> Given:

@@ -29,7 +29,7 @@ from memory_core.events import (
     VectorsStored,
     numbers,
 )
-from memory_core.history.fates import Fates, Given, MessageFate, flush_fate
+from memory_core.history.outcomes import Outcomes, Given, MessageOutcome, flush_outcome
 from memory_core.history.rebuild import rebuild
 
 
@@ -69,57 +69,57 @@ def talking(blocks, turns=8, **settings):
     return memory
 
 
-def kinds(fates):
-    return [message.kind for message in fates.messages]
+def kinds(outcomes):
+    return [message.kind for message in outcomes.messages]
 
 
 def test_a_message_is_in_the_queue_until_it_is_flushed():
-    fates = Fates(records(said(1), said(2), said(3), flushed(1, 2)))
-    assert fates.messages == (
-        MessageFate(1, 1, 10, "archived", 1),
-        MessageFate(2, 1, 10, "archived", 1),
-        MessageFate(3, 1, 10),
+    outcomes = Outcomes(records(said(1), said(2), said(3), flushed(1, 2)))
+    assert outcomes.messages == (
+        MessageOutcome(1, 1, 10, "archived", 1),
+        MessageOutcome(2, 1, 10, "archived", 1),
+        MessageOutcome(3, 1, 10),
     )
-    assert kinds(fates) == ["flushed", "flushed", "queue"]
+    assert kinds(outcomes) == ["flushed", "flushed", "queue"]
 
 
 def test_what_was_learned_from_is_told_apart_from_what_was_not():
-    fates = Fates(records(said(1), said(2), flushed(1, 2), learned(1, 1), learned(2, 1)))
-    assert kinds(fates) == ["extracted", "flushed"]
-    assert fates.messages[0].facts == 2
+    outcomes = Outcomes(records(said(1), said(2), flushed(1, 2), learned(1, 1), learned(2, 1)))
+    assert kinds(outcomes) == ["extracted", "flushed"]
+    assert outcomes.messages[0].facts == 2
 
 
 def test_an_erased_fact_counts_no_more():
-    fates = Fates(records(said(1), flushed(1, 1), learned(1, 1), FactErased(1, "Facts")))
-    assert kinds(fates) == ["flushed"]
+    outcomes = Outcomes(records(said(1), flushed(1, 1), learned(1, 1), FactErased(1, "Facts")))
+    assert kinds(outcomes) == ["flushed"]
 
 
 def test_a_fact_that_stands_for_others_has_their_messages():
     condensed = FactsCondensed("Facts", "rules", 2, 1, (), (((1, 2), 3),), (), ())
-    fates = Fates(records(said(1), said(2), learned(1, 1), learned(2, 2), learned(3), condensed))
-    assert [message.facts for message in fates.messages] == [2, 2]
+    outcomes = Outcomes(records(said(1), said(2), learned(1, 1), learned(2, 2), learned(3), condensed))
+    assert [message.facts for message in outcomes.messages] == [2, 2]
 
 
 def test_support_that_a_person_gives_counts_until_it_is_undone():
     given = FactsCurated("Facts", "merge", "", ((1, 1, 2),), support=((1, "", ((2, 2),)), (1, "other", ((1, 1),))))
-    fates = Fates(records(said(1), said(2), learned(1, 1), given))
-    assert [message.facts for message in fates.messages] == [1, 1]
-    fates.take(records(replace(given, undoes=(4, 0))))
-    assert [message.facts for message in fates.messages] == [1, 0]
+    outcomes = Outcomes(records(said(1), said(2), learned(1, 1), given))
+    assert [message.facts for message in outcomes.messages] == [1, 1]
+    outcomes.take(records(replace(given, undoes=(4, 0))))
+    assert [message.facts for message in outcomes.messages] == [1, 0]
 
 
 def test_replaced_and_forgotten_messages_are_gone():
-    fates = Fates(records(said(1), said(2), flushed(1, 1), QueueReplaced(((2, 2),), 10), said(3)))
-    assert kinds(fates) == ["flushed", "gone", "queue"]
-    fates.take([EventRecord(9, "s", 1, 0.0, "engine", SessionReset("archived", 1, 0, 0))])
-    assert [message.place for message in fates.messages] == ["forgotten", "replaced", "queued"]
-    fates.take([EventRecord(10, "s", 1, 0.0, "engine", SessionReset(None, 3, 0, 0))])
-    assert fates.counts == {"gone": 3, "flushed": 0, "extracted": 0, "recalled": 0, "queue": 0}
+    outcomes = Outcomes(records(said(1), said(2), flushed(1, 1), QueueReplaced(((2, 2),), 10), said(3)))
+    assert kinds(outcomes) == ["flushed", "gone", "queue"]
+    outcomes.take([EventRecord(9, "s", 1, 0.0, "engine", SessionReset("archived", 1, 0, 0))])
+    assert [message.place for message in outcomes.messages] == ["forgotten", "replaced", "queued"]
+    outcomes.take([EventRecord(10, "s", 1, 0.0, "engine", SessionReset(None, 3, 0, 0))])
+    assert outcomes.counts == {"gone": 3, "flushed": 0, "extracted": 0, "recalled": 0, "queue": 0}
 
 
-def test_neighbours_with_one_fate_are_one_run():
-    fates = Fates(records(said(1), said(2), said(3), said(4), flushed(1, 3), learned(1, 2)))
-    assert [(run.kind, run.first.seq, run.last.seq, run.messages, run.tokens, run.facts) for run in fates.runs()] == [
+def test_neighbours_with_one_outcome_are_one_run():
+    outcomes = Outcomes(records(said(1), said(2), said(3), said(4), flushed(1, 3), learned(1, 2)))
+    assert [(run.kind, run.first.seq, run.last.seq, run.messages, run.tokens, run.facts) for run in outcomes.runs()] == [
         ("flushed", 1, 1, 1, 10, 0),
         ("extracted", 2, 2, 1, 10, 1),
         ("flushed", 3, 3, 1, 10, 0),
@@ -129,8 +129,8 @@ def test_neighbours_with_one_fate_are_one_run():
 
 def test_what_is_brought_back_into_a_prompt_is_recalled_as_often_as_it_was():
     memory = talking([VectorMemoryBlock(name="Earlier turns", priority=1, similarity_top_k=2)])
-    fates = Fates(memory.events())
-    recalled = [message for message in fates.messages if message.kind == "recalled"]
+    outcomes = Outcomes(memory.events())
+    recalled = [message for message in outcomes.messages if message.kind == "recalled"]
     shown = {
         seq
         for record in memory.events(kinds=("context_built",))
@@ -155,21 +155,21 @@ def test_it_agrees_with_the_whole_rebuilding_of_the_session():
     memory.put(ChatMessage(role="user", content="note: one more"))
     events = memory.events()
     named = [r.event.content for r in events if isinstance(r.event, MessageAdded | FactAdded)]
-    whole = rebuild(events, memory.log.texts(named).get).fates
-    quick = Fates(events).messages
+    whole = rebuild(events, memory.log.texts(named).get).outcomes
+    quick = Outcomes(events).messages
     assert [(m.seq, m.place, m.flush, m.facts) for m in quick] == [
-        (seq, fate.place, fate.flush, len(fate.facts)) for seq, fate in sorted(whole.items())
+        (seq, outcome.place, outcome.flush, len(outcome.facts)) for seq, outcome in sorted(whole.items())
     ]
     assert {"queue", "extracted"} <= {m.kind for m in quick}
 
 
 def test_taking_the_log_bit_by_bit_gives_the_same():
     events = talking([FactExtractionMemoryBlock(name="Facts", priority=1)]).events()
-    bit_by_bit = Fates()
+    bit_by_bit = Outcomes()
     for record in events:
         bit_by_bit.take([record])
         assert bit_by_bit.position == record.position
-    assert bit_by_bit.messages == Fates(events).messages
+    assert bit_by_bit.messages == Outcomes(events).messages
 
 
 # -- one flush -----------------------------------------------------------------------------------
@@ -184,11 +184,11 @@ def test_a_flush_is_followed_to_every_block():
         [FactExtractionMemoryBlock(name="Facts", priority=1), VectorMemoryBlock(name="Earlier turns", priority=2)]
     )
     events = memory.events()
-    fate = flush_fate(events, first_flush(events))
-    facts, turns = fate.given
+    outcome = flush_outcome(events, first_flush(events))
+    facts, turns = outcome.given
     assert (facts.block, facts.state, facts.attempts, facts.error) == ("Facts", "done", 1, None)
     sources = {fact.id: {seq for _, seq in fact.sources} for fact in memory.facts.read("Facts")}
-    left = {seq for first, last in fate.event.seqs for seq in range(first, last + 1)}
+    left = {seq for first, last in outcome.event.seqs for seq in range(first, last + 1)}
     assert set(facts.learned) == {fact for fact, seqs in sources.items() if seqs & left}
     assert facts.learned
     stored = [
@@ -205,18 +205,18 @@ def test_a_flush_that_no_block_could_take_in_says_so():
     block = FactExtractionMemoryBlock(name="Facts", priority=1, llm=Fails())
     memory = talking([block], turns=5, delivery_attempts=1)
     events = memory.events()
-    (given,) = flush_fate(events, first_flush(events)).given
+    (given,) = flush_outcome(events, first_flush(events)).given
     assert replace(given, error="") == Given("Facts", "parked", 1, "")
     assert "no list" in given.error
     memory.session.skip([delivery.id for delivery in memory.session.deliveries()])
-    assert flush_fate(memory.events(), first_flush(events)).given[0].state == "skipped"
+    assert flush_outcome(memory.events(), first_flush(events)).given[0].state == "skipped"
 
 
 def test_a_flush_is_followed_only_as_far_as_the_log_is_given():
     queued = DeliveryQueued(1, "Facts", "flush", ((1, 1),), 10)
     log = records(said(1), flushed(1, 1), queued)
-    assert flush_fate(log, 2).given == (Given("Facts"),)
-    assert flush_fate(log[:2], 2).given == ()
+    assert flush_outcome(log, 2).given == (Given("Facts"),)
+    assert flush_outcome(log[:2], 2).given == ()
 
 
 def test_only_what_was_handed_out_by_the_flush_and_made_of_its_messages_counts():
@@ -228,9 +228,9 @@ def test_only_what_was_handed_out_by_the_flush_and_made_of_its_messages_counts()
         VectorsStored("Earlier turns", "m", ((7, ((2, 3),), 20), (8, ((3, 4),), 20))),
         learned(1, 3, block="Other facts"),
     )
-    assert flush_fate(log, 5).given == (Given("Earlier turns", stored=(8,)),)
+    assert flush_outcome(log, 5).given == (Given("Earlier turns", stored=(8,)),)
 
 
 @pytest.mark.parametrize("position", [1, 99])
-def test_what_is_no_flush_has_no_fate(position):
-    assert flush_fate(records(said(1), flushed(1, 1)), position) is None
+def test_what_is_no_flush_has_no_outcome(position):
+    assert flush_outcome(records(said(1), flushed(1, 1)), position) is None
