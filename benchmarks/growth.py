@@ -28,8 +28,8 @@ SESSION = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
 """An id of the usual length: it stands in most rows and indexes."""
 
 QUEUES = (10, 100, 1_000, 3_000)
-MOST_CONTEXT_BYTES = 4_096
-MOST_FILE_BYTES = 60_000_000
+MAX_CONTEXT_BYTES = 4_096
+MAX_FILE_BYTES = 60_000_000
 
 _FACTS = (
     "My sister {name} lives in {place}.",
@@ -104,7 +104,7 @@ def context_sizes(folder: Path) -> None:
         position = memory.session.status().position
         memory.build_context()
         sizes = {record.kind: len(record.event.to_json().encode()) for record in memory.events(position)}
-        verdict = "pass" if sizes["context_built"] < MOST_CONTEXT_BYTES else "miss"
+        verdict = "pass" if sizes["context_built"] < MAX_CONTEXT_BYTES else "miss"
         print(f"{length:16,}{sizes['context_built']:15,}{sizes['retrieved']:11,}{'< 4,096':>10}  {verdict}", flush=True)
 
 
@@ -121,7 +121,7 @@ def session_size(folder: Path, count: int, every: int) -> None:
     facts = len(memory.facts.read("facts"))
     memory.session.database.close()
     size = packed(file)
-    goal = "" if (count, every) != (5_000, 1) else "  goal < 60.0  " + ("pass" if size < MOST_FILE_BYTES else "miss")
+    goal = "" if (count, every) != (5_000, 1) else "  goal < 60.0  " + ("pass" if size < MAX_FILE_BYTES else "miss")
     print(f"\n{count:,} turns, a context recorded every {every}, {facts} facts active: {size / 1e6:.1f} MB{goal}")
     for name, rows, total in tables(file):
         print(f"  {name:<44}{total / 1e6:8.2f} MB" + (f"{rows:9,} rows" if rows is not None else ""))

@@ -33,7 +33,7 @@ HISTORY_RATIO = 0.1
 AT_ONCE = 200
 """Messages put together: bulk."""
 
-MOST_ASKED_AGAIN = 12
+MAX_ASKED_AGAIN = 12
 """Questions of a conversation that are asked a second time, in reversed order, under each limit."""
 
 
@@ -264,7 +264,7 @@ def measure(
     filled = Filled(conversation, folder, inline=inline, embedder=embedder)
     scorer, provenance = Scorer(conversation), Provenance(filled)
     result = Result(conversation.name, conversation.suite, turns=len(conversation.lines), seconds=filled.seconds)
-    step = max(1, len(conversation.questions) // MOST_ASKED_AGAIN)
+    step = max(1, len(conversation.questions) // MAX_ASKED_AGAIN)
     for budget in budgets:
         filled.limit(budget)
         filled.reopen()

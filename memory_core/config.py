@@ -33,7 +33,7 @@ FLUSH_FRACTION = 0.1
 """Default flush size as a fraction of the limit: what the reference documents."""
 
 
-MOST_TOKENS = 1_000_000_000
+MAX_TOKENS = 1_000_000_000
 """A thousand times what models take today; what is larger is a mistake, and no number that every database keeps."""
 
 
@@ -46,7 +46,7 @@ class MemoryConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    token_limit: int = Field(default=DEFAULT_TOKEN_LIMIT, ge=1, le=MOST_TOKENS)
+    token_limit: int = Field(default=DEFAULT_TOKEN_LIMIT, ge=1, le=MAX_TOKENS)
     """Tokens that queue and blocks together may use."""
     chat_history_token_ratio: float = Field(default=0.7, gt=0, le=1)
     """Share of the limit above which the queue is flushed."""
@@ -62,9 +62,9 @@ class MemoryConfig(BaseModel):
     accounting: Accounting = "content"
     encoding: str = DEFAULT_ENCODING
     """tiktoken encoding, where no `tokenizer_fn` is given."""
-    context_window: int | None = Field(default=None, le=MOST_TOKENS)
+    context_window: int | None = Field(default=None, le=MAX_TOKENS)
     """Tokens the model itself can take, where it is known."""
-    reply_reserve: int = Field(default=0, ge=0, le=MOST_TOKENS)
+    reply_reserve: int = Field(default=0, ge=0, le=MAX_TOKENS)
     """Tokens kept free for the answer inside `context_window`."""
     image_token_size_estimate: int = Field(default=IMAGE_TOKENS, ge=0)
     audio_token_size_estimate: int = Field(default=AUDIO_TOKENS, ge=0)

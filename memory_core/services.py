@@ -18,7 +18,7 @@ from memory_core.vectors.exact import ExactIndex
 
 Made = TypeVar("Made")
 
-MOST_REMEMBERED = 96
+MAX_REMEMBERED = 96
 """Maximum number of cached objects per process, least recently used evicted first; a block can always recreate them."""
 
 
@@ -149,6 +149,6 @@ class Services:
         with self._lock:
             value = self._remembered.pop(key) if key in self._remembered else make()
             self._remembered[key] = value
-            while len(self._remembered) > MOST_REMEMBERED:
+            while len(self._remembered) > MAX_REMEMBERED:
                 self._remembered.popitem(last=False)
             return cast(Made, value)

@@ -188,7 +188,7 @@ def _seeded_cache() -> Path:
     return folder
 
 
-MOST_REPORTED = 2**53
+MAX_REPORTED = 2**53
 """Maximum tokens of one call; above it JSON numbers are no longer exact integers, and no model reads so much."""
 
 
@@ -204,4 +204,4 @@ def reported(value: Any) -> int | None:
         number = float(value)
     except (ValueError, OverflowError):
         return None
-    return int(number) if number.is_integer() and 0 <= number <= MOST_REPORTED else None
+    return int(number) if number.is_integer() and 0 <= number <= MAX_REPORTED else None

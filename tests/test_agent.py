@@ -126,7 +126,7 @@ def test_calls_that_were_not_offered_are_not_made(memory):
 
 def test_forty_calls_at_once_are_cut_and_said_so(memory):
     ask(memory, FakeChat([append(f"line {number}") for number in range(40)], "Done"))
-    assert text(memory).count("line") == loop.MOST_CALLS
+    assert text(memory).count("line") == loop.MAX_CALLS
     assert memory.get_all()[-2].content.startswith("40 calls at once are too many: this one and all after it, 24,")
 
 

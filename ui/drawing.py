@@ -14,10 +14,10 @@ import streamlit as st
 from streamlit.runtime.scriptrunner import RerunData, RerunException, get_script_run_ctx
 from streamlit.runtime.scriptrunner_utils.script_run_context import ThreadState
 
-MOST_SECONDS = 1.0
+MAX_SECONDS = 1.0
 """Maximum seconds for which elements are held after a user's action; a slower page appears as it is drawn."""
 
-MOST_FOLLOWED_SECONDS = 10.0
+MAX_FOLLOWED_SECONDS = 10.0
 """Maximum seconds for which elements are held when the page only follows: what it still shows is consistent."""
 
 SETTLE_SECONDS = 0.03
@@ -80,7 +80,7 @@ def together(place: object) -> Iterator[None]:
     st.session_state[_PLACE] = place
     send = context._enqueue  # Streamlit has no public way to hold elements; a test checks this name
     followed = st.session_state.pop(_FOLLOWED, False)
-    held = _Held(send, before, MOST_FOLLOWED_SECONDS if followed else MOST_SECONDS)
+    held = _Held(send, before, MAX_FOLLOWED_SECONDS if followed else MAX_SECONDS)
     context._enqueue = held.take
     try:
         yield

@@ -10,7 +10,7 @@ from typing import Literal
 Kind = Literal["Turn", "Page", "Session", "Block", "Fact", "Message", "Event"]
 
 MOST = 20
-MOST_OF_A_KIND = 6
+MAX_OF_A_KIND = 6
 """Maximum number of targets offered, in all and per kind, so that many messages do not hide the one fact."""
 
 _TURN = re.compile(r"(?:turn\s*)?#?(\d{1,9})")
@@ -59,7 +59,7 @@ def find(targets: Iterable[Target], words: str) -> list[Target]:
     shown = []
     for _, _, target in held:
         given[target.kind] += 1
-        if given[target.kind] <= MOST_OF_A_KIND:
+        if given[target.kind] <= MAX_OF_A_KIND:
             shown.append(target)
     return shown[:MOST]
 

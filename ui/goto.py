@@ -8,7 +8,7 @@ from memory_core import Database, Memory, list_sessions
 from memory_core.messages import message_text
 from ui import nav, state
 from ui.components import error_inside
-from ui.finding import MOST_OF_A_KIND, Kind, Target, around, find, turn_asked
+from ui.finding import MAX_OF_A_KIND, Kind, Target, around, find, turn_asked
 from ui.services import engine
 from ui.text import plain, tokens
 from ui.timeline.opened import EVENT
@@ -16,7 +16,7 @@ from ui.timeline.remembered import remembered
 
 PAGES = ("Chat", "Context", "Timeline", "Blocks", "Facts", "Retrieval", "Sessions")
 
-LEAST_LETTERS = 3
+MIN_LETTERS = 3
 """Minimum number of characters for which messages and events are searched."""
 
 ICONS: Mapping[Kind, str] = {
@@ -100,7 +100,7 @@ def _everything(memory: Memory | None, database: Database, words: str) -> Iterat
         if attached.kind == "facts":
             for fact in memory.facts.read(attached.name, states=None):
                 yield Target("Fact", fact.text, "facts", query={"fact": str(fact.id)})
-    if len(words.strip()) < LEAST_LETTERS:
+    if len(words.strip()) < MIN_LETTERS:
         return
     latest = memory.session.status().turns
     for stored in memory.session.messages():
@@ -114,7 +114,7 @@ def _events(memory: Memory, words: str, latest: int) -> Iterator[Target]:
     timeline, history = remembered(memory), memory.log.history()
     timeline.catch_up(memory, history)
     records = [record for record in history.after(0) if record.kind != "message_added"]
-    last = timeline.matching(records, words, memory)[: -MOST_OF_A_KIND - 1 : -1]
+    last = timeline.matching(records, words, memory)[: -MAX_OF_A_KIND - 1 : -1]
     for record, line in zip(last, timeline.lines(last, memory), strict=True):
         shown = None if record.turn in (0, latest) else record.turn
         yield Target("Event", line.text, "timeline", shown, query={EVENT: str(record.position)})

@@ -15,13 +15,13 @@ from memory_core.memory import Memory
 from memory_core.messages import ChatMessage, MessageRole, Part, TextPart, ToolCallPart, content_hash
 from memory_core.models.base import ChatModel, ToolSpec
 
-MOST_ROUNDS = 8
+MAX_ROUNDS = 8
 """Rounds of tool calls in one reply; then the model has to answer without tools."""
 
-MOST_CALLS = 16
+MAX_CALLS = 16
 """Calls of one round that are made."""
 
-MOST_REPEATS = 2
+MAX_REPEATS = 2
 """Times that the same call is made in one reply."""
 
 STEP = "-step-"
@@ -65,12 +65,12 @@ def reply(memory: Memory, model: ChatModel, reply_id: str, watch: Watch | None =
     watch = watch or Watch()
     tools = MemoryTools(memory)
     made = _Made(tools, reply_id)
-    for number in range(MOST_ROUNDS + 1):
+    for number in range(MAX_ROUNDS + 1):
         if watch.stopped():
             break
         watch.step("Reading memory")
         context = memory.build_context()
-        offered = tools.specs() if number < MOST_ROUNDS else []
+        offered = tools.specs() if number < MAX_ROUNDS else []
         watch.step("Waiting for the model")
         said = _stream(memory, model, context.messages, offered, watch)
         if watch.stopped() or not said.calls or not offered:
@@ -162,9 +162,9 @@ class _Made:
 
     def round(self, number: int, text: str, calls: Sequence[ToolCallPart], model: ChatModel) -> list[ChatMessage]:
         """Make one round's calls in order; the messages that record them: the calls, and a result for each."""
-        taken = calls[: MOST_CALLS + 1]
+        taken = calls[: MAX_CALLS + 1]
         named = [self._named(number, place, storable(call)) for place, call in enumerate(taken)]
-        results = [self._make(call) for call in named[:MOST_CALLS]]
+        results = [self._make(call) for call in named[:MAX_CALLS]]
         if left := len(calls) - len(results):
             too_many = f"{len(calls)} calls at once are too many: this one and all after it, {left}, were not made."
             results.append(self._tools.refuse(named[-1], too_many))
@@ -192,7 +192,7 @@ class _Made:
     def _make(self, call: ToolCallPart) -> ToolResult:
         key = (call.tool_name, call.arguments)
         self._times[key] += 1
-        if self._times[key] > MOST_REPEATS:
-            reason = f"This call was made {MOST_REPEATS} times already. It was not made again. Answer the user."
+        if self._times[key] > MAX_REPEATS:
+            reason = f"This call was made {MAX_REPEATS} times already. It was not made again. Answer the user."
             return self._tools.refuse(call, reason)
         return self._tools.call(call)

@@ -37,7 +37,7 @@ from memory_core.store.messages import StoredMessage
 from memory_core.store.writing import Writing
 from memory_core.vectors.keyword import KeywordIndex
 
-MOST_RESULTS = 50
+MAX_RESULTS = 50
 SHOWN_CHARACTERS = 600
 """Maximum length of one found message in a tool's result, in characters."""
 
@@ -105,12 +105,12 @@ class _ArchivalInsert(_Tagged):
 class _ArchivalSearch(_Tagged):
     query: str = Field(description="What to look for, in words.")
     tags: list[str] | None = Field(None, description="Only what has one of these tags.")
-    top_k: int = Field(10, ge=1, le=MOST_RESULTS, description="Most results.")
+    top_k: int = Field(10, ge=1, le=MAX_RESULTS, description="Most results.")
 
 
 class _ConversationSearch(_Arguments):
     query: str = Field(description="What to look for, in words.")
-    limit: int = Field(5, ge=1, le=MOST_RESULTS, description="Most results.")
+    limit: int = Field(5, ge=1, le=MAX_RESULTS, description="Most results.")
 
 
 _CORE: dict[str, tuple[type[_Arguments], str]] = {
@@ -274,7 +274,7 @@ class MemoryTools:
         for seq, message in said.items():
             if seq not in index:
                 index.add(seq, _spoken(message))
-        rankings = [[hit.number for hit in index.search(query, MOST_RESULTS)]]
+        rankings = [[hit.number for hit in index.search(query, MAX_RESULTS)]]
         for attached in memory.blocks:
             if attached.kind == "vector" and attached.block is not None and attached.settings["enabled"]:
                 rankings.append(self._recalled(query, attached.name, said))
@@ -285,7 +285,7 @@ class MemoryTools:
         search = self._memory.retrieval.search(query, block=block)
         least = search.settings.similarity_threshold
         found = [one for one in search.found.candidates if one.match > 0 and (least is None or one.score > least)]
-        best = [one.number for one in found[:MOST_RESULTS]]
+        best = [one.number for one in found[:MAX_RESULTS]]
         turns = {turn.number: turn for turn in self._memory.retrieval.stored_turns(block, numbers=best)} if best else {}
         seqs = [[m.seq for m in turns[number].messages if m.seq in said] for number in best if number in turns]
         return [unit[0] for unit in seqs if unit]

@@ -34,7 +34,7 @@ from memory_core.store.writing import Writing
 CALL_TOKENS = 8_000
 """Tokens of messages that one extraction reads at most; a longer delivery is read in pieces."""
 
-MOST_KNOWN = 200
+MAX_KNOWN = 200
 """Names of entities that an extractor is told, those last spoken of."""
 
 LATELY = 4
@@ -131,7 +131,7 @@ class GraphMemoryBlock(BaseMemoryBlock[str]):
             learned.refused.update(found.refused)
             learned.found += [_found(each, piece, batch.session_id) for each in found.relations]
             new = (name for each in found.relations for name in (each.subject, each.object))
-            known = list(dict.fromkeys([*known, *new]))[-MOST_KNOWN:]
+            known = list(dict.fromkeys([*known, *new]))[-MAX_KNOWN:]
         learned.decide()
         return learned
 
@@ -228,7 +228,7 @@ def _known_names(graph: Graph) -> list[str]:
             spoken[end] = max(spoken.get(end, 0.0), relation.confirmed_at)
     active = [entity for entity in graph.entities.values() if entity.state == "active"]
     ranked = sorted(active, key=lambda entity: (spoken.get(entity.id, entity.updated_at), entity.id))
-    return [entity.name for entity in ranked[-MOST_KNOWN:]]
+    return [entity.name for entity in ranked[-MAX_KNOWN:]]
 
 
 def _found(found: FoundRelation, heard: Sequence[StoredMessage], session_id: str) -> Found:

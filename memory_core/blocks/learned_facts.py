@@ -38,7 +38,7 @@ from memory_core.vectors.base import Vector
 ENDED = "what was said since ends it"
 """Why a fact was superseded where nothing takes its place."""
 
-MOST_TOPICS = 5
+MAX_TOPICS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +243,7 @@ class LearnedFacts:
             text=text,
             tokens=self.place.counter.text(text),
             category=found.category if fact.category == "other" else None,
-            topics=tuple(dict.fromkeys((*fact.topics, *found.topics)))[:MOST_TOPICS],
+            topics=tuple(dict.fromkeys((*fact.topics, *found.topics)))[:MAX_TOPICS],
             slot=found.slot,
             state="active" if self._cleared(step, fact) else None,
             actor="engine",
@@ -351,7 +351,7 @@ class LearnedFacts:
             category=category_among(sentence.category, sentence.text, self.place.categories),
             sources=tuple(sorted(own)),
             origin="condensed",
-            topics=tuple(topics_of)[:MOST_TOPICS],
+            topics=tuple(topics_of)[:MAX_TOPICS],
         )
         return add_fact(w, self.place.scope, self.place.block, new)
 

@@ -52,10 +52,10 @@ QUESTION_WEIGHT = 0.8
 SAYS_LITTLE = 2
 """Stems; a question with fewer ("And what about her?") is completed by the messages before it."""
 
-MOST_RECORDED = 25
+MAX_RECORDED = 25
 """Candidates kept in an event, with their terms some 2 KB, so that a turn fits a page of SQLite; the rest as counts."""
 
-LEAST_CANDIDATES = 50
+MIN_CANDIDATES = 50
 """Units that each search proposes, however few results are wanted."""
 
 WIDE_CANDIDATES = 500
@@ -245,7 +245,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         if recall is None:
             return Content()
         items, cut_order = recall.laid_out.content(recall.plan)
-        listed = recall.plan.candidates[:MOST_RECORDED]
+        listed = recall.plan.candidates[:MAX_RECORDED]
         weights = self.term_weights
         retrieved = Retrieved(
             block=self.name,
@@ -426,7 +426,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
     def _candidates(self) -> int:
         """How many units each search proposes at most."""
         wide = self._lends or self.fills
-        return max(WIDE_CANDIDATES if wide else LEAST_CANDIDATES, 4 * (self.similarity_top_k or 0))
+        return max(WIDE_CANDIDATES if wide else MIN_CANDIDATES, 4 * (self.similarity_top_k or 0))
 
     @property
     def _lends(self) -> bool:

@@ -31,7 +31,7 @@ from memory_core.planning.graph_draft import GraphPlan
 from memory_core.store.graph_paths import find_paths
 from memory_core.store.writing import Writing
 
-MOST_STEPS = 6
+MAX_STEPS = 6
 """Of a path: beyond that nearly everything is connected to everything."""
 
 
@@ -96,8 +96,8 @@ class GraphDesk(ChangeSetDesk[GraphChangeSetTransaction]):
             NotFoundError: there is no such entity.
             ConfigError: `hops` is not 1 to 6, or `most` below 1.
         """
-        if not 1 <= hops <= MOST_STEPS:
-            raise ConfigError(f"hops must be 1 to {MOST_STEPS}, not {hops}")
+        if not 1 <= hops <= MAX_STEPS:
+            raise ConfigError(f"hops must be 1 to {MAX_STEPS}, not {hops}")
         if most < 1:
             raise ConfigError(f"most must be at least 1, not {most}")
         with self._session.database.read() as connection:

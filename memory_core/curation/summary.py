@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memory_core.blocks.summary import SummaryMemoryBlock
-from memory_core.engine.delivery import MOST_CONFLICTS
+from memory_core.engine.delivery import MAX_CONFLICTS
 from memory_core.engine.session import Session
 from memory_core.errors import ConfigError, ConflictError, ModelError, NotFoundError
 from memory_core.events import Actor, ModelCalled
@@ -157,12 +157,12 @@ class SummaryDesk:
             ConflictError: it was changed again and again meanwhile; nothing was saved.
             ModelError: the summariser failed; the former text stays.
         """
-        for attempt in range(MOST_CONFLICTS):
+        for attempt in range(MAX_CONFLICTS):
             try:
                 self._rewrite(from_messages, actor)
                 break
             except ConflictError:
-                if attempt == MOST_CONFLICTS - 1:
+                if attempt == MAX_CONFLICTS - 1:
                     raise
         self._session.open()
         return self.state()

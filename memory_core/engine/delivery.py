@@ -61,7 +61,7 @@ for each of its session's blocks, and so does who waits for it by `Memory.delive
 TURN_SECONDS = 0.05
 """How often who waits for a block asks whether who serves it has finished."""
 
-MOST_CONFLICTS = 3
+MAX_CONFLICTS = 3
 """Times in a row that facts may change under an extraction before it counts as failed."""
 
 DeliveryOutcome = Literal["done", "waiting", "failed", "parked"]
@@ -216,7 +216,7 @@ def _attempt(
     # Only what the block or its model did wrong counts as a failed attempt, and so towards parking. A conflict does
     # not until it comes again and again: somebody changed what the block compared with, and it reads that anew. Nor
     # does losing the lease or the database, which says nothing about the block.
-    for _ in range(MOST_CONFLICTS):
+    for _ in range(MAX_CONFLICTS):
         try:
             _deliver(session, attached, due, key, owner)
             return len(due), None

@@ -20,7 +20,7 @@ from memory_core.store.deliveries import last_turn_heard, pending_by_block
 from memory_core.store.messages import QueueRow, plain_message, read_messages, sizes_between
 from memory_core.store.writing import SessionState, read_session
 
-MOST_LEARNED = 200
+MAX_LEARNED = 200
 """Messages that a block is let learn from in thought: embedding more takes seconds, which nobody waits for who moves
 a slider."""
 
@@ -116,7 +116,7 @@ def _due(
 
 def _imagined(session: Session, attached: SessionBlock, seqs: Sequence[int], numbers: Iterator[int]) -> Imagined | None:
     """The block as it will have learned from these messages; None where nobody can say."""
-    if attached.block is None or attached.waits_for(session.services) is not None or len(seqs) > MOST_LEARNED:
+    if attached.block is None or attached.waits_for(session.services) is not None or len(seqs) > MAX_LEARNED:
         return None
     with session.database.read() as connection:
         messages = read_messages(connection, session.id, session.services.messages, seqs=seqs)

@@ -23,10 +23,10 @@ NEAR_DUPLICATE = 0.65
 """Similarity from which two facts are shown as near duplicates. Among 1,137 facts of five LoCoMo conversations and 270
 of MemoryBank, nearly all pairs above it said the same, and few below it did."""
 
-LEAST_SUPPORT = 0.5
+MIN_SUPPORT = 0.5
 """Minimum share of a fact's stems found in its sources. Rules and models reword: "I live in" becomes "lives in"."""
 
-LEAST_NEAREST = 0.5
+MIN_NEAREST = 0.5
 """Minimum similarity of a nearest fact; below it, what two facts share is mostly their subject."""
 
 _GAP = 4
@@ -112,7 +112,7 @@ def _source_flags(fact: Fact, facts: Sequence[Fact], said: Mapping[Place, Said])
         return []
     flags = []
     support, total = supported_stems(fact.text, [source.text for source in sources])
-    if support < total * LEAST_SUPPORT:
+    if support < total * MIN_SUPPORT:
         flags.append(Flag("unsupported", f"{support} of its {total} words are in the messages it was learned from."))
     if all(source.role == "assistant" for source in sources):
         older = [other for other in facts if other.id < fact.id]
@@ -146,7 +146,7 @@ def supported_stems(fact: str, sources: Iterable[str]) -> tuple[int, int]:
 def is_supported(fact: str, sources: Iterable[str]) -> bool:
     """Whether the texts contain enough of a fact's stems."""
     support, total = supported_stems(fact, sources)
-    return support >= total * LEAST_SUPPORT
+    return support >= total * MIN_SUPPORT
 
 
 def _key_stems(text: str) -> set[str]:
@@ -213,10 +213,10 @@ def nearest(text: str, facts: Iterable[Fact]) -> tuple[Fact, float] | None:
     best: tuple[Fact, float] | None = None
     for fact in facts:
         profile = _profile(fact.text)
-        least = best[1] if best else LEAST_NEAREST
+        least = best[1] if best else MIN_NEAREST
         if own.bound(profile, len(own.marks & profile.marks)) >= least:
             score = similarity(fact.text, text)
-            if score >= LEAST_NEAREST and (best is None or score > best[1]):
+            if score >= MIN_NEAREST and (best is None or score > best[1]):
                 best = fact, score
     return best
 

@@ -14,7 +14,7 @@ from memory_core.history.slices.facts import FactWords
 from memory_core.planning.rendering import InsertMethod
 from memory_core.store.past import fact_words_at
 
-MOST_REMEMBERED = 256
+MAX_REMEMBERED = 256
 """Maximum number of cached prompt comparisons; each is a few numbers."""
 
 ReadWords = Callable[[Iterable[str]], Mapping[str, str]]
@@ -63,7 +63,7 @@ class Prompts:
                 session.counter,
             )
             with self._lock:
-                while len(self._same) >= MOST_REMEMBERED:
+                while len(self._same) >= MAX_REMEMBERED:
                     self._same.pop(next(iter(self._same)))
                 self._same[key] = number
             return number

@@ -17,7 +17,7 @@ from memory_core.interop.located_json import problem
 
 MAX_UNPACKED_BYTES = 8 * 1024 * 1024 * 1024
 """The most that the members of one archive may hold together. A session of 100,000 messages has 0.4 GB."""
-MOST_TIMES = 200
+MAX_TIMES = 200
 """How many times its own size an archive may unpack to, beyond `SMALL_BYTES`: sessions unpack to some 14 times."""
 SMALL_BYTES = 200 * 1024 * 1024
 MAX_LINE_BYTES = 256 * 1024 * 1024
@@ -129,7 +129,7 @@ def unpacking(
         missing = [label for name, label in labels.items() if name not in complete and name not in optional]
         what = f"{_listed(missing)} {_are(missing)} missing." if missing else "its end is missing."
         raise problem(filename, f"is cut off: {what}") from error
-    most = min(MAX_UNPACKED_BYTES, max(SMALL_BYTES, MOST_TIMES * len(data)))
+    most = min(MAX_UNPACKED_BYTES, max(SMALL_BYTES, MAX_TIMES * len(data)))
     with archive:
         infos = archive.infolist()
         if len(infos) > MAX_MEMBERS:

@@ -58,7 +58,7 @@ from memory_core.tokens import total_tokens
 FORMAT = "memory-inspector-session"
 VERSION = 2
 
-MOST_LINES = 20_000_000
+MAX_LINES = 20_000_000
 """Rows of all kinds that one bundle may hold: a session of 100,000 messages has half a million."""
 
 MAX_BYTES = 500 * 1024 * 1024
@@ -168,7 +168,7 @@ def write_bundle(database: Database, session_id: str, *, upto: int | None = None
     manifest = {"format": FORMAT, "version": VERSION, "members": members}
     packing.add(_MANIFEST, [json.dumps(manifest, indent=1).encode()])
     data = packing.packed()
-    if len(data) > MAX_BYTES or sum(each["lines"] for each in members.values()) > MOST_LINES:
+    if len(data) > MAX_BYTES or sum(each["lines"] for each in members.values()) > MAX_LINES:
         raise FormatError(
             f"The session is too large for a bundle: it would have {len(data) // 1_000_000:,} MB, and could not be "
             f"opened again. The most is {MAX_BYTES // (1024 * 1024)} MB."
@@ -202,8 +202,8 @@ def read_bundle(data: bytes, name: str) -> Bundle:
             if wrong is not None:
                 raise wrong
     lines = sum(len(rows) for rows in read.values())
-    if lines > MOST_LINES:
-        raise problem(name, f"holds {lines:,} lines. The most is {MOST_LINES:,}.")
+    if lines > MAX_LINES:
+        raise problem(name, f"holds {lines:,} lines. The most is {MAX_LINES:,}.")
     if len(read["session"]) != 1:
         raise problem(name, f"holds {len(read['session'])} sessions. A bundle has one.")
     rows = Rows(**{**read, "session": read["session"][0]})

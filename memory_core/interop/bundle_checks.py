@@ -66,10 +66,10 @@ from memory_core.store.copies import (
 )
 from memory_core.store.references import Thing, referred, subjects
 
-MOST_NUMBERED = 1_000_000
+MAX_NUMBERED = 1_000_000
 """Facts that one log may name, and things that one context may hold."""
-MOST_NAMED = 20_000_000
-MOST_NAMED_EACH = 2_000
+MAX_NAMED = 20_000_000
+MAX_NAMED_EACH = 2_000
 """Messages, facts and stored turns that the events of one log may name together, and so many more for each event: what
 going through it costs."""
 _LARGEST_INTEGER = 2**53
@@ -402,7 +402,7 @@ def _check_log(rows: Rows, words: _Hashed) -> list[EventRecord]:
         size += sum(last - first + 1 for first, last in spans)
         if isinstance(event, ContextBuilt):
             size += _check_context(event, copy, words, what)
-        _require(size <= MOST_NAMED + MOST_NAMED_EACH * position, "its log is too long")
+        _require(size <= MAX_NAMED + MAX_NAMED_EACH * position, "its log is too long")
         named = referred(copy.kind, copy.data)
         _require(all(0 < number <= 2**62 for _, number in named), f"{what} holds an impossible number")
         _require(
@@ -416,7 +416,7 @@ def _check_log(rows: Rows, words: _Hashed) -> list[EventRecord]:
         told = subjects(copy.kind, copy.data) <= facts or rows.session.user_id is not None
         _require(told, f"{what} is about a fact there never was")
         strangers |= {number for thing, number in named if thing == "facts" and number not in facts}
-        _require(len(strangers) <= MOST_NUMBERED, f"{what} names too many facts")
+        _require(len(strangers) <= MAX_NUMBERED, f"{what} names too many facts")
     _require(added == rows.session.next_seq - 1, "messages and events do not tell the same")
     return records
 
@@ -487,7 +487,7 @@ def _check_context(event: ContextBuilt, copy: EventCopy, words: _Hashed, what: s
         raise WrongRowsError(f"{what} is not one ({first_problem(error)})") from error
     refs = [ref for group in (*event.parts, *event.cuts) for ref in group["refs"]]
     held = sum(last - first + 1 for _, first, last in runs(refs))
-    _require(held <= MOST_NUMBERED, f"{what} names too many things")
+    _require(held <= MAX_NUMBERED, f"{what} names too many things")
     for ref in map(Ref, refs):
         if ref.kind == "content" and ("session", ref.hash) in words:
             try:

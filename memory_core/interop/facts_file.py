@@ -20,16 +20,16 @@ from memory_core.planning.curation import ChangeSet, New, each_topic
 from memory_core.planning.facts import STATES, Fact, same_words
 
 MAX_BYTES = 20 * 1024 * 1024
-MOST_FACTS = 5_000
+MAX_FACTS = 5_000
 """In one file: more than any list of facts that a model should be given, few enough for one transaction."""
-MOST_CHARACTERS = 2_000
+MAX_CHARACTERS = 2_000
 """Of one fact. A longer text is a document."""
 
 COLUMNS = ("text", "state", "pinned", "category", "topics", "turns", "created", "tokens")
 
 TOPICS_APART = "; "
 """Between two topics in a cell."""
-MOST_TOPICS = 20
+MAX_TOPICS = 20
 """Of one fact; further ones are left out."""
 
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")
@@ -156,8 +156,8 @@ def read_facts_file(data: bytes | str, *, filename: str) -> FactsFile:
     facts: list[FileFact] = []
     problems: list[Problem] = []
     for line, row in rows:
-        if len(facts) + len(problems) == MOST_FACTS:
-            raise problem(filename, f"holds more than {MOST_FACTS:,} facts, the most that can be imported at once.")
+        if len(facts) + len(problems) == MAX_FACTS:
+            raise problem(filename, f"holds more than {MAX_FACTS:,} facts, the most that can be imported at once.")
         read = row if isinstance(row, Problem) else _fact(line, row)
         if isinstance(read, Problem):
             problems.append(read)
@@ -228,8 +228,8 @@ def _fact(line: int, row: Any) -> FileFact | Problem:
     state, pinned = state.strip().lower(), str(row.get("pinned") or "").strip().lower()
     if not text:
         return Problem(line, "no text")
-    if len(text) > MOST_CHARACTERS:
-        return Problem(line, f"{len(text):,} characters, and a fact has at most {MOST_CHARACTERS:,}")
+    if len(text) > MAX_CHARACTERS:
+        return Problem(line, f"{len(text):,} characters, and a fact has at most {MAX_CHARACTERS:,}")
     if state not in STATES:
         return Problem(line, f'state "{_short(state)}" is not known, use {", ".join(STATES[:-1])} or {STATES[-1]}')
     if pinned not in (*_TRUE, *_FALSE):
@@ -245,7 +245,7 @@ def _topics(given: Any) -> tuple[str, ...] | None:
     listed = given.split(TOPICS_APART.strip()) if isinstance(given, str) else given
     if not isinstance(listed, list | tuple) or not all(isinstance(topic, str) for topic in listed):
         return None
-    return each_topic([storable(topic)[0] for topic in listed])[:MOST_TOPICS]
+    return each_topic([storable(topic)[0] for topic in listed])[:MAX_TOPICS]
 
 
 def plan_import(file: FactsFile, known: Sequence[Fact]) -> ImportPlan:

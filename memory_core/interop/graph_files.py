@@ -27,7 +27,7 @@ Form = Literal["json", "graphml", "cypher"]
 FORMS: tuple[Form, ...] = ("json", "graphml", "cypher")
 
 MAX_BYTES = 20 * 1024 * 1024
-MOST_ROWS = 100_000
+MAX_ROWS = 100_000
 """Entities and relations together that one file may hold."""
 
 _FORMAT = "memory-inspector-graph"
@@ -226,8 +226,8 @@ class _Checking:
         return text
 
     def _count(self, line: int) -> None:
-        if len(self._names) + len(self._joins) > MOST_ROWS:
-            self._wrong(line, f"there are more than {MOST_ROWS:,} entities and relations")
+        if len(self._names) + len(self._joins) > MAX_ROWS:
+            self._wrong(line, f"there are more than {MAX_ROWS:,} entities and relations")
 
     def _wrong(self, line: int, what: str) -> None:
         raise problem(self._filename, f"{what}.", line=line)

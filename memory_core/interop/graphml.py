@@ -14,7 +14,7 @@ from memory_core.errors import FormatError
 from memory_core.interop.located_json import problem
 
 MAX_DEPTH = 32
-MOST_CHARACTERS = 20_000
+MAX_CHARACTERS = 20_000
 """Of one value."""
 
 _NAMES = ("name", "label", "title")
@@ -123,8 +123,8 @@ class _Reading:
         if self._key is None:
             return
         self._length += len(text)
-        if self._length > MOST_CHARACTERS:
-            raise self._wrong(f"a value has more than {MOST_CHARACTERS:,} characters.")
+        if self._length > MAX_CHARACTERS:
+            raise self._wrong(f"a value has more than {MAX_CHARACTERS:,} characters.")
         self._text.append(text)
 
     def _end(self, tag: str) -> None:

@@ -24,7 +24,7 @@ SQLITE_MAGIC = b"SQLite format 3\x00"
 
 _COLUMNS = {"key", "role", "status", "timestamp", "data"}
 _OUR_TABLE = "mi_session"
-_MOST_STEPS = 20_000
+_MAX_STEPS = 20_000
 """Thousands of instructions of SQLite's machine that reading one file may take: about a minute."""
 
 
@@ -170,7 +170,7 @@ def _opened(data: bytes | Path) -> Iterator[sqlite3.Connection]:
             def still_allowed() -> int:
                 nonlocal steps
                 steps += 1
-                return int(steps > _MOST_STEPS)
+                return int(steps > _MAX_STEPS)
 
             connection.set_progress_handler(still_allowed, 1000)
             connection.execute("PRAGMA trusted_schema=OFF")

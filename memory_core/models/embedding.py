@@ -31,7 +31,7 @@ TOKENIZER_SHA256 = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f41157
 DIMENSIONS = 384
 PIECE_TOKENS = 256
 """The length the model was trained for, its two marker tokens included."""
-MOST_PIECES = 8
+MAX_PIECES = 8
 LATER_PIECE = 0.2
 """Pieces of a long text that are embedded, and what each but the first counts beside it. People say at the beginning
 what a text is about: on BEAM's long messages the plain mean of all pieces finds 2 points less at 1,000 tokens."""
@@ -39,7 +39,7 @@ BATCH = 32
 BATCH_TOKENS = 512
 """Tokens run at once, padding included: what a layer makes of them stays near the processor. Batches of 32 whatever
 their length took 1.2 times as long on chat messages, 2 times on long ones."""
-MOST_THREADS = 4
+MAX_THREADS = 4
 """That embed at once, each on a core of its own."""
 MEMO_SIZE = 1_024
 """Vectors kept: a message is a question when it is said and a memory when it leaves the queue."""
@@ -283,7 +283,7 @@ class _MiniLM:
         ids = self.tokenizer.encode(whole, add_special_tokens=False).ids
         count = math.ceil(len(ids) / (PIECE_TOKENS - 2))
         size = math.ceil(len(ids) / count) if count else 0
-        return [[self.first, *ids[i * size : (i + 1) * size], self.last] for i in range(min(count, MOST_PIECES))]
+        return [[self.first, *ids[i * size : (i + 1) * size], self.last] for i in range(min(count, MAX_PIECES))]
 
     def run(self, batch: Sequence[Sequence[int]]) -> NDArray[np.float32]:
         """Unit rows of pieces, padded to the longest: the mean of the token vectors under the mask."""
@@ -331,7 +331,7 @@ def _run_all(model: "_MiniLM", batches: Sequence[Pieces]) -> Iterable[NDArray[np
 @per_process
 def _threads() -> ThreadPoolExecutor:
     """Those that embed in bulk, in this process: onnxruntime lets Python go on while it computes."""
-    return ThreadPoolExecutor(min(MOST_THREADS, os.cpu_count() or 1), thread_name_prefix="memory-embedding")
+    return ThreadPoolExecutor(min(MAX_THREADS, os.cpu_count() or 1), thread_name_prefix="memory-embedding")
 
 
 _lock = threading.Lock()

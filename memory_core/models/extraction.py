@@ -20,7 +20,7 @@ from memory_core.models.offline.condensing import condense_by_rules
 
 FACT_CHARACTERS = 500
 """Longer facts are dropped: they are retellings."""
-MOST_TOPICS = 5
+MAX_TOPICS = 5
 TOPIC_CHARACTERS = 40
 """Longer topics are dropped: they are sentences."""
 CATEGORIES = ("personal", "preference", "plan", "relationship", "work", "health", "constraint", "other")
@@ -229,7 +229,7 @@ def _key(text: str) -> str:
 def _topics(words: Sequence[str]) -> tuple[str, ...]:
     """Topics in lower case, each once, without those that are no topics."""
     named = (" ".join(word.split()).strip(" .,").lower() for word in words)
-    return tuple(dict.fromkeys(word for word in named if word and len(word) <= TOPIC_CHARACTERS))[:MOST_TOPICS]
+    return tuple(dict.fromkeys(word for word in named if word and len(word) <= TOPIC_CHARACTERS))[:MAX_TOPICS]
 
 
 def _at_most(facts: Sequence[CondensedFact], target: int) -> tuple[CondensedFact, ...]:

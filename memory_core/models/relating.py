@@ -19,12 +19,12 @@ from memory_core.models.offline.relation_rules import relations_in
 from memory_core.planning.graph import LONGEST, THE_USER, TYPES, clean_name, names_nobody, normal_name, normal_predicate
 from memory_core.planning.graph_changes import PRONOUN, TO_ITSELF, TOO_LONG, WITHOUT_NAMES
 
-MOST_RELATIONS = 200
+MAX_RELATIONS = 200
 """Of one answer; a model that gives more repeats itself."""
 UNKNOWN_TYPE = "a type that there is not"
 NO_MESSAGE = "a relation from a message that there is not"
 REPEATED = "a relation given more than once"
-TOO_MANY = f"a relation beyond the {MOST_RELATIONS} that one answer may hold"
+TOO_MANY = f"a relation beyond the {MAX_RELATIONS} that one answer may hold"
 
 _RELATE = """\
 You keep the knowledge graph of an assistant. Below, between <transcript> tags, is part of a conversation, one \
@@ -133,7 +133,7 @@ class ModelRelations(ModelBased):
             )
             if key in found:
                 refused[REPEATED] += 1
-            elif len(found) >= MOST_RELATIONS:
+            elif len(found) >= MAX_RELATIONS:
                 refused[TOO_MANY] += 1
             else:
                 found[key] = relation

@@ -21,7 +21,7 @@ ACTS: tuple[Act, ...] = ("add", "update", "delete", "none")
 FACT_CHARACTERS = 500
 """Longer words are no fact."""
 
-MOST_DELETED = 0.5
+MAX_DELETED = 0.5
 """Share of a block's active facts that a model may delete at once; a single one it always may."""
 
 _RULES: dict[Bearing, tuple[Act, str]] = {
@@ -381,7 +381,7 @@ def _spare_most(choices: list[Choice | None], active: Collection[int], refused: 
         if choice is not None and choice.act == "delete" and choice.rule == "model"
     ]
     targets = {choice.target for place in deleting if (choice := choices[place]) is not None}
-    if len(targets) > max(1, MOST_DELETED * len(active)):
+    if len(targets) > max(1, MAX_DELETED * len(active)):
         refused[TOO_MANY] += len(deleting)
         for place in deleting:
             choices[place] = None

@@ -25,7 +25,7 @@ Signal = TypeVar("Signal", float, NDArray[np.float64])
 Head = tuple[int, str]
 """Key of a date line shared by several units: sitting and day."""
 
-LEAST_SHARE = 10
+MIN_SHARE = 10
 """A block that fills asks for at least this part of the token limit: a tenth."""
 
 
@@ -163,7 +163,7 @@ def room_for(token_limit: int, others: int) -> int:
 
     A tenth of the limit at least, so that a prompt that is full already is decided by the priorities.
     """
-    return max(token_limit - others, token_limit // LEAST_SHARE)
+    return max(token_limit - others, token_limit // MIN_SHARE)
 
 
 def _check(top_k: int | None, threshold: float | None, vector_weight: float, keyword_weight: float) -> None:

@@ -48,7 +48,7 @@ _AFTER_COMMANDS = frozenset(
 """A word with a capital in front of one of these was a verb or a thing ("Keep it", "Dinner for six"), not a name."""
 
 
-BROKEN_SHARE, LEAST_BROKEN = 3, 8
+BROKEN_SHARE, MIN_BROKEN = 3, 8
 """A sentence longer than the whole bound keeps a third of it, and at least these tokens: there is room for others."""
 
 
@@ -115,7 +115,7 @@ def fit(text: str, max_tokens: int, count: Callable[[str], int]) -> Fitted:
     if len(keep) < len(pieces) or count(fitting) > max_tokens:
         sizes = [count(piece) for piece in pieces]
         broken = {place for place in keep if sizes[place] > max_tokens}
-        share = max_tokens if len(keep) == 1 else min(max_tokens, max(LEAST_BROKEN, max_tokens // BROKEN_SHARE))
+        share = max_tokens if len(keep) == 1 else min(max_tokens, max(MIN_BROKEN, max_tokens // BROKEN_SHARE))
         for place in broken:
             pieces[place] = _broken_off(pieces[place], share, count)
             sizes[place] = count(pieces[place])

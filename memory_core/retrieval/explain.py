@@ -45,7 +45,7 @@ from memory_core.vectors.base import Revision, Vector
 ASKED: tuple[CandidateOutcome, ...] = ("granted", "cut", "no_prompt")
 """Outcomes of the turns that the block requests for the prompt."""
 
-MOST_DRAWN = 2_000
+MAX_DRAWN = 2_000
 """Maximum number of points on a map; more cannot be distinguished, and take seconds to draw."""
 
 
@@ -372,7 +372,7 @@ class _Map:
                 self._projection, self._points = None, {}
                 if stored:
                     rows = np.stack([each.vector for each in stored])
-                    places = thin(range(len(rows)), MOST_DRAWN)
+                    places = thin(range(len(rows)), MAX_DRAWN)
                     self._projection = fit(rows[places])
                     points = self._projection.points(rows).tolist()
                     self._points = {each.number: (x, y) for each, (x, y) in zip(stored, points, strict=True)}

@@ -84,7 +84,7 @@ class SessionRetrieval:
         return explain.neighbours(self._session, block, number, limit=limit)
 
     def map(
-        self, block: str, *, query: Vector | None = None, keep: Collection[int] = (), most: int = explain.MOST_DRAWN
+        self, block: str, *, query: Vector | None = None, keep: Collection[int] = (), most: int = explain.MAX_DRAWN
     ) -> TurnMap:
         """Stored turns on a plane, at most `most` of them, those in `keep` first; and where a query's vector lies.
 

@@ -23,7 +23,7 @@ from memory_core.models.base import Embedder, embedded
 from memory_core.models.offline.responder import OfflineResponder
 from memory_core.services import Services
 
-MOST_TURNS = 300
+MAX_TURNS = 300
 """Turns of a conversation that are tried, the newest; more adds time and no insight."""
 
 
@@ -75,7 +75,7 @@ def compare_recipes(
     `cancelled`, what is finished is given. A recipe that cannot be tried says why.
     """
     memory.session.refresh()
-    turns = _turns(memory.get_all())[-MOST_TURNS:]
+    turns = _turns(memory.get_all())[-MAX_TURNS:]
     services = Services(embedder=_Once(memory.session.services.embedder))
     done = 0
     trials: list[Trial] = []

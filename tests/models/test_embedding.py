@@ -71,7 +71,7 @@ def test_a_long_text_is_its_pieces_together_the_first_counting_most(local):
 
 
 def test_what_comes_after_some_two_thousand_tokens_costs_no_time(local):
-    assert len(embedding._loaded_model().pieces("word " * 20_000)) == embedding.MOST_PIECES
+    assert len(embedding._loaded_model().pieces("word " * 20_000)) == embedding.MAX_PIECES
 
 
 def test_the_end_of_a_long_text_counts(local):

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_core.models.offline.chains import MOST_JOINED, joined
+from memory_core.models.offline.chains import MAX_JOINED, joined
 
 
 def test_what_follows_from_each_other_is_joined_the_longest_first():
@@ -21,5 +21,5 @@ def test_a_circle_is_gone_round_once():
 @given(st.lists(st.lists(st.sampled_from("abc"), max_size=5).map(" ".join), max_size=12))
 def test_only_what_was_given_is_joined(relations):
     found = joined(relations)
-    assert len(found) <= MOST_JOINED
+    assert len(found) <= MAX_JOINED
     assert {part for sentence in found for part in sentence.split("; ")} <= set(relations)

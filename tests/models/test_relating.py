@@ -12,7 +12,7 @@ from memory_core.errors import ModelAnswerError
 from memory_core.messages import ChatMessage
 from memory_core.models.base import RelationExtractor
 from memory_core.models.offline.relation_rules import relations_in, type_of
-from memory_core.models.relating import MOST_RELATIONS, ModelRelations, RuleRelations
+from memory_core.models.relating import MAX_RELATIONS, ModelRelations, RuleRelations
 from ui.demo_script import MESSAGES
 
 
@@ -252,8 +252,8 @@ def test_the_same_forty_times_is_one_relation():
 
 
 def test_an_endless_answer_is_cut_off():
-    found = related(*(relation(object=f"city {number}") for number in range(MOST_RELATIONS + 5)))
-    assert len(found.relations) == MOST_RELATIONS
+    found = related(*(relation(object=f"city {number}") for number in range(MAX_RELATIONS + 5)))
+    assert len(found.relations) == MAX_RELATIONS
     assert len(found.refused) == 5
 
 

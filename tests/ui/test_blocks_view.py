@@ -16,7 +16,7 @@ from memory_core.history.usage import BlockUse, Write
 from memory_core.planning.priorities import CutOrder
 from memory_core.store.blocks import Holding
 from ui.blocks.cards import InPrompt, Standing, State, card, card_order, clipped, strip
-from ui.blocks.differences import MOST_LINES, difference
+from ui.blocks.differences import MAX_LINES, difference
 from ui.blocks.settings import DROP, STOP, TRIM, TURN_OFF, TURN_ON, changes_for
 from ui.kinds import STATIC, fields_of, free_name, kinds, make
 from ui.telling import SETTINGS
@@ -224,7 +224,7 @@ def test_nothing_differs_from_itself(text):
 
 
 def test_texts_that_are_too_long_are_not_compared():
-    assert difference("a\n" * (MOST_LINES + 1), "b") is None
+    assert difference("a\n" * (MAX_LINES + 1), "b") is None
 
 
 # -- kinds and settings ----------------------------------------------------------------------------

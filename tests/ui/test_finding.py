@@ -2,7 +2,7 @@
 
 import pytest
 
-from ui.finding import MOST, MOST_OF_A_KIND, Target, around, find, turn_asked
+from ui.finding import MOST, MAX_OF_A_KIND, Target, around, find, turn_asked
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_what_begins_with_the_words_comes_first_and_what_holds_them_together_nex
 
 def test_many_of_one_kind_leave_room_for_the_others():
     found = find([*said(*["nuts"] * 50), Target("Fact", "Ana is allergic to nuts", "facts")], "nuts")
-    assert len(found) == MOST_OF_A_KIND + 1
+    assert len(found) == MAX_OF_A_KIND + 1
     assert found[-1].kind == "Fact"
     assert len(found) <= MOST
 

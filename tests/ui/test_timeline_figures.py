@@ -32,7 +32,7 @@ from memory_core.events import (
 from memory_core.history.by_turn import TurnRecord
 from memory_core.history.outcomes import Outcomes
 from ui.theme import DARK, LIGHT
-from ui.timeline.course import MOST_BARS, MOST_POINTS, Layer, Mark, course, course_rows, describe
+from ui.timeline.course import MAX_BARS, MAX_POINTS, Layer, Mark, course, course_rows, describe
 from ui.timeline.details import number_rows
 from ui.timeline.figures import SCISSORS, tokens_figure
 from ui.timeline.listing import CUTS, GROUPS, NEWER, PROMPTS, Calls, Filter, Index, chosen, ledger, totals
@@ -156,7 +156,7 @@ def test_the_marks_stand_above_everything_that_is_drawn():
 
 
 @pytest.mark.parametrize(
-    ("count", "kind", "step"), [(MOST_BARS, "bar", 1), (MOST_BARS + 1, "scatter", 1), (MOST_POINTS + 2, "scatter", 2)]
+    ("count", "kind", "step"), [(MAX_BARS, "bar", 1), (MAX_BARS + 1, "scatter", 1), (MAX_POINTS + 2, "scatter", 2)]
 )
 def test_a_long_session_is_drawn_as_areas_of_every_few_turns(count, kind, step):
     drawn = course({number: turn(number) for number in range(1, count + 1)}, KINDS_OF)
@@ -165,7 +165,7 @@ def test_a_long_session_is_drawn_as_areas_of_every_few_turns(count, kind, step):
     assert {trace.type for trace in layers} == {kind}
     assert drawn.step == step
     assert (drawn.turns[0], drawn.turns[-1]) == (1, count)
-    assert len(layers[0].x) <= MOST_POINTS + 1
+    assert len(layers[0].x) <= MAX_POINTS + 1
     notes = [note.text for note in figure.layout.annotations if "drawn" in note.text]
     assert notes == ([] if step == 1 else ["every 2nd turn drawn, all flushes and cuts"])
 
@@ -177,7 +177,7 @@ def test_no_flush_or_cut_is_thinned_away():
     marks = {trace.name: list(trace.x) for trace in figure.data if trace.name in ("flush", "cut")}
     assert marks == {"flush": list(range(1, 2501, 2)), "cut": list(range(3, 2501, 3))}
     assert drawn.step == 5
-    assert len(drawn.turns) <= MOST_POINTS + 1
+    assert len(drawn.turns) <= MAX_POINTS + 1
 
 
 def test_the_picked_turn_is_marked_and_what_came_after_is_pale():

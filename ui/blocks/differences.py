@@ -2,7 +2,7 @@
 
 from difflib import unified_diff
 
-MOST_LINES = 2_000
+MAX_LINES = 2_000
 """A longer text is not compared: finding what two long texts share takes seconds."""
 
 CONTEXT_LINES = 2
@@ -14,7 +14,7 @@ def difference(before: str, after: str) -> str | None:
     None: too long to be compared.
     """
     old, new = before.splitlines(), after.splitlines()
-    if max(len(old), len(new)) > MOST_LINES:
+    if max(len(old), len(new)) > MAX_LINES:
         return None
     lines = list(unified_diff(old, new, lineterm="", n=CONTEXT_LINES))[2:]  # without the names of the two
     shown = [" …" if line.startswith("@@") else line for line in lines]  # where lines were left out

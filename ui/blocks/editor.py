@@ -26,7 +26,7 @@ from ui.telling.line import listed
 from ui.text import ago, count, plain, short, tokens
 from ui.unsaved import Place
 
-MOST_CHARACTERS = 100_000
+MAX_CHARACTERS = 100_000
 
 
 # -- editing ---------------------------------------------------------------------------------------
@@ -60,7 +60,7 @@ def edit_dialog(session_id: str, name: str) -> None:
     give_while_typing()
     text = str(
         st.text_area(
-            "Text", height=220, key=box, max_chars=MOST_CHARACTERS, on_change=_keep_unsaved, args=(session_id, name)
+            "Text", height=220, key=box, max_chars=MAX_CHARACTERS, on_change=_keep_unsaved, args=(session_id, name)
         )
     )
     before, after = memory.session.count_tokens(current), memory.session.count_tokens(text)
@@ -199,7 +199,7 @@ def add_dialog(session_id: str, kind: str | None = None) -> None:
     text = ""
     if chosen.key == "static":
         text = st.text_area(
-            "Text", key=drawer.field("text"), height=140, max_chars=MOST_CHARACTERS, on_change=drawer.keep
+            "Text", key=drawer.field("text"), height=140, max_chars=MAX_CHARACTERS, on_change=drawer.keep
         )
     priority = f"priority_{chosen.key}"
     st.number_input(

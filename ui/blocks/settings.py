@@ -22,7 +22,7 @@ from ui.telling import setting_words
 from ui.telling.line import listed
 from ui.text import plain, short
 
-MOST_CHARACTERS = 1_000
+MAX_CHARACTERS = 1_000
 """Of a setting in words."""
 
 
@@ -195,7 +195,7 @@ def _draw(kind: str, field: Field, drawer: Drawer) -> None:
     if field.sort == "toggle":
         st.toggle(field.title, key=key, help=field.help, on_change=keep)
     elif field.sort == "text":
-        st.text_area(field.title, max_chars=MOST_CHARACTERS, height=100, key=key, help=field.help, on_change=keep)
+        st.text_area(field.title, max_chars=MAX_CHARACTERS, height=100, key=key, help=field.help, on_change=keep)
     elif field.sort == "labels":
         st.multiselect(
             field.title,

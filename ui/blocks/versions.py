@@ -12,7 +12,7 @@ from memory_core.blocks import WITH_TEXT
 from memory_core.curation.summary import SummaryRevision
 from memory_core.engine.session import SessionBlock
 from ui import toasts
-from ui.blocks.differences import MOST_LINES, difference
+from ui.blocks.differences import MAX_LINES, difference
 from ui.components import error_inside
 from ui.drafts import Draft, draft, forget, keep_draft, kept
 from ui.effect import draw_effect
@@ -124,7 +124,7 @@ def draw_difference(title: str | None, before: str, after: str) -> None:
         st.markdown(f":small[**{title}**]")
     found = difference(_shown(before), _shown(after))
     if found is None:
-        st.markdown(f":small[:gray[Texts of more than {tokens(MOST_LINES)} lines are not compared.]]")
+        st.markdown(f":small[:gray[Texts of more than {tokens(MAX_LINES)} lines are not compared.]]")
     elif found:
         st.code(found, language="diff", wrap_lines=True)
     else:

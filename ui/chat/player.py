@@ -19,7 +19,7 @@ from ui.sessions.dialogs import reset_dialog
 from ui.text import plain, short, tokens
 from ui.view import View
 
-MOST_CHARACTERS = 200_000
+MAX_CHARACTERS = 200_000
 """Maximum length of a typed or pasted message, in characters; longer ones can be imported."""
 
 SPEEDS = {"½ ×": 0.5, "1 ×": 1.0, "2 ×": 2.0, "4 ×": 4.0}
@@ -133,7 +133,7 @@ def draw_input(memory: Memory, chosen: Chosen, running: Job | None) -> None:
         st.chat_input(
             "Write a message",
             key="chat__input",
-            max_chars=MOST_CHARACTERS,
+            max_chars=MAX_CHARACTERS,
             on_submit=_send,
             args=(memory, chosen, st.session_state.setdefault(_DRAFT, uuid.uuid4().hex)),
         )

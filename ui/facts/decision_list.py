@@ -11,7 +11,7 @@ from ui.components import empty, filled_rows
 from ui.deciding import DECISIONS
 from ui.facts import tab
 from ui.facts.decisions import Decided, Decisions, refusals, rows, summed, why
-from ui.facts.listing import BESIDE_PIXELS, CHIP_COLOURS, LEAST_PIXELS
+from ui.facts.listing import BESIDE_PIXELS, CHIP_COLOURS, MIN_PIXELS
 from ui.facts.marks import diff_pieces, markdown
 from ui.facts.reading import Desk
 from ui.text import plain, short, tokens
@@ -56,7 +56,7 @@ def _list(desk: Desk, decisions: Decisions, shown: Sequence[Decided]) -> Decided
     key = tab.key(desk.place, f"decisions_{zlib.crc32(repr(positions).encode())}")
     kept = tab.kept(desk.place, _PICKED)
     at = positions.index(kept) if kept in positions else 0
-    drawn: Any = filled_rows("facts__decided", len(shown), minus=BESIDE_PIXELS, least=LEAST_PIXELS).dataframe(
+    drawn: Any = filled_rows("facts__decided", len(shown), minus=BESIDE_PIXELS, least=MIN_PIXELS).dataframe(
         rows(decisions, shown),
         key=key,
         hide_index=True,

@@ -11,7 +11,7 @@ from ui.facts.pieces import close_if_finished, finish
 from ui.facts.reading import Desk
 from ui.text import count, plain, short, tokens
 
-MOST_MEGABYTES = 20
+MAX_MEGABYTES = 20
 SHOWN = 200
 LONGEST_PROBLEMS = 6
 
@@ -54,7 +54,7 @@ def import_dialog(desk: Desk) -> None:
     uploaded = st.file_uploader(
         "A CSV or JSON file of facts",
         key=tab.key(desk.place, "import"),
-        max_upload_size=MOST_MEGABYTES,
+        max_upload_size=MAX_MEGABYTES,
         help='CSV with a column "text", or JSON: a list of texts or of objects with "text".',
     )
     if uploaded is None:

@@ -10,7 +10,7 @@ from memory_core.planning.facts import Fact
 from ui.components import error_inside, filled_rows
 from ui.facts import changes, tab
 from ui.facts.desk import PUT_AWAY
-from ui.facts.listing import BESIDE_PIXELS, LEAST_PIXELS
+from ui.facts.listing import BESIDE_PIXELS, MIN_PIXELS
 from ui.facts.pieces import close_if_finished, finish
 from ui.facts.reading import Desk
 from ui.facts.table import PINNED, TEXT, Conflict, Edits, conflicts, over_theirs, plan_table
@@ -39,7 +39,7 @@ def table_dialog(desk: Desk) -> None:
         st.error(plain(said))
     elif said:
         _told(said)
-    filled_rows("facts__edited", len(snapshot) + 1, minus=BESIDE_PIXELS, least=LEAST_PIXELS).data_editor(
+    filled_rows("facts__edited", len(snapshot) + 1, minus=BESIDE_PIXELS, least=MIN_PIXELS).data_editor(
         pd.DataFrame(
             {
                 TEXT: pd.Series([fact.text for fact in snapshot], dtype="string"),

@@ -35,13 +35,13 @@ from ui.facts.desk import (
 )
 from ui.text import plain, short, tokens
 
-BESIDE_PIXELS, LEAST_PIXELS = 380, 300
+BESIDE_PIXELS, MIN_PIXELS = 380, 300
 """What stands above and below the list; what it keeps in a low window."""
 
 STATE_PIXELS, CHIP_PIXELS = 150, 104
 """The state column with two chips somewhere, and with one each."""
 
-MOST_LABELS = 16
+MAX_LABELS = 16
 """Categories or topics that the filter offers."""
 
 
@@ -91,7 +91,7 @@ def draw_list(place: tab.Place, rows: Sequence[Row], view: View, *, several: boo
     st.markdown(f":small[:gray[{SORTS[tab.at(place).order]}.{tick}]]")
     # Selections are places in the list as it was drawn: another list is another widget, told what is picked.
     key = tab.key(place, f"list_{zlib.crc32(repr((view, ids, several)).encode())}")
-    drawn: Any = filled_rows("facts__rows", len(shown), minus=BESIDE_PIXELS, least=LEAST_PIXELS).dataframe(
+    drawn: Any = filled_rows("facts__rows", len(shown), minus=BESIDE_PIXELS, least=MIN_PIXELS).dataframe(
         [{"State": chips(row), "Fact": row.text} for row in shown],
         key=key,
         hide_index=True,
@@ -204,7 +204,7 @@ def _filter(place: tab.Place, rows: Sequence[Row], view: View, wanted: Wanted, *
 
 def _labels(title: str, sizes: Counter[str], wanted: Sequence[str], key: str, changed: Callable[[], None]) -> None:
     """Labels to choose among, the most used first; nothing where there is no choice."""
-    offered = list(dict.fromkeys((*wanted, *list(sizes)[:MOST_LABELS])))
+    offered = list(dict.fromkeys((*wanted, *list(sizes)[:MAX_LABELS])))
     if len(offered) < 2 and not wanted:
         return
     st.pills(

@@ -12,7 +12,7 @@ from ui.graph import changes, tab
 from ui.graph.reading import Desk
 from ui.text import count, plain, short, tokens
 
-MOST_MEGABYTES = 20
+MAX_MEGABYTES = 20
 SHOWN = 200
 
 
@@ -25,7 +25,7 @@ def import_dialog(desk: Desk) -> None:
     uploaded = st.file_uploader(
         "A graph as JSON or GraphML",
         key=f"{tab.key(desk.place, 'import')}_{tab.looking(desk.place).generation}",
-        max_upload_size=MOST_MEGABYTES,
+        max_upload_size=MAX_MEGABYTES,
         help="As Export on Sessions writes them; GraphML also from other programs. Cypher is not read.",
     )
     if uploaded is None:

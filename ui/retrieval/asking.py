@@ -32,7 +32,7 @@ _LINKED = "retrieval_linked"
 _FIND_LINKED = "retrieval_find_linked"
 _RESULTS = "retrieval_results"
 _ELSEWHERE = "retrieval_elsewhere"
-MOST_RESULTS = 6
+MAX_RESULTS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ def searched(memory: Memory, position: int, block: str, query: str, settings: Ma
     known: dict[tuple[Any, ...], Search] = st.session_state.setdefault(_RESULTS, {})
     if key not in known:
         found = memory.retrieval.search(query, block=block, settings=settings)
-        while len(known) >= MOST_RESULTS:
+        while len(known) >= MAX_RESULTS:
             del known[next(iter(known))]
         known[key] = found
     return known[key]

@@ -35,7 +35,7 @@ from ui.view import View
 NEIGHBOURS = 4
 QUESTIONS = 5
 """Number of questions listed initially, newest first; a toggle shows the others."""
-MOST_LINES = 12
+MAX_LINES = 12
 """Rows of that list visible at once."""
 LINE_PIXELS = 33
 
@@ -209,7 +209,7 @@ def _draw_questions(view: View, search: Search, found: Found, unit: str) -> None
     st.dataframe(
         question_rows(listed, words),
         hide_index=True,
-        height="content" if len(listed) <= MOST_LINES else LINE_PIXELS * (MOST_LINES + 1) + 2,
+        height="content" if len(listed) <= MAX_LINES else LINE_PIXELS * (MAX_LINES + 1) + 2,
         column_config={
             "Turn": st.column_config.NumberColumn(
                 width=52, pinned=True, help="Turn of the conversation in which it was asked."

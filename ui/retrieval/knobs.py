@@ -22,7 +22,7 @@ from ui.view import View
 
 TOP_K, THRESHOLD = "similarity_top_k", "similarity_threshold"
 WEIGHTS = tuple(signal.setting for signal in SIGNALS.values())
-MOST_RESULTS = 100
+MAX_RESULTS = 100
 """Maximum number of results that can be tried; more than any prompt holds."""
 
 
@@ -50,7 +50,7 @@ def draw(view: View, block: SessionBlock, before: Search, after: Search, unit: s
         st.number_input(
             "Results",
             value=None,
-            **limits(VectorMemoryBlock, TOP_K) | {"max_value": max(MOST_RESULTS, int(now[TOP_K] or 0))},
+            **limits(VectorMemoryBlock, TOP_K) | {"max_value": max(MAX_RESULTS, int(now[TOP_K] or 0))},
             step=1,
             key=_key("top_k"),
             placeholder="as many as fit",

@@ -33,7 +33,7 @@ slow down that page."""
 FOLLOW_SECONDS = 0.5
 """Interval, in seconds, between redraws while a check or a rebuild is running."""
 
-MOST_KEPT = 32
+MAX_KEPT = 32
 """Maximum number of results cached per server, one for each chat model in use."""
 
 INDEX = "\x00index"
@@ -42,7 +42,7 @@ INDEX = "\x00index"
 MAINTENANCE = "sessions__maintenance"
 """Widget key of the maintenance popover, open or closed."""
 
-LEAST_FREE_BYTES = 5_000_000
+MIN_FREE_BYTES = 5_000_000
 """Minimum reclaimable bytes for which shrinking the database is offered."""
 
 _UPKEEP = "sessions__upkeep"
@@ -126,7 +126,7 @@ class Watch:
             with self._lock:
                 self._results.pop(key, None)
                 self._results[key] = found
-                while len(self._results) > MOST_KEPT:
+                while len(self._results) > MAX_KEPT:
                     self._results.popitem(last=False)
         finally:
             with self._lock:
@@ -277,7 +277,7 @@ def _maintenance(running: Job | None) -> None:
         except MemoryInspectorError as error:
             st.error(plain(str(error)))
             return
-        if free >= LEAST_FREE_BYTES:
+        if free >= MIN_FREE_BYTES:
             said = f"{size(free)} of it are the space of what was erased. While they are given back nobody can write."
             st.markdown(f":small[:gray[{said}]]")
             st.button("Make the file smaller", key="sessions__compact", on_click=_compact, disabled=running is not None)

@@ -25,7 +25,7 @@ from ui.sessions import making
 from ui.stored import common, stored, unit_of
 from ui.text import count, plain, short, tokens
 
-MOST_MEGABYTES = 20
+MAX_MEGABYTES = 20
 """Maximum size of a file of messages, as the engine reads it."""
 
 TAKEN_MEGABYTES = 500
@@ -71,7 +71,7 @@ def import_dialog() -> None:
     if upload is None:
         st.markdown(
             ":small[:gray[OpenAI-format JSON or JSONL · LlamaIndex chat store (JSON) or its message table (SQLite) · "
-            f"this app’s configuration (JSON), at most {MOST_MEGABYTES} MB · this app’s bundle (.zip), at most "
+            f"this app’s configuration (JSON), at most {MAX_MEGABYTES} MB · this app’s bundle (.zip), at most "
             f"{TAKEN_MEGABYTES} MB]]"
         )
         return

@@ -30,7 +30,7 @@ from ui.sessions.listing import (
 )
 from ui.text import count, plain, short
 
-BESIDE_PIXELS, LEAST_PIXELS = 480, 240
+BESIDE_PIXELS, MIN_PIXELS = 480, 240
 """Pixels around the table, and its minimum height in a low window."""
 
 _PICKED = "sessions__picked"
@@ -115,7 +115,7 @@ def _table(shown: Sequence[Overview], picked: Overview | None) -> None:
     at = ids.index(picked.status.session_id) if picked and picked.status.session_id in ids else None
     key = f"sessions__table_{crc32(chr(0).join(ids).encode()):x}"  # another order is another table: rows are numbers
     unseen_heading("List of sessions")
-    filled_rows("sessions__rows", len(ids), minus=BESIDE_PIXELS, least=LEAST_PIXELS).dataframe(
+    filled_rows("sessions__rows", len(ids), minus=BESIDE_PIXELS, least=MIN_PIXELS).dataframe(
         rows(shown, time.time()),
         hide_index=True,
         height="stretch",

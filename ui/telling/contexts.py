@@ -20,7 +20,7 @@ from ui.stored import TURN, by_score, common, from_turn, stored
 from ui.telling.line import ERASED, ERASED_RELATION, Line, Words, clause, listed, seconds, tell, turn_words
 from ui.text import count, short, tokens
 
-MOST_NAMED = 12
+MAX_NAMED = 12
 """Recalled turns that are named; the others are counted."""
 
 # -- retrieval -----------------------------------------------------------------------------------
@@ -69,9 +69,9 @@ def _(event: Retrieved, words: Words) -> Line:
         best = max(candidate[3] for candidate in granted)
         shown = [
             f"Turn {turn_words(number, words)} ({score:.2f}): {words.previews.get(number, 'erased since')}"
-            for number, _, _, score, _ in granted[:MOST_NAMED]
+            for number, _, _, score, _ in granted[:MAX_NAMED]
         ]
-        many = max(len(granted), event.gates.get("granted", 0))  # the best are listed, see `MOST_RECORDED`
+        many = max(len(granted), event.gates.get("granted", 0))  # the best are listed, see `MAX_RECORDED`
         shown += [f"and {tokens(many - len(shown))} more"] if many > len(shown) else []
         line = Line("search", f"Recalled {count(many, f'earlier {unit}')}, best {best:.2f}", more=tuple(shown))
     elif not event.candidates:
@@ -148,9 +148,9 @@ def one_cut(cut: Mapping[str, Any], recalled: Sequence[Retrieved], words: Words)
     if gone:
         unit = words.units.get(part, TURN)
         names = by_score(
-            [(from_turn(unit, turn_words(number, words)), scores.get(number)) for number in gone[:MOST_NAMED]]
+            [(from_turn(unit, turn_words(number, words)), scores.get(number)) for number in gone[:MAX_NAMED]]
         )
-        more = f" and {tokens(len(gone) - MOST_NAMED)} more" if len(gone) > MOST_NAMED else ""
+        more = f" and {tokens(len(gone) - MAX_NAMED)} more" if len(gone) > MAX_NAMED else ""
         lowest = f". Lowest score first: {names}{more}"
     whole = ", the whole block" if cut["rule"] == "dropped" else ""
     if any(ref.kind == "relation" for ref in refs) and not whole:

@@ -13,7 +13,7 @@ from ui.timeline.course import Course, course, course_rows, describe
 from ui.timeline.figures import SCISSORS, tokens_figure
 from ui.timeline.opened import figure_key, take_mark
 from ui.timeline.remembered import Timeline
-from ui.timeline.strip import OUTCOMES, MOST_MESSAGES, counted, outcome_rows, strip_figure
+from ui.timeline.strip import OUTCOMES, MAX_MESSAGES, counted, outcome_rows, strip_figure
 from ui.view import View
 
 ABOUT = (
@@ -79,7 +79,7 @@ def draw_outcomes(view: View, timeline: Timeline) -> None:
     runs = outcomes.runs()
     if not runs:
         return
-    several = sum(run.messages for run in runs) > MOST_MESSAGES
+    several = sum(run.messages for run in runs) > MAX_MESSAGES
     shown, appearance = counted(runs) if several else runs, mode()
     with st.container(border=True, gap="xsmall"):
         at = f" at the end of turn {tokens(view.shown_turn)}" if view.past else ""

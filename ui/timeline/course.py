@@ -14,10 +14,10 @@ from memory_core.history.by_turn import TurnRecord
 from memory_core.planning.priorities import cut_order
 from ui.text import count, tokens
 
-MOST_BARS = 120
+MAX_BARS = 120
 """Maximum number of turns drawn as bars; more become areas."""
 
-MOST_POINTS = 500
+MAX_POINTS = 500
 """Maximum points of an area; for a longer session only every n-th turn is drawn."""
 
 QUEUE = "Queue"
@@ -68,7 +68,7 @@ class Course:
 
     @property
     def bars(self) -> bool:
-        return self.last <= MOST_BARS
+        return self.last <= MAX_BARS
 
     @property
     def highest(self) -> int:
@@ -81,10 +81,10 @@ def course(turns: Mapping[int, TurnRecord], kinds: Mapping[str, str]) -> Course:
     """Select what to draw of these turns; `kinds` maps every block to its kind (`facts`, `vector`, ...)."""
     every = sorted(turns)
     last = every[-1] if every else 0
-    step = 1 if last <= MOST_BARS else -(-len(every) // MOST_POINTS)
+    step = 1 if last <= MAX_BARS else -(-len(every) // MAX_POINTS)
     built = {number: _built(turns[number]) for number in every}
     drawn = [number for place, number in enumerate(every) if place % step == 0 or number == last]
-    if last > MOST_BARS:  # an area extends the last prompt over turns without one: zeros would draw white stripes
+    if last > MAX_BARS:  # an area extends the last prompt over turns without one: zeros would draw white stripes
         drawn = [number for number in drawn if built[number] is not None] or drawn
     return Course(
         turns=tuple(drawn),

@@ -34,13 +34,13 @@ from ui.timeline.listing import ACTORS, GROUPS
 from ui.timeline.opened import close
 from ui.view import View
 
-MOST_SHOWN = 12
+MAX_SHOWN = 12
 """Maximum number of messages, facts or stored turns listed in words; the rest are counted."""
 
-MOST_ROWS = 7
+MAX_ROWS = 7
 """Maximum rows of the table of flushed messages before it scrolls."""
 
-MOST_CHARACTERS = 2_000
+MAX_CHARACTERS = 2_000
 """Maximum characters of a text shown in full."""
 
 
@@ -92,8 +92,8 @@ def _sentence(line: Line, about: str, names: Iterable[str]) -> None:
 def _listed(items: Sequence[str]) -> None:
     """List quoted texts, one per line."""
     if items:
-        lines = [f":gray[–] {plain(short(' '.join(item.split()), 120))}" for item in items[:MOST_SHOWN]]
-        more = [f"and {tokens(len(items) - MOST_SHOWN)} more"] if len(items) > MOST_SHOWN else []
+        lines = [f":gray[–] {plain(short(' '.join(item.split()), 120))}" for item in items[:MAX_SHOWN]]
+        more = [f"and {tokens(len(items) - MAX_SHOWN)} more"] if len(items) > MAX_SHOWN else []
         joined = "  \n".join([*lines, *more])
         st.markdown(f":small[{joined}]")
 
@@ -110,7 +110,7 @@ def _in_full(event: Event, words: Words) -> None:
         quoted = list(words.facts.values())
     for text in quoted:
         if len(text) > (SAID if isinstance(event, MessageAdded) else QUOTED) or isinstance(event, Retrieved):
-            st.text(short(text, MOST_CHARACTERS))
+            st.text(short(text, MAX_CHARACTERS))
 
 
 def _flush(memory: Memory, outcome: FlushOutcome, now: EventRecord) -> None:
@@ -135,7 +135,7 @@ def _flush(memory: Memory, outcome: FlushOutcome, now: EventRecord) -> None:
     st.dataframe(
         rows,
         hide_index=True,
-        height="content" if len(rows) <= MOST_ROWS else 250,
+        height="content" if len(rows) <= MAX_ROWS else 250,
         column_config={
             "Turn": st.column_config.NumberColumn(width=52, format="localized"),
             "Role": st.column_config.TextColumn(width=78),

@@ -18,7 +18,7 @@ from ui.timeline.remembered import Timeline
 from ui.view import View
 
 PAGE_ROWS = 100
-BESIDE_PIXELS, LEAST_PIXELS = 300, 430
+BESIDE_PIXELS, MIN_PIXELS = 300, 430
 """Pixels around a list that is scrolled to, and its minimum height in a low window."""
 
 ROW_PIXELS = 28
@@ -92,7 +92,7 @@ def _table(view: View, timeline: Timeline, records: Sequence[EventRecord]) -> No
         for record, line in zip(records, lines, strict=True)
     ]
     slot = filled(
-        LIST_PLACE, minus=BESIDE_PIXELS, least=LEAST_PIXELS, most=ROW_PIXELS * (len(rows) + 1) + 3, border=False
+        LIST_PLACE, minus=BESIDE_PIXELS, least=MIN_PIXELS, most=ROW_PIXELS * (len(rows) + 1) + 3, border=False
     )
     slot.dataframe(
         rows,
@@ -180,7 +180,7 @@ def _calls(records: Sequence[EventRecord]) -> None:
     if sums.failed:
         told.append(f"{tokens(sums.failed)} failed")
     st.markdown(f"{', '.join(told)}.")
-    filled_rows("timeline__called_in_sight", len(rows), minus=BESIDE_PIXELS, least=LEAST_PIXELS).dataframe(
+    filled_rows("timeline__called_in_sight", len(rows), minus=BESIDE_PIXELS, least=MIN_PIXELS).dataframe(
         [
             {
                 "Turn": row.turn or None,

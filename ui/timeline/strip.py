@@ -12,7 +12,7 @@ from ui.theme import PALETTES, Mode, colour, ink_on
 
 STRIP_PIXELS = 34
 
-MOST_MESSAGES = 300
+MAX_MESSAGES = 300
 """Maximum number of messages drawn in order; with more, only the number per outcome is drawn."""
 
 OUTCOMES: Mapping[Kind, tuple[str, str]] = {

@@ -29,7 +29,7 @@ LOOKING_SECONDS = 0.3
 """How long a prompt waits for vectors that follow, and one only looked at; then the rest is found by keyword."""
 
 QUIET_SECONDS = 0.2
-MOST_PAUSE_SECONDS = 5.0
+MAX_PAUSE_SECONDS = 5.0
 """While more is stored in such quick succession, embedding lets it go first, for so long: on two cores a put takes
 twice as long beside it."""
 
@@ -78,7 +78,7 @@ class Following:
 
     def _let_go_first(self) -> None:
         """Wait while more is stored, unless somebody waits for what is there."""
-        until = time.monotonic() + MOST_PAUSE_SECONDS
+        until = time.monotonic() + MAX_PAUSE_SECONDS
         while (now := time.monotonic()) < until and now - self._stored_at < QUIET_SECONDS:
             if self._wanted.wait(QUIET_SECONDS):
                 return

@@ -15,7 +15,7 @@ from memory_core.messages import TextPart
 from memory_core.planning.retrieval import Head, RetrievalPlan, fill
 from memory_core.store.messages import StoredMessage
 
-LEAST_UNIT = 8
+MIN_UNIT = 8
 """Tokens; into less, hardly any unit fits, and none is looked for."""
 
 LOOKED_AT_AGAIN = 64
@@ -41,7 +41,7 @@ class PackedUnits:
         # 3. What was left out for its words alone may fit without its speaker and time, or into what markup left. All
         #    is filled once more from the beginning, as a better unit goes before one that was in already.
         small = [n for n in plan.granted if n not in sized and self._stored.nodes[n].tokens <= left + UNSAID]
-        if left < LEAST_UNIT or not small:
+        if left < MIN_UNIT or not small:
             return filled
         return self._fill(plan, room, sized | self._units(small[:LOOKED_AT_AGAIN]))[0]
 

@@ -32,7 +32,7 @@ from memory_core.store.vectors import (
 from memory_core.store.writing import Writing
 from memory_core.vectors.base import Vector
 
-MOST_CAUGHT_UP = 200
+MAX_CAUGHT_UP = 200
 """Units without a vector that are embedded along with new ones, the oldest first."""
 
 
@@ -83,7 +83,7 @@ def learn_units(batch: Batch, block: str, embedder: Embedder, units: Sequence[Se
         without = _nodes(batch, units, [NO_VECTOR] * len(units))
         return LearnedUnits(block, NO_EMBEDDER, without, error=str(error))
     unusable = unusable_vectors(batch.database, batch.services, batch.session_id, block, embedder)
-    earlier = _caught_up(batch, block, embedder, sorted(unusable)[:MOST_CAUGHT_UP])
+    earlier = _caught_up(batch, block, embedder, sorted(unusable)[:MAX_CAUGHT_UP])
     return LearnedUnits(block, name, _nodes(batch, units, list(vectors)), earlier, unusable)
 
 
@@ -112,7 +112,7 @@ def vectors_of(
 def _long(batch: Batch, block: str, units: Sequence[Sequence[StoredMessage]]) -> bool:
     """Are these more than can be embedded while somebody waits, with those before them that have no vector yet?"""
     with batch.database.read() as connection:
-        before = read_nodes_without_vector(connection, batch.database, batch.session_id, block, limit=MOST_CAUGHT_UP)
+        before = read_nodes_without_vector(connection, batch.database, batch.session_id, block, limit=MAX_CAUGHT_UP)
     tokens = sum(message.tokens.content for unit in units for message in unit) + sum(node.tokens for node in before)
     return tokens > AT_ONCE_TOKENS
 
@@ -120,7 +120,7 @@ def _long(batch: Batch, block: str, units: Sequence[Sequence[StoredMessage]]) ->
 def _caught_up(batch: Batch, block: str, embedder: Embedder, unusable: Sequence[int]) -> dict[int, Vector]:
     """Vectors of stored units that have none, or an unusable one, by number."""
     with batch.database.read() as connection:
-        nodes = read_nodes_without_vector(connection, batch.database, batch.session_id, block, limit=MOST_CAUGHT_UP)
+        nodes = read_nodes_without_vector(connection, batch.database, batch.session_id, block, limit=MAX_CAUGHT_UP)
         nodes += read_nodes_of(connection, batch.session_id, block, unusable)
         words = node_words(connection, batch.session_id, batch.services.messages, nodes)
     if not nodes:

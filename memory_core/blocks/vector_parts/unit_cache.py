@@ -20,7 +20,7 @@ from memory_core.vectors.keyword import KeywordIndex
 Listen = Callable[[Connection, Sequence[Node]], list[UnitMetadata | None]]
 """What each unit says of itself; None where its messages are gone."""
 
-MOST_RENDERED = 4_096
+MAX_RENDERED = 4_096
 """Units kept as they stand in a prompt: a few megabytes."""
 
 NOTHING_HEARD = UnitMetadata((), 0.0, frozenset(), frozenset(), False, None, None, 0.0, "")
@@ -43,7 +43,7 @@ class Rendered:
     def keep(self, key: tuple[Hashable, ...], item: Item) -> None:
         with self._lock:
             self._items[key] = item
-            if len(self._items) > MOST_RENDERED:
+            if len(self._items) > MAX_RENDERED:
                 self._items.popitem(last=False)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-MOST_JOINED = 300
+MAX_JOINED = 300
 """Joined sentences that are made at most."""
 
 
@@ -18,11 +18,11 @@ def joined(relations: Sequence[str]) -> list[str]:
             first_words.setdefault(relation.split()[0], []).append(relation)
     pairs = [
         (one, other) for several in first_words.values() for one in several for other in _following(one, first_words)
-    ][:MOST_JOINED]
+    ][:MAX_JOINED]
     triples = [
         (one, two, three) for one, two in pairs for three in _following(two, first_words) if three not in (one, two)
     ]
-    return ["; ".join(chain) for chain in (*triples, *pairs)][:MOST_JOINED]
+    return ["; ".join(chain) for chain in (*triples, *pairs)][:MAX_JOINED]
 
 
 def _following(relation: str, first_words: dict[str, list[str]]) -> Iterator[str]:

@@ -20,7 +20,7 @@ from memory_core.text import similarity
 MEMORY = pattern(r"<memory>\n?(.*?)\n?</memory>\n?", re.DOTALL)
 """The memory section of a context."""
 
-MOST_FACTS = 8
+MAX_FACTS = 8
 """Facts of one message that are written down."""
 
 _APPEND, _REPLACE = "core_memory_append", "core_memory_replace"
@@ -112,7 +112,7 @@ def _edits(said: str, block: _Block | None, replacing: bool) -> tuple[ToolCallPa
     if block is None:
         return ()
     message = ChatMessage(role=MessageRole.USER, content=said)
-    found = list(islice(RuleExtractor().extract([message], known=block.lines).facts, MOST_FACTS))
+    found = list(islice(RuleExtractor().extract([message], known=block.lines).facts, MAX_FACTS))
     lines = [KnownFact(place, line, slot_in(line)) for place, line in enumerate(block.lines)]
     plan = plan_additions(lines, [FoundFact(fact.text, fact.slot) for fact in found])
     calls: list[ToolCallPart] = []
