@@ -34,7 +34,7 @@ CORE_CHARACTERS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class RecipeSpec:
     """Result of a recipe: settings of `MemoryConfig`, and blocks in prompt order."""
 
     settings: dict[str, Any]
@@ -55,13 +55,13 @@ class Recipe:
     when: str
     strengths: str
     limits: str
-    make: Callable[..., Made]
+    make: Callable[..., RecipeSpec]
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """Accepted parameters with their defaults."""
     of_user: bool = False
     """Whether its facts are user-scoped; the memory then needs a `user_id`."""
 
-    def made(self, **parameters: Any) -> Made:
+    def made(self, **parameters: Any) -> RecipeSpec:
         """Create new settings and blocks; the settings name the recipe.
 
         Raises:
@@ -76,7 +76,7 @@ class Recipe:
         own = {name: value for name, value in own.items() if value != _as_json(self.parameters[name])}
         settings = {**_PLAIN, **made.settings, "recipe": self.key, "recipe_parameters": own}
         MemoryConfig(**settings)
-        return Made(settings, made.blocks)
+        return RecipeSpec(settings, made.blocks)
 
 
 _TEXTS = frozenset({"instructions", "persona", "human"})
@@ -102,17 +102,17 @@ def recipe(key: str) -> Recipe:
     return RECIPES[key]
 
 
-def _buffer() -> Made:
+def _buffer() -> RecipeSpec:
     # The queue may use the whole limit, and flushes no more than necessary.
-    return Made({"chat_history_token_ratio": 1.0, "token_flush_size": 1}, [])
+    return RecipeSpec({"chat_history_token_ratio": 1.0, "token_flush_size": 1}, [])
 
 
-def _window(turns: int) -> Made:
-    return Made({"chat_history_token_ratio": 1.0, "token_flush_size": 1, "queue_turns": turns}, [])
+def _window(turns: int) -> RecipeSpec:
+    return RecipeSpec({"chat_history_token_ratio": 1.0, "token_flush_size": 1, "queue_turns": turns}, [])
 
 
-def _blocks(instructions: str) -> Made:
-    return Made(
+def _blocks(instructions: str) -> RecipeSpec:
+    return RecipeSpec(
         _SHARED,
         [
             *_instructions(instructions),
@@ -122,15 +122,15 @@ def _blocks(instructions: str) -> Made:
     )
 
 
-def _vector(top_k: int | None) -> Made:
-    return Made(_SHARED, [VectorMemoryBlock(name="Earlier turns", priority=1, similarity_top_k=top_k)])
+def _vector(top_k: int | None) -> RecipeSpec:
+    return RecipeSpec(_SHARED, [VectorMemoryBlock(name="Earlier turns", priority=1, similarity_top_k=top_k)])
 
 
-def _summary(max_tokens: int) -> Made:
-    return Made(_SHARED, [SummaryMemoryBlock(name="Summary", priority=1, max_tokens=max_tokens)])
+def _summary(max_tokens: int) -> RecipeSpec:
+    return RecipeSpec(_SHARED, [SummaryMemoryBlock(name="Summary", priority=1, max_tokens=max_tokens)])
 
 
-def _hybrid(overflow: str, top_k: int | None) -> Made:
+def _hybrid(overflow: str, top_k: int | None) -> RecipeSpec:
     if overflow not in ("verbatim", "summarised"):
         raise ConfigError(f"overflow must be 'verbatim' or 'summarised', not {overflow!r}")
     kept: Block = (
@@ -138,14 +138,14 @@ def _hybrid(overflow: str, top_k: int | None) -> Made:
         if overflow == "verbatim"
         else SummaryMemoryBlock(name="Summary", priority=2)
     )
-    return Made(_SHARED, [GraphMemoryBlock(name="Relations", priority=1), kept])
+    return RecipeSpec(_SHARED, [GraphMemoryBlock(name="Relations", priority=1), kept])
 
 
-def _graph(hops: int) -> Made:
-    return Made(_SHARED, [GraphMemoryBlock(name="Relations", priority=1, hops=hops)])
+def _graph(hops: int) -> RecipeSpec:
+    return RecipeSpec(_SHARED, [GraphMemoryBlock(name="Relations", priority=1, hops=hops)])
 
 
-def _user_memories(summaries: bool) -> Made:
+def _user_memories(summaries: bool) -> RecipeSpec:
     blocks: list[Block] = [
         FactExtractionMemoryBlock(
             name="User memories", priority=1, scope="user", deliver_on="turn", on_change="decide", max_facts=200
@@ -153,11 +153,11 @@ def _user_memories(summaries: bool) -> Made:
     ]
     if summaries:
         blocks.append(SummaryMemoryBlock(name="Session summary", priority=2, deliver_on="turn"))
-    return Made(_SHARED, blocks)
+    return RecipeSpec(_SHARED, blocks)
 
 
-def _consolidating(categories: Sequence[str], top_k: int, scope: Literal["session", "user"]) -> Made:
-    return Made(
+def _consolidating(categories: Sequence[str], top_k: int, scope: Literal["session", "user"]) -> RecipeSpec:
+    return RecipeSpec(
         _SHARED,
         [
             FactExtractionMemoryBlock(
@@ -175,8 +175,8 @@ def _consolidating(categories: Sequence[str], top_k: int, scope: Literal["sessio
     )
 
 
-def _self_editing(limit: int, persona: str, human: str) -> Made:
-    return Made(
+def _self_editing(limit: int, persona: str, human: str) -> RecipeSpec:
+    return RecipeSpec(
         _SHARED,
         [
             StaticMemoryBlock(

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from memory_core import ChatMessage, ConfigError, FactExtractionMemoryBlock, Memory, MemoryConfig, VectorMemoryBlock
-from memory_core.recipes import RECIPES, Made
+from memory_core.recipes import RECIPES, RecipeSpec
 from ui.services import Engine
 
 INSTRUCTIONS = "You are a helpful assistant. Use what you remember, and say when you do not know something."
@@ -64,7 +64,7 @@ def new_memory(
     )
 
 
-def _settings(made: Made, token_limit: int) -> dict[str, Any]:
+def _settings(made: RecipeSpec, token_limit: int) -> dict[str, Any]:
     return {**made.settings, "token_limit": token_limit}
 
 

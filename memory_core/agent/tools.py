@@ -382,8 +382,8 @@ def _note(w: Writing, call: ToolCallPart, result: ToolResult) -> None:
         tool=call.tool_name,
         block=result.block,
         outcome="done" if result.done else "refused",
-        arguments=w.keep(call.arguments),
-        result=w.keep(result.text),
+        arguments=w.store_text(call.arguments),
+        result=w.store_text(result.text),
     )
     w.record(called, actor="agent")
 

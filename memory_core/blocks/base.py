@@ -296,7 +296,7 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
         except ValidationError as error:
             raise _impossible(type(self), error, self.name) from error
 
-    def meant_before(self, settings: dict[str, Any]) -> dict[str, Any]:
+    def legacy_defaults(self, settings: dict[str, Any]) -> dict[str, Any]:
         """What the settings that these do not hold, because an older version stored them, stood for there.
 
         Only those that stood for something else than their default does now.
@@ -456,7 +456,7 @@ class _LearnedState:
         self._unsaved = after.unsaved_fields()
 
     def save(self, w: Writing) -> None:
-        content = w.keep(self._state)
+        content = w.store_text(self._state)
         update_block(w, self._original.name, state=content)
         w.record(BlockStateSaved(block=self._original.name, content=content, unsaved_fields=self._unsaved))
 

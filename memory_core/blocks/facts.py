@@ -22,7 +22,7 @@ from memory_core.blocks.base import (
     scope_of,
 )
 from memory_core.blocks.fact_search import rank_facts, word_vectors
-from memory_core.blocks.learned_facts import Finding, LearnedFacts, Place
+from memory_core.blocks.learned_facts import Finding, LearnedFacts, WriteTarget
 from memory_core.blocks.markup import fact_parts
 from memory_core.errors import EmbedderError
 from memory_core.events import EventRecord, Ref
@@ -225,7 +225,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         found = _first_hand([self.labelled(fact) for fact in everything], heard, remembered)
         finding = self.weigh(known, found, batch.database, batch.services, scope)
         learned = LearnedFacts(
-            place=Place(
+            place=WriteTarget(
                 block=self.name,
                 scope=scope,
                 revision=before,

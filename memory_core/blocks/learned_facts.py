@@ -63,7 +63,7 @@ class Mirror(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class WriteTarget:
     """Whose facts they are, and as they were read."""
 
     block: str
@@ -82,7 +82,7 @@ class Place:
 class LearnedFacts:
     """Found facts with what becomes of each; what `FactExtractionMemoryBlock.prepare_write` gives."""
 
-    place: Place
+    place: WriteTarget
     extractor: str
     seqs: tuple[int, ...]
     """Of the messages that were read."""
@@ -259,7 +259,7 @@ class LearnedFacts:
             fact = ids.get(-1 - beside.index, beside.target)
         return FactDecided(
             block=self.place.block,
-            content=w.keep(self.found[step.index].text, scope=self.place.scope),
+            content=w.store_text(self.found[step.index].text, scope=self.place.scope),
             decision=step.act,
             fact=fact,
             candidates=tuple((id, round(score, 3)) for id, score in step.candidates),
@@ -273,7 +273,7 @@ class LearnedFacts:
             fact = self.found[alike.index]
             held = FactHeldBack(
                 block=self.place.block,
-                content=w.keep(fact.text, scope=self.place.scope),
+                content=w.store_text(fact.text, scope=self.place.scope),
                 near=alike.fact,
                 similarity=round(alike.similarity, 3),
                 sources=ranges(self._sources(fact)),
@@ -356,7 +356,7 @@ class LearnedFacts:
         return add_fact(w, self.place.scope, self.place.block, new)
 
 
-def _active(w: Writing, place: Place) -> list[Fact]:
+def _active(w: Writing, place: WriteTarget) -> list[Fact]:
     """Active facts as the open transaction sees them, words included."""
     w.flush_contents()
     return read_facts(w.connection, place.scope, place.block)

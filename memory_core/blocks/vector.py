@@ -204,10 +204,10 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         return super().settings() | self.model_dump(mode="json", include=own)
 
     def apply(self, settings: dict[str, Any]) -> None:
-        super().apply(self.meant_before(settings) | settings)
+        super().apply(self.legacy_defaults(settings) | settings)
         self._check_weights()
 
-    def meant_before(self, settings: dict[str, Any]) -> dict[str, Any]:
+    def legacy_defaults(self, settings: dict[str, Any]) -> dict[str, Any]:
         # A full set of settings without a layout was stored by a version that knew no terms.
         return BEFORE_TERMS if "unit" in settings and "layout" not in settings else {}
 

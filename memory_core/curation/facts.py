@@ -29,7 +29,7 @@ from memory_core.planning.facts import Fact, same_words
 from memory_core.services import Services
 from memory_core.store.facts import read_facts, read_scope_events
 from memory_core.store.messages import StoredMessage, read_messages
-from memory_core.store.writing import Writing, contents
+from memory_core.store.writing import Writing, read_texts
 
 TrialOutcome = Literal["added", "proposed", "confirmed", "held_back", "repeated", "updated", "ended"]
 
@@ -199,7 +199,7 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
             facts = {fact.id: fact for fact in read_facts(connection, self.scope, self.block, states=None)}
             records = self._events(connection, FactHeldBack.kind)
             hashes = [r.event.content for r in records if isinstance(r.event, FactHeldBack)]
-            texts = contents(connection, self.scope, hashes)
+            texts = read_texts(connection, self.scope, hashes)
         seen = {same_words(fact.text) for fact in facts.values() if fact.state != "rejected"}
         found = []
         for record in records:
@@ -232,7 +232,7 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
                 return []
             facts = {fact.id: fact for fact in read_facts(connection, self.scope, self.block, states=None)}
             records = self._events(connection, *REWRITE_KINDS)
-            texts = contents(connection, self.scope, wordings(records))
+            texts = read_texts(connection, self.scope, wordings(records))
         return find_rewrites(records, facts, texts.get)
 
     def review(self) -> Review:
@@ -241,7 +241,7 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
             facts = read_facts(connection, self.scope, self.block, states=("active", "proposed"))
             records = self._events(connection, *contradictions.KINDS)
             reworded = {r.event.before for r in records if isinstance(r.event, FactChanged)}
-            texts = contents(connection, self.scope, reworded)
+            texts = read_texts(connection, self.scope, reworded)
             log = read_fact_log(connection, self.scope, self.block, {fact.id: fact for fact in facts})
         conflicts = contradictions.standing(records, facts, log.changes(), texts.get)
         flags = find_flags(facts, conflicts=conflicts, said=self._said(facts), looked_at=log.looked_at())

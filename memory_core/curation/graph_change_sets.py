@@ -20,7 +20,7 @@ from memory_core.planning.graph_draft import GraphPlan, check_whole
 from memory_core.store.deliveries import still_there
 from memory_core.store.facts import read_scope_events
 from memory_core.store.graph import Stored, last_number, read_graph, store_plan
-from memory_core.store.writing import contents
+from memory_core.store.writing import read_texts
 
 Item = TypeVar("Item", Entity, Relation)
 
@@ -34,7 +34,7 @@ def read_graph_log(connection: Connection, scope: str, block: str, graph: Graph)
     past = GraphVersions(records)
     sets = [record for record in records if isinstance(record.event, GraphCurated)]
     former = {e.number: past.former_names(e) for each in sets if isinstance(e := each.event, GraphCurated)}
-    words = contents(connection, scope, {key for names in former.values() for key in names.values()})
+    words = read_texts(connection, scope, {key for names in former.values() for key in names.values()})
 
     def name(thing: Thing) -> str:
         kind, id = thing
@@ -92,7 +92,7 @@ class GraphChangeSetTransaction(ChangeSetTransaction[Graph, GraphPlan, Stored]):
         assert isinstance(event, GraphCurated)
         staying = [(thing, old, new) for thing, old, new in event.rows if (new if again else old)]
         was = {thing: self.past.values(thing, old, new, again=again) for thing, old, new in staying}
-        words = contents(self.w.connection, self.scope, _hashes(was.values()))
+        words = read_texts(self.w.connection, self.scope, _hashes(was.values()))
         going = {thing for thing, *_ in event.rows} - was.keys()
         entities = [(held.entities[id], values) for (kind, id), values in was.items() if kind == "entity"]
         relations = [(held.relations[id], values) for (kind, id), values in was.items() if kind == "relation"]

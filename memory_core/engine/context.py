@@ -29,7 +29,7 @@ from memory_core.planning.retrieval import room_for
 from memory_core.process import per_process
 from memory_core.store.log import read_events
 from memory_core.store.messages import QueueRow
-from memory_core.store.writing import contents, session_scope
+from memory_core.store.writing import read_texts, session_scope
 from memory_core.tokens import MESSAGE_OVERHEAD, Accounting
 
 READERS = 256
@@ -326,7 +326,7 @@ def _last_recorded(attached: SessionBlock, reading: ReadContext) -> Content:
                 refs = asked[0]["refs"]
                 break
         hashes = {ref: ref.hash for ref in map(Ref, refs) if ref.kind == "content"}
-        words = contents(connection, session_scope(reading.session_id), hashes.values())
+        words = read_texts(connection, session_scope(reading.session_id), hashes.values())
     items = [stored_item(ref, words[key], reading.safe) for ref, key in hashes.items() if key in words]
     return Content(items=tuple(items))
 
@@ -397,7 +397,7 @@ def _record(
     plan, reading, read = context.plan, layout.reading, layout.read
     with session.writing(patience=RECORDING_SECONDS) as w:
         for words in layout.keep:
-            w.keep(words)
+            w.store_text(words)
         events: list[Event] = [event for content in read.values() for event in content.events]
         events += [BlockFailed(block=name, error=error) for name, error in failures.items()]
         events.append(
@@ -440,7 +440,7 @@ def _record(
                 truncation_order=session.config.truncation_order,
                 accounting=context.accounting,
                 section=section,
-                input=w.keep(reading.input) if reading.input is not None else None,
+                input=w.store_text(reading.input) if reading.input is not None else None,
                 neutralised=context.neutralised,
             )
         )

@@ -180,7 +180,7 @@ def _serve_block(session: Session, attached: SessionBlock, force: bool) -> Serve
     except _LeaseLost:
         return Served(name, "waiting", done)
     except (StoreError, NotFoundError) as error:  # the database, or the whole session, is gone
-        _give_back(session, key, owner)
+        _release_lease(session, key, owner)
         return Served(name, "failed", done, str(error))
 
 
@@ -350,7 +350,7 @@ def _calls(calls: Sequence[ModelCall], block: str) -> list[Event]:
     ]
 
 
-def _give_back(session: Session, key: str, owner: str) -> None:
+def _release_lease(session: Session, key: str, owner: str) -> None:
     """Release the lease if it is still ours; one that cannot be released expires."""
     with suppress(StoreError), session.database.write() as connection:
         release(connection, key, owner)

@@ -153,7 +153,7 @@ def _reconcile_block(session: Session, w: Writing, block: Block, record: BlockRe
     constructor = _constructor_values(block)
     given, last = json.loads(constructor), json.loads(record.constructor or '{"settings": {}, "state": null}')
     # A setting that came with a newer version had its default before.
-    before = {**_defaults(block), **block.meant_before(record.settings)}
+    before = {**_defaults(block), **block.legacy_defaults(record.settings)}
     later = {k: v for k, v in before.items() if k not in record.settings}
     had = {**later, **last["settings"]} if record.constructor else {}
     wins = {k: v for k, v in given["settings"].items() if had.get(k, _MISSING) != v}
@@ -178,11 +178,11 @@ def _reconcile_block(session: Session, w: Writing, block: Block, record: BlockRe
                 revision=record.revision,
                 before=record.text,
                 after=record.text,
-                ignored=w.keep(text),
+                ignored=w.store_text(text),
             )
             w.record(edited)
     elif block.type not in BUILT_IN and given["state"] != last["state"]:
-        update_block(w, block.name, state=w.keep(block.state_json()))
+        update_block(w, block.name, state=w.store_text(block.state_json()))
 
 
 def _add(session: Session, w: Writing, block: Block, *, position: int, actor: Actor | None = None) -> None:
@@ -204,7 +204,7 @@ def _add(session: Session, w: Writing, block: Block, *, position: int, actor: Ac
             new = NewFact(text=text, tokens=session.counter.text(text), origin="written")
             add_fact(w, scope, block.name, new, actor="curator")
     elif block.type not in BUILT_IN:
-        update_block(w, block.name, state=w.keep(block.state_json()))
+        update_block(w, block.name, state=w.store_text(block.state_json()))
 
 
 def _reconcile_learners(session: Session, w: Writing) -> None:

@@ -34,7 +34,7 @@ from memory_core.store.writing import (
     Clock,
     SessionState,
     Writing,
-    contents,
+    read_texts,
     read_existing,
     writing,
 )
@@ -340,7 +340,7 @@ class Session:
         self.config = MemoryConfig(**json.loads(state.config))
         records = read_blocks(connection, self.id)
         hashes = [key for record in records for key in (record.state, record.text) if key]
-        words = contents(connection, state.scope, hashes)
+        words = read_texts(connection, state.scope, hashes)
         learners = json.loads(state.constructor).get(LEARNERS, {})
         self.blocks = tuple(self._attach(record, words, learners.get(record.name)) for record in records)
         self.revision = state.revision

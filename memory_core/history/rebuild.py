@@ -17,7 +17,7 @@ from memory_core.history.pieces import PieceReader, Pieces, Words, lay_out
 from memory_core.history.slices.contexts import is_context
 from memory_core.history.slices.deliveries import State
 from memory_core.history.slices.facts import FactState
-from memory_core.history.slices.messages import Place
+from memory_core.history.slices.messages import MessagePlace
 from memory_core.history.slices.projection import Projection
 from memory_core.messages import ChatMessage
 from memory_core.planning.graph import Graph
@@ -67,7 +67,7 @@ class MessageOutcome:
     """Outcome of one message."""
 
     seq: int
-    place: Place
+    place: MessagePlace
     flush: int | None
     """Number of the flush in which it left the queue."""
     handed: tuple[Handed, ...]

@@ -39,7 +39,7 @@ from memory_core.services import Services
 from memory_core.store.log import read_events
 from memory_core.store.messages import messages_that_hold
 from memory_core.store.vectors import Node, read_nodes_of, remove_nodes
-from memory_core.store.writing import contents, session_scope
+from memory_core.store.writing import read_texts, session_scope
 from memory_core.vectors.base import Revision, Vector
 
 ASKED: tuple[CandidateOutcome, ...] = ("granted", "cut", "no_prompt")
@@ -408,7 +408,7 @@ def recorded_searches(session: Session, turn: int, name: str, upto: int | None) 
         searches = [(one.event, built) for one, built in pairs if isinstance(one.event, Retrieved)]
         if not searches:
             return []
-        queries = contents(connection, scope, {event.query for event, _ in searches})
+        queries = read_texts(connection, scope, {event.query for event, _ in searches})
         nodes = _nodes_ever(connection, session.id, name, {c[0] for event, _ in searches for c in event.candidates})
         texts = texts_of(connection, session.id, session.services, nodes.values())
     return [_recorded(event, built, queries.get(event.query), nodes, texts) for event, built in searches]

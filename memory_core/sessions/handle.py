@@ -143,7 +143,7 @@ class SessionHandle:
     def attach_recording(self, messages: Sequence[ChatMessage], *, source: str, skipped: int = 0) -> None:
         """Keep a recorded conversation with the session, to be played into it turn by turn."""
         with self._session.writing() as w:
-            w.session.recording = w.keep(encode(messages))
+            w.session.recording = w.store_text(encode(messages))
             w.record(SessionImported(source=source, messages=len(messages), skipped=skipped), actor="curator")
 
     def foresee(self, messages: Sequence[ChatMessage]) -> None:

@@ -11,7 +11,7 @@ from memory_core.history.prompt_store import Prompts
 from memory_core.history.usage import Usage, UsageCount, usage_of
 from memory_core.planning.rendering import InsertMethod
 from memory_core.retrieval.explain import read_ahead
-from memory_core.store.writing import contents, session_scope, user_scope
+from memory_core.store.writing import read_texts, session_scope, user_scope
 
 
 class SessionLog:
@@ -44,7 +44,7 @@ class SessionLog:
         ]
         wanted = set(hashes)
         with self._session.database.read() as connection:
-            return {key: text for scope in scopes for key, text in contents(connection, scope, wanted).items()}
+            return {key: text for scope in scopes for key, text in read_texts(connection, scope, wanted).items()}
 
     def prompt(self, context: EventRecord) -> Prompt:
         """A past prompt part by part, word for word; `context` is a recorded one, `history().turns[12].built`, say."""

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, func, select
 from memory_core.engine.session import Session
 from memory_core.messages import ChatMessage, MessageRole
 from memory_core.store.tables import message_table
-from memory_core.store.writing import SessionState, contents, read_existing
+from memory_core.store.writing import SessionState, read_texts, read_existing
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def recording_of(session: Session, *, upto: int | None = None) -> Recording | No
 def _read(connection: Connection, session: SessionState, upto: int | None) -> Recording | None:
     if session.recording is None:
         return None
-    text = contents(connection, session.scope, [session.recording]).get(session.recording)
+    text = read_texts(connection, session.scope, [session.recording]).get(session.recording)
     if text is None:
         return None
     m = message_table.c

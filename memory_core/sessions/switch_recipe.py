@@ -17,7 +17,7 @@ from memory_core.engine import delivery, queue
 from memory_core.engine.session import Session, SessionBlock
 from memory_core.errors import ConfigError
 from memory_core.events import Actor, RecipeChosen
-from memory_core.recipes import Made, Recipe, recipe
+from memory_core.recipes import RecipeSpec, Recipe, recipe
 from memory_core.store.blocks import Holding, read_holding
 
 Block = BaseMemoryBlock[Any]
@@ -158,7 +158,7 @@ def _key(block: Block | SessionBlock) -> tuple[Any, ...]:
     return block.kind, settings.get("scope", "session"), settings.get("accept_short_term_memory", True)
 
 
-def _matched(present: Sequence[SessionBlock], made: Made) -> tuple[dict[str, Block], list[Block]]:
+def _matched(present: Sequence[SessionBlock], made: RecipeSpec) -> tuple[dict[str, Block], list[Block]]:
     """Present blocks that continue as one of the recipe's, by name, and the recipe's blocks that are new."""
     matches: dict[str, Block] = {}
     new: list[Block] = []
@@ -199,7 +199,7 @@ def _wanted(block: Block) -> dict[str, Any]:
     }
 
 
-def _settings(config: MemoryConfig, made: Made) -> dict[str, tuple[Any, Any]]:
+def _settings(config: MemoryConfig, made: RecipeSpec) -> dict[str, tuple[Any, Any]]:
     now = config.model_dump(mode="json")
     wanted = {name: value for name, value in made.settings.items() if not name.startswith("recipe")}
     if wanted["chat_history_token_ratio"] < 1 and config.chat_history_token_ratio < 1:
@@ -208,7 +208,7 @@ def _settings(config: MemoryConfig, made: Made) -> dict[str, tuple[Any, Any]]:
 
 
 def _order(
-    stay: Sequence[SessionBlock], matches: Mapping[str, Block], made: Made, new: Sequence[Block]
+    stay: Sequence[SessionBlock], matches: Mapping[str, Block], made: RecipeSpec, new: Sequence[Block]
 ) -> tuple[str, ...]:
     """Fixed texts, then the recipe's blocks in its order, then custom blocks."""
     places = {id(block): name for name, block in matches.items()} | {id(block): block.name for block in new}

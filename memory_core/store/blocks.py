@@ -13,7 +13,7 @@ from memory_core.store.graph import count_graph
 from memory_core.store.log import read_events
 from memory_core.store.tables import block_revision_table, block_table, entity_table, fact_table, relation_table
 from memory_core.store.vectors import count_nodes
-from memory_core.store.writing import Writing, contents, session_scope
+from memory_core.store.writing import Writing, read_texts, session_scope
 
 _b = block_table.c
 
@@ -76,7 +76,7 @@ def read_blocks(connection: Connection, session_id: str) -> list[BlockRecord]:
 def read_static_texts(connection: Connection, session_id: str) -> list[str]:
     """The texts of a session's static blocks as they are."""
     query = select(_b.text).where(_b.session_id == session_id, _b.type == "static", _b.text.is_not(None))
-    return list(contents(connection, session_scope(session_id), connection.execute(query).scalars()).values())
+    return list(read_texts(connection, session_scope(session_id), connection.execute(query).scalars()).values())
 
 
 def add_block(
@@ -124,7 +124,7 @@ def write_text(
     restored: int | None = None,
 ) -> int:
     """Give a static block or a summary another text; the new revision. The same text again changes nothing."""
-    content = w.keep(text)
+    content = w.store_text(text)
     if content == block.text:
         return block.revision
     revision = block.revision + 1
@@ -149,7 +149,7 @@ def read_revisions(connection: Connection, session_id: str, block: str) -> list[
     table = block_revision_table
     where = (table.c.session_id == session_id) & (table.c.block == block)
     rows = connection.execute(select(table).where(where).order_by(table.c.revision)).all()
-    words = contents(connection, session_scope(session_id), (row.content for row in rows))
+    words = read_texts(connection, session_scope(session_id), (row.content for row in rows))
     return [TextRevision(r.revision, words.get(r.content, ""), r.actor, r.turn, r.at) for r in rows]
 
 
@@ -158,7 +158,7 @@ def read_revision(connection: Connection, session_id: str, block: str, revision:
     table = block_revision_table.c
     where = (table.session_id == session_id) & (table.block == block) & (table.revision == revision)
     key = connection.execute(select(table.content).where(where)).scalar()
-    return contents(connection, session_scope(session_id), [key]).get(key) if key else None
+    return read_texts(connection, session_scope(session_id), [key]).get(key) if key else None
 
 
 def read_holding(connection: Connection, session_id: str, scope: str, block: str, kind: str) -> Holding:
@@ -180,7 +180,7 @@ def read_holding(connection: Connection, session_id: str, scope: str, block: str
         counts = connection.execute(select(fact.state, func.count()).where(own).group_by(fact.state)).all()
         last = select(fact.content).where(own, fact.state == "active").order_by(fact.id.desc()).limit(1)
         key = connection.execute(last).scalar()
-        newest = contents(connection, scope, [key]).get(key) if key else None
+        newest = read_texts(connection, scope, [key]).get(key) if key else None
         return replace(holding, facts={str(state): int(number) for state, number in counts}, newest=newest)
     return holding
 
@@ -196,7 +196,7 @@ def _newest_relation(connection: Connection, scope: str, block: str) -> str | No
     ends = connection.execute(select(e.id, e.name).where(e.id.in_((row.subject, row.object)))).all()
     names = {end.id: end.name for end in ends}
     keys = (names.get(row.subject), row.predicate, names.get(row.object))
-    words = contents(connection, scope, [key for key in keys if key])
+    words = read_texts(connection, scope, [key for key in keys if key])
     said = [words.get(key or "") for key in keys]
     return " → ".join(word for word in said if word) if all(said) else None
 
@@ -213,7 +213,7 @@ def read_state(connection: Connection, session_id: str, block: str) -> str | Non
     """A custom block's fields as the last delivery left them, whichever process that was."""
     query = select(_b.state).where(_b.session_id == session_id, _b.name == block)
     key = connection.execute(query).scalar()
-    return contents(connection, session_scope(session_id), [key]).get(key) if key else None
+    return read_texts(connection, session_scope(session_id), [key]).get(key) if key else None
 
 
 def _last_revision(w: Writing, name: str) -> int:

@@ -17,7 +17,7 @@ from memory_core.store.tables import (
     fact_table,
 )
 from memory_core.store.words import erase_unneeded
-from memory_core.store.writing import Writing, contents
+from memory_core.store.writing import Writing, read_texts
 
 ERASED = "(erased)"
 """Stands in the log for a sentence that may have quoted what was erased."""
@@ -39,7 +39,7 @@ def erase_facts(w: Writing, facts: Sequence[Fact], *, undone: bool = False, acto
         table = fact_revision_table
         found = w.connection.execute(select(table.c.content).where(table.c.fact_id == fact.id)).scalars()
         hashes.setdefault(fact.scope, set()).update(found)
-    texts = {text for scope, keys in hashes.items() for text in contents(w.connection, scope, keys).values() if text}
+    texts = {text for scope, keys in hashes.items() for text in read_texts(w.connection, scope, keys).values() if text}
     for (scope, block), group in _by_block(facts).items():
         held = _held_back(w, scope, block)
         if undone:  # as if it had never been added: what was held back before is so again

@@ -36,7 +36,7 @@ from memory_core.store.tables import (
     fact_table,
     session_table,
 )
-from memory_core.store.writing import Writing, contents
+from memory_core.store.writing import Writing, read_texts
 
 _f = fact_table.c
 _COLUMNS = [
@@ -119,7 +119,7 @@ def read_history(connection: Connection, scope: str, fact_id: int) -> list[FactR
     """Every state a fact ever had, oldest first."""
     table = fact_revision_table
     rows = connection.execute(select(table).where(table.c.fact_id == fact_id).order_by(table.c.version)).all()
-    words = contents(connection, scope, (row.content for row in rows))
+    words = read_texts(connection, scope, (row.content for row in rows))
     return [
         FactRevision(
             version=r.version,
@@ -142,7 +142,7 @@ def read_wordings(connection: Connection, scope: str, block: str | None = None) 
     revision = fact_revision_table.c
     facts = select(_f.id).where(_f.scope == scope, *([_f.block == block] if block is not None else []))
     hashes = connection.execute(select(revision.content).where(revision.fact_id.in_(facts)).distinct()).scalars()
-    return set(contents(connection, scope, hashes).values())
+    return set(read_texts(connection, scope, hashes).values())
 
 
 def read_authors(connection: Connection, scope: str, block: str) -> dict[tuple[int, int], tuple[Actor, int]]:
@@ -155,7 +155,7 @@ def read_authors(connection: Connection, scope: str, block: str) -> dict[tuple[i
 
 def add_fact(w: Writing, scope: str, block: str, new: NewFact, *, actor: Actor = "engine") -> int:
     """Store a fact and say so in the log; its id."""
-    content = w.keep(new.text, scope=scope)
+    content = w.store_text(new.text, scope=scope)
     values = {
         "scope": scope,
         "block": block,
@@ -263,7 +263,7 @@ def revise(
     """
     changes: list[tuple[dict[str, object], Event]] = []
     if text is not None and text != fact.text:
-        before, content = w.keep(fact.text, scope=fact.scope), w.keep(text, scope=fact.scope)
+        before, content = w.store_text(fact.text, scope=fact.scope), w.store_text(text, scope=fact.scope)
         tokens = fact.tokens if tokens is None else tokens
         changed = FactChanged(fact=fact.id, block=fact.block, before=before, after=content, tokens=tokens)
         changes.append(({"content": content, "tokens": tokens, "slot": fact.slot or slot}, changed))
@@ -426,7 +426,7 @@ def _facts(connection: Connection, rows: Sequence[Row[Any]]) -> list[Fact]:
     words = {
         (scope, key): text
         for scope in scopes
-        for key, text in contents(connection, scope, (row.content for row in rows if row.scope == scope)).items()
+        for key, text in read_texts(connection, scope, (row.content for row in rows if row.scope == scope)).items()
     }
     sources = _sources(connection, [row.id for row in rows])
     return [

@@ -36,7 +36,7 @@ from memory_core.store.tables import (
     relation_table,
 )
 from memory_core.store.words import erase_unneeded, graph_words
-from memory_core.store.writing import Writing, contents
+from memory_core.store.writing import Writing, read_texts
 
 _e = entity_table.c
 _r = relation_table.c
@@ -69,7 +69,7 @@ def read_graph(connection: Connection, scope: str, block: str) -> Graph:
     ).all()
     aliases = {row.id: tuple(json.loads(row.aliases)) for row in entities}
     hashes = {row.name for row in entities} | {row.predicate for row in relations}
-    words = contents(connection, scope, hashes.union(*aliases.values()))
+    words = read_texts(connection, scope, hashes.union(*aliases.values()))
     sources: dict[int, list[Source]] = {}
     of_block = select(_r.id).where(_r.scope == scope, _r.block == block)
     query = select(relation_source_table).where(_s.relation_id.in_(of_block)).order_by(_s.session_id, _s.seq)
@@ -198,8 +198,8 @@ def store_plan(w: Writing, scope: str, block: str, plan: GraphPlan, *, actor: Ac
 
 def add_entity(w: Writing, scope: str, block: str, new: Entity, *, actor: Actor) -> int:
     """Store an entity as active, and say so in the log; its id."""
-    name = w.keep(new.name, scope=scope)
-    aliases = tuple(w.keep(alias, scope=scope) for alias in new.aliases)
+    name = w.store_text(new.name, scope=scope)
+    aliases = tuple(w.store_text(alias, scope=scope) for alias in new.aliases)
     values = {
         "scope": scope,
         "block": block,
@@ -237,7 +237,7 @@ def change_entity(w: Writing, before: Entity, after: Entity, *, actor: Actor) ->
 
 def add_relation(w: Writing, scope: str, block: str, new: Relation, *, actor: Actor) -> int:
     """Store a relation as active, and say so in the log; its id."""
-    predicate = w.keep(new.predicate, scope=scope)
+    predicate = w.store_text(new.predicate, scope=scope)
     values = {
         "scope": scope,
         "block": block,
@@ -401,9 +401,9 @@ def _advance(w: Writing, table: Any, before: Entity | Relation, values: Mapping[
 def _entity_values(w: Writing, entity: Entity) -> dict[str, Any]:
     """What may change of an entity, as the log has it."""
     return {
-        "name": w.keep(entity.name, scope=entity.scope),
+        "name": w.store_text(entity.name, scope=entity.scope),
         "type": entity.type,
-        "aliases": [w.keep(alias, scope=entity.scope) for alias in entity.aliases],
+        "aliases": [w.store_text(alias, scope=entity.scope) for alias in entity.aliases],
         "state": entity.state,
         "merged_into": entity.merged_into,
     }
@@ -413,7 +413,7 @@ def _relation_values(w: Writing, relation: Relation) -> dict[str, Any]:
     """What may change of a relation, as the log has it."""
     return {
         "subject": relation.subject,
-        "predicate": w.keep(relation.predicate, scope=relation.scope),
+        "predicate": w.store_text(relation.predicate, scope=relation.scope),
         "object": relation.object,
         "state": relation.state,
         "ended_turn": relation.ended_turn,

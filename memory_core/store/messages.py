@@ -17,7 +17,7 @@ from memory_core.messages import ChatMessage, MessageRole, MessageStatus, TextPa
 from memory_core.planning.flush import SizedMessage
 from memory_core.store.database import chunks
 from memory_core.store.tables import content_table, message_table
-from memory_core.store.writing import Writing, contents, session_scope
+from memory_core.store.writing import Writing, read_texts, session_scope
 from memory_core.tokens import Accounting, MessageTokens, TokenCounter, total_tokens
 
 _m = message_table.c
@@ -87,7 +87,7 @@ class MessageCache:
             found = {key: self._messages[key] for key in hashes if key in self._messages}
         missing = [key for key in hashes if key not in found]
         if missing:
-            texts = contents(connection, session_scope(session_id), missing)
+            texts = read_texts(connection, session_scope(session_id), missing)
             fresh = {key: ChatMessage.from_json(text) for key, text in texts.items()}
             found.update(fresh)
             with self._lock:
@@ -122,7 +122,7 @@ def add_messages(w: Writing, messages: Sequence[NewMessage], *, counter: str, op
             session.queue_messages += 1
             session.queue_content += new.tokens.content
             session.queue_reference += new.tokens.reference
-        content = w.keep(new.json)
+        content = w.store_text(new.json)
         calls = [call.tool_call_id for call in new.message.tool_calls if call.tool_call_id]
         rows.append(
             {

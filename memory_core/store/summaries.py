@@ -11,7 +11,7 @@ from memory_core.planning.summaries import losses
 from memory_core.store.blocks import BlockRecord, read_blocks, write_text
 from memory_core.store.log import read_events
 from memory_core.store.tables import block_revision_table
-from memory_core.store.writing import Writing, contents, session_scope
+from memory_core.store.writing import Writing, read_texts, session_scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ def read_summary(connection: Connection, session_id: str, block: str) -> StoredS
     record = next((each for each in read_blocks(connection, session_id) if each.name == block), None)
     if record is None:
         return None
-    text = contents(connection, session_scope(session_id), [record.text]).get(record.text, "") if record.text else ""
+    text = read_texts(connection, session_scope(session_id), [record.text]).get(record.text, "") if record.text else ""
     kinds = (BlockAdded.kind, SummaryRewritten.kind)  # one of that name that was removed covered something else
     told = read_events(connection, session_id, kinds=kinds, block=block, limit=1, newest_first=True)
     event = told[0].event if told else None
@@ -110,7 +110,7 @@ def empty_summaries(w: Writing, gone: Collection[int]) -> None:
             read = read | set(expand(last.seqs)) if last is not None and last.covers else set()
         if last is None or not read & wanted:
             continue
-        text = contents(w.connection, w.session.scope, [record.text]).get(record.text, "") if record.text else ""
+        text = read_texts(w.connection, w.session.scope, [record.text]).get(record.text, "") if record.text else ""
         revisions = block_revision_table.c
         where = (revisions.session_id == w.session.id) & (revisions.block == record.name)
         w.connection.execute(delete(block_revision_table).where(where))

@@ -125,7 +125,7 @@ class Writing:
                 }
             )
 
-    def keep(self, words: str, *, scope: str | None = None) -> str:
+    def store_text(self, words: str, *, scope: str | None = None) -> str:
         """Put words into the content store; their hash."""
         key = content_hash(words)
         self._contents[(scope or self.session.scope, key)] = words
@@ -226,7 +226,7 @@ def create_session(database: Database, connection: Connection, state: SessionSta
     database.insert_if_new(connection, session_table, [dataclasses.asdict(state)])
 
 
-def contents(connection: Connection, scope: str, hashes: Iterable[str]) -> dict[str, str]:
+def read_texts(connection: Connection, scope: str, hashes: Iterable[str]) -> dict[str, str]:
     """Words by hash; a hash whose words were erased is missing."""
     found: dict[str, str] = {}
     for chunk in chunks(sorted(set(hashes))):

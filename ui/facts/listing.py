@@ -45,7 +45,7 @@ MAX_LABELS = 16
 """Categories or topics that the filter offers."""
 
 
-def draw_search(place: tab.Place, rows: Sequence[Row], view: View, *, elsewhere: bool) -> None:
+def draw_search(place: tab.ListPosition, rows: Sequence[Row], view: View, *, elsewhere: bool) -> None:
     """The search field and the filter. `elsewhere`: some facts come from other sessions."""
     wanted = tab.at(place).wanted
     key = tab.key(place, "search")
@@ -67,7 +67,7 @@ def draw_search(place: tab.Place, rows: Sequence[Row], view: View, *, elsewhere:
             _filter(place, rows, view, wanted, elsewhere=elsewhere)
 
 
-def draw_list(place: tab.Place, rows: Sequence[Row], view: View, *, several: bool) -> list[Row]:
+def draw_list(place: tab.ListPosition, rows: Sequence[Row], view: View, *, several: bool) -> list[Row]:
     """The list of a view; what is picked is remembered by id. Gives the rows that are drawn.
 
     `several`: rows can be ticked, to change them at once.
@@ -117,7 +117,7 @@ def draw_list(place: tab.Place, rows: Sequence[Row], view: View, *, several: boo
     return shown
 
 
-def _clicked(place: tab.Place, key: str, ids: Sequence[int], picked: Picked, selection: Any) -> Picked:
+def _clicked(place: tab.ListPosition, key: str, ids: Sequence[int], picked: Picked, selection: Any) -> Picked:
     """What is picked after this drawing: only a click that was not seen yet changes it."""
     seen = (key, tuple(selection["rows"]), tuple(cell[0] for cell in selection["cells"]))
     before = tab.kept(place, "clicked")
@@ -133,7 +133,7 @@ def _selection(picked: Picked, ids: Sequence[int]) -> Any:
     return {"selection": {"rows": rows, "columns": [], "cells": cells}}
 
 
-def _filter(place: tab.Place, rows: Sequence[Row], view: View, wanted: Wanted, *, elsewhere: bool) -> None:
+def _filter(place: tab.ListPosition, rows: Sequence[Row], view: View, wanted: Wanted, *, elsewhere: bool) -> None:
     sizes = states_count(in_view(rows, view))
     names = {**STATES, "pinned": "Pinned"}
 
@@ -218,11 +218,11 @@ def _labels(title: str, sizes: Counter[str], wanted: Sequence[str], key: str, ch
     )
 
 
-def _search(place: tab.Place, key: str) -> None:
+def _search(place: tab.ListPosition, key: str) -> None:
     tab.change(place, wanted=replace(tab.at(place).wanted, words=st.session_state[key]))
 
 
-def _clear(place: tab.Place) -> None:
+def _clear(place: tab.ListPosition) -> None:
     tab.change(place, wanted=Wanted())
     tab.redraw(place)
 

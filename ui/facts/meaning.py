@@ -42,7 +42,7 @@ def draw_meanings(desk: Desk, words: str) -> None:
             )
 
 
-def _open(place: tab.Place, fact: int) -> None:
+def _open(place: tab.ListPosition, fact: int) -> None:
     """Show a fact, and the list without the search that may hide it."""
     tab.change(place, wanted=Wanted())
     tab.change(place, view="active")

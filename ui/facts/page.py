@@ -131,7 +131,7 @@ def _head(view: Shown, desk: Desk, blocks: Sequence[str]) -> View:
     return shown
 
 
-def _show(place: tab.Place, key: str) -> None:
+def _show(place: tab.ListPosition, key: str) -> None:
     tab.change(place, view=st.session_state[key])
 
 

@@ -112,7 +112,7 @@ def _merge(desk: Desk, facts: Sequence[Fact], key: str) -> None:
         tab.redraw(desk.place)
 
 
-def _unselect(place: tab.Place) -> None:
+def _unselect(place: tab.ListPosition) -> None:
     tab.unselect(place)
 
 
@@ -239,7 +239,7 @@ def _changed_elsewhere(desk: Desk, fact: Fact, draft: Draft) -> None:
         )
 
 
-def _keep_words(place: tab.Place, opened: Fact, key: str) -> None:
+def _keep_words(place: tab.ListPosition, opened: Fact, key: str) -> None:
     tab.keep_draft(place, opened.id, Draft(opened.version, opened.text, str(st.session_state.get(key, ""))))
 
 

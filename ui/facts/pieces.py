@@ -32,7 +32,7 @@ def close_if_finished(desk: Desk) -> None:
         st.rerun()
 
 
-def forget_finished(place: tab.Place) -> bool:
+def forget_finished(place: tab.ListPosition) -> bool:
     """Was there a mark? The page takes it away too, when it is drawn as a whole."""
     found = bool(tab.kept(place, _FINISHED))
     tab.keep(place, _FINISHED, None)

@@ -16,7 +16,7 @@ from ui.facts.desk import Picked, View, Wanted
 FACT = "fact"
 """The parameter of the address that names the open fact."""
 
-Place = tuple[str, str]
+ListPosition = tuple[str, str]
 """A session and one of its fact blocks."""
 
 
@@ -61,23 +61,23 @@ blocks: state.ByPlace[str | None] = state.ByPlace("facts_block", None)
 """By session: the block whose facts were shown last."""
 
 
-def unselect(place: Place) -> None:
+def unselect(place: ListPosition) -> None:
     """Untick everything; the list is drawn anew without its ticks."""
     change(place, picked=Picked(at(place).picked.open))
     redraw(place)
 
 
-def keep_draft(place: Place, fact: int, written: Draft | None) -> None:
+def keep_draft(place: ListPosition, fact: int, written: Draft | None) -> None:
     """Remember what is half written in the panel of a fact, or forget it."""
     drafts = {key: value for key, value in at(place).drafts.items() if key != fact}
     change(place, drafts=drafts | ({fact: written} if written is not None else {}))
 
 
-def skip(place: Place, fact: int) -> None:
+def skip(place: ListPosition, fact: int) -> None:
     change(place, skipped=(*(id for id in at(place).skipped if id != fact), fact))
 
 
-def ask(place: Place, what: str | None, fact: int = 0) -> None:
+def ask(place: ListPosition, what: str | None, fact: int = 0) -> None:
     change(place, asks=None if what is None else (what, fact))
 
 
@@ -87,12 +87,12 @@ def asked_fact() -> int | None:
     return int(asked) if asked is not None and asked.isdecimal() and len(asked) < 16 else None
 
 
-def is_new(asked: int, place: Place) -> bool:
+def is_new(asked: int, place: ListPosition) -> bool:
     """Was it somebody else than this page who wrote it there?"""
     return str(asked) != at(place).written
 
 
-def take_link(place: Place) -> int | None:
+def take_link(place: ListPosition) -> int | None:
     """The fact that the address asks for, once."""
     asked = asked_fact()
     if asked is None or not is_new(asked, place):
@@ -101,26 +101,26 @@ def take_link(place: Place) -> int | None:
     return asked
 
 
-def write_link(place: Place, fact: int | None) -> None:
+def write_link(place: ListPosition, fact: int | None) -> None:
     """Put the open fact in the address, so that the page can be reloaded and linked to."""
     written = None if fact is None else str(fact)
     change(place, written=written)
     state.write_address(FACT, written)
 
 
-def key(place: Place, name: str) -> str:
+def key(place: ListPosition, name: str) -> str:
     """The key of a widget that belongs to one block of one session, new with each generation."""
     return f"facts__{name}_{zlib.crc32(repr(place).encode())}_{at(place).generation}"
 
 
-def redraw(place: Place) -> None:
+def redraw(place: ListPosition) -> None:
     change(place, generation=at(place).generation + 1)
 
 
-def kept(place: Place, name: str) -> Any:
+def kept(place: ListPosition, name: str) -> Any:
     """What a drawer left to be found at its next drawing; None for nothing."""
     return at(place).kept.get(name)
 
 
-def keep(place: Place, name: str, value: Any) -> None:
+def keep(place: ListPosition, name: str, value: Any) -> None:
     change(place, kept={**at(place).kept, name: value})

@@ -96,7 +96,7 @@ def try_dialog(desk: Desk) -> None:
         closing_button("Store nothing", finish, (desk, forget, desk.place))
 
 
-def forget(place: tab.Place) -> None:
+def forget(place: tab.ListPosition) -> None:
     """Leave nothing of a trial behind."""
     tab.keep(place, "tries", None)
     tab.redraw(place)

@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 
 from memory_core.planning.graph import Graph, Relation
 from ui.charts import blank, shown
-from ui.graph.layout import Place, places
+from ui.graph.layout import ListPosition, places
 from ui.graph.listing import TYPES, relation_words, standing
 from ui.graph.seen import MOST, Seen, mentions
 from ui.text import count
@@ -66,9 +66,9 @@ class Edge:
     """One relation as a line."""
 
     relation: Relation
-    line: tuple[Place, ...]
+    line: tuple[ListPosition, ...]
     """From the subject to the object."""
-    middle: Place
+    middle: ListPosition
     """Where its words stand."""
 
 
@@ -100,7 +100,7 @@ def graph_figure(graph: Graph, seen: Seen, mode: Mode, *, picked: int | None = N
 # -- lines ---------------------------------------------------------------------------------------
 
 
-def _edges(seen: Seen, where: Mapping[int, Place]) -> list[Edge]:
+def _edges(seen: Seen, where: Mapping[int, ListPosition]) -> list[Edge]:
     """The relations that are drawn; those between the same two entities bow apart."""
     between: dict[frozenset[int], list[Relation]] = {}
     for relation in seen.drawn():
@@ -122,7 +122,7 @@ def _edges(seen: Seen, where: Mapping[int, Place]) -> list[Edge]:
     return found
 
 
-def _curve(start: Place, end: Place, bow: float) -> tuple[Place, ...]:
+def _curve(start: ListPosition, end: ListPosition, bow: float) -> tuple[ListPosition, ...]:
     """A straight line, or one that bows to a side by a share of its length."""
     if not bow:
         return start, end
@@ -141,7 +141,7 @@ def _curve(start: Place, end: Place, bow: float) -> tuple[Place, ...]:
     return tuple(line)
 
 
-def _at(line: Sequence[Place], share: float) -> Place:
+def _at(line: Sequence[ListPosition], share: float) -> ListPosition:
     """The point of a line at a share of its way."""
     place = share * (len(line) - 1)
     first = min(int(place), len(line) - 2)
@@ -229,7 +229,7 @@ def _handles(edges: Sequence[Edge], graph: Graph) -> go.Scatter:
     )
 
 
-def _over(one: Place, other: Place) -> bool:
+def _over(one: ListPosition, other: ListPosition) -> bool:
     """Would words of relations at these places lie on each other?"""
     wide, high = 60 / ((PIXELS - 2 * BESIDE) / (2 * ACROSS)), 13 / (HEIGHT / (2 * HALF))
     return abs(one[0] - other[0]) < wide and abs(one[1] - other[1]) < high
@@ -239,7 +239,7 @@ def _labels(edges: Sequence[Edge], seen: Seen, palette: Palette, picked: int | N
     """The words of relations, on the page's colour so that no line runs through them."""
     numbers = {relation.id: number for number, relation in enumerate(seen.relations[: len(seen.lit)], 1)}
     crowded = len(seen.distances) > CROWDED
-    taken: list[Place] = []
+    taken: list[ListPosition] = []
     for edge in edges:
         relation = edge.relation
         kept = relation.id == picked or relation.id in numbers
@@ -264,7 +264,7 @@ def _labels(edges: Sequence[Edge], seen: Seen, palette: Palette, picked: int | N
 
 
 def _nodes(
-    graph: Graph, seen: Seen, where: Mapping[int, Place], said: Mapping[int, int], palette: Palette
+    graph: Graph, seen: Seen, where: Mapping[int, ListPosition], said: Mapping[int, int], palette: Palette
 ) -> Iterable[go.Scatter]:
     most = max((said.get(each, 0) for each in seen.distances), default=1) or 1
     for kind, (symbol, _) in SHAPES.items():
@@ -323,7 +323,7 @@ def _hover(graph: Graph, entity: int, said: Mapping[int, int]) -> str:
     return f"<b>{shown(known.name, 80)}</b>  {kind}, mentioned {count(said.get(entity, 0), 'time')}{also}"
 
 
-def _names(graph: Graph, seen: Seen, where: Mapping[int, Place], palette: Palette) -> Iterable[dict[str, Any]]:
+def _names(graph: Graph, seen: Seen, where: Mapping[int, ListPosition], palette: Palette) -> Iterable[dict[str, Any]]:
     """Names beside the outer ring, under what stands further in and along a path."""
     rings = max(seen.distances.values(), default=0)
     for entity in seen.distances:
@@ -348,7 +348,7 @@ def _names(graph: Graph, seen: Seen, where: Mapping[int, Place], palette: Palett
         yield note
 
 
-def _note(place: Place, words: str, size: int, ink: str, palette: Palette) -> dict[str, Any]:
+def _note(place: ListPosition, words: str, size: int, ink: str, palette: Palette) -> dict[str, Any]:
     return {
         "x": place[0],
         "y": place[1],

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from memory_core.planning.graph import Relation
 from ui.graph.seen import Seen
 
-Place = tuple[float, float]
+ListPosition = tuple[float, float]
 
 INNER = 0.56
 """Radius of the first ring where there is a second. What nothing hangs on stands on the outer ring in any case."""
@@ -23,7 +23,7 @@ ZIGZAG = 0.16
 """How far the entities of a path stand above and below its line."""
 
 
-def places(seen: Seen, said: Mapping[int, int]) -> dict[int, Place]:
+def places(seen: Seen, said: Mapping[int, int]) -> dict[int, ListPosition]:
     """The place of every entity that is drawn. `said`: how often each was mentioned."""
     if len(seen.path) > 1:
         return _along(seen, said)
@@ -33,13 +33,13 @@ def places(seen: Seen, said: Mapping[int, int]) -> dict[int, Place]:
 # -- rings ---------------------------------------------------------------------------------------
 
 
-def _rings(seen: Seen, said: Mapping[int, int]) -> dict[int, Place]:
+def _rings(seen: Seen, said: Mapping[int, int]) -> dict[int, ListPosition]:
     """A tree from the focus outwards: half of it to the right, half to the left."""
     children = _tree(seen, said)
     leaves = {entity: _leaves(entity, children) for entity in seen.distances}
     right, left = _halves(_neighbourly(children.get(seen.focus, ()), seen), leaves)
     rings = max(seen.distances.values(), default=0)
-    found: dict[int, Place] = {}
+    found: dict[int, ListPosition] = {}
     for side, branch in ((1, right), (-1, left)):
         rows = sum(leaves[entity] for entity in branch)
         taken = 0
@@ -127,7 +127,7 @@ def _stand(
     rings: int,
     children: Mapping[int, Sequence[int]],
     leaves: Mapping[int, int],
-    found: dict[int, Place],
+    found: dict[int, ListPosition],
 ) -> None:
     """Give an entity the middle of its rows, and those that hang on it theirs."""
     height = 1 - 2 * (row + leaves[entity] / 2) / rows
@@ -142,7 +142,7 @@ def _stand(
 # -- a path --------------------------------------------------------------------------------------
 
 
-def _along(seen: Seen, said: Mapping[int, int]) -> dict[int, Place]:
+def _along(seen: Seen, said: Mapping[int, int]) -> dict[int, ListPosition]:
     """The path across the middle, everything else in rows above and below it."""
     last = len(seen.path) - 1
     found = {

@@ -220,7 +220,7 @@ def _draw_figure(desk: Desk, seen: Seen, picked: int | None) -> None:
 
 
 def _chart(
-    desk: Desk, seen: Seen, figure: go.Figure, widget: str, place: tab.Place, height: Literal["stretch", "content"]
+    desk: Desk, seen: Seen, figure: go.Figure, widget: str, place: tab.ListPosition, height: Literal["stretch", "content"]
 ) -> None:
     focus = desk.graph.name(seen.focus)
     st.plotly_chart(
@@ -235,7 +235,7 @@ def _chart(
     )
 
 
-def _pick(place: tab.Place, widget: str) -> None:
+def _pick(place: tab.ListPosition, widget: str) -> None:
     """Take over what was clicked: an entity becomes the focus, a relation is opened."""
     for point in st.session_state[widget]["selection"]["points"]:
         meant = point.get("customdata")

@@ -84,7 +84,7 @@ def _row(desk: Desk, seen: Seen, relation: Relation, number: int) -> None:
         st.markdown(f":small[:gray[{plain(who)} · {mark}{state}]]")
 
 
-def _open(place: tab.Place, relation: int) -> None:
+def _open(place: tab.ListPosition, relation: int) -> None:
     opened = tab.looking(place).relation == relation
     tab.look(place, relation=None if opened else relation)
 
@@ -146,7 +146,7 @@ def _ends(desk: Desk, relation: Relation) -> None:
             )
 
 
-def _go(place: tab.Place, entity: int) -> None:
+def _go(place: tab.ListPosition, entity: int) -> None:
     tab.look(place, focus=entity)
 
 

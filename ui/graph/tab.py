@@ -17,7 +17,7 @@ ENTITY = "entity"
 RELATION = "relation"
 """The parameter of the address that names the open relation."""
 
-Place = tuple[str, str]
+ListPosition = tuple[str, str]
 """A session and one of its graph blocks."""
 
 
@@ -50,7 +50,7 @@ blocks: state.ByPlace[str | None] = state.ByPlace("graph_block", None)
 """By session: the block whose graph was shown last."""
 
 
-def look(place: Place, **changes: Any) -> None:
+def look(place: ListPosition, **changes: Any) -> None:
     """Look at something else; what is not named stays. Another focus closes the relation that was open."""
     before = looking(place)
     if changes.get("focus", before.focus) != before.focus:
@@ -65,13 +65,13 @@ def asked() -> tuple[str | None, int | None]:
     return st.query_params.get(ENTITY), int(relation) if relation and known else None
 
 
-def is_new(place: Place) -> bool:
+def is_new(place: ListPosition) -> bool:
     """Was it somebody else than this page who wrote that there?"""
     now = st.query_params.get(ENTITY), st.query_params.get(RELATION)
     return now != (None, None) and now != looking(place).written
 
 
-def write_link(place: Place, focus: int | None, relation: int | None) -> None:
+def write_link(place: ListPosition, focus: int | None, relation: int | None) -> None:
     """Put focus and open relation in the address, so that the page can be reloaded and linked to."""
     written = tuple(None if each is None else str(each) for each in (focus, relation))
     _PLACES.change(place, written=written)
@@ -79,7 +79,7 @@ def write_link(place: Place, focus: int | None, relation: int | None) -> None:
         state.write_address(name, value)
 
 
-def key(place: Place, name: str) -> str:
+def key(place: ListPosition, name: str) -> str:
     """The key of a widget that belongs to one block of one session."""
     return f"graph__{name}_{zlib.crc32(repr(place).encode())}"
 
@@ -90,12 +90,12 @@ def fill(widget: str, value: Any) -> None:
         st.session_state[widget] = value
 
 
-def finish(place: Place) -> None:
+def finish(place: ListPosition) -> None:
     """For a drawer whose last button may be gone when it is drawn again."""
     _PLACES.change(place, finished=True, generation=looking(place).generation + 1)
 
 
-def finished(place: Place) -> bool:
+def finished(place: ListPosition) -> bool:
     """Has what a drawer asked been done? Once."""
     done = looking(place).finished
     _PLACES.change(place, finished=False)

@@ -14,7 +14,7 @@ from memory_core.events import (
     expand,
 )
 
-Place = Literal["queued", "archived", "replaced", "forgotten"]
+MessagePlace = Literal["queued", "archived", "replaced", "forgotten"]
 """`replaced` by `Memory.set`, `forgotten` by a reset."""
 
 HANDLED = frozenset({MessageAdded, FlushPlanned, QueueReplaced, QueueRecounted, SessionReset})
@@ -31,7 +31,7 @@ class MessageState:
     added: MessageAdded
     counter: str
     """Name of the counter that its tokens were counted with."""
-    place: Place = "queued"
+    place: MessagePlace = "queued"
     flush: int | None = None
     """Number of the flush in which it left the queue."""
     left: int | None = None
@@ -99,7 +99,7 @@ class Messages:
             and state.record.position <= position < (position + 1 if state.left is None else state.left)
         ]
 
-    def _leave(self, seqs: Iterable[int], place: Place, position: int) -> list[MessageState]:
+    def _leave(self, seqs: Iterable[int], place: MessagePlace, position: int) -> list[MessageState]:
         """Take messages out of the queue and return those that exist in the session."""
         gone = [self.by_seq[seq] for seq in seqs if seq in self.by_seq]
         for state in gone:
