@@ -30,7 +30,7 @@ from memory_core.events import (
     VectorsStored,
 )
 from ui.story import Summary, story, summaries
-from ui.telling import Line, Words
+from ui.event_sentences import Line, Words
 
 WORDS = Words(
     facts={1: "Ana is allergic to nuts", 2: "Sam lives in Porto", 3: "Sam lives in Lisbon"},

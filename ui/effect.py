@@ -13,7 +13,7 @@ from memory_core import ChatMessage, ConfigError, Context, Memory, MemoryInspect
 from memory_core.engine.next_prompt import NextPrompt
 from memory_core.events import numbers
 from memory_core.planning.context import QUEUE
-from ui.telling.line import listed
+from ui.event_sentences.line import listed
 from ui.text import count, plain, short, tokens
 
 

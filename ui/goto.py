@@ -12,7 +12,7 @@ from ui.finding import MAX_OF_A_KIND, Kind, Target, around, find, turn_asked
 from ui.services import engine
 from ui.text import plain, tokens
 from ui.timeline.opened import EVENT
-from ui.timeline.remembered import remembered
+from ui.timeline.timeline_cache import remembered
 
 PAGES = ("Chat", "Context", "Timeline", "Blocks", "Facts", "Retrieval", "Sessions")
 

@@ -11,7 +11,7 @@ from ui import drawing
 from ui.jobs import Job
 from ui.services import engine
 from ui.text import count, tokens
-from ui.timeline.remembered import remembered
+from ui.timeline.timeline_cache import remembered
 
 LARGE = 20_000
 """Minimum unread events for background reading; fewer are read within half a second before the page is drawn."""

@@ -14,8 +14,8 @@ from ui.effect import flush_line, over_line, shown_when_over, size_line, unknown
 from ui.recipes import picked
 from ui.recipes.reading import running_on, title_of
 from ui.services import engine
-from ui.telling import setting_words
-from ui.telling.line import listed
+from ui.event_sentences import setting_words
+from ui.event_sentences.line import listed
 from ui.terms import HELP
 from ui.text import plain, tokens
 

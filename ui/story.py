@@ -1,6 +1,6 @@
 """The effects of one turn on memory, as a few sentences. Pure: events and words in, lines out.
 
-The sentences are those of `ui.telling`; here they are selected, summarised and ordered by stage.
+The sentences are those of `ui.event_sentences`; here they are selected, summarised and ordered by stage.
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ from memory_core.events import (
     VectorsStored,
 )
 from memory_core.messages import MEMORY_TOOLS
-from ui.telling import Line, Words, contradiction, one_cut, still_learning, tell, too_large
+from ui.event_sentences import Line, Words, contradiction, one_cut, still_learning, describe, too_large
 from ui.text import count, tokens
 
 WRITING = MEMORY_TOOLS - {"archival_memory_search", "conversation_search"}
@@ -138,14 +138,14 @@ def story(events: Sequence[EventRecord], words: Words) -> list[Line]:
     lines += _related(values, words)
     lines += _deliveries(values, words)
     if built is not None:
-        lines += [tell(event, words) for event in recalled[-1:] if event.candidates or event.degraded]
+        lines += [describe(event, words) for event in recalled[-1:] if event.candidates or event.degraded]
     lines += _told(values, words, BlockFailed)
     lines += _told(values, words, MemoryStripped)[:1]
     return lines
 
 
 def _told(values: Sequence[Event], words: Words, *kinds: type[Event]) -> list[Line]:
-    return [tell(event, words) for event in values if isinstance(event, kinds)]
+    return [describe(event, words) for event in values if isinstance(event, kinds)]
 
 
 def _learned(values: Sequence[Event], words: Words) -> list[Line]:
@@ -223,7 +223,7 @@ def _deliveries(values: Sequence[Event], words: Words) -> list[Line]:
             queued[event.delivery] = still_learning(event)
             said[event.delivery] = queued[event.delivery]
         elif isinstance(event, DeliveryFailed | DeliveryParked):
-            said |= dict.fromkeys(event.deliveries, tell(event, words))
+            said |= dict.fromkeys(event.deliveries, describe(event, words))
         elif isinstance(event, DeliveryRetried):
             said |= {delivery: queued[delivery] for delivery in event.deliveries if delivery in queued}
     return list(dict.fromkeys(line for delivery, line in said.items() if delivery in words.due))

@@ -10,7 +10,7 @@ from ui import drawing, state
 from ui.jobs import Job
 from ui.services import engine
 from ui.sessions import health
-from ui.telling import seconds
+from ui.event_sentences import seconds
 from ui.text import plain, short
 
 PATIENCE_SECONDS = 15.0

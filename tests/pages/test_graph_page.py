@@ -12,8 +12,8 @@ from ui.chat.memory_panel import STORY_KINDS
 from ui.graph import dialogs, reading
 from ui.sessions.exporting import exports
 from ui.story import story
-from ui.telling.words import words_in_log
-from ui.timeline.remembered import remembered
+from ui.event_sentences.words import words_in_log
+from ui.timeline.timeline_cache import remembered
 from ui.view import View
 
 HOSTILE = "![x](http://evil.test/x.png) <b>hi</b> $x$ :material/home:"

@@ -10,7 +10,7 @@ from memory_core.events import ContextBuilt, Retrieved, numbers
 from memory_core.recipes import RECIPES
 from ui import services
 from ui.context import words
-from ui.timeline.remembered import remembered
+from ui.timeline.timeline_cache import remembered
 
 TURNS = 60
 PAGES = ("chat", "context", "timeline", "blocks", "facts", "graph", "retrieval", "sessions")

@@ -13,7 +13,7 @@ from ui import services
 from ui.examples import EXAMPLES
 from ui.new_session import new_memory
 from ui.recipes import trying
-from ui.telling import Words, tell
+from ui.event_sentences import Words, describe
 
 TRY = "Try them on this conversation"
 HOSTILE = "![x](http://evil.test/x.png) **hi**"
@@ -314,7 +314,7 @@ def test_a_block_of_facts_can_be_made_to_decide_and_to_show_the_relevant_ones(de
         "on_change": "decide", "show": "relevant", "nearest": 3, "top_k": 4, "categories": ["semantic"],
     }  # fmt: skip
     line = demo().events(kinds=("block_edited",), limit=1, newest_first=True)[0].event
-    assert tell(line, Words({}, {}, {})).text.startswith("Changed Facts: ")
+    assert describe(line, Words({}, {}, {})).text.startswith("Changed Facts: ")
 
 
 # -- facts -----------------------------------------------------------------------------------------

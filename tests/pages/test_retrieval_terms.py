@@ -12,7 +12,7 @@ from memory_core import ChatMessage, EmbedderError, Memory, NotFoundError
 from memory_core.events import ContextBuilt, Retrieved, numbers
 from memory_core.planning.terms import TERMS, TermWeights
 from ui import services, state
-from ui.retrieval import detail, knobs
+from ui.retrieval import detail, tuning
 from ui.retrieval.asking import Asked
 
 QUESTION = "What did Ana say about the pottery class on 19 May 2023?"
@@ -165,7 +165,7 @@ def test_one_of_the_two_searches_stays_on(memory):
 
 def test_a_switch_gives_the_block_s_own_weight_or_the_usual_one():
     stored = {"vector": 0.85, "keyword": 0.0, **dict.fromkeys(TERMS, 0.0), "date": 0.3}
-    weights = knobs.switched({"vector", "keyword", "date", "length"}, stored)
+    weights = tuning.switched({"vector", "keyword", "date", "length"}, stored)
     assert (weights["vector_weight"], weights["keyword_weight"]) == (0.85, 0.6)
     assert (weights["date_weight"], weights["length_weight"], weights["sitting_weight"]) == (0.3, USUAL.length, 0.0)
 

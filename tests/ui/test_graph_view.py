@@ -13,7 +13,7 @@ from memory_core.planning.graph import Entity, Graph, Path, Relation, Step
 from memory_core.store.blocks import Holding
 from ui.blocks.cards import Standing, card
 from ui.graph import figure as figures
-from ui.graph import layout, seen
+from ui.graph import layout, neighbourhood
 from ui.graph.files import foreseen, preview
 from ui.graph.listing import (
     Heard,
@@ -113,13 +113,13 @@ def star(rim):
 
 
 def test_merged_and_removed_ones_are_not_counted():
-    assert len(seen.entities(FAMILY)) == 8
-    assert {each.id for each in seen.relations(FAMILY)} == {1, 2, 3, 4, 5, 6}
+    assert len(neighbourhood.entities(FAMILY)) == 8
+    assert {each.id for each in neighbourhood.relations(FAMILY)} == {1, 2, 3, 4, 5, 6}
 
 
 def test_the_most_mentioned_entity_comes_first_and_one_said_twice_counts_twice():
-    assert seen.mentions(FAMILY)[RUI] == 3
-    assert [each.name for each in seen.by_mentions(FAMILY)][:2] == ["Ana", "Rui"]
+    assert neighbourhood.mentions(FAMILY)[RUI] == 3
+    assert [each.name for each in neighbourhood.by_mentions(FAMILY)][:2] == ["Ana", "Rui"]
 
 
 @pytest.mark.parametrize(
@@ -127,44 +127,44 @@ def test_the_most_mentioned_entity_comes_first_and_one_said_twice_counts_twice()
     [("ana", ANA), ("ANITA", ANA), ("2", RUI), ("20", ANA), ("21", None), ("nobody", None), ("9" * 30, None)],
 )
 def test_an_address_names_an_entity_by_number_name_or_other_name(asked, found):
-    assert seen.find(FAMILY, asked) == found
+    assert neighbourhood.find(FAMILY, asked) == found
 
 
 def test_around_the_focus_is_what_a_step_reaches_ended_relations_among_it():
-    shown = seen.around(FAMILY, ANA)
+    shown = neighbourhood.around(FAMILY, ANA)
     assert set(shown.distances) == {ANA, RUI, LISBON, PORTO, NUTS}
     assert [each.id for each in shown.relations] == [3, 1, 4, 2]  # what holds, newest first; then what ended
-    assert set(seen.around(FAMILY, ANA, steps=2).distances) == {ANA, RUI, LISBON, PORTO, NUTS, FISH}
+    assert set(neighbourhood.around(FAMILY, ANA, steps=2).distances) == {ANA, RUI, LISBON, PORTO, NUTS, FISH}
 
 
 def test_kinds_narrow_what_is_around_the_focus():
-    shown = seen.around(FAMILY, ANA, only=["lives in"])
+    shown = neighbourhood.around(FAMILY, ANA, only=["lives in"])
     assert set(shown.distances) == {ANA, LISBON, PORTO}
-    assert seen.kinds(FAMILY)[:2] == ["allergic to", "lives in"]
+    assert neighbourhood.kinds(FAMILY)[:2] == ["allergic to", "lives in"]
 
 
 def test_of_more_than_forty_the_most_mentioned_are_drawn_and_it_is_said():
-    shown = seen.around(star(212), 0)
+    shown = neighbourhood.around(star(212), 0)
     assert (shown.around, shown.reached) == (40, 212)
     assert set(shown.distances) - {0} <= set(range(150, 213)) | {100}
     assert how_many(shown) == "Showing the 40 most mentioned of 212."
     assert len(shown.relations) == 212  # the list has them all
-    assert how_many(seen.around(star(40), 0)) is None
+    assert how_many(neighbourhood.around(star(40), 0)) is None
 
 
 def test_a_path_goes_either_way_over_what_holds_and_is_told_in_words():
-    path = seen.shortest(FAMILY, FISH, PORTO)
+    path = neighbourhood.shortest(FAMILY, FISH, PORTO)
     assert path is not None
-    assert seen.stops(FAMILY, path) == (FISH, RUI, ANA, PORTO)
+    assert neighbourhood.stops(FAMILY, path) == (FISH, RUI, ANA, PORTO)
     assert way(FAMILY, path) == "fish ← allergic to ← Rui ← brother ← Ana → lives in → Porto: 3 steps."
-    assert seen.shortest(FAMILY, ANA, LISBON) is None  # ended
-    assert seen.shortest(FAMILY, ANA, BEA) is None  # removed
+    assert neighbourhood.shortest(FAMILY, ANA, LISBON) is None  # ended
+    assert neighbourhood.shortest(FAMILY, ANA, BEA) is None  # removed
     assert way(FAMILY, None) == "No path up to 4 steps."
 
 
 def test_a_path_is_drawn_whole_with_its_relations_first_in_the_list():
-    path = seen.shortest(FAMILY, ANA, FISH)
-    shown = seen.around(FAMILY, ANA, path=path)
+    path = neighbourhood.shortest(FAMILY, ANA, FISH)
+    shown = neighbourhood.around(FAMILY, ANA, path=path)
     assert shown.path == (ANA, RUI, FISH)
     assert [each.id for each in shown.relations][:2] == [1, 5]
     assert FISH in shown.distances
@@ -173,9 +173,9 @@ def test_a_path_is_drawn_whole_with_its_relations_first_in_the_list():
 
 def test_a_path_longer_than_asked_is_none():
     chain = graph([entity(n, f"n{n}") for n in range(7)], [relation(n, n, "next", n + 1) for n in range(6)])
-    assert len(seen.shortest(chain, 0, 4).steps) == 4
-    assert seen.shortest(chain, 0, 5) is None
-    assert seen.shortest(chain, 0, 0) == Path(0, ())
+    assert len(neighbourhood.shortest(chain, 0, 4).steps) == 4
+    assert neighbourhood.shortest(chain, 0, 5) is None
+    assert neighbourhood.shortest(chain, 0, 0) == Path(0, ())
 
 
 # -- words ---------------------------------------------------------------------------------------
@@ -231,7 +231,7 @@ def test_an_erased_name_is_a_dash():
 
 
 def test_the_figure_has_a_table_with_the_same_relations():
-    shown = seen.around(FAMILY, ANA, path=seen.shortest(FAMILY, ANA, FISH))
+    shown = neighbourhood.around(FAMILY, ANA, path=neighbourhood.shortest(FAMILY, ANA, FISH))
     rows = number_rows(FAMILY, shown)
     assert rows[0] == {
         "From": "Ana",
@@ -265,15 +265,15 @@ GRAPHS = st.builds(random_graph, st.integers(2, 90), st.integers(0, 160), st.int
 def test_everything_drawn_has_a_place_of_its_own_in_the_box(drawn, steps, pick):
     ids = list(drawn.entities)
     focus, end = ids[0], ids[pick % len(ids)]
-    path = seen.shortest(drawn, focus, end) if end != focus else None
-    shown = seen.around(drawn, focus, steps=steps, path=path)
-    said_often = seen.mentions(drawn)
+    path = neighbourhood.shortest(drawn, focus, end) if end != focus else None
+    shown = neighbourhood.around(drawn, focus, steps=steps, path=path)
+    said_often = neighbourhood.mentions(drawn)
     places = layout.places(shown, said_often)
     assert set(places) == set(shown.distances)
     assert len({(round(x, 6), round(y, 6)) for x, y in places.values()}) == len(places)
     assert all(-1 <= x <= 1 and -1 <= y <= 1 for x, y in places.values())
     assert places == layout.places(shown, said_often)
-    assert len(shown.distances) <= seen.MOST + 1 + seen.FARTHEST
+    assert len(shown.distances) <= neighbourhood.MOST + 1 + neighbourhood.FARTHEST
 
 
 @settings(max_examples=60)
@@ -281,18 +281,18 @@ def test_everything_drawn_has_a_place_of_its_own_in_the_box(drawn, steps, pick):
 def test_a_path_is_a_chain_of_what_holds_and_no_longer_than_any_other(drawn, pick):
     ids = list(drawn.entities)
     start, end = ids[0], ids[pick % len(ids)]
-    path = seen.shortest(drawn, start, end)
-    distances = seen._distances([r for r in seen.relations(drawn) if r.state == "active"], start, seen.FARTHEST)
+    path = neighbourhood.shortest(drawn, start, end)
+    distances = neighbourhood._distances([r for r in neighbourhood.relations(drawn) if r.state == "active"], start, neighbourhood.FARTHEST)
     assert (path is None) == (end not in distances)
     if path is not None:
         assert len(path.steps) == distances[end]
-        assert seen.stops(drawn, path)[-1] == end
+        assert neighbourhood.stops(drawn, path)[-1] == end
         assert all(drawn.relations[step.relation].state == "active" for step in path.steps)
 
 
 def test_names_beside_the_outer_ring_stand_in_rows_of_their_own():
     hub = star(40)
-    places = layout.places(seen.around(hub, 0), seen.mentions(hub))
+    places = layout.places(neighbourhood.around(hub, 0), neighbourhood.mentions(hub))
     for side in (1, -1):
         rows = sorted(y for entity, (x, y) in places.items() if entity and x * side > 0)
         assert min(b - a for a, b in itertools.pairwise(rows)) > 0.09  # 17 pixels
@@ -300,17 +300,17 @@ def test_names_beside_the_outer_ring_stand_in_rows_of_their_own():
 
 def test_what_lies_beyond_a_hub_leaves_room_for_every_name():
     hub = star(212)
-    shown = seen.around(hub, 7, steps=2)
-    assert shown.around == 1 + seen.ON_A_BRANCH
+    shown = neighbourhood.around(hub, 7, steps=2)
+    assert shown.around == 1 + neighbourhood.ON_A_BRANCH
     assert how_many(shown) == "Showing the 21 nearest and most mentioned of 212."
-    rows = sorted(y for entity, (x, y) in layout.places(shown, seen.mentions(hub)).items() if entity not in (0, 7))
+    rows = sorted(y for entity, (x, y) in layout.places(shown, neighbourhood.mentions(hub)).items() if entity not in (0, 7))
     assert min(b - a for a, b in itertools.pairwise(rows)) > 0.09
 
 
 def test_more_relations_elsewhere_move_nothing():
-    before = layout.places(seen.around(FAMILY, ANA), seen.mentions(FAMILY))
+    before = layout.places(neighbourhood.around(FAMILY, ANA), neighbourhood.mentions(FAMILY))
     more = graph([*FAMILY.entities.values()], [*FAMILY.relations.values(), relation(30, BEA, "likes", CARLOS)])
-    assert layout.places(seen.around(more, ANA), seen.mentions(more)) == before
+    assert layout.places(neighbourhood.around(more, ANA), neighbourhood.mentions(more)) == before
 
 
 # -- the figure ----------------------------------------------------------------------------------
@@ -329,21 +329,21 @@ def notes(made):
 
 
 def test_every_mark_carries_what_it_stands_for():
-    made = drawn(seen.around(FAMILY, ANA))
+    made = drawn(neighbourhood.around(FAMILY, ANA))
     marks = [tuple(each) for trace in made["data"] for each in trace.get("customdata", ())]
     assert {id for what, id in marks if what == figures.ENTITY} == {ANA, RUI, LISBON, PORTO, NUTS}
     assert {id for what, id in marks if what == figures.RELATION} == {1, 2, 3, 4}
 
 
 def test_an_ended_relation_is_dotted_grey_and_named_so():
-    made = drawn(seen.around(FAMILY, ANA))
+    made = drawn(neighbourhood.around(FAMILY, ANA))
     (ended,) = traces(made, "ended")
     assert (ended["line"]["dash"], ended["line"]["color"]) == ("dot", PALETTES["light"].unknown)
     assert "lives in (ended)" in notes(made)
 
 
 def test_a_path_is_lit_thick_and_numbered_and_the_rest_is_faint():
-    shown = seen.around(FAMILY, ANA, path=seen.shortest(FAMILY, ANA, FISH))
+    shown = neighbourhood.around(FAMILY, ANA, path=neighbourhood.shortest(FAMILY, ANA, FISH))
     made = drawn(shown)
     (path,), (holds,) = traces(made, "path"), traces(made, "holds")
     assert path["line"]["width"] > holds["line"]["width"]
@@ -352,7 +352,7 @@ def test_a_path_is_lit_thick_and_numbered_and_the_rest_is_faint():
 
 
 def test_the_type_of_an_entity_is_its_shape_and_the_legend_names_only_those_there_are():
-    shown = seen.around(FAMILY, ANA)
+    shown = neighbourhood.around(FAMILY, ANA)
     assert traces(drawn(shown), "Place")[0]["marker"]["symbol"] == "square"
     said_there = figures.legend(FAMILY, shown, "light")
     assert "place" in said_there
@@ -362,7 +362,7 @@ def test_the_type_of_an_entity_is_its_shape_and_the_legend_names_only_those_ther
 
 def test_both_appearances_have_the_graphs_own_colour():
     for mode in ("light", "dark"):
-        made = drawn(seen.around(FAMILY, ANA), mode)
+        made = drawn(neighbourhood.around(FAMILY, ANA), mode)
         assert traces(made, "Person")[0]["marker"]["color"] == PALETTES[mode].graph
 
 
@@ -372,9 +372,9 @@ def test_no_more_than_forty_relations_are_labelled_and_no_two_where_they_would_l
         [*hub.entities.values()],
         [*hub.relations.values(), *(relation(100 + n, 0, "likes", n) for n in range(1, 61))],
     )
-    made = drawn(seen.around(twice, 0), of=twice)
+    made = drawn(neighbourhood.around(twice, 0), of=twice)
     words = [note for note in notes(made) if note in ("knows", "likes")]
-    assert seen.MOST / 2 < len(words) <= seen.MOST
+    assert neighbourhood.MOST / 2 < len(words) <= neighbourhood.MOST
     listed = made["layout"]["annotations"]
     at = [(each["x"], each["y"]) for each in listed if each["text"] in ("knows", "likes")]
     assert not any(figures._over(one, other) for one, other in itertools.combinations(at, 2))
@@ -385,22 +385,22 @@ def test_relations_between_the_same_two_bow_apart():
         [entity(1, "Ana"), entity(2, "Rui")],
         [relation(1, 1, "knows", 2), relation(2, 2, "likes", 1), relation(3, 1, "trusts", 2)],
     )
-    shown = seen.around(both, 1)
-    edges = figures._edges(shown, layout.places(shown, seen.mentions(both)))
+    shown = neighbourhood.around(both, 1)
+    edges = figures._edges(shown, layout.places(shown, neighbourhood.mentions(both)))
     assert len({(round(edge.middle[0], 3), round(edge.middle[1], 3)) for edge in edges}) == 3
 
 
 def test_others_words_are_no_markup_in_the_figure():
     evil = "<b onload=x>$x$"
     hostile = graph([entity(1, evil), entity(2, "Rui")], [relation(1, 1, "<i>knows</i>", 2)])
-    made = drawn(seen.around(hostile, 1), of=hostile)
+    made = drawn(neighbourhood.around(hostile, 1), of=hostile)
     texts = [*notes(made), *(text for trace in made["data"] for text in trace.get("text") or ())]
     assert not any("<b onload" in text or "<i>" in text or "$" in text for text in texts)
     assert any("&lt;b onload" in text for text in texts)
 
 
 def test_an_open_relation_is_marked_with_the_accent():
-    made = drawn(seen.around(FAMILY, ANA), picked=2)
+    made = drawn(neighbourhood.around(FAMILY, ANA), picked=2)
     (picked,) = traces(made, "picked")
     assert picked["line"]["color"] == PALETTES["light"].accent
     assert picked["line"]["dash"] == "dot"  # it ended all the same
@@ -408,16 +408,16 @@ def test_an_open_relation_is_marked_with_the_accent():
 
 def test_an_entity_alone_is_drawn():
     alone = graph([entity(1, "Ana")], [])
-    assert notes(drawn(seen.around(alone, 1), of=alone)) == ["<b>Ana</b>"]
+    assert notes(drawn(neighbourhood.around(alone, 1), of=alone)) == ["<b>Ana</b>"]
 
 
 def test_a_figure_is_as_high_as_what_stands_on_it():
     entities = [entity(number, f"E{number}") for number in range(1, 5)]
     line = graph(entities, [relation(number, number, "knows", number + 1) for number in (1, 2, 3)])
-    path = seen.shortest(line, 1, 4)
-    low = figures.graph_figure(line, seen.around(line, 1, path=path), "light").layout
+    path = neighbourhood.shortest(line, 1, 4)
+    low = figures.graph_figure(line, neighbourhood.around(line, 1, path=path), "light").layout
     star = graph(entities, [relation(number, 1, "knows", number) for number in (2, 3, 4)])
-    whole = figures.graph_figure(star, seen.around(star, 1), "light").layout
+    whole = figures.graph_figure(star, neighbourhood.around(star, 1), "light").layout
     assert 120 <= low.height <= 260 < whole.height <= figures.HEIGHT
     for layout_ in (low, whole):  # a pixel is worth the same on both
         bottom, top = layout_.yaxis.range
@@ -425,7 +425,7 @@ def test_a_figure_is_as_high_as_what_stands_on_it():
 
 
 def test_a_step_of_a_path_knows_its_direction():
-    assert seen.shortest(FAMILY, RUI, ANA) == Path(RUI, (Step(1, forward=False),))
+    assert neighbourhood.shortest(FAMILY, RUI, ANA) == Path(RUI, (Step(1, forward=False),))
 
 
 # -- elsewhere in the app ------------------------------------------------------------------------

@@ -73,7 +73,7 @@ from memory_core.events import (
 from memory_core.planning.curation import ACTIONS
 from memory_core.planning.graph import Action
 from memory_core.recipes import RECIPES
-from ui.telling import CURATED, GRAPH_CURATED, Line, Words, seconds, tell, value_words
+from ui.event_sentences import CURATED, GRAPH_CURATED, Line, Words, seconds, describe, value_words
 
 NUTS, PORTO, LISBON = "Ana is allergic to nuts", "Sam lives in Porto", "Sam lives in Lisbon"
 WORDS = Words(
@@ -84,7 +84,7 @@ WORDS = Words(
     relations={1: "Ana → lives in → Lisbon", 2: "Ana → lives in → Porto"},
     entities={1: "Ana", 2: "Lisbon", 3: "Porto"},
 )
-NEWER = tell(UnknownEvent("dreamed", {}), WORDS)
+NEWER = describe(UnknownEvent("dreamed", {}), WORDS)
 
 
 def blank(cls):
@@ -110,8 +110,8 @@ def value_of(hint):
 
 @pytest.mark.parametrize("kind", sorted(set(KINDS) - {"unknown_event"}))
 def test_every_kind_of_event_has_a_sentence_of_its_own(kind):
-    line = tell(blank(KINDS[kind]), WORDS)
-    assert tell.dispatch(KINDS[kind]) is not tell.dispatch(Event), f"write a sentence for {kind} in ui/telling.py"
+    line = describe(blank(KINDS[kind]), WORDS)
+    assert describe.dispatch(KINDS[kind]) is not describe.dispatch(Event), f"write a sentence for {kind} in ui/event_sentences.py"
     assert line.text
     assert line != NEWER
     assert "None" not in line.text
@@ -127,7 +127,7 @@ def test_everything_a_person_can_do_to_a_graph_has_words():
 
 
 def test_a_kind_without_a_sentence_is_told_as_unknown():
-    assert tell(UnknownEvent("dreamed", {"a": 1}), WORDS) == Line(
+    assert describe(UnknownEvent("dreamed", {"a": 1}), WORDS) == Line(
         "help", "Something that only a newer version knows: shown without details"
     )
 
@@ -446,7 +446,7 @@ SENTENCES = [
 
 @pytest.mark.parametrize(("event", "text"), SENTENCES, ids=[text[:40] for _, text in SENTENCES])
 def test_an_event_says_what_happened_how_much_and_by_which_rule(event, text):
-    assert tell(event, WORDS).text == text
+    assert describe(event, WORDS).text == text
 
 
 @pytest.mark.parametrize(
@@ -467,25 +467,25 @@ def test_an_event_says_what_happened_how_much_and_by_which_rule(event, text):
     ],
 )  # fmt: skip
 def test_what_a_block_stores_as_one_is_called_by_its_name(event, unit, text):
-    assert tell(event, replace(WORDS, units={"Earlier turns": unit} if unit else {})).text == text
+    assert describe(event, replace(WORDS, units={"Earlier turns": unit} if unit else {})).text == text
 
 
 def test_losses_are_told_in_the_colour_of_a_loss():
-    assert tell(built(cuts=(FACTS,)), WORDS) == Line(
+    assert describe(built(cuts=(FACTS,)), WORDS) == Line(
         "content_cut", "Cut 14 of 126 tokens from Facts: priority 1 goes first", "loss"
     )
 
 
 def test_of_many_recalled_turns_a_handful_is_named():
     many = replace(retrieved(*((number, 0.5, None, 0.5, "granted") for number in range(50))), gates={"granted": 60})
-    more = tell(many, WORDS).more
+    more = describe(many, WORDS).more
     assert len(more) == 13
     assert more[-1] == "and 48 more"
 
 
 def test_a_triggers_or_a_purposes_new_word_is_shown_as_it_is():
-    assert tell(ModelCalled("dream", "m", None, None, 1.0, None), WORDS).text == "Asked m to dream: 1.0 s"
-    assert tell(DeliveryQueued(1, "Facts", "hourly", ((1, 1),), 9), WORDS).text.endswith("to Facts: hourly")
+    assert describe(ModelCalled("dream", "m", None, None, 1.0, None), WORDS).text == "Asked m to dream: 1.0 s"
+    assert describe(DeliveryQueued(1, "Facts", "hourly", ((1, 1),), 9), WORDS).text.endswith("to Facts: hourly")
 
 
 @pytest.mark.parametrize(

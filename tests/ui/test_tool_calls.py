@@ -13,8 +13,8 @@ from memory_core.events import ToolCalled
 from memory_core.messages import MEMORY_TOOLS
 from ui.chat.conversation import is_step, spoken_together
 from ui.story import Summary, story, summaries
-from ui.telling import Line, Words, tell
-from ui.telling.words import said_text
+from ui.event_sentences import Line, Words, describe
+from ui.event_sentences.words import said_text
 from ui.tool_calls import arguments_of, chat_line, log_line, pretty_json
 
 
@@ -107,15 +107,15 @@ def test_the_log_tells_how_much_went_where(memory):
     done, refused = (record.event for record in memory.events(kinds=("tool_called",)))
     said = memory.log.texts(key for event in (done, refused) for key in (event.arguments, event.result))
     words = Words({}, {}, {}, said=said)
-    assert tell(done, words) == Line("edit_note", "The agent appended 27 characters to Human")
-    assert tell(refused, words) == Line(
+    assert describe(done, words) == Line("edit_note", "The agent appended 27 characters to Human")
+    assert describe(refused, words) == Line(
         "block",
         "Refused what the agent wanted to do to Human: Human would have 82 characters; its limit is 40. "
         "Nothing was changed. Shorten it first",
         "waiting",
     )
     erased = Words({}, {}, {})
-    assert tell(done, erased).text == "The agent appended text to Human"
+    assert describe(done, erased).text == "The agent appended text to Human"
 
 
 def test_a_turn_tells_its_edits_and_counts_what_was_written(memory):

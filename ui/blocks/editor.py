@@ -22,7 +22,7 @@ from ui.kinds import Kind, free_name, kinds, make
 from ui.model import chosen_model, services_for
 from ui.services import engine
 from ui.stored import stored, unit_of
-from ui.telling.line import listed
+from ui.event_sentences.line import listed
 from ui.text import ago, count, plain, short, tokens
 from ui.unsaved import Place
 

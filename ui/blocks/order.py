@@ -14,7 +14,7 @@ from ui.drafts import leave
 from ui.drawer import NOTHING, Done, Drawer
 from ui.effect import draw_effect
 from ui.services import engine
-from ui.telling.line import listed
+from ui.event_sentences.line import listed
 from ui.terms import HELP
 from ui.text import plain, short, tokens
 from ui.theme import mode

@@ -18,8 +18,8 @@ from ui.drawer import NOTHING, Done, Drawer
 from ui.effect import draw_effect
 from ui.kinds import Field, fields_of, kind_of
 from ui.services import engine
-from ui.telling import setting_words
-from ui.telling.line import listed
+from ui.event_sentences import setting_words
+from ui.event_sentences.line import listed
 from ui.text import plain, short
 
 MAX_CHARACTERS = 1_000

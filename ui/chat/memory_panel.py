@@ -17,8 +17,8 @@ from ui.flushing import flush_dialog
 from ui.jobs import Job
 from ui.model import chosen_model
 from ui.story import STORY_KINDS, story
-from ui.telling import Line
-from ui.telling.words import words_in_log
+from ui.event_sentences import Line
+from ui.event_sentences.words import words_in_log
 from ui.terms import marked
 from ui.text import plain, short, tokens
 from ui.view import View

@@ -15,7 +15,7 @@ from memory_core.planning.graph import Graph, Relation
 from ui.charts import blank, shown
 from ui.graph.layout import ListPosition, places
 from ui.graph.listing import TYPES, relation_words, standing
-from ui.graph.seen import MOST, Seen, mentions
+from ui.graph.neighbourhood import MOST, Seen, mentions
 from ui.text import count
 from ui.theme import PALETTES, Mode, Palette
 

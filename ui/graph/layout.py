@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from memory_core.planning.graph import Relation
-from ui.graph.seen import Seen
+from ui.graph.neighbourhood import Seen
 
 ListPosition = tuple[float, float]
 

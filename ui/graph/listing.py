@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from memory_core.planning.graph import Entity, Graph, Path, Relation
-from ui.graph.seen import FARTHEST, Seen, entities, mentions, relations
+from ui.graph.neighbourhood import FARTHEST, Seen, entities, mentions, relations
 from ui.text import count, plain, short, tokens
 
 NAME_CHARACTERS = 40

@@ -17,7 +17,7 @@ from ui.graph.figure import ENTITY, HEIGHT, RELATION, graph_figure, legend
 from ui.graph.listing import entity_label, how_many, number_rows, opening, way
 from ui.graph.panel import draw_entity, draw_list, draw_relation
 from ui.graph.reading import Desk, graph_blocks, read_desk
-from ui.graph.seen import Seen, around, by_mentions, find, kinds, shortest
+from ui.graph.neighbourhood import Seen, around, by_mentions, find, kinds, shortest
 from ui.text import count, plain, short
 from ui.theme import mode
 from ui.undoing import changes_dialog

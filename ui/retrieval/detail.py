@@ -15,7 +15,7 @@ from ui import state, toasts
 from ui.components import closing_button, error_inside, heading
 from ui.effect import draw_effect
 from ui.facts.marks import Span, markdown, markdown_lines, source_pieces
-from ui.retrieval import asking, knobs
+from ui.retrieval import asking, tuning
 from ui.retrieval.excerpt import matches
 from ui.retrieval.reading import (
     change_label,
@@ -173,7 +173,7 @@ def _restore_limit(session_id: str, limit: int | None) -> None:
 
 
 def _try(session_id: str, block: str, changes: dict[str, Any]) -> None:
-    knobs.set_tried(session_id, block, **changes)
+    tuning.set_tried(session_id, block, **changes)
 
 
 def _draw_score(search: Search, found: Found, unit: str) -> None:

@@ -39,10 +39,10 @@ def _embed(session_id: str, block: str, unit: str) -> None:
     shared = engine()
 
     def work(job: Job) -> None:
-        def tell(done: int, of: int) -> None:
+        def describe(done: int, of: int) -> None:
             job.add_progress(f"Embedding again: {tokens(done)} of {stored(of, unit)}")
 
-        job.add_text(str(shared.open(session_id).retrieval.reembed(block, progress=tell)))
+        job.add_text(str(shared.open(session_id).retrieval.reembed(block, progress=describe)))
 
     job = shared.start(_key(session_id, block), f"embed-{uuid.uuid4().hex}", work)
     if job.wait(FOLLOW_SECONDS):

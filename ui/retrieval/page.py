@@ -12,7 +12,7 @@ from memory_core.retrieval.ranked import Ranked
 from ui import nav
 from ui.charts import CONFIG
 from ui.components import empty, filled_rows, numbers_table, unseen_heading
-from ui.retrieval import asking, knobs
+from ui.retrieval import asking, tuning
 from ui.retrieval.detail import draw_detail
 from ui.retrieval.figure import ColourBy, legend, map_figure, map_note, map_rows
 from ui.retrieval.others import draw_others
@@ -123,7 +123,7 @@ def _draw_live(view: View, name: str, unit: str) -> None:
         top.markdown("What would this question find? **Search** makes one embedding call to answer.")
         return
     block = next(attached for attached in memory.blocks if attached.name == name)
-    tried = knobs.tried(session_id, block)
+    tried = tuning.tried(session_id, block)
     line = top.empty()
     line.markdown(f":shimmer[Searching the {stored_plural(unit)}]")
     search = asking.searched(memory, view.status.position, name, query, tried)
@@ -141,7 +141,7 @@ def _draw_live(view: View, name: str, unit: str) -> None:
             f":small[:gray[Pick a row to read the whole {unit}, see why it ended there, and what would change that.]]"
         )
     before = asking.searched(memory, view.status.position, name, query, {}) if tried else search
-    knobs.draw(view, block, before, search, unit)
+    tuning.draw(view, block, before, search, unit)
 
 
 def _search_box(view: View, offline: bool) -> str:

@@ -19,7 +19,7 @@ from ui.services import engine
 from ui.sessions import making
 from ui.sessions.listing import branch_title, delete_question, named, users
 from ui.stored import common, stored_plural, units
-from ui.telling import Words, tell
+from ui.event_sentences import Words, describe
 from ui.text import count, plain, short, tokens
 
 NEW_TITLE = "New session"
@@ -256,7 +256,7 @@ def _reset(session_id: str) -> None:
 def _was_reset(memory: Memory) -> str:
     """Sentence on what the last reset deleted, from the log."""
     record = memory.events(kinds=("session_reset",))[-1]
-    return f"{tell(record.event, Words({}, {}, {}, units=units(memory))).text}."
+    return f"{describe(record.event, Words({}, {}, {}, units=units(memory))).text}."
 
 
 def _stopped(session_id: str) -> bool:

@@ -311,10 +311,10 @@ def _rebuild() -> None:
     shared = engine()
 
     def work(job: Job) -> None:
-        def tell(done: int, of: int) -> None:
+        def describe(done: int, of: int) -> None:
             job.add_progress(f"Rebuilding the index: {tokens(done)} of {count(of, 'vector')}")
 
-        done = rebuild_index(shared.database, shared.services, progress=tell, stop=job.cancel.is_set)
+        done = rebuild_index(shared.database, shared.services, progress=describe, stop=job.cancel.is_set)
         if job.cancel.is_set():
             job.add_text("Stopped. What is missing in the index is added when it is next searched.")
         else:

@@ -16,7 +16,7 @@ from memory_core.events import (
 )
 from ui.deciding import DECISIONS, rule_words
 from ui.stored import TURN, beginning, stored_plural
-from ui.telling import SETTINGS, seconds, value_words
+from ui.event_sentences import SETTINGS, seconds, value_words
 from ui.text import count, short, tokens
 
 Row = tuple[str, str]

@@ -25,8 +25,8 @@ from memory_core.messages import message_text
 from ui import nav, state
 from ui.components import error_inside, heading
 from ui.stored import TURN
-from ui.telling import QUOTED, SAID, Line, Words, one_cut, seconds, stored_as, tell
-from ui.telling.words import words_in_log
+from ui.event_sentences import QUOTED, SAID, Line, Words, one_cut, seconds, stored_as, describe
+from ui.event_sentences.words import words_in_log
 from ui.terms import marked
 from ui.text import ago, count, plain, short, tokens
 from ui.timeline.details import number_rows
@@ -60,7 +60,7 @@ def event_drawer(view: View, position: int) -> None:
         return
     event = record.event
     words = words_in_log(view.memory).words([record], view.memory)
-    line = tell(event, words)
+    line = describe(event, words)
     who = ACTORS.get(record.actor, "Somebody")
     when = ago(record.at, time.time(), zone())
     turn = f"Turn {tokens(record.turn)}" if record.turn else "Before the first turn"

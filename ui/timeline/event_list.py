@@ -9,12 +9,12 @@ import streamlit as st
 
 from memory_core.events import EventRecord
 from ui.components import filled, filled_rows, unseen_heading
-from ui.telling import seconds
+from ui.event_sentences import seconds
 from ui.text import ago, count, short, tokens
 from ui.timeline.drawer import zone
 from ui.timeline.listing import ACTORS, Filter, chosen, ledger, totals
 from ui.timeline.opened import LIST, take_row
-from ui.timeline.remembered import Timeline
+from ui.timeline.timeline_cache import Timeline
 from ui.view import View
 
 PAGE_ROWS = 100

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from ui.charts import blank, shown
 from ui.text import tokens
 from ui.theme import PALETTES, Mode, block_colour
-from ui.timeline.course import Course, Layer, Mark
+from ui.timeline.token_series import Course, Layer, Mark
 
 TOKENS_PIXELS = 270
 

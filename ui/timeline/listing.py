@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from memory_core.events import BlocksOrdered, ContextBuilt, Event, EventRecord, Family, ModelCalled
-from ui.telling import PURPOSES
+from ui.event_sentences import PURPOSES
 
 Number = TypeVar("Number", int, float)
 

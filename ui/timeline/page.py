@@ -13,7 +13,7 @@ from ui.timeline.drawer import event_drawer
 from ui.timeline.event_list import draw_events
 from ui.timeline.listing import NEWER
 from ui.timeline.opened import opened, take_link
-from ui.timeline.remembered import remembered
+from ui.timeline.timeline_cache import remembered
 from ui.view import View
 
 

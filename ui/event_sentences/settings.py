@@ -1,7 +1,7 @@
 """Settings and their values in words."""
 
 from memory_core.recipes import RECIPES
-from ui.telling.line import listed
+from ui.event_sentences.line import listed
 from ui.text import short, tokens
 
 SETTINGS = {

@@ -17,7 +17,7 @@ from memory_core.events import (
 )
 from memory_core.planning.context import QUEUE
 from ui.stored import TURN, by_score, common, from_turn, stored
-from ui.telling.line import ERASED, ERASED_RELATION, Line, Words, clause, listed, seconds, tell, turn_words
+from ui.event_sentences.line import ERASED, ERASED_RELATION, Line, Words, clause, listed, seconds, describe, turn_words
 from ui.text import count, short, tokens
 
 MAX_NAMED = 12
@@ -26,7 +26,7 @@ MAX_NAMED = 12
 # -- retrieval -----------------------------------------------------------------------------------
 
 
-@tell.register
+@describe.register
 def _(event: VectorsStored, words: Words) -> Line:
     line = f"Stored {count(len(event.nodes), stored_as(event, words))} in {short(event.block)}"
     if event.embedder:
@@ -49,19 +49,19 @@ def stored_as(event: Event, words: Words) -> str:
     return TURN if unit == "message" and not alone else unit
 
 
-@tell.register
+@describe.register
 def _(event: VectorsRemoved, words: Words) -> Line:
     gone = stored(len(event.numbers), stored_as(event, words))
     return Line("delete", f"Deleted {gone} of {short(event.block)}: the messages stay", "loss")
 
 
-@tell.register
+@describe.register
 def _(event: VectorsReplaced, words: Words) -> Line:
     renewed = stored(len(event.numbers), stored_as(event, words))
     return Line("refresh", f"Embedded {renewed} of {short(event.block)} again with {short(event.embedder)}")
 
 
-@tell.register
+@describe.register
 def _(event: Retrieved, words: Words) -> Line:
     unit = stored_as(event, words)
     granted = [candidate for candidate in event.candidates if candidate[4] == "granted"]
@@ -99,7 +99,7 @@ def _why_nothing(event: Retrieved) -> str:
 # -- contexts and model calls --------------------------------------------------------------------
 
 
-@tell.register
+@describe.register
 def _(event: ContextBuilt, words: Words) -> Line:
     if event.cuts:
         line = Line("content_cut", _cuts(event), "loss")
@@ -171,7 +171,7 @@ def too_large(event: ContextBuilt) -> Line:
     )
 
 
-@tell.register
+@describe.register
 def _(event: ModelCalled, words: Words) -> Line:
     purpose = f"to {PURPOSES.get(event.purpose, event.purpose)}"
     if event.error:

@@ -61,7 +61,7 @@ class Words:
 
 
 @singledispatch
-def tell(event: Event, words: Words) -> Line:
+def describe(event: Event, words: Words) -> Line:
     """What happened. An event that only a newer version knows is told without details."""
     return Line("help", "Something that only a newer version knows: shown without details")
 

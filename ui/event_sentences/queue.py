@@ -24,29 +24,29 @@ from memory_core.events import (
     expand,
 )
 from ui.stored import common
-from ui.telling.line import QUOTED, SAID, Line, Words, because, clause, in_quotes, listed, seconds, tell
-from ui.telling.settings import _MISSING, setting_words
+from ui.event_sentences.line import QUOTED, SAID, Line, Words, because, clause, in_quotes, listed, seconds, describe
+from ui.event_sentences.settings import _MISSING, setting_words
 from ui.text import count, short, tokens
 
 # -- the session ---------------------------------------------------------------------------------
 
 
-@tell.register
+@describe.register
 def _(event: SessionCreated, words: Words) -> Line:
     return Line("flag", f"Started the session{in_quotes(event.title)}")
 
 
-@tell.register
+@describe.register
 def _(event: SessionRenamed, words: Words) -> Line:
     return Line("edit", f"Renamed the session from “{short(event.before)}” to “{short(event.after)}”")
 
 
-@tell.register
+@describe.register
 def _(event: SessionClosed, words: Words) -> Line:
     return Line("lock", "Closed the session: everything left the queue")
 
 
-@tell.register
+@describe.register
 def _(event: SessionReset, words: Words) -> Line:
     what = {None: "everything", "active": "the queue", "archived": "what had left the queue"}.get(event.status, "")
     vectors = f"stored {common(words.units.values())}"
@@ -57,20 +57,20 @@ def _(event: SessionReset, words: Words) -> Line:
     return Line("delete", f"Forgot {what}: {', '.join(gone)}", "loss")
 
 
-@tell.register
+@describe.register
 def _(event: SessionImported, words: Words) -> Line:
     skipped = f", {tokens(event.skipped)} skipped" if event.skipped else ""
     source = f" from {short(event.source, QUOTED)}" if event.source else ""
     return Line("upload_file", f"Imported {count(event.messages, 'message')}{source}{skipped}")
 
 
-@tell.register
+@describe.register
 def _(event: SessionBranched, words: Words) -> Line:
     erased = f", {count(event.missing, 'thing')} of then erased since" if event.missing else ""
     return Line("call_split", f"Branched from another session at the end of turn {tokens(event.turn)}{erased}")
 
 
-@tell.register
+@describe.register
 def _(event: ConfigurationChanged, words: Words) -> Line:
     if not event.after:
         lost = listed([setting_words(name, value) for name, value in event.ignored.items()])
@@ -85,7 +85,7 @@ def _(event: ConfigurationChanged, words: Words) -> Line:
 # -- the queue -----------------------------------------------------------------------------------
 
 
-@tell.register
+@describe.register
 def _(event: MessageAdded, words: Words) -> Line:
     said = words.said.get(event.content)
     quoted = "something that was erased since" if said is None else f"“{short(said, SAID)}”"
@@ -97,12 +97,12 @@ def _(event: MessageAdded, words: Words) -> Line:
     return Line("chat_bubble", f"{begins} {quoted}, {count(event.tokens, 'token')}{pinned}")
 
 
-@tell.register
+@describe.register
 def _(event: MemoryStripped, words: Words) -> Line:
     return Line("remove", "Took memory's own text out of a message that brought it back")
 
 
-@tell.register
+@describe.register
 def _(event: FlushPlanned, words: Words) -> Line:
     moved = f"Flushed {count(event.messages, 'message')}, {count(event.tokens, 'token')}"
     why = {
@@ -119,13 +119,13 @@ def _(event: FlushPlanned, words: Words) -> Line:
     return Line("keyboard_tab", f"{moved}: {why}{still}")
 
 
-@tell.register
+@describe.register
 def _(event: QueueReplaced, words: Words) -> Line:
     gone = count(len(expand(event.removed)), "message")
     return Line("swap_horiz", f"Replaced the queue: {gone}, {count(event.tokens, 'token')}, left it for good", "loss")
 
 
-@tell.register
+@describe.register
 def _(event: QueueRecounted, words: Words) -> Line:
     return Line(
         "calculate", f"Counted the queue again: {tokens(event.tokens_before)} is now {tokens(event.tokens_after)}"
@@ -135,7 +135,7 @@ def _(event: QueueRecounted, words: Words) -> Line:
 # -- deliveries ----------------------------------------------------------------------------------
 
 
-@tell.register
+@describe.register
 def _(event: DeliveryQueued, words: Words) -> Line:
     why = {
         "flush": "they left the queue",
@@ -153,32 +153,32 @@ def still_learning(event: DeliveryQueued) -> Line:
     return Line("schedule", f"{short(event.block)} is learning from {messages}", "waiting")
 
 
-@tell.register
+@describe.register
 def _(event: DeliveryDone, words: Words) -> Line:
     tries = f" at try {event.attempt}" if event.attempt > 1 else ""
     what = count(len(event.deliveries), "delivery")
     return Line("check", f"{short(event.block)} updated{tries} in {seconds(event.seconds)} ({what})")
 
 
-@tell.register
+@describe.register
 def _(event: DeliveryFailed, words: Words) -> Line:
     again = ", and will be tried again" if event.retry_in_seconds else ""
     return Line("refresh", f"{short(event.block)} could not be updated{again}: {clause(event.error)}", "waiting")
 
 
-@tell.register
+@describe.register
 def _(event: DeliveryParked, words: Words) -> Line:
     given_up = f"given up after {count(event.attempts, 'try')}: {clause(event.error)}"
     return Line("error", f"{short(event.block)} could not be updated, {given_up}", "loss")
 
 
-@tell.register
+@describe.register
 def _(event: DeliveryRetried, words: Words) -> Line:
     what = count(len(event.deliveries), "delivery")
     return Line("refresh", f"Asked {short(event.block)} to try {what} again", "waiting")
 
 
-@tell.register
+@describe.register
 def _(event: DeliverySkipped, words: Words) -> Line:
     what = count(len(event.deliveries), "delivery")
     return Line("block", f"Gave up {what} to {short(event.block)}: the messages stay in the archive", "loss")
@@ -187,12 +187,12 @@ def _(event: DeliverySkipped, words: Words) -> Line:
 # -- replies -------------------------------------------------------------------------------------
 
 
-@tell.register
+@describe.register
 def _(event: ReplyStarted, words: Words) -> Line:
     return Line("forum", f"Began a reply with {short(event.model)}")
 
 
-@tell.register
+@describe.register
 def _(event: ReplyEnded, words: Words) -> Line:
     if event.outcome == "failed":
         return Line("error", f"The reply failed{because(event.error or '')}", "loss")

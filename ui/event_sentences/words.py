@@ -16,7 +16,7 @@ from memory_core.history.log import fact_words_at
 from memory_core.history.pieces import Pieces
 from memory_core.messages import MEMORY_TOOLS, message_text
 from ui.stored import unit_of
-from ui.telling.line import Line, Words, tell
+from ui.event_sentences.line import Line, Words, describe
 from ui.text import short
 
 Key = TypeVar("Key")
@@ -53,7 +53,7 @@ class WordsInLog:
             named = _Named()
             named.take(record.event, previews=False)
             asked.append((named, record))
-        return [tell(record.event, words) for record, words in zip(records, self._read(asked, memory), strict=True)]
+        return [describe(record.event, words) for record, words in zip(records, self._read(asked, memory), strict=True)]
 
     def named(
         self, memory: Memory, record: EventRecord, *, facts: Iterable[int] = (), relations: Iterable[int] = ()
@@ -104,7 +104,7 @@ class _Named:
         """Add what the sentence of an event asks for; with `previews`, recalled turns with how they begin, and all
         that was cut.
         """
-        tell(
+        describe(
             event,
             Words(
                 facts=_Noted(self.facts),

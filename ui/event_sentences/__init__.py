@@ -4,16 +4,16 @@ A sentence says in the past tense what happened, how much, and by which rule, in
 the one place where events become words: the story of a turn and the timeline are both made of these lines.
 """
 
-from ui.telling import blocks, contexts, facts, graphs, queue
-from ui.telling.contexts import PURPOSES, one_cut, stored_as, too_large
-from ui.telling.facts import CURATED, contradiction
-from ui.telling.graphs import GRAPH_CURATED
-from ui.telling.line import ERASED, QUOTED, SAID, Line, Tone, Words, seconds, tell
-from ui.telling.queue import still_learning
-from ui.telling.settings import SETTINGS, setting_words, value_words
+from ui.event_sentences import blocks, contexts, facts, graphs, queue
+from ui.event_sentences.contexts import PURPOSES, one_cut, stored_as, too_large
+from ui.event_sentences.facts import CURATED, contradiction
+from ui.event_sentences.graphs import GRAPH_CURATED
+from ui.event_sentences.line import ERASED, QUOTED, SAID, Line, Tone, Words, seconds, describe
+from ui.event_sentences.queue import still_learning
+from ui.event_sentences.settings import SETTINGS, setting_words, value_words
 
 SENTENCES = (blocks, contexts, facts, graphs, queue)
-"""The modules that hold the sentences: importing them makes `tell` know every kind of event."""
+"""The modules that hold the sentences: importing them makes `describe` know every kind of event."""
 
 __all__ = [
     "CURATED",
@@ -33,7 +33,7 @@ __all__ = [
     "setting_words",
     "still_learning",
     "stored_as",
-    "tell",
+    "describe",
     "too_large",
     "value_words",
 ]

@@ -11,8 +11,8 @@ from memory_core import Memory
 from memory_core.events import EventRecord
 from memory_core.history.by_turn import History
 from memory_core.history.outcomes import Outcomes
-from ui.telling import Line
-from ui.telling.words import words_in_log
+from ui.event_sentences import Line
+from ui.event_sentences.words import words_in_log
 from ui.timeline.listing import Index
 
 Made = TypeVar("Made")

@@ -10,30 +10,30 @@ from memory_core.events import (
     RecipeChosen,
     ToolCalled,
 )
-from ui.telling.line import Line, Words, clause, listed, tell
-from ui.telling.settings import recipe_title, setting_words
+from ui.event_sentences.line import Line, Words, clause, listed, describe
+from ui.event_sentences.settings import recipe_title, setting_words
 from ui.text import short
 from ui.tool_calls import arguments_of, log_line
 
 
-@tell.register
+@describe.register
 def _(event: BlockAdded, words: Words) -> Line:
     priority = event.settings.get("priority")
     rank = "" if priority is None else f", priority {priority}" if priority else ", never cut"
     return Line("add", f"Added the block {short(event.block)}{rank}")
 
 
-@tell.register
+@describe.register
 def _(event: BlockRemoved, words: Words) -> Line:
     return Line("delete", f"Removed the block {short(event.block)}")
 
 
-@tell.register
+@describe.register
 def _(event: BlocksOrdered, words: Words) -> Line:
     return Line("swap_vert", f"Ordered the blocks: {listed([short(name) for name in event.names])}")
 
 
-@tell.register
+@describe.register
 def _(event: BlockEdited, words: Words) -> Line:
     block = short(event.block)
     if event.settings:
@@ -49,7 +49,7 @@ def _(event: BlockEdited, words: Words) -> Line:
     return Line("edit_note", f"Kept the stored {lost} of {block} against the code's")
 
 
-@tell.register
+@describe.register
 def _(event: RecipeChosen, words: Words) -> Line:
     former = f" from {recipe_title(event.before)}" if event.before else ""
     done = [
@@ -61,7 +61,7 @@ def _(event: RecipeChosen, words: Words) -> Line:
     return Line("swap_horiz", f"Switched to {recipe_title(event.recipe)}{former}{told}")
 
 
-@tell.register
+@describe.register
 def _(event: BlockStateSaved, words: Words) -> Line:
     if event.unsaved_fields:
         lost = listed(list(event.unsaved_fields))
@@ -69,12 +69,12 @@ def _(event: BlockStateSaved, words: Words) -> Line:
     return Line("save", f"Saved what {short(event.block)} learned")
 
 
-@tell.register
+@describe.register
 def _(event: BlockFailed, words: Words) -> Line:
     return Line("error", f"{short(event.block)} could not be read: {clause(event.error)}", "loss")
 
 
-@tell.register
+@describe.register
 def _(event: ToolCalled, words: Words) -> Line:
     arguments, result = arguments_of(words.said.get(event.arguments)), words.said.get(event.result)
     told = log_line(event.tool, event.block, arguments, result, refused=event.outcome == "refused")

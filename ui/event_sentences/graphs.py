@@ -16,11 +16,11 @@ from memory_core.events import (
     RelationsExtracted,
     expand,
 )
-from ui.telling.line import ERASED_NAME, QUOTED, Line, Words, entity_words, listed, relation_words, tell
+from ui.event_sentences.line import ERASED_NAME, QUOTED, Line, Words, entity_words, listed, relation_words, describe
 from ui.text import count, short, tokens
 
 
-@tell.register
+@describe.register
 def _(event: RelationsExtracted, words: Words) -> Line:
     heard = count(len(expand(event.seqs)), "message")
     more = f", {tokens(event.ended)} ended" if event.ended else ""
@@ -29,13 +29,13 @@ def _(event: RelationsExtracted, words: Words) -> Line:
     return Line("manage_search", f"{short(event.block)} read {heard} and found {found}")
 
 
-@tell.register
+@describe.register
 def _(event: EntityAdded, words: Words) -> Line:
     done = "Added" if event.origin == "written" else "Learned of"
     return Line("hub", f"{done} “{entity_words(event.entity, words)}” ({short(event.type)}) in {short(event.block)}")
 
 
-@tell.register
+@describe.register
 def _(event: EntityChanged, words: Words) -> Line:
     name, after = entity_words(event.entity, words), event.after
     if after.get("state") == "merged":
@@ -55,29 +55,29 @@ def _(event: EntityChanged, words: Words) -> Line:
     return Line("edit", f"“{name}” is also called {listed(others)}" if others else f"“{name}” has no other name now")
 
 
-@tell.register
+@describe.register
 def _(event: EntityErased, words: Words) -> Line:
     return Line("delete_forever", f"Deleted an entity of {short(event.block)} for good", "loss")
 
 
-@tell.register
+@describe.register
 def _(event: RelationAdded, words: Words) -> Line:
     done = "Added" if event.origin == "written" else "Learned"
     return Line("hub", f"{done} “{relation_words(event.relation, words)}”")
 
 
-@tell.register
+@describe.register
 def _(event: RelationConfirmed, words: Words) -> Line:
     return Line("check", f"Already known: “{relation_words(event.relation, words)}”")
 
 
-@tell.register
+@describe.register
 def _(event: RelationEnded, words: Words) -> Line:
     by = f": “{relation_words(event.by, words)}” took its place" if event.by is not None else ""
     return Line("history", f"Ended “{relation_words(event.relation, words)}”{by}")
 
 
-@tell.register
+@describe.register
 def _(event: RelationChanged, words: Words) -> Line:
     said, after = relation_words(event.relation, words), event.after
     if after.get("state") == "retired":
@@ -97,12 +97,12 @@ def _part(name: str, before: Mapping[str, Any], words: Words) -> str:
     return f"it {'began' if name == 'subject' else 'ended'} at “{entity_words(int(before[name]), words)}”"
 
 
-@tell.register
+@describe.register
 def _(event: RelationErased, words: Words) -> Line:
     return Line("delete_forever", f"Deleted a relation of {short(event.block)} for good", "loss")
 
 
-@tell.register
+@describe.register
 def _(event: GraphCurated, words: Words) -> Line:
     held = ((len(event.entities), "entity"), (len(event.relations), "relation"))
     touched = listed([count(number, noun) for number, noun in held if number]) or "nothing"

@@ -24,11 +24,11 @@ from memory_core.events import (
     expand,
 )
 from ui.deciding import compared, decided_by
-from ui.telling.line import ERASED, QUOTED, Line, Words, because, clause, fact_words, listed, tell
+from ui.event_sentences.line import ERASED, QUOTED, Line, Words, because, clause, fact_words, listed, describe
 from ui.text import count, short, tokens
 
 
-@tell.register
+@describe.register
 def _(event: FactsExtracted, words: Words) -> Line:
     heard = count(len(expand(event.seqs)), "message")
     held = f", {tokens(event.held_back)} held back as rejected before" if event.held_back else ""
@@ -37,7 +37,7 @@ def _(event: FactsExtracted, words: Words) -> Line:
     return Line("manage_search", f"{short(event.block)} read {heard} and found {found}")
 
 
-@tell.register
+@describe.register
 def _(event: FactDecided, words: Words) -> Line:
     found = f"“{short(words.said.get(event.content, ERASED), QUOTED)}”"
     known = "what was found with it" if event.fact is None else f"“{fact_words(event.fact, words)}”"
@@ -51,19 +51,19 @@ def _(event: FactDecided, words: Words) -> Line:
     return Line("balance", f"{decided}, {decided_by(event)}; {compared(event)}")
 
 
-@tell.register
+@describe.register
 def _(event: FactLabelled, words: Words) -> Line:
     topics = f", topics {listed(event.topics)}" if event.topics else ""
     return Line("sell", f"Put “{fact_words(event.fact, words)}” under {short(event.category)}{topics}")
 
 
-@tell.register
+@describe.register
 def _(event: ProposalRefused, words: Words) -> Line:
     what = count(event.number, event.what or "proposal")
     return Line("block", f"Left out {what} proposed for {short(event.block)}{because(event.reason)}", "waiting")
 
 
-@tell.register
+@describe.register
 def _(event: FactAdded, words: Words) -> Line:
     begins = {"written": "Added", "condensed": "Condensed facts to"}.get(event.origin, "Learned")
     waits = event.state == "proposed"
@@ -79,18 +79,18 @@ def contradiction(event: FactAdded, words: Words) -> Line:
     return Line("warning", f"“{new}” contradicts “{old}”", "waiting")
 
 
-@tell.register
+@describe.register
 def _(event: FactConfirmed, words: Words) -> Line:
     return Line("check", f"Already known: “{fact_words(event.fact, words)}” ({event.similarity:.2f} alike)")
 
 
-@tell.register
+@describe.register
 def _(event: FactChanged, words: Words) -> Line:
     before, after = (words.said.get(key, ERASED) for key in (event.before, event.after))
     return Line("edit", f"Changed “{short(before, QUOTED)}” to “{short(after, QUOTED)}”")
 
 
-@tell.register
+@describe.register
 def _(event: FactSuperseded, words: Words) -> Line:
     old = fact_words(event.fact, words)
     if event.by is None:
@@ -98,44 +98,44 @@ def _(event: FactSuperseded, words: Words) -> Line:
     return Line("history", f"Replaced “{old}” by “{fact_words(event.by, words)}”")
 
 
-@tell.register
+@describe.register
 def _(event: FactRetired, words: Words) -> Line:
     return Line("archive", f"Retired “{fact_words(event.fact, words)}”{because(event.reason)}")
 
 
-@tell.register
+@describe.register
 def _(event: FactRestored, words: Words) -> Line:
     return Line("unarchive", f"Restored “{fact_words(event.fact, words)}”")
 
 
-@tell.register
+@describe.register
 def _(event: FactPinned, words: Words) -> Line:
     return Line("keep", f"{'Pinned' if event.pinned else 'Unpinned'} “{fact_words(event.fact, words)}”")
 
 
-@tell.register
+@describe.register
 def _(event: FactRejected, words: Words) -> Line:
     return Line("block", f"Rejected “{fact_words(event.fact, words)}”{because(event.reason)}")
 
 
-@tell.register
+@describe.register
 def _(event: FactAccepted, words: Words) -> Line:
     return Line("check", f"Accepted “{fact_words(event.fact, words)}”")
 
 
-@tell.register
+@describe.register
 def _(event: FactProposed, words: Words) -> Line:
     return Line("inbox", f"Put “{fact_words(event.fact, words)}” back to be reviewed", "waiting")
 
 
-@tell.register
+@describe.register
 def _(event: FactHeldBack, words: Words) -> Line:
     found, near = words.said.get(event.content, ERASED), fact_words(event.near, words)
     alike = f"{event.similarity:.2f} like “{near}”, which was rejected"
     return Line("block", f"Held back “{short(found, QUOTED)}”: {alike}", "waiting")
 
 
-@tell.register
+@describe.register
 def _(event: FactsCurated, words: Words) -> Line:
     facts = f"{count(len(event.facts), 'fact')} of {short(event.block)}"
     if event.undoes is not None:
@@ -165,14 +165,14 @@ CURATED = {
 """What a person did to facts at once, as a sentence begins."""
 
 
-@tell.register
+@describe.register
 def _(event: FactErased, words: Words) -> Line:
     if event.undone:
         return Line("undo", f"Took back a fact that had been added to {short(event.block)}")
     return Line("delete_forever", f"Deleted a fact of {short(event.block)} for good", "loss")
 
 
-@tell.register
+@describe.register
 def _(event: FactsCondensed, words: Words) -> Line:
     return Line(
         "compress",
@@ -183,12 +183,12 @@ def _(event: FactsCondensed, words: Words) -> Line:
     )
 
 
-@tell.register
+@describe.register
 def _(event: CondensingRefused, words: Words) -> Line:
     return Line("block", f"A shorter list of facts was refused: {clause(event.reason)}", "waiting")
 
 
-@tell.register
+@describe.register
 def _(event: SummaryRewritten, words: Words) -> Line:
     block = short(event.block)
     if not event.covers:
