@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol
 from recall_data import Conversation, Question
 
 from memory_core import Memory
-from memory_core.blocks.vector import TERM_FIELDS
+from memory_core.blocks.vector import BOOST_FIELDS
 from memory_core.engine.context import Context
 from memory_core.messages import message_text
 from memory_core.models.base import Embedder
@@ -339,7 +339,7 @@ def measure_row(row: str, conversation: Conversation, budgets: Sequence[int], me
     return result
 
 
-_NO_TERMS = dict.fromkeys(TERM_FIELDS.values(), 0.0)
+_NO_TERMS = dict.fromkeys(BOOST_FIELDS.values(), 0.0)
 IN_OTHER_WORDS: dict[str, dict[str, float]] = {
     "as it is": {},
     "own words alone": _NO_TERMS,

@@ -866,7 +866,7 @@ class Retrieved(Event, family="vectors"):
     weights: tuple[float, float] | None = None
     """Weights of the vector and the keyword score as used; None in events of older versions."""
     terms: tuple[tuple[float, ...], ...] = ()
-    """Boost from each of `planning.terms.TERMS` per candidate; empty if none was enabled."""
+    """Boost from each of `planning.boosts.BOOSTS` per candidate; empty if none was enabled."""
     term_weights: dict[str, float] = field(default_factory=dict)
     """Weight by term; empty if none was enabled."""
     room: int | None = None

@@ -30,7 +30,7 @@ from memory_core.messages import ChatMessage, MessageRole, content_hash, message
 from memory_core.models.base import Embedder, embedded
 from memory_core.planning.retrieval import RetrievalPlan, Signals, plan_retrieval
 from memory_core.planning.speech import ParsedQuestion, parse_message, parse_question
-from memory_core.planning.terms import NEIGHBOURS, TermWeights, terms
+from memory_core.planning.boosts import NEIGHBOURS, BoostWeights, boosts
 from memory_core.process import per_process
 from memory_core.services import Services
 from memory_core.store.database import Database
@@ -42,7 +42,7 @@ from memory_core.vectors.exact import ExactIndex
 
 VECTOR_WEIGHT = 0.4
 KEYWORD_WEIGHT = 0.6
-"""Shares of the match. Found with the terms (see `planning.terms.TermWeights`): BM25 scores, as `KeywordIndex` gives
+"""Shares of the match. Found with the terms (see `planning.boosts.BoostWeights`): BM25 scores, as `KeywordIndex` gives
 them, are small beside cosines, so these are about equal voices where the question's words are found, and the vector's
 alone where they are not."""
 
@@ -65,7 +65,7 @@ at 1,000 tokens was 0.2 points lower on conversations of 700 messages, with 100 
 UNFILLED_TOP_K = 10
 """Results where as many as fit are wanted, and nobody says how many tokens there are."""
 
-TERM_FIELDS = {
+BOOST_FIELDS = {
     "neighbours": "neighbour_weight",
     "sitting": "sitting_weight",
     "speaker": "speaker_weight",
@@ -73,9 +73,9 @@ TERM_FIELDS = {
     "substance": "substance_weight",
     "length": "length_weight",
 }
-"""The setting that weighs each of `planning.terms.TERMS`."""
+"""The setting that weighs each of `planning.boosts.BOOSTS`."""
 
-BEFORE_TERMS: dict[str, Any] = {"layout": "messages", **dict.fromkeys(TERM_FIELDS.values(), 0.0)}
+BEFORE_TERMS: dict[str, Any] = {"layout": "messages", **dict.fromkeys(BOOST_FIELDS.values(), 0.0)}
 """What a block of a version without terms did; such a block goes on doing so until it is changed."""
 
 CLASSIC: dict[str, Any] = {**BEFORE_TERMS, "unit": "turn", "vector_weight": 0.85, "keyword_weight": 0.15}
@@ -162,17 +162,17 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
     """Share of the vector score in the match; 0 switches vector search off."""
     keyword_weight: float = Field(default=KEYWORD_WEIGHT, ge=0, allow_inf_nan=False)
     """Share of the keyword score; 0 switches keyword search off."""
-    neighbour_weight: float = Field(default=TermWeights().neighbours, ge=0, allow_inf_nan=False)
+    neighbour_weight: float = Field(default=BoostWeights().neighbours, ge=0, allow_inf_nan=False)
     """Part of the match of the units around it, two on either side in the same sitting, that is lent to a unit."""
-    sitting_weight: float = Field(default=TermWeights().sitting, ge=0, allow_inf_nan=False)
+    sitting_weight: float = Field(default=BoostWeights().sitting, ge=0, allow_inf_nan=False)
     """Part of the mean match of the best three units of a sitting that is lent to all of it."""
-    speaker_weight: float = Field(default=TermWeights().speaker, ge=0, allow_inf_nan=False)
+    speaker_weight: float = Field(default=BoostWeights().speaker, ge=0, allow_inf_nan=False)
     """For whom the question is about: the one speaker it names, or its asker; then for people before assistants."""
-    date_weight: float = Field(default=TermWeights().date, ge=0, allow_inf_nan=False)
+    date_weight: float = Field(default=BoostWeights().date, ge=0, allow_inf_nan=False)
     """For what was said on a date that the question names."""
-    substance_weight: float = Field(default=TermWeights().substance, ge=0, allow_inf_nan=False)
+    substance_weight: float = Field(default=BoostWeights().substance, ge=0, allow_inf_nan=False)
     """For what tells much by itself: many different words, somebody speaking of themselves, no questions."""
-    length_weight: float = Field(default=TermWeights().length, ge=0, allow_inf_nan=False)
+    length_weight: float = Field(default=BoostWeights().length, ge=0, allow_inf_nan=False)
     """Against long units: for each doubling beyond 100 tokens."""
     unit: Unit = "message"
     layout: Layout = "lines"
@@ -195,9 +195,9 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         return self.similarity_top_k is None
 
     @property
-    def term_weights(self) -> TermWeights:
+    def term_weights(self) -> BoostWeights:
         """What each term counts."""
-        return TermWeights(**{term: getattr(self, field) for term, field in TERM_FIELDS.items()})
+        return BoostWeights(**{term: getattr(self, field) for term, field in BOOST_FIELDS.items()})
 
     def settings(self) -> dict[str, Any]:
         own = set(VectorMemoryBlock.model_fields) - set(BaseMemoryBlock.model_fields)
@@ -260,7 +260,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
             gates={str(outcome): count for outcome, count in recall.plan.gates.items()},
             degraded=recall.degraded,
             weights=recall.weights,
-            terms=tuple(tuple(round(value, 3) for value in c.terms) for c in listed) if weights.any else (),
+            boosts=tuple(tuple(round(value, 3) for value in c.boosts) for c in listed) if weights.any else (),
             term_weights=asdict(weights) if weights.any else {},
             room=reading.room,
         )
@@ -296,7 +296,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         in_queue = {node.number for node in known if reading.queue_seqs and node.covers(reading.queue_seqs)}
 
         def added(matches: Mapping[int, float]) -> dict[int, tuple[float, ...]]:
-            return terms(matches, stored.traits, stored.places, meant, weights)
+            return boosts(matches, stored.traits, stored.places, meant, weights)
 
         plan = self._plan(
             signals, in_queue=in_queue, weights=searched.weights, added=added if weights.any else None, reading=reading
@@ -469,7 +469,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
             in_queue=in_queue,
             vector_weight=weights[0],
             keyword_weight=weights[1],
-            terms=added,
+            boosts=added,
         )
 
     def _embedder(self, services: Services) -> Embedder:

@@ -1,7 +1,7 @@
 """Decide which of the messages found by search are granted a place in the context.
 
 Pure: what each search said goes in, a frozen plan comes out. Searching is not here (`vectors/`), nor what is known of
-a message beside its match (`terms.py`), nor the text of what is granted, nor the last word on the token limit
+a message beside its match (`boosts.py`), nor the text of what is granted, nor the last word on the token limit
 (`context.py`).
 """
 
@@ -50,8 +50,8 @@ class Candidate:
     score: float
     """Larger is better: the match, 0 to 1, and what the terms add."""
     outcome: GateOutcome
-    terms: tuple[float, ...] = ()
-    """Contribution of each of `terms.TERMS` to the score; empty where none is switched on."""
+    boosts: tuple[float, ...] = ()
+    """Contribution of each of `boosts.BOOSTS` to the score; empty where none is switched on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def plan_retrieval(
     in_queue: Collection[int],
     vector_weight: float,
     keyword_weight: float,
-    terms: Callable[[Mapping[int, float]], Mapping[int, tuple[float, ...]]] | None = None,
+    boosts: Callable[[Mapping[int, float]], Mapping[int, tuple[float, ...]]] | None = None,
 ) -> RetrievalPlan:
     """Score what was found, then pass it through three gates: threshold, already in the queue, beyond `top_k`.
 
@@ -89,7 +89,7 @@ def plan_retrieval(
     The two are fused by value, not by rank: a keyword score is near 0 where only common words agree, and then counts
     for little, which a rank does not show. People ask in other words than they used before.
 
-    `terms` gives what else counts for each candidate, from the matches of all; the score is the match and their sum.
+    `boosts` gives what else counts for each candidate, from the matches of all; the score is the match and their sum.
     `threshold` (None: no such gate) is the least score; at the threshold is enough. `top_k` None: no such gate.
 
     >>> found = [Signals(1, vector=0.9, keyword=None), Signals(2, vector=0.8, keyword=1.0)]
@@ -104,7 +104,7 @@ def plan_retrieval(
     _check(top_k, threshold, vector_weight, keyword_weight)
     merged = {found.number: found for found in _merged(signals)}
     matches = {number: _match(found, vector_weight, keyword_weight) for number, found in merged.items()}
-    added = terms(matches) if terms is not None else {}
+    added = boosts(matches) if boosts is not None else {}
     scores = {number: match + sum(added.get(number, ())) for number, match in matches.items()}
     scored = sorted(((scores[number], found) for number, found in merged.items()), key=lambda p: (-p[0], p[1].number))
     queued = frozenset(in_queue)
@@ -149,7 +149,7 @@ def fill(
                 size += (head_sizes or {})[head]
             if size > left:
                 c = candidate
-                candidate = Candidate(c.number, c.vector, c.keyword, c.score, "no_room", c.terms)
+                candidate = Candidate(c.number, c.vector, c.keyword, c.score, "no_room", c.boosts)
             else:
                 left -= size
                 there |= {head} if head is not None else set()

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection
 
 from memory_core.blocks.base import ReadContext
-from memory_core.blocks.vector import TERM_FIELDS, Recall, VectorMemoryBlock
+from memory_core.blocks.vector import BOOST_FIELDS, Recall, VectorMemoryBlock
 from memory_core.blocks.vector_parts.units import messages_of, words_of
 from memory_core.engine.context import Context, build_context, reading_for
 from memory_core.engine.session import ImaginedBlocks, Session, SessionBlock
@@ -278,7 +278,7 @@ def _found(
             # A turn missing from the second search was deleted in between: it is in no prompt.
             outcome = "no_prompt" if asked is None else asked.get(each.number, "no_prompt")
         own = each.vector, each.keyword, each.score
-        candidates.append(Found(each.number, 0, 0, "", recall.nodes[each.number].tokens, *own, outcome, each.terms))
+        candidates.append(Found(each.number, 0, 0, "", recall.nodes[each.number].tokens, *own, outcome, each.boosts))
     rest = ~np.isin(numbers, [each.number for each in candidates])
     others = Scores(numbers[rest], vectors[rest], keywords[rest], scores[rest])
     unknown = int(np.isnan(vectors).sum()) if by_meaning else 0
@@ -450,15 +450,15 @@ def _recorded(
             outcome = outcomes.get(number, "no_prompt")
         turn, words = texts.get(number, (0, ""))
         tokens = nodes[number].tokens if number in nodes else 0
-        terms = event.terms[rank - 1] if event.terms else ()
-        found.append(Found(number, rank, turn, words, tokens, vector, keyword, score, outcome, terms))
+        boosts = event.terms[rank - 1] if event.terms else ()
+        found.append(Found(number, rank, turn, words, tokens, vector, keyword, score, outcome, boosts))
     counts: dict[CandidateOutcome, int] = {outcome: event.gates.get(outcome, 0) for outcome in get_args(CandidateOutcome)}
     # For turns that passed the gates, the prompt determines the outcome.
     in_prompt = Counter(outcomes.values())
     counts |= {"granted": in_prompt["granted"], "cut": in_prompt["cut"]}
     counts["no_prompt"] = max(0, event.gates.get("granted", 0) - in_prompt.total())
     vector_weight, keyword_weight = event.weights or (0.0, 0.0)
-    weights = {TERM_FIELDS[term]: weight for term, weight in event.term_weights.items() if term in TERM_FIELDS}
+    weights = {BOOST_FIELDS[term]: weight for term, weight in event.term_weights.items() if term in BOOST_FIELDS}
     return Search(
         block=event.block,
         query=query,
@@ -467,7 +467,7 @@ def _recorded(
             event.threshold,
             vector_weight,
             keyword_weight,
-            **{field: weights.get(field, 0.0) for field in TERM_FIELDS.values()},
+            **{field: weights.get(field, 0.0) for field in BOOST_FIELDS.values()},
         ),
         weights=event.weights,
         found=Ranked(found),

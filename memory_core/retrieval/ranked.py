@@ -37,13 +37,13 @@ class Found:
     score: float
     """The weighted match plus the boosts."""
     outcome: CandidateOutcome
-    terms: tuple[float, ...] = ()
-    """Boost from each of `planning.terms.TERMS`; empty if there are none."""
+    boosts: tuple[float, ...] = ()
+    """Boost from each of `planning.boosts.BOOSTS`; empty if there are none."""
 
     @property
     def match(self) -> float:
         """Vector and keyword score combined by their weights, 0 to 1."""
-        return self.score - sum(self.terms)
+        return self.score - sum(self.boosts)
 
 
 Texts = Callable[[Sequence[int]], Mapping[int, tuple[int, str]]]

@@ -10,14 +10,14 @@ from pages_driver import dialog, joined, message_texts, opened, press
 
 from memory_core import ChatMessage, EmbedderError, Memory, NotFoundError
 from memory_core.events import ContextBuilt, Retrieved, numbers
-from memory_core.planning.terms import TERMS, TermWeights
+from memory_core.planning.boosts import BOOSTS, BoostWeights
 from ui import services, state
 from ui.retrieval import detail, tuning
 from ui.retrieval.asking import Asked
 
 QUESTION = "What did Ana say about the pottery class on 19 May 2023?"
 BLOCK = "Earlier turns"
-USUAL = TermWeights()
+USUAL = BoostWeights()
 DAYS = {
     "8 May 2023": ("I adopted a small dog from the shelter today", "How old is she?", "Two, and afraid of the rain"),
     "19 May 2023": ("I made a blue bowl in the pottery class", "How did it turn out?", "Fine, only the glaze cracked"),
@@ -131,7 +131,7 @@ def test_what_found_no_room_is_a_stage_of_its_own(memory):
 
 def test_every_signal_can_be_switched_off_and_on_again_and_applied(memory):
     app = page()
-    assert signals(app).value == ["vector", "keyword", *TERMS]
+    assert signals(app).value == ["vector", "keyword", *BOOSTS]
     signals(app).set_value(["keyword", "date"]).run()
     tried = memory.retrieval.search(
         QUESTION,
@@ -159,12 +159,12 @@ def test_one_of_the_two_searches_stays_on(memory):
     app = page()
     signals(app).set_value(["date"]).run()
     assert not app.exception
-    assert signals(app).value == ["vector", "keyword", *TERMS]
+    assert signals(app).value == ["vector", "keyword", *BOOSTS]
     assert "One of the two searches stays on" in app.info[0].value
 
 
 def test_a_switch_gives_the_block_s_own_weight_or_the_usual_one():
-    stored = {"vector": 0.85, "keyword": 0.0, **dict.fromkeys(TERMS, 0.0), "date": 0.3}
+    stored = {"vector": 0.85, "keyword": 0.0, **dict.fromkeys(BOOSTS, 0.0), "date": 0.3}
     weights = tuning.switched({"vector", "keyword", "date", "length"}, stored)
     assert (weights["vector_weight"], weights["keyword_weight"]) == (0.85, 0.6)
     assert (weights["date_weight"], weights["length_weight"], weights["sitting_weight"]) == (0.3, USUAL.length, 0.0)

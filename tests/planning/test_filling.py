@@ -97,7 +97,7 @@ def test_the_room_is_kept_and_whatever_would_still_have_fitted_is_granted(given,
 
     left, there = room, set()
     for old, new in zip(before.candidates, after.candidates, strict=True):
-        assert (old.number, old.vector, old.score, old.terms) == (new.number, new.vector, new.score, new.terms)
+        assert (old.number, old.vector, old.score, old.boosts) == (new.number, new.vector, new.score, new.boosts)
         if old.outcome != "granted":
             assert new.outcome == old.outcome
         elif new.outcome == "granted":

@@ -25,7 +25,7 @@ from ui.retrieval.reading import (
     why,
     within,
 )
-from ui.retrieval.scores import nothing_from, score_words, split, sum_rows, terms_shown
+from ui.retrieval.scores import nothing_from, score_words, split, sum_rows, boosts_shown
 
 ZERO = {
     "granted": 0,
@@ -174,8 +174,8 @@ def test_the_score_is_shown_as_its_sum():
 WEIGHTS = SearchSettings(None, None, 0.4, 0.6, 0.15, 0.4, 0.25, 0.1, 0.15, 0.1)
 
 
-def with_terms(number=1, *terms, outcome="granted", match=0.312):
-    given = terms or (0.084, 0.052, 0.25, 0.0, 0.061, -0.1)
+def with_terms(number=1, *boosts, outcome="granted", match=0.312):
+    given = boosts or (0.084, 0.052, 0.25, 0.0, 0.061, -0.1)
     return Found(number, number, 4, "Rui stays off meat", 41, 0.42, 0.24, match + sum(given), outcome, given)
 
 
@@ -186,7 +186,7 @@ def filled(*turns, **more):
 def test_a_score_with_terms_is_a_sum_that_adds_up():
     one = with_terms()
     found = filled(one)
-    assert terms_shown(found) == ("neighbours", "sitting", "speaker", "substance", "length")
+    assert boosts_shown(found) == ("neighbours", "sitting", "speaker", "substance", "length")
     said = [(row["amount"], row["what"]) for row in sum_rows(one, found)]
     assert said == [
         ("0.31", "Match"),
@@ -220,7 +220,7 @@ def test_what_is_shown_of_a_score_always_adds_up(match, added, length):
     own, shown = split(one)
     assert f"{own + sum(shown.values()):.2f}".replace("-0.00", "0.00") == f"{one.score:.2f}".replace("-0.00", "0.00")
     assert abs(own - match) < 0.0101
-    assert all(abs(value - exact) < 0.0101 for value, exact in zip(shown.values(), one.terms, strict=True))
+    assert all(abs(value - exact) < 0.0101 for value, exact in zip(shown.values(), one.boosts, strict=True))
 
 
 def test_terms_have_columns_when_they_are_asked_for():

@@ -17,13 +17,13 @@ from ui.retrieval.detail import draw_detail
 from ui.retrieval.figure import ColourBy, legend, map_figure, map_note, map_rows
 from ui.retrieval.others import draw_others
 from ui.retrieval.reading import ROWS, degraded, headline, holding, missed, rows, stages, within
-from ui.retrieval.scores import ADDED, terms_shown
+from ui.retrieval.scores import ADDED, boosts_shown
 from ui.stored import TURN, beginning, from_turn, stored, stored_plural, unit_of
 from ui.text import count, plain, plural, short, tokens
 from ui.theme import mode
 from ui.view import View
 
-TERM_PIXELS = {"neighbours": 92, "sitting": 104, "speaker": 72, "date": 56, "substance": 92, "length": 66}
+BOOST_PIXELS = {"neighbours": 92, "sitting": 104, "speaker": 72, "date": 56, "substance": 92, "length": 66}
 """Column width per term, as its title needs."""
 
 FIXED = {
@@ -45,9 +45,9 @@ SEARCHES = {
     "Vector": ("%.2f", 70, "Nearness in meaning (cosine similarity)."),
     "Keyword": ("%.2f", 80, "Shared words, rare ones most (BM25)."),
 }
-TERMS = {
+BOOSTS = {
     "Match": ("%.2f", 66, "How well its own words fit the question: vector and keyword by their weights."),
-    **{signal.label: ("%+.2f", TERM_PIXELS[term], signal.means) for term, signal in ADDED.items()},
+    **{signal.label: ("%+.2f", BOOST_PIXELS[term], signal.means) for term, signal in ADDED.items()},
 }
 """Title: format, width in pixels, help."""
 STAGE = "retrieval__stage"
@@ -282,7 +282,7 @@ def _draw_found(view: View, search: Search, unit: str) -> bool:
                 label_visibility="collapsed",
                 width="stretch",
             ).strip()
-        if shown == "List" and (search.weights is not None or terms_shown(search)):
+        if shown == "List" and (search.weights is not None or boosts_shown(search)):
             each_term = st.toggle(
                 "Scores apart", key=EACH_TERM, help="What each score is made of, in columns of their own."
             )
@@ -363,7 +363,7 @@ def _draw_list(
 def _columns() -> dict[str, Any]:
     numbers = {
         title: st.column_config.NumberColumn(format=form, width=width, help=says)
-        for title, (form, width, says) in {**SEARCHES, **TERMS}.items()
+        for title, (form, width, says) in {**SEARCHES, **BOOSTS}.items()
     }
     return {**FIXED, **numbers}
 

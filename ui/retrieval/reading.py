@@ -13,7 +13,7 @@ from memory_core.retrieval.explain import ASKED, Search, compared
 from memory_core.retrieval.found_by import FoundBy
 from memory_core.retrieval.ranked import CandidateOutcome, Found, Ranked
 from ui.retrieval.excerpt import excerpt, matches
-from ui.retrieval.scores import term_columns, terms_shown
+from ui.retrieval.scores import term_columns, boosts_shown
 from ui.stored import TURN, beginning, from_turn, stored
 from ui.text import count, plain, tokens
 
@@ -176,7 +176,7 @@ def rows(found: Sequence[Found], search: Search, *, each_term: bool = False, sou
     `each_term`: include the terms of the score. `sought`: words that should have been found.
     """
     known = search.weights is not None or search.stored is None
-    shown = terms_shown(search)
+    shown = boosts_shown(search)
     split = term_columns(found, search) if shown else [{} for _ in found]
     return [
         {

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memory_core.blocks.vector import KEYWORD_WEIGHT, TERM_FIELDS, VECTOR_WEIGHT
-from memory_core.planning.terms import TERMS, TermWeights
+from memory_core.blocks.vector import KEYWORD_WEIGHT, BOOST_FIELDS, VECTOR_WEIGHT
+from memory_core.planning.boosts import BOOSTS, BoostWeights
 from memory_core.retrieval.explain import Search
 from memory_core.retrieval.ranked import Found
 
@@ -32,9 +32,9 @@ SEARCHES: Mapping[str, Signal] = {
     "vector": Signal("Vector search", "Nearness in meaning.", "vector_weight", VECTOR_WEIGHT),
     "keyword": Signal("Keyword search", "Shared words, rare ones most.", "keyword_weight", KEYWORD_WEIGHT),
 }
-_USUAL = TermWeights()
+_USUAL = BoostWeights()
 ADDED: Mapping[str, Signal] = {
-    term: Signal(label, means, TERM_FIELDS[term], getattr(_USUAL, term), brief)
+    term: Signal(label, means, BOOST_FIELDS[term], getattr(_USUAL, term), brief)
     for term, label, brief, means in (
         (
             "neighbours",
@@ -77,22 +77,22 @@ ADDED: Mapping[str, Signal] = {
 SIGNALS: Mapping[str, Signal] = {**SEARCHES, **ADDED}
 
 
-def terms_shown(search: Search) -> tuple[str, ...]:
+def boosts_shown(search: Search) -> tuple[str, ...]:
     """The enabled terms that change the score of at least one candidate, in their order."""
-    added = [one.terms for one in search.found.candidates if one.terms]
+    added = [one.boosts for one in search.found.candidates if one.boosts]
     return tuple(
         term
-        for place, term in enumerate(TERMS)
-        if getattr(search.settings, TERM_FIELDS[term]) and any(terms[place] for terms in added)
+        for place, term in enumerate(BOOSTS)
+        if getattr(search.settings, BOOST_FIELDS[term]) and any(boosts[place] for boosts in added)
     )
 
 
 def split(found: Found) -> tuple[float, dict[str, float]]:
     """The match and each boost, rounded to two places so that they add up to the rounded score."""
-    exact = [found.match, *(found.terms or (0.0,) * len(TERMS))]
-    sums = [round(sum(exact[: place + 1]), PLACES) for place in range(len(TERMS))] + [round(found.score, PLACES)]
+    exact = [found.match, *(found.boosts or (0.0,) * len(BOOSTS))]
+    sums = [round(sum(exact[: place + 1]), PLACES) for place in range(len(BOOSTS))] + [round(found.score, PLACES)]
     parts = [round(after - before, PLACES) + 0.0 for before, after in zip([0.0, *sums], sums, strict=False)]
-    return parts[0], dict(zip(TERMS, parts[1:], strict=True))
+    return parts[0], dict(zip(BOOSTS, parts[1:], strict=True))
 
 
 def match_words(found: Found, search: Search) -> str | None:
@@ -115,7 +115,7 @@ def score_words(found: Found, search: Search) -> str | None:
 def sum_rows(found: Found, search: Search) -> list[dict[str, str]]:
     """The score as a sum: amount, label, explanation. Markdown; empty if there are no boosts."""
     match = match_words(found, search)
-    shown = terms_shown(search) if found.terms else ()
+    shown = boosts_shown(search) if found.boosts else ()
     if match is None or not shown:
         return []
     own, added = split(found)
@@ -132,7 +132,7 @@ def _signed(value: float) -> str:
 
 def _means(term: str, found: Found, search: Search) -> str:
     """Explanation of a boost for this stored turn."""
-    whole = found.terms[TERMS.index(term)] > 0.9 * getattr(search.settings, TERM_FIELDS[term])
+    whole = found.boosts[BOOSTS.index(term)] > 0.9 * getattr(search.settings, BOOST_FIELDS[term])
     if term == "speaker" and not whole:
         return "Said by a person, not by an assistant."
     if term == "date" and not whole:
@@ -146,18 +146,18 @@ def _row(amount: str, what: str, means: str) -> dict[str, str]:
 
 def nothing_from(found: Found, search: Search) -> list[str]:
     """The enabled terms that add nothing to this turn."""
-    if not found.terms or not terms_shown(search):
+    if not found.boosts or not boosts_shown(search):
         return []
     added = split(found)[1]
-    return [term for term in TERMS if getattr(search.settings, TERM_FIELDS[term]) and not added[term]]
+    return [term for term in BOOSTS if getattr(search.settings, BOOST_FIELDS[term]) and not added[term]]
 
 
 def term_columns(found: Sequence[Found], search: Search) -> list[dict[str, Any]]:
     """For each turn, its match and each shown boost, by column title."""
-    shown = terms_shown(search)
+    shown = boosts_shown(search)
     rows: list[dict[str, Any]] = []
     for one in found:
         match, added = split(one)
-        values: dict[str, Any] = {ADDED[term].label: added[term] if one.terms else None for term in shown}
+        values: dict[str, Any] = {ADDED[term].label: added[term] if one.boosts else None for term in shown}
         rows.append({"Match": match, **values})
     return rows

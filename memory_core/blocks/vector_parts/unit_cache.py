@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from memory_core.blocks.base import Item
 from memory_core.blocks.vector_parts.units import UnitMetadata, kept_heard
-from memory_core.planning.terms import Traits, sittings
+from memory_core.planning.boosts import Traits, sittings
 from memory_core.process import collector_paused
 from memory_core.store.vectors import Node, count_nodes, read_heard
 from memory_core.vectors.keyword import KeywordIndex

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from memory_core.events import expand
 from memory_core.messages import MessageRole, message_text, recites_memory
 from memory_core.planning.speech import date_line, parse_message, speaker_of
-from memory_core.planning.terms import substance
+from memory_core.planning.boosts import substance
 from memory_core.store.messages import MessageCache, StoredMessage, read_messages
 from memory_core.store.vectors import Node
 from memory_core.text import stems
@@ -26,7 +26,7 @@ class UnitMetadata:
     stems: tuple[str, ...]
     """Of its words (see `search_words`), in order."""
     substance: float
-    """How much it tells by itself, 0 to 1; see `planning.terms.substance`."""
+    """How much it tells by itself, 0 to 1; see `planning.boosts.substance`."""
     speakers: frozenset[str]
     """Folded names, or roles where there is no name."""
     names: frozenset[str]

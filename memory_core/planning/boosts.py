@@ -55,7 +55,7 @@ class Traits:
 
 
 @dataclass(frozen=True, slots=True)
-class TermWeights:
+class BoostWeights:
     """Weight of each term in the score; 0 switches it off.
 
     The defaults were found on half of the LoCoMo conversations, BEAM's and our own paraphrases together
@@ -84,20 +84,20 @@ class TermWeights:
         return any(getattr(self, field.name) > 0 for field in fields(self))
 
 
-TERMS = tuple(field.name for field in fields(TermWeights))
+BOOSTS = tuple(field.name for field in fields(BoostWeights))
 """In the order in which events and candidates hold them."""
 
-NO_TERMS = TermWeights(0, 0, 0, 0, 0, 0)
+NO_BOOSTS = BoostWeights(0, 0, 0, 0, 0, 0)
 
 
-def terms(
+def boosts(
     matches: Mapping[int, float],
     traits: Mapping[int, Traits],
     places: Mapping[int, int],
     asked: ParsedQuestion,
-    weights: TermWeights,
+    weights: BoostWeights,
 ) -> dict[int, tuple[float, ...]]:
-    """Contribution of each term to each candidate, by number, in the order of `TERMS`.
+    """Contribution of each term to each candidate, by number, in the order of `BOOSTS`.
 
     `matches` are the candidates with their match, 0 to 1; `places` the position of each unit in the order in which they
     were said. A unit that is no candidate lends nothing.

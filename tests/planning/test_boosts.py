@@ -9,19 +9,19 @@ from hypothesis import strategies as st
 from memory_core.errors import ConfigError
 from memory_core.planning.retrieval import Signals, plan_retrieval
 from memory_core.planning.speech import Day, ParsedQuestion
-from memory_core.planning.terms import (
+from memory_core.planning.boosts import (
     BEST_OF_SITTING,
     LONG,
     NEIGHBOURS,
-    NO_TERMS,
+    NO_BOOSTS,
     PERSON,
     SITTING_GAP_HOURS,
-    TERMS,
-    TermWeights,
+    BOOSTS,
+    BoostWeights,
     Traits,
     sittings,
     substance,
-    terms,
+    boosts,
 )
 
 MAY_8 = 1683504000.0
@@ -37,8 +37,8 @@ def unit(number, **known):
 def added(term, matches, *units, asked=NOTHING_ASKED, weight=1.0):
     """What one term alone adds to each candidate; the units are in the order in which they were said."""
     traits = {one.number: one for one in units}
-    found = terms(matches, traits, places_of(units), asked, only(term, weight))
-    place = TERMS.index(term)
+    found = boosts(matches, traits, places_of(units), asked, only(term, weight))
+    place = BOOSTS.index(term)
     assert all(value == 0 for values in found.values() for other, value in enumerate(values) if other != place)
     return {number: pytest.approx(values[place]) for number, values in found.items()}
 
@@ -48,7 +48,7 @@ def places_of(units):
 
 
 def only(term, weight=1.0):
-    return replace(NO_TERMS, **{term: weight})
+    return replace(NO_BOOSTS, **{term: weight})
 
 
 # -- each term alone ---------------------------------------------------------------------------------------
@@ -123,23 +123,23 @@ def test_each_doubling_of_a_long_text_costs_once(tokens, cost):
 
 
 def test_without_candidates_there_is_nothing_to_add():
-    assert terms({}, {1: unit(1)}, {1: 0}, NOTHING_ASKED, TermWeights()) == {}
+    assert boosts({}, {1: unit(1)}, {1: 0}, NOTHING_ASKED, BoostWeights()) == {}
 
 
 # -- weights ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("term", TERMS)
+@pytest.mark.parametrize("term", BOOSTS)
 @pytest.mark.parametrize("weight", [-0.1, float("nan"), float("inf")])
 def test_an_impossible_weight_is_said_with_its_name(term, weight):
     with pytest.raises(ConfigError, match=f"negative: {term}="):
-        TermWeights(**{term: weight})
+        BoostWeights(**{term: weight})
 
 
-@pytest.mark.parametrize("term", TERMS)
+@pytest.mark.parametrize("term", BOOSTS)
 def test_one_term_is_enough_to_count_any(term):
     assert only(term).any
-    assert not NO_TERMS.any
+    assert not NO_BOOSTS.any
 
 
 places = st.integers(0, 11)
@@ -177,7 +177,7 @@ def planned(matches, added=None):
         in_queue=(),
         vector_weight=1.0,
         keyword_weight=0.0,
-        terms=added,
+        boosts=added,
     )
 
 
@@ -185,7 +185,7 @@ def planned(matches, added=None):
 def test_terms_that_weigh_nothing_change_no_score_and_no_order(units, matches, asked):
     traits = {one.number: one for one in units}
     plain = planned(matches)
-    weighed = planned(matches, lambda found: terms(found, traits, places_of(units), asked, NO_TERMS))
+    weighed = planned(matches, lambda found: boosts(found, traits, places_of(units), asked, NO_BOOSTS))
     assert [(c.number, c.score, c.outcome) for c in weighed.candidates] == [
         (c.number, c.score, c.outcome) for c in plain.candidates
     ]
@@ -195,11 +195,11 @@ def test_terms_that_weigh_nothing_change_no_score_and_no_order(units, matches, a
 @given(units_said, matches_found, questions)
 def test_every_candidate_gets_every_term_and_only_length_takes_away(units, matches, asked):
     traits = {one.number: one for one in units}
-    weights = TermWeights()
-    found = terms(matches, traits, places_of(units), asked, weights)
+    weights = BoostWeights()
+    found = boosts(matches, traits, places_of(units), asked, weights)
     assert found.keys() == matches.keys()
     for values in found.values():
-        by_term = dict(zip(TERMS, values, strict=True))
+        by_term = dict(zip(BOOSTS, values, strict=True))
         assert by_term.pop("length") <= 0
         assert all(value >= 0 for value in by_term.values())
         most = {"neighbours": 2 * NEIGHBOURS * weights.neighbours}
@@ -209,9 +209,9 @@ def test_every_candidate_gets_every_term_and_only_length_takes_away(units, match
 @given(units_said, matches_found, questions)
 def test_the_score_is_the_match_and_what_the_terms_add(units, matches, asked):
     traits = {one.number: one for one in units}
-    plan = planned(matches, lambda found: terms(found, traits, places_of(units), asked, TermWeights()))
+    plan = planned(matches, lambda found: boosts(found, traits, places_of(units), asked, BoostWeights()))
     for candidate in plan.candidates:
-        assert candidate.score == pytest.approx(matches[candidate.number] + sum(candidate.terms))
+        assert candidate.score == pytest.approx(matches[candidate.number] + sum(candidate.boosts))
 
 
 # -- substance ---------------------------------------------------------------------------------------------
