@@ -115,7 +115,7 @@ class ReadContext:
     arguments: dict[str, Any] = field(default_factory=dict)
     """Further keyword arguments of `get`."""
     accounting: Accounting = "content"
-    room: int | None = None
+    token_budget: int | None = None
     """Tokens that a block which fills may ask for; None: nobody said."""
     patience: float = 0.0
     """Seconds that a block may wait for what it is about to have."""
@@ -343,7 +343,7 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
         """Prepare in the background for messages that will be put; nothing is stored, and nothing depends on it."""
 
     @property
-    def fills(self) -> bool:
+    def fills_budget(self) -> bool:
         """Does it ask for as much as fits? Such a block is read last, with what the others leave as its room."""
         return False
 

@@ -191,7 +191,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         return self.kind
 
     @property
-    def fills(self) -> bool:
+    def fills_budget(self) -> bool:
         return self.similarity_top_k is None
 
     @property
@@ -262,7 +262,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
             weights=recall.weights,
             boosts=tuple(tuple(round(value, 3) for value in c.boosts) for c in listed) if weights.any else (),
             term_weights=asdict(weights) if weights.any else {},
-            room=reading.room,
+            token_budget=reading.token_budget,
         )
         layout = None if self.layout == "messages" else self.layout
         return Content(items, cut_order, events=(retrieved,), keep=(recall.question,), layout=layout)
@@ -302,8 +302,8 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
             signals, in_queue=in_queue, weights=searched.weights, added=added if weights.any else None, reading=reading
         )
         laid_out = PackedUnits(reading, stored, self.layout)
-        if self.fills and reading.room is not None:
-            plan = laid_out.filled(plan, reading.room)
+        if self.fills_budget and reading.token_budget is not None:
+            plan = laid_out.filled(plan, reading.token_budget)
         return Recall(
             question=question,
             stored=stored,
@@ -425,7 +425,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
     @property
     def _candidates(self) -> int:
         """How many units each search proposes at most."""
-        wide = self._lends or self.fills
+        wide = self._lends or self.fills_budget
         return max(WIDE_CANDIDATES if wide else MIN_CANDIDATES, 4 * (self.similarity_top_k or 0))
 
     @property
@@ -461,7 +461,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         added: Callable[[Mapping[int, float]], Mapping[int, tuple[float, ...]]] | None,
         reading: ReadContext | None = None,
     ) -> RetrievalPlan:
-        unfilled = self.fills and (reading is None or reading.room is None)
+        unfilled = self.fills_budget and (reading is None or reading.token_budget is None)
         return plan_retrieval(
             signals,
             top_k=UNFILLED_TOP_K if unfilled else self.similarity_top_k,

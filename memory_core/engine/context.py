@@ -25,7 +25,7 @@ from memory_core.planning.rendering import (
     render_memory,
     section_hash,
 )
-from memory_core.planning.retrieval import room_for
+from memory_core.planning.retrieval import budget_for
 from memory_core.process import per_process
 from memory_core.store.log import read_events
 from memory_core.store.messages import QueueRow
@@ -65,7 +65,7 @@ class Context:
     """Blocks that could not be read, each with a sentence why."""
     queue_seqs: tuple[int, ...]
     pinned_seqs: tuple[int, ...]
-    rooms: Mapping[str, int] = field(default_factory=dict)
+    token_budgets: Mapping[str, int] = field(default_factory=dict)
     """Tokens that each block which fills could ask for, by name."""
     unrecorded: str | None = None
     """Why it is not in the log though it should be, in a sentence."""
@@ -124,7 +124,7 @@ def build_context(
     reading = reading_for(session, rows, input, dict(arguments or {}))
     reading = replace(reading, patience=PATIENCE_SECONDS if record else LOOKING_SECONDS)
     frame = _outer_frame(session, rows)
-    read, failures, rooms = _read_blocks(session, reading, taken=frame + sum(row.sized.tokens for row in rows))
+    read, failures, token_budgets = _read_blocks(session, reading, taken=frame + sum(row.sized.tokens for row in rows))
 
     layout = _Layout(session, read, reading)
     queue = [row for row in rows if not row.pinned]
@@ -140,7 +140,7 @@ def build_context(
         truncators=layout.truncators(),
     )
     failures |= layout.failures
-    context, section = _laid_out(session, plan, layout, pinned, queue, failures, rooms)
+    context, section = _laid_out(session, plan, layout, pinned, queue, failures, token_budgets)
     if record:
         try:
             _record(session, context, layout, failures, section)
@@ -250,7 +250,7 @@ def _read_blocks(
     cut last first, each with what is left of the limit.
     """
     enabled = [a for a in session.blocks if a.record.settings.get("enabled", True)]
-    filling = [attached for attached in enabled if attached.block is not None and attached.block.fills]
+    filling = [attached for attached in enabled if attached.block is not None and attached.block.fills_budget]
     slow = [attached for attached in enabled if attached.kind != "static" and attached not in filling]
     if len(slow) > 1:
         futures = {attached.name: _pool().submit(_read, attached, reading) for attached in slow}
@@ -258,12 +258,12 @@ def _read_blocks(
     else:
         outcomes = {attached.name: _read(attached, reading) for attached in slow}
     outcomes |= {a.name: _read(a, reading) for a in enabled if a not in slow and a not in filling}
-    rooms: dict[str, int] = {}
+    token_budgets: dict[str, int] = {}
     for attached in _cut_last(filling, session.config.truncation_order):
         asked = sum(_asked(name, content, reading) for name, content in outcomes.items())
-        room = room_for(session.config.limit, taken + asked + _frame(attached.name, reading))
-        rooms[attached.name] = room
-        outcomes[attached.name] = _read(attached, replace(reading, room=room))
+        token_budget = budget_for(session.config.limit, taken + asked + _frame(attached.name, reading))
+        token_budgets[attached.name] = token_budget
+        outcomes[attached.name] = _read(attached, replace(reading, token_budget=token_budget))
     read: dict[str, Content] = {}
     failures: dict[str, str] = {}
     for attached in enabled:
@@ -273,7 +273,7 @@ def _read_blocks(
         else:
             read[attached.name] = Content()
             failures[attached.name] = outcome
-    return read, failures, rooms
+    return read, failures, token_budgets
 
 
 def _cut_last(attached: Sequence[SessionBlock], order: TruncationOrder) -> list[SessionBlock]:
@@ -338,7 +338,7 @@ def _laid_out(
     pinned: Sequence[QueueRow],
     queue: Sequence[QueueRow],
     failures: Mapping[str, str],
-    rooms: Mapping[str, int],
+    token_budgets: Mapping[str, int],
 ) -> tuple[Context, str | None]:
     names = layout.reading.names
     kept = {message.seq for message in plan.queue}
@@ -378,7 +378,7 @@ def _laid_out(
         failures=failures,
         queue_seqs=tuple(message.seq for message in plan.queue),
         pinned_seqs=tuple(row.sized.seq for row in pinned),
-        rooms=rooms,
+        token_budgets=token_budgets,
     )
     return context, section_hash(memory) if memory else None
 

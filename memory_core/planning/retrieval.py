@@ -128,23 +128,23 @@ def plan_retrieval(
 
 def fill(
     plan: RetrievalPlan,
-    room: int,
+    token_budget: int,
     sizes: Mapping[int, int],
     heads: Mapping[int, Head] | None = None,
     head_sizes: Mapping[Head, int] | None = None,
 ) -> RetrievalPlan:
-    """The plan with as many granted candidates as fit into `room` tokens; best first, what does not fit is passed over.
+    """The plan with as many granted candidates as fit into `token_budget` tokens; best first, what does not fit is passed over.
 
     `sizes` are the tokens of candidates; one that is not there does not fit. `heads` names the line above a
     candidate, which takes its tokens once for all candidates under it.
     """
-    left = room
+    left = token_budget
     there: set[Head] = set()
     candidates = []
     for candidate in plan.candidates:
         if candidate.outcome == "granted":
             head = (heads or {}).get(candidate.number)
-            size = sizes.get(candidate.number, room + 1)
+            size = sizes.get(candidate.number, token_budget + 1)
             if head is not None and head not in there:
                 size += (head_sizes or {})[head]
             if size > left:
@@ -158,7 +158,7 @@ def fill(
     return RetrievalPlan(tuple(candidates), {outcome: gates[outcome] for outcome in get_args(GateOutcome)})
 
 
-def room_for(token_limit: int, others: int) -> int:
+def budget_for(token_limit: int, others: int) -> int:
     """Tokens that a block which fills may ask for, the other parts asking for `others`.
 
     A tenth of the limit at least, so that a prompt that is full already is decided by the priorities.

@@ -96,7 +96,7 @@ class Search:
     """The prompt as it would be built for this question."""
     vector: Vector | None = None
     """The question's vector."""
-    room: int | None = None
+    token_budget: int | None = None
     """Token budget to fill; None if a number of results is requested instead."""
 
     @property
@@ -173,10 +173,10 @@ def search(
     with session.database.read() as connection:
         rows = imagined.queue(connection)
     context, no_prompt = _context(imagined, query, attached)
-    room = None
-    if found_in.fills:  # without a prompt, as if it were alone
-        room = context.rooms.get(name) if context is not None else imagined.config.limit
-    reading = replace(reading_for(imagined, rows, query, {}), room=room)
+    token_budget = None
+    if found_in.fills_budget:  # without a prompt, as if it were alone
+        token_budget = context.token_budgets.get(name) if context is not None else imagined.config.limit
+    reading = replace(reading_for(imagined, rows, query, {}), token_budget=token_budget)
     recall = found_in.recall(reading)
     used = SearchSettings(**{field.name: getattr(found_in, field.name) for field in fields(SearchSettings)})
     if recall is None:
@@ -201,7 +201,7 @@ def search(
         other_embedder=unknown,
         context=context,
         vector=recall.query,
-        room=room,
+        token_budget=token_budget,
     )
 
 
@@ -477,7 +477,7 @@ def _recorded(
         embedder=event.embedder,
         index=event.index,
         degraded=event.degraded,
-        room=event.room,
+        token_budget=event.room,
     )
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_core.planning.retrieval import Candidate, RetrievalPlan, Signals, fill, plan_retrieval, room_for
+from memory_core.planning.retrieval import Candidate, RetrievalPlan, Signals, fill, plan_retrieval, budget_for
 
 OUTCOMES = ("granted", "below_threshold", "in_queue", "beyond_top_k", "no_room")
 
@@ -39,8 +39,8 @@ def test_what_fills_the_room_to_the_last_token_fits():
 
 
 @pytest.mark.parametrize("room", [0, -1, -1000])
-def test_without_room_nothing_is_granted(room):
-    plan = fill(found(2), room, {1: 1, 2: 5}, {1: (0, "8 May")}, {(0, "8 May"): 0})
+def test_without_room_nothing_is_granted(token_budget):
+    plan = fill(found(2), token_budget, {1: 1, 2: 5}, {1: (0, "8 May")}, {(0, "8 May"): 0})
     assert (plan.granted, plan.gates) == ((), {**dict.fromkeys(OUTCOMES, 0), "no_room": 2})
 
 
@@ -85,17 +85,17 @@ sizes_of_heads = st.fixed_dictionaries({(s, d): st.integers(0, 20) for s in rang
 
 
 @given(asked_for, sizes_of_heads, st.integers(-20, 300))
-def test_the_room_is_kept_and_whatever_would_still_have_fitted_is_granted(given, head_sizes, room):
+def test_the_room_is_kept_and_whatever_would_still_have_fitted_is_granted(given, head_sizes, token_budget):
     before = plan_of(*(outcome for outcome, _, _ in given))
     sizes = {number: size for number, (_, size, _) in enumerate(given, start=1) if size is not None}
     heads = {number: head for number, (_, _, head) in enumerate(given, start=1) if head is not None}
-    after = fill(before, room, sizes, heads, head_sizes)
+    after = fill(before, token_budget, sizes, heads, head_sizes)
 
     def cost(number, there):
         head = heads.get(number)
         return sizes[number] + (head_sizes[head] if head is not None and head not in there else 0)
 
-    left, there = room, set()
+    left, there = token_budget, set()
     for old, new in zip(before.candidates, after.candidates, strict=True):
         assert (old.number, old.vector, old.score, old.boosts) == (new.number, new.vector, new.score, new.boosts)
         if old.outcome != "granted":
@@ -108,7 +108,7 @@ def test_the_room_is_kept_and_whatever_would_still_have_fitted_is_granted(given,
             assert new.outcome == "no_room"
             assert new.number not in sizes or cost(new.number, there) > left
     spent = sum(sizes[number] for number in after.granted) + sum(head_sizes[head] for head in there)
-    assert spent <= max(room, 0)
+    assert spent <= max(token_budget, 0)
     assert after.gates == {outcome: sum(c.outcome == outcome for c in after.candidates) for outcome in OUTCOMES}
     assert sum(after.gates.values()) == len(given)
 
@@ -117,5 +117,5 @@ def test_the_room_is_kept_and_whatever_would_still_have_fitted_is_granted(given,
     ("limit", "others", "room"),
     [(1000, 0, 1000), (1000, 600, 400), (1000, 950, 100), (1000, 2000, 100), (9, 9, 0)],
 )
-def test_a_block_that_fills_may_ask_for_what_is_left_and_for_a_tenth_at_least(limit, others, room):
-    assert room_for(limit, others) == room
+def test_a_block_that_fills_may_ask_for_what_is_left_and_for_a_tenth_at_least(limit, others, token_budget):
+    assert budget_for(limit, others) == token_budget

@@ -55,7 +55,7 @@ def stages(search: Search) -> dict[Stage, str]:
     if counts["beyond_top_k"]:
         found["beyond"] = f"{_beyond(search)}: {tokens(counts['beyond_top_k'])}"
     if counts["no_room"]:
-        room = f"No room in {count(search.room, 'token')}" if search.room is not None else "No room"
+        room = f"No room in {count(search.token_budget, 'token')}" if search.token_budget is not None else "No room"
         found["no_room"] = f"{room}: {tokens(counts['no_room'])}"
     found["asked"] = f"Recalled {tokens(search.asked)}"
     found["granted"] = f"Fit {tokens(counts['granted'])}"
@@ -70,7 +70,7 @@ def _beyond(search: Search) -> str:
 def left(search: Search) -> int | None:
     """Unused tokens in the budget of a block that fills it; None if unknown."""
     part = next((p for p in search.context.plan.granted if p.name == search.block), None) if search.context else None
-    return None if search.room is None or part is None else max(0, search.room - part.asked)
+    return None if search.token_budget is None or part is None else max(0, search.token_budget - part.asked)
 
 
 def _no_room(found: Found, search: Search) -> str:
@@ -140,7 +140,7 @@ def why(found: Found, search: Search) -> str:
     if found.outcome == "no_prompt":
         return f"It was asked for. {plain(search.no_prompt)}" if search.no_prompt else "It was asked for, in no prompt."
     if found.outcome == "no_room":
-        room = f" the {tokens(search.room)} tokens there were" if search.room is not None else ""
+        room = f" the {tokens(search.token_budget)} tokens there were" if search.token_budget is not None else ""
         return (
             f"It was found, but better ones filled{room or ' the room there was'}: "
             f"**no room for its {_no_room(found, search)}**."
@@ -237,7 +237,7 @@ def _hindrance(search: Search, unit: str, *, past: bool) -> str:
     if counts["in_queue"]:
         reasons.append(f"{tokens(counts['in_queue'])} still in the queue")
     if counts["no_room"]:
-        room = f" of {count(search.room, 'token')}" if search.room is not None else ""
+        room = f" of {count(search.token_budget, 'token')}" if search.token_budget is not None else ""
         reasons.append(f"{tokens(counts['no_room'])} too long for the room{room}")
     if not reasons:
         return f"No stored {unit} has a word or a meaning in common with it, {so}"

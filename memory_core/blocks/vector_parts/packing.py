@@ -32,28 +32,28 @@ class PackedUnits:
         self._reading, self._stored, self._layout = reading, stored, layout
         self._how = (layout, reading.names, reading.counter.id, reading.accounting)
 
-    def filled(self, plan: RetrievalPlan, room: int) -> RetrievalPlan:
+    def filled(self, plan: RetrievalPlan, token_budget: int) -> RetrievalPlan:
         """The plan with as many granted units as fit into the room."""
         # 1. Only units whose stored size fits are read and laid out: that costs much more than adding numbers.
-        sized = self._units(self._may_fit(plan, room))
+        sized = self._units(self._may_fit(plan, token_budget))
         # 2. Their real sizes decide, with the date lines above them.
-        filled, left = self._fill(plan, room, sized)
+        filled, left = self._fill(plan, token_budget, sized)
         # 3. What was left out for its words alone may fit without its speaker and time, or into what markup left. All
         #    is filled once more from the beginning, as a better unit goes before one that was in already.
         small = [n for n in plan.granted if n not in sized and self._stored.nodes[n].tokens <= left + UNSAID]
         if left < MIN_UNIT or not small:
             return filled
-        return self._fill(plan, room, sized | self._units(small[:LOOKED_AT_AGAIN]))[0]
+        return self._fill(plan, token_budget, sized | self._units(small[:LOOKED_AT_AGAIN]))[0]
 
-    def _fill(self, plan: RetrievalPlan, room: int, sized: Mapping[int, Item]) -> tuple[RetrievalPlan, int]:
+    def _fill(self, plan: RetrievalPlan, token_budget: int, sized: Mapping[int, Item]) -> tuple[RetrievalPlan, int]:
         """The plan filled with these units, and the tokens that are left of the room."""
         sizes = {number: self._tokens(item) for number, item in sized.items()}
         heads = {number: head for number in sized if (head := self._head(number)) is not None}
         any_of = {head: number for number, head in heads.items()}
         head_sizes = {head: self._tokens(self._day(number)) for head, number in any_of.items()}
-        filled = fill(plan, room, sizes, heads, head_sizes)
+        filled = fill(plan, token_budget, sizes, heads, head_sizes)
         there = {heads[number] for number in filled.granted if number in heads}
-        return filled, room - sum(sizes[n] for n in filled.granted) - sum(head_sizes[head] for head in there)
+        return filled, token_budget - sum(sizes[n] for n in filled.granted) - sum(head_sizes[head] for head in there)
 
     def content(self, plan: RetrievalPlan) -> tuple[tuple[Item, ...], tuple[int, ...]]:
         """The items of what is granted, in the order of the prompt, and their indexes, first to be cut first."""
@@ -83,9 +83,9 @@ class PackedUnits:
         at = {item.ref: index for index, item in enumerate(items)}
         return tuple(items), tuple(at[ref] for ref in cut)
 
-    def _may_fit(self, plan: RetrievalPlan, room: int) -> list[int]:
+    def _may_fit(self, plan: RetrievalPlan, token_budget: int) -> list[int]:
         """The best units whose words alone fill the room."""
-        found, left = [], room
+        found, left = [], token_budget
         for number in plan.granted:
             tokens = self._stored.nodes[number].tokens
             if tokens <= left:
