@@ -96,7 +96,7 @@ def say(memory, *texts):
 def lines(memory, *, states=("active",)):
     """The relations in these states, in words."""
     graph = memory.blocks.graph().graph()
-    return [graph.told(relation) for relation in graph.relations.values() if relation.state in states]
+    return [graph.describe(relation) for relation in graph.relations.values() if relation.state in states]
 
 
 def seen(memory):

@@ -50,7 +50,7 @@ def test_a_deadline_two_steps_away_is_found():
     memory = played("graph")
     desk = memory.blocks.graph()
     (path,) = desk.paths("Alice", "March 2026")
-    assert desk.told(path) == "Alice → manages → Project Alpha → deadline → March 2026"
+    assert desk.describe(path) == "Alice → manages → Project Alpha → deadline → March 2026"
     assert "March 2026" in answered(memory, "When is the deadline of the project that Alice manages?")
 
 

@@ -25,13 +25,13 @@ def memory():
 
 def told(memory, start, end, **options):
     desk = memory.blocks.graph()
-    return [desk.told(path) for path in desk.paths(start, end, **options)]
+    return [desk.describe(path) for path in desk.paths(start, end, **options)]
 
 
 def relation(memory, text):
     """The one relation that says it, in whatever state."""
     graph = memory.blocks.graph().graph()
-    return next(each for each in graph.relations.values() if graph.told(each) == text)
+    return next(each for each in graph.relations.values() if graph.describe(each) == text)
 
 
 # -- looking -------------------------------------------------------------------------------------
@@ -39,7 +39,7 @@ def relation(memory, text):
 
 def test_relations_by_name_by_predicate_and_all(memory):
     desk = memory.blocks.graph()
-    assert [desk.graph().told(each) for each in desk.relations("alice")] == ["Alice → manages → Project Alpha"]
+    assert [desk.graph().describe(each) for each in desk.relations("alice")] == ["Alice → manages → Project Alpha"]
     assert len(desk.relations("the project alpha")) == 2
     assert len(desk.relations(type="LIVES_IN")) == 2
     assert len(desk.relations("Rui", type="lives in")) == 1
@@ -249,7 +249,7 @@ def test_a_merge_points_relations_elsewhere_and_drops_none(memory):
     assert len(graph.relations) == count
     assert desk.entity("rui").name == "Ana"
     assert sorted(
-        (r.state, graph.told(r), r.sources)
+        (r.state, graph.describe(r), r.sources)
         for r in desk.graph().relations.values()
         if r.subject == desk.entity("Ana").id
     ) == [

@@ -185,10 +185,10 @@ def test_a_graph_is_the_same_on_both_databases(url, tmp_path):
         desk = memory.blocks.graph()
         desk.merge([desk.entity("Bob")], desk.entity("Alice"))
         desk.end([desk.relations("May 2026", ended=False)[-1]])
-        paths = [desk.told(path) for path in desk.paths("Alice", "may 2026")]
+        paths = [desk.describe(path) for path in desk.paths("Alice", "may 2026")]
         desk.undo()
         desk.undo()
-        paths += [desk.told(path) for path in desk.paths("Eva", "May 2026", hops=6)]
+        paths += [desk.describe(path) for path in desk.paths("Eva", "May 2026", hops=6)]
         context = memory.get("When is the deadline of what Alice manages?")
         memory.reset("archived")
         told.append((lines(memory, states=("active", "ended", "retired")), paths, context))
@@ -272,7 +272,7 @@ def test_a_graph_is_branched_and_bundled(url, tmp_path):
     desk.add("Ana", "lives in", "Lisbon")
 
     def told(graph):
-        return sorted((graph.told(each), each.state, each.version) for each in graph.relations.values())
+        return sorted((graph.describe(each), each.state, each.version) for each in graph.relations.values())
 
     assert told(memory.branch(8).blocks.graph().graph()) == told(held)
     file = read_bundle(write_bundle(memory.session.database, "s"), "s.zip")

@@ -3,7 +3,7 @@
     desk = memory.graph()
     desk.relations("Alice")
     for path in desk.paths("Alice", "March 2026"):
-        print(desk.told(path))  # Alice → manages → Project Alpha → deadline → March 2026
+        print(desk.describe(path))  # Alice → manages → Project Alpha → deadline → March 2026
 
 It gathers. Deciding is in `memory_core.planning.graph_changes`, storing in `memory_core.curation.graph_change_sets`.
 """
@@ -105,13 +105,13 @@ class GraphDesk(ChangeSetDesk[GraphChangeSetTransaction]):
             ends = _found(names, start).id, _found(names, end).id
             return find_paths(connection, *ends, hops=hops, most=most)
 
-    def told(self, path: Path) -> str:
+    def describe(self, path: Path) -> str:
         """A path in words: `Alice → manages → Project Alpha`; against the direction `Rui ← brother ← Ana`.
 
         Raises:
             NotFoundError: a relation of it was erased.
         """
-        return self.graph().way(path)
+        return self.graph().describe_path(path)
 
     # -- changing ---------------------------------------------------------------------------------
 

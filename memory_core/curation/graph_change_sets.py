@@ -38,7 +38,7 @@ def read_graph_log(connection: Connection, scope: str, block: str, graph: Graph)
 
     def name(thing: Thing) -> str:
         kind, id = thing
-        return f'"{graph.name(id) if kind == "entity" else graph.told(graph.relations[id])}"'
+        return f'"{graph.name(id) if kind == "entity" else graph.describe(graph.relations[id])}"'
 
     def tell_logged(event: Curated) -> str:
         names = former[event.number] if isinstance(event, GraphCurated) else {}

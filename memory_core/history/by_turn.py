@@ -134,7 +134,7 @@ class Folding:
     def position(self) -> int:
         return self._records[-1].position if self._records else 0
 
-    def take(self, records: Iterable[EventRecord]) -> "History":
+    def apply(self, records: Iterable[EventRecord]) -> "History":
         """Apply new records and return the resulting history."""
         new = list(records)
         if self._records and any(isinstance(each.event, SessionCreated | SessionReset | FactErased) for each in new):
@@ -162,7 +162,7 @@ class Folding:
         self._blocks.apply(record)
         if not self._messages.queue_messages:
             self._correction = 0
-        self._take_settings(record)
+        self._apply_settings(record)
         if self._messages.stated_tokens is not None:
             self._correction += self._messages.stated_tokens - self._queue_tokens()
         told = self._open
@@ -206,7 +206,7 @@ class Folding:
         sums = (messages.queue_content, messages.queue_reference, messages.queue_messages)
         return total_tokens(*sums, self._config.accounting) + self._correction
 
-    def _take_settings(self, record: EventRecord) -> None:
+    def _apply_settings(self, record: EventRecord) -> None:
         event = record.event
         if isinstance(event, ConfigurationChanged) and event.after:
             values = {**(self._configs[-1][1] if self._configs else {}), **event.after}
@@ -220,4 +220,4 @@ class StaleLogError(Exception):
 
 def history_of(records: Iterable[EventRecord]) -> History:
     """The history of one session's complete log."""
-    return Folding().take(sorted(records, key=lambda record: record.position))
+    return Folding().apply(sorted(records, key=lambda record: record.position))

@@ -36,7 +36,7 @@ class Log:
         with collector_paused(), database.read() as connection:
             after = self._folding.position
             new = stored.read_events(connection, session_id, after=after, progress=progress)
-            return self._folding.take(new)
+            return self._folding.apply(new)
 
 
 def session_log(session: Session) -> Log:

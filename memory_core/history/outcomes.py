@@ -86,10 +86,10 @@ class Outcomes:
         self._now: tuple[MessageOutcome, ...] | None = None
         self.position = 0
         """Position of the last record applied."""
-        self.take(records)
+        self.apply(records)
 
     @collector_paused()
-    def take(self, records: Iterable[EventRecord]) -> "Outcomes":
+    def apply(self, records: Iterable[EventRecord]) -> "Outcomes":
         """Apply new records, oldest first."""
         for record in records:
             self.position = record.position

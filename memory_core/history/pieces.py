@@ -62,7 +62,7 @@ class Pieces:
         self._facts = Facts()
         self._graph = GraphWords()
 
-    def take(self, record: EventRecord) -> None:
+    def apply(self, record: EventRecord) -> None:
         """Apply an event; of other sessions' events only those about facts are used."""
         self._facts.apply(record)
         if record.session_id == self._session_id:

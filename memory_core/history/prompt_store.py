@@ -38,7 +38,7 @@ class Prompts:
             if history.records[0] is not self._first:  # the log was reread: another session may have the id
                 self._pieces, self._position, self._first = Pieces(self._session_id), 0, history.records[0]
             for new in history.after(self._position):
-                self._pieces.take(new)
+                self._pieces.apply(new)
             self._position = max(self._position, history.position)
         facts = _facts_of_the_user(session, history, record)
         found = words(self._pieces.hashes(record, facts))

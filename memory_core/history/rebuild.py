@@ -114,7 +114,7 @@ def rebuild(
     built = [r.position for r in log if r.session_id == own and is_context(r.event)]
     past = _Past(own, latest_context=built[-1] if built else None)
     for record in log:
-        past.take(record)
+        past.apply(record)
     return past.rebuilt(words, log[-1].position if log else 0)
 
 
@@ -140,9 +140,9 @@ class _Past:
         self._past = Projection(session_id)
         self._shown: _Shown | None = None
 
-    def take(self, record: EventRecord) -> None:
+    def apply(self, record: EventRecord) -> None:
         event = record.event
-        self._pieces.take(record)
+        self._pieces.apply(record)
         self._past.apply(record)
         if record.session_id != self._session_id:
             return

@@ -29,9 +29,9 @@ class RowsAt:
         self._config: dict[str, Any] = {}
         self._constructor: dict[str, Any] = {}
 
-    def take(self, record: EventRecord) -> None:
+    def apply(self, record: EventRecord) -> None:
         self._past.apply(record)
-        self._take_session(record)
+        self._apply_session(record)
 
     @property
     def messages(self) -> dict[int, MessageState]:
@@ -56,7 +56,7 @@ class RowsAt:
         """Stored turns, by number."""
         return self._past.vectors.there
 
-    def _take_session(self, record: EventRecord) -> None:
+    def _apply_session(self, record: EventRecord) -> None:
         event = record.event
         if isinstance(event, ConfigurationChanged):
             self._config |= event.after

@@ -104,7 +104,7 @@ class Usage:
 def usage_of(records: Iterable[EventRecord]) -> Usage:
     """Count the usage in a log, or in the beginning of one."""
     counting = UsageCounter()
-    counting.take(records)
+    counting.apply(records)
     return counting.usage()
 
 
@@ -123,7 +123,7 @@ class UsageCount:
             if not records or records[0] is not self._first or history.position < self._counting.position:
                 self._counting, self._first = UsageCounter(), records[0] if records else None
             start = bisect_right(records, self._counting.position, key=lambda record: record.position)
-            self._counting.take(records[start:])
+            self._counting.apply(records[start:])
             return self._counting.usage()
 
 
@@ -155,7 +155,7 @@ class UsageCounter:
         self._cut_refs: Counter[str] = Counter()
 
     @collector_paused()
-    def take(self, records: Iterable[EventRecord]) -> None:
+    def apply(self, records: Iterable[EventRecord]) -> None:
         """Count further events, oldest first."""
         for record in records:
             self.position = record.position
@@ -171,8 +171,8 @@ class UsageCounter:
         """The counts so far."""
         if self._usage is None:
             # Consecutive prompts mostly repeat the same lists of refs: count each list as a whole, and split it here.
-            _take_apart(self._carried, self._carried_refs)
-            _take_apart(self._cut, self._cut_refs)
+            _apply_apart(self._carried, self._carried_refs)
+            _apply_apart(self._cut, self._cut_refs)
             carried, cut = _by_number(self._carried_refs), _by_number(self._cut_refs)
             self._usage = Usage(
                 self.position,
@@ -272,7 +272,7 @@ _HANDLERS: dict[type[Event], Callable[[UsageCounter, EventRecord, Any], None]] =
 }
 
 
-def _take_apart(lists: Counter[tuple[str, ...]], refs: Counter[str]) -> None:
+def _apply_apart(lists: Counter[tuple[str, ...]], refs: Counter[str]) -> None:
     for several, times in lists.items():
         for ref in several:
             refs[ref] += times

@@ -68,7 +68,7 @@ class GraphFile:
     relations: tuple[FileRelation, ...] = field(repr=False)
 
     @property
-    def alone(self) -> int:
+    def isolated(self) -> int:
         """How many entities have no relation: those are not imported."""
         joined = {normal_name(end) for each in self.relations for end in (each.subject, each.object)}
         return sum(normal_name(entity.name) not in joined for entity in self.entities)

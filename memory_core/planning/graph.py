@@ -123,7 +123,7 @@ class Graph:
         known = self.entities.get(entity)
         return known.name if known is not None and known.name else "\N{EN DASH}"
 
-    def told(self, relation: Relation) -> str:
+    def describe(self, relation: Relation) -> str:
         """A relation in words: `Ana → lives in → Lisbon`."""
         return f"{self.name(relation.subject)} → {relation.predicate} → {self.name(relation.object)}"
 
@@ -131,7 +131,7 @@ class Graph:
         """A relation as a model reads it: `Ana lives in Lisbon`."""
         return f"{self.name(relation.subject)} {relation.predicate} {self.name(relation.object)}"
 
-    def way(self, path: Path) -> str:
+    def describe_path(self, path: Path) -> str:
         """A path in words: `Alice → manages → Project Alpha`; against the direction `Rui ← brother ← Ana`."""
         said = [self.name(path.start)]
         for step in path.steps:

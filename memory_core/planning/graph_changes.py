@@ -441,7 +441,7 @@ def said(
     verbs = {"add": "Added", "edit": "Changed", "end": "Ended", "hold": "Took up again", "retire": "Retired"}
     several = _count(len(relations), "relation")
     one = len(own) == 1 or (action == "edit" and own)
-    return f"{verbs.get(action, 'Changed')} {graph.told(own[0]) if one else several}."
+    return f"{verbs.get(action, 'Changed')} {graph.describe(own[0]) if one else several}."
 
 
 def _count(number: int, what: str) -> str:

@@ -114,7 +114,7 @@ def rows_at(rows: Rows, records: Sequence[EventRecord], position: int) -> AsOf:
     log = records[:count]
     past = RowsAt()
     for record in log:
-        past.take(record)
+        past.apply(record)
     texts = {word.hash: word.data for word in rows.words if word.owner == "session"}
     messages = past.message_rows(rows.messages, texts)
     later = {record.event.fact for record in records[count:] if adds_fact(record.event)}
@@ -196,7 +196,7 @@ def _blocks_at(
         if isinstance(event, BlockAdded) and record.actor == "engine":
             given[event.block] = {"settings": dict(event.settings), "state": ""}
         elif isinstance(event, BlockEdited):
-            _take_text(texts.setdefault(event.block, {}), record, event)
+            _apply_text(texts.setdefault(event.block, {}), record, event)
             if record.actor == "engine" and event.block in given:
                 given[event.block]["settings"] |= event.settings
                 if event.after and event.after != event.before:
@@ -229,7 +229,7 @@ def _blocks_at(
     return tuple(found), lost
 
 
-def _take_text(had: dict[int, TextCopy], record: EventRecord, event: BlockEdited) -> None:
+def _apply_text(had: dict[int, TextCopy], record: EventRecord, event: BlockEdited) -> None:
     if event.after is not None and event.after != event.before:
         had[event.revision] = TextCopy(
             revision=event.revision, content=event.after, actor=record.actor, turn=record.turn, at=record.at

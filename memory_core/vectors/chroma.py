@@ -87,7 +87,7 @@ class ChromaIndex:
         self._exact = ExactIndex()
         self._client: Any = None  # whose collections are known
         self._known: OrderedDict[str, _Copy] = OrderedDict()
-        self._owed: set[str] = set()  # collections to forget once the folder is ours
+        self._due: set[str] = set()  # collections to forget once the folder is ours
         self._known_lock = Lock()
         self._collection_locks = [RLock() for _ in range(64)]  # one collection is followed by one thread at a time
 
@@ -119,7 +119,7 @@ class ChromaIndex:
         """
         self._exact.forget(collection)
         with self._known_lock:
-            self._owed.add(collection)
+            self._due.add(collection)
         self._ready()
 
     def check(self) -> None:
@@ -144,11 +144,11 @@ class ChromaIndex:
             if client is not self._client:  # opened anew: what was known of the old one is worth nothing
                 self._known.clear()
                 self._client = client
-            owed = set(self._owed) if client is not None else set()
-        for collection in owed:
+            due = set(self._due) if client is not None else set()
+        for collection in due:
             self._delete(client, collection)
             with self._known_lock:
-                self._owed.discard(collection)
+                self._due.discard(collection)
         return client
 
     def _search(self, client: Any, source: VectorSource, query: Vector, limit: int) -> list[Hit] | None:

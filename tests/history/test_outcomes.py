@@ -104,16 +104,16 @@ def test_support_that_a_person_gives_counts_until_it_is_undone():
     given = FactsCurated("Facts", "merge", "", ((1, 1, 2),), support=((1, "", ((2, 2),)), (1, "other", ((1, 1),))))
     outcomes = Outcomes(records(said(1), said(2), learned(1, 1), given))
     assert [message.facts for message in outcomes.messages] == [1, 1]
-    outcomes.take(records(replace(given, undoes=(4, 0))))
+    outcomes.apply(records(replace(given, undoes=(4, 0))))
     assert [message.facts for message in outcomes.messages] == [1, 0]
 
 
 def test_replaced_and_forgotten_messages_are_gone():
     outcomes = Outcomes(records(said(1), said(2), flushed(1, 1), QueueReplaced(((2, 2),), 10), said(3)))
     assert kinds(outcomes) == ["flushed", "gone", "queue"]
-    outcomes.take([EventRecord(9, "s", 1, 0.0, "engine", SessionReset("archived", 1, 0, 0))])
+    outcomes.apply([EventRecord(9, "s", 1, 0.0, "engine", SessionReset("archived", 1, 0, 0))])
     assert [message.place for message in outcomes.messages] == ["forgotten", "replaced", "queued"]
-    outcomes.take([EventRecord(10, "s", 1, 0.0, "engine", SessionReset(None, 3, 0, 0))])
+    outcomes.apply([EventRecord(10, "s", 1, 0.0, "engine", SessionReset(None, 3, 0, 0))])
     assert outcomes.counts == {"gone": 3, "flushed": 0, "extracted": 0, "recalled": 0, "queue": 0}
 
 
@@ -167,7 +167,7 @@ def test_taking_the_log_bit_by_bit_gives_the_same():
     events = talking([FactExtractionMemoryBlock(name="Facts", priority=1)]).events()
     bit_by_bit = Outcomes()
     for record in events:
-        bit_by_bit.take([record])
+        bit_by_bit.apply([record])
         assert bit_by_bit.position == record.position
     assert bit_by_bit.messages == Outcomes(events).messages
 
@@ -197,7 +197,7 @@ def test_a_flush_is_followed_to_every_block():
     assert list(turns.stored) == stored != []
 
 
-def test_a_flush_that_no_block_could_take_in_says_so():
+def test_a_flush_that_no_block_could_apply_in_says_so():
     class Fails(NoteExtractor):
         def extract(self, messages, *, known):
             raise ModelAnswerError("The model returned no list.")

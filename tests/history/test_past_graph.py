@@ -64,13 +64,13 @@ def test_a_removed_block_keeps_its_graph_and_has_it_again():
     assert memory.blocks.graph().graph() == graph
 
 
-def test_forgotten_messages_take_their_relations_along():
+def test_forgotten_messages_apply_their_relations_along():
     memory = related()
     memory.blocks.graph().add("Ana", "wrote", "Note 1")
     before, place = memory.blocks.graph().graph(), position(memory)
     memory.reset("archived")
     assert then(memory) == memory.blocks.graph().graph()
-    assert [memory.blocks.graph().graph().told(each) for each in memory.blocks.graph().relations()] == [
+    assert [memory.blocks.graph().graph().describe(each) for each in memory.blocks.graph().relations()] == [
         "Ana → wrote → Note 1"
     ]
     past = then(memory, place)
@@ -90,8 +90,8 @@ def test_a_branch_has_the_graph_of_its_turn():
     assert plain(rows_of(branch), events=BRANCHED) == plain(rows)
     assert branch.events()[-1].event.missing == 0
     again = branch.blocks.graph()
-    assert sorted(map(again.graph().told, again.graph().relations.values())) == sorted(
-        map(graph.told, graph.relations.values())
+    assert sorted(map(again.graph().describe, again.graph().relations.values())) == sorted(
+        map(graph.describe, graph.relations.values())
     )
     again.undo()
     assert again.entity("Note 1").name == "Note 1"
@@ -134,7 +134,7 @@ def test_pieces_know_the_words_of_a_relation_at_any_position():
     desk.rename(desk.entity("Note 1"), "The first")
     pieces = Pieces(memory.session_id)
     for record in memory.events():
-        pieces.take(record)
+        pieces.apply(record)
     follows, of = content_hash("follows"), content_hash("Note 0")
     assert pieces.relation(relation.id, place) == RelationWords(content_hash("Note 1"), follows, of)
     assert pieces.relation(relation.id, position(memory)) == RelationWords(content_hash("The first"), follows, of)
@@ -203,7 +203,7 @@ def test_a_branch_learns_on_from_its_graph(turn):
         branch.put(note(number))
         short.put(note(number))
     told = [
-        sorted((g.told(r), r.state, r.turn, len(r.sources)) for r in g.relations.values())
+        sorted((g.describe(r), r.state, r.turn, len(r.sources)) for r in g.relations.values())
         for g in (branch.blocks.graph().graph(), short.blocks.graph().graph())
     ]
     assert told[0] == told[1]

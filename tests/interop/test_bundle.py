@@ -329,7 +329,7 @@ def graphs():
 def told(memory):
     graph = memory.blocks.graph("graph").graph()
     return [
-        (graph.told(each), each.state, each.version, len(each.sources), each.ended_by is None)
+        (graph.describe(each), each.state, each.version, len(each.sources), each.ended_by is None)
         for _, each in sorted(graph.relations.items())
     ], [(each.name, each.aliases, each.state, each.type) for _, each in sorted(graph.entities.items())]
 

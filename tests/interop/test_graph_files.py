@@ -63,7 +63,7 @@ def refused(text, name="graph.json"):
 @pytest.mark.parametrize("form", READ)
 def test_a_graph_is_read_as_it_was_written(form):
     file = back(form)
-    assert file.alone == 0
+    assert file.isolated == 0
     assert content(file) == content(file_of(ALPHA))
     assert [(r.subject, r.predicate, r.object, r.state) for r in file.relations] == [
         ("Alice", "manages", "Project Alpha", "active"),
@@ -336,7 +336,7 @@ def test_an_imported_graph_is_the_graph_and_one_change_set(form):
     change = import_graph(desk, back(form))
     assert (change.action, change.actor) == ("import", "curator")
     assert content(file_of(desk.graph())) == content(file_of(ALPHA))
-    assert [desk.told(path) for path in desk.paths("Ali", "March 2026")] == [
+    assert [desk.describe(path) for path in desk.paths("Ali", "March 2026")] == [
         "Alice → manages → Project Alpha → deadline → March 2026"
     ]
     desk.undo()
@@ -352,4 +352,4 @@ def test_importing_twice_adds_nothing():
 
 def test_an_entity_without_relations_is_counted():
     lonely = graph([entity(1, "Ana"), entity(2, "Rui"), entity(3, "Tom")], [relation(1, 1, "knows", 2)])
-    assert back("json", lonely).alone == 1
+    assert back("json", lonely).isolated == 1

@@ -73,7 +73,7 @@ def id_of(memory, name):
 
 def relation(memory, words):
     graph = memory.blocks.graph().graph()
-    return next(each for each in graph.relations.values() if graph.told(each) == words)
+    return next(each for each in graph.relations.values() if graph.describe(each) == words)
 
 
 def looked(app, memory):

@@ -38,8 +38,8 @@ def told(graph, plan):
         **{e.id: e for _, e in plan.changed_entities},
     }
     after = Graph(entities, {**graph.relations, **{r.id: r for r in plan.added_relations}})
-    changed = [(r.state, after.told(r)) for r in plan.added_relations]
-    return changed + [(r.state, after.told(r)) for _, r in plan.changed_relations]
+    changed = [(r.state, after.describe(r)) for r in plan.added_relations]
+    return changed + [(r.state, after.describe(r)) for _, r in plan.changed_relations]
 
 
 @pytest.mark.parametrize(
@@ -118,9 +118,9 @@ def test_the_neighbourhood_grows_by_steps_and_ends_at_ended_relations():
 def test_a_path_is_told_along_and_against_its_direction():
     graph = graph_of(ALPHA + "; Ana | brother | Rui")
     assert (
-        graph.way(Path(1, (Step(1, True), Step(2, True)))) == "Alice → manages → Project Alpha → deadline → March 2026"
+        graph.describe_path(Path(1, (Step(1, True), Step(2, True)))) == "Alice → manages → Project Alpha → deadline → March 2026"
     )
-    assert graph.way(Path(5, (Step(3, False),))) == "Rui ← brother ← Ana"
+    assert graph.describe_path(Path(5, (Step(3, False),))) == "Rui ← brother ← Ana"
 
 
 # -- what was found ------------------------------------------------------------------------------
@@ -224,7 +224,7 @@ def test_two_that_are_said_to_be_one_are_merged_under_the_fuller_name():
         ("Bob", (), "merged"),
         ("Robert Smith", ("Bob",), "active"),
     ]
-    assert sorted((r.state, after.told(r)) for r in after.relations.values()) == [
+    assert sorted((r.state, after.describe(r)) for r in after.relations.values()) == [
         ("active", "Robert Smith → likes → tea"),
         ("active", "Robert Smith → manages → Alpha"),
         ("retired", "Robert Smith → knows → Robert Smith"),

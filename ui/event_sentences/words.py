@@ -42,7 +42,7 @@ class WordsInLog:
             return Words({}, {}, {})
         named = _Named()
         for record in records:
-            named.take(record.event, previews=True)
+            named.apply(record.event, previews=True)
         due = frozenset(delivery.id for delivery in memory.session.deliveries(states=("pending", "parked")))
         return replace(self._read([(named, records[-1])], memory)[0], due=due)
 
@@ -51,7 +51,7 @@ class WordsInLog:
         asked = []
         for record in records:
             named = _Named()
-            named.take(record.event, previews=False)
+            named.apply(record.event, previews=False)
             asked.append((named, record))
         return [describe(record.event, words) for record, words in zip(records, self._read(asked, memory), strict=True)]
 
@@ -79,7 +79,7 @@ class WordsInLog:
         if first is not self._first:
             self._begin(first)
         for record in history.after(self._position):
-            self._pieces.take(record)
+            self._pieces.apply(record)
         self._position = max(self._position, history.position)
 
 
@@ -100,7 +100,7 @@ class _Named:
     texts: dict[str, None] = field(default_factory=dict)
     messages: dict[str, None] = field(default_factory=dict)
 
-    def take(self, event: Event, *, previews: bool) -> None:
+    def apply(self, event: Event, *, previews: bool) -> None:
         """Add what the sentence of an event asks for; with `previews`, recalled turns with how they begin, and all
         that was cut.
         """

@@ -177,4 +177,4 @@ def _told(desk: Desk, done: str, before: NextPrompt | None, facts: Sequence[int]
     after = effect.next_prompt(desk.memory)
     if before is None or after is None:
         return done
-    return effect.told(done, before.context, after.context, dict.fromkeys(facts))
+    return effect.describe(done, before.context, after.context, dict.fromkeys(facts))

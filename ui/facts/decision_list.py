@@ -90,12 +90,12 @@ def _detail(decisions: Decisions, picked: Decided, facts: dict[int, str]) -> Non
     event = picked.event
     label = DECISIONS[event.decision]
     with st.container(border=True, gap="xsmall", key="facts__decision"):
-        st.markdown(f"**{plain(short(decisions.told(event.content), 160))}**")
+        st.markdown(f"**{plain(short(decisions.describe(event.content), 160))}**")
         with st.container(horizontal=True, gap="xsmall", vertical_alignment="center"):
             st.badge(plain(label), color=_BADGES[event.decision], icon=f":material/{_ICONS[event.decision]}:")
             st.markdown(f":small[:gray[turn {tokens(picked.turn)}]]", width="content")
         if picked.before is not None:
-            change = markdown(diff_pieces(decisions.told(picked.before), decisions.told(picked.after)))
+            change = markdown(diff_pieces(decisions.describe(picked.before), decisions.describe(picked.after)))
             st.markdown(f":small[{change}]")
         elif event.decision == "delete" and event.fact is not None:
             st.markdown(f":small[:orange[~~{plain(facts.get(event.fact, 'words erased'))}~~]]")

@@ -59,7 +59,7 @@ class Decisions:
         """The decisions that made a fact what it is, oldest first."""
         return [each for each in self.decided if fact in (each.event.fact, each.added)]
 
-    def told(self, key: str | None) -> str:
+    def describe(self, key: str | None) -> str:
         return self.words.get(key or "", "words erased")
 
 
@@ -109,7 +109,7 @@ def rows(decisions: Decisions, shown: Sequence[Decided]) -> list[dict[str, Any]]
         {
             "Turn": each.turn,
             "Decision": [DECISIONS[each.event.decision]],
-            "Found": decisions.told(each.event.content),
+            "Found": decisions.describe(each.event.content),
             "Score": score_of(each),
         }
         for each in shown

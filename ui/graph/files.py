@@ -68,8 +68,8 @@ def preview(file: GraphFile, planned: GraphPlan) -> str:
     said = [f"{short(file.name, 40)}: {size}."]
     if planned.repeated:
         said.append(f"{count(planned.repeated, 'relation')} {'is' if planned.repeated == 1 else 'are'} known already.")
-    if file.alone:
-        said.append(f"{count(file.alone, 'entity')} without a relation {'is' if file.alone == 1 else 'are'} left out.")
+    if file.isolated:
+        said.append(f"{count(file.isolated, 'entity')} without a relation {'is' if file.isolated == 1 else 'are'} left out.")
     if not planned.added_relations:
         said.append("There is nothing new in it.")
     return " ".join(said)

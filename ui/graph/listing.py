@@ -61,7 +61,7 @@ def way(graph: Graph, path: Path | None) -> str:
     """The sentence above the figure when a path was asked for: `Ana → brother → Rui: 1 step.`"""
     if path is None:
         return f"No path up to {FARTHEST} steps."
-    return f"{graph.way(path)}: {count(len(path.steps), 'step')}."
+    return f"{graph.describe_path(path)}: {count(len(path.steps), 'step')}."
 
 
 def how_many(seen: Seen) -> str | None:

@@ -79,7 +79,7 @@ class Index:
     blocks: dict[str, None] = field(default_factory=dict)
     """Every block that was ever named, in that order."""
 
-    def take(self, records: Iterable[EventRecord]) -> None:
+    def apply(self, records: Iterable[EventRecord]) -> None:
         for record in records:
             event = record.event
             self.groups[GROUPS[event.family].name] += 1

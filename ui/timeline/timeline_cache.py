@@ -47,8 +47,8 @@ class Timeline:
                 self._begin(first)
             self._users = users
             new = history.after(self._position)
-            self.index.take(new)
-            self.outcomes.take(new)
+            self.index.apply(new)
+            self.outcomes.apply(new)
             self._position = max(self._position, history.position)
 
     def outcomes_at(self, history: History, position: int) -> Outcomes:
@@ -59,7 +59,7 @@ class Timeline:
             if self._past.position > position:
                 self._past = Outcomes()
             between = (record for record in history.after(self._past.position) if record.position <= position)
-            return self._past.take(between)
+            return self._past.apply(between)
 
     def figure(self, key: object, make: Callable[[], Made]) -> Made:
         """The last figure if it was made under this key, otherwise a new one."""
