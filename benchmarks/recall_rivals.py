@@ -34,7 +34,7 @@ AT_ONCE = 4
 ABLATIONS: dict[str, dict[str, Any]] = {
     **{
         f"without {signal}": {f"{signal}_weight": 0.0}
-        for signal in ("vector", "keyword", "neighbour", "sitting", "speaker", "date", "substance", "length")
+        for signal in ("vector", "keyword", "neighbour", "episode", "speaker", "date", "informativeness", "length")
     },
     'layout="messages"': {"layout": "messages"},
     "top_k=5 fixed": {"similarity_top_k": 5},

@@ -107,7 +107,7 @@ def test_what_takes_the_whole_room_for_its_words_alone_leaves_it_to_others():
     memory = from_recipe(400, chat_history_token_ratio=0.1, token_flush_size=1)
     told(memory, talk(12))
     memory.flush(all=True)
-    off = {"length_weight": 0, "neighbour_weight": 0, "sitting_weight": 0, "substance_weight": 0, "keyword_weight": 0}
+    off = {"length_weight": 0, "neighbour_weight": 0, "episode_weight": 0, "informativeness_weight": 0, "keyword_weight": 0}
     memory.blocks.configure(BLOCK, **off)
     memory.build_context("kites")
     room = retrieved(memory).room
@@ -305,7 +305,7 @@ def test_a_change_of_one_setting_leaves_the_layout_of_a_new_block():
     memory = told(from_recipe(500), talk(20))
     memory.blocks.configure(BLOCK, unit="turn")
     (block,) = memory.memory_blocks
-    assert (block.layout, block.unit, block.sitting_weight > 0) == ("lines", "turn", True)
+    assert (block.layout, block.unit, block.episode_weight > 0) == ("lines", "turn", True)
 
 
 def test_settings_of_a_search_change_the_search_alone():

@@ -119,12 +119,12 @@ def test_messages_stand_in_the_order_in_which_they_were_said_under_one_date_line
 
 
 def test_a_day_that_is_taken_up_again_after_another_has_a_line_of_its_own():
-    sitting = [
+    episode = [
         said("I sold a boat.", time="8 May 2023 10:00"),
         said("I sold a violin.", time="9 May 2023 10:00"),
         said("I sold a kite.", time="8 May 2023 10:00"),
     ]
-    dates = [line for line in section(told(remembering(), *sitting)) if DATE.fullmatch(line)]
+    dates = [line for line in section(told(remembering(), *episode)) if DATE.fullmatch(line)]
     assert dates == ["8 May 2023", "9 May 2023", "8 May 2023"]
 
 
@@ -226,7 +226,7 @@ def test_the_section_ends_once_whatever_was_said(layout):
 
 
 def test_the_layout_of_messages_gives_elements_best_first_and_no_days():
-    memory = told(remembering(layout="messages", sitting_weight=0, neighbour_weight=0), *talk(3))
+    memory = told(remembering(layout="messages", episode_weight=0, neighbour_weight=0), *talk(3))
     lines = section(memory, "kites")
     assert all(re.fullmatch(r"<message role='(user|assistant)'>Day .*</message>", line) for line in lines)
     assert "kites" in lines[0]

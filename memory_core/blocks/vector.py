@@ -67,10 +67,10 @@ UNFILLED_TOP_K = 10
 
 BOOST_FIELDS = {
     "neighbours": "neighbour_weight",
-    "sitting": "sitting_weight",
+    "episode": "episode_weight",
     "speaker": "speaker_weight",
     "date": "date_weight",
-    "substance": "substance_weight",
+    "informativeness": "informativeness_weight",
     "length": "length_weight",
 }
 """The setting that weighs each of `planning.boosts.BOOSTS`."""
@@ -164,13 +164,13 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
     """Share of the keyword score; 0 switches keyword search off."""
     neighbour_weight: float = Field(default=BoostWeights().neighbours, ge=0, allow_inf_nan=False)
     """Part of the match of the units around it, two on either side in the same sitting, that is lent to a unit."""
-    sitting_weight: float = Field(default=BoostWeights().sitting, ge=0, allow_inf_nan=False)
+    episode_weight: float = Field(default=BoostWeights().episode, ge=0, allow_inf_nan=False)
     """Part of the mean match of the best three units of a sitting that is lent to all of it."""
     speaker_weight: float = Field(default=BoostWeights().speaker, ge=0, allow_inf_nan=False)
     """For whom the question is about: the one speaker it names, or its asker; then for people before assistants."""
     date_weight: float = Field(default=BoostWeights().date, ge=0, allow_inf_nan=False)
     """For what was said on a date that the question names."""
-    substance_weight: float = Field(default=BoostWeights().substance, ge=0, allow_inf_nan=False)
+    informativeness_weight: float = Field(default=BoostWeights().informativeness, ge=0, allow_inf_nan=False)
     """For what tells much by itself: many different words, somebody speaking of themselves, no questions."""
     length_weight: float = Field(default=BoostWeights().length, ge=0, allow_inf_nan=False)
     """Against long units: for each doubling beyond 100 tokens."""
@@ -431,7 +431,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
     @property
     def _lends(self) -> bool:
         """Do units lend a part of their match to others?"""
-        return self.neighbour_weight > 0 or self.sitting_weight > 0
+        return self.neighbour_weight > 0 or self.episode_weight > 0
 
     def _query_vector(self, reading: ReadContext, embedder: Embedder, question: str) -> Vector:
         """The vector of the question; of one that says little by itself, with the messages before it."""

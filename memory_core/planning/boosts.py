@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 from memory_core.errors import ConfigError
 from memory_core.planning.speech import ParsedQuestion, agreement
 
-SITTING_GAP_HOURS = 3.0
+EPISODE_GAP_HOURS = 3.0
 """Pause after which a conversation counts as resumed in a new sitting."""
 
 NEIGHBOURS = 2
@@ -21,7 +21,7 @@ NEIGHBOURS = 2
 
 _STEPS = tuple(step for step in range(-NEIGHBOURS, NEIGHBOURS + 1) if step)
 
-BEST_OF_SITTING = 3
+BEST_OF_EPISODE = 3
 """Units whose mean match is that of their sitting; one that is missing counts as 0."""
 
 PERSON = 0.4
@@ -42,15 +42,15 @@ class Traits:
     """Properties of a stored unit that do not depend on a question."""
 
     number: int
-    sitting: int
+    episode: int
     speakers: frozenset[str]
     """Folded names or roles of who speaks in it."""
     person: bool
     """Is any of them a user, or an assistant with a name?"""
     time: float | None
     """Time of the message, where known: seconds since 1970."""
-    substance: float
-    """0 to 1, see `substance`."""
+    informativeness: float
+    """0 to 1, see `informativeness`."""
     tokens: int
 
 
@@ -64,11 +64,11 @@ class BoostWeights:
 
     neighbours: float = 0.15
     """Of the match of each neighbour."""
-    sitting: float = 0.4
+    episode: float = 0.4
     """Of the mean match of the sitting's best units."""
     speaker: float = 0.25
     date: float = 0.1
-    substance: float = 0.15
+    informativeness: float = 0.15
     length: float = 0.08
     """For each doubling beyond `LONG` tokens; it is taken away."""
 
@@ -108,30 +108,30 @@ def boosts(
     for place, number in found:
         one, match = traits[number], matches[number]
         # A long text is about many things: it lends less.
-        lends[place] = one.sitting, match * min(1.0, LONG / max(one.tokens, 1))
-        best.setdefault(one.sitting, []).append(match)
-    means = {key: sum(sorted(several)[-BEST_OF_SITTING:]) / BEST_OF_SITTING for key, several in best.items()}
+        lends[place] = one.episode, match * min(1.0, LONG / max(one.tokens, 1))
+        best.setdefault(one.episode, []).append(match)
+    means = {key: sum(sorted(several)[-BEST_OF_EPISODE:]) / BEST_OF_EPISODE for key, several in best.items()}
     result: dict[int, tuple[float, ...]] = {}
     for place, number in found:
         own = traits[number]
         lent = 0.0
         for step in _STEPS:
             other = lends.get(place + step)
-            if other is not None and other[0] == own.sitting:
+            if other is not None and other[0] == own.episode:
                 lent += other[1]
         long = math.log2(own.tokens / LONG) if own.tokens > LONG else 0.0
         result[number] = (
             weights.neighbours * lent,
-            weights.sitting * means[own.sitting],
+            weights.episode * means[own.episode],
             weights.speaker * _spoken(own, asked),
             weights.date * agreement(asked.days, own.time) if asked.days else 0.0,
-            weights.substance * own.substance,
+            weights.informativeness * own.informativeness,
             -weights.length * long,
         )
     return result
 
 
-def substance(words: str, stems: Sequence[str]) -> float:
+def informativeness(words: str, stems: Sequence[str]) -> float:
     """Informativeness of a text by itself, 0 to 1: different words, somebody speaking of themselves, few questions."""
     sentences = [sentence for sentence in _SENTENCE.split(words) if sentence.strip()]
     questions = [sentence for sentence in sentences if sentence.rstrip().endswith(("?", "？"))]
@@ -141,7 +141,7 @@ def substance(words: str, stems: Sequence[str]) -> float:
     return 0.55 * varied + 0.27 * own + 0.18 * (1 - asking)
 
 
-def sittings(times: Sequence[tuple[str | None, float | None, float]]) -> list[int]:
+def episodes(times: Sequence[tuple[str | None, float | None, float]]) -> list[int]:
     """The sitting of each unit, in the order in which they were said; the first is 0.
 
     Each unit has the time it came with, as written and in seconds, and the seconds at which it was stored. What came
@@ -158,7 +158,7 @@ def sittings(times: Sequence[tuple[str | None, float | None, float]]) -> list[in
 
 
 def _begins_anew(before: tuple[str | None, float | None, float], now: tuple[str | None, float | None, float]) -> bool:
-    gap = SITTING_GAP_HOURS * 3600
+    gap = EPISODE_GAP_HOURS * 3600
     if before[1] is not None and now[1] is not None:
         return abs(now[1] - before[1]) > gap
     if before[0] != now[0] and now[0] is not None:

@@ -59,10 +59,10 @@ class SearchSettings:
     vector_weight: float
     keyword_weight: float
     neighbour_weight: float
-    sitting_weight: float
+    episode_weight: float
     speaker_weight: float
     date_weight: float
-    substance_weight: float
+    informativeness_weight: float
     length_weight: float
 
 

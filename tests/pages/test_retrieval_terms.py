@@ -105,8 +105,8 @@ def test_the_score_of_a_picked_turn_is_written_out_as_a_sum(memory):
 
 def test_a_block_without_terms_shows_none(memory):
     memory.blocks.configure(
-        BLOCK, **{f"{name}_weight": 0.0 for name in ("neighbour", "sitting", "speaker", "date")},
-        substance_weight=0.0, length_weight=0.0,
+        BLOCK, **{f"{name}_weight": 0.0 for name in ("neighbour", "episode", "speaker", "date")},
+        informativeness_weight=0.0, length_weight=0.0,
     )  # fmt: skip
     app = ask_with(page(), number=number_of(memory, "blue bowl"))
     app.toggle(key="retrieval__each_term").set_value(True).run()
@@ -137,7 +137,7 @@ def test_every_signal_can_be_switched_off_and_on_again_and_applied(memory):
         QUESTION,
         settings={"vector_weight": 0, "keyword_weight": 0.6, "date_weight": USUAL.date}
         | dict.fromkeys(
-            ("neighbour_weight", "sitting_weight", "speaker_weight", "substance_weight", "length_weight"), 0
+            ("neighbour_weight", "episode_weight", "speaker_weight", "informativeness_weight", "length_weight"), 0
         ),
     )
     assert [row["Turn"] for row in listed(app)] == [one.turn for one in tried.found if one.outcome != "not_proposed"]
@@ -167,7 +167,7 @@ def test_a_switch_gives_the_block_s_own_weight_or_the_usual_one():
     stored = {"vector": 0.85, "keyword": 0.0, **dict.fromkeys(BOOSTS, 0.0), "date": 0.3}
     weights = tuning.switched({"vector", "keyword", "date", "length"}, stored)
     assert (weights["vector_weight"], weights["keyword_weight"]) == (0.85, 0.6)
-    assert (weights["date_weight"], weights["length_weight"], weights["sitting_weight"]) == (0.3, USUAL.length, 0.0)
+    assert (weights["date_weight"], weights["length_weight"], weights["episode_weight"]) == (0.3, USUAL.length, 0.0)
 
 
 def test_results_are_a_number_or_as_many_as_fit(memory):
@@ -292,7 +292,7 @@ def test_every_event_of_it_has_a_drawer_with_its_numbers(memory):
             cells = " ".join(value for table in app.table for value in table.value["value"]).replace("\\", "")
             assert "as many as fit" in cells
             assert f"{record.event.room} tokens" in cells
-            assert f"neighbours {USUAL.neighbours:g}, sitting {USUAL.sitting:g}" in cells
+            assert f"neighbours {USUAL.neighbours:g}, sitting {USUAL.episode:g}" in cells
 
 
 def test_the_same_where_date_lines_are_cut(memory):

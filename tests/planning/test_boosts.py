@@ -10,27 +10,27 @@ from memory_core.errors import ConfigError
 from memory_core.planning.retrieval import Signals, plan_retrieval
 from memory_core.planning.speech import Day, ParsedQuestion
 from memory_core.planning.boosts import (
-    BEST_OF_SITTING,
+    BEST_OF_EPISODE,
     LONG,
     NEIGHBOURS,
     NO_BOOSTS,
     PERSON,
-    SITTING_GAP_HOURS,
+    EPISODE_GAP_HOURS,
     BOOSTS,
     BoostWeights,
     Traits,
-    sittings,
-    substance,
+    episodes,
+    informativeness,
     boosts,
 )
 
 MAY_8 = 1683504000.0
-GAP = SITTING_GAP_HOURS * 3600
+GAP = EPISODE_GAP_HOURS * 3600
 NOTHING_ASKED = ParsedQuestion("", None, ())
 
 
 def unit(number, **known):
-    given = {"sitting": 0, "speakers": frozenset({"user"}), "person": True, "time": None, "substance": 0.0, "tokens": 9}
+    given = {"episode": 0, "speakers": frozenset({"user"}), "person": True, "time": None, "informativeness": 0.0, "tokens": 9}
     return Traits(number=number, **(given | known))
 
 
@@ -72,10 +72,10 @@ def test_a_unit_that_was_not_found_lends_nothing_and_is_lent_nothing():
 
 
 def test_a_unit_of_another_sitting_lends_nothing():
-    units = [unit(1, sitting=0), unit(2, sitting=1), unit(3, sitting=1)]
+    units = [unit(1, episode=0), unit(2, episode=1), unit(3, episode=1)]
     matches = {1: 1.0, 2: 0.5, 3: 0.25}
     assert added("neighbours", matches, *units) == {1: 0, 2: 0.25, 3: 0.5}
-    assert added("sitting", matches, *units) == {1: 1 / 3, 2: 0.25, 3: 0.25}
+    assert added("episode", matches, *units) == {1: 1 / 3, 2: 0.25, 3: 0.25}
 
 
 def test_a_long_neighbour_lends_less():
@@ -85,13 +85,13 @@ def test_a_long_neighbour_lends_less():
 
 def test_a_sitting_lends_the_mean_of_its_best():
     units = [unit(number) for number in range(1, 6)]
-    found = added("sitting", {1: 0.9, 2: 0.6, 3: 0.3, 4: 0.1, 5: 0.0}, *units, weight=0.5)
+    found = added("episode", {1: 0.9, 2: 0.6, 3: 0.3, 4: 0.1, 5: 0.0}, *units, weight=0.5)
     assert found == dict.fromkeys(range(1, 6), 0.5 * 0.6)
-    assert BEST_OF_SITTING == 3
+    assert BEST_OF_EPISODE == 3
 
 
 def test_one_good_match_makes_no_good_sitting():
-    assert added("sitting", {1: 0.9}, unit(1)) == {1: 0.3}
+    assert added("episode", {1: 0.9}, unit(1)) == {1: 0.3}
 
 
 def test_the_speaker_asked_about_counts_whole_other_people_partly_and_assistants_nothing():
@@ -112,7 +112,7 @@ def test_what_was_said_on_the_day_asked_for_counts():
 
 
 def test_substance_is_added_as_it_is():
-    assert added("substance", {1: 0, 2: 0}, unit(1, substance=0.8), unit(2), weight=0.5) == {1: 0.4, 2: 0}
+    assert added("informativeness", {1: 0, 2: 0}, unit(1, informativeness=0.8), unit(2), weight=0.5) == {1: 0.4, 2: 0}
 
 
 @pytest.mark.parametrize(
@@ -148,11 +148,11 @@ units_said = st.lists(
     st.builds(
         Traits,
         number=st.just(0),
-        sitting=st.integers(0, 2),
+        episode=st.integers(0, 2),
         speakers=someone,
         person=st.booleans(),
         time=st.none() | st.floats(0, 2e9),
-        substance=st.floats(0, 1),
+        informativeness=st.floats(0, 1),
         tokens=st.integers(0, 2000),
     ),
     min_size=12,
@@ -218,24 +218,24 @@ def test_the_score_is_the_match_and_what_the_terms_add(units, matches, asked):
 
 
 def test_who_tells_of_themselves_says_more_than_who_asks():
-    telling = substance("My sister sold her boat in spring.", ["sister", "sold", "boat", "spring"])
-    asking = substance("Did the sister sell her boat?", ["sister", "sell", "boat"])
+    telling = informativeness("My sister sold her boat in spring.", ["sister", "sold", "boat", "spring"])
+    asking = informativeness("Did the sister sell her boat?", ["sister", "sell", "boat"])
     assert telling > asking
-    assert substance("", []) < asking
+    assert informativeness("", []) < asking
 
 
 def test_more_different_words_say_more_up_to_a_point():
     def of(count):
-        return substance("words.", [str(number) for number in range(count)])
+        return informativeness("words.", [str(number) for number in range(count)])
 
     assert of(1) < of(4) < of(16) < of(32)
     assert of(40) == of(400)
-    assert substance("words.", ["a", "a", "a"]) == substance("words.", ["a"])
+    assert informativeness("words.", ["a", "a", "a"]) == informativeness("words.", ["a"])
 
 
 @given(st.text(), st.lists(st.text(max_size=5)))
 def test_substance_is_from_nothing_to_whole(words, stems):
-    assert 0 <= substance(words, stems) <= 1 + 1e-9
+    assert 0 <= informativeness(words, stems) <= 1 + 1e-9
 
 
 # -- sittings ----------------------------------------------------------------------------------------------
@@ -246,33 +246,33 @@ def at(seconds, written="said"):
 
 
 def test_nothing_has_no_sitting():
-    assert sittings([]) == []
+    assert episodes([]) == []
 
 
 def test_a_long_silence_begins_a_sitting():
-    assert sittings([at(0), at(GAP), at(2 * GAP), at(3 * GAP + 1)]) == [0, 0, 0, 1]
+    assert episodes([at(0), at(GAP), at(2 * GAP), at(3 * GAP + 1)]) == [0, 0, 0, 1]
 
 
 def test_going_back_in_time_begins_one_too():
-    assert sittings([at(10 * GAP), at(0)]) == [0, 1]
+    assert episodes([at(10 * GAP), at(0)]) == [0, 1]
 
 
 def test_times_that_cannot_be_read_begin_a_sitting_when_they_change():
     told = [("spring", None, 0.0), ("spring", None, 1.0), ("summer", None, 2.0), ("summer", None, 3.0)]
-    assert sittings(told) == [0, 0, 1, 1]
+    assert episodes(told) == [0, 0, 1, 1]
 
 
 def test_what_came_with_no_time_belongs_to_the_sitting_before_it():
-    assert sittings([at(0), (None, None, 5.0), (None, None, 6.0)]) == [0, 0, 0]
+    assert episodes([at(0), (None, None, 5.0), (None, None, 6.0)]) == [0, 0, 0]
 
 
 def test_without_told_times_the_sittings_are_those_of_storing():
     stored = [0.0, GAP, GAP + 1, 3 * GAP]
-    assert sittings([(None, None, seconds) for seconds in stored]) == [0, 0, 0, 1]
+    assert episodes([(None, None, seconds) for seconds in stored]) == [0, 0, 0, 1]
 
 
 def test_a_told_time_after_none_begins_a_sitting():
-    assert sittings([(None, None, 0.0), ("spring", None, 0.0)]) == [0, 1]
+    assert episodes([(None, None, 0.0), ("spring", None, 0.0)]) == [0, 1]
 
 
 @given(
@@ -282,6 +282,6 @@ def test_a_told_time_after_none_begins_a_sitting():
     )
 )
 def test_sittings_begin_at_0_and_go_on_one_by_one(times):
-    found = sittings(times)
+    found = episodes(times)
     assert len(found) == len(times)
     assert all(later - before in (0, 1) for before, later in zip([0, *found], found, strict=False))

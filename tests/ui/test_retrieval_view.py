@@ -186,7 +186,7 @@ def filled(*turns, **more):
 def test_a_score_with_terms_is_a_sum_that_adds_up():
     one = with_terms()
     found = filled(one)
-    assert boosts_shown(found) == ("neighbours", "sitting", "speaker", "substance", "length")
+    assert boosts_shown(found) == ("neighbours", "episode", "speaker", "informativeness", "length")
     said = [(row["amount"], row["what"]) for row in sum_rows(one, found)]
     assert said == [
         ("0.31", "Match"),

@@ -23,7 +23,7 @@ from ui.text import count, plain, plural, short, tokens
 from ui.theme import mode
 from ui.view import View
 
-BOOST_PIXELS = {"neighbours": 92, "sitting": 104, "speaker": 72, "date": 56, "substance": 92, "length": 66}
+BOOST_PIXELS = {"neighbours": 92, "episode": 104, "speaker": 72, "date": 56, "informativeness": 92, "length": 66}
 """Column width per term, as its title needs."""
 
 FIXED = {

@@ -43,7 +43,7 @@ ADDED: Mapping[str, Signal] = {
             "What was said just before and after it fits too, and lends it a part.",
         ),
         (
-            "sitting",
+            "episode",
             "Same session",
             "Others of the same session fit too.",
             "The best of what was said in the same sitting, without a long pause, fit and lend it a part.",
@@ -61,7 +61,7 @@ ADDED: Mapping[str, Signal] = {
             "It was said on a date that the question names, or near it.",
         ),
         (
-            "substance",
+            "informativeness",
             "Informative",
             "It tells much by itself.",
             "It tells much by itself: many words, somebody of themselves, no questions.",

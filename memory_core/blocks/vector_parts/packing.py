@@ -104,7 +104,7 @@ class PackedUnits:
         if self._layout != "lines" or not self._stored.days:
             return None
         _, day = self._stored.days.get(number, (number, UNDATED))
-        return self._stored.traits[number].sitting, day
+        return self._stored.traits[number].episode, day
 
     def _units(self, numbers: Sequence[int]) -> dict[int, Item]:
         """Units as items; those whose messages are gone are missing."""

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from memory_core.blocks.base import Item
 from memory_core.blocks.vector_parts.units import UnitMetadata, kept_heard
-from memory_core.planning.boosts import Traits, sittings
+from memory_core.planning.boosts import Traits, episodes
 from memory_core.process import collector_paused
 from memory_core.store.vectors import Node, count_nodes, read_heard
 from memory_core.vectors.keyword import KeywordIndex
@@ -78,19 +78,19 @@ class Stored:
         """These and new ones, which were said after them; the keyword index is its owner's to fill."""
         known = [self.last] if self.last is not None else []
         heard = [*known, *(one for _, one in new)]
-        found = sittings([(one.when, one.time, one.stored) for one in heard])[len(known) :]
-        first = self.traits[self.order[-1]].sitting if self.order else 0
+        found = episodes([(one.when, one.time, one.stored) for one in heard])[len(known) :]
+        first = self.traits[self.order[-1]].episode if self.order else 0
         described = {
             node.number: Traits(
                 number=node.number,
-                sitting=first + sitting,
+                episode=first + episode,
                 speakers=one.speakers,
                 person=one.person,
                 time=one.time,
-                substance=one.substance,
+                informativeness=one.informativeness,
                 tokens=node.tokens,
             )
-            for (node, one), sitting in zip(new, found, strict=True)
+            for (node, one), episode in zip(new, found, strict=True)
         }
         traits = {**self.traits, **described}
         days = dict(self.days)
@@ -98,7 +98,7 @@ class Stored:
         for node, one in new:
             if one.day:
                 days[node.number] = node.number, one.day
-            elif before in days and traits[before].sitting == traits[node.number].sitting:
+            elif before in days and traits[before].episode == traits[node.number].episode:
                 days[node.number] = days[before]
             before = node.number
         return Stored(

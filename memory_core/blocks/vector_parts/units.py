@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from memory_core.events import expand
 from memory_core.messages import MessageRole, message_text, recites_memory
 from memory_core.planning.speech import date_line, parse_message, speaker_of
-from memory_core.planning.boosts import substance
+from memory_core.planning.boosts import informativeness
 from memory_core.store.messages import MessageCache, StoredMessage, read_messages
 from memory_core.store.vectors import Node
 from memory_core.text import stems
@@ -25,8 +25,8 @@ class UnitMetadata:
 
     stems: tuple[str, ...]
     """Of its words (see `search_words`), in order."""
-    substance: float
-    """How much it tells by itself, 0 to 1; see `planning.boosts.substance`."""
+    informativeness: float
+    """How much it tells by itself, 0 to 1; see `planning.boosts.informativeness`."""
     speakers: frozenset[str]
     """Folded names, or roles where there is no name."""
     names: frozenset[str]
@@ -46,7 +46,7 @@ class UnitMetadata:
         """As it is kept."""
         names = sorted(self.names)
         others = sorted(self.speakers - self.names)
-        fields = (names, others, self.person, self.when, self.time, self.stored, self.day, self.substance)
+        fields = (names, others, self.person, self.when, self.time, self.stored, self.day, self.informativeness)
         return json.dumps((HEARD_VERSION, " ".join(self.stems), *fields), ensure_ascii=False, separators=(",", ":"))
 
 
@@ -61,10 +61,10 @@ def kept_heard(texts: Sequence[str | None]) -> list[UnitMetadata | None]:
         if values is None or values[0] != HEARD_VERSION:
             found.append(None)
             continue
-        _, stemmed, names, others, person, when, time, stored, day, substance = values
+        _, stemmed, names, others, person, when, time, stored, day, informativeness = values
         speakers = frozenset((*names, *others))
         stems = tuple(stemmed.split(" ")) if stemmed else ()
-        found.append(UnitMetadata(stems, substance, speakers, frozenset(names), person, when, time, stored, day))
+        found.append(UnitMetadata(stems, informativeness, speakers, frozenset(names), person, when, time, stored, day))
     return found
 
 
@@ -128,7 +128,7 @@ def parse_unit(unit: Sequence[StoredMessage]) -> UnitMetadata:
     stemmed = tuple(stems(words))
     return UnitMetadata(
         stems=stemmed,
-        substance=substance(words, stemmed),
+        informativeness=informativeness(words, stemmed),
         speakers=frozenset(speaker_of(one, role) for one, role in each),
         names=frozenset(one.speaker.lower() for one, _ in each if one.speaker),
         person=any(role is MessageRole.USER or one.speaker is not None for one, role in each),
