@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from memory_core.tokens import reported
 
-Actor = Literal["engine", "curator", "agent"]
+Actor = Literal["engine", "user", "agent"]
 Ranges = tuple[tuple[int, int], ...]
 """Sequence numbers as inclusive ranges: ((1, 4), (9, 9)) is 1, 2, 3, 4 and 9."""
 Thing = tuple[str, int]

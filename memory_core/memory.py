@@ -426,7 +426,7 @@ class Memory:
             )
 
     def configure(
-        self, *, opened: Mapping[str, Any] | None = None, actor: Actor = "curator", **changes: Any
+        self, *, opened: Mapping[str, Any] | None = None, actor: Actor = "user", **changes: Any
     ) -> MemoryConfig:
         """Change settings; a lowered limit acts at the next put.
 
@@ -439,7 +439,7 @@ class Memory:
         editing.configure(self._session, changes, opened or {}, actor)
         return self._session.config
 
-    def switch(self, recipe: str, *, wait: bool = True, actor: Actor = "curator", **parameters: Any) -> SwitchPlan:
+    def switch(self, recipe: str, *, wait: bool = True, actor: Actor = "user", **parameters: Any) -> SwitchPlan:
         """Switch the session to a recipe: all or nothing. What comes is filled from the messages that are there.
 
         Raises:

@@ -92,7 +92,7 @@ def test_the_branch_says_where_it_is_from():
     memory = played(3)
     branch = memory.branch(2)
     record = branch.events()[-1]
-    assert (record.kind, record.turn, record.actor) == ("session_branched", 2, "curator")
+    assert (record.kind, record.turn, record.actor) == ("session_branched", 2, "user")
     assert (record.event.source, record.event.turn, record.event.missing) == (memory.session_id, 2, 0)
     assert branch.session.status().title == "Session, from turn 2"
     assert memory.branch(2, title="What if").session.status().title == "What if"
@@ -149,7 +149,7 @@ def test_facts_stand_as_they_stood():
     fact = branch.facts.read("facts")[0]
     assert [(r.text, r.actor) for r in branch.facts.history(fact)] == [
         ("note 0 was taken", "engine"),
-        ("note 0 was lost", "curator"),
+        ("note 0 was lost", "user"),
     ]
     branch.facts.desk("facts").undo()
     branch.facts.desk("facts").undo()

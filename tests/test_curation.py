@@ -89,7 +89,7 @@ def test_a_change_set_is_one_event_after_those_of_its_steps():
     applied = desk.apply(wish.merge(desk.facts(), "loves tea"))
     *single, whole = memory.events(before)
     assert [r.kind for r in single] == ["fact_accepted", "fact_superseded"]
-    assert {r.actor for r in (*single, whole)} == {"curator"}
+    assert {r.actor for r in (*single, whole)} == {"user"}
     assert (whole.position, whole.event) == (
         applied.number,
         FactsCurated(block="facts", action="merge", reason="", facts=((2, 1, 2), (1, 1, 2))),
@@ -114,7 +114,7 @@ def test_a_written_fact_is_there_at_once_and_says_who_wrote_it():
         "written",
         (),
     )
-    assert [r.actor for r in memory.facts.history(new)] == ["curator"]
+    assert [r.actor for r in memory.facts.history(new)] == ["user"]
 
 
 def test_a_merge_hands_the_sources_on():
@@ -371,7 +371,7 @@ def test_with_approval_new_facts_wait_and_reach_no_prompt():
     assert [f.text for f in desk.review().facts] == ["likes tea"]
     desk.apply(wish.accept(desk.facts()))
     assert "likes tea" in memory.get("x")[0].content
-    assert (desk.review().facts, memory.events(kinds=["fact_accepted"])[0].actor) == ((), "curator")
+    assert (desk.review().facts, memory.events(kinds=["fact_accepted"])[0].actor) == ((), "user")
     desk.undo()
     assert [f.text for f in desk.review().facts] == ["likes tea"]
 

@@ -53,7 +53,7 @@ def texts(memory, name="rules"):
 def edits(memory):
     """The changes to blocks that a person made, in order."""
     kinds = ("block_edited", "blocks_ordered", "block_added", "block_removed")
-    return [record.event for record in memory.events(kinds=kinds) if record.actor == "curator"]
+    return [record.event for record in memory.events(kinds=kinds) if record.actor == "user"]
 
 
 # -- the order ------------------------------------------------------------------------------------

@@ -67,7 +67,7 @@ def test_somebody_may_have_rules_learn_instead_until_the_agent_comes_back(failed
     app = apps(failed)
     assert app.session.learn_here()["facts"].outcome == "done"
     assert learned_by(app) == ["notes"]
-    assert [record.actor for record in app.events(kinds=(DeliveryRetried.kind,))] == ["curator"]
+    assert [record.actor for record in app.events(kinds=(DeliveryRetried.kind,))] == ["user"]
     for number in range(5, 8):
         app.put(note(number))
     assert waiting(app) == []

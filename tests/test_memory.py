@@ -1273,8 +1273,8 @@ def test_a_facts_history_tells_every_state_and_who_changed_it():
     with memory._session.writing() as w:
         pin_fact(w, fact, True)
     assert [(r.version, r.text, r.pinned, r.actor) for r in memory.facts.history(fact)] == [
-        (1, "likes tea", False, "curator"),
-        (2, "likes tea", True, "curator"),
+        (1, "likes tea", False, "user"),
+        (2, "likes tea", True, "user"),
     ]
 
 

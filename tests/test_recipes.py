@@ -130,8 +130,8 @@ def test_a_switch_does_what_was_said_and_fills_what_comes(services):
     assert {fact.text for fact in memory.facts.read("Facts")} == facts
     chosen = memory.events(kinds=("recipe_chosen",))
     assert [(r.event.before, r.event.recipe, r.actor) for r in chosen] == [
-        ("blocks", "vector", "curator"),
-        ("vector", "blocks", "curator"),
+        ("blocks", "vector", "user"),
+        ("vector", "blocks", "user"),
     ]
     assert isinstance(chosen[0].event, RecipeChosen)
 

@@ -104,7 +104,7 @@ def test_the_log_says_what_was_embedded_again_and_with_what():
     memory = stored()
     opened(memory, Other()).retrieval.reembed()
     (record,) = memory.events(kinds=("vectors_replaced",))
-    assert (record.event, record.actor) == (VectorsReplaced("turns", "other-128", tuple(numbers(memory))), "curator")
+    assert (record.event, record.actor) == (VectorsReplaced("turns", "other-128", tuple(numbers(memory))), "user")
 
 
 def test_it_goes_on_where_it_stopped(monkeypatch):

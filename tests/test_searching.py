@@ -403,7 +403,7 @@ def test_forgetting_is_recorded_with_who_did_it():
     number = memory.retrieval.stored_turns("turns")[0].number
     memory.retrieval.forget("turns", number)
     record = memory.events(kinds=("vectors_removed",))[-1]
-    assert (record.event, record.actor) == (VectorsRemoved(block="turns", numbers=(number,)), "curator")
+    assert (record.event, record.actor) == (VectorsRemoved(block="turns", numbers=(number,)), "user")
 
 
 def test_a_delivery_does_not_bring_a_forgotten_turn_back():

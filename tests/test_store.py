@@ -330,7 +330,7 @@ def secretive(folder, *, scope="session"):
     memory.deliver()
     (first, *_) = memory.facts.read("facts")
     with memory._session.writing() as w:
-        change_state(w, first, "retired", reason="no more marzipan", actor="curator")
+        change_state(w, first, "retired", reason="no more marzipan", actor="user")
     memory.build_context("Where is the marzipan?")
     memory.set([*memory.get_all("active"), user("one last marzipan")])
     assert b"marzipan" in everything(memory, folder)

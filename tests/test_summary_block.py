@@ -268,7 +268,7 @@ def test_what_a_person_writes_while_the_model_does_is_taken_in():
     say(memory, range(8))
     text = memory.blocks.summary().state().text
     assert text.startswith("Edited by hand. note 2")
-    assert [revision.actor for revision in memory.blocks.summary().revisions()] == ["engine", "curator", "engine"]
+    assert [revision.actor for revision in memory.blocks.summary().revisions()] == ["engine", "user", "engine"]
     assert [before for before, _ in scribe.asked][-1] == "Edited by hand."
     assert len(memory.events(kinds=("model_called",))) == 3, "what was thrown away was paid for"
 
@@ -286,7 +286,7 @@ def test_a_person_edits_it_within_its_bound_and_brings_earlier_words_back():
         memory.blocks.edit("Summary", "Ana is 13.", revision=2)
     assert memory.blocks.restore("Summary", 1) == 4
     revisions = memory.blocks.summary().revisions()
-    assert [(r.actor, r.restored, r.covers_turn) for r in revisions[2:]] == [("curator", None, 4), ("curator", 1, 2)]
+    assert [(r.actor, r.restored, r.covers_turn) for r in revisions[2:]] == [("user", None, 4), ("user", 1, 2)]
     state = memory.blocks.summary().state()
     assert (state.text, state.covers_turn) == (revisions[0].text, 2)
     assert "note 0 of the day is here." in memory.build_context().messages[0].content
@@ -339,9 +339,9 @@ def test_it_is_rewritten_on_demand_out_of_its_own_text():
     assert state.text == "note 0. note 1. note 2. note 3."
     assert scribe.asked[-1][1] == []
     last = memory.events(kinds=("summary_rewritten",))[-1]
-    assert (last.actor, last.event.seqs, last.event.covers) == ("curator", (), 4)
+    assert (last.actor, last.event.seqs, last.event.covers) == ("user", (), 4)
     revision = memory.blocks.summary().revisions()[-1]
-    assert (revision.actor, revision.asked_by, revision.covers_turn) == ("engine", "curator", 4)
+    assert (revision.actor, revision.asked_by, revision.covers_turn) == ("engine", "user", 4)
 
 
 def test_it_is_rewritten_out_of_the_messages_it_was_made_of():
@@ -382,7 +382,7 @@ def test_a_rewriting_that_fails_leaves_the_text_and_says_why():
     assert memory.blocks.summary().state() == before
     failed = memory.events(kinds=("model_called",))[-1]
     assert isinstance(failed.event, ModelCalled)
-    assert (failed.event.error, failed.actor) == ("Nothing answers at the model's address.", "curator")
+    assert (failed.event.error, failed.actor) == ("Nothing answers at the model's address.", "user")
 
 
 def test_a_rewriting_starts_again_on_what_a_person_wrote_meanwhile():

@@ -152,7 +152,7 @@ def test_the_log_has_every_change_and_every_undo(kind):
     told = len(things.records())
     things.undo(things.undo(things.change(0, "adores")))
     records = things.records()[told:]
-    assert [record.actor for record in records] == ["curator"] * 3
+    assert [record.actor for record in records] == ["user"] * 3
     if kind is not Texts:
         assert [(r.event.undoes is not None, r.event.again) for r in records] == [
             (False, False),

@@ -61,7 +61,7 @@ class SessionBlocks(Sequence[SessionBlock]):
         """May an agent edit one of the blocks? Then its model is offered tools (see `memory_core.agent.tools`)."""
         return any(editing.agent_may_edit(attached) for attached in self._session.blocks)
 
-    def add(self, block: BaseMemoryBlock[Any], *, actor: Actor = "curator") -> None:
+    def add(self, block: BaseMemoryBlock[Any], *, actor: Actor = "user") -> None:
         """Add a block in mid-session. `fill` gives it what left the queue before.
 
         Raises:
@@ -81,7 +81,7 @@ class SessionBlocks(Sequence[SessionBlock]):
             fill(self._session, w, attached)
         return delivery.serve_put(self._session, wait)
 
-    def remove(self, name: str, *, actor: Actor = "curator") -> None:
+    def remove(self, name: str, *, actor: Actor = "user") -> None:
         """Remove a block and its stored turns; facts stay in the database, and return with a block of that name.
 
         Raises:
@@ -92,7 +92,7 @@ class SessionBlocks(Sequence[SessionBlock]):
             editing.take_out(self._session, w, name, actor)
 
     def configure(
-        self, name: str, *, opened: Mapping[str, Any] | None = None, actor: Actor = "curator", **settings: Any
+        self, name: str, *, opened: Mapping[str, Any] | None = None, actor: Actor = "user", **settings: Any
     ) -> None:
         """Change a block's settings (priority, truncation, enabled, top-k, ...). See `configure_all`."""
         self.configure_all({name: settings}, opened={name: opened} if opened else {}, actor=actor)
@@ -103,7 +103,7 @@ class SessionBlocks(Sequence[SessionBlock]):
         *,
         order: Sequence[str] | None = None,
         opened: Mapping[str, Mapping[str, Any]] | None = None,
-        actor: Actor = "curator",
+        actor: Actor = "user",
     ) -> None:
         """Change settings of several blocks, and their order (see `order`) with them: all or nothing.
 
@@ -124,7 +124,7 @@ class SessionBlocks(Sequence[SessionBlock]):
             if any(changed):
                 editing.take_over(session, w)
 
-    def order(self, names: Sequence[str], *, opened: Sequence[str] | None = None, actor: Actor = "curator") -> None:
+    def order(self, names: Sequence[str], *, opened: Sequence[str] | None = None, actor: Actor = "user") -> None:
         """Put the blocks into another order: that of the prompt, and of blocks with one priority, first cut first.
 
         Raises:
@@ -137,7 +137,7 @@ class SessionBlocks(Sequence[SessionBlock]):
             if editing.write_order(self._session, w, names, actor):
                 editing.take_over(self._session, w)
 
-    def edit(self, name: str, text: str, *, revision: int | None = None, actor: Actor = "curator") -> int:
+    def edit(self, name: str, text: str, *, revision: int | None = None, actor: Actor = "user") -> int:
         """Give a static block or a summary other words; the new revision.
 
         `revision` is the one the edit started from: if it is no longer the newest, nothing is saved.
@@ -151,7 +151,7 @@ class SessionBlocks(Sequence[SessionBlock]):
             attached = editing.with_text(self._session, w, name, revision)
             return editing.write_block_text(self._session, w, attached, text, actor)
 
-    def restore(self, name: str, earlier: int, *, revision: int | None = None, actor: Actor = "curator") -> int:
+    def restore(self, name: str, earlier: int, *, revision: int | None = None, actor: Actor = "user") -> int:
         """Give a static block or a summary the words of an earlier revision again; the new revision. See `edit`.
 
         Raises:

@@ -139,7 +139,7 @@ class ChangeSetDesk(ABC, Generic[Transaction]):
         with self._session.database.read() as connection:
             return self._log(connection).changes()[:limit]
 
-    def undo(self, number: int | None = None, *, actor: Actor = "curator") -> AppliedChangeSet | None:
+    def undo(self, number: int | None = None, *, actor: Actor = "user") -> AppliedChangeSet | None:
         """Take back a change set (None: the newest of a person that can be), and say which; None: there is none.
 
         What it added is taken away with its words; the rest stands again as before it. The number of an undo

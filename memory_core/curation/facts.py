@@ -108,7 +108,7 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
         """The active facts as they would be after a change set. Changes nothing."""
         return active_after(self.facts(("active",)), change, self._session.counter.text)
 
-    def apply(self, change: ChangeSet, *, actor: Actor = "curator") -> AppliedChangeSet:
+    def apply(self, change: ChangeSet, *, actor: Actor = "user") -> AppliedChangeSet:
         """Do all of a change set, in one transaction, or nothing of it.
 
         Raises:
@@ -121,7 +121,7 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
                 self._note_refusal(transaction.w, actor)
         return replace(done, sentence=tell(done.event))
 
-    def erase(self, facts: Sequence[Fact], *, actor: Actor = "curator") -> None:
+    def erase(self, facts: Sequence[Fact], *, actor: Actor = "user") -> None:
         """Remove facts and their words for good. Their change sets can no longer be undone.
 
         Raises:

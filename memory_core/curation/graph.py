@@ -132,7 +132,7 @@ class GraphDesk(ChangeSetDesk[GraphChangeSetTransaction]):
         object: str,
         types: tuple[str, str] = ("other", "other"),
         *,
-        actor: Actor = "curator",
+        actor: Actor = "user",
     ) -> AppliedChangeSet:
         """A relation in a person's own words; entities that are not there yet are added, of these `types`."""
         new = NewRelation(subject, predicate, object, *types)
@@ -143,7 +143,7 @@ class GraphDesk(ChangeSetDesk[GraphChangeSetTransaction]):
         relations: Sequence[NewRelation],
         *,
         aliases: Mapping[str, Sequence[str]] | None = None,
-        actor: Actor = "curator",
+        actor: Actor = "user",
     ) -> AppliedChangeSet | None:
         """Relations from elsewhere as one change set (`import`); what is there already, or is no relation, is left out.
 
@@ -159,24 +159,24 @@ class GraphDesk(ChangeSetDesk[GraphChangeSetTransaction]):
         subject: str | None = None,
         predicate: str | None = None,
         object: str | None = None,
-        actor: Actor = "curator",
+        actor: Actor = "user",
     ) -> AppliedChangeSet:
         """Other ends, by name, or other words for a relation; an entity that is not there yet is added."""
         return self._apply("edit", lambda graph: changes.edit(graph, relation, subject, predicate, object), actor)
 
-    def end(self, relations: Sequence[Relation], *, actor: Actor = "curator") -> AppliedChangeSet:
+    def end(self, relations: Sequence[Relation], *, actor: Actor = "user") -> AppliedChangeSet:
         """They held until now: they stay, marked ended."""
         return self._apply("end", lambda graph: changes.end(graph, relations), actor)
 
-    def hold(self, relations: Sequence[Relation], *, actor: Actor = "curator") -> AppliedChangeSet:
+    def hold(self, relations: Sequence[Relation], *, actor: Actor = "user") -> AppliedChangeSet:
         """They hold (again): ended or retired ones become active; what contradicts them ends."""
         return self._apply("hold", lambda graph: changes.hold(graph, relations), actor)
 
-    def retire(self, relations: Sequence[Relation], *, actor: Actor = "curator") -> AppliedChangeSet:
+    def retire(self, relations: Sequence[Relation], *, actor: Actor = "user") -> AppliedChangeSet:
         """They never held: in no context, and not learned again."""
         return self._apply("retire", lambda graph: changes.retire(graph, relations), actor)
 
-    def remove(self, entities: Sequence[Entity], *, actor: Actor = "curator") -> AppliedChangeSet:
+    def remove(self, entities: Sequence[Entity], *, actor: Actor = "user") -> AppliedChangeSet:
         """Retire entities with all their relations (action `retire`); they are not learned again."""
         return self._apply("retire", lambda graph: changes.remove(graph, entities), actor)
 
@@ -187,12 +187,12 @@ class GraphDesk(ChangeSetDesk[GraphChangeSetTransaction]):
         type: str | None = None,
         aliases: Sequence[str] | None = None,
         *,
-        actor: Actor = "curator",
+        actor: Actor = "user",
     ) -> AppliedChangeSet:
         """Another name, type or other aliases for an entity; without `aliases` its former name becomes one."""
         return self._apply("rename", lambda graph: changes.rename(graph, entity, name, type, aliases), actor)
 
-    def merge(self, entities: Sequence[Entity], into: Entity, *, actor: Actor = "curator") -> AppliedChangeSet:
+    def merge(self, entities: Sequence[Entity], into: Entity, *, actor: Actor = "user") -> AppliedChangeSet:
         """Several entities are one: `into` gets their names as aliases, and their relations.
 
         A relation that would join it to itself is retired; of two that say the same one stays, with both's sources.

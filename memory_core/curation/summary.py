@@ -54,7 +54,7 @@ class SummaryRevision:
     revision: int
     text: str
     actor: str
-    """Whose words they are: `engine` (a summariser), `curator` or `agent`."""
+    """Whose words they are: `engine` (a summariser), `user` or `agent`."""
     turn: int
     at: float
     covers_turn: int | None
@@ -64,7 +64,7 @@ class SummaryRevision:
     """Messages that were read for it."""
     summariser: str | None = None
     asked_by: str | None = None
-    """`curator` where a person asked for it to be rewritten."""
+    """`user` where a person asked for it to be rewritten."""
     restored: int | None = None
     """The earlier revision whose words these are."""
     shortened: int = 0
@@ -149,7 +149,7 @@ class SummaryDesk:
             summary = self._existing(read_summary(connection, self._session.id, self.block))
         return 0, self._session.counter.text(summary.text)
 
-    def rewrite(self, from_messages: bool = False, *, actor: Actor = "curator") -> SummaryState:
+    def rewrite(self, from_messages: bool = False, *, actor: Actor = "user") -> SummaryState:
         """Write the summary anew, now: out of its own text, or out of the messages that it was made of.
 
         Raises:

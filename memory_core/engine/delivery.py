@@ -127,7 +127,7 @@ def retry(session: Session, ids: Sequence[int] | None = None) -> None:
     for block, chosen in _by_block(session, ids, states=("parked", "pending")).items():
         with session.writing() as w:
             set_state(w, chosen, "pending", attempts=0)
-            w.record(DeliveryRetried(deliveries=tuple(chosen), block=block), actor="curator")
+            w.record(DeliveryRetried(deliveries=tuple(chosen), block=block), actor="user")
 
 
 def free(session: Session, names: Collection[str]) -> None:
@@ -144,7 +144,7 @@ def skip(session: Session, ids: Sequence[int]) -> None:
     for block, chosen in _by_block(session, ids, states=("parked", "pending")).items():
         with session.writing() as w:
             set_state(w, chosen, "skipped")
-            w.record(DeliverySkipped(deliveries=tuple(chosen), block=block), actor="curator")
+            w.record(DeliverySkipped(deliveries=tuple(chosen), block=block), actor="user")
 
 
 def backoff_seconds(attempts: int) -> float:

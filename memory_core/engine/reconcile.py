@@ -202,7 +202,7 @@ def _add(session: Session, w: Writing, block: Block, *, position: int, actor: Ac
             if text in known:  # the user's, or of a block of that name that was removed
                 continue
             new = NewFact(text=text, tokens=session.counter.text(text), origin="written")
-            add_fact(w, scope, block.name, new, actor="curator")
+            add_fact(w, scope, block.name, new, actor="user")
     elif block.type not in BUILT_IN:
         update_block(w, block.name, state=w.store_text(block.state_json()))
 

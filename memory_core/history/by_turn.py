@@ -178,7 +178,7 @@ class Folding:
         elif isinstance(event, Retrieved):
             self._recalled[event.block] = int(event.gates.get("granted", 0))
             told["recalled"] = sum(self._recalled.values())
-        if record.actor == "curator":
+        if record.actor == "user":
             told["edited"] += (record,)
 
     def _opened(self, record: EventRecord) -> dict[str, Any]:

@@ -14,7 +14,7 @@ Version = tuple[Thing, int]
 Key = int | tuple[int, int]
 """What the undo of a change set calls it; see `FactsCurated.key` and `GraphCurated.key`."""
 
-MADE_BY: Mapping[str, str] = {"engine": "the engine", "curator": "a person", "agent": "the agent"}
+MADE_BY: Mapping[str, str] = {"engine": "the engine", "user": "a person", "agent": "the agent"}
 """An actor in a sentence."""
 
 ERASED = "Something of it was deleted for good since."
@@ -149,7 +149,7 @@ class ChangeLog:
         return {
             version[0][1]
             for version, (actor, _) in self._authors.items()
-            if actor == "curator" and version not in passed
+            if actor == "user" and version not in passed
         }
 
     # -- undoing

@@ -27,7 +27,7 @@ class ToldRevision:
     summariser: str | None = None
     """Name of the summariser; None if a person wrote the text."""
     asked_by: str | None = None
-    """Actor that requested it: `engine` when messages arrived, `curator` for a rewrite on demand."""
+    """Actor that requested it: `engine` when messages arrived, `user` for a rewrite on demand."""
     restored: int | None = None
     """The earlier revision whose words were restored."""
     shortened: int = 0

@@ -240,7 +240,7 @@ def import_bundle(
             raise ConfigError(f'The block "{block.name}" belongs to the user: choose whose session this is to be.')
     session_id, at = str(uuid.uuid4()), time.time() if now is None else now
     imported = SessionImported(source=bundle.name, messages=bundle.messages, skipped=0)
-    rows = replace(bundle.rows, events=(*bundle.rows.events, event_copy(imported, bundle.turns, at, "curator")))
+    rows = replace(bundle.rows, events=(*bundle.rows.events, event_copy(imported, bundle.turns, at, "user")))
     pieces = Pieces(database, step)
     store_session(
         pieces,

@@ -130,7 +130,7 @@ def read_graph_file(data: bytes, name: str) -> GraphFile:
     return _read_json(read_text(data, filename=name, max_bytes=MAX_BYTES, wanted=GRAPH), name)
 
 
-def import_graph(desk: GraphDesk, file: GraphFile, *, actor: Actor = "curator") -> AppliedChangeSet | None:
+def import_graph(desk: GraphDesk, file: GraphFile, *, actor: Actor = "user") -> AppliedChangeSet | None:
     """Add what a file holds to a graph, as one change set that can be undone; None: all of it was there already."""
     types = {normal_name(entity.name): entity.type for entity in file.entities}
     relations = [

@@ -108,7 +108,7 @@ class SessionRetrieval:
                 turns.append(StoredTurn(node.number, messages[0].turn, node.tokens, messages))
         return turns
 
-    def forget(self, block: str, number: int, *, actor: Actor = "curator") -> None:
+    def forget(self, block: str, number: int, *, actor: Actor = "user") -> None:
         """Delete a stored turn from a vector block: it is found no more. Its messages stay in the archive.
 
         Raises:
@@ -137,7 +137,7 @@ class SessionRetrieval:
         block: str | None = None,
         *,
         progress: Callable[[int, int], None] | None = None,
-        actor: Actor = "curator",
+        actor: Actor = "user",
     ) -> int:
         """Give what a vector block (None: the first) stored under other embedding models, or while one failed,
         vectors of the present one; how many stored turns got one.

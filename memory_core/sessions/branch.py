@@ -74,7 +74,7 @@ def branch_session(session: Session, turn: int, *, title: str | None = None, ste
         pieces.count(0)
         then = rows_at(rows, records, _end_of(records, turn))
     now = session.clock()
-    branched = event_copy(SessionBranched(source=session.id, turn=turn, missing=then.missing), turn, now, "curator")
+    branched = event_copy(SessionBranched(source=session.id, turn=turn, missing=then.missing), turn, now, "user")
     made = replace(
         then.rows,
         session=then.rows.session.model_copy(update={"created_at": now}),

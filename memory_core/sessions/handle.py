@@ -107,7 +107,7 @@ class SessionHandle:
         with self._session.database.read() as connection:
             return read_deliveries(connection, self._session.id, states=states, last=last)
 
-    def rename(self, title: str, *, actor: Actor = "curator") -> None:
+    def rename(self, title: str, *, actor: Actor = "user") -> None:
         """Give the session another title."""
         with self._session.writing() as w:
             w.record(SessionRenamed(before=w.session.title, after=title), actor=actor)
@@ -144,7 +144,7 @@ class SessionHandle:
         """Keep a recorded conversation with the session, to be played into it turn by turn."""
         with self._session.writing() as w:
             w.session.recording = w.store_text(encode(messages))
-            w.record(SessionImported(source=source, messages=len(messages), skipped=skipped), actor="curator")
+            w.record(SessionImported(source=source, messages=len(messages), skipped=skipped), actor="user")
 
     def foresee(self, messages: Sequence[ChatMessage]) -> None:
         """Let blocks prepare in the background for messages that will be put, a recording's say. Stores nothing."""

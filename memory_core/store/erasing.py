@@ -169,7 +169,7 @@ def move_tombstone(w: Writing, end: int) -> None:
     w.session.id = new
     if (w.connection.execute(select(func.max(event_table.c.id))).scalar() or 0) < end:
         event = SessionReset(status=None, messages=0, facts=0, vectors=0)
-        row = {"id": end, "session_id": new, "turn": 0, "at": w.now, "actor": "curator", "kind": event.kind}
+        row = {"id": end, "session_id": new, "turn": 0, "at": w.now, "actor": "user", "kind": event.kind}
         w.connection.execute(insert(event_table).values(**row, data=event.to_json()))
 
 

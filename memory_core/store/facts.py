@@ -223,7 +223,7 @@ def remove_support(w: Writing, fact_id: int, sources: Iterable[tuple[str, int]])
         w.connection.execute(delete(fact_source_table).where(where))
 
 
-def change_text(w: Writing, fact: Fact, text: str, *, tokens: int, actor: Actor = "curator") -> None:
+def change_text(w: Writing, fact: Fact, text: str, *, tokens: int, actor: Actor = "user") -> None:
     """Give a fact other words. See `revise`."""
     revise(w, fact, text=text, tokens=tokens, actor=actor)
 
@@ -233,7 +233,7 @@ def change_state(w: Writing, fact: Fact, state: str, *, reason: str = "", by: in
     revise(w, fact, state=state, by=by, reason=reason, actor=actor)
 
 
-def pin_fact(w: Writing, fact: Fact, pinned: bool, *, actor: Actor = "curator") -> None:
+def pin_fact(w: Writing, fact: Fact, pinned: bool, *, actor: Actor = "user") -> None:
     """Pin a fact, or let it go: a pinned fact is cut last and survives condensing. See `revise`."""
     revise(w, fact, pinned=pinned, actor=actor)
 

@@ -185,7 +185,7 @@ class UserMemories:
             return memories
         return memories[-limit:] if retrieval_method == "last_n" else memories[:limit]
 
-    def add_user_memory(self, text: str, topics: Iterable[str] = (), *, actor: Actor = "curator") -> Fact:
+    def add_user_memory(self, text: str, topics: Iterable[str] = (), *, actor: Actor = "user") -> Fact:
         """Add a memory in so many words.
 
         Raises:
@@ -197,7 +197,7 @@ class UserMemories:
         return self._memory(applied.ids("fact")[0])
 
     def replace_user_memory(
-        self, id: int, text: str, topics: Iterable[str] | None = None, *, actor: Actor = "curator"
+        self, id: int, text: str, topics: Iterable[str] | None = None, *, actor: Actor = "user"
     ) -> Fact:
         """Give a memory other words, and other topics unless they are None. It can be undone.
 
@@ -216,7 +216,7 @@ class UserMemories:
             self._desk().apply(curation.together("edit", *changes), actor=actor)
         return self._memory(id)
 
-    def delete_user_memory(self, id: int, *, reason: str = "", erase: bool = False, actor: Actor = "curator") -> None:
+    def delete_user_memory(self, id: int, *, reason: str = "", erase: bool = False, actor: Actor = "user") -> None:
         """Put a memory away: it is in no context and no search any more, and can be restored.
 
         `erase` removes it with its words, for good.

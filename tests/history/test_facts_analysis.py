@@ -190,8 +190,8 @@ def test_a_condensed_fact_leads_to_its_condensing():
 
 
 def test_a_written_fact_has_no_model_call():
-    records = log(CALL, READ, added(1)) + log(added(2, origin="written"), actor="curator")
-    assert made_by(records, 2) == MadeBy(10, 4, 1.0, "curator", None, None, ())
+    records = log(CALL, READ, added(1)) + log(added(2, origin="written"), actor="user")
+    assert made_by(records, 2) == MadeBy(10, 4, 1.0, "user", None, None, ())
 
 
 def test_a_fact_of_another_session_is_not_in_this_log():

@@ -160,7 +160,7 @@ def test_use_counts_relations_in_prompts_and_those_that_hold():
     of = usage_of(memory.events()).of("graph")
     assert of.relations == len(desk.relations(ended=False))
     assert of.entities == sum(entity.state == "active" for entity in desk.graph().entities.values())
-    assert of.last_write.actor == "curator"
+    assert of.last_write.actor == "user"
     assert Use(2, 1).asked == 3
 
 

@@ -144,7 +144,7 @@ def steps(memory):
     yield lambda: memory.configure(insert_method="user")
     yield lambda: say("Are you still there or not, I wonder about it")
     yield lambda: change(
-        memory, change_state, memory.facts.read("facts")[-1], "retired", reason="wrong", actor="curator"
+        memory, change_state, memory.facts.read("facts")[-1], "retired", reason="wrong", actor="user"
     )
     yield lambda: memory.configure(token_limit=60)
     yield lambda: say("Now you must be shorter than you were before")
@@ -154,10 +154,10 @@ def steps(memory):
     for number in range(4, 8):
         yield lambda number=number: say(f"Story number {number} is about ships from the east to the west")
     yield lambda: change(
-        memory, change_state, memory.facts.read("facts", states=("retired",))[0], "active", actor="curator"
+        memory, change_state, memory.facts.read("facts", states=("retired",))[0], "active", actor="user"
     )
     yield lambda: change(
-        memory, add_fact, "session:s", "facts", NewFact("Ana is left-handed", 3, origin="written"), actor="curator"
+        memory, add_fact, "session:s", "facts", NewFact("Ana is left-handed", 3, origin="written"), actor="user"
     )
     yield lambda: say("Story number 0 is about trains from the north to the south")
     yield lambda: memory.blocks.remove("map")

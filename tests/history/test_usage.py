@@ -95,16 +95,16 @@ def test_a_block_that_could_not_be_read_says_so_until_it_can():
 def test_the_last_write_is_the_last_thing_stored_and_says_by_whom():
     log = [
         *records(added(1), turn=3),
-        EventRecord(9, "s", 5, 0.0, "curator", FactRetired(1, "facts", "wrong")),
+        EventRecord(9, "s", 5, 0.0, "user", FactRetired(1, "facts", "wrong")),
         EventRecord(10, "s", 6, 0.0, "engine", built([("facts", 0, [])])),
     ]
-    assert usage_of(log).of("facts").last_write == Write(5, "curator")
+    assert usage_of(log).of("facts").last_write == Write(5, "user")
 
 
 def test_a_proposed_fact_is_held_only_once_it_is_accepted():
     log = records(added(1), added(2, state="proposed"))
     assert (usage_of(log).of("facts").facts, usage_of(log).of("facts").newest_fact) == (1, "hash1")
-    accepted = usage_of([*log, EventRecord(9, "s", 2, 0.0, "curator", FactAccepted(2, "facts"))]).of("facts")
+    accepted = usage_of([*log, EventRecord(9, "s", 2, 0.0, "user", FactAccepted(2, "facts"))]).of("facts")
     assert (accepted.facts, accepted.newest_fact) == (2, "hash2")
 
 

@@ -252,7 +252,7 @@ def test_an_import_is_on_record(notes):
     last = memory.events()[-1]
     assert (last.kind, last.actor, last.event.source, last.event.messages) == (
         "session_imported",
-        "curator",
+        "user",
         "notes.zip",
         28,
     )

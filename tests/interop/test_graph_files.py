@@ -334,7 +334,7 @@ def memory():
 def test_an_imported_graph_is_the_graph_and_one_change_set(form):
     desk = memory().blocks.graph()
     change = import_graph(desk, back(form))
-    assert (change.action, change.actor) == ("import", "curator")
+    assert (change.action, change.actor) == ("import", "user")
     assert content(file_of(desk.graph())) == content(file_of(ALPHA))
     assert [desk.describe(path) for path in desk.paths("Ali", "March 2026")] == [
         "Alice → manages → Project Alpha → deadline → March 2026"

@@ -106,7 +106,7 @@ def test_an_earlier_version_is_brought_back(talk):
     button(drawn, f"Restore version {first.revision}").click().run()
     assert again(talk).blocks.summary().state().text == first.text
     newest = again(talk).blocks.summary().revisions()[-1]
-    assert (newest.actor, newest.restored) == ("curator", first.revision)
+    assert (newest.actor, newest.restored) == ("user", first.revision)
 
 
 def test_a_person_edits_it_within_its_bound(talk):
@@ -183,7 +183,7 @@ def test_the_work_behind_it_is_the_desks(talk):
     job = Job("test")
     rewrite(job, again(talk), "Summary", True)
     assert job.progress == ("Rewriting the summary",)
-    assert again(talk).events(kinds=("summary_rewritten",))[-1].actor == "curator"
+    assert again(talk).events(kinds=("summary_rewritten",))[-1].actor == "user"
 
 
 def test_looking_at_it_changes_nothing(talk):

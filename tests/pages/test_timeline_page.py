@@ -79,7 +79,7 @@ def test_every_event_is_listed_newest_first_in_plain_words(demo_home):
     assert f"{len(events)} events, newest first" in joined(app)
     assert listed[0][0] == 11
     assert listed[0][1].startswith("The assistant said “Eight people")
-    assert {row[2] for row in listed} == {"engine", "curator"}
+    assert {row[2] for row in listed} == {"engine", "user"}
     assert "Learned “Ana is allergic to nuts”" in sentences(app)
     assert not any("newer version" in sentence for sentence in sentences(app))
 
@@ -207,7 +207,7 @@ def test_the_list_can_be_narrowed_by_kind_actor_block_and_words(demo_home):
     assert "No event matches." in joined(app)
     press(app, "Clear filters")
     assert f"{len(rows(app))} events and " in joined(app)
-    app.selectbox(key="timeline__actor").select("curator").run()
+    app.selectbox(key="timeline__actor").select("user").run()
     assert sentences(app)[0].startswith("Imported 36 messages")
 
 

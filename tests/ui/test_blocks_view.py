@@ -48,11 +48,11 @@ def said(standing, part=None, use=None, holding=None):
 
 
 def test_the_card_of_a_fixed_text_shows_it_with_its_share_and_its_last_edit():
-    drawn = said(static(), InPrompt(212, 212, 1200), BlockUse(prompts=3, last_write=Write(4, "curator")))
+    drawn = said(static(), InPrompt(212, 212, 1200), BlockUse(prompts=3, last_write=Write(4, "user")))
     assert (drawn.size, drawn.holds) == ("**212** tokens", "Be brief.")
     assert drawn.lines == f"18{PER_CENT} of the limit · edited in turn 4 · never cut"
     assert drawn.states == ()
-    new = BlockUse(last_write=Write(4, "curator"))
+    new = BlockUse(last_write=Write(4, "user"))
     assert said(static(), use=new, holding=Holding(texts=1)).lines == "written in turn 4 · never cut"
     assert "unchanged since the start" in said(static(), use=BlockUse(last_write=Write(0, "engine"))).lines
 

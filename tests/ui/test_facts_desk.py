@@ -245,7 +245,7 @@ def test_an_edit_shows_what_went_and_what_came():
 # -- history ---------------------------------------------------------------------------------------
 
 
-def revision(version, text="Ana likes jazz", state="active", pinned=False, actor="curator", reason=None):
+def revision(version, text="Ana likes jazz", state="active", pinned=False, actor="user", reason=None):
     return FactRevision(version, text, state, pinned, actor, reason, 12, 100.0 + version)
 
 

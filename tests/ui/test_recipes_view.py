@@ -261,8 +261,8 @@ LOG = [
     record(added(2, "name")),
     record(decided("dark", "update", 1, ((1, 0.82), (2, 0.11)), "preference"), turn=4, at=200.0),
     record(FactChanged(1, "Facts", "light", "dark", 5), turn=4, at=200.0),
-    record(FactLabelled(1, "Facts", "preference", ("style",)), turn=5, actor="curator"),
-    record(FactChanged(1, "Facts", "dark", "name", 5), turn=5, actor="curator"),
+    record(FactLabelled(1, "Facts", "preference", ("style",)), turn=5, actor="user"),
+    record(FactChanged(1, "Facts", "dark", "name", 5), turn=5, actor="user"),
     record(decided("x", "add", block="Other")),
     record(FactSuperseded(2, "Facts", None), turn=6),
 ]
@@ -312,7 +312,7 @@ def test_a_facts_history_says_how_each_version_was_decided():
         [
             revision(1, TEXTS["light"]),
             revision(2, TEXTS["dark"], at=200.0),
-            revision(3, TEXTS["dark"], actor="curator", at=300.0, category="preference", topics=("style",)),
+            revision(3, TEXTS["dark"], actor="user", at=300.0, category="preference", topics=("style",)),
         ],
         decisions,
     )

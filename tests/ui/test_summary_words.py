@@ -95,11 +95,11 @@ def test_what_a_version_lost_is_named_and_harmless():
             "Read 6 messages, covers up to turn 10, 13 tokens of sentences left out to stay within its bound.",
         ),
         (
-            revision(summariser="gpt", asked_by="curator"),
+            revision(summariser="gpt", asked_by="user"),
             "by gpt",
             "Rewritten on demand, covers up to turn 10.",
         ),
-        (revision(actor="curator", restored=1), "by a person", "The words of version 1 again, covers up to turn 10."),
+        (revision(actor="user", restored=1), "by a person", "The words of version 1 again, covers up to turn 10."),
         (revision(covers_turn=None), "by the engine", ""),
     ],
 )

@@ -254,8 +254,8 @@ LOG = (
     record(flush(), 1),
     record(built(cuts=(CUT,)), 2),
     record(built(), 3),
-    record(FactPinned(1, "Facts", True), 4, 2, "curator"),
-    record(BlocksOrdered(("Facts", "Notes")), 5, 2, "curator"),
+    record(FactPinned(1, "Facts", True), 4, 2, "user"),
+    record(BlocksOrdered(("Facts", "Notes")), 5, 2, "user"),
     record(UnknownEvent("dreamed", {}), 6, 2),
 )
 
@@ -268,7 +268,7 @@ LOG = (
         (Filter(group=PROMPTS), [3, 2]),
         (Filter(group=CUTS), [2]),
         (Filter(group=NEWER), [6]),
-        (Filter(actor="curator"), [5, 4]),
+        (Filter(actor="user"), [5, 4]),
         (Filter(block="Facts"), [5, 4]),
         (Filter(block="Earlier turns"), [2]),
         (Filter(group="Facts", actor="engine"), []),
@@ -286,7 +286,7 @@ def test_the_filters_offer_what_there_is():
     assert index.options() == ["Flushes", "Facts", PROMPTS, CUTS, "Blocks", NEWER]
     assert (index.groups[PROMPTS], index.groups[CUTS]) == (2, 1)
     assert list(index.blocks) == ["Facts"]
-    assert dict(index.actors) == {"engine": 4, "curator": 2}
+    assert dict(index.actors) == {"engine": 4, "user": 2}
 
 
 def test_model_calls_are_summed_by_turn_purpose_and_model():

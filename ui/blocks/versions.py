@@ -21,7 +21,7 @@ from ui.summaries.words import as_lines, by_whom, lost_line
 from ui.summaries.words import told as told_line
 from ui.text import ago, count, plain, short, tokens
 
-_ACTORS = {"engine": "from Python", "curator": "by a person", "agent": "by the agent"}
+_ACTORS = {"engine": "from Python", "user": "by a person", "agent": "by the agent"}
 
 _COMPARED = {"now": "Changed since", "before": "What it changed", "text": "Its text"}
 

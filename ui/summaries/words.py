@@ -59,7 +59,7 @@ def as_lines(text: str) -> str:
 def by_whom(revision: SummaryRevision) -> str:
     """Author of a version. Plain text."""
     if revision.actor != "engine":
-        return {"curator": "by a person", "agent": "by the agent"}.get(revision.actor, revision.actor)
+        return {"user": "by a person", "agent": "by the agent"}.get(revision.actor, revision.actor)
     return f"by {short(revision.summariser)}" if revision.summariser else "by the engine"
 
 
@@ -68,7 +68,7 @@ def told(revision: SummaryRevision) -> str:
     parts = []
     if revision.restored is not None:
         parts.append(f"the words of version {tokens(revision.restored)} again")
-    elif revision.asked_by == "curator":
+    elif revision.asked_by == "user":
         parts.append("rewritten on demand")
     if revision.messages:
         parts.append(f"read {count(revision.messages, 'message')}")
