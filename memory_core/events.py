@@ -15,6 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from memory_core.tokens import reported
 
 Actor = Literal["engine", "user", "agent"]
+"""Who made a change. Earlier versions stored the user as `curator`."""
 Ranges = tuple[tuple[int, int], ...]
 """Sequence numbers as inclusive ranges: ((1, 4), (9, 9)) is 1, 2, 3, 4 and 9."""
 Thing = tuple[str, int]
@@ -89,7 +90,7 @@ class Event:
 
     @classmethod
     def as_read(cls, values: dict[str, Any]) -> dict[str, Any]:
-        """The values of a stored event of this kind, corrected where an earlier version stored invalid ones."""
+        """Return the values of a stored event under present names, invalid ones of earlier versions corrected."""
         return values
 
     def to_json(self) -> str:
@@ -129,9 +130,23 @@ def decode_all(stored: Sequence[tuple[str, str]]) -> list[Event]:
 def _event(kind: str, values: dict[str, Any]) -> Event:
     values = {name: _tuples(value) if type(value) is list else value for name, value in values.items()}
     cls = KINDS.get(kind)
-    if cls is None or not _fields(kind) >= values.keys():
+    read = cls.as_read(values) if cls is not None else values
+    if cls is None or not _fields(kind) >= read.keys():
         return UnknownEvent(name=kind, data=values)
-    return cls(**cls.as_read(values))
+    return cls(**read)
+
+
+FORMER_SETTINGS = {"sitting_weight": "episode_weight", "substance_weight": "informativeness_weight"}
+"""Settings of blocks that earlier versions stored under another name, and their present one."""
+
+
+def current_settings(settings: dict[str, Any]) -> dict[str, Any]:
+    """A block's settings, stored by whichever version, under their present names."""
+    return _renamed(settings, FORMER_SETTINGS)
+
+
+def _renamed(values: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
+    return {names.get(name, name): value for name, value in values.items()} if names.keys() & values.keys() else values
 
 
 @cache
@@ -865,12 +880,18 @@ class Retrieved(Event, family="vectors"):
     """Reason a search signal was missing, in words."""
     weights: tuple[float, float] | None = None
     """Weights of the vector and the keyword score as used; None in events of older versions."""
-    terms: tuple[tuple[float, ...], ...] = ()
+    boosts: tuple[tuple[float, ...], ...] = ()
     """Boost from each of `planning.boosts.BOOSTS` per candidate; empty if none was enabled."""
-    term_weights: dict[str, float] = field(default_factory=dict)
-    """Weight by term; empty if none was enabled."""
-    room: int | None = None
+    boost_weights: dict[str, float] = field(default_factory=dict)
+    """Weight by boost; empty if none was enabled."""
+    token_budget: int | None = None
     """Token budget to fill; None if a number of results was requested instead."""
+
+    @classmethod
+    def as_read(cls, values: dict[str, Any]) -> dict[str, Any]:
+        values = _renamed(values, {"terms": "boosts", "term_weights": "boost_weights", "room": "token_budget"})
+        weights = values.get("boost_weights", {})
+        return values | {"boost_weights": _renamed(weights, {"sitting": "episode", "substance": "informativeness"})}
 
 
 # -- contexts ------------------------------------------------------------------------------------
@@ -938,6 +959,10 @@ class BlockAdded(Event, family="blocks"):
     type: str
     settings: dict[str, Any]
 
+    @classmethod
+    def as_read(cls, values: dict[str, Any]) -> dict[str, Any]:
+        return values | {"settings": current_settings(values["settings"])}
+
 
 @dataclass(frozen=True)
 class BlockRemoved(Event, family="blocks"):
@@ -967,6 +992,11 @@ class BlockEdited(Event, family="blocks"):
     """Overridden settings: stored ones by `settings`, or a constructor's by the stored ones."""
     restored: int | None = None
     """The earlier revision that a person restored, if any."""
+
+    @classmethod
+    def as_read(cls, values: dict[str, Any]) -> dict[str, Any]:
+        names = values.keys() & {"settings", "ignored_settings"}
+        return values | {name: current_settings(values[name]) for name in names}
 
 
 @dataclass(frozen=True)

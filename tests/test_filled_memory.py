@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sqlalchemy import select, update
 
 from memory_core import ChatMessage, Memory, Services, StaticMemoryBlock, VectorMemoryBlock
-from memory_core.blocks.vector import BEFORE_TERMS, TERM_FIELDS
+from memory_core.blocks.vector import BEFORE_BOOSTS, TERM_FIELDS
 from memory_core.events import expand, numbers
 from memory_core.store.database import Database
 from memory_core.store.tables import block_table
@@ -107,10 +107,16 @@ def test_what_takes_the_whole_room_for_its_words_alone_leaves_it_to_others():
     memory = from_recipe(400, chat_history_token_ratio=0.1, token_flush_size=1)
     told(memory, talk(12))
     memory.flush(all=True)
-    off = {"length_weight": 0, "neighbour_weight": 0, "episode_weight": 0, "informativeness_weight": 0, "keyword_weight": 0}
+    off = {
+        "length_weight": 0,
+        "neighbour_weight": 0,
+        "episode_weight": 0,
+        "informativeness_weight": 0,
+        "keyword_weight": 0,
+    }
     memory.blocks.configure(BLOCK, **off)
     memory.build_context("kites")
-    room = retrieved(memory).room
+    room = retrieved(memory).token_budget
     counter = default_counter()
     text = "kites"
     while counter.text(f"{text} kites") <= room:
@@ -119,7 +125,7 @@ def test_what_takes_the_whole_room_for_its_words_alone_leaves_it_to_others():
     memory.flush(all=True)
     memory.build_context("kites kites")
     event = retrieved(memory)
-    assert event.room == room
+    assert event.token_budget == room
     assert (event.candidates[0][4], event.gates["granted"] > 3) == ("no_room", True)
 
 
@@ -151,7 +157,7 @@ def test_what_is_never_cut_and_too_large_leaves_the_memory_out():
     context = memory.build_context("Who has boats?")
     (part,) = (part for part in context.plan.granted if part.name == BLOCK)
     assert part.granted == 0
-    assert retrieved(memory).room == 16
+    assert retrieved(memory).token_budget == 16
 
 
 # -- what comes back ---------------------------------------------------------------------------------------
@@ -181,7 +187,7 @@ def test_a_search_fills_the_room_that_a_prompt_has():
     found = memory.retrieval.search("Who has boats?")
     memory.build_context("Who has boats?")
     event = retrieved(memory)
-    assert found.room == event.room
+    assert found.token_budget == event.token_budget
     granted = {candidate[0] for candidate in event.candidates if candidate[4] == "granted"}
     assert {one.number for one in found.found if one.outcome == "granted"} == granted
 
@@ -242,7 +248,7 @@ def test_two_blocks_that_fill_share_the_limit_and_the_one_that_is_cut_last_fills
     context = memory.build_context("Who has boats?")
     assert context.billed_tokens <= 600
     last, first = ("near", "far") if order == "largest_first" else ("far", "near")
-    rooms = {name: retrieved(memory, name).room for name in ("near", "far")}
+    rooms = {name: retrieved(memory, name).token_budget for name in ("near", "far")}
     granted = {part.name: part.granted for part in context.plan.granted}
     assert rooms[first] == 60 < rooms[last]
     assert granted[last] > granted[first]
@@ -251,7 +257,7 @@ def test_two_blocks_that_fill_share_the_limit_and_the_one_that_is_cut_last_fills
 def test_a_block_that_fills_leaves_one_with_a_number_of_results_its_tokens():
     memory = told(two({"priority": 2, "similarity_top_k": 3}, {"priority": 1}), talk(80))
     context = memory.build_context("Who has boats?")
-    assert (retrieved(memory, "near").room, retrieved(memory, "near").gates["granted"]) == (None, 3)
+    assert (retrieved(memory, "near").token_budget, retrieved(memory, "near").gates["granted"]) == (None, 3)
     (near,) = (part for part in context.plan.granted if part.name == "near")
     assert near.granted == near.asked
     assert context.plan.cuts == ()
@@ -291,14 +297,14 @@ def test_a_block_that_an_older_version_stored_goes_on_as_it_did(tmp_path):
     as_stored_before(memory, BLOCK, **OLDER)
     again = Memory.open("s", Database.open(on_file(tmp_path)), services=services())
     (block,) = again.memory_blocks
-    assert block.settings().items() >= (BEFORE_TERMS | OLDER).items()
+    assert block.settings().items() >= (BEFORE_BOOSTS | OLDER).items()
     text = recalled(again, "Who has boats?")
     assert text.count("<message role='") == 3
     event = retrieved(again)
-    assert (event.terms, event.term_weights, event.top_k) == ((), {}, 3)
+    assert (event.boosts, event.boost_weights, event.top_k) == ((), {}, 3)
     again.blocks.configure(BLOCK, layout="lines")
     assert "<message" not in recalled(again, "Who has boats?")
-    assert retrieved(again).terms == ()
+    assert retrieved(again).boosts == ()
 
 
 def test_a_change_of_one_setting_leaves_the_layout_of_a_new_block():
@@ -312,8 +318,8 @@ def test_settings_of_a_search_change_the_search_alone():
     memory = told(from_recipe(500), talk(40))
     off = dict.fromkeys(TERM_FIELDS.values(), 0.0)
     plain = memory.retrieval.search("Who has boats?", settings={**off, "similarity_top_k": 2})
-    assert all(one.terms == () for one in plain.found)
-    assert (plain.room, len(answers(memory, "Who has boats?", {**off, "similarity_top_k": 2}))) == (None, 2)
+    assert all(one.boosts == () for one in plain.found)
+    assert (plain.token_budget, len(answers(memory, "Who has boats?", {**off, "similarity_top_k": 2}))) == (None, 2)
     assert memory.retrieval.search("Who has boats?").settings.similarity_top_k is None
 
 

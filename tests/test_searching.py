@@ -163,7 +163,8 @@ def test_the_smallest_change_that_would_ask_for_a_turn_does_ask_for_it():
         fewer = {**changes, "similarity_top_k": changes.get("similarity_top_k", 1) - 1}
         if fewer["similarity_top_k"]:
             assert (
-                memory.retrieval.search("concern about cheese", settings=fewer).one(found.number).outcome == "beyond_top_k"
+                memory.retrieval.search("concern about cheese", settings=fewer).one(found.number).outcome
+                == "beyond_top_k"
             )
 
 

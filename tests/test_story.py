@@ -29,8 +29,8 @@ from memory_core.events import (
     Retrieved,
     VectorsStored,
 )
-from ui.story import Summary, story, summaries
 from ui.event_sentences import Line, Words
+from ui.story import Summary, story, summaries
 
 WORDS = Words(
     facts={1: "Ana is allergic to nuts", 2: "Sam lives in Porto", 3: "Sam lives in Lisbon"},

@@ -55,7 +55,8 @@ class Graph(Things):
     def state(self):
         graph = self.desk.graph()
         return [
-            (graph.describe(r), r.state, r.ended_turn, r.ended_by, r.sources) for _, r in sorted(graph.relations.items())
+            (graph.describe(r), r.state, r.ended_turn, r.ended_by, r.sources)
+            for _, r in sorted(graph.relations.items())
         ]
 
     def done(self, things, said):

@@ -135,7 +135,7 @@ def _cuts(context: Context) -> dict[str, int]:
 # -- single facts and relations: plain text --------------------------------------------------------
 
 
-def told(done: str, before: Context, after: Context, facts: Collection[int]) -> str:
+def describe(done: str, before: Context, after: Context, facts: Collection[int]) -> str:
     """What to say when a change is stored: `Saved. The next prompt will hold it: +14 tokens, 13 still free.`
 
     `facts` are those that were touched.

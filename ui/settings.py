@@ -11,11 +11,11 @@ from ui.components import error_inside, limits
 from ui.drafts import leave
 from ui.drawer import NOTHING, Done, Drawer
 from ui.effect import flush_line, over_line, shown_when_over, size_line, unknown_line
+from ui.event_sentences import setting_words
+from ui.event_sentences.line import listed
 from ui.recipes import picked
 from ui.recipes.reading import running_on, title_of
 from ui.services import engine
-from ui.event_sentences import setting_words
-from ui.event_sentences.line import listed
 from ui.terms import HELP
 from ui.text import plain, tokens
 

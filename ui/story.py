@@ -34,7 +34,7 @@ from memory_core.events import (
     VectorsStored,
 )
 from memory_core.messages import MEMORY_TOOLS
-from ui.event_sentences import Line, Words, contradiction, one_cut, still_learning, describe, too_large
+from ui.event_sentences import Line, Words, contradiction, describe, one_cut, still_learning, too_large
 from ui.text import count, tokens
 
 WRITING = MEMORY_TOOLS - {"archival_memory_search", "conversation_search"}

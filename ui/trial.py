@@ -7,10 +7,10 @@ import streamlit as st
 
 from memory_core.models.openai_client import OpenAIChat
 from ui import drawing, state
+from ui.event_sentences import seconds
 from ui.jobs import Job
 from ui.services import engine
 from ui.sessions import health
-from ui.event_sentences import seconds
 from ui.text import plain, short
 
 PATIENCE_SECONDS = 15.0

@@ -28,9 +28,9 @@ from memory_core.errors import EmbedderError, VectorIndexError
 from memory_core.events import Retrieved, ranges
 from memory_core.messages import ChatMessage, MessageRole, content_hash, message_text
 from memory_core.models.base import Embedder, embedded
+from memory_core.planning.boosts import NEIGHBOURS, BoostWeights, boosts
 from memory_core.planning.retrieval import RetrievalPlan, Signals, plan_retrieval
 from memory_core.planning.speech import ParsedQuestion, parse_message, parse_question
-from memory_core.planning.boosts import NEIGHBOURS, BoostWeights, boosts
 from memory_core.process import per_process
 from memory_core.services import Services
 from memory_core.store.database import Database
@@ -75,10 +75,10 @@ BOOST_FIELDS = {
 }
 """The setting that weighs each of `planning.boosts.BOOSTS`."""
 
-BEFORE_TERMS: dict[str, Any] = {"layout": "messages", **dict.fromkeys(BOOST_FIELDS.values(), 0.0)}
+BEFORE_BOOSTS: dict[str, Any] = {"layout": "messages", **dict.fromkeys(BOOST_FIELDS.values(), 0.0)}
 """What a block of a version without terms did; such a block goes on doing so until it is changed."""
 
-CLASSIC: dict[str, Any] = {**BEFORE_TERMS, "unit": "turn", "vector_weight": 0.85, "keyword_weight": 0.15}
+CLASSIC: dict[str, Any] = {**BEFORE_BOOSTS, "unit": "turn", "vector_weight": 0.85, "keyword_weight": 0.15}
 """A user message with its replies, ranked by its own words alone: LlamaIndex's vector memory."""
 
 DATABASE_COPY = "Searched the database copy instead (slower)."
@@ -195,7 +195,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         return self.similarity_top_k is None
 
     @property
-    def term_weights(self) -> BoostWeights:
+    def boost_weights(self) -> BoostWeights:
         """What each term counts."""
         return BoostWeights(**{term: getattr(self, field) for term, field in BOOST_FIELDS.items()})
 
@@ -209,7 +209,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
 
     def legacy_defaults(self, settings: dict[str, Any]) -> dict[str, Any]:
         # A full set of settings without a layout was stored by a version that knew no terms.
-        return BEFORE_TERMS if "unit" in settings and "layout" not in settings else {}
+        return BEFORE_BOOSTS if "unit" in settings and "layout" not in settings else {}
 
     def _check_weights(self) -> None:
         # The planner's own rule, asked before there is anything to plan: one of the two searches must count.
@@ -246,7 +246,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
             return Content()
         items, cut_order = recall.laid_out.content(recall.plan)
         listed = recall.plan.candidates[:MAX_RECORDED]
-        weights = self.term_weights
+        weights = self.boost_weights
         retrieved = Retrieved(
             block=self.name,
             query=content_hash(recall.question),
@@ -261,7 +261,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
             degraded=recall.degraded,
             weights=recall.weights,
             boosts=tuple(tuple(round(value, 3) for value in c.boosts) for c in listed) if weights.any else (),
-            term_weights=asdict(weights) if weights.any else {},
+            boost_weights=asdict(weights) if weights.any else {},
             token_budget=reading.token_budget,
         )
         layout = None if self.layout == "messages" else self.layout
@@ -287,7 +287,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
             return None
         index: VectorIndex = self.vector_store or reading.services.index
         embedder = self._embedder(reading.services)
-        weights = self.term_weights
+        weights = self.boost_weights
         meant = parse_question(question, stored.names if weights.speaker else ())
         searched = self._searched(reading, index, embedder, stored, meant, new)
         # An index may know units that were stored since the others were read, or deleted.

@@ -34,8 +34,8 @@ from memory_core.store.writing import (
     Clock,
     SessionState,
     Writing,
-    read_texts,
     read_existing,
+    read_texts,
     writing,
 )
 from memory_core.tokens import TokenCounter, Tokenizer, counter_for, default_counter

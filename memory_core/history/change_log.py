@@ -147,9 +147,7 @@ class ChangeLog:
             for each in (*done, *(undo for undo in undos if not undo.event.again)):
                 passed |= {(thing, v) for thing, old, new in each.event.rows for v in range(old + 1, new + 1)}
         return {
-            version[0][1]
-            for version, (actor, _) in self._authors.items()
-            if actor == "user" and version not in passed
+            version[0][1] for version, (actor, _) in self._authors.items() if actor == "user" and version not in passed
         }
 
     # -- undoing

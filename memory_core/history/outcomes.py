@@ -22,7 +22,7 @@ from memory_core.events import (
 )
 from memory_core.history.slices.contexts import is_context
 from memory_core.history.slices.deliveries import Deliveries, State
-from memory_core.history.slices.messages import Messages, MessagePlace
+from memory_core.history.slices.messages import MessagePlace, Messages
 from memory_core.history.slices.projection import Projection
 from memory_core.process import collector_paused
 

@@ -42,6 +42,7 @@ from memory_core.events import (
     RelationChanged,
     UnknownEvent,
     VectorsStored,
+    current_settings,
     decode,
     is_ref,
     runs,
@@ -165,7 +166,7 @@ def _check_block(block: BlockCopy, rows: Rows, words: _Hashed) -> None:
 
 def _check_settings(name: str, kind: str, settings: Mapping[str, Any]) -> None:
     known = BUILT_IN.get(kind)
-    given = {**settings, "name": name}
+    given = {**current_settings(dict(settings)), "name": name}
     if known is None:
         given = {key: value for key, value in given.items() if key in BaseMemoryBlock.model_fields}
         _settings_possible(f'the settings of "{name}"', lambda: BaseMemoryBlock[Any](**given))

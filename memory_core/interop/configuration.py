@@ -13,6 +13,7 @@ from memory_core.blocks.plugins import offered
 from memory_core.blocks.static import decode, encode
 from memory_core.config import MemoryConfig
 from memory_core.errors import ConfigError
+from memory_core.events import current_settings
 from memory_core.interop.bundle_checks import first_problem
 from memory_core.interop.located_json import problem, read_text
 from memory_core.interop.openai_format import MAX_BYTES
@@ -148,7 +149,7 @@ def _settings(record: BlockRecord) -> dict[str, Any]:
 
 def _made(told: _Block) -> Block | None:
     """The block, or None where this process has no such class."""
-    values = {**told.settings, "name": told.name}
+    values = {**current_settings(told.settings), "name": told.name}
     if told.type == StaticMemoryBlock.kind:
         return StaticMemoryBlock(**{**values, "static_content": decode(told.text or "")})
     known = BUILT_IN.get(told.type)

@@ -133,7 +133,7 @@ def fill(
     heads: Mapping[int, Head] | None = None,
     head_sizes: Mapping[Head, int] | None = None,
 ) -> RetrievalPlan:
-    """The plan with as many granted candidates as fit into `token_budget` tokens; best first, what does not fit is passed over.
+    """The plan with as many granted candidates as fit into `token_budget` tokens, best first; others are skipped.
 
     `sizes` are the tokens of candidates; one that is not there does not fit. `heads` names the line above a
     candidate, which takes its tokens once for all candidates under it.

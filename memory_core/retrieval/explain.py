@@ -259,7 +259,7 @@ def _unasked(nodes: Mapping[int, Node]) -> Scores:
 def _found(
     block: VectorMemoryBlock, reading: ReadContext, recall: Recall, asked: Mapping[int, CandidateOutcome] | None
 ) -> tuple[Ranked, int]:
-    """Every stored turn with scores and outcome, best first, and the number of turns without a vector of this embedder."""
+    """Every stored turn with scores and outcome, best first; the number of turns without a vector of this embedder."""
     numbers = np.sort(np.fromiter(recall.nodes, np.int64))
     vectors = np.full(len(numbers), np.nan)
     by_meaning = recall.query is not None and recall.weights[0] > 0
@@ -450,15 +450,17 @@ def _recorded(
             outcome = outcomes.get(number, "no_prompt")
         turn, words = texts.get(number, (0, ""))
         tokens = nodes[number].tokens if number in nodes else 0
-        boosts = event.terms[rank - 1] if event.terms else ()
+        boosts = event.boosts[rank - 1] if event.boosts else ()
         found.append(Found(number, rank, turn, words, tokens, vector, keyword, score, outcome, boosts))
-    counts: dict[CandidateOutcome, int] = {outcome: event.gates.get(outcome, 0) for outcome in get_args(CandidateOutcome)}
+    counts: dict[CandidateOutcome, int] = {
+        outcome: event.gates.get(outcome, 0) for outcome in get_args(CandidateOutcome)
+    }
     # For turns that passed the gates, the prompt determines the outcome.
     in_prompt = Counter(outcomes.values())
     counts |= {"granted": in_prompt["granted"], "cut": in_prompt["cut"]}
     counts["no_prompt"] = max(0, event.gates.get("granted", 0) - in_prompt.total())
     vector_weight, keyword_weight = event.weights or (0.0, 0.0)
-    weights = {BOOST_FIELDS[term]: weight for term, weight in event.term_weights.items() if term in BOOST_FIELDS}
+    weights = {BOOST_FIELDS[term]: weight for term, weight in event.boost_weights.items() if term in BOOST_FIELDS}
     return Search(
         block=event.block,
         query=query,
@@ -477,7 +479,7 @@ def _recorded(
         embedder=event.embedder,
         index=event.index,
         degraded=event.degraded,
-        token_budget=event.room,
+        token_budget=event.token_budget,
     )
 
 

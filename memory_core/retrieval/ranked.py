@@ -9,7 +9,9 @@ from typing import Literal, overload
 import numpy as np
 from numpy.typing import NDArray
 
-CandidateOutcome = Literal["granted", "cut", "no_prompt", "no_room", "beyond_top_k", "in_queue", "below_threshold", "not_proposed"]
+CandidateOutcome = Literal[
+    "granted", "cut", "no_prompt", "no_room", "beyond_top_k", "in_queue", "below_threshold", "not_proposed"
+]
 """Stage at which a stored turn ended, from the prompt backwards.
 
 `cut`: by the token limit; `no_prompt`: requested, but there is no prompt to include it; `no_room`: it does not fit

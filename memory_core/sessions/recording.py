@@ -15,7 +15,7 @@ from sqlalchemy import Connection, func, select
 from memory_core.engine.session import Session
 from memory_core.messages import ChatMessage, MessageRole
 from memory_core.store.tables import message_table
-from memory_core.store.writing import SessionState, read_texts, read_existing
+from memory_core.store.writing import SessionState, read_existing, read_texts
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from memory_core.engine import delivery, queue
 from memory_core.engine.session import Session, SessionBlock
 from memory_core.errors import ConfigError
 from memory_core.events import Actor, RecipeChosen
-from memory_core.recipes import RecipeSpec, Recipe, recipe
+from memory_core.recipes import Recipe, RecipeSpec, recipe
 from memory_core.store.blocks import Holding, read_holding
 
 Block = BaseMemoryBlock[Any]

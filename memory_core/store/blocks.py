@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, or_, select, update
 
-from memory_core.events import Actor, BlockEdited
+from memory_core.events import FORMER_SETTINGS, Actor, BlockEdited, current_settings
 from memory_core.store.deliveries import read_deliveries
 from memory_core.store.graph import count_graph
 from memory_core.store.log import read_events
@@ -70,7 +70,18 @@ def read_blocks(connection: Connection, session_id: str) -> list[BlockRecord]:
     """The session's blocks in their order."""
     columns = (_b.name, _b.position, _b.type, _b.settings, _b.constructor, _b.state, _b.revision, _b.text)
     rows = connection.execute(select(*columns).where(_b.session_id == session_id).order_by(_b.position, _b.name)).all()
-    return [BlockRecord(row[0], row[1], row[2], json.loads(row[3]), *row[4:]) for row in rows]
+    return [
+        BlockRecord(row[0], row[1], row[2], current_settings(json.loads(row[3])), _constructor(row[4]), *row[5:])
+        for row in rows
+    ]
+
+
+def _constructor(stored: str) -> str:
+    """A constructor's values as they were stored, its settings under their present names."""
+    if not any(name in stored for name in FORMER_SETTINGS):
+        return stored
+    values = json.loads(stored)
+    return json.dumps(values | {"settings": current_settings(values["settings"])}, sort_keys=True)
 
 
 def read_static_texts(connection: Connection, session_id: str) -> list[str]:

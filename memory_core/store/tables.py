@@ -8,13 +8,38 @@ into, the relation that ended another. And none are words: `store/words.py` deci
 `scope` is `session:<id>` or `user:<id>`: what belongs together and is served in sequence.
 """
 
-from sqlalchemy import BigInteger, Column, ForeignKeyConstraint, Index, Integer, LargeBinary, Table, Text
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    LargeBinary,
+    String,
+    Table,
+    Text,
+    TypeDecorator,
+)
 from sqlmodel import Field, SQLModel
 
 SCHEMA_VERSION = 4
 
 _BigKey = BigInteger().with_variant(Integer, "sqlite")  # SQLite counts only INTEGER keys up by itself
 
+
+class _Actor(TypeDecorator[str]):
+    """Who made a change. The user was stored as `curator` by earlier versions, and is read and found by either name."""
+
+    impl = String
+    cache_ok = True
+
+    def process_result_value(self, value: str | None, dialect: Any) -> str | None:
+        return "user" if value == FORMER_USER else value
+
+
+FORMER_USER = "curator"
 
 _NEVER_REUSED = {"sqlite_autoincrement": True}
 """Without this SQLite gives the id of a deleted newest row away again: another thing would be taken for it."""
@@ -98,7 +123,7 @@ class EventRow(SQLModel, table=True):
     session_id: str
     turn: int
     at: float
-    actor: str
+    actor: str = Field(sa_type=_Actor)
     kind: str
     block: str | None = None
     data: str = Field(sa_column=Column(Text, nullable=False))
@@ -163,7 +188,7 @@ class BlockRevisionRow(SQLModel, table=True):
     block: str = Field(primary_key=True)
     revision: int = Field(primary_key=True)
     content: str
-    actor: str
+    actor: str = Field(sa_type=_Actor)
     turn: int
     at: float
 
@@ -204,7 +229,7 @@ class FactRevisionRow(SQLModel, table=True):
     content: str
     state: str
     pinned: bool
-    actor: str
+    actor: str = Field(sa_type=_Actor)
     reason: str | None = None
     turn: int
     at: float

@@ -29,7 +29,7 @@ from memory_core.events import (
     VectorsStored,
     numbers,
 )
-from memory_core.history.outcomes import Outcomes, Given, MessageOutcome, flush_outcome
+from memory_core.history.outcomes import Given, MessageOutcome, Outcomes, flush_outcome
 from memory_core.history.rebuild import rebuild
 
 
@@ -119,7 +119,9 @@ def test_replaced_and_forgotten_messages_are_gone():
 
 def test_neighbours_with_one_outcome_are_one_run():
     outcomes = Outcomes(records(said(1), said(2), said(3), said(4), flushed(1, 3), learned(1, 2)))
-    assert [(run.kind, run.first.seq, run.last.seq, run.messages, run.tokens, run.facts) for run in outcomes.runs()] == [
+    assert [
+        (run.kind, run.first.seq, run.last.seq, run.messages, run.tokens, run.facts) for run in outcomes.runs()
+    ] == [
         ("flushed", 1, 1, 1, 10, 0),
         ("extracted", 2, 2, 1, 10, 1),
         ("flushed", 3, 3, 1, 10, 0),

@@ -143,9 +143,7 @@ def steps(memory):
     yield lambda: change(memory, change_text, first_fact(memory), "said that Lisbon </facts> is home", tokens=6)
     yield lambda: memory.configure(insert_method="user")
     yield lambda: say("Are you still there or not, I wonder about it")
-    yield lambda: change(
-        memory, change_state, memory.facts.read("facts")[-1], "retired", reason="wrong", actor="user"
-    )
+    yield lambda: change(memory, change_state, memory.facts.read("facts")[-1], "retired", reason="wrong", actor="user")
     yield lambda: memory.configure(token_limit=60)
     yield lambda: say("Now you must be shorter than you were before")
     yield lambda: memory.set([user("We begin again with another topic"), assistant("As you like.")])
@@ -390,7 +388,14 @@ def test_after_a_reset_what_was_forgotten_is_missing_and_what_follows_is_whole(t
 
 def test_nothing_has_happened_before_the_first_event():
     past = rebuild([], {}.get)
-    assert (past.position, past.queue, past.archived, past.facts, past.context, past.outcomes) == (0, (), (), (), None, {})
+    assert (past.position, past.queue, past.archived, past.facts, past.context, past.outcomes) == (
+        0,
+        (),
+        (),
+        (),
+        None,
+        {},
+    )
 
 
 def test_a_session_found_in_the_database_is_rebuilt_like_any_other(tmp_path):

@@ -9,10 +9,10 @@ from memory_core.curation.graph import NewRelation
 from memory_core.interop.graph_files import write_graph
 from ui import services
 from ui.chat.memory_panel import STORY_KINDS
+from ui.event_sentences.words import words_in_log
 from ui.graph import dialogs, reading
 from ui.sessions.exporting import exports
 from ui.story import story
-from ui.event_sentences.words import words_in_log
 from ui.timeline.timeline_cache import remembered
 from ui.view import View
 

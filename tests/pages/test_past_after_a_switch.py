@@ -11,8 +11,8 @@ from memory_core.events import FactAdded
 from memory_core.planning.curation import edit
 from ui import services
 from ui.demo_bundle import demo_memory
-from ui.jobs import Job
 from ui.event_sentences.words import words_in_log
+from ui.jobs import Job
 from ui.theme import block_colour
 from ui.turns import play
 

@@ -10,10 +10,10 @@ from memory_core import ChatMessage, ConfigError, FactExtractionMemoryBlock, Mem
 from memory_core.models.base import Condensation, ExtractedFact, Extraction
 from memory_core.recipes import RECIPES
 from ui import services
+from ui.event_sentences import Words, describe
 from ui.examples import EXAMPLES
 from ui.new_session import new_memory
 from ui.recipes import trying
-from ui.event_sentences import Words, describe
 
 TRY = "Try them on this conversation"
 HOSTILE = "![x](http://evil.test/x.png) **hi**"

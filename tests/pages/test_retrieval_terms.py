@@ -119,7 +119,7 @@ def test_what_found_no_room_is_a_stage_of_its_own(memory):
     assert search.counts["no_room"]
     app = page()
     stage = app.segmented_control(key="retrieval__stage")
-    label = f"No room in {search.room} tokens: {search.counts['no_room']}"
+    label = f"No room in {search.token_budget} tokens: {search.counts['no_room']}"
     assert label in stage.options
     stage.set_value("no_room").run()
     assert len(listed(app)) == search.counts["no_room"]
@@ -288,10 +288,10 @@ def test_every_event_of_it_has_a_drawer_with_its_numbers(memory):
         app.session_state["timeline_opened"] = ("ana", record.position)
         app.run()
         assert not app.exception, record
-        if isinstance(record.event, Retrieved) and record.event.room is not None:
+        if isinstance(record.event, Retrieved) and record.event.token_budget is not None:
             cells = " ".join(value for table in app.table for value in table.value["value"]).replace("\\", "")
             assert "as many as fit" in cells
-            assert f"{record.event.room} tokens" in cells
+            assert f"{record.event.token_budget} tokens" in cells
             assert f"neighbours {USUAL.neighbours:g}, sitting {USUAL.episode:g}" in cells
 
 

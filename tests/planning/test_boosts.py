@@ -7,22 +7,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_core.errors import ConfigError
-from memory_core.planning.retrieval import Signals, plan_retrieval
-from memory_core.planning.speech import Day, ParsedQuestion
 from memory_core.planning.boosts import (
     BEST_OF_EPISODE,
+    BOOSTS,
+    EPISODE_GAP_HOURS,
     LONG,
     NEIGHBOURS,
     NO_BOOSTS,
     PERSON,
-    EPISODE_GAP_HOURS,
-    BOOSTS,
     BoostWeights,
     Traits,
+    boosts,
     episodes,
     informativeness,
-    boosts,
 )
+from memory_core.planning.retrieval import Signals, plan_retrieval
+from memory_core.planning.speech import Day, ParsedQuestion
 
 MAY_8 = 1683504000.0
 GAP = EPISODE_GAP_HOURS * 3600
@@ -30,7 +30,14 @@ NOTHING_ASKED = ParsedQuestion("", None, ())
 
 
 def unit(number, **known):
-    given = {"episode": 0, "speakers": frozenset({"user"}), "person": True, "time": None, "informativeness": 0.0, "tokens": 9}
+    given = {
+        "episode": 0,
+        "speakers": frozenset({"user"}),
+        "person": True,
+        "time": None,
+        "informativeness": 0.0,
+        "tokens": 9,
+    }
     return Traits(number=number, **(given | known))
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_core.planning.retrieval import Candidate, RetrievalPlan, Signals, fill, plan_retrieval, budget_for
+from memory_core.planning.retrieval import Candidate, RetrievalPlan, Signals, budget_for, fill, plan_retrieval
 
 OUTCOMES = ("granted", "below_threshold", "in_queue", "beyond_top_k", "no_room")
 
@@ -12,7 +12,8 @@ OUTCOMES = ("granted", "below_threshold", "in_queue", "beyond_top_k", "no_room")
 def plan_of(*outcomes):
     """Candidates 1, 2, ... with these outcomes, best first."""
     candidates = tuple(
-        Candidate(number, 1 / number, None, 1 / number, outcome, (0.1,)) for number, outcome in enumerate(outcomes, start=1)
+        Candidate(number, 1 / number, None, 1 / number, outcome, (0.1,))
+        for number, outcome in enumerate(outcomes, start=1)
     )
     return RetrievalPlan(candidates, {outcome: outcomes.count(outcome) for outcome in OUTCOMES})
 

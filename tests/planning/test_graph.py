@@ -118,7 +118,8 @@ def test_the_neighbourhood_grows_by_steps_and_ends_at_ended_relations():
 def test_a_path_is_told_along_and_against_its_direction():
     graph = graph_of(ALPHA + "; Ana | brother | Rui")
     assert (
-        graph.describe_path(Path(1, (Step(1, True), Step(2, True)))) == "Alice → manages → Project Alpha → deadline → March 2026"
+        graph.describe_path(Path(1, (Step(1, True), Step(2, True))))
+        == "Alice → manages → Project Alpha → deadline → March 2026"
     )
     assert graph.describe_path(Path(5, (Step(3, False),))) == "Rui ← brother ← Ana"
 

@@ -51,7 +51,8 @@ def test_what_the_token_limit_cut_and_what_no_prompt_followed_are_told_apart():
     memory = made(limit=60, similarity_top_k=8)
     ask(memory, "Tell me about cheese")
     outcomes = {
-        turn.number: memory.retrieval.found_by(turn.number)[0].outcome for turn in memory.retrieval.stored_turns("turns")
+        turn.number: memory.retrieval.found_by(turn.number)[0].outcome
+        for turn in memory.retrieval.stored_turns("turns")
     }
     assert set(outcomes.values()) == {"granted", "cut"}
     assert outcomes[number_of(memory, "cheese")] == "granted"

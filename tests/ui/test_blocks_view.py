@@ -18,8 +18,8 @@ from memory_core.store.blocks import Holding
 from ui.blocks.cards import InPrompt, Standing, State, card, card_order, clipped, strip
 from ui.blocks.differences import MAX_LINES, difference
 from ui.blocks.settings import DROP, STOP, TRIM, TURN_OFF, TURN_ON, changes_for
-from ui.kinds import STATIC, fields_of, free_name, kinds, make
 from ui.event_sentences import SETTINGS
+from ui.kinds import STATIC, fields_of, free_name, kinds, make
 from ui.text import plain
 from ui.theme import LIGHT
 

@@ -282,7 +282,9 @@ def test_a_path_is_a_chain_of_what_holds_and_no_longer_than_any_other(drawn, pic
     ids = list(drawn.entities)
     start, end = ids[0], ids[pick % len(ids)]
     path = neighbourhood.shortest(drawn, start, end)
-    distances = neighbourhood._distances([r for r in neighbourhood.relations(drawn) if r.state == "active"], start, neighbourhood.FARTHEST)
+    distances = neighbourhood._distances(
+        [r for r in neighbourhood.relations(drawn) if r.state == "active"], start, neighbourhood.FARTHEST
+    )
     assert (path is None) == (end not in distances)
     if path is not None:
         assert len(path.steps) == distances[end]
@@ -303,7 +305,9 @@ def test_what_lies_beyond_a_hub_leaves_room_for_every_name():
     shown = neighbourhood.around(hub, 7, steps=2)
     assert shown.around == 1 + neighbourhood.ON_A_BRANCH
     assert how_many(shown) == "Showing the 21 nearest and most mentioned of 212."
-    rows = sorted(y for entity, (x, y) in layout.places(shown, neighbourhood.mentions(hub)).items() if entity not in (0, 7))
+    rows = sorted(
+        y for entity, (x, y) in layout.places(shown, neighbourhood.mentions(hub)).items() if entity not in (0, 7)
+    )
     assert min(b - a for a, b in itertools.pairwise(rows)) > 0.09
 
 

@@ -14,10 +14,10 @@ from ui.retrieval.reading import (
     change_label,
     changed_sentence,
     degraded,
-    outcome,
     headline,
     holding,
     missed,
+    outcome,
     place,
     question_rows,
     rows,
@@ -25,7 +25,7 @@ from ui.retrieval.reading import (
     why,
     within,
 )
-from ui.retrieval.scores import nothing_from, score_words, split, sum_rows, boosts_shown
+from ui.retrieval.scores import boosts_shown, nothing_from, score_words, split, sum_rows
 
 ZERO = {
     "granted": 0,

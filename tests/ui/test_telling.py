@@ -73,7 +73,7 @@ from memory_core.events import (
 from memory_core.planning.curation import ACTIONS
 from memory_core.planning.graph import Action
 from memory_core.recipes import RECIPES
-from ui.event_sentences import CURATED, GRAPH_CURATED, Line, Words, seconds, describe, value_words
+from ui.event_sentences import CURATED, GRAPH_CURATED, Line, Words, describe, seconds, value_words
 
 NUTS, PORTO, LISBON = "Ana is allergic to nuts", "Sam lives in Porto", "Sam lives in Lisbon"
 WORDS = Words(
@@ -111,7 +111,9 @@ def value_of(hint):
 @pytest.mark.parametrize("kind", sorted(set(KINDS) - {"unknown_event"}))
 def test_every_kind_of_event_has_a_sentence_of_its_own(kind):
     line = describe(blank(KINDS[kind]), WORDS)
-    assert describe.dispatch(KINDS[kind]) is not describe.dispatch(Event), f"write a sentence for {kind} in ui/event_sentences.py"
+    assert describe.dispatch(KINDS[kind]) is not describe.dispatch(Event), (
+        f"write a sentence for {kind} in ui/event_sentences.py"
+    )
     assert line.text
     assert line != NEWER
     assert "None" not in line.text

@@ -32,11 +32,11 @@ from memory_core.events import (
 from memory_core.history.by_turn import TurnRecord
 from memory_core.history.outcomes import Outcomes
 from ui.theme import DARK, LIGHT
-from ui.timeline.token_series import MAX_BARS, MAX_POINTS, Layer, Mark, course, course_rows, describe
 from ui.timeline.details import number_rows
 from ui.timeline.figures import SCISSORS, tokens_figure
 from ui.timeline.listing import CUTS, GROUPS, NEWER, PROMPTS, Calls, Filter, Index, chosen, ledger, totals
 from ui.timeline.outcome_bar import counted, outcome_rows, strip_figure
+from ui.timeline.token_series import MAX_BARS, MAX_POINTS, Layer, Mark, course, course_rows, describe
 
 KINDS_OF = {"Instructions": "static", "Facts": "facts", "Earlier turns": "vector"}
 NASTY = "<img src=x onerror=alert(1)> $a$"
@@ -350,7 +350,9 @@ def test_a_search_gives_its_gates():
         ("Threshold", "none"),
         ("Weight of meaning, keywords", "0.8, 0.2"),
     ]
-    filled = replace(event, top_k=None, room=300, term_weights={"speaker": 0.25, "date": 0.0}, gates={"no_room": 4})
+    filled = replace(
+        event, top_k=None, token_budget=300, boost_weights={"speaker": 0.25, "date": 0.0}, gates={"no_room": 4}
+    )
     assert number_rows(filled) == [
         ("No room left", "4"),
         ("Results wanted", "as many as fit"),

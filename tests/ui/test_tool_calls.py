@@ -12,9 +12,9 @@ from memory_core.agent.tools import MemoryTools
 from memory_core.events import ToolCalled
 from memory_core.messages import MEMORY_TOOLS
 from ui.chat.conversation import is_step, spoken_together
-from ui.story import Summary, story, summaries
 from ui.event_sentences import Line, Words, describe
 from ui.event_sentences.words import said_text
+from ui.story import Summary, story, summaries
 from ui.tool_calls import arguments_of, chat_line, log_line, pretty_json
 
 

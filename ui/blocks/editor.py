@@ -18,11 +18,11 @@ from ui.components import closing_button, drawer_actions, error_inside, give_whi
 from ui.drafts import Draft, draft, forget, keep_draft, kept, leave
 from ui.drawer import Done, Drawer
 from ui.effect import draw_effect
+from ui.event_sentences.line import listed
 from ui.kinds import Kind, free_name, kinds, make
 from ui.model import chosen_model, services_for
 from ui.services import engine
 from ui.stored import stored, unit_of
-from ui.event_sentences.line import listed
 from ui.text import ago, count, plain, short, tokens
 from ui.unsaved import Place
 

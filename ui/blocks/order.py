@@ -13,8 +13,8 @@ from ui.components import error_inside, limits
 from ui.drafts import leave
 from ui.drawer import NOTHING, Done, Drawer
 from ui.effect import draw_effect
-from ui.services import engine
 from ui.event_sentences.line import listed
+from ui.services import engine
 from ui.terms import HELP
 from ui.text import plain, short, tokens
 from ui.theme import mode

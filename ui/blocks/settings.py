@@ -16,10 +16,10 @@ from ui.components import closing_button, error_inside, limits
 from ui.drafts import leave
 from ui.drawer import NOTHING, Done, Drawer
 from ui.effect import draw_effect
-from ui.kinds import Field, fields_of, kind_of
-from ui.services import engine
 from ui.event_sentences import setting_words
 from ui.event_sentences.line import listed
+from ui.kinds import Field, fields_of, kind_of
+from ui.services import engine
 from ui.text import plain, short
 
 MAX_CHARACTERS = 1_000

@@ -13,12 +13,12 @@ from ui.blocks.editor import edit_dialog
 from ui.budget_card import draw_budget, lanes_of, queue_sentence
 from ui.chat.player import start
 from ui.components import heading
+from ui.event_sentences import Line
+from ui.event_sentences.words import words_in_log
 from ui.flushing import flush_dialog
 from ui.jobs import Job
 from ui.model import chosen_model
 from ui.story import STORY_KINDS, story
-from ui.event_sentences import Line
-from ui.event_sentences.words import words_in_log
 from ui.terms import marked
 from ui.text import plain, short, tokens
 from ui.view import View

@@ -8,7 +8,7 @@ from ui.event_sentences import blocks, contexts, facts, graphs, queue
 from ui.event_sentences.contexts import PURPOSES, one_cut, stored_as, too_large
 from ui.event_sentences.facts import CURATED, contradiction
 from ui.event_sentences.graphs import GRAPH_CURATED
-from ui.event_sentences.line import ERASED, QUOTED, SAID, Line, Tone, Words, seconds, describe
+from ui.event_sentences.line import ERASED, QUOTED, SAID, Line, Tone, Words, describe, seconds
 from ui.event_sentences.queue import still_learning
 from ui.event_sentences.settings import SETTINGS, setting_words, value_words
 
@@ -28,12 +28,12 @@ __all__ = [
     "Tone",
     "Words",
     "contradiction",
+    "describe",
     "one_cut",
     "seconds",
     "setting_words",
     "still_learning",
     "stored_as",
-    "describe",
     "too_large",
     "value_words",
 ]

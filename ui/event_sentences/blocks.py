@@ -10,7 +10,7 @@ from memory_core.events import (
     RecipeChosen,
     ToolCalled,
 )
-from ui.event_sentences.line import Line, Words, clause, listed, describe
+from ui.event_sentences.line import Line, Words, clause, describe, listed
 from ui.event_sentences.settings import recipe_title, setting_words
 from ui.text import short
 from ui.tool_calls import arguments_of, log_line

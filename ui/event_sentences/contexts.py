@@ -16,8 +16,8 @@ from memory_core.events import (
     spread,
 )
 from memory_core.planning.context import QUEUE
+from ui.event_sentences.line import ERASED, ERASED_RELATION, Line, Words, clause, describe, listed, seconds, turn_words
 from ui.stored import TURN, by_score, common, from_turn, stored
-from ui.event_sentences.line import ERASED, ERASED_RELATION, Line, Words, clause, listed, seconds, describe, turn_words
 from ui.text import count, short, tokens
 
 MAX_NAMED = 12
@@ -88,7 +88,7 @@ def _why_nothing(event: Retrieved) -> str:
     if outcome == "in_queue":
         return f"what fits best ({best:.2f}) is still in the queue"
     if outcome == "no_room":
-        room = f" of {count(event.room, 'token')}" if event.room is not None else ""
+        room = f" of {count(event.token_budget, 'token')}" if event.token_budget is not None else ""
         return f"what fits best ({best:.2f}) is too long for the room{room}"
     if event.threshold is None:
         return f"none of {count(len(event.candidates), 'candidate')} was granted"

@@ -24,7 +24,7 @@ from memory_core.events import (
     expand,
 )
 from ui.deciding import compared, decided_by
-from ui.event_sentences.line import ERASED, QUOTED, Line, Words, because, clause, fact_words, listed, describe
+from ui.event_sentences.line import ERASED, QUOTED, Line, Words, because, clause, describe, fact_words, listed
 from ui.text import count, short, tokens
 
 

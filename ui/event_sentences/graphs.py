@@ -16,7 +16,7 @@ from memory_core.events import (
     RelationsExtracted,
     expand,
 )
-from ui.event_sentences.line import ERASED_NAME, QUOTED, Line, Words, entity_words, listed, relation_words, describe
+from ui.event_sentences.line import ERASED_NAME, QUOTED, Line, Words, describe, entity_words, listed, relation_words
 from ui.text import count, short, tokens
 
 

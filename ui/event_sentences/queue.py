@@ -23,9 +23,9 @@ from memory_core.events import (
     SessionReset,
     expand,
 )
-from ui.stored import common
-from ui.event_sentences.line import QUOTED, SAID, Line, Words, because, clause, in_quotes, listed, seconds, describe
+from ui.event_sentences.line import QUOTED, SAID, Line, Words, because, clause, describe, in_quotes, listed, seconds
 from ui.event_sentences.settings import _MISSING, setting_words
+from ui.stored import common
 from ui.text import count, short, tokens
 
 # -- the session ---------------------------------------------------------------------------------

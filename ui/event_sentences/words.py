@@ -15,8 +15,8 @@ from memory_core.history.by_turn import History
 from memory_core.history.log import fact_words_at
 from memory_core.history.pieces import Pieces
 from memory_core.messages import MEMORY_TOOLS, message_text
-from ui.stored import unit_of
 from ui.event_sentences.line import Line, Words, describe
+from ui.stored import unit_of
 from ui.text import short
 
 Key = TypeVar("Key")

@@ -16,8 +16,8 @@ from memory_core.text import similarity
 from ui.components import closing_button, error_inside
 from ui.graph import changes, tab
 from ui.graph.listing import NAME_CHARACTERS, TYPES, entity_label, relation_words
-from ui.graph.reading import Desk
 from ui.graph.neighbourhood import by_mentions, kinds, relations
+from ui.graph.reading import Desk
 from ui.text import count, plain, short
 
 LIKELY = 0.7

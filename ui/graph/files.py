@@ -69,7 +69,9 @@ def preview(file: GraphFile, planned: GraphPlan) -> str:
     if planned.repeated:
         said.append(f"{count(planned.repeated, 'relation')} {'is' if planned.repeated == 1 else 'are'} known already.")
     if file.isolated:
-        said.append(f"{count(file.isolated, 'entity')} without a relation {'is' if file.isolated == 1 else 'are'} left out.")
+        said.append(
+            f"{count(file.isolated, 'entity')} without a relation {'is' if file.isolated == 1 else 'are'} left out."
+        )
     if not planned.added_relations:
         said.append("There is nothing new in it.")
     return " ".join(said)

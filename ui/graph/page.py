@@ -15,9 +15,9 @@ from ui.components import empty, filled, numbers_table, unseen_heading
 from ui.graph import changes, dialogs, files, tab
 from ui.graph.figure import ENTITY, HEIGHT, RELATION, graph_figure, legend
 from ui.graph.listing import entity_label, how_many, number_rows, opening, way
+from ui.graph.neighbourhood import Seen, around, by_mentions, find, kinds, shortest
 from ui.graph.panel import draw_entity, draw_list, draw_relation
 from ui.graph.reading import Desk, graph_blocks, read_desk
-from ui.graph.neighbourhood import Seen, around, by_mentions, find, kinds, shortest
 from ui.text import count, plain, short
 from ui.theme import mode
 from ui.undoing import changes_dialog
@@ -220,7 +220,12 @@ def _draw_figure(desk: Desk, seen: Seen, picked: int | None) -> None:
 
 
 def _chart(
-    desk: Desk, seen: Seen, figure: go.Figure, widget: str, place: tab.ListPosition, height: Literal["stretch", "content"]
+    desk: Desk,
+    seen: Seen,
+    figure: go.Figure,
+    widget: str,
+    place: tab.ListPosition,
+    height: Literal["stretch", "content"],
 ) -> None:
     focus = desk.graph.name(seen.focus)
     st.plotly_chart(

@@ -9,8 +9,8 @@ from ui.components import filled, heading
 from ui.facts.pieces import draw_source
 from ui.graph import changes, dialogs, tab
 from ui.graph.listing import BADGES, entity_lines, relation_words, said, standing
-from ui.graph.reading import Desk, sources_of
 from ui.graph.neighbourhood import Seen
+from ui.graph.reading import Desk, sources_of
 from ui.text import count, plain, short, tokens
 
 PAGE = 12

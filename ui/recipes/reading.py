@@ -16,8 +16,8 @@ from memory_core.planning.context import QUEUE
 from memory_core.recipes import RECIPES, Recipe
 from memory_core.sessions.switch_recipe import LeftBlock, NewBlock, SwitchPlan
 from memory_core.systems.compare_recipes import Trial
-from ui.stored import TURN, stored
 from ui.event_sentences import SETTINGS, value_words
+from ui.stored import TURN, stored
 from ui.text import count, plain, short, tokens
 
 NO_RECIPE = "a custom setup"

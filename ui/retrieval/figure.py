@@ -1,7 +1,7 @@
 """The map of stored turns as a figure. Pure; no Streamlit.
 
-A turn's outcome is shown by shape and colour together; the question is a star in the text colour. Drawn as SVG: the map is
-thinned to what SVG draws without delay, and WebGL is not available in every browser.
+A turn's outcome is shown by shape and colour together; the question is a star in the text colour. Drawn as SVG: the map
+is thinned to what SVG draws without delay, and WebGL is not available in every browser.
 """
 
 from collections.abc import Mapping

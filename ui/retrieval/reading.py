@@ -13,7 +13,7 @@ from memory_core.retrieval.explain import ASKED, Search, compared
 from memory_core.retrieval.found_by import FoundBy
 from memory_core.retrieval.ranked import CandidateOutcome, Found, Ranked
 from ui.retrieval.excerpt import excerpt, matches
-from ui.retrieval.scores import term_columns, boosts_shown
+from ui.retrieval.scores import boosts_shown, term_columns
 from ui.stored import TURN, beginning, from_turn, stored
 from ui.text import count, plain, tokens
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memory_core.blocks.vector import KEYWORD_WEIGHT, BOOST_FIELDS, VECTOR_WEIGHT
+from memory_core.blocks.vector import BOOST_FIELDS, KEYWORD_WEIGHT, VECTOR_WEIGHT
 from memory_core.planning.boosts import BOOSTS, BoostWeights
 from memory_core.retrieval.explain import Search
 from memory_core.retrieval.ranked import Found

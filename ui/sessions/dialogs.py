@@ -12,6 +12,7 @@ from ui import state, toasts
 from ui.components import closing_button, error_inside
 from ui.demo import DEMO_SESSION, reset_demo
 from ui.demo_script import RECORDED_TURNS, TURNS
+from ui.event_sentences import Words, describe
 from ui.examples import EXAMPLES
 from ui.jobs import Job
 from ui.new_session import RECIPE, TOKEN_LIMIT, new_memory
@@ -19,7 +20,6 @@ from ui.services import engine
 from ui.sessions import making
 from ui.sessions.listing import branch_title, delete_question, named, users
 from ui.stored import common, stored_plural, units
-from ui.event_sentences import Words, describe
 from ui.text import count, plain, short, tokens
 
 NEW_TITLE = "New session"

@@ -9,11 +9,11 @@ from ui.charts import CONFIG
 from ui.components import heading, numbers_table
 from ui.text import plain, short, tokens
 from ui.theme import Mode, block_colour, colour, mode
-from ui.timeline.token_series import Course, course, course_rows, describe
 from ui.timeline.figures import SCISSORS, tokens_figure
 from ui.timeline.opened import figure_key, take_mark
+from ui.timeline.outcome_bar import MAX_MESSAGES, OUTCOMES, counted, outcome_rows, strip_figure
 from ui.timeline.timeline_cache import Timeline
-from ui.timeline.outcome_bar import OUTCOMES, MAX_MESSAGES, counted, outcome_rows, strip_figure
+from ui.timeline.token_series import Course, course, course_rows, describe
 from ui.view import View
 
 ABOUT = (

@@ -15,8 +15,8 @@ from memory_core.events import (
     expand,
 )
 from ui.deciding import DECISIONS, rule_words
-from ui.stored import TURN, beginning, stored_plural
 from ui.event_sentences import SETTINGS, seconds, value_words
+from ui.stored import TURN, beginning, stored_plural
 from ui.text import count, short, tokens
 
 Row = tuple[str, str]
@@ -112,13 +112,13 @@ def _granted(asked: int, granted: int) -> str:
 def _search(event: Retrieved) -> list[Row]:
     rows = [(OUTCOMES.get(outcome, outcome), tokens(number)) for outcome, number in event.gates.items()]
     rows.append(("Results wanted", "as many as fit" if event.top_k is None else tokens(event.top_k)))
-    if event.room is not None:
-        rows.append(("Room", count(event.room, "token")))
+    if event.token_budget is not None:
+        rows.append(("Room", count(event.token_budget, "token")))
     rows.append(("Threshold", "none" if event.threshold is None else f"{event.threshold:.2f}"))
     if event.weights:
         meaning, keywords = event.weights
         rows.append(("Weight of meaning, keywords", f"{meaning:g}, {keywords:g}"))
-    if added := {term: weight for term, weight in event.term_weights.items() if weight}:
+    if added := {term: weight for term, weight in event.boost_weights.items() if weight}:
         rows.append(("Weight of what is added", ", ".join(f"{term} {weight:g}" for term, weight in added.items())))
     return rows
 

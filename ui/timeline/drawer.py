@@ -24,9 +24,9 @@ from memory_core.history.outcomes import FlushOutcome, Given, flush_outcome
 from memory_core.messages import message_text
 from ui import nav, state
 from ui.components import error_inside, heading
-from ui.stored import TURN
-from ui.event_sentences import QUOTED, SAID, Line, Words, one_cut, seconds, stored_as, describe
+from ui.event_sentences import QUOTED, SAID, Line, Words, describe, one_cut, seconds, stored_as
 from ui.event_sentences.words import words_in_log
+from ui.stored import TURN
 from ui.terms import marked
 from ui.text import ago, count, plain, short, tokens
 from ui.timeline.details import number_rows
