@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sqlalchemy import select, update
 
 from memory_core import ChatMessage, Memory, Services, StaticMemoryBlock, VectorMemoryBlock
-from memory_core.blocks.vector import BEFORE_BOOSTS, TERM_FIELDS
+from memory_core.blocks.vector import BEFORE_BOOSTS, BOOST_FIELDS
 from memory_core.events import expand, numbers
 from memory_core.store.database import Database
 from memory_core.store.tables import block_table
@@ -278,7 +278,7 @@ def test_a_number_of_results_is_kept_however_much_room_there_is():
 
 def as_stored_before(memory, name, **older):
     """Let a block's settings be those that a version without terms stored."""
-    new = {"layout", *TERM_FIELDS.values()}
+    new = {"layout", *BOOST_FIELDS.values()}
     with memory._session.writing() as w:
         where = (block_table.c.session_id == memory.session_id) & (block_table.c.name == name)
         row = w.connection.execute(select(block_table).where(where)).one()
@@ -316,7 +316,7 @@ def test_a_change_of_one_setting_leaves_the_layout_of_a_new_block():
 
 def test_settings_of_a_search_change_the_search_alone():
     memory = told(from_recipe(500), talk(40))
-    off = dict.fromkeys(TERM_FIELDS.values(), 0.0)
+    off = dict.fromkeys(BOOST_FIELDS.values(), 0.0)
     plain = memory.retrieval.search("Who has boats?", settings={**off, "similarity_top_k": 2})
     assert all(one.boosts == () for one in plain.found)
     assert (plain.token_budget, len(answers(memory, "Who has boats?", {**off, "similarity_top_k": 2}))) == (None, 2)

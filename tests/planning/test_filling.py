@@ -39,7 +39,7 @@ def test_what_fills_the_room_to_the_last_token_fits():
     assert fill(found(2), 20, {1: 10, 2: 10}).granted == (1, 2)
 
 
-@pytest.mark.parametrize("room", [0, -1, -1000])
+@pytest.mark.parametrize("token_budget", [0, -1, -1000])
 def test_without_room_nothing_is_granted(token_budget):
     plan = fill(found(2), token_budget, {1: 1, 2: 5}, {1: (0, "8 May")}, {(0, "8 May"): 0})
     assert (plan.granted, plan.gates) == ((), {**dict.fromkeys(OUTCOMES, 0), "no_room": 2})
