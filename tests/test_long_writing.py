@@ -8,6 +8,7 @@ from copied_rows import plain, rows_of
 from engine_fakes import HashEmbedder, NoteExtractor, assistant, note, open_memory, user
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from session_script import NoteRelations
 from sqlalchemy import func, select
 
 from memory_core import (
@@ -51,7 +52,7 @@ def a_session(uri="sqlite://", session_id="s", scope="session"):
             StaticMemoryBlock(name="core", static_content="Be kind."),
             FactExtractionMemoryBlock(name="facts", llm=NoteExtractor(), scope=scope),
             VectorMemoryBlock(name="turns"),
-            GraphMemoryBlock(name="graph"),
+            GraphMemoryBlock(name="graph", llm=NoteRelations()),
         ],
     )
     for number in range(12):
@@ -108,7 +109,7 @@ def test_others_write_between_the_pieces_of_an_import(tmp_path):
     bundle, done = bundle_of(memory), []
     copy = import_bundle(memory.session.database, bundle, step=in_between(lambda: other.put(user("hello")), done))
     assert other.session.status().turns == len(done) > 10
-    assert sum(done) > len(bundle.rows.events)
+    assert sum(done) > bundle.events
     again = Memory.open(copy, memory.session.database, services=services())
     assert plain(rows_of(again), events=IMPORTED) == plain(rows_of(memory))
 
@@ -159,7 +160,7 @@ def test_the_users_facts_come_with_the_whole_and_once(scope):
     second = Memory.open(import_bundle(database, bundle), database, services=services())
     told = {fact.text for fact in first.facts.read("facts")}
     assert told == {fact.text for fact in second.facts.read("facts")}
-    assert len(told) == len(bundle.rows.facts) > 3
+    assert len(told) == bundle.facts + bundle.user_facts > 3
     same = {fact.id for fact in first.facts.read("facts")} == {fact.id for fact in second.facts.read("facts")}
     assert same == (scope == "user")
 

@@ -22,18 +22,21 @@ from memory_core.store.tables import (
     block_table,
     content_table,
     delivery_table,
+    entity_table,
     event_table,
     fact_revision_table,
     fact_source_table,
     fact_table,
     message_table,
+    relation_source_table,
+    relation_table,
     session_table,
     vector_table,
     word_vector_table,
 )
 from memory_core.store.vectors import count_gone, remove_nodes
 from memory_core.store.words import erase_unneeded
-from memory_core.store.writing import Writing, session_scope
+from memory_core.store.writing import SessionState, Writing, session_scope
 
 _m = message_table.c
 
@@ -56,7 +59,7 @@ def remove_messages(w: Writing, seqs: Sequence[int]) -> None:
     """Delete messages and bring the running totals up to date. Their words go with `erase_unneeded`."""
     for chunk in chunks(seqs):
         w.connection.execute(delete(message_table).where(_m.session_id == w.session.id, _m.seq.in_(chunk)))
-    _recompute_totals(w)
+    recompute_totals(w.connection, w.session)
     w.session.revision += 1  # whoever remembers the queue reads it again
 
 
@@ -120,9 +123,10 @@ def erase_remains(pieces: Pieces, session_id: str, *, whole_log: bool = False) -
     facts = select(fact_table.c.id).where(fact_table.c.scope == scope)
     for table in (fact_revision_table, fact_source_table):
         _erase_all(pieces, table, table.c.fact_id.in_(facts))
-    _erase_all(pieces, fact_table, fact_table.c.scope == scope)
-    _erase_all(pieces, content_table, content_table.c.scope == scope)
-    _erase_all(pieces, word_vector_table, word_vector_table.c.scope == scope)
+    relations = select(relation_table.c.id).where(relation_table.c.scope == scope)
+    _erase_all(pieces, relation_source_table, relation_source_table.c.relation_id.in_(relations))
+    for table in (fact_table, relation_table, entity_table, content_table, word_vector_table):
+        _erase_all(pieces, table, table.c.scope == scope)
     _erase_all(pieces, event_table, (event.session_id == session_id) & goes)
     with pieces.transaction() as connection:
         count_gone(database, connection, session_id)
@@ -199,22 +203,22 @@ def _remove_empty_deliveries(w: Writing) -> None:
     w.connection.execute(delete(delivery_table).where(where, ~left.exists()))
 
 
-def _recompute_totals(w: Writing) -> None:
-    session = w.session
+def recompute_totals(connection: Connection, session: SessionState) -> None:
+    """Sum up a session's messages anew."""
     sums = select(
         func.count(), func.coalesce(func.sum(_m.tokens), 0), func.coalesce(func.sum(_m.reference_tokens), 0)
     ).where(_m.session_id == session.id)
     active = sums.where(_m.status == str(MessageStatus.ACTIVE))
     session.queue_messages, session.queue_content, session.queue_reference = map(
-        int, w.connection.execute(active.where(_m.pinned.is_(False))).one()
+        int, connection.execute(active.where(_m.pinned.is_(False))).one()
     )
     session.pinned_messages, session.pinned_content, session.pinned_reference = map(
-        int, w.connection.execute(active.where(_m.pinned.is_(True))).one()
+        int, connection.execute(active.where(_m.pinned.is_(True))).one()
     )
-    session.archived_messages = int(w.connection.execute(sums.where(_m.status == str(MessageStatus.ARCHIVED))).one()[0])
+    session.archived_messages = int(connection.execute(sums.where(_m.status == str(MessageStatus.ARCHIVED))).one()[0])
     newest = select(func.max(_m.seq)).where(
         _m.session_id == session.id, _m.status == str(MessageStatus.ACTIVE), _m.role == "user"
     )
-    session.newest_turn = w.connection.execute(newest).scalar()
+    session.newest_turn = connection.execute(newest).scalar()
     if session.queue_messages + session.archived_messages + session.pinned_messages == 0:
         session.turns = 0
