@@ -115,7 +115,7 @@ def test_the_room_is_kept_and_whatever_would_still_have_fitted_is_granted(given,
 
 
 @pytest.mark.parametrize(
-    ("limit", "others", "room"),
+    ("limit", "others", "token_budget"),
     [(1000, 0, 1000), (1000, 600, 400), (1000, 950, 100), (1000, 2000, 100), (9, 9, 0)],
 )
 def test_a_block_that_fills_may_ask_for_what_is_left_and_for_a_tenth_at_least(limit, others, token_budget):
