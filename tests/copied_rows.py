@@ -9,7 +9,7 @@ from memory_core.store.writing import read_session
 
 def rows_of(memory):
     with memory.database.read() as connection:
-        return read_rows(connection, read_session(connection, memory.session_id))
+        return read_rows(connection, read_session(connection, memory.session_id)).held()
 
 
 def plain(rows, *, events=None):

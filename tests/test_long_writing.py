@@ -108,7 +108,7 @@ def test_others_write_between_the_pieces_of_an_import(tmp_path):
     bundle, done = bundle_of(memory), []
     copy = import_bundle(memory.database, bundle, step=in_between(lambda: other.put(user("hello")), done))
     assert other.status().turns == len(done) > 10
-    assert sum(done) > len(bundle.rows.events)
+    assert sum(done) > bundle.events
     again = Memory.open(copy, memory.database, services=services())
     assert plain(rows_of(again), events=IMPORTED) == plain(rows_of(memory))
 
@@ -159,7 +159,7 @@ def test_the_users_facts_come_with_the_whole_and_once(scope):
     second = Memory.open(import_bundle(database, bundle), database, services=services())
     told = {fact.text for fact in first.facts("facts")}
     assert told == {fact.text for fact in second.facts("facts")}
-    assert len(told) == len(bundle.rows.facts) > 3
+    assert len(told) == bundle.facts + bundle.user_facts > 3
     same = {fact.id for fact in first.facts("facts")} == {fact.id for fact in second.facts("facts")}
     assert same == (scope == "user")
 

@@ -15,6 +15,7 @@ from memory_core.events import (
     expand,
 )
 from memory_core.history.pieces import PieceReader, Pieces, Words, lay_out
+from memory_core.history.slices.blocks import PastBlock
 from memory_core.history.slices.contexts import is_context
 from memory_core.history.slices.deliveries import State
 from memory_core.history.slices.facts import FactState
@@ -112,11 +113,10 @@ def rebuild(
     """
     log = sorted((record for record in events if upto is None or record.position <= upto), key=lambda r: r.position)
     own = session_id if session_id is not None else log[0].session_id if log else ""
-    built = [r.position for r in log if r.session_id == own and is_context(r.event)]
-    past = _Past(own, latest_context=built[-1] if built else None)
+    past = Past(own)
     for record in log:
         past.take(record)
-    return past.rebuilt(words, log[-1].position if log else 0)
+    return past.rebuilt(words)
 
 
 # -- going through the log -----------------------------------------------------------------------
@@ -131,30 +131,53 @@ class _Shown:
     names: tuple[str, ...]
 
 
-class _Past:
-    """What the events said so far, words aside."""
+class Past:
+    """What the events said so far, words aside. Give it the records in their order."""
 
-    def __init__(self, session_id: str, *, latest_context: int | None) -> None:
+    def __init__(self, session_id: str) -> None:
         self._session_id = session_id
-        self._latest_context = latest_context
+        self._position = 0
         self._pieces = Pieces(session_id)
         self._past = Projection(session_id)
         self._shown: _Shown | None = None
 
+    @property
+    def blocks(self) -> tuple[PastBlock, ...]:
+        """The blocks there are by now, in their order."""
+        return self._past.blocks.now
+
     def take(self, record: EventRecord) -> None:
         event = record.event
+        self._position = record.position
         self._pieces.take(record)
         self._past.apply(record)
         if record.session_id != self._session_id:
             return
-        if is_context(event) and record.position == self._latest_context:
-            self._shown = _Shown(record.position, event, tuple(block.name for block in self._past.blocks.now))
+        if is_context(event):
+            self._shown = _Shown(record.position, event, tuple(block.name for block in self.blocks))
 
     # -- putting it together ---------------------------------------------------------------------
 
-    def rebuilt(self, words: Words, position: int) -> SessionSnapshot:
+    def reader(self, words: Words) -> PieceReader:
+        """What reads the pieces of the latest context."""
         shown = self._shown
-        reader = PieceReader(self._pieces, shown.position if shown else position, shown.names if shown else (), words)
+        position = shown.position if shown else self._position
+        return PieceReader(self._pieces, position, shown.names if shown else (), words)
+
+    def context(self, reader: PieceReader) -> tuple[ChatMessage, ...] | None:
+        """The messages of the latest context; None when none was built yet."""
+        if self._shown is None:
+            return None
+        event = self._shown.event
+        return lay_out(event, reader).messages(InsertMethod(event.insert_method))
+
+    def graphs(self, reader: PieceReader) -> dict[str, Graph]:
+        """The graph of each block that has one, by the block's name."""
+        return self._past.graph.graphs(self._session_id, reader.text)
+
+    def rebuilt(self, words: Words) -> SessionSnapshot:
+        """All of it."""
+        reader = self.reader(words)
         messages = self._past.messages.by_seq.values()
         queue = tuple(_rebuilt(state.added, reader) for state in messages if state.place == "queued")
         archived = tuple(_rebuilt(state.added, reader) for state in messages if state.place == "archived")
@@ -164,12 +187,8 @@ class _Past:
             if fact.record.session_id == self._session_id or fact.added.block in self._past.blocks.users
         }
         facts = tuple(self._fact(id, fact, reader) for id, fact in sorted(own.items()))
-        context = None
-        if shown is not None:
-            context = lay_out(shown.event, reader).messages(InsertMethod(shown.event.insert_method))
-        graphs = self._past.graph.graphs(self._session_id, reader.text)
-        fates = self._fates(own)
-        return SessionSnapshot(position, queue, archived, facts, graphs, context, fates, tuple(reader.missing))
+        context, graphs, fates = self.context(reader), self.graphs(reader), self._fates(own)
+        return SessionSnapshot(self._position, queue, archived, facts, graphs, context, fates, tuple(reader.missing))
 
     @staticmethod
     def _fact(id: int, fact: FactState, reader: PieceReader) -> RebuiltFact:

@@ -15,9 +15,11 @@ import json
 import re
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from itertools import chain
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -25,12 +27,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from memory_core.blocks.vector_parts.units import parse_unit
 from memory_core.config import MemoryConfig
 from memory_core.errors import ConfigError, FormatError, StoreError
-from memory_core.events import EventRecord, SessionImported, UnknownEvent, expand
+from memory_core.events import SessionImported, expand
 from memory_core.interop.archive import Packing, check_complete, unpacking
-from memory_core.interop.bundle_checks import WrongRowsError, check, first_problem
+from memory_core.interop.bundle_checks import RowChecks, WrongRowError, WrongRowsError, first_problem
 from memory_core.interop.located_json import check_size, problem
-from memory_core.messages import ChatMessage
-from memory_core.process import collector_paused
 from memory_core.sessions.branch import read_session_rows, rows_at
 from memory_core.store.copies import (
     BlockCopy,
@@ -42,6 +42,7 @@ from memory_core.store.copies import (
     RelationCopy,
     Rows,
     SessionCopy,
+    Stream,
     VectorCopy,
     WordsCopy,
     event_copy,
@@ -50,16 +51,18 @@ from memory_core.store.copies import (
 from memory_core.store.copying import insert_rows, store_session
 from memory_core.store.database import Database
 from memory_core.store.log import read_events
-from memory_core.store.messages import stored_message
-from memory_core.store.pieces import PIECE, OnePiece, Pieces, Step
+from memory_core.store.pieces import OnePiece, Pieces, Step
+from memory_core.store.staging import NotUniqueError, Staging
 from memory_core.store.writing import read_session
-from memory_core.tokens import total_tokens
 
 FORMAT = "memory-inspector-session"
 VERSION = 2
 
 MOST_LINES = 20_000_000
 """Rows of all kinds that one bundle may hold: a session of 100,000 messages has half a million."""
+
+LINES_AT_ONCE, BYTES_AT_ONCE = 500, 16 * 1024 * 1024
+"""Read from a bundle before they are staged: with what is made of them, all that is in memory at a time."""
 
 MAX_BYTES = 500 * 1024 * 1024
 """The largest bundle: what the app's file picker takes. Of a session of 100,000 messages it is 30 MB."""
@@ -137,34 +140,41 @@ class Bundle:
     """Of its graphs, in every state."""
     relations: int
     events: int
-    blocks: tuple[str, ...]
+    blocks: tuple[BlockCopy, ...]
     token_limit: int
+    lines: int
+    """Rows of all kinds, but for the histories of facts and texts."""
     warnings: tuple[str, ...]
     """Whole sentences."""
-    rows: Rows = field(repr=False)
+    staged: Staging = field(repr=False)
+
+    @property
+    def rows(self) -> Rows:
+        """What it holds, read as it is gone through: by one thread at a time, see `Staging.lock`."""
+        return self.staged.rows()
 
 
-@collector_paused()
 def write_bundle(database: Database, session_id: str, *, upto: int | None = None) -> bytes:
     """A session as a bundle, as it is now or as it stood at position `upto` of its log.
 
-    The same session gives the same bytes.
+    The same session gives the same bytes. As it is now it is read row by row, in one reading transaction; as it stood
+    once, all of it is in memory meanwhile.
 
     Raises:
         NotFoundError: there is no such session.
+        FormatError: it is too large.
     """
     with database.read() as connection:
         rows = read_session_rows(connection, session_id)
-        records = read_events(connection, session_id) if upto is not None else []
-    if upto is not None:
-        rows = rows_at(rows, records, upto).rows
-    rows = _without_places(rows)
-    packing = Packing()
-    members: dict[str, dict[str, Any]] = {}
-    for name in _MEMBERS:
-        lines = (row.model_dump_json().encode() + b"\n" for row in _listed(rows, name))
-        digest, number = packing.add(f"{name}.jsonl", lines)
-        members[f"{name}.jsonl"] = {"sha256": digest, "lines": number}
+        if upto is not None:
+            rows = rows_at(rows.held(), read_events(connection, session_id), upto).rows
+        rows = _without_places(rows)
+        packing = Packing()
+        members: dict[str, dict[str, Any]] = {}
+        for name in _MEMBERS:
+            copies = [rows.session] if name == "session" else getattr(rows, name)
+            digest, number = packing.add(f"{name}.jsonl", (copy.model_dump_json().encode() + b"\n" for copy in copies))
+            members[f"{name}.jsonl"] = {"sha256": digest, "lines": number}
     manifest = {"format": FORMAT, "version": VERSION, "members": members}
     packing.add(_MANIFEST, [json.dumps(manifest, indent=1).encode()])
     data = packing.packed()
@@ -176,42 +186,77 @@ def write_bundle(database: Database, session_id: str, *, upto: int | None = None
     return data
 
 
-@collector_paused()
 def read_bundle(data: bytes, name: str) -> Bundle:
-    """What a bundle holds, checked throughout. Nothing is stored.
+    """What a bundle holds, checked throughout line by line. Nothing is stored.
 
     Raises:
         FormatError: it is not a bundle, or not a whole and sound one; the message is one sentence.
     """
     check_size(len(data), MAX_BYTES)
-    read: dict[str, tuple[Any, ...]] = {}
+    staged = Staging()
+    checks = RowChecks(staged)
+    lines = dict.fromkeys(_MEMBERS, 0)
     with unpacking(data, _LABELS, filename=name, optional=_SINCE_2) as archive:
         manifest = _manifest(b"".join(archive.lines(_MANIFEST)), name)
         left_out = _SINCE_2 if manifest.version == 1 else ()
         check_complete([m for m in _LABELS if m in archive or m in left_out], _LABELS, filename=name)
         for field_name, (label, model) in _MEMBERS.items():
             member = f"{field_name}.jsonl"
-            told = manifest.members.get(member)
-            wrong = None
+            if member in left_out:
+                continue
+            told, wrong, unread = manifest.members.get(member), None, archive.lines(member)
             try:
-                read[field_name] = () if member in left_out else _read_lines(archive.lines(member), model, member, name)
-            except _WrongLineError as error:
-                wrong = error.problem
-            if member not in left_out and (told is None or told.sha256 != archive.digests[member]):
+                lines[field_name] = _stage(unread, model, member, staged, checks, MOST_LINES - sum(lines.values()))
+            except WrongRowsError as error:
+                wrong = error
+                deque(unread, maxlen=0)  # was it changed since it was written?
+            if told is None or told.sha256 != archive.digests[member]:
                 raise problem(name, f"is damaged: {label} were changed since it was written.")
+            if wrong is None and field_name == "session" and lines["session"] != 1:
+                raise problem(name, f"holds {lines['session']} sessions. A bundle has one.")
             if wrong is not None:
-                raise wrong
-    lines = sum(len(rows) for rows in read.values())
-    if lines > MOST_LINES:
-        raise problem(name, f"holds {lines:,} lines. The most is {MOST_LINES:,}.")
-    if len(read["session"]) != 1:
-        raise problem(name, f"holds {len(read['session'])} sessions. A bundle has one.")
-    rows = Rows(**{**read, "session": read["session"][0]})
+                raise problem(name, f"cannot be opened: {wrong}.") from wrong
     try:
-        records = check(rows)
+        checks.finish()
     except WrongRowsError as error:
         raise problem(name, f"cannot be opened: {error}.") from error
-    return _previewed(name, rows, records)
+    return _previewed(name, staged, checks, lines)
+
+
+def _stage(
+    unread: Iterator[bytes], model: type[BaseModel], member: str, staged: Staging, checks: RowChecks, most: int
+) -> int:
+    """Check the lines of a member and stage what they say, some at a time; how many there were.
+
+    Raises:
+        WrongRowsError: one is wrong, or there are too many.
+    """
+    number, copies, size = 0, list[BaseModel](), 0
+
+    def stage() -> None:
+        try:
+            staged.add(copies)
+        except NotUniqueError as error:
+            what = f"{error.columns}: another line says the same"
+            place = number - len(copies) + error.number + 1
+            raise WrongRowsError(f"line {place} of {member} is wrong ({what})") from error
+        copies.clear()
+
+    for number, line in enumerate(unread, 1):
+        try:
+            copies.append(model.model_validate_json(line))
+            checks.check(copies[-1])
+        except (ValidationError, WrongRowError) as error:
+            what = first_problem(error) if isinstance(error, ValidationError) else str(error)
+            raise WrongRowsError(f"line {number} of {member} is wrong ({what})") from error
+        size += len(line)
+        if len(copies) == LINES_AT_ONCE or size > BYTES_AT_ONCE:
+            stage()
+            size = 0
+        if number > most:
+            raise WrongRowsError(f"it holds more than {MOST_LINES:,} lines, which is the most")
+    stage()
+    return number
 
 
 def import_bundle(
@@ -235,39 +280,34 @@ def import_bundle(
         StoreError: the database cannot be reached.
     """
     user = bundle.user_id if isinstance(user_id, Keep) else user_id
-    for block in bundle.rows.blocks:
-        if block.settings.get("scope") == "user" and user is None:
-            raise ConfigError(f'The block "{block.name}" belongs to the user: choose whose session this is to be.')
-    session_id, at = str(uuid.uuid4()), time.time() if now is None else now
-    imported = SessionImported(source=bundle.name, messages=bundle.messages, skipped=0)
-    rows = replace(bundle.rows, events=(*bundle.rows.events, event_copy(imported, bundle.turns, at, "curator")))
-    pieces = Pieces(database, step)
-    store_session(
-        pieces,
-        rows,
-        session_id,
-        title=bundle.title if title is None else title,
-        user_id=user,
-        now=at,
-        user_facts=user_facts,
-        heard=_heard(rows, pieces),
-    )
+    with bundle.staged.lock:
+        rows = bundle.rows
+        for block in bundle.blocks:
+            if block.settings.get("scope") == "user" and user is None:
+                raise ConfigError(f'The block "{block.name}" belongs to the user: choose whose session this is to be.')
+        session_id, at = str(uuid.uuid4()), time.time() if now is None else now
+        imported = SessionImported(source=bundle.name, messages=bundle.messages, skipped=0)
+        told = event_copy(imported, bundle.turns, at, "curator")
+        pieces = Pieces(database, step)
+        store_session(
+            pieces,
+            replace(rows, events=Stream(lambda: chain(rows.events, [told]))),
+            session_id,
+            title=bundle.title if title is None else title,
+            user_id=user,
+            now=at,
+            user_facts=user_facts,
+            heard=lambda some: _heard(bundle.staged, some, pieces),
+        )
     return session_id
 
 
-def _heard(rows: Rows, pieces: Pieces) -> dict[int, str]:
-    """What the stored units say, out of their messages."""
-    words = {one.hash: one.data for one in rows.words if one.owner == "session"}
-    messages = {one.seq: one for one in rows.messages}
-    found: dict[int, str] = {}
-    for number, vector in enumerate(rows.vectors):
-        if number % PIECE == 0:
-            pieces.count(0)  # it may be stopped here
-        said = [messages[seq] for seq in expand(vector.seqs) if seq in messages and messages[seq].content in words]
-        if said:
-            told = [stored_message("", one, ChatMessage.from_json(words[one.content])) for one in said]
-            found[vector.id] = parse_unit(told).to_json()
-    return found
+def _heard(staged: Staging, vectors: Sequence[VectorCopy], pieces: Pieces) -> dict[int, str]:
+    """What stored units say, out of their messages."""
+    pieces.count(0)  # it may be stopped here
+    messages = staged.messages({seq for vector in vectors for seq in expand(vector.seqs)})
+    said = {vector.id: [messages[seq] for seq in expand(vector.seqs) if seq in messages] for vector in vectors}
+    return {number: parse_unit(told).to_json() for number, told in said.items() if told}
 
 
 def restore_bundle(database: Database, bundle: Bundle, session_id: str, *, now: float | None = None) -> bool:
@@ -280,12 +320,12 @@ def restore_bundle(database: Database, bundle: Bundle, session_id: str, *, now: 
         StoreError: the database cannot be reached.
     """
     at = time.time() if now is None else now
-    seconds = at - max((event.at for event in bundle.rows.events), default=at)
     try:
-        with database.write() as connection:
+        with bundle.staged.lock, database.write() as connection:
             if read_session(connection, session_id) is not None:
                 return False
-            rows = moved(bundle.rows, seconds)
+            rows = bundle.rows
+            rows = moved(rows, at - max((event.at for event in rows.events), default=at))
             title, user_id = bundle.title, bundle.user_id
             whole = OnePiece(database, connection)
             insert_rows(whole, rows, session_id, title=title, user_id=user_id, now=at)
@@ -297,14 +337,12 @@ def restore_bundle(database: Database, bundle: Bundle, session_id: str, *, now: 
     return True
 
 
-def _previewed(name: str, rows: Rows, records: Sequence[EventRecord]) -> Bundle:
+def _previewed(name: str, staged: Staging, checks: RowChecks, lines: Mapping[str, int]) -> Bundle:
+    rows, totals = staged.rows(), staged.session()
     session = rows.session
     config = MemoryConfig(**session.config)
-    queue = [message for message in rows.messages if message.status == "active" and not message.pinned]
-    sizes = sum(m.tokens for m in queue), sum(m.reference_tokens for m in queue)
-    unknown = sum(isinstance(record.event, UnknownEvent) for record in records)
     warnings = []
-    if unknown:
+    if unknown := checks.unknown_events:
         are = "1 event is" if unknown == 1 else f"{unknown:,} events are"
         warnings.append(f"{are} of a newer version and shown without details.")
     return Bundle(
@@ -313,28 +351,24 @@ def _previewed(name: str, rows: Rows, records: Sequence[EventRecord]) -> Bundle:
         user_id=session.user_id,
         created_at=session.created_at,
         turns=session.turns,
-        messages=len(rows.messages),
-        queue_tokens=total_tokens(*sizes, len(queue), config.accounting),
-        tokens=sum(message.tokens for message in rows.messages),
-        facts=sum(fact.owner == "session" for fact in rows.facts),
-        user_facts=sum(fact.owner == "user" for fact in rows.facts),
-        stored_turns=len(rows.vectors),
-        entities=len(rows.entities),
-        relations=len(rows.relations),
-        events=len(rows.events),
-        blocks=tuple(block.name for block in rows.blocks),
+        messages=lines["messages"],
+        queue_tokens=totals.queue(config.accounting).tokens,
+        tokens=staged.tokens(),
+        facts=lines["facts"] - checks.user_facts,
+        user_facts=checks.user_facts,
+        stored_turns=lines["vectors"],
+        entities=lines["entities"],
+        relations=lines["relations"],
+        events=lines["events"],
+        blocks=rows.blocks,
         token_limit=config.limit,
+        lines=sum(lines.values()),
         warnings=tuple(warnings),
-        rows=rows,
+        staged=staged,
     )
 
 
 # -- members -------------------------------------------------------------------------------------
-
-
-def _listed(rows: Rows, name: str) -> Sequence[BaseModel]:
-    value = getattr(rows, name)
-    return (value,) if isinstance(value, SessionCopy) else value
 
 
 def _manifest(data: bytes, filename: str) -> _Manifest:
@@ -358,38 +392,21 @@ def _manifest(data: bytes, filename: str) -> _Manifest:
         raise problem(filename, f"cannot be opened: its manifest is wrong ({first_problem(error)}).") from error
 
 
-class _WrongLineError(Exception):
-    """A line is wrong; the rest of its member was read, so that it is known whether it was changed."""
-
-    def __init__(self, wrong: FormatError) -> None:
-        super().__init__(str(wrong))
-        self.problem = wrong
-
-
-def _read_lines(lines: Iterator[bytes], model: type[BaseModel], member: str, filename: str) -> tuple[Any, ...]:
-    rows = []
-    for number, line in enumerate(lines, 1):
-        try:
-            rows.append(model.model_validate_json(line))
-        except ValidationError as error:
-            for _ in lines:
-                continue
-            what = f"cannot be opened: line {number} of {member} is wrong ({first_problem(error)})."
-            raise _WrongLineError(problem(filename, what)) from error
-    return tuple(rows)
-
-
 # -- nothing of this machine ---------------------------------------------------------------------
 
 
 def _without_places(rows: Rows) -> Rows:
     """The rows without addresses and paths that errors and names of services quote."""
-    events = tuple(event.model_copy(update={"data": _blanked(event)}) for event in rows.events)
-    deliveries = tuple(
-        delivery.model_copy(update={"error": blank_places(delivery.error)}) if delivery.error else delivery
-        for delivery in rows.deliveries
-    )
-    return replace(rows, events=events, deliveries=deliveries)
+
+    def events() -> Iterator[EventCopy]:
+        return (event.model_copy(update={"data": _blanked(event)}) for event in rows.events)
+
+    def deliveries() -> Iterator[DeliveryCopy]:
+        for delivery in rows.deliveries:
+            error = blank_places(delivery.error) if delivery.error else delivery.error
+            yield delivery.model_copy(update={"error": error})
+
+    return replace(rows, events=Stream(events), deliveries=Stream(deliveries))
 
 
 def _blanked(event: EventCopy) -> dict[str, Any]:

@@ -1,16 +1,16 @@
 """Does what a bundle holds fit together? Everything that the engine later relies on is looked at once.
 
-A bundle comes from anywhere. Types are checked where rows are read (see `memory_core.store.copies`);
-here it is what they say of each other: words and their hashes, numbers and what they name, the log
-and the rows.
+A bundle comes from anywhere. Types are checked where lines are read (see `memory_core.store.copies`), keys and what
+rows name of each other by a temporary database (`memory_core.store.staging`). Here it is what neither can say: a row's
+own values, and the log, which is followed event by event as the time machine does.
 """
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, TypeAdapter, ValidationError
@@ -23,13 +23,9 @@ from memory_core.events import (
     KINDS,
     BlockAdded,
     BlockEdited,
+    ConfigurationChanged,
     ContextBuilt,
-    DeliveryDone,
-    DeliveryFailed,
-    DeliveryParked,
     DeliveryQueued,
-    DeliveryRetried,
-    DeliverySkipped,
     EntityAdded,
     EntityChanged,
     Event,
@@ -43,25 +39,28 @@ from memory_core.events import (
     VectorsStored,
     decode,
 )
-from memory_core.history.by_turn import history_of
-from memory_core.history.rebuild import rebuild
-from memory_core.messages import MAX_DEPTH, ChatMessage, MessageRole
-from memory_core.planning.facts import STATES
-from memory_core.planning.graph import TYPES
+from memory_core.history.rebuild import Past
+from memory_core.messages import MAX_DEPTH, ChatMessage
 from memory_core.store.copies import (
     BlockCopy,
     Count,
+    DeliveryCopy,
     EntityCopy,
+    EntityType,
     EventCopy,
     FactCopy,
     Hash,
+    MessageCopy,
     Number,
-    Rows,
+    RelationCopy,
+    SessionCopy,
     Span,
     VectorCopy,
+    WordsCopy,
     right_hash,
 )
 from memory_core.store.references import Thing, is_ref, ref_spans, referred, subjects
+from memory_core.store.staging import Staging
 
 MOST_NUMBERED = 1_000_000
 """Facts that one log may name, and things that one context may hold."""
@@ -72,92 +71,273 @@ going through it costs."""
 _LARGEST_INTEGER = 2**53
 """Beyond this, numbers are not the same in every program that reads JSON."""
 _LARGEST_DIMENSIONS = 16_384
-_OF_GRAPHS: Mapping[Thing, str] = {"entities": "an entity", "relations": "a relation"}
+
+
+class WrongRowError(Exception):
+    """A row cannot be right; the message says why, the field first."""
 
 
 class WrongRowsError(Exception):
     """The rows do not fit together; the message is the rest of a sentence about them."""
 
 
-def check(rows: Rows) -> list[EventRecord]:
-    """The log of a session whose rows fit together.
+class RowChecks:
+    """Looks at rows in the order of a bundle's members: the session first, the log last, the other rows staged by then.
 
-    Raises:
-        WrongRowsError: they do not.
+    Holds numbers, and of the log what the time machine would; no words.
     """
-    session = rows.session
-    given = {name: value for name, value in session.constructor.items() if name in MemoryConfig.model_fields}
-    _settings_possible("its settings", lambda: (MemoryConfig(**session.config), MemoryConfig(**given)))
-    words = _words(rows)
-    for block in rows.blocks:
-        _check_block(block, rows, words)
-    _require(_unique(block.name for block in rows.blocks), "two blocks have one name")
-    _check_messages(rows, words)
-    for fact in rows.facts:
-        _check_fact(fact, rows, words)
-    _require(_unique(fact.id for fact in rows.facts), "two facts have one number")
-    _check_entities(rows, words)
-    _check_relations(rows, words)
-    _check_vectors(rows)
-    _check_deliveries(rows)
-    if session.recording is not None:
-        _check_recording(words.get(("session", session.recording)))
-    records = _check_log(rows, words)
-    _check_past(records, rows, words)
-    return records
+
+    def __init__(self, staged: Staging) -> None:
+        self.unknown_events = 0
+        """Of kinds that a newer version has."""
+        self.user_facts = 0
+        self._staged = staged
+        self._session: SessionCopy
+        self._dimensions: dict[tuple[str, str], int] = {}
+        """Bytes of the vectors of each block and embedder."""
+        self._numbers: dict[Thing, set[int]] = {thing: set() for thing in get_args(Thing)}
+        """Of everything that there is or that the log told of so far, by kind; of deliveries the log alone."""
+        self._strangers: set[int] = set()
+        """Facts that are named, and that are not here."""
+        self._position = self._added = self._named = 0
+        self._config: dict[str, Any] = {}
+        self._custom: list[BlockCopy] = []
+        """Blocks with fields of their own."""
+        self._past = Past("")
+        self._checks: dict[type, Callable[[Any], None]] = {
+            SessionCopy: self._check_session,
+            BlockCopy: self._check_block,
+            MessageCopy: self._check_message,
+            FactCopy: self._check_fact,
+            EntityCopy: self._check_entity,
+            RelationCopy: self._check_relation,
+            VectorCopy: self._check_vector,
+            DeliveryCopy: self._check_delivery,
+            WordsCopy: self._check_words,
+            EventCopy: self._check_event,
+        }
+
+    def check(self, copy: Any) -> None:
+        """Look at one row.
+
+        Raises:
+            WrongRowError: it cannot be right.
+            WrongRowsError: the log is too long.
+        """
+        self._checks[type(copy)](copy)
+
+    def finish(self) -> None:
+        """Look at the whole.
+
+        Raises:
+            WrongRowsError: it does not fit together.
+        """
+        if wrong := self._staged.wrong():
+            raise WrongRowsError(wrong)
+        if self._added != self._session.next_seq - 1:
+            raise WrongRowsError("messages and events do not tell the same")
+        for seq, text in self._staged.message_texts():
+            _check_text(text, f"message {seq}")
+        if self._session.recording is not None:
+            try:
+                recorded = _STRINGS.validate_json(self._staged.word(self._session.recording) or "")
+            except ValidationError as error:
+                raise WrongRowsError("the recorded conversation cannot be read") from error
+            for number, text in enumerate(recorded, 1):
+                _check_text(text, f"message {number} of the recorded conversation")
+        for block in self._custom:
+            try:
+                whole = isinstance(json.loads(self._staged.word(str(block.state)) or ""), dict)
+            except (ValueError, RecursionError):
+                whole = False
+            if not whole:
+                raise WrongRowsError(f'the block "{block.name}" cannot be read')
+        try:
+            reader = self._past.reader(self._staged.word)
+            self._past.context(reader)
+            self._past.graphs(reader)
+        except _UNFIT as error:
+            raise WrongRowsError("its log does not fit together") from error
+
+    # -- rows ------------------------------------------------------------------------------------
+
+    def _check_session(self, session: SessionCopy) -> None:
+        given = {name: value for name, value in session.constructor.items() if name in MemoryConfig.model_fields}
+        _possible("config", lambda: MemoryConfig(**session.config))
+        _possible("constructor", lambda: MemoryConfig(**given))
+        self._session = session
+
+    def _check_block(self, block: BlockCopy) -> None:
+        _check_settings(block.name, block.type, block.settings)
+        whose = block.settings.get("scope") != "user" or self._session.user_id is not None
+        _require(whose, "settings.scope: it is a user's, and there is no user")
+        if block.state is not None and block.type not in BUILT_IN:
+            self._custom.append(block)
+        try:
+            if block.constructor:
+                _Constructor.model_validate_json(block.constructor)
+        except ValidationError as error:
+            raise WrongRowError(f"constructor: {first_problem(error)}") from error
+
+    def _check_message(self, message: MessageCopy) -> None:
+        self._require_seq("seq", message.seq)
+        self._require_flush(message.flush)
+        where = (message.flush is None) == (message.status == "active")
+        _require(where, "flush: what left the queue has the number of its flush, and nothing else has one")
+        try:
+            if message.calls is not None:
+                _STRINGS.validate_json(message.calls)
+        except ValidationError as error:
+            raise WrongRowError(f"calls: {first_problem(error)}") from error
+
+    def _check_fact(self, fact: FactCopy) -> None:
+        whose = fact.owner == "session" or self._session.user_id is not None
+        _require(whose, "owner: it is a user's, and there is no user")
+        versions = [revision.version for revision in fact.revisions]
+        _require(versions == list(range(1, fact.version + 1)), "revisions: its history has gaps")
+        self._require_seq("sources", *fact.sources)
+        self._numbers["facts"].add(fact.id)
+        self.user_facts += fact.owner == "user"
+
+    def _check_entity(self, entity: EntityCopy) -> None:
+        merged = (entity.merged_into is None) == (entity.state != "merged")
+        _require(merged, "merged_into: what is merged names an entity, and nothing else does")
+
+    def _check_relation(self, relation: RelationCopy) -> None:
+        # One that never held may stand between names that turned out to be one.
+        itself = relation.subject == relation.object and relation.state != "retired"
+        _require(not itself, "object: it is of an entity to itself")
+        _require(relation.ended_by != relation.id, "ended_by: no relation ends itself")
+        self._require_seq("sources", *relation.sources)
+
+    def _check_vector(self, vector: VectorCopy) -> None:
+        _require(bool(vector.seqs), "seqs: it holds no message")
+        self._require_seq("seqs", *(last for _, last in vector.seqs))
+        first = min(first for first, _ in vector.seqs)
+        _require(vector.first_seq == first, f"first_seq: its messages begin with {first}")
+        size = self._dimensions.setdefault((vector.block, vector.embedder), len(vector.embedding))
+        _require(_is_unit(vector) and len(vector.embedding) == size, "embedding: it is no vector as the others are")
+        self._numbers["vectors"].add(vector.id)
+
+    def _check_delivery(self, delivery: DeliveryCopy) -> None:
+        _require(delivery.first_seq <= delivery.last_seq, "last_seq: it ends before it begins")
+        self._require_seq("last_seq", delivery.last_seq)
+        self._require_flush(delivery.flush)
+
+    def _check_words(self, words: WordsCopy) -> None:
+        _require(right_hash(words), "hash: it is not the one of these words")
+
+    def _require_seq(self, field: str, *seqs: int) -> None:
+        there = all(seq < self._session.next_seq for seq in seqs)
+        _require(there, f"{field}: there never was a message of this number")
+
+    def _require_flush(self, flush: int | None) -> None:
+        _require((flush or 0) <= self._session.flushes, "flush: there never was one of this number")
+
+    # -- the log ---------------------------------------------------------------------------------
+
+    def _check_event(self, copy: EventCopy) -> None:
+        event = _checked_event(copy)
+        self._position += 1
+        if not isinstance(event, UnknownEvent):
+            self._check_named(event, copy)
+        self.unknown_events += isinstance(event, UnknownEvent)
+        record = EventRecord(self._position, "", copy.turn, copy.at, copy.actor, event)
+        try:
+            self._past.take(record)
+            if isinstance(event, BlockAdded | BlockEdited):
+                for block in self._past.blocks:
+                    if block.name == event.block:
+                        _check_settings(block.name, block.type, block.settings)
+            elif isinstance(event, ConfigurationChanged):
+                self._config |= event.after
+                _possible("data.after", lambda: MemoryConfig(**self._config))
+        except _UNFIT as error:
+            raise WrongRowError("data: it does not fit to what the log says before it") from error
+
+    def _check_named(self, event: Event, copy: EventCopy) -> None:
+        """Look at what an event names: only what there was before it."""
+        numbers = self._numbers
+        spans = [span for name in _range_fields(copy.kind) for span in getattr(event, name)]
+        if isinstance(event, MessageAdded):
+            self._added += 1
+            _require(event.seq == self._added, f"data.seq: the next message is {self._added}")
+        elif isinstance(event, VectorsStored):
+            numbers["vectors"] |= {number for number, _, _ in event.nodes}
+            spans += [span for _, seqs, _ in event.nodes for span in seqs]
+        elif isinstance(event, DeliveryQueued):
+            _require(bool(event.seqs), "data.seqs: it queues no message")
+            numbers["deliveries"].add(event.delivery)
+        elif isinstance(event, FactAdded):
+            numbers["facts"].add(event.fact)
+        elif isinstance(event, EntityAdded):
+            numbers["entities"].add(event.entity)
+        elif isinstance(event, RelationAdded):
+            numbers["relations"].add(event.relation)
+        elif isinstance(event, EntityChanged | RelationChanged):
+            spans += _check_changed(event)
+        _require(all(1 <= a <= b <= self._added for a, b in spans), "data: it is about messages there never were")
+        self._named += sum(last - first + 1 for first, last in spans)
+        if isinstance(event, ContextBuilt):
+            self._named += self._check_context(event, copy)
+        if self._named > MOST_NAMED + MOST_NAMED_EACH * self._position:
+            raise WrongRowsError("its log is too long")
+        for thing, number in referred(copy.kind, copy.data):
+            _require(0 < number <= 2**62, "data: it holds an impossible number")
+            if thing != "facts":
+                _require(number in numbers[thing], f"data: it is about {_ONE[thing]} there never was ({number})")
+            elif number not in numbers["facts"]:
+                self._strangers.add(number)
+        # Facts that other sessions of a user told, and that are not here, are only known by their numbers.
+        told = subjects(copy.kind, copy.data) <= numbers["facts"] or self._session.user_id is not None
+        _require(told, "data: it is about a fact there never was")
+        _require(len(self._strangers) <= MOST_NUMBERED, "data: the log names too many facts")
+
+    def _check_context(self, event: ContextBuilt, copy: EventCopy) -> int:
+        """How many things it held or cut."""
+        try:
+            _Parts.model_validate_json(json.dumps({"parts": copy.data["parts"], "cuts": copy.data["cuts"]}))
+        except ValidationError as error:
+            raise WrongRowError(f"data.{first_problem(error)}") from error
+        refs = [ref for group in (*event.parts, *event.cuts) for ref in group["refs"]]
+        held = sum(last - first + 1 for _, first, last in ref_spans(refs))
+        _require(held <= MOST_NUMBERED, "data: it names too many things")
+        for ref in refs:
+            if ref[0] == "c" and (words := self._staged.word(ref[1:])) is not None:
+                try:
+                    stored_item(ref, words, str)
+                except (ValueError, TypeError, KeyError, RecursionError) as error:
+                    raise WrongRowError(f"data: the words of {ref} cannot be read") from error
+        return held
 
 
-_Hashed = Mapping[tuple[str, str], str]
+_ONE: Mapping[Thing, str] = {
+    "vectors": "a stored turn",
+    "deliveries": "a delivery",
+    "entities": "an entity",
+    "relations": "a relation",
+}
+_UNFIT = (MessageError, ValueError, KeyError, TypeError, IndexError)
+_STRINGS = TypeAdapter(list[str])
 
 
 def _require(condition: bool, what: str) -> None:
     if not condition:
-        raise WrongRowsError(what)
+        raise WrongRowError(what)
 
 
-def _unique(values: Iterable[object]) -> bool:
-    listed = list(values)
-    return len(set(listed)) == len(listed)
-
-
-def _settings_possible(what: str, make: Any) -> None:
+def _possible(field: str, make: Callable[[], object]) -> None:
     try:
         make()
     except (ConfigError, TypeError) as error:
-        raise WrongRowsError(f"{what} are impossible ({error})") from error
+        raise WrongRowError(f"{field}: these settings are impossible ({error})") from error
 
 
-def _words(rows: Rows) -> _Hashed:
-    for word in rows.words:
-        _require(right_hash(word), "words do not belong to the mark they are kept under")
-    _require(_unique((word.owner, word.hash) for word in rows.words), "the same words are there twice")
-    return {(word.owner, word.hash): word.data for word in rows.words}
-
-
-# -- rows ----------------------------------------------------------------------------------------
-
-
-class _Constructor(BaseModel):
-    model_config = ConfigDict(strict=True)
-
-    settings: dict[str, Any]
-    state: str | None
-
-
-def _check_block(block: BlockCopy, rows: Rows, words: _Hashed) -> None:
-    _check_settings(block.name, block.type, block.settings)
-    if block.settings.get("scope") == "user":
-        _require(rows.session.user_id is not None, f'the block "{block.name}" is a user\'s, and there is no user')
-    for key in (block.state, block.text):
-        _require(key is None or ("session", key) in words, f'the words of the block "{block.name}" are missing')
-    _require(_unique(text.revision for text in block.texts), f'the block "{block.name}" has one revision twice')
+def _check_text(text: str, what: str) -> None:
     try:
-        if block.constructor:
-            _Constructor.model_validate_json(block.constructor)
-        if block.state is not None and block.type not in BUILT_IN:
-            _require(isinstance(json.loads(words["session", block.state]), dict), f'"{block.name}" cannot be read')
-    except (ValueError, RecursionError) as error:
-        raise WrongRowsError(f'the block "{block.name}" cannot be read') from error
+        ChatMessage.from_json(text)
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise WrongRowsError(f"{what} cannot be read") from error
 
 
 def _check_settings(name: str, kind: str, settings: Mapping[str, Any]) -> None:
@@ -165,107 +345,10 @@ def _check_settings(name: str, kind: str, settings: Mapping[str, Any]) -> None:
     given = {**settings, "name": name}
     if known is None:
         given = {key: value for key, value in given.items() if key in BaseMemoryBlock.model_fields}
-        _settings_possible(f'the settings of "{name}"', lambda: BaseMemoryBlock[Any](**given))
+        _possible("settings", lambda: BaseMemoryBlock[Any](**given))
     else:
         extra = {"static_content": ""} if kind == "static" else {}
-        _settings_possible(f'the settings of "{name}"', lambda: known(**{**given, **extra}))
-
-
-_CALLS = TypeAdapter(list[str])
-
-
-def _check_messages(rows: Rows, words: _Hashed) -> None:
-    last = 0
-    for message in rows.messages:
-        _require(last < message.seq < rows.session.next_seq, "its messages are not in order")
-        last = message.seq
-        _require(message.role in set(MessageRole), f"message {message.seq} has an unknown role")
-        _require((message.flush or 0) <= rows.session.flushes, f"message {message.seq} left in a flush there never was")
-        _require((message.flush is None) == (message.status == "active"), f"message {message.seq} is nowhere")
-        _require(("session", message.content) in words, f"the words of message {message.seq} are missing")
-        _check_message(words["session", message.content], f"message {message.seq}")
-        if message.calls is not None:
-            try:
-                _CALLS.validate_json(message.calls)
-            except ValidationError as error:
-                raise WrongRowsError(f"the calls of message {message.seq} cannot be read") from error
-    _require(_unique(message.id for message in rows.messages), "two messages have one id")
-
-
-def _check_message(text: str, what: str) -> None:
-    try:
-        ChatMessage.from_json(text)
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise WrongRowsError(f"{what} cannot be read") from error
-
-
-def _check_fact(fact: FactCopy, rows: Rows, words: _Hashed) -> None:
-    what = f"fact {fact.id}"
-    _require(fact.state in STATES, f"{what} is in an unknown state")
-    _require(fact.owner == "session" or rows.session.user_id is not None, f"{what} is a user's, and there is no user")
-    _require((fact.owner, fact.content) in words, f"the words of {what} are missing")
-    versions = [revision.version for revision in fact.revisions]
-    _require(versions == list(range(1, fact.version + 1)) and bool(versions), f"the history of {what} has gaps")
-    _require(all(revision.state in STATES for revision in fact.revisions), f"{what} was in an unknown state")
-    _require(_unique(fact.sources), f"{what} names a source twice")
-    _require(all(seq < rows.session.next_seq for seq in fact.sources), f"{what} is from a message there never was")
-
-
-def _check_entities(rows: Rows, words: _Hashed) -> None:
-    entities = {entity.id: entity for entity in rows.entities}
-    _require(len(entities) == len(rows.entities), "two entities have one number")
-    settled: set[int] = set()
-    for entity in rows.entities:
-        what = f"entity {entity.id}"
-        _require(entity.type in TYPES, f"{what} is of an unknown type")
-        _require(entity.version >= 1, f"{what} has no version")
-        named = all(("session", key) in words for key in (entity.name, *entity.aliases))
-        _require(named, f"the words of {what} are missing")
-        _require((entity.merged_into is None) == (entity.state != "merged"), f"{what} is merged into nothing")
-        walked: set[int] = set()
-        at: EntityCopy | None = entity
-        while at is not None and at.id not in settled:
-            _require(at.id not in walked, f"{what} is merged into itself")
-            walked.add(at.id)
-            into = at.merged_into
-            _require(into is None or into in entities, f"{what} is merged into an entity there never was")
-            at = entities[into] if into is not None else None
-        settled |= walked
-
-
-def _check_relations(rows: Rows, words: _Hashed) -> None:
-    entities = {entity.id: entity for entity in rows.entities}
-    relations = {relation.id for relation in rows.relations}
-    _require(len(relations) == len(rows.relations), "two relations have one number")
-    for relation in rows.relations:
-        what = f"relation {relation.id}"
-        _require(relation.version >= 1, f"{what} has no version")
-        _require(("session", relation.predicate) in words, f"the words of {what} are missing")
-        joined = [entities.get(number) for number in (relation.subject, relation.object)]
-        known = all(entity is not None and entity.block == relation.block for entity in joined)
-        _require(known, f"{what} is of an entity there never was")
-        # One that never held may stand between names that turned out to be one.
-        itself = relation.subject == relation.object and relation.state != "retired"
-        _require(not itself, f"{what} is of an entity to itself")
-        right = relation.ended_by is None or (relation.ended_by in relations and relation.ended_by != relation.id)
-        _require(right, f"{what} was ended by a relation there never was")
-        _require(_unique(relation.sources), f"{what} names a source twice")
-        last = max(relation.sources, default=0)
-        _require(last < rows.session.next_seq, f"{what} is from a message there never was")
-
-
-def _check_vectors(rows: Rows) -> None:
-    _require(_unique(vector.id for vector in rows.vectors), "two stored turns have one number")
-    sizes: dict[tuple[str, str], int] = {}
-    for vector in rows.vectors:
-        what = f"stored turn {vector.id}"
-        _require(
-            bool(vector.seqs) and all(span[1] < rows.session.next_seq for span in vector.seqs),
-            f"{what} holds a message there never was",
-        )
-        _require(vector.first_seq == min(span[0] for span in vector.seqs), f"{what} does not begin where it says")
-        size = sizes.setdefault((vector.block, vector.embedder), len(vector.embedding))
-        _require(_is_unit(vector) and len(vector.embedding) == size, f"the vector of {what} is not one")
+        _possible("settings", lambda: known(**{**given, **extra}))
 
 
 def _is_unit(vector: VectorCopy) -> bool:
@@ -275,27 +358,11 @@ def _is_unit(vector: VectorCopy) -> bool:
     return bool(np.isfinite(values).all()) and math.isclose(float(np.linalg.norm(values)), 1, abs_tol=0.01)
 
 
-def _check_deliveries(rows: Rows) -> None:
-    _require(_unique(delivery.id for delivery in rows.deliveries), "two deliveries have one number")
-    for delivery in rows.deliveries:
-        right = delivery.first_seq <= delivery.last_seq < rows.session.next_seq
-        _require(right, f"delivery {delivery.id} is of messages there never were")
-        _require((delivery.flush or 0) <= rows.session.flushes, f"delivery {delivery.id} is of a flush there never was")
+class _Constructor(BaseModel):
+    model_config = ConfigDict(strict=True)
 
-
-_RECORDING = TypeAdapter(list[str])
-
-
-def _check_recording(text: str | None) -> None:
-    _require(text is not None, "the recorded conversation is missing")
-    try:
-        for number, message in enumerate(_RECORDING.validate_json(text or ""), 1):
-            _check_message(message, f"message {number} of the recorded conversation")
-    except ValidationError as error:
-        raise WrongRowsError("the recorded conversation cannot be read") from error
-
-
-# -- the log -------------------------------------------------------------------------------------
+    settings: dict[str, Any]
+    state: str | None
 
 
 def _ref(text: str) -> str:
@@ -328,7 +395,7 @@ class _EntityValues(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid")
 
     name: Hash = ""
-    type: Literal["person", "place", "organisation", "project", "thing", "date", "other"] = "other"
+    type: EntityType = "other"
     aliases: tuple[Hash, ...] = ()
     state: Literal["active", "merged", "retired"] = "active"
     merged_into: Number | None = None
@@ -361,64 +428,7 @@ def _range_fields(kind: str) -> tuple[str, ...]:
     return tuple(each.name for each in fields(KINDS[kind]) if each.type == Ranges)
 
 
-def _check_log(rows: Rows, words: _Hashed) -> list[EventRecord]:
-    records: list[EventRecord] = []
-    added, deliveries, stored, size = 0, set[int](), {vector.id for vector in rows.vectors}, 0
-    facts = {fact.id for fact in rows.facts}
-    strangers: set[int] = set()
-    graphs: dict[Thing, set[int]] = {"entities": set(), "relations": set()}
-    for position, copy in enumerate(rows.events, 1):
-        event = _checked_event(copy, position)
-        records.append(EventRecord(position, "", copy.turn, copy.at, copy.actor, event))
-        what = f"event {position}"
-        if isinstance(event, UnknownEvent):
-            continue
-        if isinstance(event, MessageAdded):
-            added += 1
-            _require(event.seq == added, f"{what} adds message {event.seq} out of order")
-            if ("session", event.content) in words:
-                _check_message(words["session", event.content], f"the message of {what}")
-        spans = [span for name in _range_fields(copy.kind) for span in getattr(event, name)]
-        if isinstance(event, VectorsStored):
-            stored |= {number for number, _, _ in event.nodes}
-            spans += [span for _, seqs, _ in event.nodes for span in seqs]
-        elif isinstance(event, DeliveryQueued):
-            _require(bool(event.seqs), f"{what} queues no message")
-            deliveries.add(event.delivery)
-        elif isinstance(event, DeliveryDone | DeliveryFailed | DeliveryParked | DeliveryRetried | DeliverySkipped):
-            _require(deliveries.issuperset(event.deliveries), f"{what} is about a delivery there never was")
-        elif isinstance(event, FactAdded):
-            facts.add(event.fact)
-        elif isinstance(event, EntityAdded):
-            graphs["entities"].add(event.entity)
-        elif isinstance(event, RelationAdded):
-            graphs["relations"].add(event.relation)
-        elif isinstance(event, EntityChanged | RelationChanged):
-            spans += _check_changed(event, what)
-        _require(all(1 <= a <= b <= added for a, b in spans), f"{what} is about messages there never were")
-        size += sum(last - first + 1 for first, last in spans)
-        if isinstance(event, ContextBuilt):
-            size += _check_context(event, copy, words, what)
-        _require(size <= MOST_NAMED + MOST_NAMED_EACH * position, "its log is too long")
-        named = referred(copy.kind, copy.data)
-        _require(all(0 < number <= 2**62 for _, number in named), f"{what} holds an impossible number")
-        _require(
-            all(number in stored for thing, number in named if thing == "vectors"),
-            f"{what} is about a stored turn there never was",
-        )
-        for thing, there in graphs.items():
-            known = all(number in there for of, number in named if of == thing)
-            _require(known, f"{what} is about {_OF_GRAPHS[thing]} there never was")
-        # Facts that other sessions of a user told, and that are not here, are only known by their numbers.
-        told = subjects(copy.kind, copy.data) <= facts or rows.session.user_id is not None
-        _require(told, f"{what} is about a fact there never was")
-        strangers |= {number for thing, number in named if thing == "facts" and number not in facts}
-        _require(len(strangers) <= MOST_NUMBERED, f"{what} names too many facts")
-    _require(added == rows.session.next_seq - 1, "messages and events do not tell the same")
-    return records
-
-
-def _check_changed(event: EntityChanged | RelationChanged, what: str) -> list[tuple[int, int]]:
+def _check_changed(event: EntityChanged | RelationChanged) -> list[tuple[int, int]]:
     """The messages that a change names, which holds only what it may, in the form that it has."""
     spans: list[tuple[int, int]] = []
     for values in (event.before, event.after):
@@ -428,17 +438,16 @@ def _check_changed(event: EntityChanged | RelationChanged, what: str) -> list[tu
             else:
                 _EntityValues.model_validate_json(json.dumps(values))
         except ValidationError as error:
-            raise WrongRowsError(f"{what} is not one ({first_problem(error)})") from error
+            raise WrongRowError(f"data: {first_problem(error)}") from error
     return spans
 
 
-def _checked_event(copy: EventCopy, position: int) -> Event:
-    what = f"event {position} ({copy.kind[:40]})"
+def _checked_event(copy: EventCopy) -> Event:
     try:
         _check_values(copy.data, MAX_DEPTH)
         text = json.dumps(copy.data, ensure_ascii=False)
     except (ValueError, RecursionError) as error:
-        raise WrongRowsError(f"{what} holds a value that cannot be stored") from error
+        raise WrongRowError("data: it holds a value that cannot be stored") from error
     known = KINDS.get(copy.kind)
     if known is None or not {each.name for each in fields(known)} >= set(copy.data):
         return UnknownEvent(name=copy.kind, data=copy.data)
@@ -446,7 +455,7 @@ def _checked_event(copy: EventCopy, position: int) -> Event:
         text = json.dumps(known.as_read(copy.data), ensure_ascii=False)
         _adapter(copy.kind).validate_json(text, strict=True)
     except ValidationError as error:
-        raise WrongRowsError(f"{what} is not one ({first_problem(error)})") from error
+        raise WrongRowError(f"data.{first_problem(error)}, in a {copy.kind}") from error
     return decode(copy.kind, text)
 
 
@@ -474,39 +483,3 @@ def _check_values(value: Any, depth: int) -> None:
         for key, item in value.items():
             _check_values(key, depth - 1)
             _check_values(item, depth - 1)
-
-
-def _check_context(event: ContextBuilt, copy: EventCopy, words: _Hashed, what: str) -> int:
-    """How many things it held or cut."""
-    try:
-        _Parts.model_validate_json(json.dumps({"parts": copy.data["parts"], "cuts": copy.data["cuts"]}))
-    except ValidationError as error:
-        raise WrongRowsError(f"{what} is not one ({first_problem(error)})") from error
-    refs = [ref for group in (*event.parts, *event.cuts) for ref in group["refs"]]
-    held = sum(last - first + 1 for _, first, last in ref_spans(refs))
-    _require(held <= MOST_NUMBERED, f"{what} names too many things")
-    for ref in refs:
-        if ref[0] == "c" and ("session", ref[1:]) in words:
-            try:
-                stored_item(ref, words["session", ref[1:]], str)
-            except (ValueError, TypeError, KeyError, RecursionError) as error:
-                raise WrongRowsError(f"the words of {what} cannot be read") from error
-    return held
-
-
-def _check_past(records: Sequence[EventRecord], rows: Rows, words: _Hashed) -> None:
-    """Fold the log as the time machine does: what it says must be possible at every moment."""
-    try:
-        history = history_of(records)
-    except (ConfigError, TypeError) as error:
-        raise WrongRowsError(f"its log names impossible settings ({error})") from error
-    for record in records:
-        if isinstance(record.event, BlockAdded | BlockEdited):
-            for block in history.blocks_at(record.position):
-                if block.name == record.event.block:
-                    _check_settings(block.name, block.type, block.settings)
-    readable = {key: text for (_, key), text in words.items()}
-    try:
-        rebuild(records, readable.get, session_id="")
-    except (MessageError, ValueError, KeyError, TypeError, IndexError) as error:
-        raise WrongRowsError("its log does not fit together") from error

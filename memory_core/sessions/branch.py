@@ -8,6 +8,7 @@ import json
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection
@@ -68,7 +69,7 @@ def branch_session(session: Session, turn: int, *, title: str | None = None, ste
     pieces = Pieces(database, step)
     with collector_paused():
         with database.read() as connection:
-            rows, records = read_session_rows(connection, session.id), read_events(connection, session.id)
+            rows, records = read_session_rows(connection, session.id).held(), read_events(connection, session.id)
             heard = read_all_heard(connection, session.id)
         pieces.count(0)
         then = rows_at(rows, records, _end_of(records, turn))
@@ -88,13 +89,13 @@ def branch_session(session: Session, turn: int, *, title: str | None = None, ste
         user_id=rows.session.user_id,
         now=now,
         shared={fact.id for fact in made.facts if fact.owner == "user"},
-        heard=heard,
+        heard=lambda _: heard,
     )
     return session.sibling(branch)
 
 
 def read_session_rows(connection: Connection, session_id: str) -> Rows:
-    """All rows of a session.
+    """All rows of a session. See `read_rows`.
 
     Raises:
         NotFoundError: there is no such session.
@@ -130,7 +131,7 @@ def rows_at(rows: Rows, records: Sequence[EventRecord], position: int) -> AsOf:
         *(EntityErased(n, entity.block) for n, entity in _gone(past.graph.entities, entities)),
     ]
     session = past.session_row(rows.session, log)
-    events = (*rows.events[:count], *(event_copy(each, session.turns, log[-1].at, "engine") for each in erased))
+    events = (*islice(rows.events, count), *(event_copy(each, session.turns, log[-1].at, "engine") for each in erased))
     kept = replace(
         rows,
         session=session,

@@ -1,14 +1,16 @@
 """The rows of one session as values that belong to no database: what a branch and a bundle are made of."""
 
 import json
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, fields, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from memory_core.events import Actor, Event
-from memory_core.messages import content_hash
+from memory_core.messages import MessageRole, content_hash
+from memory_core.planning.facts import STATES
+from memory_core.planning.graph import TYPES
 
 LARGEST = 2**31 - 1
 """The largest count or size: what every database's whole numbers hold."""
@@ -29,6 +31,16 @@ Words = Annotated[str, AfterValidator(_storable)]
 Hash = Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
 Span = Annotated[tuple[Seq, Seq], AfterValidator(lambda span: _ordered(span))]
 Owner = Literal["session", "user"]
+Version = Annotated[int, Field(ge=1, le=LARGEST)]
+FactState = Annotated[str, AfterValidator(lambda state: _one_of(STATES, state))]
+EntityType = Annotated[str, AfterValidator(lambda kind: _one_of(TYPES, kind))]
+Role = Annotated[str, AfterValidator(lambda role: _one_of(tuple(MessageRole), role))]
+
+
+def _one_of(known: Collection[str], value: str) -> str:
+    if value not in known:
+        raise ValueError(f"is none of {', '.join(known)}")
+    return value
 
 
 def _ordered(span: tuple[int, int]) -> tuple[int, int]:
@@ -70,7 +82,7 @@ class MessageCopy(_Copy):
 
     seq: Seq
     id: Words
-    role: Words
+    role: Role
     status: Literal["active", "archived"]
     pinned: bool
     turn: Count
@@ -111,9 +123,9 @@ class BlockCopy(_Copy):
 class FactRevisionCopy(_Copy):
     """See `FactRevisionRow`."""
 
-    version: Count
+    version: Version
     content: Hash
-    state: Words
+    state: FactState
     pinned: bool
     actor: Actor
     reason: Words | None
@@ -133,14 +145,14 @@ class FactCopy(_Copy):
     tokens: Count
     category: Words
     slot: Words | None
-    state: Words
+    state: FactState
     pinned: bool
     origin: Words
     turn: Count
     created_at: Seconds
     confirmed_at: Seconds
     updated_at: Seconds
-    version: Count
+    version: Version
     revisions: tuple[FactRevisionCopy, ...]
     sources: tuple[Seq, ...]
     topics: tuple[Words, ...] = ()
@@ -153,14 +165,14 @@ class EntityCopy(_Copy):
     block: Words
     name: Hash
     aliases: tuple[Hash, ...]
-    type: Words
+    type: EntityType
     state: Literal["active", "merged", "retired"]
     merged_into: Number | None
     origin: Words
     turn: Count
     created_at: Seconds
     updated_at: Seconds
-    version: Count
+    version: Version
 
 
 class RelationCopy(_Copy):
@@ -179,7 +191,7 @@ class RelationCopy(_Copy):
     created_at: Seconds
     confirmed_at: Seconds
     updated_at: Seconds
-    version: Count
+    version: Version
     sources: tuple[Seq, ...]
 
 
@@ -241,25 +253,45 @@ class WordsCopy(_Copy):
     data: Words
 
 
+T = TypeVar("T")
+Copy = TypeVar("Copy", bound=_Copy)
+
+
+class Stream(Generic[T]):
+    """Values that are read anew each time they are gone through, a few at a time, so that nobody holds them all."""
+
+    def __init__(self, read: Callable[[], Iterable[T]]) -> None:
+        self._read = read
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._read())
+
+
 @dataclass(frozen=True)
 class Rows:
-    """One session as rows that belong to no database. `facts` hold those of its user as well, by `owner`."""
+    """One session as rows that belong to no database. `facts` hold those of its user as well, by `owner`.
+
+    Whatever is numbered is in order of its numbers. Each part can be gone through again and again; one that is a
+    `Stream` reads it from a database, as long as the transaction lasts that it was made in.
+    """
 
     session: SessionCopy
     blocks: tuple[BlockCopy, ...] = ()
-    messages: tuple[MessageCopy, ...] = ()
-    facts: tuple[FactCopy, ...] = ()
-    entities: tuple[EntityCopy, ...] = ()
-    relations: tuple[RelationCopy, ...] = ()
-    vectors: tuple[VectorCopy, ...] = ()
-    deliveries: tuple[DeliveryCopy, ...] = ()
-    words: tuple[WordsCopy, ...] = ()
-    events: tuple[EventCopy, ...] = ()
+    messages: Iterable[MessageCopy] = ()
+    facts: Iterable[FactCopy] = ()
+    entities: Iterable[EntityCopy] = ()
+    relations: Iterable[RelationCopy] = ()
+    vectors: Iterable[VectorCopy] = ()
+    deliveries: Iterable[DeliveryCopy] = ()
+    words: Iterable[WordsCopy] = ()
+    events: Iterable[EventCopy] = ()
 
-    @property
-    def total(self) -> int:
-        """How many rows, but for the histories of facts and texts."""
-        return sum(len(getattr(self, each.name)) for each in fields(self) if each.name != "session")
+    def held(self) -> "Rows":
+        """The same, in memory."""
+        return Rows(self.session, self.blocks, **{name: tuple(rows) for name, rows in self._many()})
+
+    def _many(self) -> Iterator[tuple[str, Iterable[Any]]]:
+        return ((each.name, getattr(self, each.name)) for each in fields(self)[2:])
 
 
 def hashes_of(fact: FactCopy) -> set[str]:
@@ -275,21 +307,22 @@ def with_words(rows: Rows, needed: Collection[str]) -> Rows:
 
 def moved(rows: Rows, seconds: float) -> Rows:
     """The rows with every time of theirs later by `seconds`."""
-    return Rows(**{field.name: _moved(getattr(rows, field.name), seconds) for field in fields(rows)})
+
+    def later(some: Iterable[Copy]) -> Iterable[Copy]:
+        return Stream(lambda: (_moved(each, seconds) for each in some))
+
+    many = {name: later(some) for name, some in rows._many()}
+    return Rows(_moved(rows.session, seconds), tuple(later(rows.blocks)), **many)
 
 
-def _moved(value: Any, seconds: float) -> Any:
-    if isinstance(value, tuple):
-        return tuple(_moved(each, seconds) for each in value)
-    if not isinstance(value, _Copy):
-        return value
+def _moved(copy: Copy, seconds: float) -> Copy:
     later: dict[str, Any] = {}
-    for name, old in value:
+    for name, old in copy:
         if name == "at" or name.endswith("_at"):
             later[name] = old if old is None else old + seconds
-        elif isinstance(old, tuple):
-            later[name] = _moved(old, seconds)
-    return value.model_copy(update=later)
+        elif isinstance(old, tuple) and old and isinstance(old[0], _Copy):
+            later[name] = tuple(_moved(each, seconds) for each in old)
+    return copy.model_copy(update=later)
 
 
 def right_hash(word: WordsCopy) -> bool:

@@ -6,13 +6,14 @@ entities, relations), the same everywhere, in events too.
 """
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
-from types import MappingProxyType
+from heapq import merge
+from operator import itemgetter
 from typing import Any, get_args
 
-from sqlalchemy import Connection, Table, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, Select, Table, bindparam, delete, insert, select, update
 from sqlmodel import SQLModel
 
 from memory_core.events import FactDecided, FactHeldBack
@@ -27,14 +28,21 @@ from memory_core.store.copies import (
     RelationCopy,
     Rows,
     SessionCopy,
+    Stream,
     TextCopy,
     VectorCopy,
     WordsCopy,
     hashes_of,
 )
 from memory_core.store.database import chunks
-from memory_core.store.erasing import LEFT_AFTER_SECONDS, UNFINISHED, erase_unfinished, erase_what_was_left
-from memory_core.store.pieces import PIECE, OnePiece, Pieces
+from memory_core.store.erasing import (
+    LEFT_AFTER_SECONDS,
+    UNFINISHED,
+    erase_unfinished,
+    erase_what_was_left,
+    recompute_totals,
+)
+from memory_core.store.pieces import PIECE, Pieces
 from memory_core.store.references import Thing, referred, renumbered, subjects
 from memory_core.store.tables import (
     DeliveryRow,
@@ -58,15 +66,19 @@ from memory_core.store.tables import (
     vector_table,
 )
 from memory_core.store.vectors import collection_name
-from memory_core.store.writing import LEARNERS, SessionState, create_session, session_scope, user_scope
+from memory_core.store.writing import LEARNERS, SessionState, Writing, create_session, session_scope, user_scope
+
+READ_AT_ONCE = 500
+"""Rows of a database that are in memory at a time while a session is read."""
 
 # -- out -----------------------------------------------------------------------------------------
 
 
-def read_rows(connection: Connection, state: SessionState) -> Rows:
-    """Everything of a session, and the facts of its user that it told or showed, or would show next.
+def read_rows(connection: Connection, state: SessionState, *, whole_user: bool = False) -> Rows:
+    """Everything of a session, and the facts of its user that it told or showed, or would show next (or all).
 
-    Of those only this session's messages are named as sources, and no other session is.
+    Of those only this session's messages are named as sources, and no other session is. Rows are read as they are gone
+    through, while the connection's transaction lasts.
     """
     kept = set(SessionCopy.model_fields) - {"config", "constructor"}
     session = SessionCopy(
@@ -74,115 +86,144 @@ def read_rows(connection: Connection, state: SessionState) -> Rows:
         config=json.loads(state.config),
         constructor=json.loads(state.constructor),
     )
-    blocks = _read_blocks(connection, state.id)
-    events = tuple(
-        EventCopy(turn=row.turn, at=row.at, actor=row.actor, kind=row.kind, block=row.block, data=json.loads(row.data))
-        for row in _of_session(connection, event_table, state.id, order="id")
-    )
-    facts = _read_facts(connection, state, blocks, events)
+
+    def of_session(table: Table, order: str) -> Iterable[Any]:
+        return _each(connection, select(table).where(table.c.session_id == state.id).order_by(table.c[order]))
+
+    def read_events() -> Iterator[EventCopy]:
+        for row in of_session(event_table, "id"):
+            data = json.loads(row.data)
+            yield EventCopy(turn=row.turn, at=row.at, actor=row.actor, kind=row.kind, block=row.block, data=data)
+
+    blocks, events = _read_blocks(connection, state.id), Stream(read_events)
+    theirs = None if whole_user else cache(lambda: _told_of_user(connection, state, blocks, events))
+    facts = Stream(lambda: _read_facts(connection, state, theirs))
     return Rows(
         session=session,
         blocks=blocks,
-        messages=tuple(_copy(MessageCopy, row) for row in _of_session(connection, message_table, state.id, "seq")),
+        messages=Stream(lambda: (_copy(MessageCopy, row) for row in of_session(message_table, "seq"))),
         facts=facts,
-        entities=_read_entities(connection, state),
-        relations=_read_relations(connection, state),
-        vectors=tuple(
-            _copy(VectorCopy, row, seqs=tuple(tuple(span) for span in json.loads(row.seqs)))
-            for row in _of_session(connection, vector_table, state.id, order="id")
+        entities=Stream(lambda: _read_entities(connection, state)),
+        relations=Stream(lambda: _read_relations(connection, state)),
+        vectors=Stream(
+            lambda: (_copy(VectorCopy, row, seqs=_spans(row.seqs)) for row in of_session(vector_table, "id"))
         ),
-        deliveries=tuple(_copy(DeliveryCopy, row) for row in _of_session(connection, delivery_table, state.id, "id")),
-        words=_read_words(connection, state, facts, events),
+        deliveries=Stream(lambda: (_copy(DeliveryCopy, row) for row in of_session(delivery_table, "id"))),
+        words=Stream(lambda: _read_words(connection, state, facts, events)),
         events=events,
     )
 
 
-def _of_session(connection: Connection, table: Table, session_id: str, order: str) -> Sequence[Any]:
-    return connection.execute(select(table).where(table.c.session_id == session_id).order_by(table.c[order])).all()
+def _each(connection: Connection, query: Select[Any]) -> Iterable[Any]:
+    return connection.execute(query, execution_options={"yield_per": READ_AT_ONCE})
 
 
 def _copy(kind: Any, row: Any, **values: Any) -> Any:
-    found = {name: value for name, value in row._mapping.items() if name in kind.model_fields}
-    return kind(**{**found, **values})
+    mapping = row._mapping
+    return kind(**{**{name: mapping[name] for name in _names(kind) if name in mapping}, **values})
+
+
+@cache
+def _names(kind: Any) -> tuple[str, ...]:
+    return tuple(kind.model_fields)
+
+
+def _spans(text: str) -> tuple[tuple[int, ...], ...]:
+    return tuple(tuple(span) for span in json.loads(text))
+
+
+def _strings(text: str) -> tuple[str, ...]:
+    return tuple(json.loads(text))
 
 
 def _read_blocks(connection: Connection, session_id: str) -> tuple[BlockCopy, ...]:
+    b, r = block_table.c, block_revision_table.c
     texts: dict[str, list[TextCopy]] = {}
-    for row in _of_session(connection, block_revision_table, session_id, order="revision"):
+    for row in connection.execute(select(block_revision_table).where(r.session_id == session_id).order_by(r.revision)):
         texts.setdefault(row.block, []).append(_copy(TextCopy, row))
     return tuple(
         _copy(BlockCopy, row, settings=json.loads(row.settings), texts=tuple(texts.get(row.name, ())))
-        for row in _of_session(connection, block_table, session_id, order="position")
+        for row in connection.execute(select(block_table).where(b.session_id == session_id).order_by(b.position))
     )
+
+
+def _told_of_user(
+    connection: Connection, state: SessionState, blocks: Sequence[BlockCopy], events: Iterable[EventCopy]
+) -> frozenset[int]:
+    """Facts of the user that the session told or showed, or would show next."""
+    if state.user_id is None:
+        return frozenset()
+    f, s = fact_table.c, fact_source_table.c
+    named = {number for event in events for thing, number in referred(event.kind, event.data) if thing == "facts"}
+    named.update(connection.execute(select(s.fact_id).where(s.session_id == state.id)).scalars())
+    shown = [block.name for block in blocks if block.settings.get("scope") == "user"]
+    active = (f.scope == user_scope(state.user_id)) & (f.state == "active") & f.block.in_(shown)
+    return frozenset(named.union(connection.execute(select(f.id).where(active)).scalars()))
 
 
 def _read_facts(
-    connection: Connection, state: SessionState, blocks: Sequence[BlockCopy], events: Iterable[EventCopy]
-) -> tuple[FactCopy, ...]:
+    connection: Connection, state: SessionState, theirs: Callable[[], Collection[int]] | None
+) -> Iterator[FactCopy]:
     f, s, r = fact_table.c, fact_source_table.c, fact_revision_table.c
-    rows = list(connection.execute(select(fact_table).where(f.scope == state.scope)))
-    if state.user_id is not None:
-        named = {number for event in events for thing, number in referred(event.kind, event.data) if thing == "facts"}
-        shown = {block.name for block in blocks if block.settings.get("scope") == "user"}
-        told = set(connection.execute(select(s.fact_id).where(s.session_id == state.id)).scalars())
-        of_user = connection.execute(select(fact_table).where(f.scope == user_scope(state.user_id)))
-        rows += [row for row in of_user if row.id in named | told or (row.block in shown and row.state == "active")]
-    rows.sort(key=lambda row: int(row.id))
-    sources: dict[int, list[int]] = {}
-    for fact_id, seq in connection.execute(select(s.fact_id, s.seq).where(s.session_id == state.id).order_by(s.seq)):
-        sources.setdefault(fact_id, []).append(seq)
-    revisions: dict[int, list[FactRevisionCopy]] = {}
-    for chunk in chunks([row.id for row in rows]):
-        found = select(fact_revision_table).where(r.fact_id.in_(chunk)).order_by(r.fact_id, r.version)
-        for row in connection.execute(found):
-            revisions.setdefault(row.fact_id, []).append(_copy(FactRevisionCopy, row, topics=_topics(row)))
-    return tuple(
-        _copy(
-            FactCopy,
-            row,
-            owner="session" if row.scope == state.scope else "user",
-            revisions=tuple(revisions.get(row.id, ())),
-            sources=tuple(sources.get(row.id, ())),
-            topics=_topics(row),
+    scopes = [state.scope] if state.user_id is None else [state.scope, user_scope(state.user_id)]
+    found = _each(connection, select(fact_table).where(f.scope.in_(scopes)).order_by(f.id))
+    for rows in chunks(row for row in found if row.scope == state.scope or theirs is None or row.id in theirs()):
+        ids = [row.id for row in rows]
+        said = select(s.fact_id, s.seq).where(s.fact_id.in_(ids), s.session_id == state.id).order_by(s.seq)
+        sources = _by_first(connection.execute(said))
+        had = select(fact_revision_table).where(r.fact_id.in_(ids)).order_by(r.version)
+        copies = (
+            (row.fact_id, _copy(FactRevisionCopy, row, topics=_strings(row.topics))) for row in connection.execute(had)
         )
-        for row in rows
-    )
+        revisions = _by_first(copies)
+        for row in rows:
+            yield _copy(
+                FactCopy,
+                row,
+                owner="session" if row.scope == state.scope else "user",
+                revisions=tuple(revisions.get(row.id, ())),
+                sources=tuple(sources.get(row.id, ())),
+                topics=_strings(row.topics),
+            )
 
 
-def _topics(row: Any) -> tuple[str, ...]:
-    return tuple(json.loads(row.topics))
+def _by_first(pairs: Iterable[Any]) -> dict[int, list[Any]]:
+    found: dict[int, list[Any]] = {}
+    for first, second in pairs:
+        found.setdefault(first, []).append(second)
+    return found
 
 
-def _read_entities(connection: Connection, state: SessionState) -> tuple[EntityCopy, ...]:
+def _read_entities(connection: Connection, state: SessionState) -> Iterator[EntityCopy]:
     e = entity_table.c
-    rows = connection.execute(select(entity_table).where(e.scope == state.scope).order_by(e.id))
-    return tuple(_copy(EntityCopy, row, aliases=tuple(json.loads(row.aliases))) for row in rows)
+    for row in _each(connection, select(entity_table).where(e.scope == state.scope).order_by(e.id)):
+        yield _copy(EntityCopy, row, aliases=_strings(row.aliases))
 
 
-def _read_relations(connection: Connection, state: SessionState) -> tuple[RelationCopy, ...]:
+def _read_relations(connection: Connection, state: SessionState) -> Iterator[RelationCopy]:
     r, s = relation_table.c, relation_source_table.c
-    said: dict[int, list[int]] = {}
-    told = select(s.relation_id, s.seq).where(s.session_id == state.id).order_by(s.seq)
-    for relation, seq in connection.execute(told):
-        said.setdefault(relation, []).append(seq)
-    rows = connection.execute(select(relation_table).where(r.scope == state.scope).order_by(r.id))
-    return tuple(_copy(RelationCopy, row, sources=tuple(said.get(row.id, ()))) for row in rows)
+    for rows in chunks(_each(connection, select(relation_table).where(r.scope == state.scope).order_by(r.id))):
+        ids = [row.id for row in rows]
+        said = select(s.relation_id, s.seq).where(s.relation_id.in_(ids), s.session_id == state.id).order_by(s.seq)
+        sources = _by_first(connection.execute(said))
+        yield from (_copy(RelationCopy, row, sources=tuple(sources.get(row.id, ()))) for row in rows)
 
 
 def _read_words(
     connection: Connection, state: SessionState, facts: Iterable[FactCopy], events: Iterable[EventCopy]
-) -> tuple[WordsCopy, ...]:
+) -> Iterator[WordsCopy]:
     c = content_table.c
     own = select(c.hash, c.data).where(c.scope == state.scope).order_by(c.hash)
-    words = [WordsCopy(owner="session", hash=key, data=data) for key, data in connection.execute(own)]
+    yield from (WordsCopy(owner="session", hash=key, data=data) for key, data in _each(connection, own))
+    if state.user_id is None:
+        return
     theirs = {key for fact in facts if fact.owner == "user" for key in hashes_of(fact)}
     if theirs:
         theirs |= _only_in_events(events)
     for chunk in chunks(sorted(theirs)):
-        query = select(c.hash, c.data).where(c.scope == user_scope(str(state.user_id)), c.hash.in_(chunk))
+        query = select(c.hash, c.data).where(c.scope == user_scope(state.user_id), c.hash.in_(chunk))
         found = connection.execute(query.order_by(c.hash))
-        words += [WordsCopy(owner="user", hash=key, data=data) for key, data in found]
-    return tuple(words)
+        yield from (WordsCopy(owner="user", hash=key, data=data) for key, data in found)
 
 
 def _only_in_events(events: Iterable[EventCopy]) -> set[str]:
@@ -191,6 +232,60 @@ def _only_in_events(events: Iterable[EventCopy]) -> set[str]:
 
 
 # -- in ------------------------------------------------------------------------------------------
+
+Values = dict[str, Any]
+"""Of one row of a table, by column."""
+
+Heard = Callable[[Sequence[VectorCopy]], Mapping[int, str]]
+"""What stored units say (see `VectorRow.heard`), by their number, of some that are about to be stored."""
+
+
+def table_rows(copy: Any, session_id: str, user_id: str | None) -> Iterator[tuple[Table, Values]]:
+    """The rows that a copy stands for in the tables; whatever is numbered keeps its number."""
+    values = copy.model_dump(exclude={"owner", "texts", "revisions", "sources"})
+    own = getattr(copy, "owner", "session") == "session"
+    scope = session_scope(session_id) if own else user_scope(str(user_id))
+    match copy:
+        case SessionCopy():
+            yield session_table, asdict(_state(copy, session_id, copy.title, copy.user_id, copy.updated_at))
+        case BlockCopy():
+            yield block_table, {**values, "session_id": session_id, "settings": json.dumps(copy.settings)}
+            for text in copy.texts:
+                yield block_revision_table, {**text.model_dump(), "session_id": session_id, "block": copy.name}
+        case MessageCopy():
+            yield message_table, {**values, "session_id": session_id}
+        case FactCopy():
+            yield fact_table, {**values, "scope": scope, "topics": _as_json(copy.topics)}
+            for revision in copy.revisions:
+                topics = _as_json(revision.topics)
+                yield fact_revision_table, {**revision.model_dump(), "fact_id": copy.id, "topics": topics}
+            for seq in copy.sources:
+                yield fact_source_table, {"fact_id": copy.id, "session_id": session_id, "seq": seq}
+        case EntityCopy():
+            yield entity_table, {**values, "scope": scope, "aliases": _as_json(copy.aliases)}
+        case RelationCopy():
+            yield relation_table, {**values, "scope": scope}
+            for seq in copy.sources:
+                yield relation_source_table, {"relation_id": copy.id, "session_id": session_id, "seq": seq}
+        case VectorCopy():
+            seqs = json.dumps(copy.seqs)
+            yield vector_table, {**values, "session_id": session_id, "collection": "", "seqs": seqs, "heard": None}
+        case DeliveryCopy():
+            yield delivery_table, {**values, "session_id": session_id, "next_attempt_at": 0.0}
+        case WordsCopy():
+            yield content_table, {**values, "scope": scope}
+        case EventCopy():
+            data = json.dumps(copy.data, ensure_ascii=False, separators=(",", ":"))
+            yield event_table, {**values, "session_id": session_id, "data": data}
+
+
+_NAMED: dict[Table, dict[str, Thing]] = {
+    fact_revision_table: {"fact_id": "facts"},
+    fact_source_table: {"fact_id": "facts"},
+    relation_table: {"subject": "entities", "object": "entities"},
+    relation_source_table: {"relation_id": "relations"},
+}
+"""Columns that name a row of another table by its number."""
 
 
 @dataclass(frozen=True)
@@ -207,6 +302,10 @@ class _Numbers:
         if thing == "facts" and number in self.known:
             return self.known[number]
         return self.given[thing][number]
+
+    def renumbered(self, table: Table, values: Values) -> Values:
+        """A row with what it names under its number here; its own stays."""
+        return {**values, **{name: self.new(thing, values[name]) for name, thing in _NAMED.get(table, {}).items()}}
 
 
 def store_session(pieces: Pieces, rows: Rows, session_id: str, **how: Any) -> None:
@@ -230,110 +329,76 @@ def insert_rows(
     now: float,
     shared: Collection[int] | None = None,
     user_facts: bool = True,
-    heard: Mapping[int, str] = MappingProxyType({}),
+    heard: Heard = lambda some: {},
 ) -> None:
     """Store a session from its rows; it is there once all are stored. Facts of its user that the user has stay.
 
     `shared`: the rows are of this database and the user is the same, so these facts of the user keep
     their numbers. Otherwise the user is given the facts it has not got, if `user_facts`.
 
-    `heard`: what stored units say (see `VectorRow.heard`), by their number in the rows, which do not hold it: a bundle
-    says nothing that a search relies on.
+    `heard`: what stored units say, which the rows do not hold: a bundle says nothing that a search relies on.
     """
-    database, state = pieces.database, _state(rows, session_id, title, user_id, now)
+    database, state = pieces.database, _state(rows.session, session_id, title, user_id, now)
     users = [fact for fact in rows.facts if fact.owner == "user"]
+    own = Stream(lambda: (fact for fact in rows.facts if fact.owner == "session"))
+
+    def of(copies: Iterable[Any], table: Table) -> Iterator[Values]:
+        found = (row for copy in copies for row in table_rows(copy, session_id, user_id))
+        return (numbers.renumbered(table, values) for to, values in found if to is table)
+
     with pieces.transaction() as connection:
-        create_session(database, connection, replace(state, title=UNFINISHED, deleted_at=now))
-        _insert_blocks(connection, rows, session_id)
         known = _known_facts(connection, users, user_id) if shared is None else {number: number for number in shared}
-    wanted = user_facts and user_id is not None
-    unwanted = {fact.id for fact in users if fact.id not in known and not wanted}
-    numbers = _Numbers(known, unwanted)
-    own = [fact for fact in rows.facts if fact.owner == "session"]
+        unwanted = {fact.id for fact in users if fact.id not in known and not (user_facts and user_id is not None)}
+        numbers = _Numbers(known, unwanted)
+        create_session(database, connection, replace(state, title=UNFINISHED, deleted_at=now))
+        for table in (block_table, block_revision_table):
+            if values := list(of(rows.blocks, table)):
+                connection.execute(insert(table), values)
+    pieces.run(insert(message_table), of(rows.messages, message_table))
+    _number_everything(pieces, rows, numbers, own, users, of, heard, session_id)
+    for table, copies in (
+        (fact_revision_table, own),
+        (fact_source_table, own),
+        (relation_source_table, rows.relations),
+        (content_table, Stream(lambda: (word for word in rows.words if word.owner == "session"))),
+        (event_table, Stream(lambda: _own_events(rows.events, numbers))),
+    ):
+        pieces.run(insert(table), of(copies, table))
     new = [fact for fact in users if fact.id not in known and fact.id not in unwanted]
-    pieces.run(insert(message_table), [{**m.model_dump(), "session_id": session_id} for m in rows.messages])
-    own_values = {fact.id: _fact_values(fact, state.scope) for fact in own}
-    _number_everything(pieces, rows, numbers, session_id, own_values, heard)
-    _insert_facts(pieces, own, numbers, session_id)
-    _insert_sources_of_relations(pieces, rows, numbers, session_id)
-    words = [{"scope": state.scope, "hash": w.hash, "data": w.data} for w in rows.words if w.owner == "session"]
-    pieces.run(insert(content_table), words)
-    _insert_events(pieces, rows.events, numbers, session_id)
+    theirs = _rows_of_user(rows, new, numbers, of)
     with pieces.transaction() as connection:
-        if user_id is not None:
-            _add_facts(OnePiece(database, connection), rows, new, numbers, session_id, user_scope(user_id))
-        here = session_table.c.id == session_id
-        connection.execute(update(session_table).where(here).values(title=title, deleted_at=None))
+        for table, values in theirs.items():
+            database.insert_if_new(connection, table, values)
+        whole = Writing(database, connection, state, now)
+        recompute_totals(connection, state)
+        whole.save()
 
 
-def _add_facts(
-    pieces: Pieces, rows: Rows, facts: Sequence[FactCopy], numbers: _Numbers, session_id: str, scope: str
-) -> None:
-    """Give a user facts, whose numbers are kept for them, and the words of them and of what the log says of them."""
-    pieces.run(
-        insert(fact_table), [{**_fact_values(fact, scope), "id": numbers.new("facts", fact.id)} for fact in facts]
-    )
-    _insert_facts(pieces, facts, numbers, session_id)
-    told = {key for fact in facts for key in hashes_of(fact)}
-    told |= _only_in_events(_own_events(rows.events, numbers)) if told else set()
-    words = [
-        {"scope": scope, "hash": word.hash, "data": word.data}
-        for word in rows.words
-        if word.owner == "user" and word.hash in told
-    ]
-    with pieces.transaction() as connection:
-        pieces.database.insert_if_new(connection, content_table, words)
+_RowsOf = Callable[[Iterable[Any], Table], Iterator[Values]]
 
 
-def _fact_values(fact: FactCopy, scope: str) -> dict[str, Any]:
-    values = fact.model_dump(exclude={"id", "owner", "revisions", "sources"})
-    return {**values, "scope": scope, "topics": _as_json(fact.topics)}
+def _rows_of_user(rows: Rows, facts: Sequence[FactCopy], numbers: _Numbers, of: _RowsOf) -> dict[Table, list[Values]]:
+    """Facts that a user is given, under the numbers kept for them, and the words of them and of what the log says."""
+    if not facts:
+        return {}
+    told = {key for fact in facts for key in hashes_of(fact)} | _only_in_events(_own_events(rows.events, numbers))
+    words = (word for word in rows.words if word.owner == "user" and word.hash in told)
+    return {
+        fact_table: [{**fact, "id": numbers.new("facts", fact["id"])} for fact in of(facts, fact_table)],
+        fact_revision_table: list(of(facts, fact_revision_table)),
+        fact_source_table: list(of(facts, fact_source_table)),
+        content_table: list(of(words, content_table)),
+    }
 
 
-def _state(rows: Rows, session_id: str, title: str, user_id: str | None, now: float) -> SessionState:
-    session = rows.session
-    queue = [m for m in rows.messages if m.status == "active" and not m.pinned]
-    pinned = [m for m in rows.messages if m.status == "active" and m.pinned]
-    return SessionState(
-        id=session_id,
-        user_id=user_id,
-        title=title,
-        created_at=session.created_at,
-        updated_at=now,
-        deleted_at=None,
-        next_seq=session.next_seq,
-        turns=session.turns,
-        newest_turn=max((m.seq for m in queue if m.role == "user"), default=None),
-        queue_messages=len(queue),
-        queue_content=sum(m.tokens for m in queue),
-        queue_reference=sum(m.reference_tokens for m in queue),
-        pinned_messages=len(pinned),
-        pinned_content=sum(m.tokens for m in pinned),
-        pinned_reference=sum(m.reference_tokens for m in pinned),
-        archived_messages=sum(m.status == "archived" for m in rows.messages),
-        flushes=session.flushes,
-        turn_delivered=session.turn_delivered,
-        counter=session.counter,
-        config=json.dumps(session.config),
-        constructor=json.dumps({name: value for name, value in session.constructor.items() if name != LEARNERS}),
-        recording=session.recording,
-        revision=1,
-    )
-
-
-def _insert_blocks(connection: Connection, rows: Rows, session_id: str) -> None:
-    blocks = [
-        {**block.model_dump(exclude={"texts"}), "session_id": session_id, "settings": json.dumps(block.settings)}
-        for block in rows.blocks
-    ]
-    texts = [
-        {**text.model_dump(), "session_id": session_id, "block": block.name}
-        for block in rows.blocks
-        for text in block.texts
-    ]
-    for table, values in ((block_table, blocks), (block_revision_table, texts)):
-        if values:
-            connection.execute(insert(table), values)
+def _state(session: SessionCopy, session_id: str, title: str, user_id: str | None, now: float) -> SessionState:
+    """A session's row, but for what its messages sum up to."""
+    given = {name: value for name, value in session.constructor.items() if name != LEARNERS}
+    told: dict[str, Any] = dict.fromkeys(each.name for each in fields(SessionState)) | session.model_dump()
+    told |= {"id": session_id, "title": title, "user_id": user_id, "updated_at": now, "revision": 1}
+    told |= {"config": json.dumps(session.config), "constructor": json.dumps(given)}
+    told |= dict.fromkeys((name for name in told if name.startswith(("queue_", "pinned_", "archived_"))), 0)
+    return SessionState(**told)
 
 
 def _known_facts(connection: Connection, users: Sequence[FactCopy], user_id: str | None) -> dict[int, int]:
@@ -351,71 +416,45 @@ def _number_everything(
     pieces: Pieces,
     rows: Rows,
     numbers: _Numbers,
+    own: Iterable[FactCopy],
+    users: Sequence[FactCopy],
+    of: _RowsOf,
+    heard: Heard,
     session_id: str,
-    facts: Mapping[int, Mapping[str, Any]],
-    heard: Mapping[int, str],
 ) -> None:
     """Insert what is numbered; what only events name, and what is inserted later, is given a number nothing has."""
     named: dict[Thing, set[int]] = {thing: set() for thing in get_args(Thing)}
     for event in rows.events:
         for thing, number in referred(event.kind, event.data):
             named[thing].add(number)
-    named["facts"] |= {fact.id for fact in rows.facts}
+    named["facts"] |= {fact.id for fact in users}
     named["facts"] -= numbers.known.keys()
-    numbers.given["facts"] = _insert_numbered(pieces, fact_table, facts, named["facts"])
-    vector_values = {
-        vector.id: {
-            **vector.model_dump(exclude={"id"}),
-            "seqs": json.dumps(vector.seqs),
-            "session_id": session_id,
-            "collection": collection_name(pieces.database, session_id, vector.block, vector.embedder),
-            "heard": heard.get(vector.id),
-        }
-        for vector in rows.vectors
-    }
-    numbers.given["vectors"] = _insert_numbered(pieces, vector_table, vector_values, named["vectors"])
-    delivery_values = {
-        delivery.id: {**delivery.model_dump(exclude={"id"}), "session_id": session_id, "next_attempt_at": 0.0}
-        for delivery in rows.deliveries
-    }
-    numbers.given["deliveries"] = _insert_numbered(pieces, delivery_table, delivery_values, named["deliveries"])
-    _insert_graphs(pieces, rows, numbers, session_scope(session_id), named)
+
+    def vectors() -> Iterator[Values]:
+        for some in chunks(rows.vectors, PIECE):
+            says = heard(some)
+            for vector, values in zip(some, of(some, vector_table), strict=True):
+                collection = collection_name(pieces.database, session_id, vector.block, vector.embedder)
+                yield {**values, "collection": collection, "heard": says.get(vector.id)}
+
+    # Each kind before what names it; what one says of another of its kind is told when all are there.
+    kinds: tuple[tuple[Thing, Table, Iterable[Values]], ...] = (
+        ("facts", fact_table, of(own, fact_table)),
+        ("vectors", vector_table, vectors()),
+        ("deliveries", delivery_table, of(rows.deliveries, delivery_table)),
+        ("entities", entity_table, ({**v, "merged_into": None} for v in of(rows.entities, entity_table))),
+        ("relations", relation_table, ({**v, "ended_by": None} for v in of(rows.relations, relation_table))),
+    )
+    for thing, table, values in kinds:
+        numbers.given[thing] = _insert_numbered(pieces, table, values, named[thing])
+    _point(pieces, entity_table, "merged_into", rows.entities, numbers.given["entities"])
+    _point(pieces, relation_table, "ended_by", rows.relations, numbers.given["relations"])
 
 
-def _insert_graphs(
-    pieces: Pieces, rows: Rows, numbers: _Numbers, scope: str, named: Mapping[Thing, Collection[int]]
-) -> None:
-    """Entities, then the relations between them; what one of them says of another of its kind is told last."""
-    entities = {
-        entity.id: {
-            **entity.model_dump(exclude={"id", "merged_into"}),
-            "aliases": _as_json(entity.aliases),
-            "merged_into": None,
-            "scope": scope,
-        }
-        for entity in rows.entities
-    }
-    numbers.given["entities"] = _insert_numbered(pieces, entity_table, entities, named["entities"])
-    relations = {
-        relation.id: {
-            **relation.model_dump(exclude={"id", "sources", "ended_by"}),
-            "subject": numbers.new("entities", relation.subject),
-            "object": numbers.new("entities", relation.object),
-            "ended_by": None,
-            "scope": scope,
-        }
-        for relation in rows.relations
-    }
-    numbers.given["relations"] = _insert_numbered(pieces, relation_table, relations, named["relations"])
-    merged = {e.id: e.merged_into for e in rows.entities if e.merged_into is not None}
-    ended = {r.id: r.ended_by for r in rows.relations if r.ended_by is not None}
-    _point(pieces, entity_table, "merged_into", merged, numbers.given["entities"])
-    _point(pieces, relation_table, "ended_by", ended, numbers.given["relations"])
-
-
-def _point(pieces: Pieces, table: Table, column: str, pairs: Mapping[int, int], given: Mapping[int, int]) -> None:
+def _point(pieces: Pieces, table: Table, column: str, copies: Iterable[Any], given: Mapping[int, int]) -> None:
     """Let rows name another row of their table."""
-    values = [{"row": given[number], "other": given[other]} for number, other in pairs.items()]
+    named = ((copy.id, getattr(copy, column)) for copy in copies)
+    values = ({"row": given[number], "other": given[other]} for number, other in named if other is not None)
     pieces.run(update(table).where(table.c.id == bindparam("row")).values({column: bindparam("other")}), values)
 
 
@@ -444,64 +483,41 @@ def _blank(name: str) -> dict[str, Any]:
     return rows[name].model_dump(exclude={"id"})
 
 
-def _insert_numbered(
-    pieces: Pieces,
-    table: Table,
-    values: Mapping[int, Mapping[str, Any]],
-    named: Collection[int],
-) -> dict[int, int]:
-    """Insert rows in order of their numbers; the new number of each, and of each that only has a name."""
-    ordered = sorted({*values, *named})
-    statement = insert(table).returning(table.c.id, sort_by_parameter_order=True)
+def _insert_numbered(pieces: Pieces, table: Table, rows: Iterable[Values], named: Collection[int]) -> dict[int, int]:
+    """Insert rows, which come in order of their numbers; the new number of each, and of each that only has a name."""
+    statement, blank = insert(table).returning(table.c.id, sort_by_parameter_order=True), _blank(table.name)
+    numbered = ((values.pop("id"), values) for values in rows)
+    only_named = ((number, blank) for number in sorted(named))
     given: dict[int, int] = {}
-    for piece in chunks(ordered, PIECE):
-        rows = [values[number] if number in values else _blank(table.name) for number in piece]
+    for same in chunks(_first_of_each(merge(numbered, only_named, key=itemgetter(0))), PIECE):
         with pieces.transaction() as connection:
-            given.update(zip(piece, connection.execute(statement, rows).scalars(), strict=True))
-            for chunk in chunks([given[number] for number in piece if number not in values]):
+            found = connection.execute(statement, [values for _, values in same]).scalars().all()
+            for chunk in chunks(new for (_, values), new in zip(same, found, strict=True) if values is blank):
                 connection.execute(delete(table).where(table.c.id.in_(chunk)))
-        pieces.count(len(piece))
+        given.update(zip((number for number, _ in same), found, strict=True))
+        pieces.count(len(same))
     return given
 
 
-def _insert_facts(pieces: Pieces, facts: Sequence[FactCopy], numbers: _Numbers, session_id: str) -> None:
-    new = {fact.id: numbers.new("facts", fact.id) for fact in facts}
-    revisions = [
-        {**revision.model_dump(), "fact_id": new[fact.id], "topics": _as_json(revision.topics)}
-        for fact in facts
-        for revision in fact.revisions
-    ]
-    pieces.run(insert(fact_revision_table), revisions)
-    sources = [
-        {"fact_id": new[fact.id], "session_id": session_id, "seq": seq} for fact in facts for seq in fact.sources
-    ]
-    pieces.run(insert(fact_source_table), sources)
-
-
-def _insert_sources_of_relations(pieces: Pieces, rows: Rows, numbers: _Numbers, session_id: str) -> None:
-    sources = [
-        {"relation_id": numbers.new("relations", relation.id), "session_id": session_id, "seq": seq}
-        for relation in rows.relations
-        for seq in relation.sources
-    ]
-    pieces.run(insert(relation_source_table), sources)
+def _first_of_each(numbered: Iterable[tuple[int, Values]]) -> Iterator[tuple[int, Values]]:
+    """Of several under one number the first: the row of what is named as well."""
+    last = None
+    for number, values in numbered:
+        if number != last:
+            yield number, values
+        last = number
 
 
 def _as_json(values: Sequence[str]) -> str:
     return json.dumps(list(values), ensure_ascii=False)
 
 
-def _insert_events(pieces: Pieces, events: Iterable[EventCopy], numbers: _Numbers, session_id: str) -> None:
-    rows = []
-    for event in _own_events(events, numbers):
-        data = renumbered(event.kind, event.data, numbers.new)
-        values = {name: getattr(event, name) for name in ("turn", "at", "actor", "kind", "block")}
-        text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-        rows.append({**values, "session_id": session_id, "data": text})
-    pieces.run(insert(event_table), rows)
-
-
 def _own_events(events: Iterable[EventCopy], numbers: _Numbers) -> Iterator[EventCopy]:
-    """The events without the story of facts that is told elsewhere: told twice, it would be another."""
+    """The events with numbers of this database, without the story of facts that is told elsewhere.
+
+    Told twice, it would be another.
+    """
     elsewhere = {*numbers.known, *numbers.unwanted}
-    return (event for event in events if elsewhere.isdisjoint(subjects(event.kind, event.data)))
+    for event in events:
+        if elsewhere.isdisjoint(subjects(event.kind, event.data)):
+            yield event.model_copy(update={"data": renumbered(event.kind, event.data, numbers.new)})

@@ -33,7 +33,7 @@ from memory_core.store.tables import (
 )
 from memory_core.store.vectors import count_gone, remove_nodes
 from memory_core.store.words import erase_unneeded
-from memory_core.store.writing import Writing, session_scope
+from memory_core.store.writing import SessionState, Writing, session_scope
 
 _m = message_table.c
 
@@ -56,7 +56,7 @@ def remove_messages(w: Writing, seqs: Sequence[int]) -> None:
     """Delete messages and bring the running totals up to date. Their words go with `erase_unneeded`."""
     for chunk in chunks(seqs):
         w.connection.execute(delete(message_table).where(_m.session_id == w.session.id, _m.seq.in_(chunk)))
-    _recompute_totals(w)
+    recompute_totals(w.connection, w.session)
     w.session.revision += 1  # whoever remembers the queue reads it again
 
 
@@ -199,22 +199,22 @@ def _remove_empty_deliveries(w: Writing) -> None:
     w.connection.execute(delete(delivery_table).where(where, ~left.exists()))
 
 
-def _recompute_totals(w: Writing) -> None:
-    session = w.session
+def recompute_totals(connection: Connection, session: SessionState) -> None:
+    """Sum up a session's messages anew."""
     sums = select(
         func.count(), func.coalesce(func.sum(_m.tokens), 0), func.coalesce(func.sum(_m.reference_tokens), 0)
     ).where(_m.session_id == session.id)
     active = sums.where(_m.status == str(MessageStatus.ACTIVE))
     session.queue_messages, session.queue_content, session.queue_reference = map(
-        int, w.connection.execute(active.where(_m.pinned.is_(False))).one()
+        int, connection.execute(active.where(_m.pinned.is_(False))).one()
     )
     session.pinned_messages, session.pinned_content, session.pinned_reference = map(
-        int, w.connection.execute(active.where(_m.pinned.is_(True))).one()
+        int, connection.execute(active.where(_m.pinned.is_(True))).one()
     )
-    session.archived_messages = int(w.connection.execute(sums.where(_m.status == str(MessageStatus.ARCHIVED))).one()[0])
+    session.archived_messages = int(connection.execute(sums.where(_m.status == str(MessageStatus.ARCHIVED))).one()[0])
     newest = select(func.max(_m.seq)).where(
         _m.session_id == session.id, _m.status == str(MessageStatus.ACTIVE), _m.role == "user"
     )
-    session.newest_turn = w.connection.execute(newest).scalar()
+    session.newest_turn = connection.execute(newest).scalar()
     if session.queue_messages + session.archived_messages + session.pinned_messages == 0:
         session.turns = 0

@@ -4,7 +4,7 @@ What is written so must not be seen before it is whole: a session is stored as a
 piece. What a process leaves behind that dies before is erased later (`memory_core.store.erasing.erase_what_was_left`).
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -31,15 +31,12 @@ class Pieces:
         with self.database.write() as connection:
             yield connection
 
-    def run(self, statement: Executable, rows: Sequence[Mapping[str, Any]]) -> list[Any]:
-        """Execute a statement with each of the rows; what it returns, in order, where it returns something."""
-        found: list[Any] = []
+    def run(self, statement: Executable, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Execute a statement with each of the rows, which are asked for a piece at a time."""
         for piece in chunks(rows, PIECE):
             with self.transaction() as connection:
-                result = connection.execute(statement, piece)
-                found += result.scalars() if result.returns_rows else ()
+                connection.execute(statement, piece)
             self.count(len(piece))
-        return found
 
     def count(self, rows: int) -> None:
         if self._step is not None:

@@ -1,6 +1,7 @@
 import io
 import json
 import random
+import tracemalloc
 import zipfile
 from dataclasses import replace
 from hashlib import sha256
@@ -41,6 +42,7 @@ from memory_core.interop.bundle import blank_places, import_bundle, read_bundle,
 from memory_core.interop.files import read_file
 from memory_core.messages import content_hash
 from memory_core.planning import curation
+from memory_core.store import copying, pieces
 
 IMPORTED = ("session_imported",)
 
@@ -226,7 +228,8 @@ def test_the_same_session_gives_the_same_bytes():
 def test_a_preview_says_what_the_bundle_holds(notes):
     bundle = read_bundle(notes, "folder/notes.zip")
     assert (bundle.title, bundle.user_id, bundle.turns, bundle.messages) == ("Notes", None, 14, 28)
-    assert (bundle.blocks, bundle.token_limit) == (("core", "facts", "turns", "counter"), 60)
+    assert [block.name for block in bundle.blocks] == ["core", "facts", "turns", "counter"]
+    assert bundle.token_limit == 60
     assert bundle.facts > 5
     assert bundle.stored_turns > 5
     assert bundle.tokens == 14 * 9
@@ -446,6 +449,20 @@ def test_graphs_that_do_not_fit_are_refused_in_one_sentence(graphs, what):
     assert len(said) < 400
 
 
+def test_what_ended_a_relation_may_have_been_forgotten_since(graphs):
+    members = members_of(graphs)
+    rows = [json.loads(line) for line in members["relations.jsonl"].splitlines()]
+    gone = rows.pop()["id"]
+    rows[0] |= {"state": "ended", "ended_turn": 3, "ended_by": gone}
+    members["relations.jsonl"] = b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+    database = Database.open()
+    session_id = import_bundle(database, read_bundle(packed(members), "notes.zip"))
+    assert read_bundle(write_bundle(database, session_id), "again.zip").relations == len(rows)
+    with database.read() as connection:
+        ended = connection.exec_driver_sql("SELECT ended_by FROM mi_relation WHERE state = 'ended'").scalars().all()
+        assert any(number is not None for number in ended)
+
+
 def test_a_circle_of_merged_entities_is_refused(graphs):
     members = members_of(graphs)
     rows = [json.loads(line) for line in members["entities.jsonl"].splitlines()]
@@ -609,14 +626,14 @@ def test_a_bundle_that_is_cut_off_says_what_is_missing(notes):
 
 
 def test_no_cut_and_no_flipped_byte_gets_through(notes):
-    whole = read_bundle(notes, "notes.zip").rows
+    whole = read_bundle(notes, "notes.zip").rows.held()
     for end in range(10, len(notes), 997):
         assert refused(notes[:end]).endswith("Nothing was imported.")
     for place in range(0, len(notes), 499):
         damaged = bytearray(notes)
         damaged[place] ^= 0x41
         try:
-            rows = read_bundle(bytes(damaged), "notes.zip").rows
+            rows = read_bundle(bytes(damaged), "notes.zip").rows.held()
         except FormatError:
             continue
         assert rows == whole  # a byte that says nothing of the content: a time, for example
@@ -703,6 +720,33 @@ def test_what_is_exported_opens_again_at_any_size():
     assert found.messages == 500
     again = Memory.open(import_bundle(memory.database, found), memory.database, services=services())
     assert again.get_all() == memory.get_all()
+
+
+def peak_of(work):
+    """The most memory that Python held meanwhile, and what the work gave."""
+    tracemalloc.start()
+    try:
+        made = work()
+        return tracemalloc.get_traced_memory()[1], made
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_bundle_of_a_longer_session_takes_no_more_memory(monkeypatch):
+    for module, size in ((pieces, "PIECE"), (copying, "PIECE"), (copying, "READ_AT_ONCE"), (bundle, "LINES_AT_ONCE")):
+        monkeypatch.setattr(module, size, 50)
+    peaks = []
+    for messages in (150, 450):
+        memory = open_memory("long", token_limit=1_000_000)
+        memory.put_messages([user(f"{number} " + "x" * 20_000) for number in range(messages)])
+        writing, data = peak_of(lambda memory=memory: write_bundle(memory.database, "long"))
+        reading, found = peak_of(lambda data=data: read_bundle(data, "long.zip"))
+        database = Database.open()
+        storing, _ = peak_of(lambda found=found, database=database: import_bundle(database, found))
+        assert found.messages == messages
+        peaks.append((writing, reading, storing))
+    fewer, more = peaks
+    assert all(of_more < 1.5 * of_fewer for of_fewer, of_more in zip(fewer, more, strict=True)), peaks
 
 
 def test_a_session_that_no_bundle_can_hold_is_refused_when_it_is_exported(monkeypatch):
@@ -809,9 +853,10 @@ def test_rows_that_do_not_fit_are_refused_in_one_sentence(notes, what):
 
 
 def test_a_bundle_of_endless_lines_or_names_is_refused(notes, monkeypatch):
-    monkeypatch.setattr(bundle_checks, "MOST_NAMED", 100)
-    monkeypatch.setattr(bundle_checks, "MOST_NAMED_EACH", 0)
-    assert refused(notes) == "notes.zip cannot be opened: its log is too long. Nothing was imported."
+    with monkeypatch.context() as patch:
+        patch.setattr(bundle_checks, "MOST_NAMED", 100)
+        patch.setattr(bundle_checks, "MOST_NAMED_EACH", 0)
+        assert refused(notes) == "notes.zip cannot be opened: its log is too long. Nothing was imported."
     members = members_of(notes)
     members["events.jsonl"] += b"\n" * 1_000_000
     assert " of events.jsonl is wrong (Invalid JSON" in refused(packed(members))
@@ -847,12 +892,13 @@ def test_markup_in_a_bundle_is_only_text(notes):
     assert read_bundle(data, "notes.zip").title == "<script>alert(1)</script>\u202e**bold**"
 
 
-def test_a_bundle_that_cannot_be_stored_leaves_nothing_behind(notes):
+def test_a_bundle_that_cannot_be_stored_leaves_nothing_behind(notes, monkeypatch):
     database = Database.open()
-    bundle = read_bundle(notes, "notes.zip")
-    twice = replace(bundle, rows=replace(bundle.rows, messages=bundle.rows.messages * 2))
+    read = read_bundle(notes, "notes.zip")
+    rows = read.rows.held()
+    monkeypatch.setattr(bundle.Bundle, "rows", replace(rows, messages=rows.messages * 2))
     with pytest.raises(Exception, match="UNIQUE"):
-        import_bundle(database, twice)
+        import_bundle(database, read)
     assert list_sessions(database) == []
     for table in ("mi_fact", "mi_vector", "mi_delivery", "mi_event", "mi_content"):
         with database.read() as connection:

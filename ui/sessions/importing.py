@@ -256,7 +256,7 @@ def _played(shared: Engine, conversation: Conversation, chosen: model.Chosen) ->
 def _bundle(bundle: Bundle) -> None:
     st.markdown(":small[:gray[A session of this app, with everything it remembers]]")
     st.markdown(plain(bundle_sentence(bundle)))
-    st.markdown(f":small[:gray[{plain('Blocks: ' + ', '.join(short(name) for name in bundle.blocks))}]]")
+    st.markdown(f":small[:gray[{plain('Blocks: ' + ', '.join(short(block.name) for block in bundle.blocks))}]]")
     for warning in bundle.warnings:
         st.warning(plain(warning), icon=":material/warning:")
     title = st.text_input("Title", value=bundle.title, max_chars=80, key="import__title")
@@ -272,7 +272,7 @@ def _bundle(bundle: Bundle) -> None:
     database = engine().database
 
     def work(job: Job) -> str:
-        step = making.counted(job, "Importing", about=bundle.rows.total)
+        step = making.counted(job, "Importing", about=bundle.lines)
         named = title.strip() or bundle.title
         return import_bundle(database, bundle, title=named, user_facts=with_user_facts, step=step)
 
@@ -281,7 +281,7 @@ def _bundle(bundle: Bundle) -> None:
 
 def bundle_sentence(bundle: Bundle) -> str:
     """What a bundle holds, in numbers."""
-    unit = common(unit_of(block.settings) for block in bundle.rows.blocks if block.type == "vector")
+    unit = common(unit_of(block.settings) for block in bundle.blocks if block.type == "vector")
     parts = [
         count(bundle.turns, "turn"),
         count(bundle.messages, "message"),

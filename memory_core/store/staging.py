@@ -1,0 +1,179 @@
+"""One session's rows in a temporary database, which tells what in them does not fit together.
+
+The tables and their keys are those of any database, and the rows keep the numbers they came with. SQLite keeps what
+does not fit into memory in a file that has no name, and is gone with the object.
+"""
+
+import sqlite3
+from collections.abc import Collection, Iterator, Sequence
+from functools import cache
+from threading import RLock
+from typing import Any
+
+from sqlalchemy import Engine, Table, create_engine, func, insert, select, text
+from sqlalchemy.exc import IntegrityError, OperationalError
+from sqlalchemy.pool import NullPool
+from sqlmodel import SQLModel
+
+from memory_core.errors import StoreError
+from memory_core.store.copies import Rows, SessionCopy
+from memory_core.store.copying import Values, read_rows, table_rows
+from memory_core.store.erasing import recompute_totals
+from memory_core.store.messages import MessageCache, StoredMessage, read_messages
+from memory_core.store.tables import TABLES, entity_table
+from memory_core.store.totals import sum_messages
+from memory_core.store.writing import SessionState, contents, read_session, session_scope
+
+_ID = "staged"
+
+_NO_WORDS = """
+    SELECT named.what FROM (
+        SELECT 'message ' || seq AS what, 'session:staged' AS scope, content AS hash FROM mi_message
+        UNION ALL SELECT 'the block "' || name || '"', 'session:staged', text FROM mi_block
+        UNION ALL SELECT 'the block "' || name || '"', 'session:staged', state FROM mi_block
+        UNION ALL SELECT 'fact ' || id, scope, content FROM mi_fact
+        UNION ALL SELECT 'entity ' || id, scope, name FROM mi_entity
+        UNION ALL SELECT 'entity ' || e.id, scope, value FROM mi_entity AS e, json_each(aliases)
+        UNION ALL SELECT 'relation ' || id, scope, predicate FROM mi_relation
+        UNION ALL SELECT 'the recorded conversation', 'session:staged', recording FROM mi_session
+    ) AS named
+    LEFT JOIN mi_content AS words ON words.scope = named.scope AND words.hash = named.hash
+    WHERE named.hash IS NOT NULL AND words.hash IS NULL
+"""
+_WRONG = {
+    "the words of {} are missing": _NO_WORDS,
+    "relation {} is of an entity there never was": """
+        SELECT r.id FROM mi_relation AS r
+        LEFT JOIN mi_entity AS s ON s.id = r.subject AND s.block = r.block
+        LEFT JOIN mi_entity AS o ON o.id = r.object AND o.block = r.block
+        WHERE s.id IS NULL OR o.id IS NULL
+    """,
+    "relation {} was ended by a relation there never was": """
+        SELECT id FROM mi_relation WHERE ended_by NOT IN (
+            SELECT id FROM mi_relation
+            UNION SELECT json_extract(data, '$.relation') FROM mi_event WHERE kind = 'relation_added'
+        )
+    """,
+    "entity {} is merged into an entity there never was": """
+        SELECT id FROM mi_entity WHERE merged_into NOT IN (
+            SELECT id FROM mi_entity
+            UNION SELECT json_extract(data, '$.entity') FROM mi_event WHERE kind = 'entity_added'
+        )
+    """,
+}
+"""What may not be, by how it is said: the rows of which it is true.
+
+What ended a relation, or what an entity was merged into, may have been forgotten since, and be in the log alone."""
+
+_MESSAGE_TEXTS = """
+    SELECT named.seq, words.data FROM (
+        SELECT seq, content FROM mi_message
+        UNION
+        SELECT json_extract(data, '$.seq'), json_extract(data, '$.content') FROM mi_event WHERE kind = 'message_added'
+    ) AS named
+    JOIN mi_content AS words ON words.scope = 'session:staged' AND words.hash = named.content
+"""
+
+
+@cache
+def _engine() -> Engine:
+    """Every connection of it has a database of its own. One engine, so that statements are compiled once."""
+
+    def connect() -> sqlite3.Connection:
+        return sqlite3.connect("", check_same_thread=False, isolation_level=None)
+
+    return create_engine("sqlite://", creator=connect, poolclass=NullPool)
+
+
+class NotUniqueError(Exception):
+    """A row has the key of another. `number` is its place among those that were added, from 0."""
+
+    def __init__(self, number: int, columns: str) -> None:
+        super().__init__(columns)
+        self.number, self.columns = number, columns
+
+
+class Staging:
+    """A session's rows, before it is known whether they may be stored. One thread at a time: see `lock`."""
+
+    def __init__(self) -> None:
+        self._connection = _engine().connect()
+        for pragma in ("journal_mode=OFF", "synchronous=OFF", "cache_size=-16000"):
+            self._connection.exec_driver_sql(f"PRAGMA {pragma}")
+        self._connection.exec_driver_sql("BEGIN")
+        SQLModel.metadata.create_all(self._connection, tables=TABLES, checkfirst=False)
+        self._user_id: str | None = None
+        self.lock = RLock()
+
+    def add(self, copies: Sequence[Any]) -> None:
+        """Add rows of one kind; the session comes first.
+
+        Raises:
+            NotUniqueError: one of them has the number or name of another. Nothing can be added any more.
+            StoreError: the disk is full.
+        """
+        if copies and isinstance(copies[0], SessionCopy):
+            self._user_id = copies[0].user_id
+        rows: dict[Table, list[tuple[int, Values]]] = {}
+        for number, copy in enumerate(copies):
+            for table, values in table_rows(copy, _ID, self._user_id):
+                rows.setdefault(table, []).append((number, values))
+        for table, numbered in rows.items():
+            count = select(func.count()).select_from(table)
+            before = self._connection.execute(count).scalar_one()
+            try:
+                self._connection.execute(insert(table), [values for _, values in numbered])
+            except IntegrityError as error:
+                stored = self._connection.execute(count).scalar_one() - before  # those ahead of the one that failed
+                columns = str(error.orig).partition(": ")[2].replace(f"{table.name}.", "")
+                raise NotUniqueError(numbered[stored][0], columns) from error
+            except OperationalError as error:
+                raise StoreError(f"There is no room for a temporary file to open it in ({error.orig}).") from error
+
+    def wrong(self) -> str | None:
+        """What does not fit together, as the rest of a sentence."""
+        for what, query in _WRONG.items():
+            for (found,) in self._connection.execute(text(f"{query} LIMIT 1")):
+                return what.format(found)
+        e = entity_table.c
+        merged = select(e.id, e.merged_into).where(e.merged_into.is_not(None))
+        into: dict[int, int] = dict(self._connection.execute(merged).all())
+        settled: set[int] = set()
+        for start in into:
+            walked, at = set[int](), start
+            while at in into and at not in settled:
+                if at in walked:
+                    return f"entity {start} is merged into itself"
+                walked.add(at)
+                at = into[at]
+            settled |= walked
+        return None
+
+    def rows(self) -> Rows:
+        """All of them, read from here as they are gone through."""
+        return read_rows(self._connection, self.session(), whole_user=True)
+
+    def session(self) -> SessionState:
+        """The session's row, with what its messages sum up to."""
+        state = read_session(self._connection, _ID)
+        if state is None:
+            raise LookupError("no session was staged")
+        recompute_totals(self._connection, state)
+        return state
+
+    def tokens(self) -> int:
+        """Of all messages."""
+        return sum(sums.content for sums in sum_messages(self._connection).values())
+
+    def word(self, key: str) -> str | None:
+        """The session's words under a hash."""
+        return contents(self._connection, session_scope(_ID), [key]).get(key)
+
+    def message_texts(self) -> Iterator[tuple[int, str]]:
+        """The number and the words of every message that is there or was, as far as they are kept."""
+        yield from self._connection.execute(text(_MESSAGE_TEXTS), execution_options={"yield_per": 500})
+
+    def messages(self, seqs: Collection[int]) -> dict[int, StoredMessage]:
+        """Messages by number, those that are there."""
+        found = read_messages(self._connection, _ID, MessageCache(), seqs=sorted(seqs))
+        return {message.seq: message for message in found}
