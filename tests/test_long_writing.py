@@ -8,6 +8,7 @@ from copied_rows import plain, rows_of
 from engine_fakes import HashEmbedder, NoteExtractor, assistant, note, open_memory, user
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from session_script import NoteRelations
 from sqlalchemy import func, select
 
 from memory_core import (
@@ -51,7 +52,7 @@ def a_session(uri="sqlite://", session_id="s", scope="session"):
             StaticMemoryBlock(name="core", static_content="Be kind."),
             FactExtractionMemoryBlock(name="facts", llm=NoteExtractor(), scope=scope),
             VectorMemoryBlock(name="turns"),
-            GraphMemoryBlock(name="graph"),
+            GraphMemoryBlock(name="graph", llm=NoteRelations()),
         ],
     )
     for number in range(12):

@@ -22,11 +22,14 @@ from memory_core.store.tables import (
     block_table,
     content_table,
     delivery_table,
+    entity_table,
     event_table,
     fact_revision_table,
     fact_source_table,
     fact_table,
     message_table,
+    relation_source_table,
+    relation_table,
     session_table,
     vector_table,
     word_vector_table,
@@ -120,9 +123,10 @@ def erase_remains(pieces: Pieces, session_id: str, *, whole_log: bool = False) -
     facts = select(fact_table.c.id).where(fact_table.c.scope == scope)
     for table in (fact_revision_table, fact_source_table):
         _erase_all(pieces, table, table.c.fact_id.in_(facts))
-    _erase_all(pieces, fact_table, fact_table.c.scope == scope)
-    _erase_all(pieces, content_table, content_table.c.scope == scope)
-    _erase_all(pieces, word_vector_table, word_vector_table.c.scope == scope)
+    relations = select(relation_table.c.id).where(relation_table.c.scope == scope)
+    _erase_all(pieces, relation_source_table, relation_source_table.c.relation_id.in_(relations))
+    for table in (fact_table, relation_table, entity_table, content_table, word_vector_table):
+        _erase_all(pieces, table, table.c.scope == scope)
     _erase_all(pieces, event_table, (event.session_id == session_id) & goes)
     with pieces.transaction() as connection:
         count_gone(database, connection, session_id)
