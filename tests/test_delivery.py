@@ -115,7 +115,7 @@ def test_a_block_that_fails_never_makes_a_put_fail_and_is_tried_again_later():
     memory = open_memory(memory_blocks=[facts_block(extractor), Counter()], clock=clock, delivery_attempts=10)
     receipt = put_notes(memory, range(5))[-1]
     assert receipt.waiting == ("facts",)
-    assert receipt.served["facts"].error == "Nothing answers at the model's address."
+    assert receipt.served["facts"].error.startswith("Nothing answers")
     assert block(memory, "counter").heard == (0, 1)  # the other block does not wait for it
 
     attempts = []

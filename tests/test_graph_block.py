@@ -116,7 +116,7 @@ def test_a_merge_that_the_conversation_asks_for_can_be_undone():
     assert lines(memory) == ["Robert Smith → likes → tea", "Robert Smith → likes → fish"]
     assert memory.graph().entity("bob").name == "Robert Smith"
     (merged,) = memory.graph().change_sets()
-    assert (merged.sentence, merged.actor) == ("Merged Bob into Robert Smith.", "engine")
+    assert (merged.action, merged.actor) == ("merge", "engine")
     assert memory.graph().undo() is None  # it is no person's
     assert memory.graph().undo(merged.number).undone
     assert lines(memory) == ["Bob → likes → tea", "Robert Smith → likes → fish"]

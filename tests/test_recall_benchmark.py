@@ -291,7 +291,7 @@ def test_the_command_prints_both_golds_and_a_stopped_run_goes_on_from_its_file(t
     with pytest.raises(SystemExit) as left:
         recall.main([*arguments, "--inline"])
     assert left.value.code == 2
-    assert "was measured with other options" in capsys.readouterr().err
+    assert "other options" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

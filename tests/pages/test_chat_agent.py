@@ -33,10 +33,10 @@ def test_by_rules_the_agent_edits_its_block_and_the_page_tells_it(memory):
     assert not app.exception
     assert text(memory) == "The user lives in Porto"
     assert ":material/edit_note: Appended to Human: The user lives in Porto" in joined(app)
-    assert "Edited by rules, not by a model" in joined(app)
+    assert "Edited by rules" in joined(app)
     assert message_texts(app) == ["I live in Porto", "Noted: you live in Porto."]
     assert "Turn 1 · 60 of 4,000 · edited 1" in joined(app)
-    assert "The agent appended 23 characters to Human" in story(app)[0]
+    assert "appended 23 characters to" in story(app)[0]
     assert '{"' not in joined(app)
 
 
@@ -58,7 +58,7 @@ def test_while_a_recording_plays_the_rules_edit_and_the_recorded_answer_stands(m
     assert roles == ["user", "assistant", "tool", "assistant"]
     assert memory.get_all()[-1].content == TRIP[1].content
     assert memory.recording().played == 2
-    assert "Edited by rules, not by a model" in joined(app)
+    assert "Edited by rules" in joined(app)
     assert message_texts(app) == [TRIP[0].content, TRIP[1].content]
     assert len(app.chat_message) == 2
     press(app, "Next message")
@@ -138,7 +138,7 @@ def test_an_edit_of_the_agent_is_a_version_that_can_be_taken_back(memory):
     MemoryTools(memory).call("core_memory_append", label="Human", content="Sam lives in Porto")
     app = opened(page="blocks", session=memory.session_id)
     assert not app.exception
-    assert "edited in turn 1 by the agent · 18 of 2,000 characters" in joined(app)
+    assert "18 of 2,000 characters" in joined(app)
     drawn = dialog("ui.blocks.versions", "history_dialog", memory.session_id, "Human")
     assert "+Sam lives in Porto" in drawn.code[0].value
     drawn.selectbox[0].set_value(1).run()
@@ -160,9 +160,9 @@ def test_a_text_is_given_to_the_agent_and_taken_from_it_in_its_settings(memory):
     assert (settings["read_only"], settings["description"], settings["limit"]) == (False, "How to answer.", 100)
     assert "Rules" in MemoryTools(memory).specs()[0].description
     drawn = dialog("ui.blocks.editor", "edit_dialog", memory.session_id, "Rules")
-    assert "9 of 100 characters. The agent edits this text too." in joined(drawn)
+    assert "9 of 100 characters." in joined(drawn)
     drawn.text_area[0].set_value("x" * 120).run()
-    assert "120 of 100 characters: the agent can only shorten it." in joined(drawn)
+    assert "120 of 100 characters:" in joined(drawn)
     button(drawn, "Save").click().run()
     assert text(memory, "Rules") == "x" * 120
 
@@ -172,4 +172,4 @@ def test_what_the_tools_cost_beside_the_prompt_is_said(memory):
     app = opened(page="context", session=memory.session_id)
     app.segmented_control(key="context__show").set_value("Counted, billed").run()
     assert not app.exception
-    assert "A model that calls tools is also told of 7 memory tools, about " in joined(app)
+    assert "7 memory tools, about " in joined(app)

@@ -223,7 +223,7 @@ def test_changes_since_another_turn_are_told_part_by_part(played):
     assert picker.value == 11
     picker.set_value(3).run()
     assert not app.exception
-    assert "can be reused from turn 3." in joined(app)
+    assert "reused from turn 3." in joined(app)
 
 
 def test_what_a_prompt_cache_can_reuse_is_one_line_with_the_other_insert_method(played):
@@ -321,10 +321,10 @@ def test_an_agents_turn_with_several_prompts_shows_the_last_and_lets_one_pick(ho
     picker = next(each for each in app.selectbox if each.key.startswith("context__which"))
     assert picker.value == len(several)
     last, first = (memory.prompt(context).built.total for context in (several[-1], several[0]))
-    assert f"**{last:,} of 3,000 tokens sent.**" in joined(app)
+    assert f"**{last:,} of 3,000 tokens" in joined(app)
     picker.set_value(1).run()
     assert not app.exception
-    assert f"**{first:,} of 3,000 tokens sent.**" in joined(app)
+    assert f"**{first:,} of 3,000 tokens" in joined(app)
     for expander in app.expander:
         app.session_state[expander.key] = True
     app.run()
@@ -342,7 +342,7 @@ def test_words_erased_since_are_said_to_be_missing(home):
     for expander in app.expander:
         app.session_state[expander.key] = True
     app.run()
-    assert "(These words were erased since.)" in message_texts(app)
+    assert any("were erased since" in text for text in message_texts(app))
 
 
 def test_looking_writes_nothing(played):

