@@ -55,8 +55,8 @@ class ChangeSetTransaction(ABC, Generic[Held, Plan, Written]):
         """Store the plan, with the events of the single changes."""
 
     @abstractmethod
-    def record(self, written: Written, action: str, reason: str, undone: Curated | None, *, again: bool) -> Curated:
-        """The event of the change set; `undone` is the change set that it undoes or, `again`, does again."""
+    def record(self, written: Written, action: str, reason: str, back: AppliedChangeSet | None) -> Curated:
+        """The event of the change set; `back` is the one that it undoes or, where that is undone, does again."""
 
     # -- what undo asks besides
 
@@ -65,8 +65,8 @@ class ChangeSetTransaction(ABC, Generic[Held, Plan, Written]):
         """All change sets of the block."""
 
     @abstractmethod
-    def plan_back(self, held: Held, chosen: AppliedChangeSet, *, again: bool) -> Plan:
-        """What undoing a change set comes to, or doing it again; its things stand as they must for that.
+    def plan_back(self, held: Held, back: AppliedChangeSet) -> Plan:
+        """What undoing a change set comes to or, where it is undone, doing it again; its things stand so that it can.
 
         Raises:
             ConflictError: it would leave two things that say the same, or one that names what is gone.
@@ -75,7 +75,7 @@ class ChangeSetTransaction(ABC, Generic[Held, Plan, Written]):
     # -- what they make
 
     def store(
-        self, held: Held, plan: Plan, action: str, reason: str = "", undone: Curated | None = None, again: bool = False
+        self, held: Held, plan: Plan, action: str, reason: str = "", back: AppliedChangeSet | None = None
     ) -> AppliedChangeSet:
         """Store a plan that was made of `held`, as one change set.
 
@@ -85,7 +85,7 @@ class ChangeSetTransaction(ABC, Generic[Held, Plan, Written]):
         # 1. Lock before the first write: where another was faster, nothing is to be rolled back.
         self.lock(plan)
         # 2. The single changes stand in the log before the change set, which names the versions they made.
-        event = self.record(self.write(held, plan), action, reason, undone, again=again)
+        event = self.record(self.write(held, plan), action, reason, back)
         self.w.record(event, actor=self.actor)
         # 3. Its position is what it goes by.
         self.w.save()
@@ -103,14 +103,11 @@ class ChangeSetTransaction(ABC, Generic[Held, Plan, Written]):
             ConflictError: something of it was changed or deleted since, or it was undone already.
         """
         held = self.read()
-        log = self.log(held)
-        chosen = log.undoable(number)
-        if chosen is None:
+        back = self.log(held).undoable(number)  # told with the words that the undo may take away
+        if back is None:
             return None
-        change = log.change(chosen)  # told with the words that the undo may take away
-        again = change.undone
-        done = self.store(held, self.plan_back(held, chosen, again=again), chosen.event.action, "", chosen.event, again)
-        return replace(change, undone_by=None if again else done.number)
+        done = self.store(held, self.plan_back(held, back), back.action, back=back)
+        return replace(back, undone_by=None if back.undone else done.number)
 
 
 Transaction = TypeVar("Transaction", bound=ChangeSetTransaction[Any, Any, Any])

@@ -123,7 +123,7 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
         lost = [(after.before.id, after.lost) for after in plan.changed]
         return rows, [row for id, sources in (*given, *lost) for row in self._by_session(id, sources)]
 
-    def record(self, written: Written, action: str, reason: str, undone: Curated | None, *, again: bool) -> Curated:
+    def record(self, written: Written, action: str, reason: str, back: AppliedChangeSet | None) -> Curated:
         rows, support = written
         return FactsCurated(
             block=self.block,
@@ -132,19 +132,19 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
             facts=tuple(rows),
             scope=self.scope.partition(":")[0],
             support=tuple(support),
-            undoes=undone.key if isinstance(undone, FactsCurated) else None,
-            again=again,
+            undoes=back.event.key if back and isinstance(back.event, FactsCurated) else None,
+            again=back is not None and back.undone,
         )
 
     def log(self, held: Known) -> ChangeLog:
         return read_fact_log(self.w.connection, self.scope, self.block, held)
 
-    def plan_back(self, held: Known, chosen: AppliedChangeSet, *, again: bool) -> FactPlan:
-        event = chosen.event
+    def plan_back(self, held: Known, back: AppliedChangeSet) -> FactPlan:
+        event, again = back.event, back.undone
         assert isinstance(event, FactsCurated)
         gained: dict[int, list[tuple[str, int]]] = {}
         for id, name, seqs in event.support:
-            session = name or chosen.record.session_id
+            session = name or back.record.session_id
             # What was forgotten since supports nothing again.
             there = [s for s in expand(seqs) if not again or still_there(self.w.connection, session, [s])]
             gained.setdefault(id, []).extend((session, seq) for seq in there)

@@ -72,24 +72,23 @@ class GraphChangeSetTransaction(ChangeSetTransaction[Graph, GraphPlan, Stored]):
     def write(self, held: Graph, plan: GraphPlan) -> Stored:
         return store_plan(self.w, self.scope, self.block, plan, actor=self.actor)
 
-    def record(self, written: Stored, action: str, reason: str, undone: Curated | None, *, again: bool) -> Curated:
+    def record(self, written: Stored, action: str, reason: str, back: AppliedChangeSet | None) -> Curated:
         return GraphCurated(
             self.block,
-            action if undone is None else "undo",
+            action if back is None else "undo",
             written.entities,
             written.relations,
-            undoes=undone.key if isinstance(undone, GraphCurated) else None,
+            undoes=back.number if back else None,
             number=last_number(self.w.connection, self.w.session.id, self.block) + 1,
-            again=again,
+            again=back is not None and back.undone,
         )
 
     def log(self, held: Graph) -> ChangeLog:
         log, self.past = read_graph_log(self.w.connection, self.scope, self.block, held)
         return log
 
-    def plan_back(self, held: Graph, chosen: AppliedChangeSet, *, again: bool) -> GraphPlan:
-        event = chosen.event
-        assert isinstance(event, GraphCurated)
+    def plan_back(self, held: Graph, back: AppliedChangeSet) -> GraphPlan:
+        event, again = back.event, back.undone
         staying = [(thing, old, new) for thing, old, new in event.rows if (new if again else old)]
         was = {thing: self.past.values(thing, old, new, again=again) for thing, old, new in staying}
         words = contents(self.w.connection, self.scope, _hashes(was.values()))

@@ -125,9 +125,9 @@ class ChangeLog:
 
     def changes(self) -> list[AppliedChangeSet]:
         """All change sets, newest first."""
-        return [self.change(logged) for logged in reversed(self._sets.values())]
+        return [self._as_it_stands(logged) for logged in reversed(self._sets.values())]
 
-    def change(self, logged: AppliedChangeSet) -> AppliedChangeSet:
+    def _as_it_stands(self, logged: AppliedChangeSet) -> AppliedChangeSet:
         """A change set as it stands."""
         undo = self.undo_of(logged)
         undone_by = undo.number if undo else None
@@ -168,18 +168,14 @@ class ChangeLog:
             if newest is None:
                 return None
             number = newest.number
-        chosen = self._numbers.get(number)
-        if chosen is None:
+        named = self._numbers.get(number)
+        if named is None:
             raise NotFoundError(f"There is no change set {number} here.")
-        if chosen.event.undoes is None:
-            undone = self.undo_of(chosen) is not None
-        else:
-            undone = self._undos[chosen.event.undoes][-1] is not chosen
-            chosen = self._sets[chosen.event.undoes]
-        if undone:
+        chosen = self._as_it_stands(named if named.event.undoes is None else self._sets[named.event.undoes])
+        if chosen.undone_by != (None if named.event.undoes is None or named.event.again else number):
             raise ConflictError("This was undone already.")
-        if obstacle := self._obstacle(chosen):
-            raise ConflictError(f"{obstacle} Nothing was undone.")
+        if chosen.obstacle:
+            raise ConflictError(f"{chosen.obstacle} Nothing was undone.")
         return chosen
 
     def _obstacle(self, logged: AppliedChangeSet) -> str:
