@@ -272,4 +272,4 @@ def _delete(session_id: str, block: str, number: int, turn: int, unit: str) -> N
     else:
         asking.ask(session_id, number=None)
         what = beginning(from_turn(unit, turn, "the"))
-        toasts.done(f"Deleted. {what} is not found any more; {_stays(unit)} in the archive.")
+        toasts.done(f"Deleted. {what} is no longer found; {_stays(unit)} in the archive.")

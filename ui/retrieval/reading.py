@@ -138,7 +138,7 @@ def why(found: Found, search: Search) -> str:
             "and the lowest score is cut first."
         )
     if found.outcome == "no_prompt":
-        return f"It was asked for. {plain(search.no_prompt)}" if search.no_prompt else "It was asked for, in no prompt."
+        return f"It was requested. {plain(search.no_prompt)}" if search.no_prompt else "It was requested, in no prompt."
     if found.outcome == "no_room":
         room = f" the {tokens(search.token_budget)} tokens there were" if search.token_budget is not None else ""
         return (
