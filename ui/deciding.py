@@ -9,23 +9,23 @@ from memory_core.events import FactDecided
 from ui.text import count, short
 
 RULES: Mapping[str, str] = {
-    "new": "nothing known bears on it",
+    "new": "no known fact relates to it",
     "same": "the same in other words",
     "less": "the known fact says as much",
     "more": "it says more of the same",
-    "negation": "it says that the known fact holds no longer",
+    "negation": "it says that the known fact no longer holds",
     "opposite": "it says the opposite",
     "same_slot": "another value of the same",
     "other_number": "another number of the same",
     "preference": "a changed preference",
     "pinned": "a pinned fact is not changed",
     "repeated": "found twice at once",
-    "approval": "changes wait for a person",
+    "approval": "changes need approval",
     "model": "its own answer",
 }
 """Rules of a decision in words; a rule without an entry is shown by its name."""
 
-NOTHING_KNOWN = "there was none to compare with"
+NOTHING_KNOWN = "no fact to compare with"
 
 DECISIONS: Mapping[str, str] = {"add": "Added", "update": "Updated", "delete": "Deleted", "none": "Nothing new"}
 """Labels of decisions."""

@@ -24,7 +24,7 @@ def flush_dialog(session_id: str) -> None:
     memory = engine().open(session_id)
     status, plan = memory.status(), memory.flush_plan()
     if not plan:
-        st.markdown("Nothing would leave: the newest turn stays in the queue, and nothing stands before it.")
+        st.markdown("Nothing would leave: the newest turn stays in the queue, and nothing is before it.")
         return
     st.markdown(
         f"**{count(len(plan.leave), 'message')}, {count(plan.tokens, 'token')}** would leave the queue; "
@@ -56,7 +56,7 @@ def handed_to(memory: Memory) -> str:
     """The blocks that receive what leaves, as markdown."""
     names = [plain(short(each.name)) for each in memory.blocks if each.learns and each.deliver_on == "flush"]
     if not names:
-        return "No block is given them: they stay in the archive, and reach no prompt again."
+        return "No block receives them: they stay in the archive, and reach no prompt again."
     return f"They are handed to {' and '.join((', '.join(names[:-1]), names[-1]) if len(names) > 1 else names)}."
 
 

@@ -69,7 +69,7 @@ def goto_dialog() -> None:
         for target in found:
             _line(target, words)
         if words.strip() and not found:
-            st.markdown(":gray[Nothing is called so, and nobody said it in this session.]")
+            st.markdown(":gray[No page, session or block has this name, and nothing in this session contains it.]")
     st.markdown(":small[:gray[↑ ↓ to choose, Enter to go, Ctrl+Enter to open it in a new tab. ? lists all keys.]]")
 
 

@@ -44,7 +44,7 @@ def _read(memory: Memory, job: Job, unread: int) -> None:
             else "Reading what its blocks have stored"
         )
     )
-    job.add_progress("Counting what became of its messages")
+    job.add_progress("Counting the outcomes of its messages")
     remembered(memory).catch_up(memory, memory.history())
     memory.usage()
     keep_loaded()

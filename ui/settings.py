@@ -92,7 +92,7 @@ def _draw_fields(drawer: Drawer) -> None:
         value=None,
         key=drawer.field("queue_turns"),
         placeholder="no limit",
-        help="The queue holds at most so many turns, however short they are (`queue_turns`). Empty: only its tokens "
+        help="Maximum number of turns in the queue, however short they are (`queue_turns`). Empty: only its tokens "
         "count.",
         on_change=keep,
     )
@@ -111,7 +111,7 @@ def _draw_fields(drawer: Drawer) -> None:
         key=drawer.field("insert_method"),
         format_func=lambda value: _INSERT[value],
         required=True,
-        help="Where the blocks stand in the prompt: in the system message, or in the newest user message "
+        help="Where the blocks are put in the prompt: into the system message, or into the newest user message "
         "(`insert_method`).",
         on_change=keep,
     )

@@ -13,7 +13,7 @@ from ui.text import plain, short
 HELP: Mapping[str, str] = {
     "token": "The unit models count text in. About four letters of English.",
     "prompt": "Everything the model gets for one turn: memory and recent messages.",
-    "turn": "One message of the user and all that follows until the next.",
+    "turn": "A user message and everything that follows until the next.",
     "queue": "The recent messages, kept word for word (short-term memory). The oldest leave first.",
     "limit": "Queue and blocks together must fit in this many tokens (`token_limit`).",
     "flush_line": "When the queue grows above it, the oldest messages leave (`chat_history_token_ratio`).",
@@ -26,7 +26,7 @@ HELP: Mapping[str, str] = {
     "asked": "What a block wanted to put in the prompt, and what fitted.",
     "cut": "Left out of this one prompt. What is stored does not change.",
     "score": "How well a stored turn fits the question. Below the threshold it is not used.",
-    "retired": "Replaced by a newer fact, or put away by a person. Both can be restored.",
+    "retired": "Replaced by a newer fact, or retired by a person. Both can be restored.",
 }
 """By term: an English sentence or two, markdown without quoted words."""
 

@@ -262,7 +262,7 @@ def test_three_messages_typed_in_a_row_keep_every_keystroke_and_are_sent_in_orde
     for words in ("The first message", "A second one at once", "And the third"):
         tab.keyboard.type(words, delay=25)
         tab.keyboard.press("Enter")
-    expect(tab.get_by_text("Not sent yet: it goes out when the turn above is done.").first).to_be_visible()
+    expect(tab.get_by_text("Not sent yet: it is sent when the turn above is done.").first).to_be_visible()
     tab.keyboard.type("still typing", delay=60)
     expect(tab.get_by_text("Answer 3.")).to_be_visible()
     idle(tab)

@@ -180,7 +180,7 @@ def test_an_empty_session_says_what_to_do(demo_home):
     app = opened(session=new_memory(services.engine(), title="Mine").session_id)
     assert not app.exception
     assert "Nothing said yet." in joined(app)
-    assert "Nothing yet. Every turn is told here." in joined(app)
+    assert "Nothing yet. Every turn is described here." in joined(app)
     app.pills[0].set_value("Plan a trip").run()
     press(app, "Next message")
     memory = services.engine().open(app.session_state["session"])

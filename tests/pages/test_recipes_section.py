@@ -87,7 +87,7 @@ def test_the_section_says_what_the_session_runs_on_and_changes_nothing_by_lookin
     position = demo().status().position
     app = recipes_page()
     assert "This session runs on **Short-term + blocks**: 3 blocks, 11 turns so far." in joined(app)
-    assert "no model call, and nothing changes" in joined(app)
+    assert "no model is called, and nothing changes" in joined(app)
     assert demo().status().position == position
 
 
@@ -180,7 +180,7 @@ def test_what_a_switch_does_is_said_before_the_button_that_does_it(demo_home):
     app = press(app, "Switch to Summary buffer")
     assert [attached.name for attached in demo().blocks] == ["Instructions", "Facts", "Earlier turns"], "it asks first"
     assert "This cannot be undone" in joined(app)
-    assert f"{len(demo().stored_turns('Earlier turns'))} stored turns go" in joined(app)
+    assert f"{len(demo().stored_turns('Earlier turns'))} stored turns are deleted" in joined(app)
     app = app.button(key="recipes__switch_do").click().run()
     assert not app.exception, app.exception
     assert any("The session now runs on Summary buffer." in each.replace("\\", "") for each in said(app))

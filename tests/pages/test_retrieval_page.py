@@ -191,9 +191,9 @@ def test_words_that_are_stored_nowhere_are_looked_for_in_the_rest_of_the_session
     word = max(newest.message.content.replace(".", " ").replace("?", " ").split(), key=len)
     app = page()
     app.text_input(key="retrieval__missed").set_value(f"{newest.message.content[:30]}").run()
-    assert f"Turn {newest.turn} says it and is still in the queue" in joined(app), word
+    assert f"Turn {newest.turn} contains it and is still in the queue" in joined(app), word
     app.text_input(key="retrieval__missed").set_value("zeppelin").run()
-    assert "Nobody said it in this session." in joined(app)
+    assert "No message in this session contains it." in joined(app)
 
 
 def test_the_offered_change_is_tried_and_then_applied(memory):
@@ -250,7 +250,7 @@ def test_a_stored_turn_is_deleted_behind_a_question(memory):
     assert number in {turn.number for turn in memory.stored_turns("Earlier turns")}
     asked = dialog("ui.retrieval.detail", "delete_dialog", "demo", "Earlier turns", number, 4, "words", "turn")
     assert "Its messages stay in the archive." in joined(asked)
-    press(asked, "Keep")
+    press(asked, "Cancel")
     assert number in {turn.number for turn in memory.stored_turns("Earlier turns")}
     press(asked, "Delete stored turn")
     assert number not in {turn.number for turn in memory.stored_turns("Earlier turns")}

@@ -98,8 +98,8 @@ def test_the_score_of_a_picked_turn_is_written_out_as_a_sum(memory):
     assert [row["what"] for row in rows][:1] == ["Match"]
     said = {row["what"]: row["means"] for row in rows}
     assert "0.40 ×" in said["Match"]
-    assert "Said by whom the question is about." in said["Speaker"]
-    assert "Said on the date that is named." in said["Date"]
+    assert "Said by the person the question is about." in said["Speaker"]
+    assert "Said on a date that is named." in said["Date"]
     assert "Nothing from length." in joined(app)
 
 
@@ -203,7 +203,7 @@ def test_a_block_that_stores_messages_counts_and_deletes_messages(memory):
     assert "It stays in the archive." in joined(asked)
     press(asked, "Delete stored message")
     assert asked.session_state["toast"].text == (
-        "Deleted. The message of turn 1 is not found any more; it stays in the archive."
+        "Deleted. The message of turn 1 is no longer found; it stays in the archive."
     )
     with pytest.raises(NotFoundError, match="This stored message is not in"):
         memory.forget_turn(BLOCK, number)

@@ -283,7 +283,7 @@ def test_deleting_asks_with_numbers_and_keeps_what_is_the_users(demo_home):
 def test_keeping_deletes_nothing(demo_home):
     mine = a_session(title="Mine")
     drawn = dialog("ui.sessions.dialogs", "delete_dialog", mine.session_id)
-    button(drawn, "Keep").click().run()
+    button(drawn, "Cancel").click().run()
     assert "Mine" in sessions()
 
 
@@ -328,12 +328,12 @@ def test_resetting_the_demo_gives_the_shipped_one_whatever_was_changed(demo_home
     assert as_shipped(shared.open("demo")) != shipped
     drawn = dialog("ui.sessions.dialogs", "reset_dialog", "demo")
     words = joined(drawn)
-    assert 'Reset "Mine"? Everything in it goes: 22 messages and 3 facts' in words
-    assert "as it was shipped, at turn 11 of 18." in words
+    assert 'Reset "Mine"? Deletes everything in it: 22 messages and 3 facts' in words
+    assert "as shipped, at turn 11 of 18." in words
     assert shared.open("demo").status().title == "Mine"  # it says so before it does it
     button(drawn, "Reset demo").click().run()
     assert as_shipped(shared.open("demo")) == shipped
-    assert drawn.session_state["toast"].text == "The demo is as it was shipped, at turn 11 of 18."
+    assert drawn.session_state["toast"].text == "The demo is as shipped, at turn 11 of 18."
     assert [found.status.title for found in overview(database())] == ["Birthday dinner"]
 
 

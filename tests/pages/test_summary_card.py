@@ -158,9 +158,7 @@ def test_while_it_is_rewritten_the_card_says_so_and_it_is_not_begun_again(talk, 
     by_model(monkeypatch, Scribe(lambda summary, said: evict.wait(20) and "Ana is allergic to nuts on 14 March."))
     try:
         button(asked(talk), "Rewrite now").click().run()
-        assert "Rewriting it. The former text stays until that is done." in (
-            rewriting(talk.session_id, "Summary") or ""
-        )
+        assert "Rewriting. The former text stays until it is done." in (rewriting(talk.session_id, "Summary") or "")
         assert rewriting(talk.session_id, "Other") is None
         assert button(asked(talk), "Rewrite now").disabled
     finally:
@@ -174,7 +172,7 @@ def test_there_is_nothing_to_rewrite_of_an_empty_summary(home):
     memory.add_block(SummaryMemoryBlock())
     drawn = asked(memory)
     assert button(drawn, "Rewrite now").disabled
-    assert "No message was given to it yet." in drawn.info[0].value
+    assert "It has received no message yet." in drawn.info[0].value
     assert "No text yet." in joined(history(memory))
     assert "Covers no turn yet" in joined(blocks_page(memory))
 

@@ -148,11 +148,11 @@ def test_a_switch_says_what_it_keeps_adds_removes_and_changes_before(services):
 
 def test_what_becomes_of_a_removed_block_depends_on_its_kind():
     assert stays("facts", Holding(facts={"active": 1})) == "its 1 fact stays stored"
-    assert stays("vector", Holding(turns=3)) == "its 3 stored turns go; the messages stay"
-    assert stays("vector", Holding(turns=1), "message") == "its 1 stored message goes; the messages stay"
+    assert stays("vector", Holding(turns=3)) == "its 3 stored turns are deleted; the messages stay"
+    assert stays("vector", Holding(turns=1), "message") == "its 1 stored message is deleted; the messages stay"
     assert stays("facts", Holding()) == "it holds no facts"
     assert {stays(kind, Holding()) for kind in ("graph", "summary", "custom")} == {
-        "its relations stay stored", "its text goes; the messages stay", "what it holds goes",
+        "its relations stay stored", "its text is deleted; the messages stay", "its contents are deleted",
     }  # fmt: skip
 
 
@@ -317,7 +317,7 @@ def test_a_facts_history_says_how_each_version_was_decided():
         decisions,
     )
     assert [step.what for step in told] == ["Added", "Updated", "Labelled preference, style"]
-    assert told[0].why == "decided by rules: nothing known bears on it; there was none to compare with"
+    assert told[0].why == "decided by rules: no known fact relates to it; no fact to compare with"
     assert told[1].why == "decided by rules: a changed preference; compared with 2: 0.82, 0.11"
     assert told[2].why == ""
 

@@ -206,7 +206,7 @@ def test_a_score_with_terms_is_a_sum_that_adds_up():
 def test_the_speaker_is_told_from_any_person():
     asked, anybody = with_terms(1, 0, 0, 0.25, 0, 0, 0), with_terms(2, 0, 0, 0.1, 0, 0, 0)
     found = filled(asked, anybody)
-    assert "whom the question is about" in sum_rows(asked, found)[1]["means"]
+    assert "the person the question is about" in sum_rows(asked, found)[1]["means"]
     assert "not by an assistant" in sum_rows(anybody, found)[1]["means"]
 
 

@@ -92,14 +92,14 @@ def test_what_a_version_lost_is_named_and_harmless():
         (
             revision(summariser="offline rules", asked_by="engine", messages=6, shortened=13),
             "by offline rules",
-            "Read 6 messages, covers up to turn 10, 13 tokens of sentences left out to stay within its bound.",
+            "Read 6 messages, covers up to turn 10, 13 tokens of sentences left out to stay within its limit.",
         ),
         (
             revision(summariser="gpt", asked_by="curator"),
             "by gpt",
             "Rewritten on demand, covers up to turn 10.",
         ),
-        (revision(actor="curator", restored=1), "by a person", "The words of version 1 again, covers up to turn 10."),
+        (revision(actor="curator", restored=1), "by a person", "Restores version 1, covers up to turn 10."),
         (revision(covers_turn=None), "by the engine", ""),
     ],
 )

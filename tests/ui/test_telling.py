@@ -253,7 +253,7 @@ SENTENCES = [
     ),
     (
         decided("add", None, candidates=(), rule="new"),
-        f"Took “{LISBON}” as new, by rules: nothing known bears on it; there was none to compare with",
+        f"Took “{LISBON}” as new, by rules: no known fact relates to it; no fact to compare with",
     ),
     (
         decided("update", 3),

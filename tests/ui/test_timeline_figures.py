@@ -317,7 +317,7 @@ def test_a_flush_gives_its_numbers_and_its_rule():
         ("Queue after", "561"),
         ("Flush above", "720"),
         ("Flush size", "at least 120"),
-        ("Still above it by", "12"),
+        ("Still above by", "12"),
         ("Rule", "oldest first, whole turns; the newest turn stays"),
     ]
 
@@ -345,18 +345,18 @@ def test_a_search_gives_its_gates():
     assert number_rows(event) == [
         ("Recalled", "2"),
         ("Still in the queue", "1"),
-        ("Results wanted", "5"),
+        ("Results requested", "5"),
         ("Threshold", "none"),
         ("Weight of meaning, keywords", "0.8, 0.2"),
     ]
     filled = replace(event, top_k=None, room=300, term_weights={"speaker": 0.25, "date": 0.0}, gates={"no_room": 4})
     assert number_rows(filled) == [
         ("No room left", "4"),
-        ("Results wanted", "as many as fit"),
-        ("Room", "300 tokens"),
+        ("Results requested", "as many as fit"),
+        ("Token budget", "300 tokens"),
         ("Threshold", "none"),
         ("Weight of meaning, keywords", "0.8, 0.2"),
-        ("Weight of what is added", "speaker 0.25"),
+        ("Weights of boosts", "speaker 0.25"),
     ]
 
 
@@ -375,7 +375,7 @@ def test_a_search_gives_its_gates():
         ),
         (
             DeliveryFailed((1,), "Facts", 2, "No list.", 8.0),
-            [("Deliveries", "1"), ("Try", "2"), ("Next try in", "8.0 s"), ("Error", "No list.")],
+            [("Deliveries", "1"), ("Attempt", "2"), ("Next attempt in", "8.0 s"), ("Error", "No list.")],
         ),
         (
             MessageAdded(3, "id", "user", 44, 40, "o200k", "h"),

@@ -49,7 +49,7 @@ def draw_guide(view: View, recording: Recording | None) -> bool:
                 icon=":material/close:",
                 key="chat__guide_close",
                 type="tertiary",
-                help="Close the guide, for good",
+                help="Close the guide permanently",
                 on_click=_set,
                 args=(_CLOSED,),
             )

@@ -51,7 +51,7 @@ def draw_story(view: View) -> None:
     events = [r for r in memory.events(turn=turn, kinds=STORY_KINDS) if r.position <= view.position]
     lines = story(events, words_in_log(memory).words(events, memory))
     if not turn:
-        heading("What memory did", "\n:small[:gray[Nothing yet. Every turn is told here.]]")
+        heading("What memory did", "\n:small[:gray[Nothing yet. Every turn is described here.]]")
         return
     heading(f"What memory did in turn {tokens(turn)}")
     with st.container(gap="xxsmall"):

@@ -75,7 +75,7 @@ def draw_player(view: View, recording: Recording | None) -> None:
             disabled=running is not None and not playing,
             on_click=_play,
             args=(memory, 0.0),
-            help="Play what is left without pausing for the eye",
+            help="Play the rest without pauses",
         )
         st.selectbox(
             "Speed",

@@ -31,7 +31,7 @@ def draw_coming(view: View) -> None:
         with st.chat_message("user", avatar=AVATARS[MessageRole.USER]):
             st.text(message.text)
             with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-                st.markdown(":small[:gray[Not sent yet: it goes out when the turn above is done.]]", width="content")
+                st.markdown(":small[:gray[Not sent yet: it is sent when the turn above is done.]]", width="content")
                 st.button(
                     ":small[Take back]",
                     key=f"chat__withdraw_{message.job_id}",

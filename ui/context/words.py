@@ -245,7 +245,7 @@ def bill_sentence(prompt: Prompt) -> str:
     more = built.billed - built.total
     if built.accounting == "billed":
         return (
-            "The limit is compared with what a provider bills, so the two are the same but for how markup meets text."
+            "The limit is compared with what a provider bills; the two differ only where tokens span markup and text."
         )
     kinds = "Markup and message overhead"
     if built.accounting == "reference" and prompt.tool_call_tokens:
@@ -260,8 +260,8 @@ def bill_sentence(prompt: Prompt) -> str:
 def tools_sentence(tools: int, size: int) -> str:
     """Note on the tools sent along with the prompt when the agent edits memory."""
     return (
-        f"A model that calls tools is also told of {count(tools, 'memory tool')}, about {count(size, 'token')}: "
-        "no token limit counts them, an endpoint bills them."
+        f"A model that calls tools also receives {count(tools, 'memory tool')}, about {count(size, 'token')}: "
+        "they do not count towards the token limit, but an endpoint bills them."
     )
 
 

@@ -104,7 +104,7 @@ def freshness(tried: Tried, turns: int) -> str:
     since = turns - tried.turns
     when = f"Tried on turns {tokens(tried.first_turn)} to {tokens(tried.turns)}"
     when += f", {count(since, 'turn')} ago" if since > 0 else ""
-    return f"{when}, by rules: 0 model calls. *Model calls* says how many a model would take to learn the same."
+    return f"{when}, by rules: 0 model calls. *Model calls*: how many a model would need to learn the same."
 
 
 # -- the table -----------------------------------------------------------------------------------
@@ -237,13 +237,15 @@ def stays(kind: str, holds: Holding, unit: str = TURN) -> str:
             f"its {count(facts, 'fact')} {'stays' if facts == 1 else 'stay'} stored" if facts else "it holds no facts"
         )
     if kind == "vector":
-        goes = "goes" if holds.turns == 1 else "go"
-        return f"its {stored(holds.turns, unit)} {goes}; the messages stay" if holds.turns else "nothing is stored"
+        verb = "is" if holds.turns == 1 else "are"
+        return (
+            f"its {stored(holds.turns, unit)} {verb} deleted; the messages stay" if holds.turns else "nothing is stored"
+        )
     if kind == "graph":
         return "its relations stay stored"
     if kind == "summary":
-        return "its text goes; the messages stay"
-    return "what it holds goes"
+        return "its text is deleted; the messages stay"
+    return "its contents are deleted"
 
 
 def _changes(changes: Mapping[str, tuple[Any, Any]]) -> str:

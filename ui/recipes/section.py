@@ -87,7 +87,7 @@ def _head(view: View, tried: Tried | None, job: Job | None) -> bool:
                 )
             )
         elif job is None and not view.past:
-            st.markdown(":small[:gray[Trying is done by rules: no model call, and nothing changes.]]", width="stretch")
+            st.markdown(":small[:gray[Trials use rules: no model is called, and nothing changes.]]", width="stretch")
         stale = tried is not None and (tried.position != view.status.position or tried.stopped)
         if job is not None:
             trying.follow(view.memory.session_id)
@@ -162,7 +162,7 @@ def _number_columns(scale: int) -> dict[str, Any]:
         "Flushes": whole(format="localized", width=70, help="Turns in which the oldest messages left the queue"),
         "Cut": whole(format="localized", width=70, help="Tokens that did not fit, over all turns"),
         "Model calls": whole(
-            format="localized", width=90, help="Calls that a model would take to learn; by rules it is none"
+            format="localized", width=90, help="Calls a model would need for learning; rules need none"
         ),
     }
 
@@ -197,7 +197,7 @@ def _detail(view: View, recipe: Recipe, tried: Tried | None, *, current: str | N
         elif not view.past:
             st.markdown(":small[:gray[The session changed since. Try again to compare the next prompts.]]")
     elif tried is not None and refused is None:
-        why = tried.refused(recipe.key) or "It was not tried: trying was cancelled before."
+        why = tried.refused(recipe.key) or "Not tried: the trial was cancelled earlier."
         st.markdown(f":small[:gray[{plain(why)}]]")
 
 
@@ -235,10 +235,10 @@ def _switch(
         st.warning(plain(refused or ""), icon=":material/person_off:")
         return
     if recipe.key == current and not plan:
-        st.markdown(":material/check: **In use.** The session is as this recipe has it.")
+        st.markdown(":material/check: **In use.** The session matches this recipe.")
         _filling(view)
         return
-    lines = plan_lines(plan, units(view.memory)) or ["Settings and blocks are already so: only the name is taken over."]
+    lines = plan_lines(plan, units(view.memory)) or ["Settings and blocks already match: only the name changes."]
     st.markdown("  \n".join(lines))
     calls = _learning_calls(plan)
     if calls:
@@ -264,7 +264,7 @@ def switch_dialog(session_id: str, key: str, given: dict[str, Any]) -> None:
         return
     title = RECIPES[key].title
     st.markdown(f"Switch to **{plain(title)}**?")
-    for line in plan_lines(plan, units(memory)) or ["Settings and blocks are already so: only the name is taken over."]:
+    for line in plan_lines(plan, units(memory)) or ["Settings and blocks already match: only the name changes."]:
         st.markdown(line)
     calls = _learning_calls(plan)
     if calls:
@@ -277,7 +277,7 @@ def switch_dialog(session_id: str, key: str, given: dict[str, Any]) -> None:
 
 
 _NO_WAY_BACK = (
-    "This cannot be undone: what is removed goes for good, and switching back makes such blocks anew from the messages."
+    "This cannot be undone: switching back fills new blocks from the messages and restores nothing that was deleted."
 )
 
 

@@ -257,7 +257,7 @@ def _draw_delete(session_id: str, block: str, number: int, turn: int, words: str
     st.text(short(" ".join(words.split()), 200))
     with st.container(horizontal=True):
         closing_button(f"Delete stored {unit}", _delete, (session_id, block, number, turn, unit), kind="primary")
-        closing_button("Keep", _keep)
+        closing_button("Cancel", _keep)
 
 
 def _stays(unit: str) -> str:
@@ -276,4 +276,4 @@ def _delete(session_id: str, block: str, number: int, turn: int, unit: str) -> N
     else:
         asking.ask(session_id, number=None)
         what = beginning(from_turn(unit, turn, "the"))
-        toasts.done(f"Deleted. {what} is not found any more; {_stays(unit)} in the archive.")
+        toasts.done(f"Deleted. {what} is no longer found; {_stays(unit)} in the archive.")

@@ -55,8 +55,7 @@ def draw(view: View, block: SessionBlock, before: Search, after: Search, unit: s
             key=_key("top_k"),
             placeholder="as many as fit",
             width=190,
-            help=f"Most {stored_plural(unit)} asked for in one prompt (top-k). "
-            "Empty: as many as fit into the room that is left.",
+            help=f"Maximum number of {stored_plural(unit)} requested for one prompt (top-k). Empty: as many as fit.",
             on_change=_moved,
             args=(session_id, name, TOP_K, "top_k"),
         )
@@ -70,7 +69,7 @@ def draw(view: View, block: SessionBlock, before: Search, after: Search, unit: s
             key=_key("threshold"),
             placeholder="none",
             width=130,
-            help=f"Least score a stored {unit} needs to be used. Empty: no threshold.",
+            help=f"Minimum score of a stored {unit} to be used. Empty: no threshold.",
             on_change=_moved,
             args=(session_id, name, THRESHOLD, "threshold"),
         )

@@ -284,7 +284,7 @@ def _draw_found(view: View, search: Search, unit: str) -> bool:
             ).strip()
         if shown == "List" and (search.weights is not None or terms_shown(search)):
             each_term = st.toggle(
-                "Scores apart", key=EACH_TERM, help="What each score is made of, in columns of their own."
+                "Score details", key=EACH_TERM, help="The terms of each score, in columns of their own."
             )
     found = within(search, stage or "candidates")
     if words:
@@ -311,13 +311,13 @@ def _elsewhere(view: View, words: str, unit: str) -> None:
     """Show where the words occur if no stored turn contains them."""
     said = asking.said_elsewhere(view.memory, view.status.position, words)
     if said is None:
-        st.markdown(":small[:gray[Nobody said it in this session.]]")
+        st.markdown(":small[:gray[No message in this session contains it.]]")
         return
     who = beginning(from_turn(unit, said.turn, "a"))
     if said.status is MessageStatus.ACTIVE:
-        st.markdown(f":small[{who} says it and is still in the queue, so the prompt has it.]")
+        st.markdown(f":small[{who} contains it and is still in the queue, so the prompt has it.]")
     else:
-        st.markdown(f":small[{who} says it and left the queue, but is not stored here.]")
+        st.markdown(f":small[{who} contains it and left the queue, but is not stored here.]")
 
 
 def _draw_list(

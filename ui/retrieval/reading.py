@@ -137,7 +137,7 @@ def why(found: Found, search: Search) -> str:
             "and the lowest score is cut first."
         )
     if found.fate == "no_prompt":
-        return f"It was asked for. {plain(search.no_prompt)}" if search.no_prompt else "It was asked for, in no prompt."
+        return f"It was requested. {plain(search.no_prompt)}" if search.no_prompt else "It was requested, in no prompt."
     if found.fate == "no_room":
         room = f" the {tokens(search.room)} tokens there were" if search.room is not None else ""
         return (

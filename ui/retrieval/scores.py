@@ -39,38 +39,38 @@ ADDED: Mapping[str, Signal] = {
         (
             "neighbours",
             "Neighbours",
-            "What was said around it fits too.",
-            "What was said just before and after it fits too, and lends it a part.",
+            "Messages around it match too.",
+            "Messages just before and after it match too, and add part of their score.",
         ),
         (
             "sitting",
             "Same session",
-            "Others of the same session fit too.",
-            "The best of what was said in the same sitting, without a long pause, fit and lend it a part.",
+            "Others of the same session match too.",
+            "The best matches of the same sitting, without a long pause, add part of their score.",
         ),
         (
             "speaker",
             "Speaker",
-            "Said by whom the question is about.",
-            "It was said by whom the question is about; people count before assistants.",
+            "Said by the person the question is about.",
+            "It was said by the person the question is about; people count before assistants.",
         ),
         (
             "date",
             "Date",
-            "Said on the date that is named.",
+            "Said on a date that is named.",
             "It was said on a date that the question names, or near it.",
         ),
         (
             "substance",
             "Informative",
-            "It tells much by itself.",
-            "It tells much by itself: many words, somebody of themselves, no questions.",
+            "Informative by itself.",
+            "It is informative by itself: many words, people about themselves, no questions.",
         ),
         (
             "length",
             "Length",
             "Longer than 100 tokens.",
-            "Long ones lose: something for each doubling beyond 100 tokens.",
+            "Long texts score less: a deduction for each doubling beyond 100 tokens.",
         ),
     )
 }

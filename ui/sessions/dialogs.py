@@ -76,7 +76,7 @@ def new_dialog() -> None:
             index=list(RECIPES).index(RECIPE),
             key="new__recipe",
             format_func=lambda key: RECIPES[key].title,
-            help="Which memory system it begins as. It can be switched later, on Blocks.",
+            help="The memory system it starts with. It can be switched later, on Blocks.",
         )
     ]
     st.markdown(f":small[:gray[{plain(recipe.tagline)} {plain(recipe.limits)}]]")
@@ -98,7 +98,7 @@ def new_dialog() -> None:
     )
     too_long = len(name) > USER_CHARACTERS
     if too_long:
-        st.error(f"The name of a user may have {USER_CHARACTERS} characters, not {tokens(len(name))}.")
+        st.error(f"A user's name may have at most {USER_CHARACTERS} characters; this one has {tokens(len(name))}.")
     example = EXAMPLES.get(recipe.key)
     played = example is not None and st.checkbox(
         f"With a short conversation to play: {plain(example.title)}",
@@ -162,7 +162,7 @@ def branch_dialog(session_id: str, turn: int | None = None) -> None:
     found = sessions[session_id]
     latest = found.status.turns
     if latest == 0:
-        st.markdown("Nothing was said yet: there is no turn to branch at.")
+        st.markdown("There is no turn to branch from yet.")
         return
     chosen = int(
         st.number_input(
@@ -228,9 +228,9 @@ def reset_question(found: Overview) -> tuple[str, ...]:
         )
     kept = f" Facts that belong to {short(found.status.user_id)} stay." if found.status.user_id else ""
     return (
-        f"{asked} Everything in it goes: {held}, its log, and all that was changed of its limits, blocks, texts and "
+        f"{asked} Deletes everything in it: {held}, its log, and all changes to its limits, blocks, texts and "
         f"priorities. This cannot be undone.{kept if found.user_facts else ''}",
-        f"It is then the demo as it was shipped, at turn {RECORDED_TURNS} of {TURNS}.",
+        f"It becomes the demo as shipped, at turn {RECORDED_TURNS} of {TURNS}.",
     )
 
 
@@ -241,7 +241,7 @@ def _reset(session_id: str) -> None:
     try:
         if session_id == DEMO_SESSION:
             reset_demo(shared)
-            done = f"The demo is as it was shipped, at turn {RECORDED_TURNS} of {TURNS}."
+            done = f"The demo is as shipped, at turn {RECORDED_TURNS} of {TURNS}."
         else:
             memory = shared.open(session_id)
             memory.reset()
@@ -299,5 +299,5 @@ def _sure(says: str, do: Callable[[str], None], session_id: str) -> None:
     """Draw the confirming button and the one that cancels."""
     with st.container(horizontal=True):
         closing_button(says, do, (session_id,), kind="primary")
-        if st.button("Keep"):
+        if st.button("Cancel"):
             st.rerun()

@@ -278,7 +278,7 @@ def _maintenance(running: Job | None) -> None:
             st.error(plain(str(error)))
             return
         if free >= LEAST_FREE_BYTES:
-            said = f"{size(free)} of it are the space of what was erased. While they are given back nobody can write."
+            said = f"{size(free)} of it were freed by erasing. Nothing can be written while they are reclaimed."
             st.markdown(f":small[:gray[{said}]]")
             st.button("Make the file smaller", key="sessions__compact", on_click=_compact, disabled=running is not None)
         st.markdown(f"Vectors: {plain(index.name)}")

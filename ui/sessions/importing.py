@@ -266,9 +266,9 @@ def _bundle(bundle: Bundle) -> None:
             plain(f"Also add {count(bundle.user_facts, 'fact')} of {short(bundle.user_id)} that are not here yet"),
             value=True,
             key="import__user_facts",
-            help="Facts that belong to the user, not to this session. None that is here already is changed.",
+            help="Facts that belong to the user, not to this session. Existing facts are not changed.",
         )
-    st.markdown(":small[:gray[It opens as a session of its own; nothing that is here is changed.]]")
+    st.markdown(":small[:gray[It opens as a new session; existing ones are not changed.]]")
     database = engine().database
 
     def work(job: Job) -> str:
@@ -295,7 +295,7 @@ def bundle_sentence(bundle: Bundle) -> str:
 
 
 def _configuration(configuration: Configuration, name: str) -> None:
-    st.markdown(":small[:gray[Settings and blocks of a session, without what was said or learned]]")
+    st.markdown(":small[:gray[Settings and blocks of a session, without messages and facts]]")
     limit = configuration.settings.get("token_limit")
     limit_text = f" Token limit {tokens(int(limit))}." if limit is not None else ""
     st.markdown(plain(f"{count(len(configuration.blocks), 'block')}.{limit_text}"))

@@ -93,7 +93,7 @@ def _watch(says: str) -> None:
         if lines:  # rows are being stored, so the work can be cancelled
             with st.container(horizontal=True, vertical_alignment="center"):
                 st.button("Cancel", key="making__cancel", on_click=job.cancel.set, disabled=job.cancel.is_set())
-                st.markdown(":small[:gray[Nothing of it is kept then.]]", width="content")
+                st.markdown(":small[:gray[Cancelling keeps nothing of it.]]", width="content")
     else:
         _end(job)
 

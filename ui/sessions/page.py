@@ -127,14 +127,14 @@ def _table(shown: Sequence[Overview], picked: Overview | None) -> None:
             "Session": st.column_config.TextColumn(width="medium"),
             "Turns": st.column_config.NumberColumn(format="localized", width="small"),
             "Tokens": st.column_config.NumberColumn(
-                format="localized", width="small", help="Of all messages, those that left the queue too"
+                format="localized", width="small", help="Of all messages, including those that left the queue"
             ),
             "Flushes": st.column_config.NumberColumn(format="localized", width="small"),
             "Facts": st.column_config.NumberColumn(
                 format="localized", width="small", help="Active facts, with those that belong to its user"
             ),
         },
-        alt=f"{count(len(ids), 'session')}, the last used first",
+        alt=f"{count(len(ids), 'session')}, most recently used first",
     )
 
 

@@ -34,7 +34,7 @@ def rewrite_dialog(session_id: str, name: str) -> None:
     st.markdown(f"**{plain(name)}** :gray[{tokens(now.tokens)} of {tokens(now.max_tokens)} tokens]")
     st.markdown(f":small[:gray[{freshness_line(Freshness(now.covers_turn, now.latest_turn))}.]]")
     source = st.segmented_control(
-        "Out of",
+        "Source",
         list(_SOURCES),
         default="messages" if writer.offline else "text",
         key=f"blocks__rewrite_{session_id}_{name}_source",
@@ -45,16 +45,16 @@ def rewrite_dialog(session_id: str, name: str) -> None:
     messages, size = desk.rewrite_cost(from_messages)
     possible = bool(messages) if from_messages else bool(now.text)
     if not possible:
-        st.info("No message was given to it yet." if from_messages else "It is empty: there is nothing to rewrite.")
+        st.info("It has received no message yet." if from_messages else "It is empty: there is nothing to rewrite.")
     else:
         model = None if writer.offline else writer.name
         st.markdown(cost_line(messages, size, model))
         if not from_messages and writer.offline and not now.over:
             st.markdown(":small[:gray[The rules write the same text again as long as it fits.]]")
     if engine().running(session_id) is not None:
-        st.info("Something runs for this session. It can be rewritten after that.")
+        st.info("Other work is running for this session. Rewrite the summary when it has finished.")
         possible = False
-    st.markdown(":small[:gray[The text of now stays in its history. If it fails, it stays as it is.]]")
+    st.markdown(":small[:gray[The current text stays in the history. If rewriting fails, it remains in use.]]")
     with st.container(horizontal=True):
         closing_button(
             REWRITE,
@@ -73,7 +73,7 @@ def rewriting(session_id: str, name: str) -> str | None:
     if job is None or not job.id.startswith(_begin(name)):
         return None
     if not job.done:
-        return ":orange[:material/autorenew: Rewriting it. The former text stays until that is done.]"
+        return ":orange[:material/autorenew: Rewriting. The former text stays until it is done.]"
     problem = job.error
     if problem is None:
         return None

@@ -67,7 +67,7 @@ def told(revision: SummaryRevision) -> str:
     """Origin of a version, and what it covers."""
     parts = []
     if revision.restored is not None:
-        parts.append(f"the words of version {tokens(revision.restored)} again")
+        parts.append(f"restores version {tokens(revision.restored)}")
     elif revision.asked_by == "curator":
         parts.append("rewritten on demand")
     if revision.messages:
@@ -75,7 +75,7 @@ def told(revision: SummaryRevision) -> str:
     if revision.covers_turn is not None:
         parts.append(f"covers up to turn {tokens(revision.covers_turn)}")
     if revision.shortened:
-        parts.append(f"{count(revision.shortened, 'token')} of sentences left out to stay within its bound")
+        parts.append(f"{count(revision.shortened, 'token')} of sentences left out to stay within its limit")
     line = ", ".join(parts)
     return f":gray[{plain(line[:1].upper() + line[1:])}.]" if line else ""
 

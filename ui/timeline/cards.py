@@ -23,7 +23,7 @@ ABOUT = (
 )
 FATE = (
     "Where each message is, oldest first. Flushed ones are in the archive; recalled: brought back into a prompt; "
-    "learned from: a fact came of it; gone: replaced or forgotten."
+    "learned from: at least one fact came from it; gone: replaced or forgotten."
 )
 
 _BETWEEN = "\N{EM SPACE}"

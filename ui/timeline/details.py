@@ -79,7 +79,7 @@ def _flush(event: FlushPlanned) -> list[Row]:
         ("Queue after", tokens(event.queue_after)),
         ("Flush above", tokens(int(event.history_budget))),
         ("Flush size", f"at least {tokens(event.flush_size)}"),
-        *([("Still above it by", tokens(event.over_by))] if event.over_by else []),
+        *([("Still above by", tokens(event.over_by))] if event.over_by else []),
         *[("Rule", RULES.get(rule, rule)) for rule in event.rules],
     ]
 
@@ -111,15 +111,15 @@ def _granted(asked: int, granted: int) -> str:
 
 def _search(event: Retrieved) -> list[Row]:
     rows = [(FATES.get(fate, fate), tokens(number)) for fate, number in event.gates.items()]
-    rows.append(("Results wanted", "as many as fit" if event.top_k is None else tokens(event.top_k)))
+    rows.append(("Results requested", "as many as fit" if event.top_k is None else tokens(event.top_k)))
     if event.room is not None:
-        rows.append(("Room", count(event.room, "token")))
+        rows.append(("Token budget", count(event.room, "token")))
     rows.append(("Threshold", "none" if event.threshold is None else f"{event.threshold:.2f}"))
     if event.weights:
         meaning, keywords = event.weights
         rows.append(("Weight of meaning, keywords", f"{meaning:g}, {keywords:g}"))
     if added := {term: weight for term, weight in event.term_weights.items() if weight}:
-        rows.append(("Weight of what is added", ", ".join(f"{term} {weight:g}" for term, weight in added.items())))
+        rows.append(("Weights of boosts", ", ".join(f"{term} {weight:g}" for term, weight in added.items())))
     return rows
 
 
@@ -170,7 +170,7 @@ _LABELS: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "category": ("About", _words),
     "found": ("Found", tokens),
     "added": ("New", tokens),
-    "confirmed": ("Known", tokens),
+    "confirmed": ("Already known", tokens),
     "held_back": ("Held back", tokens),
     "ended": ("Ended", tokens),
     "refused": ("Left out", tokens),
@@ -183,28 +183,28 @@ _LABELS: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "candidates": ("Compared with", lambda found: ", ".join(f"{score:.2f}" for _, score in found)),
     "topics": ("Topics", lambda topics: _words(", ".join(topics))),
     "what": ("What", _words),
-    "number": ("How many", tokens),
+    "number": ("Number", tokens),
     "extractor": ("Found by", _words),
-    "similarity": ("Alike", lambda share: f"{share:.2f}"),
+    "similarity": ("Similarity", lambda share: f"{share:.2f}"),
     "before": ("Facts before", tokens),
     "after": ("Facts after", tokens),
     "kept": ("Kept", _length),
     "merged": ("Merged", _length),
     "vanished": ("Vanished", _length),
     "new": ("New, unsupported", _length),
-    "max_facts": ("Facts at most", tokens),
+    "max_facts": ("Maximum facts", tokens),
     "summariser": ("Written by", _words),
     "turn_covered": ("Covers up to turn", tokens),
-    "max_tokens": ("Tokens at most", tokens),
+    "max_tokens": ("Maximum tokens", tokens),
     "lost": ("Names, numbers and dates gone", tokens),
     "shortened": ("Left out to fit, tokens", tokens),
     "broken": ("Sentences broken off", tokens),
     "reason": ("Reason", _words),
     "deliveries": ("Deliveries", _length),
-    "attempt": ("Try", tokens),
-    "attempts": ("Tries", tokens),
-    "seconds": ("Took", seconds),
-    "retry_in_seconds": ("Next try in", seconds),
+    "attempt": ("Attempt", tokens),
+    "attempts": ("Attempts", tokens),
+    "seconds": ("Duration", seconds),
+    "retry_in_seconds": ("Next attempt in", seconds),
     "purpose": ("For", _words),
     "model": ("Model", _words),
     "input_tokens": ("Tokens in", tokens),
@@ -212,7 +212,7 @@ _LABELS: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "cost": ("Cost", lambda dollars: f"about ${dollars:.4f}"),
     "embedder": ("Embeddings", _words),
     "revision": ("Version", tokens),
-    "restored": ("Brought back", lambda revision: f"version {tokens(revision)}"),
+    "restored": ("Restored", lambda revision: f"version {tokens(revision)}"),
     "error": ("Error", _words),
 }
 """Fields shown to users: label and formatter. An empty label: the unit that vector blocks store."""

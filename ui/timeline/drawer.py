@@ -163,7 +163,7 @@ def _flush(memory: Memory, fate: FlushFate, now: EventRecord) -> None:
         key="timeline__left",
         alt="Messages that left the queue",
     )
-    into = "Into the archive: none is deleted. And to the blocks that learn:"
+    into = "To the archive (none is deleted) and to the blocks that learn:"
     heading("Where it went", f"\n:small[:gray[{into}]]", level=3)
     if not fate.given:
         st.markdown(":small[No block learns from flushes.]")
@@ -245,7 +245,7 @@ def _ways_on(view: View, record: EventRecord) -> None:
         if isinstance(record.event, ContextBuilt) and any(
             earlier < record.turn and each.contexts for earlier, each in turns.items()
         ):
-            says = "What changed since the prompt before"
+            says = "Changes since the previous prompt"
             if st.button(says, icon=":material/difference:", type="tertiary", key="timeline__to_changes"):
                 close()
                 nav.go("context", turn=turn, show="changes")

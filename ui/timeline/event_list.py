@@ -27,7 +27,7 @@ ROW_PIXELS = 28
 LIST_PLACE = "timeline__list"
 ABOUT_BOOKKEEPING = (
     "Also show how the work was done: deliveries handed over and done, what blocks read, calls and replies begun. "
-    "A kind, a block or words to find bring them along."
+    "Filtering by kind, block or words includes it."
 )
 
 EVENTS, CALLS = "Events", "Model calls"
