@@ -111,9 +111,7 @@ def play(job: Job, memory: Memory, *, turns: int | None, pace: float) -> None:
                 _pause(job, STEP_SECONDS)
             message_id = recording.message_id(recording.played + offset)
             _put(memory, message, message_id)
-            if (
-                memory.services.extractor.offline
-            ):  # a put waits for a limited time: deliver now, so that the log is the same on every machine
+            if memory.services.extractor.offline:  # a put waits briefly: this gives the same log on every machine
                 memory.deliver()
             job.add_progress("A message was stored")
             if message.role is MessageRole.USER and memory.has_tools:

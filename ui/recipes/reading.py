@@ -237,10 +237,8 @@ def stays(kind: str, holds: Holding, unit: str = TURN) -> str:
             f"its {count(facts, 'fact')} {'stays' if facts == 1 else 'stay'} stored" if facts else "it holds no facts"
         )
     if kind == "vector":
-        verb = "is" if holds.turns == 1 else "are"
-        return (
-            f"its {stored(holds.turns, unit)} {verb} deleted; the messages stay" if holds.turns else "nothing is stored"
-        )
+        goes = "is deleted" if holds.turns == 1 else "are deleted"
+        return f"its {stored(holds.turns, unit)} {goes}; the messages stay" if holds.turns else "nothing is stored"
     if kind == "graph":
         return "its relations stay stored"
     if kind == "summary":
