@@ -15,40 +15,40 @@ from memory_core.models.offline.responder import OfflineResponder
 from ui.jobs import Job
 
 STEP_SECONDS = 0.3
-"""Pause between the engine's steps while a recording plays at 1 ×, so that each can be seen."""
+"""Pause, in seconds, between the engine's steps while a recording plays at 1 ×, so that each can be seen."""
 
 TURN_SECONDS = 2.0
-"""From one turn to the next while a recording plays at 1 ×."""
+"""Seconds from one turn to the next while a recording plays at 1 ×."""
 
 PAUSE_SECONDS = 0.1
-"""How often a pause looks whether the pace was changed."""
+"""Interval, in seconds, at which a pause checks whether the pace was changed."""
 
 FORESEEN, AT_ONCE = 96, 32
-"""Messages of a recording that are prepared for before they are played, and how many of them together."""
+"""Number of a recording's messages prepared ahead of playing them, and their number per batch."""
 
 TURN, RETRIED, STEP, PLAY = "turn-", "+", "step-", "play-"
-"""What the ids of the jobs here begin with; that of a reply tried again ends with the second."""
+"""Prefixes of job ids; the id of a retried reply ends with `RETRIED`."""
 
 
 def builds_prompts(job: Job) -> bool:
-    """Does this job play or answer turns, each of which gets a prompt?"""
+    """Whether this job plays or answers turns, each of which gets a prompt."""
     return job.id.startswith((TURN, STEP, PLAY)) or job.id.endswith(RETRIED)
 
 
 def answers(job: Job) -> bool:
-    """Does this job make a reply to what was typed?"""
+    """Whether this job generates a reply to a typed message."""
     return job.id.startswith(TURN) or job.id.endswith(RETRIED)
 
 
 PLAYED = "rules-"
-"""Begins the ids of what the rules do while a recording plays; the recording's own must not be counted among them."""
+"""Prefix of the ids of the rules' messages during playback; they must not be counted among the recording's own."""
 
 ASKED = "-user"
-"""Ends the id of a message that was typed here and awaits a reply; what stands before it is the turn's id."""
+"""Suffix of the id of a message typed here that awaits a reply; the rest is the turn's id."""
 
 
 def send(job: Job, memory: Memory, model: ChatModel, turn_id: str, text: str) -> None:
-    """Store a user message, then have it answered; not by rules, where an agent has a model for this session."""
+    """Store a user message and generate its reply; not with rules if an agent has a model for this session."""
     job.add_progress("Storing your message")
     _put(memory, ChatMessage(role="user", content=text), turn_id + ASKED)
     if not (model.offline and agents_model(memory)):
@@ -56,18 +56,18 @@ def send(job: Job, memory: Memory, model: ChatModel, turn_id: str, text: str) ->
 
 
 def agents_model(memory: Memory) -> str | None:
-    """The model of the program whose session this is; None for a session that has no other learner than the app's."""
+    """The model of the program that owns this session; None if only the app learns in it."""
     return next((block.learner for block in memory.blocks if block.learner is not None), None)
 
 
 def answer(job: Job, memory: Memory, model: ChatModel, turn_id: str) -> None:
-    """Have the latest message answered; what the model says comes through the job as it comes.
+    """Generate a reply to the latest message; its text is streamed through the job.
 
-    In a session whose blocks an agent may edit, the model is offered the tools for it. Stopped, the reply so far is
-    kept. Failed, nothing of it is; what its tools did before stays.
+    In a session whose blocks an agent may edit, the model is offered the tools to do so. If stopped, the partial reply
+    is kept. If the model fails, no text is kept, but the effects of its tool calls are.
 
     Raises:
-        ModelError: the model failed; the message stays and can be answered again.
+        ModelError: the model failed; the message is kept and can be answered again.
     """
     newest = memory.session.messages(last=1)
     memory.log.record(ReplyStarted(reply=turn_id, seq=newest[-1].seq if newest else 0, model=model.name))
@@ -85,12 +85,12 @@ def _put(memory: Memory, message: ChatMessage, message_id: str) -> None:
 
 
 def play(job: Job, memory: Memory, *, turns: int | None, pace: float) -> None:
-    """Play a recording on, `turns` turns of it or (None) to its end, until asked to pause.
+    """Continue playing a recording, for `turns` turns or (None) to its end, until asked to pause.
 
-    In a session whose blocks an agent may edit, the offline rules edit them after each message of the user: the
-    recorded answers were made without this memory.
+    In a session whose blocks an agent may edit, the offline rules edit them after each user message, since the recorded
+    answers were made without this memory.
 
-    `pace` is the job's at first: 1 is the speed for watching, 2 twice as fast, 0 no pauses at all.
+    `pace` is the job's initial one: 1 is the speed for watching, 2 twice as fast, 0 without pauses.
     """
     job.pace = pace
     played, recording = 0, memory.session.recording()
@@ -111,7 +111,9 @@ def play(job: Job, memory: Memory, *, turns: int | None, pace: float) -> None:
                 _pause(job, STEP_SECONDS)
             message_id = recording.message_id(recording.played + offset)
             _put(memory, message, message_id)
-            if memory.session.services.extractor.offline:  # the same log on every machine: a put waits only so long
+            if (
+                memory.session.services.extractor.offline
+            ):  # a put waits briefly: this gives the same log on every machine
                 memory.deliver()
             job.add_progress("A message was stored")
             if message.role is MessageRole.USER and memory.blocks.editable_by_agents:
@@ -124,7 +126,7 @@ def play(job: Job, memory: Memory, *, turns: int | None, pace: float) -> None:
 
 
 def _pause(job: Job, seconds: float) -> None:
-    """Wait so long at pace 1, until asked to end early; a change of pace counts at once."""
+    """Wait for this many seconds at pace 1, or until cancelled; a change of pace takes effect at once."""
     left = seconds
     while left > 0 and job.pace > 0:
         waited = min(left, PAUSE_SECONDS * job.pace)
@@ -138,15 +140,15 @@ INTERRUPTED, NOT_ASKED = "interrupted", "not asked"
 
 @dataclass(frozen=True, slots=True)
 class Unanswered:
-    """A reply that was begun and not finished."""
+    """A reply that was started and not finished."""
 
     reply: str
     reason: str
-    """`INTERRUPTED` (the process ended), `NOT_ASKED` (it is left to an agent), or the sentence of what failed."""
+    """`INTERRUPTED` (the process ended), `NOT_ASKED` (it is left to an agent), or the error as a sentence."""
 
 
 def unanswered(memory: Memory, *, running: bool) -> Unanswered | None:
-    """The newest message's reply, if it was begun and there is none; None while one is being made."""
+    """The unfinished or failed reply to the newest message; None if there is none, or while one is being generated."""
     if running:
         return None
     last = memory.session.messages(last=1)
@@ -158,7 +160,7 @@ def unanswered(memory: Memory, *, running: bool) -> Unanswered | None:
     if not (isinstance(newest, ReplyStarted | ReplyEnded) and newest.reply.startswith(asked)):
         return Unanswered(
             asked, INTERRUPTED if agents_model(memory) is None else NOT_ASKED
-        )  # the reply was never begun
+        )  # the reply was never started
     if isinstance(newest, ReplyStarted):
         return Unanswered(newest.reply, INTERRUPTED)
     if isinstance(newest, ReplyEnded) and newest.outcome == "failed":
@@ -167,7 +169,7 @@ def unanswered(memory: Memory, *, running: bool) -> Unanswered | None:
 
 
 def _asked(message_id: str) -> str | None:
-    """The turn that a message leaves open: it was typed here, or a model's tools were the last to speak."""
+    """Id of the turn that a message leaves open: it was typed here, or it is the last tool message of a model."""
     if message_id.endswith(ASKED):
         return message_id.removesuffix(ASKED)
     reply, step, _ = message_id.rpartition(loop.STEP)

@@ -180,7 +180,7 @@ def test_what_a_switch_does_is_said_before_the_button_that_does_it(demo_home):
     app = press(app, "Switch to Summary buffer")
     assert [attached.name for attached in demo().blocks] == ["Instructions", "Facts", "Earlier turns"], "it asks first"
     assert "This cannot be undone" in joined(app)
-    assert f"{len(demo().retrieval.stored_turns('Earlier turns'))} stored turns go" in joined(app)
+    assert f"{len(demo().retrieval.stored_turns('Earlier turns'))} stored turns are deleted" in joined(app)
     app = app.button(key="recipes__switch_do").click().run()
     assert not app.exception, app.exception
     assert any("runs on Summary buffer." in each.replace("\\", "") for each in said(app))

@@ -257,7 +257,7 @@ def _draw_delete(session_id: str, block: str, number: int, turn: int, words: str
     st.text(short(" ".join(words.split()), 200))
     with st.container(horizontal=True):
         closing_button(f"Delete stored {unit}", _delete, (session_id, block, number, turn, unit), kind="primary")
-        closing_button("Keep")
+        closing_button("Cancel")
 
 
 def _stays(unit: str) -> str:

@@ -113,7 +113,7 @@ def _search(event: Retrieved) -> list[Row]:
     rows = [(OUTCOMES.get(outcome, outcome), tokens(number)) for outcome, number in event.gates.items()]
     rows.append(("Results requested", "as many as fit" if event.top_k is None else tokens(event.top_k)))
     if event.token_budget is not None:
-        rows.append(("Room", count(event.token_budget, "token")))
+        rows.append(("Token budget", count(event.token_budget, "token")))
     rows.append(("Threshold", "none" if event.threshold is None else f"{event.threshold:.2f}"))
     if event.weights:
         meaning, keywords = event.weights
