@@ -18,7 +18,7 @@ from engine_fakes import (
     open_memory,
     user,
 )
-from sqlalchemy import create_engine, event, update
+from sqlalchemy import create_engine, delete, event, insert, select, update
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import StaticPool
 
@@ -33,7 +33,7 @@ from memory_core.services import Services
 from memory_core.sessions.overview import delete_session, list_sessions
 from memory_core.store.database import Database, parse_url
 from memory_core.store.facts import NewFact, add_fact, change_state
-from memory_core.store.tables import SCHEMA_VERSION, TABLES, fact_table, message_table, schema_table
+from memory_core.store.tables import SCHEMA_VERSION, TABLES, fact_source_table, fact_table, message_table, schema_table
 
 # -- opening -------------------------------------------------------------------------------------
 
@@ -493,3 +493,18 @@ def test_erased_words_are_in_neither_the_file_nor_its_log(tmp_path):
     files = [path for path in tmp_path.iterdir() if path.is_file()]
     assert any(path.suffix == ".db" for path in files)
     assert not any(b"zebrafinch" in path.read_bytes() for path in files)
+
+
+# -- references ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_a_row_that_names_what_is_not_there_is_refused_when_the_transaction_ends(tmp_path, in_memory):
+    database = Database.open(None if in_memory else on_file(tmp_path))
+    source = insert(fact_source_table).values(fact_id=1, session_id="s", seq=1)
+    with pytest.raises(StoreError, match="FOREIGN KEY"), database.write() as connection:
+        connection.execute(source)
+    with database.write() as connection:
+        assert connection.execute(select(fact_source_table)).all() == []
+        connection.execute(source)
+        connection.execute(delete(fact_source_table))  # within a transaction the order is free
