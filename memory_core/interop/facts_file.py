@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import PureWindowsPath
 from typing import Any
 
-from memory_core.interop.located_json import Located, problem, read_text, read_values
+from memory_core.interop.located_json import Located, Place, place_words, problem, read_text, read_values
 from memory_core.messages import storable
 from memory_core.planning.curation import ChangeSet, New, each_topic
 from memory_core.planning.facts import STATES, Fact, same_words
@@ -42,7 +42,7 @@ _TRUE, _FALSE = ("true", "yes", "1", "x"), ("false", "no", "0", "")
 class FileFact:
     """A fact as a file has it."""
 
-    line: int
+    place: Place
     text: str
     state: str = "active"
     pinned: bool = False
@@ -54,7 +54,7 @@ class FileFact:
 class Problem:
     """A fact of a file that cannot be taken in."""
 
-    line: int
+    place: Place
     what: str
     """To follow "line 4:", without a full stop."""
 
@@ -72,12 +72,12 @@ class FactsFile:
 class Duplicate:
     """A fact of a file that is there already, word for word."""
 
-    line: int
+    place: Place
     text: str
     fact: Fact | None
     """The known fact, whatever its state."""
-    of_line: int | None
-    """Or the line of the file that says it first."""
+    of_place: Place | None
+    """Or the place in the file that says it first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ def read_facts_file(data: bytes | str, *, filename: str) -> FactsFile:
     """The facts of a CSV or JSON file; which of the two it is shows in the content.
 
     CSV needs a column `text`; JSON is a list of facts, or an object with `facts`, and a fact is a text
-    or an object with `text`. A fact that cannot be read is a problem of its line, the others are read.
+    or an object with `text`. A fact that cannot be read is a problem of its own, the others are read.
 
     Raises:
         FormatError: the file as a whole is not a list of facts.
@@ -155,10 +155,10 @@ def read_facts_file(data: bytes | str, *, filename: str) -> FactsFile:
     rows = _json_rows(text, filename) if is_json else _csv_rows(text, filename)
     facts: list[FileFact] = []
     problems: list[Problem] = []
-    for line, row in rows:
+    for place, row in rows:
         if len(facts) + len(problems) == MOST_FACTS:
             raise problem(filename, f"holds more than {MOST_FACTS:,} facts, the most that can be imported at once.")
-        read = row if isinstance(row, Problem) else _fact(line, row)
+        read = row if isinstance(row, Problem) else _fact(place, row)
         if isinstance(read, Problem):
             problems.append(read)
         else:
@@ -168,10 +168,10 @@ def read_facts_file(data: bytes | str, *, filename: str) -> FactsFile:
     return FactsFile(PureWindowsPath(filename).name, tuple(facts), tuple(problems))
 
 
-def _json_rows(text: str, filename: str) -> Iterable[tuple[int, Any]]:
+def _json_rows(text: str, filename: str) -> Iterable[tuple[Place, Any]]:
     values = read_values(text, filename=filename)
     if len(values) > 1:  # one fact a line
-        return [(value.line, value.value) for value in values]
+        return [(value.place, value.value) for value in values]
     found: Located | None = values[0]
     if isinstance(values[0].value, dict) and "text" not in values[0].value:
         found = values[0].member("facts")
@@ -179,8 +179,8 @@ def _json_rows(text: str, filename: str) -> Iterable[tuple[int, Any]]:
             raise problem(filename, 'is not a list of facts: the object has no list called "facts".')
     assert found is not None
     if isinstance(found.value, dict):
-        return [(found.line, found.value)]
-    return ((element.line, element.value) for element in found.elements())
+        return [(found.place, found.value)]
+    return ((element.place, element.value) for element in found.elements())
 
 
 def _csv_rows(text: str, filename: str) -> Iterable[tuple[int, dict[str, str] | Problem]]:
@@ -192,7 +192,7 @@ def _csv_rows(text: str, filename: str) -> Iterable[tuple[int, dict[str, str] | 
         try:
             row = next(reader, None)
         except csv.Error as error:
-            raise problem(filename, f"this is not valid CSV ({error}).", line=line) from error
+            raise problem(filename, f"this is not valid CSV ({error}).", place=line) from error
         if row is None:
             break
         if any(cell.strip() for cell in row):
@@ -216,28 +216,28 @@ def _plain(cell: str) -> str:
     return cell[1:] if _SHIELDED.match(cell) else cell
 
 
-def _fact(line: int, row: Any) -> FileFact | Problem:
+def _fact(place: Place, row: Any) -> FileFact | Problem:
     if isinstance(row, str):
         row = {"text": row}
     if not isinstance(row, dict):
-        return Problem(line, "this is neither a text nor an object with a text")
+        return Problem(place, "this is neither a text nor an object with a text")
     text, state, category = row.get("text") or "", row.get("state") or "active", row.get("category") or "other"
     if not all(isinstance(value, str) for value in (text, state, category)):
-        return Problem(line, "text, state and category must be texts")
+        return Problem(place, "text, state and category must be texts")
     text = " ".join(storable(text)[0].split())
     state, pinned = state.strip().lower(), str(row.get("pinned") or "").strip().lower()
     if not text:
-        return Problem(line, "no text")
+        return Problem(place, "no text")
     if len(text) > MOST_CHARACTERS:
-        return Problem(line, f"{len(text):,} characters, and a fact has at most {MOST_CHARACTERS:,}")
+        return Problem(place, f"{len(text):,} characters, and a fact has at most {MOST_CHARACTERS:,}")
     if state not in STATES:
-        return Problem(line, f'state "{_short(state)}" is not known, use {", ".join(STATES[:-1])} or {STATES[-1]}')
+        return Problem(place, f'state "{_short(state)}" is not known, use {", ".join(STATES[:-1])} or {STATES[-1]}')
     if pinned not in (*_TRUE, *_FALSE):
-        return Problem(line, f'pinned is "{_short(pinned)}", use yes or no')
+        return Problem(place, f'pinned is "{_short(pinned)}", use yes or no')
     topics = _topics(row.get("topics") or ())
     if topics is None:
-        return Problem(line, "topics must be texts")
-    return FileFact(line, text, state, pinned in _TRUE, " ".join(storable(category)[0].split()) or "other", topics)
+        return Problem(place, "topics must be texts")
+    return FileFact(place, text, state, pinned in _TRUE, " ".join(storable(category)[0].split()) or "other", topics)
 
 
 def _topics(given: Any) -> tuple[str, ...] | None:
@@ -251,15 +251,15 @@ def _topics(given: Any) -> tuple[str, ...] | None:
 def plan_import(file: FactsFile, known: Sequence[Fact]) -> ImportPlan:
     """What importing a file beside the `known` facts, of every state, would do. What is there already is left out."""
     by_words = {same_words(fact.text): fact for fact in known}
-    lines: dict[str, int] = {}
+    places: dict[str, Place] = {}
     new: list[New] = []
     duplicates: list[Duplicate] = []
     for fact in file.facts:
         key = same_words(fact.text)
-        if key in by_words or key in lines:
-            duplicates.append(Duplicate(fact.line, fact.text, by_words.get(key), lines.get(key)))
+        if key in by_words or key in places:
+            duplicates.append(Duplicate(fact.place, fact.text, by_words.get(key), places.get(key)))
             continue
-        lines[key] = fact.line
+        places[key] = fact.place
         new.append(New(fact.text, state=fact.state, pinned=fact.pinned, category=fact.category, topics=fact.topics))
     total = len(file.facts) + len(file.problems)
     return ImportPlan(
@@ -276,7 +276,7 @@ def _sentence(file: FactsFile, importable: int, total: int, duplicates: int) -> 
     said = []
     if file.problems:
         first, more = file.problems[0], len(file.problems) - 1
-        said.append(f"{file.filename}, line {first.line}: {first.what}.")
+        said.append(f"{file.filename}, {place_words(first.place)}: {first.what}.")
         if more:
             said.append(f"{more:,} more {'line has' if more == 1 else 'lines have'} a problem.")
     if duplicates:

@@ -17,7 +17,7 @@ from memory_core.curation.graph import GraphChange, GraphDesk
 from memory_core.errors import ConfigError
 from memory_core.events import Actor
 from memory_core.interop.graphml import read_graphml
-from memory_core.interop.located_json import GRAPH, Located, check_size, problem, read_text, read_values
+from memory_core.interop.located_json import GRAPH, Located, Place, check_size, problem, read_text, read_values
 from memory_core.messages import storable
 from memory_core.planning.graph import LONGEST, TYPES, Graph, clean_name, normal_name
 from memory_core.planning.graph_changes import NewRelation
@@ -119,7 +119,7 @@ def read_graph_file(data: bytes, name: str) -> GraphFile:
     """What a file holds, checked throughout. Nothing is stored.
 
     Raises:
-        FormatError: it cannot be read, or not all of it is a graph; one sentence, with the line.
+        FormatError: it cannot be read, or not all of it is a graph; one sentence, with the place.
     """
     check_size(len(data), MAX_BYTES)
     form = _SUFFIXES.get(PurePath(name).suffix.lower()) or _form_of(data)
@@ -175,68 +175,68 @@ class _Checking:
         self._names: dict[str, str] = {}
         """Name of each entity by its id in the file."""
         self._entities: dict[str, FileEntity] = {}
-        self._joins: list[tuple[int, str, str, str, str]] = []
+        self._joins: list[tuple[Place, str, str, str, str]] = []
 
-    def entity(self, line: int, id: str, values: Mapping[str, Any]) -> None:
-        name = self._name(line, values.get("name"), "an entity")
+    def entity(self, place: Place, id: str, values: Mapping[str, Any]) -> None:
+        name = self._name(place, values.get("name"), "an entity")
         if id in self._names:
-            self._wrong(line, f"the id {_shown(id)} is there twice")
+            self._wrong(place, f"the id {_shown(id)} is there twice")
         type = values.get("type")
         aliases = values.get("aliases") or ()
         if not isinstance(aliases, list | tuple) or not all(isinstance(alias, str) for alias in aliases):
-            self._wrong(line, "the aliases of an entity must be a list of texts")
+            self._wrong(place, "the aliases of an entity must be a list of texts")
         self._names[id] = name
-        others = tuple(dict.fromkeys(self._name(line, alias, "an alias") for alias in aliases))
+        others = tuple(dict.fromkeys(self._name(place, alias, "an alias") for alias in aliases))
         word = type.strip().lower() if isinstance(type, str) else "other"
         self._entities.setdefault(normal_name(name), FileEntity(name, word if word in TYPES else "other", others))
-        self._count(line)
+        self._count(place)
 
-    def relation(self, line: int, subject: str, object: str, values: Mapping[str, Any]) -> None:
-        predicate = self._name(line, values.get("predicate"), "a relation")
+    def relation(self, place: Place, subject: str, object: str, values: Mapping[str, Any]) -> None:
+        predicate = self._name(place, values.get("predicate"), "a relation")
         state = values.get("state") or "active"
         if state not in _STATES:
-            self._wrong(line, f"the state of a relation is {_shown(state)}, use active or ended")
-        self._joins.append((line, subject, predicate, object, str(state)))
-        self._count(line)
+            self._wrong(place, f"the state of a relation is {_shown(state)}, use active or ended")
+        self._joins.append((place, subject, predicate, object, str(state)))
+        self._count(place)
 
     def file(self) -> GraphFile:
         relations: dict[FileRelation, None] = {}
-        for line, subject, predicate, object, state in self._joins:
-            ends = [self._named(line, end) for end in (subject, object)]
+        for place, subject, predicate, object, state in self._joins:
+            ends = [self._named(place, end) for end in (subject, object)]
             if normal_name(ends[0]) == normal_name(ends[1]):
-                self._wrong(line, "a relation joins something to itself")
+                self._wrong(place, "a relation joins something to itself")
             relations[FileRelation(ends[0], predicate, ends[1], "ended" if state == "ended" else "active")] = None
         if not self._entities and not relations:
             raise problem(self._filename, "holds no graph: there is no entity in it.")
         return GraphFile(self._filename, self._form, tuple(self._entities.values()), tuple(relations))
 
-    def _named(self, line: int, end: str) -> str:
+    def _named(self, place: Place, end: str) -> str:
         """The entity at an end of a relation, by its id, or by its name."""
         if end in self._names:
             return self._names[end]
         known = self._entities.get(normal_name(clean_name(end)))
         if known is None:
-            self._wrong(line, f"a relation names {_shown(end)}, which is no entity of this file")
+            self._wrong(place, f"a relation names {_shown(end)}, which is no entity of this file")
             raise AssertionError
         return known.name
 
-    def _name(self, line: int, value: Any, of: str) -> str:
+    def _name(self, place: Place, value: Any, of: str) -> str:
         what = "predicate" if of == "a relation" else "name"
         if not isinstance(value, str):
-            self._wrong(line, f"{of} has no {what}")
+            self._wrong(place, f"{of} has no {what}")
         text = _plain(value)
         if not normal_name(clean_name(text)):
-            self._wrong(line, f"{of} has an empty {what}")
+            self._wrong(place, f"{of} has an empty {what}")
         if len(text) > LONGEST:
-            self._wrong(line, f"a {what} has {len(text):,} characters, and the most is {LONGEST}")
+            self._wrong(place, f"a {what} has {len(text):,} characters, and the most is {LONGEST}")
         return text
 
-    def _count(self, line: int) -> None:
+    def _count(self, place: Place) -> None:
         if len(self._names) + len(self._joins) > MOST_ROWS:
-            self._wrong(line, f"there are more than {MOST_ROWS:,} entities and relations")
+            self._wrong(place, f"there are more than {MOST_ROWS:,} entities and relations")
 
-    def _wrong(self, line: int, what: str) -> None:
-        raise problem(self._filename, f"{what}.", line=line)
+    def _wrong(self, place: Place, what: str) -> None:
+        raise problem(self._filename, f"{what}.", place=place)
 
 
 def _shown(text: Any) -> str:
@@ -283,10 +283,10 @@ def _read_json(text: str, name: str) -> GraphFile:
     checking = _Checking(name, "json")
     for row in _elements(top, "entities", name):
         id = row.value.get("id", row.value.get("name"))
-        checking.entity(row.line, _id(id, row, name), row.value)
+        checking.entity(row.place, _id(id, row, name), row.value)
     for row in _elements(top, "relations", name):
         ends = [_id(row.value.get(end), row, name) for end in ("subject", "object")]
-        checking.relation(row.line, ends[0], ends[1], row.value)
+        checking.relation(row.place, ends[0], ends[1], row.value)
     return checking.file()
 
 
@@ -296,13 +296,13 @@ def _elements(top: Located, member: str, name: str) -> Iterable[Located]:
         raise problem(name, f'is not a graph: it holds no list "{member}".')
     for row in found.elements():
         if not isinstance(row.value, dict):
-            raise problem(name, "this is no object.", line=row.line)
+            raise problem(name, "this is no object.", place=row.place)
         yield row
 
 
 def _id(value: Any, row: Located, name: str) -> str:
     if isinstance(value, bool) or not isinstance(value, int | str):
-        raise problem(name, "an entity is named by neither a number nor a text.", line=row.line)
+        raise problem(name, "an entity is named by neither a number nor a text.", place=row.place)
     return f"#{value}" if isinstance(value, int) else value
 
 
@@ -411,5 +411,5 @@ def _read_cypher(text: str, name: str) -> GraphFile:
             checking.relation(line, *ends, values)
         else:
             what = "this is no statement that Memory Inspector writes, and no other Cypher is read."
-            raise problem(name, what, line=line)
+            raise problem(name, what, place=line)
     return checking.file()

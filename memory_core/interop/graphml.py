@@ -46,7 +46,7 @@ def read_graphml(data: bytes, filename: str) -> list[Element]:
         parser.Parse(data, True)
     except expat.ExpatError as error:
         said = expat.errors.messages.get(error.code, "it is not whole")
-        raise problem(filename, f"this is not valid XML ({said}).", line=error.lineno) from error
+        raise problem(filename, f"this is not valid XML ({said}).", place=error.lineno) from error
     except FormatError:
         raise
     except (ValueError, LookupError) as error:
@@ -80,7 +80,7 @@ class _Reading:
         self.parser.CharacterDataHandler = self._characters
 
     def _wrong(self, what: str) -> FormatError:
-        return problem(self._filename, what, line=self.parser.CurrentLineNumber)
+        return problem(self._filename, what, place=self.parser.CurrentLineNumber)
 
     def _doctype(self, *_: Any) -> int:
         raise self._wrong("a document type or an entity is declared, and files with one are not read.")

@@ -1,7 +1,7 @@
-"""JSON and JSONL files as values that know their line.
+"""JSON and JSONL files as values that know their place.
 
-Reading bytes as text, finding where a value begins, and saying in one sentence why a file cannot be
-read. What the values mean is not here; see `openai_format.py`. Lines and columns count from 1.
+Reading bytes as text, and saying in one sentence where a file is wrong and why. What the values mean is not here; see
+`openai_format.py`. Lines and columns count from 1.
 """
 
 import codecs
@@ -9,8 +9,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import PureWindowsPath
 from typing import Any
 
@@ -36,21 +35,27 @@ _MARKED_ENCODINGS = {  # UTF-32 first: its little-endian mark begins with the on
     codecs.BOM_UTF8: "utf-8-sig",
 }
 _SPACE = re.compile(r"[ \t\n\r]*")
-_BETWEEN = re.compile(r"[ \t\n\r,:]*")
-"""What stands between two values inside a list or object that is known to be valid."""
+
+Place = int | str
+"""A line of a file or, in a file that is one JSON value, the path to something in it: `messages[3]`."""
 
 
-def problem(filename: str, what: str, *, line: int | None = None, column: int | None = None) -> FormatError:
+def place_words(place: Place) -> str:
+    """A place in the middle of a sentence."""
+    return f"line {place}" if isinstance(place, int) else place
+
+
+def problem(filename: str, what: str, *, place: Place | None = None, column: int | None = None) -> FormatError:
     """The error of one file: its name, the place, what is wrong, and that nothing was imported.
 
-    >>> str(problem("a/b.json", "this is a number, not a message.", line=3))
+    >>> str(problem("a/b.json", "this is a number, not a message.", place=3))
     'b.json, line 3: this is a number, not a message. Nothing was imported.'
     """
     name = PureWindowsPath(filename).name or "The file"
-    if line is None:
+    if place is None:
         return FormatError(f"{name} {what} Nothing was imported.")
-    place = f"line {line}" if column is None else f"line {line}, column {column}"
-    return FormatError(f"{name}, {place}: {what} Nothing was imported.")
+    where = place_words(place) if column is None else f"{place_words(place)}, column {column}"
+    return FormatError(f"{name}, {where}: {what} Nothing was imported.")
 
 
 CONVERSATION = "a conversation: {}. Choose a JSON or JSONL file"
@@ -98,7 +103,7 @@ def _decoded(data: bytes, filename: str, wanted: str) -> str:
         raise problem(
             filename,
             f"byte {byte} of this line is not UTF-8 text. Save the file as UTF-8.",
-            line=before.count(b"\n") + 1,
+            place=before.count(b"\n") + 1,
         ) from error
 
 
@@ -108,56 +113,32 @@ def _binary_kind(data: bytes) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Document:
-    """A text and the name of the file it comes from."""
-
-    text: str
-    filename: str
-
-    def after(self, pattern: re.Pattern[str], position: int) -> int:
-        match = pattern.match(self.text, position)
-        return position if match is None else match.end()
-
-    def decode(self, position: int) -> tuple[Any, int]:
-        """The value that begins at `position`, and where it ends."""
-        try:
-            return _DECODER.raw_decode(self.text, position)
-        except RecursionError as error:
-            raise problem(self.filename, "is nested too deeply to be read.") from error
-
-
-@dataclass(frozen=True, slots=True)
 class Located:
-    """A JSON value, and the line on which it begins."""
+    """A JSON value, and where it is."""
 
     value: Any
-    line: int
-    _document: _Document = field(repr=False)
-    _start: int = field(repr=False)
+    _line: int
+    """On which the outermost value that it is in begins."""
+    _path: str = ""
+    """Within that."""
+    _alone: bool = True
+    """Is that the only one of the file?"""
 
-    def elements(self) -> "Iterator[Located]":
+    @property
+    def place(self) -> Place:
+        """Where it is; the path to it counts from 0, as JSON readers do."""
+        if not self._path:
+            return self._line
+        return self._path if self._alone else f"line {self._line}, {self._path}"
+
+    def elements(self) -> "list[Located]":
         """The elements of a list, in order."""
-        document, line, counted = self._document, self.line, self._start
-        position = self._start + 1
-        while document.text[position := document.after(_BETWEEN, position)] != "]":
-            line += document.text.count("\n", counted, position)
-            counted = position
-            value, end = document.decode(position)
-            yield Located(value, line, document, position)
-            position = end
+        return [replace(self, value=each, _path=f"{self._path}[{n}]") for n, each in enumerate(self.value)]
 
     def member(self, key: str) -> "Located | None":
-        """What an object holds under `key`: the last one where the key occurs twice, as JSON readers do."""
-        document, found = self._document, None
-        position = self._start + 1
-        while document.text[position := document.after(_BETWEEN, position)] != "}":
-            name, end = document.decode(position)
-            start = document.after(_BETWEEN, end)
-            value, position = document.decode(start)
-            if name == key:
-                line = self.line + document.text.count("\n", self._start, start)
-                found = Located(value, line, document, start)
-        return found
+        """What an object holds under `key`."""
+        path = f"{self._path}.{key}" if self._path else key
+        return replace(self, value=self.value[key], _path=path) if key in self.value else None
 
 
 def read_values(text: str, *, filename: str) -> list[Located]:
@@ -166,23 +147,35 @@ def read_values(text: str, *, filename: str) -> list[Located]:
     Raises:
         FormatError: it starts with neither a list nor an object, is not valid JSON, or is nested too deeply.
     """
-    document = _Document(text, filename)
-    position = document.after(_SPACE, 0)
+    position = _after_space(text, 0)
     if not text.startswith(("[", "{"), position):
         raise problem(filename, "is not a conversation: it starts with neither [ nor {.")
-    values: list[Located] = []
+    found: list[tuple[Any, int]] = []
     line, counted = 1, 0
     while position < len(text):
         line += text.count("\n", counted, position)
         counted = position
         try:
-            value, end = document.decode(position)
+            value, end = _decode(text, position, filename)
         except json.JSONDecodeError as error:
-            by_line = bool(values) or _is_one_value_a_line(text, filename)
-            raise _syntax_problem(document, position, line, error, by_line=by_line) from error
-        values.append(Located(value, line, document, position))
-        position = document.after(_SPACE, end)
-    return values
+            by_line = bool(found) or _is_one_value_a_line(text, filename)
+            raise _syntax_problem(text, filename, position, line, error, by_line=by_line) from error
+        found.append((value, line))
+        position = _after_space(text, end)
+    return [Located(value, line, _alone=len(found) == 1) for value, line in found]
+
+
+def _after_space(text: str, position: int) -> int:
+    match = _SPACE.match(text, position)
+    return position if match is None else match.end()
+
+
+def _decode(text: str, position: int, filename: str) -> tuple[Any, int]:
+    """The value that begins at `position`, and where it ends."""
+    try:
+        return _DECODER.raw_decode(text, position)
+    except RecursionError as error:
+        raise problem(filename, "is nested too deeply to be read.") from error
 
 
 def _is_one_value_a_line(text: str, filename: str) -> bool:
@@ -202,22 +195,22 @@ def _is_json(text: str) -> bool:
 
 
 def _syntax_problem(
-    document: _Document, start: int, line: int, error: json.JSONDecodeError, *, by_line: bool
+    text: str, filename: str, start: int, line: int, error: json.JSONDecodeError, *, by_line: bool
 ) -> FormatError:
     """The error of the value that begins at `start`; with `by_line` it is looked for in that line alone."""
     before = 0
     if by_line:
-        line_start = document.text.rfind("\n", 0, start) + 1
-        line_text = document.text[line_start:].partition("\n")[0]
+        line_start = text.rfind("\n", 0, start) + 1
+        line_text = text[line_start:].partition("\n")[0]
         before = line - 1
         try:
-            _Document(line_text, document.filename).decode(start - line_start)
+            _decode(line_text, start - line_start, filename)
         except json.JSONDecodeError as of_line:
             error = of_line
     what = f"this is not valid JSON ({error.msg[0].lower()}{error.msg[1:]})."
     if error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated string"):
         what = "the JSON ends too early here."
-    return problem(document.filename, what, line=before + error.lineno, column=error.colno)
+    return problem(filename, what, place=before + error.lineno, column=error.colno)
 
 
 def _whole_number(digits: str) -> int | float:

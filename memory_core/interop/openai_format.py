@@ -1,7 +1,7 @@
 """Conversations in OpenAI's chat format: a list of messages as JSON, or one message a line as JSONL.
 
 `read_conversation` turns a file into `ChatMessage`s, all or nothing. What does not stop the import
-is listed with its line: messages without any content (`skipped`), and whatever else a careful
+is listed with its place: messages without any content (`skipped`), and whatever else a careful
 reader should know (`notes`). Storing and counting are not here.
 """
 
@@ -28,6 +28,7 @@ class Skipped:
     """A message that is not imported."""
 
     line: int | None
+    """Of a file with one message a line."""
     index: int
     """Its place among the messages of the file, from 0."""
     reason: str
@@ -35,7 +36,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something about an imported message, or about the whole file (`line` and `index` are None)."""
+    """Something about an imported message (see `Skipped`), or about the whole file: `line` and `index` are None."""
 
     line: int | None
     index: int | None
@@ -82,7 +83,7 @@ def read_conversation(data: bytes | str, *, filename: str, pick: int | None = No
     ('talk', 1, 'Hello')
 
     Raises:
-        FormatError: the file is not a conversation; the message names the line. Nothing of it is kept.
+        FormatError: the file is not a conversation; the message names the place. Nothing of it is kept.
     """
     sources = _sources(data, filename)
     if pick is None and len(sources) > 1:
@@ -116,7 +117,7 @@ def _sources(data: bytes | str, filename: str) -> list[_Source]:
     values = read_values(read_text(data, filename=filename, max_bytes=MAX_BYTES), filename=filename)
     name = one_line(PureWindowsPath(filename).stem) or "Conversation"
     if len(values) == 1 and isinstance(values[0].value, list):
-        values = list(values[0].elements())
+        values = values[0].elements()
     if not values:
         raise problem(filename, "holds no messages.")
     if not _is_conversation(values[0].value):
@@ -139,14 +140,14 @@ def _is_conversation(value: Any) -> bool:
 
 def _messages_of(found: Located, filename: str) -> list[Located]:
     if not _is_conversation(found.value):
-        raise problem(filename, "this is not a conversation, and the file begins with one.", line=found.line)
+        raise problem(filename, "this is not a conversation, and the file begins with one.", place=found.place)
     if isinstance(found.value, list):
-        return list(found.elements())
+        return found.elements()
     key = next(key for key in _MESSAGE_LISTS if key in found.value)
     messages = found.member(key)
     if messages is None or not isinstance(messages.value, list):
-        raise problem(filename, f'"{key}" must be a list of messages.', line=found.line)
-    return list(messages.elements())
+        raise problem(filename, f'"{key}" must be a list of messages.', place=found.place)
+    return messages.elements()
 
 
 def _title(value: Any) -> str | None:
@@ -168,20 +169,21 @@ def _read(source: _Source, filename: str) -> Conversation:
     left_out: Counter[str] = Counter()
     calls: set[str] = set()
     for index, found in enumerate(source.messages):
+        line = found.place if isinstance(found.place, int) else None
         try:
             value, replaced = storable(found.value)
             message = message_from_openai(value)
         except MessageError as error:
-            raise problem(filename, _sentence(str(error)), line=found.line) from error
+            raise problem(filename, _sentence(str(error)), place=found.place) from error
         if _says_nothing(message):
-            skipped.append(Skipped(found.line, index, "no text"))
+            skipped.append(Skipped(line, index, "no text"))
             continue
         left_out.update(key for key, content in value.items() if key not in MESSAGE_FIELDS and content)
         messages.append(message)
         if replaced:
-            notes.append(Note(found.line, index, f"{_characters(replaced)} cannot be stored and became \ufffd"))
+            notes.append(Note(line, index, f"{_characters(replaced)} cannot be stored and became \ufffd"))
         if message.role is MessageRole.TOOL and not calls & _answered(message):
-            notes.append(Note(found.line, index, "this tool result has no call before it"))
+            notes.append(Note(line, index, "this tool result has no call before it"))
         calls |= _made(message)
     if not messages:
         raise problem(filename, "holds no messages with text." if skipped else "holds no messages.")

@@ -125,15 +125,15 @@ def test_the_line_of_a_fact_is_where_it_begins():
 @pytest.mark.parametrize(
     ("text", "facts"),
     [
-        ('["likes tea", {"text": "likes jazz", "pinned": true}]', [(1, "likes tea", False), (1, "likes jazz", True)]),
-        ('{\n "facts": [\n  {"text": "likes tea"}\n ]\n}', [(3, "likes tea", False)]),
+        ('["likes tea", {"text": "x", "pinned": true}]', [("[0]", "likes tea", False), ("[1]", "x", True)]),
+        ('{\n "facts": [\n  {"text": "likes tea"}\n ]\n}', [("facts[0]", "likes tea", False)]),
         ('{"text": "likes tea"}\n{"text": "x", "state": null}', [(1, "likes tea", False), (2, "x", False)]),
         ('{"text": "likes tea"}', [(1, "likes tea", False)]),
     ],
 )  # fmt: skip
 def test_json_comes_as_a_list_an_object_or_line_by_line(text, facts):
     found = read(text, "facts.json")
-    assert ([(f.line, f.text, f.pinned) for f in found.facts], found.problems) == (facts, ())
+    assert ([(f.place, f.text, f.pinned) for f in found.facts], found.problems) == (facts, ())
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_json_comes_as_a_list_an_object_or_line_by_line(text, facts):
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_a_fact_is_said(row, what):
-    assert read(json.dumps([row]), "facts.json").problems == (Problem(1, what),)
+    assert read(json.dumps([row]), "facts.json").problems == (Problem("[0]", what),)
 
 
 def test_a_row_longer_than_the_heading_is_a_problem():
@@ -193,7 +193,7 @@ def test_the_plan_says_what_can_be_imported_and_why_the_rest_cannot():
     known = [fact(7, "Likes tea", state="retired")]
     plan = plan_import(read("text,pinned\nlikes  tea,no\nlikes jazz,yes\n,no\nLikes jazz,no\n,yes\nAna,no\n"), known)
     assert plan.change == ChangeSet("import", (New("likes jazz", pinned=True), New("Ana")))
-    assert [(d.line, d.fact and d.fact.id, d.of_line) for d in plan.duplicates] == [(2, 7, None), (5, None, 3)]
+    assert [(d.place, d.fact and d.fact.id, d.of_place) for d in plan.duplicates] == [(2, 7, None), (5, None, 3)]
     assert (plan.importable, plan.total) == (2, 6)
     assert plan.sentence == (
         "facts.csv, line 4: no text. 1 more line has a problem. 2 are there already. 2 of 6 can be imported."

@@ -77,9 +77,9 @@ def _preview(plan: ImportPlan) -> None:
     st.markdown(f"**{plain(plan.sentence)}**")
     told = plan.problems[:LONGEST_PROBLEMS] if len(plan.problems) > 1 else ()  # the sentence names a single one
     for problem in told:
-        st.markdown(f":small[Line {tokens(problem.line)}: {plain(problem.what)}]")
+        st.markdown(f":small[{_where(problem.place)}: {plain(problem.what)}]")
     for duplicate in plan.duplicates[:LONGEST_PROBLEMS]:
-        st.markdown(f":small[Line {tokens(duplicate.line)} is known already: {plain(short(duplicate.text, 90))}]")
+        st.markdown(f":small[{_where(duplicate.place)} is known already: {plain(short(duplicate.text, 90))}]")
     hidden = max(0, len(plan.problems) - LONGEST_PROBLEMS) + max(0, len(plan.duplicates) - LONGEST_PROBLEMS)
     if hidden:
         st.markdown(f":small[:gray[and {tokens(hidden)} more lines]]")
@@ -88,6 +88,10 @@ def _preview(plan: ImportPlan) -> None:
         st.dataframe({"Fact": texts[:SHOWN]}, hide_index=True, key="facts__import_rows", alt="Facts to import")
         if len(texts) > SHOWN:
             st.markdown(f":small[:gray[and {tokens(len(texts) - SHOWN)} more]]")
+
+
+def _where(place: int | str) -> str:
+    return f"Line {tokens(place)}" if isinstance(place, int) else plain(place)
 
 
 def _import(desk: Desk, plan: ImportPlan) -> None:

@@ -218,7 +218,8 @@ def skipped_sentences(skipped: tuple[Skipped, ...]) -> list[str]:
 
 def _notes(conversation: Conversation) -> None:
     for note in conversation.notes[:SHOWN_NOTES]:
-        where = f"Line {note.line}: " if note.line is not None else ""
+        message = f"Message {note.index + 1}: " if note.index is not None else ""
+        where = message if note.line is None else f"Line {note.line}: "
         st.markdown(f":small[:gray[{plain(where + note.text)}]]")
     if len(conversation.notes) > SHOWN_NOTES:
         st.markdown(f":small[:gray[And {count(len(conversation.notes) - SHOWN_NOTES, 'more note')}.]]")
