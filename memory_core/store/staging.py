@@ -5,6 +5,7 @@ does not fit into memory in a file that has no name, and is gone with the object
 """
 
 import sqlite3
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from functools import cache
 from threading import RLock
@@ -102,6 +103,7 @@ class Staging:
             self._connection.exec_driver_sql(f"PRAGMA {pragma}")
         self._connection.exec_driver_sql("BEGIN")
         SQLModel.metadata.create_all(self._connection, tables=TABLES, checkfirst=False)
+        self._stored: Counter[Table] = Counter()
         self._user_id: str | None = None
         self.lock = RLock()
 
@@ -119,16 +121,16 @@ class Staging:
             for table, values in table_rows(copy, _ID, self._user_id):
                 rows.setdefault(table, []).append((number, values))
         for table, numbered in rows.items():
-            count = select(func.count()).select_from(table)
-            before = self._connection.execute(count).scalar_one()
             try:
                 self._connection.execute(insert(table), [values for _, values in numbered])
             except IntegrityError as error:
-                stored = self._connection.execute(count).scalar_one() - before  # those ahead of the one that failed
+                stored = self._connection.execute(select(func.count()).select_from(table)).scalar_one()
                 columns = str(error.orig).partition(": ")[2].replace(f"{table.name}.", "")
-                raise NotUniqueError(numbered[stored][0], columns) from error
+                failed = numbered[stored - self._stored[table]]  # those ahead of it are stored
+                raise NotUniqueError(failed[0], columns) from error
             except OperationalError as error:
                 raise StoreError(f"There is no room for a temporary file to open it in ({error.orig}).") from error
+            self._stored[table] += len(numbered)
 
     def wrong(self) -> str | None:
         """What does not fit together, as the rest of a sentence."""

@@ -870,6 +870,17 @@ def test_a_line_is_named_with_its_number(notes):
     )
 
 
+def test_a_line_that_says_what_another_one_says_is_named_with_its_number(notes, monkeypatch):
+    monkeypatch.setattr(bundle, "LINES_AT_ONCE", 3)
+    members = members_of(notes)
+    lines = members["facts.jsonl"].splitlines(keepends=True)
+    members["facts.jsonl"] += lines[1]
+    assert refused(packed(members)) == (
+        f"notes.zip cannot be opened: line {len(lines) + 1} of facts.jsonl is wrong (id: another line says the same). "
+        "Nothing was imported."
+    )
+
+
 def test_words_that_are_no_message_are_refused(notes):
     members = members_of(notes)
     rows = [json.loads(line) for line in members["messages.jsonl"].splitlines()]
