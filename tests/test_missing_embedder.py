@@ -103,7 +103,7 @@ def test_a_text_that_no_vector_can_be_made_of_holds_nothing_up():
 
 
 def test_as_many_follow_at_once_as_are_embedded_in_a_moment(monkeypatch):
-    monkeypatch.setattr(storing, "MOST_CAUGHT_UP", 2)
+    monkeypatch.setattr(storing, "MAX_CAUGHT_UP", 2)
     embedder = Unplugged()
     memory = made(embedder)
     tell(memory, "lanterns", "violins", "maps")

@@ -141,7 +141,7 @@ def test_nothing_is_found_where_nothing_is_stored_or_asked():
 
 
 def test_turns_that_neither_search_names_are_there_with_their_scores(monkeypatch):
-    monkeypatch.setattr("memory_core.blocks.vector.LEAST_CANDIDATES", 2)
+    monkeypatch.setattr("memory_core.blocks.vector.MIN_CANDIDATES", 2)
     memory = made(20, keyword_weight=0)
     search = memory.retrieval.search("violins", settings={"similarity_top_k": 1})
     assert search.proposed == 4

@@ -5,12 +5,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from memory_core.events import Actor, Event
 from memory_core.messages import MessageRole, content_hash
 from memory_core.planning.facts import STATES
 from memory_core.planning.graph import TYPES
+from memory_core.store.tables import FORMER_USER
 
 LARGEST = 2**31 - 1
 """The largest count or size: what every database's whole numbers hold."""
@@ -34,6 +35,7 @@ Owner = Literal["session", "user"]
 Version = Annotated[int, Field(ge=1, le=LARGEST)]
 FactState = Annotated[str, AfterValidator(lambda state: _one_of(STATES, state))]
 EntityType = Annotated[str, AfterValidator(lambda kind: _one_of(TYPES, kind))]
+By = Annotated[Actor, BeforeValidator(lambda actor: "user" if actor == FORMER_USER else actor)]
 Role = Annotated[str, AfterValidator(lambda role: _one_of(tuple(MessageRole), role))]
 
 
@@ -101,7 +103,7 @@ class TextCopy(_Copy):
 
     revision: Count
     content: Hash
-    actor: Actor
+    actor: By
     turn: Count
     at: Seconds
 
@@ -127,7 +129,7 @@ class FactRevisionCopy(_Copy):
     content: Hash
     state: FactState
     pinned: bool
-    actor: Actor
+    actor: By
     reason: Words | None
     turn: Count
     at: Seconds
@@ -233,7 +235,7 @@ class EventCopy(_Copy):
 
     turn: Count
     at: Seconds
-    actor: Actor
+    actor: By
     kind: Words
     block: Words | None
     data: dict[str, Any]

@@ -691,7 +691,7 @@ def test_a_zip_bomb_is_not_unpacked(notes, monkeypatch):
     bomb = packed(members)
     assert len(bomb) < 200_000
     monkeypatch.setattr(archive, "SMALL_BYTES", 2_000_000)
-    monkeypatch.setattr(archive, "MOST_TIMES", 20)
+    monkeypatch.setattr(archive, "MAX_TIMES", 20)
     assert refused(bomb) == "notes.zip unpacks to more than 1 MB, which is the most. Nothing was imported."
 
 
@@ -856,8 +856,8 @@ def test_rows_that_do_not_fit_are_refused_in_one_sentence(notes, what):
 
 def test_a_bundle_of_endless_lines_or_names_is_refused(notes, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(bundle_checks, "MOST_NAMED", 100)
-        patch.setattr(bundle_checks, "MOST_NAMED_EACH", 0)
+        patch.setattr(bundle_checks, "MAX_NAMED", 100)
+        patch.setattr(bundle_checks, "MAX_NAMED_EACH", 0)
         assert refused(notes) == "notes.zip cannot be opened: its log is too long. Nothing was imported."
     members = members_of(notes)
     members["events.jsonl"] += b"\n" * 1_000_000

@@ -312,7 +312,7 @@ def test_a_large_file_is_refused_before_it_is_read(monkeypatch):
     monkeypatch.setattr(graph_files, "MAX_BYTES", 100)
     assert refused(write_graph(ALPHA, "json")).startswith("File is ")
     monkeypatch.undo()
-    monkeypatch.setattr(graph_files, "MOST_ROWS", 5)
+    monkeypatch.setattr(graph_files, "MAX_ROWS", 5)
     for form in READ:
         assert "more than 5 entities and relations" in refused(write_graph(ALPHA, form), f"graph.{form}")
 

@@ -309,7 +309,7 @@ def test_views_and_virtual_tables_are_not_read(tmp_path):
 
 
 def test_a_column_that_runs_for_ever_is_stopped(tmp_path, monkeypatch):
-    monkeypatch.setattr(llamaindex, "_MOST_STEPS", 3)
+    monkeypatch.setattr(llamaindex, "_MAX_STEPS", 3)
     rows = ", ".join(f"({n}, 'k', {n}, 'user', 'active', '{{}}')" for n in range(3000))
     data = database(tmp_path, f"CREATE TABLE t {COLUMNS}", f"INSERT INTO t VALUES {rows}")
     assert refused(data, "x.db") == (

@@ -689,7 +689,7 @@ def test_the_index_is_rebuilt_and_that_is_told(demo_home):
 
 
 def test_the_file_gives_back_the_space_of_what_was_erased(demo_home, monkeypatch):
-    monkeypatch.setattr(health, "LEAST_FREE_BYTES", 1)
+    monkeypatch.setattr(health, "MIN_FREE_BYTES", 1)
     delete_session(database(), services.engine().open("demo").branch(11).session_id)
     total, free = size_of(database())
     assert free > 50_000

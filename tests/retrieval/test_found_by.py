@@ -62,7 +62,7 @@ def test_what_the_token_limit_cut_and_what_no_prompt_followed_are_told_apart():
 
 
 def test_what_was_granted_beyond_the_recorded_candidates_is_found_in_the_prompt(monkeypatch):
-    monkeypatch.setattr(vector, "MOST_RECORDED", 2)
+    monkeypatch.setattr(vector, "MAX_RECORDED", 2)
     memory = made(similarity_top_k=8)
     ask(memory, "Tell me about cheese")
     found = [memory.retrieval.found_by(turn.number)[0] for turn in memory.retrieval.stored_turns("turns")]

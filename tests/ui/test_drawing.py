@@ -124,7 +124,7 @@ def test_a_run_that_fails_shows_what_it_had_drawn(context):
 
 def test_what_takes_long_is_shown_as_it_comes(context, monkeypatch):
     run(context, "chat", element((0, 0), "Turn 11"))
-    monkeypatch.setattr(drawing, "MOST_SECONDS", 0.0)
+    monkeypatch.setattr(drawing, "MAX_SECONDS", 0.0)
     assert run(context, "chat", element((0, 0), "Turn 12")) == 2
 
 
