@@ -241,7 +241,7 @@ def test_an_undo_that_would_overwrite_somebody_elses_change_is_refused():
     tea = fact(desk, "likes tea")
     with memory._session.writing() as w:
         change_text(w, tea, "likes coffee", tokens=2, actor="agent")
-    before = state(desk), memory.status().position
+    before = state(desk), memory.session.status().position
     with pytest.raises(ConflictError, match='The fact "likes coffee" was changed since by the agent in turn 1'):
         desk.undo()
     assert (state(desk), memory.session.status().position) == before
@@ -705,12 +705,14 @@ def test_facts_of_the_user_are_curated_from_every_session_of_theirs(tmp_path):
 def test_a_session_of_its_own_scope_does_not_undo_what_is_the_users(tmp_path):
     users = make(on_file(tmp_path), "one", user_id="ana", scope="user")
     own = make(on_file(tmp_path), "two", user_id="ana")
-    users.curation("facts").apply(wish.add("likes tea"))
-    own.curation("facts").apply(wish.add("likes jazz"))
-    assert [c.number for c in users.curation("facts").changes()] != [c.number for c in own.curation("facts").changes()]
-    assert own.curation("facts").undo().action == "add"
-    assert own.curation("facts").undo() is None
-    assert [f.text for f in users.curation("facts").facts()] == ["likes tea"]
+    users.facts.desk("facts").apply(wish.add("likes tea"))
+    own.facts.desk("facts").apply(wish.add("likes jazz"))
+    assert [c.number for c in users.facts.desk("facts").changes()] != [
+        c.number for c in own.facts.desk("facts").changes()
+    ]
+    assert own.facts.desk("facts").undo().action == "add"
+    assert own.facts.desk("facts").undo() is None
+    assert [f.text for f in users.facts.desk("facts").facts()] == ["likes tea"]
 
 
 def test_a_condensed_list_is_rebuilt_with_the_sources_it_handed_on():

@@ -27,5 +27,7 @@ def test_parent_and_child_go_on_after_a_fork(tmp_path, blocks):
     assert done.returncode == 0, done.stderr
     memory = Memory.open("s", Database.open(on_file(tmp_path)), services=Services())
     assert len(memory.get_all()) == 30
-    assert memory.status().in_transit_messages == 0
-    assert {(delivery.block, delivery.state) for delivery in memory.deliveries()} == {(name, "done") for name in blocks}
+    assert memory.session.status().in_transit_messages == 0
+    assert {(delivery.block, delivery.state) for delivery in memory.session.deliveries()} == {
+        (name, "done") for name in blocks
+    }

@@ -147,11 +147,11 @@ def test_an_impossible_relation_is_refused_and_nothing_changes(memory, wish, sen
 
 
 def test_a_preview_shows_the_context_as_the_change_will_make_it_and_changes_nothing(memory):
-    desk, asked = memory.graph(), "Where does Ana live?"
-    before = seen(memory), memory.status().position
+    desk, asked = memory.blocks.graph(), "Where does Ana live?"
+    before = seen(memory), memory.session.status().position
     plan = plans.edit(desk.graph(), relation(memory, "Ana → lives in → Lisbon"), None, None, "Porto")
     foretold = desk.preview(plan, asked).messages[0].content
-    assert (seen(memory), memory.status().position) == before
+    assert (seen(memory), memory.session.status().position) == before
     desk.edit(relation(memory, "Ana → lives in → Lisbon"), object="Porto")
     assert "Ana lives in Porto" in foretold
     assert memory.build_context(asked, record=False).messages[0].content == foretold
@@ -199,7 +199,7 @@ def test_ending_holding_and_retiring(memory):
 def test_removing_an_entity_removes_its_relations_and_keeps_it_away(memory):
     desk = memory.blocks.graph()
     before = seen(memory)
-    assert len(desk.remove([desk.entity("Ana")]).relations) == 2
+    assert len(desk.remove([desk.entity("Ana")]).ids("relation")) == 2
     say(memory, "Ana | likes | tea")
     with pytest.raises(NotFoundError):
         desk.entity("Ana")
@@ -284,7 +284,7 @@ def test_relations_from_elsewhere_come_as_one_change_set(memory):
         NewRelation("Eva", "likes", "eva"),
     ]
     change = desk.add_many(given, aliases={"Eva": ["Evita", "Rui"], "Nobody": ["N"]})
-    assert (change.action, len(change.relations)) == ("import", 1)
+    assert (change.action, len(change.ids("relation"))) == ("import", 1)
     assert (desk.entity("evita").name, desk.entity("evita").type, desk.entity("Rui").name) == ("Eva", "person", "Rui")
     assert desk.add_many(given) is None
     desk.undo()

@@ -35,7 +35,7 @@ from memory_core import (
 from memory_core.events import Ref
 from memory_core.messages import content_hash
 from memory_core.store.facts import pin_fact
-from memory_core.store.writing import contents, session_scope
+from memory_core.store.writing import read_texts, session_scope
 
 
 def user(text="", words=0):
@@ -526,7 +526,7 @@ def test_a_block_with_a_truncation_of_its_own_uses_it_and_its_shorter_words_are_
     (ref,) = last(memory, "context_built").parts[0]["refs"]
     assert context.words[ref] == "one two"
     with memory.session.database.read() as connection:
-        assert "one two" in contents(connection, session_scope("s"), [Ref(ref).hash])[Ref(ref).hash]
+        assert "one two" in read_texts(connection, session_scope("s"), [Ref(ref).hash])[Ref(ref).hash]
 
 
 def test_blocks_are_cut_largest_number_first_or_as_the_reference_does():

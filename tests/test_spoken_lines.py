@@ -46,7 +46,7 @@ def said(text, role="user", **given):
 
 
 def talk(days, each=4):
-    """A sitting a day, of Ana and an assistant."""
+    """A episode a day, of Ana and an assistant."""
     for day in range(1, days + 1):
         for number in range(each):
             thing = THINGS[(day * each + number) % len(THINGS)]
@@ -106,7 +106,7 @@ def test_a_turn_is_a_line_for_each_message():
     assert section(memory) == ["8 May 2023", "user: I sold my boat.", "assistant: Which boat?"]
 
 
-def test_messages_stand_in_the_order_in_which_they_were_said_under_one_date_line_a_sitting():
+def test_messages_stand_in_the_order_in_which_they_were_said_under_one_date_line_an_episode():
     lines = section(told(remembering(), *talk(6)))
     dates = [line for line in lines if DATE.fullmatch(line)]
     assert dates == [f"{day} May 2023" for day in range(1, 7)]

@@ -449,10 +449,10 @@ def test_erasing_a_fact_leaves_the_sentence_of_a_summary_that_says_the_same():
     memory = remembering(summary_of(), FactExtractionMemoryBlock(name="facts"))
     say(memory, range(8))
     memory.build_context()
-    desk = memory.curation("facts")
+    desk = memory.facts.desk("facts")
     desk.apply(curation.add("note 0 of the day is here."))
     desk.erase(desk.facts())
-    prompt = memory.prompt(memory.history().turns[8].built)
+    prompt = memory.log.prompt(memory.log.history().turns[8].built)
     assert "note 0 of the day is here." in prompt.messages[0].content
 
 

@@ -21,7 +21,7 @@ class Things:
         return self.memory.events(kinds=[self.kind])
 
     def stored(self):
-        return self.state(), self.memory.status().position
+        return self.state(), self.memory.session.status().position
 
     def undo(self, number):
         change = self.desk.undo(number)
@@ -50,7 +50,7 @@ class Graph(Things):
 
     def __init__(self):
         self.memory = graph_memory(THREE)
-        self.desk = self.memory.graph()
+        self.desk = self.memory.blocks.graph()
 
     def state(self):
         graph = self.desk.graph()
@@ -77,18 +77,18 @@ class Texts(Things):
     def __init__(self):
         self.memory, _ = known()
         for name, text in (("0", "likes tea"), ("1", "likes fado"), ("2", "likes rain")):
-            self.memory.add_block(StaticMemoryBlock(name=name, static_content=text))
+            self.memory.blocks.add(StaticMemoryBlock(name=name, static_content=text))
 
     def state(self):
         return [block.state for block in self.memory.blocks if block.kind == "static"]
 
     def change(self, thing, said):
         before = next(block.record.revision for block in self.memory.blocks if block.name == str(thing))
-        return str(thing), before, self.memory.edit_block(str(thing), said)
+        return str(thing), before, self.memory.blocks.edit(str(thing), said)
 
     def undo(self, number):
         name, before, after = number
-        return name, after, self.memory.restore_block(name, before, revision=after)
+        return name, after, self.memory.blocks.restore(name, before, revision=after)
 
 
 every = pytest.mark.parametrize("kind", [Facts, Graph, Texts])

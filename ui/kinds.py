@@ -246,10 +246,10 @@ VECTOR = Kind(
                 ("vector_weight", "Weight of meaning", "share of the nearness in meaning in the match."),
                 ("keyword_weight", "Weight of keywords", "share of the shared words in the match."),
                 ("neighbour_weight", "Weight of neighbours", "part of the match of what was said around it, added."),
-                ("episode_weight", "Weight of the sitting", "part of the best matches of the same sitting, added."),
+                ("episode_weight", "Weight of the episode", "part of the best matches of the same episode, added."),
                 ("speaker_weight", "Weight of the speaker", "added for who is asked about, and for people."),
                 ("date_weight", "Weight of dates", "added for a date that the question names."),
-                ("informativeness_weight", "Weight of substance", "added for what tells much by itself."),
+                ("informativeness_weight", "Weight of informativeness", "added for what tells much by itself."),
                 ("length_weight", "Weight against length", "taken away for each doubling beyond 100 tokens."),
             )
         ),

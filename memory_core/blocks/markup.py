@@ -11,7 +11,7 @@ Layout = Literal["lines", "messages"]
 """How stored units stand in a prompt: a date line and `Ana: words`, or LlamaIndex's `<message>` elements."""
 
 UNDATED = "no date"
-"""The line above units of a sitting that came with no time, where others came with one."""
+"""The line above units of an episode that came with no time, where others came with one."""
 
 _BREAK = re.compile(r"\r\n|[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]")
 _SET_IN = "\n "

@@ -163,9 +163,9 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
     keyword_weight: float = Field(default=KEYWORD_WEIGHT, ge=0, allow_inf_nan=False)
     """Share of the keyword score; 0 switches keyword search off."""
     neighbour_weight: float = Field(default=BoostWeights().neighbours, ge=0, allow_inf_nan=False)
-    """Part of the match of the units around it, two on either side in the same sitting, that is lent to a unit."""
+    """Part of the match of the units around it, two on either side in the same episode, that is lent to a unit."""
     episode_weight: float = Field(default=BoostWeights().episode, ge=0, allow_inf_nan=False)
-    """Part of the mean match of the best three units of a sitting that is lent to all of it."""
+    """Part of the mean match of the best three units of an episode that is lent to all of it."""
     speaker_weight: float = Field(default=BoostWeights().speaker, ge=0, allow_inf_nan=False)
     """For whom the question is about: the one speaker it names, or its asker; then for people before assistants."""
     date_weight: float = Field(default=BoostWeights().date, ge=0, allow_inf_nan=False)
@@ -176,7 +176,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
     """Against long units: for each doubling beyond 100 tokens."""
     unit: Unit = "message"
     layout: Layout = "lines"
-    """How units stand in the prompt: `lines`, a date line for each sitting and `Ana: words`; `messages`, LlamaIndex's
+    """How units stand in the prompt: `lines`, a date line for each episode and `Ana: words`; `messages`, LlamaIndex's
     `<message>` elements, best first."""
 
     _imagined: PendingUnits = PrivateAttr(default_factory=dict)

@@ -1,8 +1,8 @@
 """Terms of a stored unit's score beside the match of its own words. Pure.
 
-An answer seldom repeats the words of its question. The message before it often does, and the sitting in which it was
-said is about the same things; so part of their match is lent to it. Speaker, date, substance and length say what the
-question asks for and what is worth its tokens.
+An answer seldom repeats the words of its question. The message before it often does, and the episode in which it was
+said is about the same things; so part of their match is lent to it. Speaker, date, informativeness and length say
+what the question asks for and what is worth its tokens.
 """
 
 import math
@@ -14,7 +14,7 @@ from memory_core.errors import ConfigError
 from memory_core.planning.speech import ParsedQuestion, agreement
 
 EPISODE_GAP_HOURS = 3.0
-"""Pause after which a conversation counts as resumed in a new sitting."""
+"""Pause after which a conversation counts as resumed in a new episode."""
 
 NEIGHBOURS = 2
 """Units on either side that lend a part of their match."""
@@ -22,7 +22,7 @@ NEIGHBOURS = 2
 _STEPS = tuple(step for step in range(-NEIGHBOURS, NEIGHBOURS + 1) if step)
 
 BEST_OF_EPISODE = 3
-"""Units whose mean match is that of their sitting; one that is missing counts as 0."""
+"""Units whose mean match is that of their episode; one that is missing counts as 0."""
 
 PERSON = 0.4
 """Speaker signal of what a person said, the question being about somebody else or nobody; an assistant's is 0."""
@@ -31,7 +31,7 @@ LONG = 100
 """Tokens; a unit twice as long costs the length term once and lends half, four times as long twice and a quarter."""
 
 TALKATIVE = 3.5
-"""Natural logarithm of 1 + the distinct stems (32) from which on more words add nothing to the substance."""
+"""Natural logarithm of 1 + the distinct stems (32) from which on more words add nothing to the informativeness."""
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 _FIRST_PERSON = re.compile(r"\b(?:i|my|me|mine|we|our|us)\b", re.IGNORECASE)
@@ -65,7 +65,7 @@ class BoostWeights:
     neighbours: float = 0.15
     """Of the match of each neighbour."""
     episode: float = 0.4
-    """Of the mean match of the sitting's best units."""
+    """Of the mean match of the episode's best units."""
     speaker: float = 0.25
     date: float = 0.1
     informativeness: float = 0.15
@@ -142,10 +142,10 @@ def informativeness(words: str, stems: Sequence[str]) -> float:
 
 
 def episodes(times: Sequence[tuple[str | None, float | None, float]]) -> list[int]:
-    """The sitting of each unit, in the order in which they were said; the first is 0.
+    """The episode of each unit, in the order in which they were said; the first is 0.
 
     Each unit has the time it came with, as written and in seconds, and the seconds at which it was stored. What came
-    with no time belongs to the sitting before it, unless it was stored long after.
+    with no time belongs to the episode before it, unless it was stored long after.
     """
     found: list[int] = []
     for place, (written, time, stored) in enumerate(times):

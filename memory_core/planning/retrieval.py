@@ -23,7 +23,7 @@ Signal = TypeVar("Signal", float, NDArray[np.float64])
 """Of one message, or of many."""
 
 Head = tuple[int, str]
-"""Key of a date line shared by several units: sitting and day."""
+"""Key of a date line shared by several units: episode and day."""
 
 MIN_SHARE = 10
 """A block that fills asks for at least this part of the token limit: a tenth."""

@@ -229,4 +229,4 @@ def test_a_large_session_is_read_while_its_page_says_how_far(monkeypatch):
     app.run()
     assert "Reading the log" not in joined(app)
     assert turn_picked(app) == 5
-    assert services.engine().open("demo").unread() == 0
+    assert services.engine().open("demo").log.unread() == 0

@@ -224,15 +224,15 @@ def test_a_relation_is_ended_and_holds_again_and_both_can_be_undone(family):
 
 
 def test_an_older_change_is_undone_from_the_list_of_all_and_later_ones_stay(family):
-    family.graph().end([relation(family, "Ana → works at → Acme")])
-    family.graph().retire([relation(family, "Rui → allergic to → fish")])
+    family.blocks.graph().end([relation(family, "Ana → works at → Acme")])
+    family.blocks.graph().retire([relation(family, "Rui → allergic to → fish")])
     app = press(page(), "All changes")
     text = joined(app).replace("\\", "")
     assert "Retired Rui → allergic to → fish." in text
     assert "Imported 5 relations and 6 entities." in text
     assert '"Ana → works at → Acme" was changed since by a person in turn 1: ended Ana → works at → Acme.' in text
     assert [each.disabled for each in app.button if each.label == "Undo"] == [False, False, True]
-    app.button(key=f"changes__{family.graph().changes()[1].number}").click().run()
+    app.button(key=f"changes__{family.blocks.graph().changes()[1].number}").click().run()
     assert app.session_state["toast"].text.startswith("Undone: ended Ana → works at → Acme. Next prompt")
     assert relation(family, "Ana → works at → Acme").state == "active"
     assert relation(family, "Rui → allergic to → fish").state == "retired"

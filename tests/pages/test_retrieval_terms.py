@@ -202,7 +202,7 @@ def test_a_block_that_stores_messages_counts_and_deletes_messages(memory):
     assert "Delete the message of turn 1" in joined(asked)
     assert "It stays in the archive." in joined(asked)
     press(asked, "Delete stored message")
-    assert "The message of turn 1 is not found any more" in asked.session_state["toast"].text
+    assert "The message of turn 1 is no longer found" in asked.session_state["toast"].text
     with pytest.raises(NotFoundError, match="This stored message is not in"):
         memory.retrieval.forget(BLOCK, number)
 
@@ -290,7 +290,7 @@ def test_every_event_of_it_has_a_drawer_with_its_numbers(memory):
             cells = " ".join(value for table in app.table for value in table.value["value"]).replace("\\", "")
             assert "as many as fit" in cells
             assert f"{record.event.token_budget} tokens" in cells
-            assert f"neighbours {USUAL.neighbours:g}, sitting {USUAL.episode:g}" in cells
+            assert f"neighbours {USUAL.neighbours:g}, episode {USUAL.episode:g}" in cells
 
 
 def test_the_same_where_date_lines_are_cut(memory):

@@ -111,7 +111,7 @@ def test_what_was_applied_is_said_and_undone_unless_it_was_changed_since(demo_ho
         if since:
             demo().configure(**since)
         press(drawn, "Undo")
-        assert demo().config == before.changed(**since)
+        assert demo().session.config == before.changed(**since)
     assert said(drawn) == ["The settings were changed elsewhere since you opened this. Nothing was saved."]
 
 

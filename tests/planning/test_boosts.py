@@ -78,7 +78,7 @@ def test_a_unit_that_was_not_found_lends_nothing_and_is_lent_nothing():
     assert added("neighbours", {1: 0.4, 3: 0.2}, *units) == {1: 0.2, 3: 0.4}
 
 
-def test_a_unit_of_another_sitting_lends_nothing():
+def test_a_unit_of_another_episode_lends_nothing():
     units = [unit(1, episode=0), unit(2, episode=1), unit(3, episode=1)]
     matches = {1: 1.0, 2: 0.5, 3: 0.25}
     assert added("neighbours", matches, *units) == {1: 0, 2: 0.25, 3: 0.5}
@@ -90,14 +90,14 @@ def test_a_long_neighbour_lends_less():
     assert added("neighbours", {1: 0.4, 2: 0.0, 3: 0.4}, *units)[2] == 0.4 + 0.4 / 4
 
 
-def test_a_sitting_lends_the_mean_of_its_best():
+def test_an_episode_lends_the_mean_of_its_best():
     units = [unit(number) for number in range(1, 6)]
     found = added("episode", {1: 0.9, 2: 0.6, 3: 0.3, 4: 0.1, 5: 0.0}, *units, weight=0.5)
     assert found == dict.fromkeys(range(1, 6), 0.5 * 0.6)
     assert BEST_OF_EPISODE == 3
 
 
-def test_one_good_match_makes_no_good_sitting():
+def test_one_good_match_makes_no_good_episode():
     assert added("episode", {1: 0.9}, unit(1)) == {1: 0.3}
 
 
@@ -118,7 +118,7 @@ def test_what_was_said_on_the_day_asked_for_counts():
     assert added("date", dict.fromkeys(range(1, 5), 0.5), *units, asked=asked) == {1: 1, 2: 0.5, 3: 0, 4: 0}
 
 
-def test_substance_is_added_as_it_is():
+def test_informativeness_is_added_as_it_is():
     assert added("informativeness", {1: 0, 2: 0}, unit(1, informativeness=0.8), unit(2), weight=0.5) == {1: 0.4, 2: 0}
 
 
@@ -221,7 +221,7 @@ def test_the_score_is_the_match_and_what_the_terms_add(units, matches, asked):
         assert candidate.score == pytest.approx(matches[candidate.number] + sum(candidate.boosts))
 
 
-# -- substance ---------------------------------------------------------------------------------------------
+# -- informativeness ---------------------------------------------------------------------------------------------
 
 
 def test_who_tells_of_themselves_says_more_than_who_asks():
@@ -241,22 +241,22 @@ def test_more_different_words_say_more_up_to_a_point():
 
 
 @given(st.text(), st.lists(st.text(max_size=5)))
-def test_substance_is_from_nothing_to_whole(words, stems):
+def test_informativeness_is_from_nothing_to_whole(words, stems):
     assert 0 <= informativeness(words, stems) <= 1 + 1e-9
 
 
-# -- sittings ----------------------------------------------------------------------------------------------
+# -- episodes ----------------------------------------------------------------------------------------------
 
 
 def at(seconds, written="said"):
     return (f"{written} {seconds}", float(seconds), 0.0)
 
 
-def test_nothing_has_no_sitting():
+def test_nothing_has_no_episode():
     assert episodes([]) == []
 
 
-def test_a_long_silence_begins_a_sitting():
+def test_a_long_silence_begins_an_episode():
     assert episodes([at(0), at(GAP), at(2 * GAP), at(3 * GAP + 1)]) == [0, 0, 0, 1]
 
 
@@ -264,12 +264,12 @@ def test_going_back_in_time_begins_one_too():
     assert episodes([at(10 * GAP), at(0)]) == [0, 1]
 
 
-def test_times_that_cannot_be_read_begin_a_sitting_when_they_change():
+def test_times_that_cannot_be_read_begin_an_episode_when_they_change():
     told = [("spring", None, 0.0), ("spring", None, 1.0), ("summer", None, 2.0), ("summer", None, 3.0)]
     assert episodes(told) == [0, 0, 1, 1]
 
 
-def test_what_came_with_no_time_belongs_to_the_sitting_before_it():
+def test_what_came_with_no_time_belongs_to_the_episode_before_it():
     assert episodes([at(0), (None, None, 5.0), (None, None, 6.0)]) == [0, 0, 0]
 
 
@@ -278,7 +278,7 @@ def test_without_told_times_the_sittings_are_those_of_storing():
     assert episodes([(None, None, seconds) for seconds in stored]) == [0, 0, 0, 1]
 
 
-def test_a_told_time_after_none_begins_a_sitting():
+def test_a_told_time_after_none_begins_an_episode():
     assert episodes([(None, None, 0.0), ("spring", None, 0.0)]) == [0, 1]
 
 

@@ -12,7 +12,7 @@ from memory_core.history.rewrites import Line, Merged, Rewrite
 from memory_core.planning.curation import New, Pin, State, SuppressedFact, Text
 from memory_core.planning.facts import Fact
 from memory_core.store.facts import FactRevision
-from ui.effect import foreseen, told
+from ui.effect import describe, foreseen
 from ui.facts.desk import (
     BADGES,
     CHIPS,
@@ -289,18 +289,18 @@ def prompt(total, facts, *, asked=None, free=None, cuts=(), over_by=0):
 
 def test_a_saved_fact_says_what_the_next_prompt_makes_of_it():
     assert (
-        told("Saved.", prompt(1173, [1]), prompt(1187, [1, 2]), [2])
+        describe("Saved.", prompt(1173, [1]), prompt(1187, [1, 2]), [2])
         == "Saved. The next prompt will hold it: +14 tokens, 13 still free."
     )
     assert (
-        told("Retired.", prompt(1187, [1, 2]), prompt(1160, []), [1, 2])
+        describe("Retired.", prompt(1187, [1, 2]), prompt(1160, []), [1, 2])
         == "Retired. The next prompt will go without them: −27 tokens, 40 free."
     )
 
 
 def test_a_fact_that_finds_no_room_says_so():
     before, after = prompt(1190, [1]), prompt(1190, [1], asked=[1, 2], cuts=[("Facts", 14)])
-    assert told("Saved.", before, after, [2]) == (
+    assert describe("Saved.", before, after, [2]) == (
         "Saved. The model will not see it yet: cut from the next prompt. Facts would lose 14 more."
     )
 

@@ -180,7 +180,7 @@ def with_terms(number=1, *boosts, outcome="granted", match=0.312):
 
 
 def filled(*turns, **more):
-    return search(*turns, **{"settings": WEIGHTS, "weights": (0.4, 0.6), "room": 300, **more})
+    return search(*turns, **{"settings": WEIGHTS, "weights": (0.4, 0.6), "token_budget": 300, **more})
 
 
 def test_a_score_with_terms_is_a_sum_that_adds_up():
@@ -244,7 +244,7 @@ def test_what_does_not_fit_is_told_with_its_size_and_the_room():
     )
     assert headline(found).endswith("None would be recalled: 1 too long for the room of 300 tokens.")
     assert changed_sentence(filled(with_terms()), found) == "turn 4 is left out for lack of room"
-    recorded = filled(one, room=None)
+    recorded = filled(one, token_budget=None)
     assert stages(recorded)["no_room"] == "No room: 1"
 
 

@@ -378,7 +378,7 @@ SENTENCES = [
     ),
     (retrieved((7, 0.9, None, 0.9, "in_queue")), "Recalled nothing: what fits best (0.90) is still in the queue"),
     (
-        replace(retrieved((7, 0.9, None, 0.9, "no_room")), top_k=None, room=12),
+        replace(retrieved((7, 0.9, None, 0.9, "no_room")), top_k=None, token_budget=12),
         "Recalled nothing: what fits best (0.90) is too long for the room of 12 tokens",
     ),
     (

@@ -46,7 +46,7 @@ ADDED: Mapping[str, Signal] = {
             "episode",
             "Same session",
             "Others of the same session match too.",
-            "The best matches of the same sitting, without a long pause, add part of their score.",
+            "The best matches of the same episode, without a long pause, add part of their score.",
         ),
         (
             "speaker",

@@ -1,6 +1,6 @@
 """Stored units as pieces of a prompt: which of them fit, and how they stand in it.
 
-In lines, they stand in the order in which they were said, under a date line for each sitting; as messages, best first.
+In lines, they stand in the order in which they were said, under a date line for each episode; as messages, best first.
 """
 
 from collections.abc import Mapping, Sequence
@@ -97,7 +97,7 @@ class PackedUnits:
         return item_tokens(item, self._reading.counter, self._reading.accounting)
 
     def _head(self, number: int) -> Head | None:
-        """Under which date line a unit stands: units of one sitting and day share one.
+        """Under which date line a unit stands: units of one episode and day share one.
 
         Where some came with a time, the others must not seem to be of the same day.
         """

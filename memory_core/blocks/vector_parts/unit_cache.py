@@ -59,8 +59,8 @@ class Stored:
     """Where each stands in that order."""
     traits: Mapping[int, Traits] = field(default_factory=dict)
     days: Mapping[int, tuple[int, str]] = field(default_factory=dict)
-    """The date line of each unit of a sitting that came with a time, and the unit that came with it: it holds for what
-    was said after it in the same sitting."""
+    """The date line of each unit of an episode that came with a time, and the unit that came with it: it holds for what
+    was said after it in the same episode."""
     names: frozenset[str] = frozenset()
     """Of everybody who speaks under a name, folded."""
     last: UnitMetadata | None = None
