@@ -31,6 +31,7 @@ from memory_core.events import SessionImported, expand
 from memory_core.interop.archive import Packing, check_complete, unpacking
 from memory_core.interop.bundle_checks import RowChecks, WrongRowError, WrongRowsError, first_problem
 from memory_core.interop.located_json import check_size, problem
+from memory_core.process import collector_paused
 from memory_core.sessions.branch import read_session_rows, rows_at
 from memory_core.store.copies import (
     BlockCopy,
@@ -154,6 +155,7 @@ class Bundle:
         return self.staged.rows()
 
 
+@collector_paused()
 def write_bundle(database: Database, session_id: str, *, upto: int | None = None) -> bytes:
     """A session as a bundle, as it is now or as it stood at position `upto` of its log.
 
@@ -186,6 +188,7 @@ def write_bundle(database: Database, session_id: str, *, upto: int | None = None
     return data
 
 
+@collector_paused()
 def read_bundle(data: bytes, name: str) -> Bundle:
     """What a bundle holds, checked throughout line by line. Nothing is stored.
 
