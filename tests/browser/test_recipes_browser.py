@@ -57,7 +57,7 @@ def test_one_tries_the_recipes_on_a_conversation_and_switches_with_one_click(ser
     expect(tab.get_by_text("In use.", exact=False).first).to_be_visible()
     idle(tab)
     opened = Memory.open(memory.session_id, Database.open(served.database_url), services=Services())
-    assert opened.config.recipe == "summary"
+    assert opened.session.config.recipe == "summary"
     assert [attached.kind for attached in opened.blocks] == ["summary"]
     healthy(tab)
 
@@ -136,7 +136,7 @@ def test_i_recipes_are_tried_as_they_then_run_and_the_switch_keeps_and_drops_wha
 def runs_on(memory, server):
     """The recipe and the blocks that the database has for the session."""
     stored = Memory.open(memory.session_id, Database.open(server.database_url), services=Services())
-    return stored.config.recipe, [attached.name for attached in stored.blocks]
+    return stored.session.config.recipe, [attached.name for attached in stored.blocks]
 
 
 def test_a_link_to_a_recipe_opens_it_in_a_new_tab_and_after_a_reload_and_on_the_way_back(served, visitor):
@@ -185,7 +185,7 @@ def test_a_tab_that_is_closed_during_a_switch_leaves_the_whole_of_it_or_nothing(
         expect(tab.get_by_text("In use.", exact=False).first).to_be_visible()
         stored = Memory.open(memory.session_id, Database.open(served.database_url), services=Services())
         stored.deliver()
-        assert stored.deliveries(states=("pending", "parked")) == []
+        assert stored.session.deliveries(states=("pending", "parked")) == []
         assert stored.blocks[0].state
     healthy(tab)
 

@@ -105,13 +105,13 @@ def closed(tab, says):
 
 
 def texts(served, memory):
-    return [revision.text for revision in opened(served, memory.session_id).block_revisions("Rules")]
+    return [revision.text for revision in opened(served, memory.session_id).blocks.revisions("Rules")]
 
 
 def next_turn(served, memory):
     """Play one turn on; what was flushed before its prompt, and the prompt."""
     now = opened(served, memory.session_id)
-    before = now.status().position
+    before = now.session.status().position
     play(Job("test"), now, turns=1, pace=0)
     events = [each.event for each in now.events(kinds=("flush_planned", "context_built"), after=before)]
     built = next(each for each in events if each.kind == "context_built")
@@ -126,14 +126,14 @@ def test_a_text_is_saved_by_the_first_click_as_foretold_and_restored_in_the_edit
     box = open_editor(tab)
     type_on(tab, box, " Name the price of everything.")
     # Where a key comes late, the words before it are counted first: wait for the count of all of them.
-    counted = opened(served, session.session_id).count_tokens(f"{RULES} Name the price of everything.")
+    counted = opened(served, session.session_id).session.count_tokens(f"{RULES} Name the price of everything.")
     expect(tab.get_by_role("dialog").get_by_text(re.compile(rf"→ {counted} tokens$"))).to_be_visible()
     foretold = numbers(in_drawer(tab, "^Next prompt: .*→"))[1]
     type_on(tab, box, " Now")  # the field still has the focus, and these words were not given yet
     tab.get_by_role("button", name="Save").click()
     closed(tab, "Saved Rules.")
     more = opened(served, session.session_id)
-    extra = more.count_tokens(f"{RULES} Name the price of everything. Now") - more.count_tokens(
+    extra = more.session.count_tokens(f"{RULES} Name the price of everything. Now") - more.session.count_tokens(
         f"{RULES} Name the price of everything."
     )
     assert texts(served, session) == [RULES, f"{RULES} Name the price of everything. Now"]
@@ -259,7 +259,7 @@ def test_an_emptied_number_stays_what_it_was_and_says_so(served, visitor, sessio
     expect(limit).to_have_value("")
     expect(limit).to_have_attribute("placeholder", "empty: stays 600")
     expect(tab.get_by_role("button", name="Apply from the next turn")).to_be_disabled()
-    assert opened(served, session.session_id).config.token_limit == 600
+    assert opened(served, session.session_id).session.config.token_limit == 600
     healthy(tab)
 
 
