@@ -3,9 +3,9 @@
 from importlib.metadata import EntryPoint
 
 import pytest
-from engine_fakes import Counter, HashEmbedder, NoteExtractor, note, open_memory
+from engine_fakes import Counter, HashEmbedder, NoteExtractor, note, open_memory, user
 
-from memory_core import Memory, Services
+from memory_core import BaseMemoryBlock, Memory, Services
 from memory_core.blocks import plugins
 from memory_core.blocks.plugins import GROUP, load
 
@@ -40,3 +40,22 @@ def test_without_the_package_it_is_shown_as_it_last_was():
     first = open_memory()
     first.add_block(Counter(name="heard"))
     assert [attached.block for attached in reopened(first).blocks] == [None]
+
+
+def test_a_block_may_call_its_fields_what_it_likes():
+    class Counting(BaseMemoryBlock[str]):
+        learns: int = 0
+        has_text: str = "messages"
+        model_calls: int = 0
+
+        def _get(self, messages=None, **kwargs):
+            return f"{self.learns} {self.has_text}"
+
+        def _put(self, messages):
+            self.learns += len(messages)
+
+    memory = open_memory(memory_blocks=[Counting(name="counting", deliver_on="turn")])
+    memory.put(user("Hello"))
+    memory.put(user("Again"))
+    memory.deliver()
+    assert "1 messages" in memory.preview().messages[0].content

@@ -82,12 +82,12 @@ class Kind:
     @property
     def learns(self) -> bool:
         """Is it given messages?"""
-        return self.key not in BUILT_IN or BUILT_IN[self.key].learns
+        return self.key not in BUILT_IN or BUILT_IN[self.key].kind_learns
 
     @property
     def asks_model(self) -> bool:
         """Does filling it take calls of the chosen model?"""
-        return self.key in BUILT_IN and BUILT_IN[self.key].model_calls > 0
+        return self.key in BUILT_IN and BUILT_IN[self.key].kind_model_calls > 0
 
 
 CUSTOM = Kind("custom", "Custom", "", "", 1)

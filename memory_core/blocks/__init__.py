@@ -21,7 +21,7 @@ BUILT_IN: dict[str, type[BaseMemoryBlock[Any]]] = {
 }
 """Blocks that can be made from their stored settings alone."""
 
-WITH_TEXT = frozenset(kind for kind, block in BUILT_IN.items() if block.has_text)
+WITH_TEXT = frozenset(kind for kind, block in BUILT_IN.items() if block.kind_has_text)
 """Kinds of blocks whose memory is one text with versions."""
 
 __all__ = [

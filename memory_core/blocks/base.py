@@ -202,19 +202,19 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
     kind: ClassVar[str] = "custom"
     """What charts and words on screen go by: `static`, `facts`, `vector`, `custom`, ..."""
 
-    learns: ClassVar[bool] = True
+    kind_learns: ClassVar[bool] = True
     """Can it be given messages?"""
 
-    has_text: ClassVar[bool] = False
+    kind_has_text: ClassVar[bool] = False
     """Is its memory one text with versions, which people may edit?"""
 
-    in_pieces: ClassVar[bool] = False
+    kind_in_pieces: ClassVar[bool] = False
     """Can it give up single pieces of what it asks for? The others are cut whole."""
 
-    model_calls: ClassVar[int] = 0
+    kind_model_calls: ClassVar[int] = 0
     """Calls that a model which learns for it takes for one delivery."""
 
-    when_removed: ClassVar[str] = "What it holds is deleted."
+    kind_when_removed: ClassVar[str] = "What it holds is deleted."
     """What becomes of what a removed block holds, in a sentence."""
 
     outside: ClassVar[Mapping[str, tuple[Any, ...]]] = {}

@@ -50,9 +50,9 @@ class GraphMemoryBlock(BaseMemoryBlock[str]):
     """
 
     kind: ClassVar[str] = "graph"
-    in_pieces: ClassVar[bool] = True
-    model_calls: ClassVar[int] = 1
-    when_removed: ClassVar[str] = "Its relations stay stored, and return with a block of that name."
+    kind_in_pieces: ClassVar[bool] = True
+    kind_model_calls: ClassVar[int] = 1
+    kind_when_removed: ClassVar[str] = "Its relations stay stored, and return with a block of that name."
     outside: ClassVar[Mapping[str, tuple[Any, ...]]] = {"llm": (ChatModel, RelationExtractor)}
 
     name: str = "Relations"

@@ -20,8 +20,8 @@ class StaticMemoryBlock(BaseMemoryBlock[str]):
     """
 
     kind: ClassVar[str] = "static"
-    learns: ClassVar[bool] = False
-    has_text: ClassVar[bool] = True
+    kind_learns: ClassVar[bool] = False
+    kind_has_text: ClassVar[bool] = True
 
     name: str = "StaticContent"
     static_content: str | tuple[Part, ...]

@@ -45,10 +45,10 @@ class SummaryMemoryBlock(BaseMemoryBlock[str]):
     """
 
     kind: ClassVar[str] = "summary"
-    has_text: ClassVar[bool] = True
-    in_pieces: ClassVar[bool] = True
-    model_calls: ClassVar[int] = 1
-    when_removed: ClassVar[str] = "Its text is deleted; the messages it was made of stay in the archive."
+    kind_has_text: ClassVar[bool] = True
+    kind_in_pieces: ClassVar[bool] = True
+    kind_model_calls: ClassVar[int] = 1
+    kind_when_removed: ClassVar[str] = "Its text is deleted; the messages it was made of stay in the archive."
     outside: ClassVar[Mapping[str, tuple[Any, ...]]] = {"llm": (ChatModel, Summariser)}
 
     name: str = "Summary"

@@ -144,8 +144,8 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
     """
 
     kind: ClassVar[str] = "vector"
-    in_pieces: ClassVar[bool] = True
-    when_removed: ClassVar[str] = "Its stored turns are deleted; their messages stay in the archive."
+    kind_in_pieces: ClassVar[bool] = True
+    kind_when_removed: ClassVar[str] = "Its stored turns are deleted; their messages stay in the archive."
     outside: ClassVar[Mapping[str, tuple[Any, ...]]] = {"vector_store": (VectorIndex,), "embed_model": (Embedder,)}
 
     name: str = "RetrievedMessages"

@@ -64,7 +64,7 @@ def _dropped(cut: PromptCut, named: Callable[[str], str]) -> Iterator[Remark]:
     if cut.rule != "dropped" or cut.tokens <= OUT_OF_PROPORTION * cut.over_before:
         return
     name, kind = named(cut.part.name), BUILT_IN.get(cut.part.kind)
-    if cut.part.truncation == "drop" and kind is not None and kind.in_pieces:
+    if cut.part.truncation == "drop" and kind is not None and kind.kind_in_pieces:
         end = f"{name} is dropped whole; trim instead?"
     else:
         end = f"{name} can only be cut whole. Shorten it, or give it a priority that is cut later."

@@ -252,11 +252,11 @@ def _order(
 def _left(session: Session, connection: Connection, attached: SessionBlock) -> LeftBlock:
     scope = delivery.scope_key(session, attached)
     holds = read_holding(connection, session.id, scope, attached.name, attached.kind)
-    return LeftBlock(attached.name, attached.kind, holds, BUILT_IN[attached.kind].when_removed)
+    return LeftBlock(attached.name, attached.kind, holds, BUILT_IN[attached.kind].kind_when_removed)
 
 
 def _learns(block: Block) -> bool:
-    return block.learns and block.accept_short_term_memory and block.enabled
+    return block.kind_learns and block.accept_short_term_memory and block.enabled
 
 
 def _free(name: str, taken: set[str]) -> str:

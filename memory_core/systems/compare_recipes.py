@@ -145,7 +145,7 @@ class _Running:
 def _calls(memory: Memory, after: int) -> tuple[int, int]:
     """What a model would have been asked since a position of the log: calls, and tokens read in them."""
     costs = {  # comparing found facts with known ones takes one more
-        a.name: (a.block.model_calls if a.block else 0) + (a.settings.get("on_change") == "decide")
+        a.name: (a.block.kind_model_calls if a.block else 0) + (a.settings.get("on_change") == "decide")
         for a in memory.blocks
     }
     sizes = {delivery.id: delivery.tokens for delivery in memory.deliveries(states=("done",))}
