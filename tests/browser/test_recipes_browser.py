@@ -113,7 +113,7 @@ def test_i_recipes_are_tried_as_they_then_run_and_the_switch_keeps_and_drops_wha
     idle(tab)
     said = dialog.inner_text()
     assert [int(n) for n in re.findall(r"its (\d+) facts stay stored", said)] == [facts]
-    assert [int(n) for n in re.findall(r"its (\d+) stored \w+ go;", said)] == [turns]
+    assert [int(n) for n in re.findall(r"its (\d+) stored \w+ are deleted;", said)] == [turns]
     assert [int(n) for n in re.findall(r"filled from (\d+) messages", said)] == [left]
     assert runs_on(memory, served)[0] == "blocks", "nothing is done before it is said"
     dialog.get_by_role("button", name="Switch to Knowledge graph").click()
