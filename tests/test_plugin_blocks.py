@@ -58,4 +58,4 @@ def test_a_block_may_call_its_fields_what_it_likes():
     memory.put(user("Hello"))
     memory.put(user("Again"))
     memory.deliver()
-    assert "1 messages" in memory.preview().messages[0].content
+    assert "1 messages" in memory.preview.context().messages[0].content

@@ -32,7 +32,7 @@ ABOUT_BOOKKEEPING = (
 
 EVENTS, CALLS = "Events", "Model calls"
 
-WHO = "Engine: memory itself. Curator: a person. Agent: a model that called a tool."
+WHO = "Engine: memory itself. User: a person. Agent: a model that called a tool."
 
 
 def draw_events(view: View, timeline: Timeline) -> None:

@@ -45,7 +45,7 @@ GROUPS: Mapping[Family, Group] = {
 }
 """In the order of the filter."""
 
-ACTORS = {"engine": "Engine", "user": "Curator", "agent": "Agent"}
+ACTORS = {"engine": "Engine", "user": "User", "agent": "Agent"}
 """Display names of actors, in the filter and the rows: the engine, a person, a model's tool call."""
 
 
