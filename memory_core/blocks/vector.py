@@ -42,7 +42,7 @@ from memory_core.vectors.exact import ExactIndex
 
 VECTOR_WEIGHT = 0.4
 KEYWORD_WEIGHT = 0.6
-"""Shares of the match. Found with the terms (see `planning.boosts.BoostWeights`): BM25 scores, as `KeywordIndex` gives
+"""Shares of the match. Found with the boosts (see `planning.boosts.BoostWeights`): BM25 scores, as `KeywordIndex` gives
 them, are small beside cosines, so these are about equal voices where the question's words are found, and the vector's
 alone where they are not."""
 
@@ -53,7 +53,7 @@ SAYS_LITTLE = 2
 """Stems; a question with fewer ("And what about her?") is completed by the messages before it."""
 
 MAX_RECORDED = 25
-"""Candidates kept in an event, with their terms some 2 KB, so that a turn fits a page of SQLite; the rest as counts."""
+"""Candidates kept in an event, with boosts some 2 KB, so that a turn fits a page of SQLite; the rest as counts."""
 
 MIN_CANDIDATES = 50
 """Units that each search proposes, however few results are wanted."""
@@ -76,7 +76,7 @@ BOOST_FIELDS = {
 """The setting that weighs each of `planning.boosts.BOOSTS`."""
 
 BEFORE_BOOSTS: dict[str, Any] = {"layout": "messages", **dict.fromkeys(BOOST_FIELDS.values(), 0.0)}
-"""What a block of a version without terms did; such a block goes on doing so until it is changed."""
+"""What a block of a version without boosts did; such a block goes on doing so until it is changed."""
 
 CLASSIC: dict[str, Any] = {**BEFORE_BOOSTS, "unit": "turn", "vector_weight": 0.85, "keyword_weight": 0.15}
 """A user message with its replies, ranked by its own words alone: LlamaIndex's vector memory."""
@@ -137,7 +137,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
 
     Each message is stored by itself (`unit="message"`), or a user message with the replies to it (`unit="turn"`), or
     everything that left the queue together (`unit="batch"`). The score of one is its match, the weighted mean of the
-    vector and the keyword score, and what six terms add, each with a weight of its own; 0 switches it off. Without a
+    vector and the keyword score, and what six boosts add, each with a weight of its own; 0 switches it off. Without a
     number of results (`similarity_top_k`) as many are brought back as fit into the tokens that the other parts of the
     prompt leave. `vector_store` is a `VectorIndex`, `embed_model` an `Embedder`; without them the memory's own are
     used.
@@ -196,7 +196,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
 
     @property
     def boost_weights(self) -> BoostWeights:
-        """What each term counts."""
+        """Weight of each boost."""
         return BoostWeights(**{term: getattr(self, field) for term, field in BOOST_FIELDS.items()})
 
     def settings(self) -> dict[str, Any]:
@@ -208,7 +208,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         self._check_weights()
 
     def legacy_defaults(self, settings: dict[str, Any]) -> dict[str, Any]:
-        # A full set of settings without a layout was stored by a version that knew no terms.
+        # A full set of settings without a layout was stored by a version that knew no boosts.
         return BEFORE_BOOSTS if "unit" in settings and "layout" not in settings else {}
 
     def _check_weights(self) -> None:

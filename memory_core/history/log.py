@@ -44,6 +44,11 @@ def session_log(session: Session) -> Log:
     return session.services.cached(("history", session.database.id, session.id), Log)
 
 
+def history_of_session(session: Session) -> History:
+    """The whole log of a session folded by turn; each call reads only what is new."""
+    return session_log(session).catch_up(session.database, session.id)
+
+
 def last_position(database: Database, session_id: str) -> int:
     """Position of the newest event of a session, 0 if it has none; changes with every change to the session.
 

@@ -171,8 +171,8 @@ class UsageCounter:
         """The counts so far."""
         if self._usage is None:
             # Consecutive prompts mostly repeat the same lists of refs: count each list as a whole, and split it here.
-            _apply_apart(self._carried, self._carried_refs)
-            _apply_apart(self._cut, self._cut_refs)
+            _take_apart(self._carried, self._carried_refs)
+            _take_apart(self._cut, self._cut_refs)
             carried, cut = _by_number(self._carried_refs), _by_number(self._cut_refs)
             self._usage = Usage(
                 self.position,
@@ -272,7 +272,7 @@ _HANDLERS: dict[type[Event], Callable[[UsageCounter, EventRecord, Any], None]] =
 }
 
 
-def _apply_apart(lists: Counter[tuple[str, ...]], refs: Counter[str]) -> None:
+def _take_apart(lists: Counter[tuple[str, ...]], refs: Counter[str]) -> None:
     for several, times in lists.items():
         for ref in several:
             refs[ref] += times

@@ -56,7 +56,7 @@ class Traits:
 
 @dataclass(frozen=True, slots=True)
 class BoostWeights:
-    """Weight of each term in the score; 0 switches it off.
+    """Weight of each boost in the score; 0 switches it off.
 
     The defaults were found on half of the LoCoMo conversations, BEAM's and our own paraphrases together
     (`benchmarks/recall.py`), and rounded; near them the results hardly change.
@@ -76,11 +76,11 @@ class BoostWeights:
         for field in fields(self):
             value = getattr(self, field.name)
             if not math.isfinite(value) or value < 0:
-                raise ConfigError(f"the weight of a term must not be negative: {field.name}={value}")
+                raise ConfigError(f"the weight of a boost must not be negative: {field.name}={value}")
 
     @property
     def any(self) -> bool:
-        """Is any term switched on?"""
+        """Is any boost switched on?"""
         return any(getattr(self, field.name) > 0 for field in fields(self))
 
 
@@ -97,7 +97,7 @@ def boosts(
     asked: ParsedQuestion,
     weights: BoostWeights,
 ) -> dict[int, tuple[float, ...]]:
-    """Contribution of each term to each candidate, by number, in the order of `BOOSTS`.
+    """Contribution of each boost to each candidate, by number, in the order of `BOOSTS`.
 
     `matches` are the candidates with their match, 0 to 1; `places` the position of each unit in the order in which they
     were said. A unit that is no candidate lends nothing.

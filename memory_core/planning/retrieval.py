@@ -48,7 +48,7 @@ class Candidate:
     vector: float | None
     keyword: float | None
     score: float
-    """Larger is better: the match, 0 to 1, and what the terms add."""
+    """Larger is better: the match, 0 to 1, and the boosts."""
     outcome: GateOutcome
     boosts: tuple[float, ...] = ()
     """Contribution of each of `boosts.BOOSTS` to the score; empty where none is switched on."""

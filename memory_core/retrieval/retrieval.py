@@ -6,7 +6,7 @@ from typing import Any
 
 from memory_core.engine.session import Session
 from memory_core.events import Actor, expand
-from memory_core.history.log import session_log
+from memory_core.history.log import history_of_session
 from memory_core.retrieval import explain, recall, reembed
 from memory_core.retrieval.explain import Neighbour, Search, TurnMap
 from memory_core.retrieval.found_by import FoundBy, found_by
@@ -72,7 +72,7 @@ class SessionRetrieval:
             NotFoundError: no block is named, and none stores turns.
         """
         name = explain.vector_block(self._session, None).name if block is None else block
-        history = session_log(self._session).catch_up(self._session.database, self._session.id)
+        history = history_of_session(self._session)
         return found_by(history.upto(history.position if upto is None else upto), name, number)
 
     def neighbours(self, block: str, number: int, *, limit: int = 5) -> tuple[Neighbour, ...]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from memory_core.engine.session import Session
 from memory_core.events import Actor, Event, EventRecord
 from memory_core.history.by_turn import History
-from memory_core.history.log import session_log
+from memory_core.history.log import history_of_session, session_log
 from memory_core.history.prompt import Prompt
 from memory_core.history.prompt_store import Prompts
 from memory_core.history.usage import Usage, UsageCount, usage_of
@@ -22,7 +22,7 @@ class SessionLog:
 
     def history(self) -> History:
         """The whole log folded by turn, kept in this process: each call reads only what is new."""
-        return session_log(self._session).catch_up(self._session.database, self._session.id)
+        return history_of_session(self._session)
 
     def unread(self) -> int:
         """Events that this process has not read yet: `history`, and with it most of what is here, reads them first."""

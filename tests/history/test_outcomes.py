@@ -199,7 +199,7 @@ def test_a_flush_is_followed_to_every_block():
     assert list(turns.stored) == stored != []
 
 
-def test_a_flush_that_no_block_could_apply_in_says_so():
+def test_a_flush_that_no_block_could_take_in_says_so():
     class Fails(NoteExtractor):
         def extract(self, messages, *, known):
             raise ModelAnswerError("The model returned no list.")

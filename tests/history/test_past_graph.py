@@ -64,7 +64,7 @@ def test_a_removed_block_keeps_its_graph_and_has_it_again():
     assert memory.blocks.graph().graph() == graph
 
 
-def test_forgotten_messages_apply_their_relations_along():
+def test_forgotten_messages_take_their_relations_along():
     memory = related()
     memory.blocks.graph().add("Ana", "wrote", "Note 1")
     before, place = memory.blocks.graph().graph(), position(memory)
