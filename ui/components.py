@@ -70,7 +70,8 @@ def filled(key: str, *, minus: int, least: int, most: int | None = None, **optio
         f"<style>[data-testid=stLayoutWrapper]:has(> .st-key-{key}) {{ flex-basis: {height} !important }}"
         f".st-key-{key} {{ height: {height} !important }}</style>"
     )
-    return st.container(key=key, height=least, **options)
+    # The style may come after the container: until then it is no higher than its content needs.
+    return st.container(key=key, height=least if most is None else min(least, most), **options)
 
 
 def filled_rows(key: str, rows: int, *, minus: int, least: int) -> DeltaGenerator:
