@@ -29,6 +29,15 @@ Family = Literal[
 ]  # fmt: skip
 """What an event is about."""
 
+NothingReason = Literal[
+    "question", "assistant", "not_read", "repeats_memory", "known", "repeated", "no_rule", "model_found_none",
+    "suppressed", "refused",
+]  # fmt: skip
+"""Why nothing was learned from a message, in this order: it only asks; the assistant's words are not read; nor are a
+tool's, nor a system or pinned message; it only repeats memory; a known fact says the same; another message of the
+delivery does; no rule matched; the model gave nothing for it; it is like a rejected fact; what was found was
+invalid."""
+
 # Types of fields that name what every database numbers for itself: `store.references` reads them.
 FactId = Annotated[int, "facts"]
 UnitId = Annotated[int, "vectors"]
@@ -444,6 +453,25 @@ class DeliveryRetried(Event, family="deliveries"):
 class DeliverySkipped(Event, family="deliveries"):
     deliveries: tuple[DeliveryId, ...]
     block: str
+
+
+@dataclass(frozen=True)
+class NothingLearned(Event, family="deliveries", bookkeeping=True):
+    """Messages of a delivery from which a block learned nothing, each with the reason. The others led to something."""
+
+    block: str
+    learner: str
+    """Name of the model, or of the rules."""
+    reasons: tuple[tuple[NothingReason, Ranges, FactId | None, str], ...]
+    """Reason, messages, the fact that it names (`known`, `suppressed`), and the hash of the model's own words; empty if
+    it gave none. Every message occurs once."""
+
+    def reason_for(self, seq: int) -> tuple[NothingReason, int | None, str] | None:
+        """Reason, fact and hash of the model's words for a message; None if it is not among them."""
+        for code, seqs, fact, said in self.reasons:
+            if any(first <= seq <= last for first, last in seqs):
+                return code, fact, said
+        return None
 
 
 # -- facts ---------------------------------------------------------------------------------------

@@ -46,6 +46,7 @@ from memory_core.events import (
     GraphCurated,
     MessageAdded,
     ModelCalled,
+    NothingLearned,
     ProposalRefused,
     QueueReplaced,
     RecipeChosen,
@@ -409,6 +410,16 @@ SENTENCES = [
     (
         ModelCalled("extract", "gpt-4o-mini", 1204, 88, 0.84, 0.0002, "Facts"),
         "Asked gpt-4o-mini to find facts: 1,204 tokens in, 88 tokens out, 0.8 s",
+    ),
+    (
+        NothingLearned("Facts", "offline rules", (("question", ((1, 2),), None, ""), ("known", ((4, 4),), 7, ""))),
+        "Facts learned nothing from 3 messages: 2 questions, 1 known already as fact 7",
+    ),
+    (
+        NothingLearned("Facts", "gpt-4o-mini", (("known", ((1, 1),), 7, ""), ("known", ((3, 4),), 9, ""),
+                                                ("model_found_none", ((2, 2),), None, "h"))),
+        "Facts learned nothing from 4 messages: 3 known already as facts 7 and 9, "
+        "1 without anything in the model's answer",
     ),
     (ModelCalled("reply", "offline", None, None, 0.01, None), "Asked offline to reply: 0.01 s"),
     (

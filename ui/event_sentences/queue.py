@@ -1,5 +1,7 @@
 """Sessions, the queue, deliveries and replies in sentences."""
 
+from collections.abc import Iterable
+
 from memory_core.events import (
     ConfigurationChanged,
     DeliveryDone,
@@ -11,6 +13,8 @@ from memory_core.events import (
     FlushPlanned,
     MemoryStripped,
     MessageAdded,
+    NothingLearned,
+    NothingReason,
     QueueRecounted,
     QueueReplaced,
     ReplyEnded,
@@ -182,6 +186,40 @@ def _(event: DeliveryRetried, words: Words) -> Line:
 def _(event: DeliverySkipped, words: Words) -> Line:
     what = count(len(event.deliveries), "delivery")
     return Line("block", f"Gave up {what} to {short(event.block)}: the messages stay in the archive", "loss")
+
+
+@describe.register
+def _(event: NothingLearned, words: Words) -> Line:
+    messages: dict[NothingReason, int] = {}
+    facts: dict[NothingReason, dict[int, None]] = {}
+    for code, seqs, fact, _ in event.reasons:
+        messages[code] = messages.get(code, 0) + len(expand(seqs))
+        if fact is not None:
+            facts.setdefault(code, {})[fact] = None
+    why = ", ".join(_nothing(code, number, facts.get(code, ())) for code, number in messages.items())
+    text = f"{short(event.block)} learned nothing from {count(sum(messages.values()), 'message')}: {why}"
+    own_words = dict.fromkeys(said for _, _, _, said in event.reasons if said)
+    return Line("do_not_disturb_on", text, details=tuple(words.said.get(said, "erased words") for said in own_words))
+
+
+def _nothing(code: NothingReason, number: int, facts: Iterable[int]) -> str:
+    """`2 questions`, `1 known already as fact 7`."""
+    named = [tokens(fact) for fact in facts]
+    what = f" {'fact' if len(named) == 1 else 'facts'} {listed(named)}" if named else ""
+    if code == "question":
+        return count(number, "question")
+    why = {
+        "assistant": "by the assistant",
+        "not_read": "of a tool or the system",
+        "repeats_memory": "only repeating memory",
+        "known": f"known already as{what}" if what else "known already",
+        "repeated": "saying what another one says",
+        "no_rule": "that no rule matched",
+        "model_found_none": "without anything in the model's answer",
+        "suppressed": f"like rejected{what}" if what else "like a rejected fact",
+        "refused": "refused as invalid",
+    }
+    return f"{tokens(number)} {why.get(code, code)}"
 
 
 # -- replies -------------------------------------------------------------------------------------
