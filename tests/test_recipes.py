@@ -124,9 +124,9 @@ def test_a_switch_does_what_was_said_and_fills_what_comes(services):
     memory = made("blocks", services)
     talk(memory)
     facts = {fact.text for fact in memory.facts.read("Facts")}
-    memory.switch("vector")
+    memory.session.switch("vector")
     assert (memory.session.config.recipe, [a.name for a in memory.blocks]) == ("vector", ["Earlier turns"])
-    memory.switch("blocks")
+    memory.session.switch("blocks")
     assert {fact.text for fact in memory.facts.read("Facts")} == facts
     chosen = memory.events(kinds=("recipe_chosen",))
     assert [(r.event.before, r.event.recipe, r.actor) for r in chosen] == [
@@ -139,7 +139,7 @@ def test_a_switch_does_what_was_said_and_fills_what_comes(services):
 def test_a_block_that_learns_each_turn_is_given_every_turn_once(services):
     memory = made("buffer", services, token_limit=3_000)
     talk(memory)
-    memory.switch("user_memories")
+    memory.session.switch("user_memories")
     talk(memory, ["orchids"])
     given = [
         seq
@@ -155,7 +155,7 @@ def test_a_block_that_learns_each_turn_is_given_every_turn_once(services):
 def test_the_room_for_blocks_that_a_person_set_stays(services):
     memory = made("blocks", services, chat_history_token_ratio=0.5)
     assert "chat_history_token_ratio" not in memory.preview.switch("summary").settings
-    memory.switch("buffer")
+    memory.session.switch("buffer")
     assert memory.session.config.chat_history_token_ratio == 1.0
     assert memory.preview.switch("summary").settings["chat_history_token_ratio"] == (1.0, 0.7)
 
@@ -165,7 +165,7 @@ def test_notes_that_an_agent_wrote_stay_and_are_edited_no_more(services):
     memory.blocks.edit("Human", "Sam lives in Porto.")
     plan = memory.preview.switch("blocks")
     assert plan.changed["Human"] == {"read_only": (False, True)}
-    memory.switch("blocks")
+    memory.session.switch("blocks")
     assert "Sam lives in Porto." in memory.get()[0].content
 
 
@@ -178,13 +178,13 @@ def test_a_session_that_is_as_its_recipe_has_it_switches_to_nothing(services):
 def test_a_name_that_is_taken_gets_a_number(services):
     memory = Memory.from_recipe("blocks", services=services, instructions="x")
     memory.blocks.add(StaticMemoryBlock(name="Summary", static_content="Mine."))
-    assert [block.name for block in memory.switch("summary").added] == ["Summary 2"]
+    assert [block.name for block in memory.session.switch("summary").added] == ["Summary 2"]
 
 
 def test_a_recipe_of_a_user_needs_one(services):
     memory = Memory.from_recipe("buffer", services=services)
     with pytest.raises(ConfigError, match="belongs to a user, and this session has none"):
-        memory.switch("user_memories")
+        memory.session.switch("user_memories")
     assert memory.session.config.recipe == "buffer"
 
 
@@ -193,7 +193,7 @@ def test_any_recipe_can_be_switched_to_any_other_and_back(before, services):
     memory = Memory.from_recipe(before, user_id="sam", services=services, token_limit=400)
     talk(memory, FLOWERS[:4])
     for key in [*KEYS, before]:
-        memory.switch(key)
+        memory.session.switch(key)
         assert memory.session.config.recipe == key
         assert not memory.preview.switch(key)
         assert memory.build_context("flowers").failures == {}
@@ -318,10 +318,10 @@ def test_what_a_recipe_was_given_is_remembered_and_goes_with_the_next_one(servic
     assert memory.session.config.recipe_parameters == {"turns": 4}
     assert not memory.preview.switch("window")
     assert memory.preview.switch("window", turns=6).settings == {"queue_turns": (4, 6)}
-    memory.switch("hybrid", overflow="summarised")
+    memory.session.switch("hybrid", overflow="summarised")
     assert memory.session.config.recipe_parameters == {"overflow": "summarised"}
     assert not memory.preview.switch("hybrid")
-    memory.switch("summary")
+    memory.session.switch("summary")
     assert memory.session.config.recipe_parameters == {}
     made_of_words = Memory.from_recipe("blocks", instructions="Be brief.", services=services)
     assert made_of_words.session.config.recipe_parameters == {}
@@ -340,11 +340,11 @@ def given_to(memory, block):
 def test_a_block_that_stays_is_given_no_message_twice_when_it_learns_at_another_time(services):
     memory = Memory.from_recipe("summary", user_id="sam", services=services, token_limit=300)
     talk(memory, FLOWERS[:5])
-    memory.switch("user_memories")  # the summary stays, and learns each turn from here on
+    memory.session.switch("user_memories")  # the summary stays, and learns each turn from here on
     assert [attached.name for attached in memory.blocks if attached.kind == "summary"] == ["Summary"]
     talk(memory, FLOWERS[5:7])
     assert given_to(memory, "Summary") == list(range(1, 15))
-    memory.switch("summary")  # and again when messages leave the queue
+    memory.session.switch("summary")  # and again when messages leave the queue
     talk(memory, (*FLOWERS[7:], "violets", "orchids", "jasmine"))
     given = given_to(memory, "Summary")
     assert given == sorted(set(given))

@@ -1,6 +1,7 @@
 """The session of a memory itself: whose it is, what it stands on, its messages and deliveries, its recording."""
 
 from collections.abc import Collection, Sequence
+from typing import Any
 
 from memory_core.config import MemoryConfig
 from memory_core.engine import delivery
@@ -10,8 +11,10 @@ from memory_core.events import Actor, SessionImported, SessionRenamed
 from memory_core.messages import ChatMessage, MessageRole, MessageStatus
 from memory_core.retrieval.reembed import settled
 from memory_core.services import Services
+from memory_core.sessions import switch_recipe
 from memory_core.sessions.overview import Status, status_of
 from memory_core.sessions.recording import Recording, encode, recording_of
+from memory_core.sessions.switch_recipe import SwitchPlan
 from memory_core.store.database import Database
 from memory_core.store.deliveries import Delivery, in_transit, read_deliveries
 from memory_core.store.log import last_position
@@ -106,6 +109,17 @@ class SessionHandle:
         """Deliveries in order, by state (`pending`, `done`, `parked`, `skipped`) or all."""
         with self._session.database.read() as connection:
             return read_deliveries(connection, self._session.id, states=states, last=last)
+
+    def switch(self, recipe: str, *, wait: bool = True, actor: Actor = "user", **parameters: Any) -> SwitchPlan:
+        """Switch the session to a recipe: all or nothing. What comes is filled from the messages that are there.
+
+        Raises:
+            ConfigError: see `Memory.preview.switch`; nothing was changed.
+            ConflictError: the blocks were changed elsewhere meanwhile.
+        """
+        plan = switch_recipe.switch(self._session, recipe, parameters, actor)
+        delivery.serve_put(self._session, wait)
+        return plan
 
     def rename(self, title: str, *, actor: Actor = "user") -> None:
         """Give the session another title."""

@@ -6,6 +6,7 @@ from memory_core.engine.session import Session
 from memory_core.events import Actor, Event, EventRecord
 from memory_core.history.by_turn import History
 from memory_core.history.log import history_of_session, session_log
+from memory_core.history.pieces import Pieces
 from memory_core.history.prompt import Prompt
 from memory_core.history.prompt_store import Prompts
 from memory_core.history.usage import Usage, UsageCount, usage_of
@@ -49,6 +50,10 @@ class SessionLog:
     def prompt(self, context: EventRecord) -> Prompt:
         """A past prompt part by part, word for word; `context` is a recorded one, `history().turns[12].built`, say."""
         return self._prompts().read(self._session, self.history(), context, self.texts)
+
+    def pieces(self) -> Pieces:
+        """The hashes of all words of the log; it has at least one event."""
+        return self._prompts().pieces(self.history())
 
     def shared_prefix_tokens(self, before: EventRecord, after: EventRecord, *, insert_method: str | None = None) -> int:
         """Billed tokens with which the prompts of two recorded contexts begin alike: what a prompt cache can reuse.

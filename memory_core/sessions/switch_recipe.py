@@ -116,7 +116,7 @@ def plan_switch(session: Session, key: str, parameters: Mapping[str, Any]) -> Sw
 
 
 def switch(session: Session, key: str, parameters: Mapping[str, Any], actor: Actor) -> SwitchPlan:
-    """See `Memory.switch`."""
+    """See `Memory.session.switch`."""
     plan = plan_switch(session, key, parameters)
     with session.changing() as w:
         if {a.name for a in session.blocks} != {*plan.kept, *(block.name for block in plan.removed)}:

@@ -50,7 +50,7 @@ def test_a_switch_of_recipe_takes_no_word_and_no_colour_from_the_past(demo):
     assert "Learned 3 facts" in told
     assert "contradicts" in told
     events = len(demo.log.history().records)
-    demo.switch("graph")
+    demo.session.switch("graph")
     new = sum(not record.event.bookkeeping for record in demo.log.history().records[events:])
     after = on_chat(), on_timeline()
     assert [line for line in after[0][0] if line in before[0][0]] == before[0][0]  # beside what the switch did

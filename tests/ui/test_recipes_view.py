@@ -158,7 +158,7 @@ def test_what_becomes_of_a_removed_block_depends_on_its_kind():
 
 def test_after_a_switch_the_filling_is_told(services):
     memory = talked(memory_of(services, VectorMemoryBlock(name="Turns", priority=2)))
-    plan = memory.switch("summary")
+    plan = memory.session.switch("summary")
     filled = plan.added[0].fills
     assert switched(plan) == (
         f"The session now runs on Summary buffer. Summary is being filled from {filled} messages."

@@ -305,7 +305,7 @@ def _learning_calls(plan: SwitchPlan) -> str:
 def _do(session_id: str, key: str, given: dict[str, Any]) -> None:
     try:
         chosen = chosen_model()
-        plan = engine().open(session_id, services_for(chosen)).switch(key, wait=False, **given)
+        plan = engine().open(session_id, services_for(chosen)).session.switch(key, wait=False, **given)
     except MemoryInspectorError as error:
         state.say("error", str(error))
         return
