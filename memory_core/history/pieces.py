@@ -5,7 +5,7 @@ log records the words each of them had at that position, by hash. Pure: events a
 since are left out and reported as missing.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from memory_core.blocks.base import Item, stored_item
@@ -23,7 +23,7 @@ from memory_core.events import (
 from memory_core.history.slices.contexts import context_of
 from memory_core.history.slices.facts import Facts, FactWords
 from memory_core.history.slices.graph import GraphWords
-from memory_core.history.slices.messages import Messages
+from memory_core.history.slices.messages import Messages, MessageState
 from memory_core.history.slices.states import state_at
 from memory_core.history.slices.vectors import StoredUnit, Vectors
 from memory_core.messages import ChatMessage, Part, TextPart, message_text
@@ -69,6 +69,20 @@ class Pieces:
             self._messages.apply(record)
             self._vectors.apply(record)
             self._graph.apply(record)
+
+    def message(self, seq: int) -> MessageState | None:
+        """A message as the log tells of it; None if the log does not contain it."""
+        return self._messages.by_seq.get(seq)
+
+    @property
+    def fact_words(self) -> Mapping[int, Sequence[tuple[int, FactWords]]]:
+        """Words of each fact by the position from which they applied, by id; erased facts included."""
+        return self._facts.ever_worded
+
+    @property
+    def relations(self) -> Collection[int]:
+        """Ids of all relations, erased ones included."""
+        return self._graph.ever_related
 
     def added(self, seq: int) -> MessageAdded | None:
         """The event that stored a message; None if the log does not contain it."""

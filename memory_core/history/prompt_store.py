@@ -34,15 +34,20 @@ class Prompts:
 
     def read(self, session: Session, history: History, record: EventRecord, words: ReadWords) -> Prompt:
         """Read the prompt of a recorded context, one of `history`."""
+        pieces = self.pieces(history)
+        facts = _facts_of_the_user(session, history, record)
+        found = words(pieces.hashes(record, facts))
+        return read_prompt(history, record, pieces, found.get, session.counter, facts=facts)
+
+    def pieces(self, history: History) -> Pieces:
+        """The hashes of all words of a log, up to its end."""
         with self._lock:
             if history.records[0] is not self._first:  # the log was reread: another session may have the id
                 self._pieces, self._position, self._first = Pieces(self._session_id), 0, history.records[0]
             for new in history.after(self._position):
                 self._pieces.apply(new)
             self._position = max(self._position, history.position)
-        facts = _facts_of_the_user(session, history, record)
-        found = words(self._pieces.hashes(record, facts))
-        return read_prompt(history, record, self._pieces, found.get, session.counter, facts=facts)
+            return self._pieces
 
     def shared_prefix_tokens(
         self,

@@ -1,6 +1,6 @@
 """Facts: words, state, version and support of each."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeGuard
 
@@ -95,6 +95,11 @@ class Facts:
             self._support(record.session_id, event)
         elif not isinstance(event, FactDecided) and (known := self.by_id.get(getattr(event, "fact", None) or 0)):
             self._change(known, record)
+
+    @property
+    def ever_worded(self) -> Mapping[int, Sequence[tuple[int, FactWords]]]:
+        """Words of each fact by the position from which they applied, by id; erased facts included."""
+        return self._words
 
     def words(self, id: int, position: int) -> FactWords | None:
         """The words of a fact at a log position."""

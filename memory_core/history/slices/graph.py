@@ -179,6 +179,11 @@ class GraphWords:
         if handler is not None:
             handler(self, record, record.event)
 
+    @property
+    def ever_related(self) -> Collection[int]:
+        """Ids of all relations, erased ones included."""
+        return self._relations.keys()
+
     def name(self, entity: int, position: int) -> str | None:
         """Hash of an entity's name at a position."""
         return state_at(self._names.get(entity, []), position)
