@@ -1,0 +1,167 @@
+"""What a trace tells: stages with their verdicts, one track per carrier, and the sentence they end in. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from memory_core.events import Ref
+
+StageName = Literal["said", "queue", "flush", "delivery", "learned", "kept", "found", "prompt", "answer"]
+"""In the order in which a piece of information passes them."""
+STAGES: tuple[StageName, ...] = (
+    "said", "queue", "flush", "delivery", "learned", "kept", "found", "prompt", "answer",
+)  # fmt: skip
+
+Verdict = Literal["passed", "lost", "waiting", "not_reached", "unknown"]
+"""`waiting`: it may still come through; `not_reached`: an earlier stage decided; `unknown`: nothing on record."""
+
+Knowledge = Literal["decided", "reported", "observed"]
+"""How a verdict is known. `decided`: this engine recorded the rule; `reported`: somebody's record says so, such as an
+imported file; `observed`: only seen by comparing words, so that no rule is claimed."""
+
+CarrierKind = Literal["message", "fact", "relation", "unit", "text", "block"]
+"""`text`: a static text or a summary; `block`: one that was given the message and made nothing of it."""
+
+Matched = Literal["id", "words", "meaning"]
+"""How the carrier was found to carry what is followed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One stage of one track."""
+
+    name: StageName
+    verdict: Verdict
+    text: str
+    """One sentence: what happened, by which rule, with its numbers. Plain text; it may contain a block's name."""
+    position: int | None = None
+    """Log position of the event that decided; None if there is none."""
+    turn: int | None = None
+    """Turn of that event."""
+    rule: str = ""
+    """Code of the rule that lost it: `below_threshold`, `trimmed`, `question`, ..."""
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    """Numbers of the sentence by what they are, as in the event."""
+    knowledge: Knowledge = "decided"
+
+
+@dataclass(frozen=True, slots=True)
+class Carrier:
+    """What carries the information on one track."""
+
+    kind: CarrierKind
+    block: str | None = None
+    """None for a message in the queue."""
+    ref: Ref | None = None
+    words: str = ""
+    matched: Matched = "id"
+    seq: int | None = None
+    """Message it came from; None if it was written, or comes from another session."""
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """The way of one carrier, stage by stage."""
+
+    carrier: Carrier
+    stages: tuple[Stage, ...]
+
+    @property
+    def reached(self) -> bool:
+        """Whether it is in the prompt."""
+        return any(stage.name == "prompt" and stage.verdict == "passed" for stage in self.stages)
+
+    @property
+    def decisive(self) -> Stage | None:
+        """The stage that lost it, or where it waits; in the prompt, that stage. None if nothing decided."""
+        for stage in self.stages:
+            if stage.verdict in ("lost", "waiting") or (stage.name == "prompt" and stage.verdict == "passed"):
+                return stage
+        return None
+
+    def stage(self, name: StageName) -> Stage | None:
+        return next((stage for stage in self.stages if stage.name == name), None)
+
+    @property
+    def progress(self) -> tuple[bool, int, bool]:
+        """Larger is further: in the prompt, else the stage that decided; of equals, what may still come first."""
+        decided = self.decisive
+        place = STAGES.index(decided.name) if decided is not None else -1
+        return self.reached, place, decided is not None and decided.verdict == "waiting"
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A message that says what is followed."""
+
+    seq: int
+    turn: int
+    role: str
+    matched: Matched
+    similarity: float | None = None
+    """Of meaning, 0 to 1; None if it was matched by id or words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nearest:
+    """The message closest in meaning to a phrase that nobody said."""
+
+    seq: int
+    turn: int
+    words: str
+    similarity: float
+    """Cosine, -1 to 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What became of one piece of information, as of one prompt."""
+
+    asked: str
+    """The phrase, or the words of what was picked."""
+    target: Ref | None
+    """What was picked; None for a phrase."""
+    turn: int
+    """Turn asked about."""
+    prompt_turn: int | None
+    """Turn of the prompt looked at: the last one built up to `turn`; None if there was none."""
+    position: int
+    """Log position as of which everything is told: that of the prompt, or the end of the turn."""
+    prompt_position: int | None
+    question: str | None
+    """What that prompt was built for; None if no input was given or its words were erased."""
+    said: tuple[Said, ...]
+    """Messages that say it, newest first."""
+    tracks: tuple[Track, ...]
+    """The furthest first: those in the prompt, then those lost latest."""
+    known_from: int | None = None
+    """Position of the last reset: what was before it is not known any more; None if nothing was forgotten."""
+    nearest: Nearest | None = None
+    """Suggested instead if nobody said it."""
+
+    @property
+    def reached(self) -> bool:
+        """Whether any carrier is in the prompt."""
+        return any(track.reached for track in self.tracks)
+
+    @property
+    def decisive(self) -> Stage | None:
+        """The stage of the best track that decided."""
+        return self.tracks[0].decisive if self.tracks else None
+
+    @property
+    def sentence(self) -> str:
+        """The one sentence a trace ends in, with the rule and the number. Plain text."""
+        if not self.tracks:
+            gap = " What was said before the last reset is not known any more." if self.known_from else ""
+            return f"Never said in this session.{gap}"
+        decided = self.decisive
+        if decided is None:
+            return self.tracks[0].stages[-1].text
+        answer = self.tracks[0].stage("answer") if self.reached else None
+        return f"{decided.text} {answer.text}" if answer is not None else decided.text
+
+
+def ranked(tracks: Sequence[Track], target: Ref | None = None) -> tuple[Track, ...]:
+    """Tracks, the furthest first; of equals what was picked, then in the given order."""
+    return tuple(sorted(tracks, key=lambda track: (track.progress, track.carrier.ref == target), reverse=True))
