@@ -1,0 +1,194 @@
+"""What a log tells of some messages, facts, relations and stored units, in one pass over it. Pure."""
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from memory_core.events import (
+    BlockAdded,
+    BlockRemoved,
+    DeliveryQueued,
+    Event,
+    EventRecord,
+    FactAdded,
+    FactConfirmed,
+    FactHeldBack,
+    FactsCondensed,
+    FlushPlanned,
+    NothingLearned,
+    Ranges,
+    RelationAdded,
+    RelationConfirmed,
+    SessionImported,
+    SessionReset,
+    SummaryRewritten,
+    VectorsRemoved,
+    VectorsStored,
+)
+
+Records = list[EventRecord]
+
+
+def held(spans: Ranges, wanted: Sequence[int]) -> Iterator[int]:
+    """Those of the wanted numbers (ascending) that ranges contain."""
+    for first, last in spans:
+        place = bisect_left(wanted, first)
+        while place < len(wanted) and wanted[place] <= last:
+            yield wanted[place]
+            place += 1
+
+
+@dataclass(slots=True)
+class Life:
+    """Events about the followed messages, and about everything made of them. Lists are in log order."""
+
+    seqs: tuple[int, ...]
+    """Followed messages, ascending."""
+    picked: frozenset[int]
+    """Followed stored units."""
+    session_id: str
+    """Numbers of messages are this session's; of others, only events about facts are read."""
+    flushed: dict[int, EventRecord] = field(default_factory=dict)
+    """`FlushPlanned` in which a message left the queue."""
+    deliveries: defaultdict[int, dict[int, Records]] = field(default_factory=lambda: defaultdict(dict))
+    """Events of each delivery that contained a message, by message and number."""
+    by_delivery: dict[int, Records] = field(default_factory=dict)
+    """The same, by number alone."""
+    facts: defaultdict[int, Records] = field(default_factory=lambda: defaultdict(list))
+    """All events about each fact of the log, by id."""
+    learned: defaultdict[int, dict[int, EventRecord]] = field(default_factory=lambda: defaultdict(dict))
+    """`FactAdded` or `FactConfirmed` that names a message as a source, by message and fact."""
+    condensed: Records = field(default_factory=list)
+    suppressed: defaultdict[int, Records] = field(default_factory=lambda: defaultdict(list))
+    """`FactHeldBack` that names a message, by message."""
+    nothing: defaultdict[int, Records] = field(default_factory=lambda: defaultdict(list))
+    """`NothingLearned` that names a message, by message."""
+    related: defaultdict[int, dict[int, EventRecord]] = field(default_factory=lambda: defaultdict(dict))
+    """`RelationAdded` or `RelationConfirmed` that names a message, by message and relation."""
+    relations: defaultdict[int, Records] = field(default_factory=lambda: defaultdict(list))
+    """All events about each relation of the log, by id."""
+    units: defaultdict[int, dict[int, EventRecord]] = field(default_factory=lambda: defaultdict(dict))
+    """`VectorsStored` of each unit that contains a message, by message and number; of a followed unit, by message 0."""
+    removed: dict[int, EventRecord] = field(default_factory=dict)
+    """`VectorsRemoved` of a unit, by number."""
+    summarised: defaultdict[int, Records] = field(default_factory=lambda: defaultdict(list))
+    """`SummaryRewritten` that read a message, by message."""
+    blocks: defaultdict[str, Records] = field(default_factory=lambda: defaultdict(list))
+    """When a block was added and removed, by name."""
+    reset: EventRecord | None = None
+    """The last `SessionReset`."""
+    imported: EventRecord | None = None
+    """`SessionImported`, if the conversation came from a file."""
+
+
+def read_life(
+    records: Iterable[EventRecord], seqs: Collection[int], *, session_id: str, units: Collection[int] = ()
+) -> Life:
+    """Read what happened to these messages, and to these stored units, in one pass."""
+    life = Life(tuple(sorted(seqs)), frozenset(units), session_id)
+    for record in records:
+        event: Any = record.event
+        reader = _READERS.get(type(event))
+        if reader is not None:
+            reader(life, record, event)
+        elif event.family == "facts" and (fact := getattr(event, "fact", None)) is not None:
+            life.facts[fact].append(record)
+        elif event.family == "relations" and (relation := getattr(event, "relation", None)) is not None:
+            life.relations[relation].append(record)
+        elif event.family == "deliveries":
+            for number in getattr(event, "deliveries", ()):
+                if number in life.by_delivery:
+                    life.by_delivery[number].append(record)
+    return life
+
+
+def _due(life: Life, record: EventRecord, event: DeliveryQueued) -> None:
+    events = [record]
+    for seq in held(event.seqs, life.seqs):
+        life.by_delivery[event.delivery] = life.deliveries[seq][event.delivery] = events
+
+
+def _nothing(life: Life, record: EventRecord, event: NothingLearned) -> None:
+    for seq in life.seqs:
+        if event.reason_for(seq) is not None:
+            life.nothing[seq].append(record)
+
+
+def _flushed(life: Life, record: EventRecord, event: FlushPlanned) -> None:
+    for seq in held(event.seqs, life.seqs):
+        life.flushed.setdefault(seq, record)
+
+
+def _fact_added(life: Life, record: EventRecord, event: FactAdded | FactConfirmed) -> None:
+    life.facts[event.fact].append(record)
+    for seq in held(event.sources, life.seqs) if record.session_id == life.session_id else ():
+        life.learned[seq].setdefault(event.fact, record)
+
+
+def _condensed(life: Life, record: EventRecord, event: FactsCondensed) -> None:
+    life.condensed.append(record)
+
+
+def _suppressed(life: Life, record: EventRecord, event: FactHeldBack) -> None:
+    for seq in held(event.sources, life.seqs):
+        life.suppressed[seq].append(record)
+
+
+def _related(life: Life, record: EventRecord, event: RelationAdded | RelationConfirmed) -> None:
+    life.relations[event.relation].append(record)
+    for seq in held(event.sources, life.seqs):
+        life.related[seq].setdefault(event.relation, record)
+
+
+def _stored(life: Life, record: EventRecord, event: VectorsStored) -> None:
+    first, last = (life.seqs[0], life.seqs[-1]) if life.seqs else (1, 0)
+    for number, spans, _ in event.nodes:
+        if number in life.picked:
+            life.units[0][number] = record
+        if spans and spans[0][0] <= last and spans[-1][1] >= first:
+            for seq in held(spans, life.seqs):
+                life.units[seq][number] = record
+
+
+def _removed(life: Life, record: EventRecord, event: VectorsRemoved) -> None:
+    for number in event.numbers:
+        life.removed[number] = record
+
+
+def _summarised(life: Life, record: EventRecord, event: SummaryRewritten) -> None:
+    for seq in held(event.seqs, life.seqs):
+        life.summarised[seq].append(record)
+
+
+def _block(life: Life, record: EventRecord, event: BlockAdded | BlockRemoved) -> None:
+    life.blocks[event.block].append(record)
+
+
+def _reset(life: Life, record: EventRecord, event: SessionReset) -> None:
+    life.reset = record
+
+
+def _imported(life: Life, record: EventRecord, event: SessionImported) -> None:
+    life.imported = record
+
+
+_READERS: dict[type[Event], Callable[[Life, EventRecord, Any], None]] = {
+    FlushPlanned: _flushed,
+    DeliveryQueued: _due,
+    NothingLearned: _nothing,
+    FactAdded: _fact_added,
+    FactConfirmed: _fact_added,
+    FactsCondensed: _condensed,
+    FactHeldBack: _suppressed,
+    RelationAdded: _related,
+    RelationConfirmed: _related,
+    VectorsStored: _stored,
+    VectorsRemoved: _removed,
+    SummaryRewritten: _summarised,
+    BlockAdded: _block,
+    BlockRemoved: _block,
+    SessionReset: _reset,
+    SessionImported: _imported,
+}

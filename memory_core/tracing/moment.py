@@ -1,0 +1,90 @@
+"""The moment that a trace looks at: one prompt, the searches it was built from, and the blocks of that time. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from memory_core.events import BlockFailed, ContextBuilt, EventRecord, Ref, Retrieved, expand, spread
+from memory_core.history.by_turn import History
+from memory_core.history.slices.blocks import PastBlock
+from memory_core.history.slices.contexts import context_of
+
+
+@dataclass(frozen=True, slots=True)
+class Cutting:
+    """The cut that left a ref out of the prompt."""
+
+    part: str
+    rule: str
+    priority: int
+    over_before: int
+    """Tokens above the limit when it was decided."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One prompt, or the end of a turn where none was built."""
+
+    turn: int
+    """Turn asked about."""
+    position: int
+    record: EventRecord | None
+    """The prompt's record."""
+    blocks: Mapping[str, PastBlock]
+    retrieved: Mapping[str, EventRecord]
+    """Search of each block that the prompt was built from."""
+    failed: Mapping[str, EventRecord]
+    """Blocks that could not be read for it."""
+    held: Mapping[Ref, str]
+    """Part that holds each ref of the prompt."""
+    cut: Mapping[Ref, Cutting]
+    queue: frozenset[int]
+    """Messages of the queue in the prompt, pinned ones included."""
+    queue_over: int = 0
+    """Tokens above the limit when the queue's oldest turns were left out; 0 if none were."""
+
+    @property
+    def built(self) -> ContextBuilt | None:
+        return context_of(self.record) if self.record is not None else None
+
+    @property
+    def prompt(self) -> str:
+        """The prompt in words, for the middle of a sentence."""
+        return f"the prompt of turn {self.record.turn}" if self.record is not None else "a prompt"
+
+
+def moment_at(history: History, turn: int, upto: int) -> Moment:
+    """The last prompt built up to a turn, and not after a position."""
+    record = _prompt_at(history, turn, upto)
+    position = record.position if record is not None else min(upto, history.position_at(turn) or upto)
+    blocks = {block.name: block for block in history.blocks_at(position)}
+    if record is None:
+        return Moment(turn, position, None, blocks, {}, {}, {}, {}, frozenset())
+    built = context_of(record)
+    retrieved: dict[str, EventRecord] = {}
+    failed: dict[str, EventRecord] = {}
+    for earlier in reversed(history.upto(position - 1)):  # what was recorded with it stands right before it
+        if isinstance(earlier.event, Retrieved):
+            retrieved.setdefault(earlier.event.block, earlier)
+        elif isinstance(earlier.event, BlockFailed):
+            failed.setdefault(earlier.event.block, earlier)
+        else:
+            break
+    priorities = {str(part["name"]): int(part["priority"]) for part in built.parts}
+    cut = {
+        ref: Cutting(cut["part"], cut["rule"], priorities[cut["part"]], int(cut["over_before"]))
+        for cut in built.cuts
+        if cut["part"] in priorities
+        for ref in spread(cut["refs"])
+    }
+    queue_over = max((int(cut["over_before"]) for cut in built.cuts if cut["part"] not in priorities), default=0)
+    held = {ref: str(part["name"]) for part in built.parts for ref in spread(part["refs"])}
+    queue = frozenset([*expand(built.queue), *expand(built.pinned)])
+    return Moment(turn, position, record, blocks, retrieved, failed, held, cut, queue, queue_over)
+
+
+def _prompt_at(history: History, turn: int, upto: int) -> EventRecord | None:
+    for number in sorted((n for n in history.turns if n <= turn), reverse=True):
+        built = [record for record in history.turns[number].contexts if record.position <= upto]
+        if built:
+            return built[-1]
+    return None

@@ -1,0 +1,234 @@
+"""The stages that tracks are made of, each with the sentence, the rule and the numbers of its event. Pure."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from memory_core.events import (
+    EventRecord,
+    NothingReason,
+    Ref,
+    Retrieved,
+)
+from memory_core.history.by_turn import History
+from memory_core.history.slices.blocks import PastBlock
+from memory_core.tracing.life import Life
+from memory_core.tracing.moment import Moment
+from memory_core.tracing.values import Knowledge, Stage, StageName, Verdict
+
+CUT_RULES = {
+    "trimmed": "Cut from {prompt}: {part} has priority {priority} and {over} tokens were missing.",
+    "dropped": "Cut from {prompt}: {part} has priority {priority}, is cut as a whole, and {over} tokens were missing.",
+    "own_truncation": "Cut from {prompt} by {part} itself: it has priority {priority} and {over} tokens were missing.",
+}
+
+NOTHING: dict[NothingReason, tuple[str, str]] = {
+    "question": ("question", "the message is a question"),
+    "assistant": ("assistant", "it is the assistant's words"),
+    "not_read": ("not_read", "messages of this role are not read"),
+    "repeats_memory": ("repeats_memory", "it repeats what memory itself had put into the prompt"),
+    "known": ("known", "it was known already as fact {fact}"),
+    "repeated": ("repeated", "the same was found beside it"),
+    "no_rule": ("no_rule", "no rule matched"),
+    "model_found_none": ("model_found_none", "the model named nothing in it"),
+    "suppressed": ("suppressed", "it is like fact {fact}, which was rejected"),
+    "refused": ("refused", "what was proposed was impossible and was refused"),
+}
+"""Rule and reason, by the recorded code."""
+
+ROLES = {"user": "the user", "assistant": "the assistant", "tool": "a tool", "system": "a system message"}
+
+
+def stage(
+    name: StageName,
+    verdict: Verdict,
+    text: str,
+    record: EventRecord | None = None,
+    *,
+    rule: str = "",
+    knowledge: Knowledge = "decided",
+    **numbers: float,
+) -> Stage:
+    """A stage decided by a record."""
+    position, turn = (record.position, record.turn) if record is not None else (None, None)
+    return Stage(name, verdict, text, position, turn, rule, numbers, knowledge)
+
+
+# -- the message ---------------------------------------------------------------------------------
+
+
+def way_in(history: History, life: Life, moment: Moment, added: EventRecord, left: EventRecord | None) -> list[Stage]:
+    """Said, in the queue, flushed: where every track of a message begins. `left`: what took it out of the queue."""
+    event: Any = added.event
+    who = ROLES.get(event.role, event.role)
+    known: Knowledge = "reported" if life.imported is not None else "decided"
+    if added.position > moment.position:
+        late = f"Said by {who} in turn {added.turn}, after {moment.prompt}."
+        return [stage("said", "lost", late, added, rule="said_later", turn=added.turn)]
+    said = stage("said", "passed", f"Said by {who} in turn {added.turn}, {event.tokens} tokens.", added,
+                 knowledge=known, turn=added.turn, tokens=event.tokens)  # fmt: skip
+    if event.pinned:
+        return [said, stage("queue", "passed", "Stands in front of every prompt, as a system message.", added)]
+    if left is None or left.position > moment.position:
+        return [said, stage("queue", "passed", f"In the queue since turn {added.turn}.", added, turn=added.turn)]
+    queued = stage("queue", "passed", f"In the queue from turn {added.turn} to {left.turn}.", added)
+    gone: Any = left.event
+    flush = getattr(gone, "flush", None)
+    if flush is None:
+        text = f"Taken out of the queue in turn {left.turn}, when it was replaced: no block is given what leaves so."
+        return [said, queued, stage("flush", "lost", text, left, rule="replaced", turn=left.turn)]
+    text = (
+        f"Flushed in turn {left.turn}: the queue had {gone.queue_before} tokens of {gone.history_budget:.0f}, "
+        f"and {gone.messages} messages with {gone.tokens} tokens left it."
+    )
+    if gone.trigger != "over_budget":
+        text = f"Flushed in turn {left.turn} on request: {gone.messages} messages with {gone.tokens} tokens left."
+    flushed = stage("flush", "passed", text, left, turn=left.turn, flush=flush, tokens=gone.tokens,
+                    queue_before=gone.queue_before, history_budget=gone.history_budget)  # fmt: skip
+    return [said, queued, flushed]
+
+
+def in_prompt(moment: Moment, seq: int) -> Stage:
+    """Whether a message is in the prompt as itself."""
+    if moment.record is None:
+        return stage("prompt", "waiting", f"No prompt was built up to turn {moment.turn}.", rule="no_prompt")
+    if seq in moment.queue:
+        text = f"In {moment.prompt}, as a message of the queue."
+        return stage("prompt", "passed", text, moment.record, turn=moment.record.turn)
+    text = (
+        f"Cut from {moment.prompt}: the oldest turns of the queue were left out, "
+        f"{moment.queue_over} tokens were missing."
+    )
+    return stage("prompt", "lost", text, moment.record, rule="oldest_turns", over_before=moment.queue_over)
+
+
+# -- deliveries ----------------------------------------------------------------------------------
+
+
+def delivery(
+    history: History, life: Life, moment: Moment, block: PastBlock, seq: int, left: EventRecord | None
+) -> Stage:
+    """Whether a message was given to a block."""
+    name = block.name
+    due = [
+        events
+        for events in (_until(events, moment.position) for events in life.deliveries[seq].values())
+        if events and events[0].event.about == name
+    ]
+    if not due:
+        return _not_due(history, life, moment, name, left)
+    done = [events for events in due if events[-1].kind == "delivery_done"]
+    events = (done or due)[-1]
+    last = events[-1]
+    event: Any = last.event
+    if last.kind == "delivery_done":
+        tries = "at the first try" if event.attempt == 1 else f"at try {event.attempt}"
+        return stage("delivery", "passed", f"Given to {name} in turn {last.turn}, {tries}.", last,
+                     turn=last.turn, attempt=event.attempt)  # fmt: skip
+    if last.kind == "delivery_failed":
+        text = f"Delivery to {name} failed in turn {last.turn}, try {event.attempt}: {_clause(event.error)}."
+        return stage("delivery", "lost", text, last, rule="delivery_failed", attempt=event.attempt)
+    if last.kind == "delivery_parked":
+        text = f"Delivery to {name} failed {event.attempts} times and is parked: {_clause(event.error)}."
+        return stage("delivery", "lost", text, last, rule="delivery_parked", attempts=event.attempts)
+    if last.kind == "delivery_skipped":
+        text = f"Delivery to {name} was skipped in turn {last.turn}."
+        return stage("delivery", "lost", text, last, rule="delivery_skipped")
+    text = f"Due to {name} since turn {events[0].turn}, and not given to it yet."
+    return stage("delivery", "waiting", text, last, rule="pending")
+
+
+def _not_due(history: History, life: Life, moment: Moment, name: str, left: EventRecord | None) -> Stage:
+    if left is None or left.position > moment.position:
+        then = history.turns.get(moment.record.turn if moment.record is not None else moment.turn)
+        if then is None:
+            return stage("delivery", "waiting", f"Still in the queue: {name} sees it at the next flush.", rule="queued")
+        text = (
+            f"Still in the queue: {name} sees it at the next flush. "
+            f"The queue has {then.queue_tokens} tokens of {then.history_budget:.0f}."
+        )
+        return stage("delivery", "waiting", text, rule="queued", queue_tokens=then.queue_tokens,
+                     history_budget=then.history_budget)  # fmt: skip
+    added = [record for record in life.blocks[name] if record.kind == "block_added" and record.position > left.position]
+    if added:
+        text = f"{name} was never given it: the block was added in turn {added[0].turn}, after it had left the queue."
+        return stage("delivery", "lost", text, added[0], rule="added_later")
+    text = f"{name} was never given it: it was not due to the block when it left the queue in turn {left.turn}."
+    return stage("delivery", "lost", text, left, rule="not_due")
+
+
+def _until(events: Sequence[EventRecord], position: int) -> list[EventRecord]:
+    return [record for record in events if record.position <= position]
+
+
+def _clause(error: str) -> str:
+    return error.strip().rstrip(".")
+
+
+# -- in the prompt -------------------------------------------------------------------------------
+
+
+def granted(moment: Moment, block: str, ref: Ref, as_what: str) -> Stage | None:
+    """Whether the prompt holds a ref of a block, or cut it; None if the block did not ask for it."""
+    if moment.record is None:
+        return stage("prompt", "waiting", f"No prompt was built up to turn {moment.turn}.", rule="no_prompt")
+    if ref in moment.held:
+        return stage("prompt", "passed", f"In {moment.prompt}, {as_what}.", moment.record, turn=moment.record.turn)
+    cut = moment.cut.get(ref)
+    if cut is not None:
+        text = CUT_RULES.get(cut.rule, CUT_RULES["trimmed"]).format(
+            prompt=moment.prompt, part=cut.part, priority=cut.priority, over=cut.over_before
+        )
+        return stage("prompt", "lost", text, moment.record, rule=cut.rule, priority=cut.priority,
+                     over_before=cut.over_before)  # fmt: skip
+    failed = moment.failed.get(block)
+    if failed is not None:
+        error: Any = failed.event
+        text = f"{block} could not be read for {moment.prompt}: {_clause(error.error)}."
+        return stage("prompt", "lost", text, failed, rule="block_failed")
+    there = moment.blocks.get(block)
+    if there is None:
+        return stage("prompt", "lost", f"{block} was not there any more for {moment.prompt}.", rule="block_removed")
+    if not there.settings.get("enabled", True):
+        return stage("prompt", "lost", f"{block} was switched off for {moment.prompt}.", rule="block_off")
+    return None
+
+
+def found(moment: Moment, block: PastBlock, number: int) -> Stage:
+    """What the search of a vector block said of a stored unit."""
+    record = moment.retrieved.get(block.name)
+    ref = Ref.of("unit", number)
+    asked_for = ref in moment.held or ref in moment.cut
+    if record is None or not isinstance(record.event, Retrieved):
+        if asked_for:
+            return stage("found", "passed", f"{block.name} asked for it.", moment.record)
+        return stage("found", "lost", f"{block.name} made no search for {moment.prompt}.", rule="no_search")
+    event = record.event
+    for rank, (candidate, _, _, score, outcome) in enumerate(event.candidates, start=1):
+        if candidate == number:
+            return _outcome(event, record, score, outcome, rank, asked_for)
+    if asked_for:
+        return stage("found", "passed", f"{block.name} found it, beyond the best it recorded.", record)
+    listed = len(event.candidates)
+    text = f"Not found: it is not among the {listed} best candidates of {block.name} that were recorded."
+    if listed == sum(event.gates.values()):
+        text = f"Not found: neither search of {block.name} proposed it among its {listed} candidates."
+    return stage("found", "lost", text, record, rule="not_proposed", candidates=listed)
+
+
+def _outcome(event: Retrieved, record: EventRecord, score: float, outcome: str, rank: int, asked_for: bool) -> Stage:
+    if outcome == "granted" or asked_for:
+        text = f"Found by {event.block} with a score of {score:.2f}, number {rank} of its candidates."
+        return stage("found", "passed", text, record, score=score, rank=rank)
+    if outcome == "below_threshold" and event.threshold is not None:
+        places = next(n for n in (2, 3, 4, 9) if n == 9 or f"{score:.{n}f}" != f"{event.threshold:.{n}f}")
+        text = f"Below the threshold of {event.block}: {score:.{places}f} < {event.threshold:.{places}f}."
+        return stage("found", "lost", text, record, rule=outcome, score=score, threshold=event.threshold)
+    if outcome == "in_queue":
+        text = f"Found by {event.block}, which leaves out what is still in the queue."
+        return stage("found", "not_reached", text, record, rule=outcome, score=score)
+    if outcome == "beyond_top_k" and event.top_k is not None:
+        text = f"Beyond the {event.top_k} results of {event.block}: it came as number {rank} with {score:.2f}."
+        return stage("found", "lost", text, record, rule=outcome, score=score, rank=rank, top_k=event.top_k)
+    budget = event.token_budget or 0
+    text = f"No room: better ones took the {budget} tokens of {event.block}. It came as number {rank} with {score:.2f}."
+    return stage("found", "lost", text, record, rule=outcome, score=score, rank=rank, token_budget=budget)

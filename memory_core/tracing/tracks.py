@@ -1,0 +1,448 @@
+"""One track for each carrier of what is followed: the message itself, and what each block made of it. Pure."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from memory_core.blocks.static import decode
+from memory_core.events import EventRecord, Ref, expand
+from memory_core.history.by_turn import History
+from memory_core.history.pieces import Words
+from memory_core.history.slices.blocks import PastBlock
+from memory_core.history.slices.states import state_at
+from memory_core.messages import TextPart
+from memory_core.tracing.life import Life
+from memory_core.tracing.matching import Phrase, answered_with
+from memory_core.tracing.moment import Moment
+from memory_core.tracing.stages import NOTHING, ROLES, delivery, found, granted, in_prompt, stage, way_in
+from memory_core.tracing.values import Carrier, Matched, Stage, Track
+
+MAX_SUCCESSORS = 20
+"""Facts that are followed from one to the next that took its place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """What is followed, and how it was found."""
+
+    phrase: Phrase
+    """The words looked for; of something picked, its own."""
+    messages: Mapping[int, tuple[EventRecord, Matched]]
+    """`MessageAdded` of each message that says it, by sequence number."""
+    left: Mapping[int, EventRecord]
+    """What took each message out of the queue."""
+    facts: Mapping[int, Matched] = field(default_factory=dict)
+    """Facts that say it themselves."""
+    relations: Mapping[int, Matched] = field(default_factory=dict)
+    units: Mapping[int, Matched] = field(default_factory=dict)
+    texts: Mapping[str, Matched] = field(default_factory=dict)
+    """Blocks whose text of that time says it."""
+    all_of_it: bool = False
+    """A message was picked: whatever was made of it carries it. Of a phrase, only what has its words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tracing:
+    """Builds the tracks of one trace."""
+
+    history: History
+    life: Life
+    moment: Moment
+    followed: Followed
+    words: Words
+    fact_words: Mapping[int, list[tuple[int, str]]]
+    """Hash of the words of each fact by the position from which it had them, by id."""
+    message_words: Callable[[int], str | None]
+    relation_words: Callable[[int, int], str | None]
+    """Words of a relation at a position."""
+    answers: tuple[tuple[EventRecord, str], ...]
+    """What the assistant said after the prompt, in its turn."""
+
+    def tracks(self) -> tuple[Track, ...]:
+        """All tracks, in no order of importance."""
+        made: dict[tuple[str, object], Track] = {}
+        for seq in self.followed.messages:
+            for track in self._of_message(seq):
+                made.setdefault((track.carrier.kind, track.carrier.ref or (track.carrier.block, seq)), track)
+        for id, matched in self.followed.facts.items():
+            for track in self._facts([id], None, matched):
+                made.setdefault(("fact", track.carrier.ref), track)
+        for id, matched in self.followed.relations.items():
+            made.setdefault(("relation", Ref.of("relation", id)), self._relation(id, None, matched))
+        for number, matched in self.followed.units.items():
+            track = self._unit(number, self.life.units[0].get(number), None, matched)
+            made.setdefault(("unit", track.carrier.ref), track)
+        for name, matched in self.followed.texts.items():
+            track = self._text(self.moment.blocks[name], None, matched)
+            made.setdefault(("text", track.carrier.ref or name), track)
+        return tuple(made.values())
+
+    # -- a message -------------------------------------------------------------------------------
+
+    def _of_message(self, seq: int) -> Iterable[Track]:
+        added, matched = self.followed.messages[seq]
+        left = self.followed.left.get(seq)
+        way = way_in(self.history, self.life, self.moment, added, left)
+        carrier = Carrier("message", None, Ref.of("message", seq), self.message_words(seq) or "", matched, seq)
+        if way[-1].verdict == "lost":
+            yield Track(carrier, tuple(way))
+            return
+        event: Any = added.event
+        learners = [] if event.pinned else [block for block in self.moment.blocks.values() if _learns(block)]
+        if way[-1].name == "queue":
+            yield Track(carrier, (*way, *self._with_answer(in_prompt(self.moment, seq), carrier)))
+        elif not learners:
+            text = f"{way[-1].text} No block takes what leaves the queue."
+            yield Track(carrier, (*way[:-1], replace(way[-1], verdict="lost", text=text, rule="no_block")))
+        else:
+            gone = stage(
+                "prompt", "not_reached", "As a message it reaches no prompt any more: it left the queue.", left
+            )
+            yield Track(carrier, (*way, gone))
+        for block in learners:
+            yield from self._of_block(block, seq, way, left)
+
+    def _of_block(self, block: PastBlock, seq: int, way: list[Stage], left: EventRecord | None) -> Iterable[Track]:
+        given = delivery(self.history, self.life, self.moment, block, seq, left)
+        before = [*way, given]
+        carrier = Carrier("block", block.name, None, seq=seq)
+        if block.kind == "vector":
+            units = {n: r for n, r in self.life.units[seq].items() if r.event.about == block.name}
+            for number, record in units.items():
+                yield self._unit(number, record, seq, "id", before)
+            if units:
+                return
+        elif block.kind == "facts":
+            facts = [id for id, record in self.life.learned[seq].items() if record.event.about == block.name]
+            tracks = list(self._facts(facts, seq, "id", before))
+            carrying = [track for track in tracks if self._carries(track)]
+            yield from carrying
+            if tracks and not carrying:
+                yield Track(carrier, (*before, self._others_learned(block, seq, facts)))
+            if tracks:
+                return
+        elif block.kind == "graph":
+            relations = [id for id, record in self.life.related[seq].items() if record.event.about == block.name]
+            tracks = [self._relation(id, seq, "id", before) for id in relations]
+            carrying = [track for track in tracks if self._carries(track)]
+            yield from carrying or tracks[:1]
+            if tracks:
+                return
+        elif block.kind == "summary":
+            if any(record.event.about == block.name for record in self.life.summarised[seq]):
+                yield self._text(block, seq, "words", before)
+                return
+        elif given.verdict == "passed":
+            yield self._custom(block, carrier, before)
+            return
+        if given.verdict != "passed":
+            yield Track(carrier, tuple(before))
+            return
+        yield Track(carrier, (*before, self._nothing(block, seq)))
+
+    def _carries(self, track: Track) -> bool:
+        return self.followed.all_of_it or self.followed.phrase.carried_by(track.carrier.words)
+
+    def _others_learned(self, block: PastBlock, seq: int, facts: list[int]) -> Stage:
+        record = self.life.learned[seq][facts[-1]]
+        others = "another fact" if len(facts) == 1 else f"{len(facts)} other facts"
+        text = f"Never extracted: {block.name} learned {others} from the message, none with these words."
+        return stage("learned", "lost", text, record, rule="other_words", knowledge="observed", facts=len(facts))
+
+    def _nothing(self, block: PastBlock, seq: int) -> Stage:
+        """Why a block made nothing of a message that it was given."""
+        verb = "stored" if block.kind == "vector" else "extracted" if block.kind == "facts" else "taken"
+        for record in reversed(self.life.nothing[seq]):
+            event: Any = record.event
+            if event.block == block.name and record.position <= self.moment.position:
+                code, fact, said = event.reason_for(seq)
+                rule, reason = NOTHING[code]
+                own = self.words(said) if said else None
+                text = f"Never {verb}: {reason.format(fact=fact)}."
+                if own:
+                    text = f'{text[:-1]}; it said: "{own}".'
+                return stage("learned", "lost", text, record, rule=rule, **({} if fact is None else {"fact": fact}))
+        for record in reversed(self.life.suppressed[seq]):
+            held: Any = record.event
+            if held.block == block.name and record.position <= self.moment.position:
+                alike = f"it is like fact {held.near}, which was rejected"
+                text = f"Never extracted: {alike} (similarity {held.similarity:.2f})."
+                return stage("learned", "lost", text, record, rule="suppressed", fact=held.near,
+                             similarity=held.similarity)  # fmt: skip
+        text = f"Never {verb}: {block.name} was given it and nothing came of it; no reason is on record."
+        return stage("learned", "lost", text, rule="no_reason", knowledge="observed")
+
+    def _custom(self, block: PastBlock, carrier: Carrier, before: list[Stage]) -> Track:
+        """A block of somebody's own: what it keeps is only seen where its words come back in the prompt."""
+        for ref, name in self.moment.held.items():
+            if name == block.name and ref.kind == "content":
+                text = self.words(ref.hash) or ""
+                if self.followed.phrase.carried_by(text):
+                    end = granted(self.moment, block.name, ref, f"in the content of {block.name}, by its words")
+                    assert end is not None
+                    carrier = Carrier("block", block.name, ref, text, "words", carrier.seq)
+                    return Track(carrier, (*before, *self._with_answer(end, carrier)))
+        text = f"{block.name} was given it; what it keeps, only it knows. Its words are not in {self.moment.prompt}."
+        return Track(carrier, (*before, stage("learned", "lost", text, rule="custom", knowledge="observed")))
+
+    # -- facts -----------------------------------------------------------------------------------
+
+    def _facts(
+        self, ids: Iterable[int], seq: int | None, matched: Matched, before: list[Stage] | None = None
+    ) -> Iterable[Track]:
+        """Tracks of facts, and of those that took their place."""
+        todo: list[int] = list(ids)
+        seen: set[int] = set()
+        while todo and len(seen) < MAX_SUCCESSORS:
+            id = todo.pop(0)
+            if id in seen:
+                continue
+            seen.add(id)
+            track, successor = self._fact(id, seq, matched, before)
+            yield track
+            if successor is not None:
+                todo.append(successor)
+
+    def _fact(self, id: int, seq: int | None, matched: Matched, before: list[Stage] | None) -> tuple[Track, int | None]:
+        records = self.life.facts[id]
+        if before is None:
+            before, seq = self._sourced(records)
+        then = self.moment.position
+        learned = self._learned(id, seq, records)
+        worded = self.fact_words.get(id, [])
+        key = state_at(worded, then) or (worded[0][1] if worded else None)
+        words = (self.words(key) if key is not None else None) or ""
+        name = records[0].event.about or ""
+        carrier = Carrier("fact", name, Ref.of("fact", id), words, matched, seq)
+        stages = [*before, learned]
+        if learned.verdict == "lost":
+            return Track(carrier, tuple(stages)), None
+        kept, successor = self._kept(id, [record for record in records if record.position <= then])
+        stages.append(kept)
+        if kept.verdict != "passed":
+            return Track(carrier, tuple(stages)), successor
+        end = granted(self.moment, name, carrier.ref or Ref(""), f"as fact {id} of {name}")
+        if end is None:
+            end = self._not_shown(self.moment.blocks[name], id)
+        return Track(carrier, (*stages, *self._with_answer(end, carrier))), None
+
+    def _sourced(self, records: list[EventRecord]) -> tuple[list[Stage], int | None]:
+        """How a fact came in that is followed by itself: its first source's way, or who wrote it."""
+        first = records[0]
+        event: Any = first.event
+        sources = expand(getattr(event, "sources", ()))
+        for seq in sources:
+            if seq in self.followed.messages:
+                added, _ = self.followed.messages[seq]
+                left = self.followed.left.get(seq)
+                return way_in(self.history, self.life, self.moment, added, left), seq
+        return [], None
+
+    def _learned(self, id: int, seq: int | None, records: list[EventRecord]) -> Stage:
+        record = self.life.learned[seq].get(id, records[0]) if seq is not None else records[0]
+        event: Any = record.event
+        name, turn = event.block, record.turn
+        if record.position > self.moment.position:
+            text = f"Learned as fact {id} of {name} only in turn {turn}, after {self.moment.prompt}."
+            return stage("learned", "lost", text, record, rule="learned_later", fact=id, turn=turn)
+        if record.kind == "fact_confirmed":
+            text = f"Known already as fact {id} of {name}, confirmed in turn {turn}."
+        elif getattr(event, "origin", "") == "written":
+            text = f"Written as fact {id} of {name} by {_who(record)} in turn {turn}."
+        elif getattr(event, "origin", "") == "condensed":
+            text = f"Made fact {id} of {name} when facts were condensed in turn {turn}."
+        elif record.session_id != self.life.session_id:
+            text = f"Learned as fact {id} of {name} in another session of the user."
+            return stage("learned", "passed", text, fact=id)
+        else:
+            text = f"Extracted as fact {id} of {name} in turn {turn}."
+        return stage("learned", "passed", text, record, fact=id, turn=turn)
+
+    def _kept(self, id: int, records: list[EventRecord]) -> tuple[Stage, int | None]:
+        """The state of a fact then, and the fact that took its place."""
+        state, decided = "active", records[0]
+        for record in records:
+            event: Any = record.event
+            if record.kind == "fact_added":
+                state, decided = event.state, record
+            elif event.becomes is not None or record.kind == "fact_erased":
+                state, decided = event.becomes or "erased", record
+        turn, event = decided.turn, decided.event
+        if state == "active":
+            reworded = [record for record in records if record.kind == "fact_changed"]
+            since = f"Reworded in turn {reworded[-1].turn}, and active" if reworded else f"Active since turn {turn}"
+            return stage("kept", "passed", f"{since}.", reworded[-1] if reworded else decided), None
+        if state == "proposed":
+            text = f"Waits for approval since turn {turn}: until then fact {id} is in no prompt."
+            return stage("kept", "waiting", text, decided, rule="proposed", fact=id), None
+        if state == "superseded":
+            return self._superseded(id, decided)
+        if state == "erased":
+            text = f"Fact {id} was deleted for good by {_who(decided)} in turn {turn}."
+            return stage("kept", "lost", text, decided, rule="erased", fact=id), None
+        reason = f": {event.reason.rstrip('.')}" if getattr(event, "reason", "") else ""
+        text = f"Fact {id} was retired by {_who(decided)} in turn {turn}{reason}."
+        return stage("kept", "lost", text, decided, rule="retired", fact=id), None
+
+    def _superseded(self, id: int, decided: EventRecord) -> tuple[Stage, int | None]:
+        by: int | None = getattr(decided.event, "by", None)
+        for record in self.life.condensed:
+            event: Any = record.event
+            merged = next((into for sources, into in event.merged if id in sources and into != id), None)
+            if record.position < decided.position or record.turn != decided.turn:
+                continue
+            counts = f"{event.before} facts became {event.after}"
+            if id in event.vanished:
+                text = f"Condensed away in turn {record.turn}: {counts}, and fact {id} was left out."
+                numbers = {"fact": id, "before": event.before, "after": event.after}
+                return stage("kept", "lost", text, record, rule="condensed", **numbers), None
+            if merged is not None:
+                text = f"Merged into fact {merged} when facts were condensed in turn {record.turn}: {counts}."
+                numbers = {"fact": id, "by": merged, "before": event.before, "after": event.after}
+                return stage("kept", "lost", text, record, rule="merged", **numbers), merged
+        if by is None:
+            text = f"Fact {id} was superseded in turn {decided.turn}: it was said not to hold any more."
+            return stage("kept", "lost", text, decided, rule="superseded", fact=id), None
+        text = f"Superseded in turn {decided.turn} by fact {by}."
+        return stage("kept", "lost", text, decided, rule="superseded", fact=id, by=by), by
+
+    def _not_shown(self, block: PastBlock, id: int) -> Stage:
+        show, top_k = block.settings.get("show", "all"), block.settings.get("top_k")
+        if show == "none":
+            text = f"{block.name} puts no facts into the prompt: its facts are searched with a tool."
+            return stage("found", "lost", text, self.moment.record, rule="show_none")
+        if show == "relevant" and isinstance(top_k, int):
+            text = f"Not among the {top_k} facts of {block.name} that fit the question best."
+            return stage("found", "lost", text, self.moment.record, rule="not_relevant", top_k=top_k)
+        text = f"{block.name} did not ask for fact {id}; no reason is on record."
+        return stage("found", "lost", text, self.moment.record, rule="no_reason", knowledge="observed", fact=id)
+
+    # -- relations, stored units, texts ----------------------------------------------------------
+
+    def _relation(self, id: int, seq: int | None, matched: Matched, before: list[Stage] | None = None) -> Track:
+        records = [record for record in self.life.relations[id] if record.position <= self.moment.position]
+        name = self.life.relations[id][0].event.about or ""
+        words = self.relation_words(id, self.moment.position) or ""
+        carrier = Carrier("relation", name, Ref.of("relation", id), words, matched, seq)
+        stages = list(before or [])
+        first = self.life.relations[id][0]
+        if not records:
+            text = f"Learned as a relation of {name} only in turn {first.turn}, after {self.moment.prompt}."
+            return Track(carrier, (*stages, stage("learned", "lost", text, first, rule="learned_later", relation=id)))
+        stages.append(stage("learned", "passed", f"Learned as relation {id} of {name} in turn {first.turn}.", first))
+        for record in reversed(records):
+            event: Any = record.event
+            state = "ended" if record.kind == "relation_ended" else getattr(event, "after", {}).get("state")
+            if record.kind == "relation_erased":
+                state = "erased"
+            if state == "active":
+                break
+            if state is not None:
+                by = f" by relation {event.by}" if getattr(event, "by", None) else ""
+                text = f"Relation {id} was {state} in turn {record.turn}{by}."
+                return Track(carrier, (*stages, stage("kept", "lost", text, record, rule=state, relation=id)))
+        end = granted(self.moment, name, carrier.ref or Ref(""), f"as a relation of {name}")
+        if end is None:
+            hops = self.moment.blocks[name].settings.get("hops")
+            text = f"{name} did not bring it: it brings relations up to {hops} steps from what the question names."
+            end = stage("found", "lost", text, self.moment.record, rule="not_near", knowledge="observed")
+        return Track(carrier, (*stages, *self._with_answer(end, carrier)))
+
+    def _unit(
+        self, number: int, stored: EventRecord | None, seq: int | None, matched: Matched,
+        before: list[Stage] | None = None,
+    ) -> Track:  # fmt: skip
+        name = (stored.event.about if stored is not None else None) or ""
+        words = (self.message_words(seq) if seq is not None else None) or ""
+        carrier = Carrier("unit", name, Ref.of("unit", number), words, matched, seq)
+        stages = list(before or [])
+        if stored is None or stored.position > self.moment.position:
+            turn = f" in turn {stored.turn}" if stored is not None else ""
+            text = f"Stored by {name} only{turn}, after {self.moment.prompt}."
+            return Track(carrier, (*stages, stage("learned", "lost", text, stored, rule="learned_later")))
+        event: Any = stored.event
+        with_vector = "" if event.error is None else f", without a vector: {event.error.rstrip('.')}"
+        text = f"Stored by {name} in turn {stored.turn}{with_vector}."
+        stages.append(stage("learned", "passed", text, stored, unit=number, turn=stored.turn))
+        removed = self.life.removed.get(number)
+        if removed is not None and removed.position <= self.moment.position:
+            text = f"Deleted from {name} by {_who(removed)} in turn {removed.turn}."
+            return Track(carrier, (*stages, stage("kept", "lost", text, removed, rule="deleted")))
+        block = self.moment.blocks.get(name)
+        end = granted(self.moment, name, carrier.ref or Ref(""), f"brought back by {name}")
+        if block is not None and self.moment.record is not None and name not in self.moment.failed:
+            search = found(self.moment, block, number)
+            stages.append(search)
+            if search.verdict != "passed":
+                return Track(carrier, tuple(stages))
+        if end is None:
+            text = f"{name} found it, and it is not in {self.moment.prompt}."
+            end = stage("prompt", "unknown", text, self.moment.record, knowledge="observed")
+        return Track(carrier, (*stages, *self._with_answer(end, carrier)))
+
+    def _text(self, block: PastBlock, seq: int | None, matched: Matched, before: list[Stage] | None = None) -> Track:
+        """A static text, or a summary that read the message."""
+        text = plain_text(self.words(block.text)) if block.text else ""
+        refs = [ref for ref, name in self.moment.held.items() if name == block.name]
+        refs += [ref for ref, cut in self.moment.cut.items() if cut.part == block.name]
+        ref = next((ref for ref in refs if ref.kind == "text"), Ref.of("text", block.text) if block.text else None)
+        carrier = Carrier("text", block.name, ref, text, matched, seq)
+        stages = list(before or [])
+        if seq is not None:
+            read = [r for r in self.life.summarised[seq] if r.event.about == block.name]
+            if read[0].position > self.moment.position:
+                said = f"Read into {block.name} only in turn {read[0].turn}, after {self.moment.prompt}."
+                return Track(carrier, (*stages, stage("learned", "lost", said, read[0], rule="learned_later")))
+            said = f"Read into {block.name} in turn {read[0].turn}, version {_revision(read[0])}."
+            stages.append(stage("learned", "passed", said, read[0], revision=_revision(read[0])))
+            if not self.followed.phrase.carried_by(text):
+                said = f"Left out: version {block.revision} of {block.name} does not have its words."
+                lost = stage("kept", "lost", said, read[-1], rule="left_out", knowledge="observed",
+                             revision=block.revision)  # fmt: skip
+                return Track(carrier, (*stages, lost))
+            kept = f"Version {block.revision} of {block.name} has its words."
+            stages.append(stage("kept", "passed", kept, read[-1], knowledge="observed"))
+        else:
+            said = f"Stands in {block.name}, version {block.revision}."
+            stages.append(stage("learned", "passed", said, knowledge="observed", revision=block.revision))
+        end = granted(self.moment, block.name, ref, f"in the text of {block.name}") if ref is not None else None
+        if end is None:
+            end = stage("prompt", "lost", f"{block.name} did not ask for {self.moment.prompt}.", rule="not_asked")
+        return Track(carrier, (*stages, *self._with_answer(end, carrier)))
+
+    # -- the answer ------------------------------------------------------------------------------
+
+    def _with_answer(self, end: Stage, carrier: Carrier) -> tuple[Stage, ...]:
+        """The prompt's stage, and what the answer made of it, if there is one."""
+        phrase = Phrase.of(carrier.words) if self.followed.all_of_it and carrier.words else self.followed.phrase
+        if end.name != "prompt" or end.verdict != "passed" or not self.answers:
+            return (end,)
+        record = self.answers[-1][0]
+        if answered_with(phrase, [text for _, text in self.answers]):
+            return end, stage("answer", "passed", "The answer uses its words.", record, knowledge="observed")
+        text = "The answer does not use its words."
+        return end, stage("answer", "unknown", text, record, rule="not_used", knowledge="observed")
+
+
+def _learns(block: PastBlock) -> bool:
+    settings = block.settings
+    return bool(
+        block.kind != "static" and settings.get("enabled", True) and settings.get("accept_short_term_memory", True)
+    )
+
+
+def _who(record: EventRecord) -> str:
+    return {"engine": "the engine", "agent": "the agent"}.get(record.actor, ROLES["user"])
+
+
+def _revision(record: EventRecord) -> int:
+    event: Any = record.event
+    return int(event.revision)
+
+
+def plain_text(stored: str | None) -> str:
+    """Words of a static text or a summary as stored; empty if they were erased."""
+    if stored is None:
+        return ""
+    content = decode(stored)
+    return content if isinstance(content, str) else "\n".join(p.text for p in content if isinstance(p, TextPart))
