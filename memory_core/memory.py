@@ -41,12 +41,10 @@ from memory_core.planning.rendering import neutralise_message
 from memory_core.retrieval import recall
 from memory_core.retrieval.retrieval import SessionRetrieval
 from memory_core.services import Services
-from memory_core.sessions import switch_recipe
 from memory_core.sessions.branch import branch_session
 from memory_core.sessions.handle import SessionHandle, deliver
 from memory_core.sessions.log import SessionLog
 from memory_core.sessions.preview import SessionPreview
-from memory_core.sessions.switch_recipe import SwitchPlan
 from memory_core.store.database import Database
 from memory_core.store.erasing import remove_messages, reset_messages
 from memory_core.store.log import read_events
@@ -59,6 +57,7 @@ from memory_core.store.pieces import Step
 from memory_core.store.vectors import collections_of
 from memory_core.store.writing import Clock
 from memory_core.tokens import Tokenizer
+from memory_core.tracing.tracer import SessionTracer
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +92,7 @@ class Memory:
         self.log = SessionLog(session)
         self.retrieval = SessionRetrieval(session)
         self.preview = SessionPreview(session)
+        self.trace = SessionTracer(session)
 
     @classmethod
     def from_defaults(
@@ -438,14 +438,3 @@ class Memory:
         """
         editing.configure(self._session, changes, opened or {}, actor)
         return self._session.config
-
-    def switch(self, recipe: str, *, wait: bool = True, actor: Actor = "user", **parameters: Any) -> SwitchPlan:
-        """Switch the session to a recipe: all or nothing. What comes is filled from the messages that are there.
-
-        Raises:
-            ConfigError: see `preview.switch`; nothing was changed.
-            ConflictError: the blocks were changed elsewhere meanwhile.
-        """
-        plan = switch_recipe.switch(self._session, recipe, parameters, actor)
-        delivery.serve_put(self._session, wait)
-        return plan

@@ -1,0 +1,330 @@
+"""`Memory.trace`: gathers the log, the words and the prompt, and lets the pure parts follow."""
+
+from collections.abc import Collection, Iterable, Mapping
+from heapq import merge
+
+from memory_core.engine.session import Session
+from memory_core.errors import MemoryInspectorError, MessageError, NotFoundError
+from memory_core.events import KINDS, EventRecord, Ref, expand
+from memory_core.history.by_turn import History
+from memory_core.history.pieces import Pieces
+from memory_core.history.slices.facts import HANDLED as FACT_EVENTS
+from memory_core.history.slices.messages import MessageState
+from memory_core.messages import ChatMessage, MessageRole, message_text
+from memory_core.retrieval import explain
+from memory_core.sessions.log import SessionLog
+from memory_core.store.facts import read_scope_events
+from memory_core.store.messages import messages_that_hold
+from memory_core.store.writing import user_scope
+from memory_core.tracing.life import read_life
+from memory_core.tracing.matching import Phrase
+from memory_core.tracing.moment import Moment, moment_at
+from memory_core.tracing.tracks import Followed, Tracing, plain_text
+from memory_core.tracing.values import Matched, Nearest, Said, Trace, ranked
+
+MAX_SAID = 12
+"""Messages followed of those that say a phrase: the newest up to the prompt first."""
+
+MEANT = 0.8
+"""Cosine from which a message in other words is taken to say a phrase; below it, it is only suggested."""
+
+SUGGESTED = 0.3
+"""Cosine from which a message is suggested where nobody said a phrase."""
+
+MAX_CHARACTERS = 2_000
+"""Characters of a phrase that are looked for by meaning."""
+
+_FACT_KINDS = tuple(kind for kind, event in KINDS.items() if event in FACT_EVENTS)
+
+_BEST = 50
+"""Stored units among which the nearest in meaning is looked for, best score first."""
+
+
+class SessionTracer:
+    """`Memory.trace`."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._log = SessionLog(session)
+
+    def __call__(self, target: str | Ref, *, turn: int | None = None, upto: int | None = None) -> Trace:
+        """Follow one piece of information through every stage to a prompt, or to the rule that lost it.
+
+        `target` is a phrase, or names a message, fact, relation, stored unit or text as events do: `Ref.of("fact", 7)`.
+        `turn` is that of the prompt, None the latest; `upto` a position of the log at which it ends. Changes nothing.
+
+        Raises:
+            MessageError: the phrase is empty.
+            NotFoundError: there is no such turn, message, fact, relation or unit.
+        """
+        history = self._log.history()
+        if turn is not None and turn not in history.turns:
+            raise NotFoundError(f"There is no turn {turn} in this session.")
+        end = history.position if upto is None else upto
+        moment = moment_at(history, history.latest_turn if turn is None else turn, end)
+        if isinstance(target, Ref):
+            gathering = _Gathering(self._session, self._log, history, moment)
+            followed, asked, nearest = gathering.picked(target), gathering.asked, None
+        else:
+            if not target.strip():
+                raise MessageError("Type what the agent should have known.")
+            gathering = _Gathering(self._session, self._log, history, moment)
+            followed, nearest = gathering.said(target)
+            asked = followed.phrase.text
+        return gathering.trace(followed, asked, target if isinstance(target, Ref) else None, nearest)
+
+
+class _Gathering:
+    """Reads what one trace needs."""
+
+    def __init__(self, session: Session, log: SessionLog, history: History, moment: Moment) -> None:
+        self._session, self._log, self._history, self._moment = session, log, history, moment
+        self._pieces: Pieces | None = log.pieces() if history.records else None
+        self._texts: dict[str, str | None] = {}
+        self.asked = ""
+
+    # -- words -----------------------------------------------------------------------------------
+
+    def words(self, key: str) -> str | None:
+        """Words by hash; None if they were erased."""
+        if key not in self._texts:
+            self._load([key])
+        return self._texts[key]
+
+    def _load(self, keys: Iterable[str]) -> None:
+        wanted = {key for key in keys if key not in self._texts}
+        found = self._log.texts(wanted) if wanted else {}
+        self._texts.update((key, found.get(key)) for key in wanted)
+
+    def _message(self, seq: int) -> str | None:
+        """Text of a message; None if it was erased."""
+        state = self._state(seq)
+        text = self.words(state.added.content) if state is not None else None
+        return None if text is None else message_text(ChatMessage.from_json(text))
+
+    def _state(self, seq: int) -> MessageState | None:
+        return self._pieces.message(seq) if self._pieces is not None else None
+
+    def _relation(self, id: int, position: int) -> str | None:
+        words = self._pieces.relation(id, position) if self._pieces is not None else None
+        if words is None:
+            return None
+        parts = [self.words(key) for key in (words.subject, words.predicate, words.object)]
+        return " ".join(part for part in parts if part) or None
+
+    # -- what is followed ------------------------------------------------------------------------
+
+    def said(self, phrase: str) -> tuple[Followed, Nearest | None]:
+        """Everything that says a phrase: by words, else the one message that means it."""
+        wanted = Phrase.of(phrase)
+        if self._pieces is None:
+            return self._followed(wanted, {}), None
+        messages: dict[int, Matched] = dict.fromkeys(self._saying(wanted), "words")
+        facts = dict.fromkeys(self._facts_saying(wanted), "words")
+        relations = {
+            id: "words"
+            for id in self._pieces.relations
+            if wanted.said_in(self._relation(id, self._moment.position) or self._relation(id, 2**62) or "")
+        }
+        texts = {
+            block.name: "words"
+            for block in self._moment.blocks.values()
+            if block.text and wanted.said_in(plain_text(self.words(block.text)))
+        }
+        nearest = None
+        if not (messages or facts or relations or texts):
+            nearest = self._nearest(wanted.text)
+            if nearest is not None and nearest.similarity >= MEANT:
+                messages, nearest = {nearest.seq: "meaning"}, None
+        followed = self._followed(wanted, messages, facts=facts, relations=relations, texts=texts)  # type: ignore[arg-type]
+        return followed, nearest
+
+    def picked(self, ref: Ref) -> Followed:
+        """What a ref names, with the messages it comes from.
+
+        Raises:
+            NotFoundError: nothing in the log has this ref.
+        """
+        pieces = self._pieces
+        if pieces is None:
+            raise NotFoundError("Nothing was said in this session yet.")
+        if ref.kind in ("text", "content"):
+            return self._text(ref)
+        number = ref.number
+        if ref.kind == "message":
+            state = pieces.message(number)
+            if state is None:
+                raise NotFoundError(f"There is no message {number} in this session.")
+            self.asked = self._message(number) or "(erased)"
+            return self._followed(Phrase.of(self.asked), {number: "id"}, all_of_it=True)
+        if ref.kind in ("unit", "day"):
+            unit = pieces.unit(number)
+            if unit is None:
+                raise NotFoundError(f"There is no stored unit {number} in this session.")
+            seqs = expand(unit.seqs)
+            self.asked = "\n".join(text for seq in seqs if (text := self._message(seq))) or "(erased)"
+            messages: dict[int, Matched] = dict.fromkeys(seqs, "id")
+            return self._followed(Phrase.of(self.asked), messages, units={number: "id"}, all_of_it=True)
+        if ref.kind == "fact":
+            return self._fact(number)
+        if number not in pieces.relations:
+            raise NotFoundError(f"There is no relation {number} in this session.")
+        self.asked = self._relation(number, self._moment.position) or self._relation(number, 2**62) or "(erased)"
+        events = [record.event for record in self._history.records if getattr(record.event, "relation", None) == number]
+        sources = {seq for event in events for seq in expand(getattr(event, "sources", ()))}
+        return self._followed(Phrase.of(self.asked), dict.fromkeys(sources, "id"), relations={number: "id"})
+
+    def _fact(self, number: int) -> Followed:
+        worded = self._worded()
+        if number not in worded:
+            raise NotFoundError(f"There is no fact {number} in this session.")
+        then = [words for position, words in worded[number] if position <= self._moment.position]
+        self.asked = self.words((then or [words for _, words in worded[number]])[-1]) or "(erased)"
+        events = [record.event for record in self._history.records if getattr(record.event, "fact", None) == number]
+        sources = {seq for event in events for seq in expand(getattr(event, "sources", ()))}
+        return self._followed(Phrase.of(self.asked), dict.fromkeys(sources, "id"), facts={number: "id"})
+
+    def _text(self, ref: Ref) -> Followed:
+        stored = self.words(ref.hash)
+        self.asked = plain_text(stored) or "(erased)"
+        held = self._moment.held.get(ref) or getattr(self._moment.cut.get(ref), "part", None)
+        name = next((b.name for b in self._moment.blocks.values() if b.text == ref.hash), held)
+        if name is None or name not in self._moment.blocks:
+            raise NotFoundError("This text is in no block of that time.")
+        return self._followed(Phrase.of(self.asked), {}, texts={name: "id"})
+
+    def _saying(self, wanted: Phrase) -> list[int]:
+        """Messages that say a phrase, those up to the prompt first, newest first."""
+        needles = wanted.needles or tuple(wanted.text.casefold().split())
+        with self._session.database.read() as connection:
+            holding = messages_that_hold(connection, self._session.id, needles)
+        then = self._moment.position
+        states = [state for seq in holding if (state := self._state(seq)) is not None]
+        states.sort(key=lambda state: (state.record.position > then, -state.record.position))
+        found: list[int] = []
+        for start in range(0, len(states), 200):
+            part = states[start : start + 200]
+            self._load(state.added.content for state in part)
+            for state in part:
+                if wanted.said_in(self._message(state.added.seq) or ""):
+                    found.append(state.added.seq)
+                    if len(found) == MAX_SAID:
+                        return found
+        return found
+
+    def _worded(self) -> dict[int, list[tuple[int, str]]]:
+        """Hash of the words of every fact, of the user's in other sessions too, by the position they applied from."""
+        own = self._pieces.fact_words if self._pieces is not None else {}
+        found = {id: [(position, words.content) for position, words in worded] for id, worded in own.items()}
+        for record in self._elsewhere():
+            words = getattr(record.event, "after", None) or getattr(record.event, "content", None)
+            if record.kind in ("fact_added", "fact_changed") and isinstance(words, str):
+                fact: int = getattr(record.event, "fact", 0)
+                found.setdefault(fact, []).append((record.position, words))
+        return found
+
+    def _facts_saying(self, wanted: Phrase) -> list[int]:
+        worded = self._worded()
+        self._load(key for words in worded.values() for _, key in words)
+        return [id for id, words in worded.items() if any(wanted.said_in(self.words(key) or "") for _, key in words)]
+
+    def _elsewhere(self) -> list[EventRecord]:
+        """Events of the user's other sessions about facts in blocks that this session shares."""
+        names = [
+            block.name for block in self._moment.blocks.values() if block.kind == "facts" and block.scope == "user"
+        ]
+        if not names or self._session.user_id is None:
+            return []
+        scope = user_scope(self._session.user_id)
+        with self._session.database.read() as connection:
+            found = [record for name in names for record in read_scope_events(connection, scope, name, _FACT_KINDS)]
+        others = [record for record in found if record.session_id != self._session.id]
+        return sorted(others, key=lambda record: record.position)
+
+    def _nearest(self, phrase: str) -> Nearest | None:
+        """The message closest in meaning; None where nothing is stored, or no vector can be made."""
+        if self._pieces is None:
+            return None
+        try:
+            search = explain.search(self._session, phrase[:MAX_CHARACTERS])
+        except MemoryInspectorError:  # no vector block, or no embedder: there is nothing to compare meanings with
+            return None
+        close = max(search.found[:_BEST], key=lambda found: found.vector or 0.0, default=None)
+        unit = self._pieces.unit(close.number) if close is not None else None
+        if close is None or unit is None or (close.vector or 0.0) < SUGGESTED:
+            return None
+        return Nearest(expand(unit.seqs)[0], close.turn, close.words, round(close.vector or 0.0, 2))
+
+    def _followed(
+        self,
+        phrase: Phrase,
+        seqs: Mapping[int, Matched],
+        *,
+        facts: Mapping[int, Matched] | None = None,
+        relations: Mapping[int, Matched] | None = None,
+        units: Mapping[int, Matched] | None = None,
+        texts: Mapping[str, Matched] | None = None,
+        all_of_it: bool = False,
+    ) -> Followed:
+        states = {seq: state for seq in seqs if (state := self._state(seq)) is not None}
+        return Followed(
+            phrase=phrase,
+            messages={seq: (state.record, seqs[seq]) for seq, state in states.items()},
+            left={seq: self._at(state.left) for seq, state in states.items() if state.left is not None},
+            facts=facts or {},
+            relations=relations or {},
+            units=units or {},
+            texts=texts or {},
+            all_of_it=all_of_it,
+        )
+
+    def _at(self, position: int) -> EventRecord:
+        return self._history.upto(position)[-1]
+
+    # -- the trace -------------------------------------------------------------------------------
+
+    def trace(self, followed: Followed, asked: str, target: Ref | None, nearest: Nearest | None) -> Trace:
+        """Everything put together."""
+        moment, history = self._moment, self._history
+        records: Iterable[EventRecord] = history.records
+        if elsewhere := self._elsewhere():
+            records = merge(records, elsewhere, key=lambda record: record.position)
+        life = read_life(records, followed.messages, units=followed.units, session_id=self._session.id)
+        worded = self._worded()
+        made = Tracing(
+            history, life, moment, followed, self.words, worded, self._message, self._relation, tuple(self._answers())
+        ).tracks()
+        built = moment.built
+        return Trace(
+            asked=asked,
+            target=target,
+            turn=moment.turn,
+            prompt_turn=moment.record.turn if moment.record is not None else None,
+            position=moment.position,
+            prompt_position=moment.record.position if moment.record is not None else None,
+            question=self.words(built.input) if built is not None and built.input else None,
+            said=self._said(followed),
+            tracks=ranked(made, target),
+            known_from=life.reset.position if life.reset is not None else None,
+            nearest=nearest,
+        )
+
+    def _said(self, followed: Followed) -> tuple[Said, ...]:
+        states = ((self._state(seq), matched) for seq, (_, matched) in followed.messages.items())
+        found = [
+            Said(state.added.seq, state.record.turn, state.added.role, matched)
+            for state, matched in states
+            if state is not None
+        ]
+        return tuple(sorted(found, key=lambda said: -said.seq))
+
+    def _answers(self) -> Collection[tuple[EventRecord, str]]:
+        """What the assistant said after the prompt, in its turn."""
+        record, found = self._moment.record, []
+        for later in self._history.after(record.position) if record is not None else ():
+            if record is None or later.turn != record.turn or later.kind == record.kind:
+                break
+            if getattr(later.event, "role", None) == MessageRole.ASSISTANT:
+                text = self._message(getattr(later.event, "seq", 0))
+                found += [(later, text)] if text else []
+        return found
