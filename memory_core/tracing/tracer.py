@@ -1,6 +1,6 @@
 """`Memory.trace`: gathers the log, the words and the prompt, and lets the pure parts follow."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from heapq import merge
 
 from memory_core.engine.session import Session
@@ -16,6 +16,7 @@ from memory_core.sessions.log import SessionLog
 from memory_core.store.facts import read_scope_events
 from memory_core.store.messages import messages_that_hold
 from memory_core.store.writing import user_scope
+from memory_core.tracing.fixes import Fix, Fixes, apply_fix, find_fixes
 from memory_core.tracing.life import read_life
 from memory_core.tracing.matching import Phrase
 from memory_core.tracing.moment import Moment, moment_at
@@ -72,6 +73,23 @@ class SessionTracer:
             followed, nearest = gathering.said(target)
             asked = followed.phrase.text
         return gathering.trace(followed, asked, target if isinstance(target, Ref) else None, nearest)
+
+    def fixes(self, trace: Trace, *, words: str | None = None) -> Fixes:
+        """What would bring it into the next prompt, for the question of the traced one, each with that prompt.
+
+        `words` are what to teach as a fact, None: what was asked for. Changes nothing.
+        """
+        self._session.open()
+        return find_fixes(self._session, trace, words=words)
+
+    def fix(self, fix: Fix) -> Callable[[], object] | None:
+        """Do what a fix says; return what takes it back, None where nothing can.
+
+        Raises:
+            MemoryInspectorError: it is not possible any more; nothing was changed.
+        """
+        self._session.open()
+        return apply_fix(self._session, fix)
 
 
 class _Gathering:

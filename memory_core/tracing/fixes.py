@@ -1,0 +1,246 @@
+"""What would have to be different for a piece of information to be in the next prompt, foretold before it is done.
+
+Each candidate follows from the rule that lost a track. It is tried with the planners that build the next prompt, for
+the question of the prompt that was traced, and offered only where the information is then in it.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from math import floor
+from typing import Any, Literal
+
+from memory_core.curation import settings as editing
+from memory_core.curation.blocks import SessionBlocks
+from memory_core.curation.known_facts import SessionFacts
+from memory_core.engine.next_prompt import NextPrompt
+from memory_core.engine.session import Session
+from memory_core.errors import MemoryInspectorError
+from memory_core.messages import ChatMessage
+from memory_core.planning import curation as plans
+from memory_core.planning.curation import ChangeSet
+from memory_core.sessions.handle import SessionHandle
+from memory_core.sessions.preview import SessionPreview
+from memory_core.tracing.values import Stage, Trace, Track
+
+FixKind = Literal["threshold", "results", "show", "enable", "pin", "restore", "accept", "retry", "priority", "limit",
+                  "teach", "write"]  # fmt: skip
+
+MAX_TAUGHT = 300
+"""Characters of what is taught as a fact."""
+
+LIMITS = (1.0, 1.1, 1.25, 1.5, 2.0)
+"""Shares of the token limit tried for the smallest that helps, on top of the tokens that were missing."""
+
+MAX_FIXES = 4
+"""Most fixes offered: more are no help in choosing one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """One change that brings the information into the next prompt."""
+
+    kind: FixKind
+    label: str
+    """What is done, as a button says it. Plain text; it may contain a block's name or a fact's words."""
+    block: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Changed settings: of the block, or of the session where no block is named."""
+    change: ChangeSet | None = None
+    """Change of facts of the block."""
+    text: str | None = None
+    """New words of the block's text, or the words taught."""
+    fact: int | None = None
+    deliveries: tuple[int, ...] = ()
+    foretold: NextPrompt | None = None
+    """The next prompt after it; None where only a model could tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fixes:
+    """What can be done about a trace."""
+
+    now: NextPrompt | None
+    """The next prompt as it is, for the same question; None if it cannot be built."""
+    held: bool
+    """Whether that holds the information already."""
+    offered: tuple[Fix, ...]
+    """The mildest first; none where it is held already."""
+
+
+def find_fixes(session: Session, trace: Trace, *, words: str | None = None) -> Fixes:
+    """Changes under which the next prompt, built for the question of the trace, holds what was followed.
+
+    `words` are what to teach, None: what was asked for. Changes nothing.
+    """
+    trying = _Trying(session, trace, (words or trace.asked).strip()[:MAX_TAUGHT])
+    now = trying.foretell(Fix("limit", ""))
+    if now is None or trying.holds(now):
+        return Fixes(now, now is not None, ())
+    offered: list[Fix] = []
+    for fix in trying.candidates():
+        if any((each.kind, each.block, each.fact) == (fix.kind, fix.block, fix.fact) for each in offered):
+            continue
+        if fix.kind == "retry":
+            offered.append(fix)
+            continue
+        foretold = trying.foretell(fix)
+        if foretold is not None and trying.holds(foretold, fix):
+            offered.append(replace(fix, foretold=foretold))
+        if len(offered) == MAX_FIXES:
+            break
+    return Fixes(now, False, tuple(offered))
+
+
+def apply_fix(session: Session, fix: Fix) -> Callable[[], object] | None:
+    """Do what a fix says, as the user; return what takes it back, None where nothing can.
+
+    Raises:
+        MemoryInspectorError: it is not possible any more; nothing was changed.
+    """
+    if fix.kind == "retry":
+        SessionHandle(session).retry(fix.deliveries)
+        return None
+    if fix.change is not None and fix.block is not None:
+        desk = SessionFacts(session).desk(fix.block)
+        number = desk.apply(fix.change).number
+        return lambda: desk.undo(number)
+    if fix.kind == "write" and fix.block is not None and fix.text is not None:
+        name, before = fix.block, session.block(fix.block).state or ""
+        blocks = SessionBlocks(session)
+        revision = blocks.edit(name, fix.text)
+        return lambda: blocks.edit(name, before, revision=revision)
+    if fix.block is None:
+        former = {name: getattr(session.config, name) for name in fix.settings}
+        editing.configure(session, fix.settings, {}, "user")
+        return lambda: editing.configure(session, former, dict(fix.settings), "user")
+    block, former = fix.block, {name: session.block(fix.block).settings.get(name) for name in fix.settings}
+    SessionBlocks(session).configure(block, opened=former, **fix.settings)
+    return lambda: SessionBlocks(session).configure(block, opened=dict(fix.settings), **former)
+
+
+class _Trying:
+    """Tries changes on the next prompt."""
+
+    def __init__(self, session: Session, trace: Trace, words: str) -> None:
+        self._session, self._trace, self._words = session, trace, words
+        self._preview = SessionPreview(session)
+        self._facts = SessionFacts(session)
+        self._question = ChatMessage(role="user", content=trace.question) if trace.question else None
+        self._here = {attached.name: attached for attached in session.blocks}
+
+    def foretell(self, fix: Fix) -> NextPrompt | None:
+        """The next prompt after a fix; None if it is impossible, or cannot be built."""
+        shown = {"when_over": "return"} if self._session.config.when_over == "raise" else {}
+        try:
+            if fix.change is not None and fix.block is not None:
+                after = self._facts.desk(fix.block).after(fix.change)
+                return self._preview.next_prompt(shown, message=self._question, facts={fix.block: after})
+            if fix.kind == "write" and fix.block is not None and fix.text is not None:
+                return self._preview.next_prompt(shown, message=self._question, texts={fix.block: fix.text})
+            if fix.block is not None:
+                return self._preview.next_prompt(shown, message=self._question, blocks={fix.block: fix.settings})
+            return self._preview.next_prompt({**shown, **fix.settings}, message=self._question)
+        except MemoryInspectorError:  # not possible as the session stands: then it is not offered
+            return None
+
+    def holds(self, foretold: NextPrompt, fix: Fix | None = None) -> bool:
+        """Whether a prompt holds a carrier of what was followed, or what the fix taught."""
+        context = foretold.context
+        granted = {piece.ref for part in context.plan.granted for piece in part.pieces}
+        carriers = {track.carrier.ref for track in self._trace.tracks if track.carrier.ref is not None}
+        if granted & carriers:
+            return True
+        if any(ref.kind == "message" and ref.number in context.queue_seqs for ref in carriers):
+            return True
+        wanted = " ".join((fix.text if fix is not None and fix.kind == "teach" and fix.text else self._words).split())
+        return any(wanted and wanted in " ".join(context.words.get(ref, "").split()) for ref in granted)
+
+    # -- candidates ------------------------------------------------------------------------------
+
+    def candidates(self) -> Iterator[Fix]:
+        """Changes that could help, by the rules that lost each track, the mildest first; at last new words."""
+        lost = [(track, track.decisive) for track in self._trace.tracks]
+        for by in (self._by_rule, self._by_room):
+            for track, stage in lost:
+                if stage is not None and stage.verdict in ("lost", "waiting"):
+                    yield from by(track, stage)
+        yield from self._new_words()
+
+    def _by_rule(self, track: Track, stage: Stage) -> Iterator[Fix]:
+        name, rule, numbers = track.carrier.block, stage.rule, stage.numbers
+        if name is None or name not in self._here:
+            return
+        if rule == "below_threshold":
+            value = floor(round(numbers["score"] * 100, 6)) / 100
+            label = f"Lower the threshold of {name} to {value:.2f}"
+            yield Fix("threshold", label, name, {"similarity_threshold": value})
+        elif rule == "beyond_top_k":
+            results = int(numbers["rank"])
+            yield Fix("results", f"Bring back {results} results in {name}", name, {"similarity_top_k": results})
+        elif rule in ("show_none", "not_relevant"):
+            yield Fix("show", f"Put all facts of {name} into the prompt", name, {"show": "all"})
+        elif rule == "block_off":
+            yield Fix("enable", f"Switch {name} on", name, {"enabled": True})
+        elif rule in ("delivery_failed", "delivery_parked"):
+            ids = tuple(
+                delivery.id
+                for delivery in SessionHandle(self._session).deliveries(states=("pending", "parked"))
+                if delivery.block == name
+            )
+            if ids:
+                yield Fix("retry", f"Deliver to {name} again", name, deliveries=ids)
+        yield from self._about_facts(track, stage)
+
+    def _about_facts(self, track: Track, stage: Stage) -> Iterator[Fix]:
+        name, rule = track.carrier.block, stage.rule
+        ref = track.carrier.ref
+        number = ref.number if ref is not None and ref.kind == "fact" else int(stage.numbers.get("fact", 0))
+        if name is None or self._here[name].kind != "facts" or not number:
+            return
+        fact = next((fact for fact in self._facts.desk(name).facts() if fact.id == number), None)
+        if fact is None:
+            return
+        words = _short(fact.text)
+        if fact.state in ("superseded", "retired", "rejected"):
+            change = plans.restore_vanished([fact]) if rule == "condensed" else plans.restore([fact])
+            pinned = ", pinned" if rule == "condensed" else ""
+            yield Fix("restore", f"Restore fact {number}{pinned}: {words}", name, change=change, fact=number)
+        elif fact.state == "proposed":
+            yield Fix("accept", f"Accept fact {number}: {words}", name, change=plans.accept([fact]), fact=number)
+        elif stage.name == "prompt" and not fact.pinned:
+            yield Fix("pin", f"Pin fact {number}: {words}", name, change=plans.pin([fact]), fact=number)
+
+    def _by_room(self, track: Track, stage: Stage) -> Iterator[Fix]:
+        if stage.rule not in ("trimmed", "dropped", "own_truncation", "no_room", "oldest_turns"):
+            return
+        name = track.carrier.block
+        if name is not None and name in self._here and self._here[name].priority:
+            yield Fix("priority", f"Never cut {name} (priority 0)", name, {"priority": 0})
+        missing = int(stage.numbers.get("over_before", 0))
+        for share in LIMITS:
+            limit = floor(self._session.config.limit * share) + missing
+            if limit > self._session.config.limit:
+                fix = Fix("limit", f"Raise the token limit to {limit:,}", None, {"token_limit": limit})
+                foretold = self.foretell(fix)
+                if foretold is not None and self.holds(foretold):
+                    yield fix
+                    return
+
+    def _new_words(self) -> Iterator[Fix]:
+        """Teaching it as a fact, else writing it into a fixed text."""
+        if not self._words:
+            return
+        for name, attached in self._here.items():
+            if attached.kind == "facts" and attached.block is not None:
+                change = plans.add(self._words, pinned=True)
+                yield Fix("teach", f"Add it as a fact to {name}", name, change=change, text=self._words)
+                break
+        for name, attached in self._here.items():
+            if attached.kind == "static" and isinstance(attached.state, str):
+                text = f"{attached.state.rstrip()}\n{self._words}".strip()
+                yield Fix("write", f"Write it into {name}", name, text=text)
+                break
+
+
+def _short(text: str, most: int = 60) -> str:
+    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
