@@ -87,35 +87,46 @@ function stay() {
   history.pushState.stays = true;
 }
 
-// A button to copy the message under the pointer, or that Y and the arrows chose: one for all of them, so that no message
-// adds a stop for the keyboard.
-function copying(listen, gone) {
-  if (!navigator.clipboard) return; // away from this machine and without TLS, browsers give none
+// Buttons to copy and to follow the message under the pointer, or that Y and the arrows chose (F follows it): one pair for
+// all of them, so that no message adds a stop for the keyboard.
+function copying(listen, gone, ask) {
+  const follow = document.createElement("button");
+  follow.className = "copy-message follow-message";
+  follow.type = "button";
+  follow.textContent = "Follow";
+  follow.tabIndex = -1;
+  follow.hidden = true;
   const button = document.createElement("button");
   button.className = "copy-message";
   button.type = "button";
   button.hidden = true;
-  document.body.append(button);
-  gone.addEventListener("abort", () => button.remove());
+  document.body.append(button, follow);
+  gone.addEventListener("abort", () => [button, follow].forEach((each) => each.remove()));
   let over = null;
   const hide = () => {
     over = null;
-    button.hidden = true;
+    button.hidden = follow.hidden = true;
   };
+  const number = () => over?.querySelector('[class*="st-key-chat__said_"]')?.className.match(/st-key-chat__said_(\d+)/)?.[1];
   const show = (message) => {
     over = message;
     const place = message.getBoundingClientRect();
     const part = message.querySelector('[class*="st-key-chat__whole_"]')?.textContent.includes("Show all");
     button.textContent = part ? "Copy what is shown" : "Copy";
-    button.hidden = false;
+    button.hidden = !navigator.clipboard; // away from this machine and without TLS, browsers give none
     button.style.top = `${Math.max(place.top, message.closest('[class*="st-key-chat__box"]')?.getBoundingClientRect().top ?? 0) + 4}px`;
     button.style.right = `${document.documentElement.clientWidth - place.right + 4}px`;
     const look = getComputedStyle(message);
-    button.style.color = look.color;
-    button.style.colorScheme = look.colorScheme;
+    for (const each of [button, follow]) {
+      each.style.color = look.color;
+      each.style.colorScheme = look.colorScheme;
+    }
+    follow.hidden = !number();
+    follow.style.top = button.style.top;
+    follow.style.right = `${parseFloat(button.style.right) + (button.hidden ? 0 : button.offsetWidth + 4)}px`;
   };
   listen("pointerover", (event) => {
-    if (event.target === button || document.activeElement === button) return;
+    if ([button, follow].includes(event.target) || document.activeElement === button) return;
     const message = event.target.closest?.('[data-testid="stChatMessage"]');
     if (!message) hide();
     else if (message !== over) show(message);
@@ -128,6 +139,7 @@ function copying(listen, gone) {
     const step = { ArrowUp: -1, ArrowDown: 1 }[event.key] ?? 0;
     const busy = event.target.closest?.(TYPING) || document.querySelector("[role=dialog]");
     const asked = event.key.toLowerCase() === "y" && !busy;
+    if (chosen >= 0 && event.key.toLowerCase() === "f") return follow.click();
     if (event.ctrlKey || event.metaKey || event.altKey || (chosen < 0 && !asked)) return hide();
     if (event.key === "Enter" || event.key === " ") return event.stopPropagation();
     if (event.key === "Escape") button.blur();
@@ -142,10 +154,43 @@ function copying(listen, gone) {
       moving = false;
     }));
   });
+  follow.addEventListener("click", () => ask({ message: number() }));
   button.addEventListener("click", async () => {
     const texts = [...(over?.querySelectorAll('[data-testid="stText"], [data-testid="stCode"] code') ?? [])];
     await navigator.clipboard.writeText(texts.map((each) => each.textContent).join("\n\n"));
     button.textContent = "Copied";
+  });
+}
+
+// A button at selected words of a conversation, a prompt or a fact, to follow them.
+function selecting(listen, gone, ask) {
+  const button = document.createElement("button");
+  button.className = "copy-message";
+  button.type = "button";
+  button.textContent = "Follow these words";
+  button.hidden = true;
+  document.body.append(button);
+  gone.addEventListener("abort", () => button.remove());
+  let words = "";
+  listen("selectionchange", () => (button.hidden = true));
+  listen("pointerup", (event) => {
+    if (event.target === button) return;
+    const chosen = document.getSelection();
+    words = chosen?.toString().trim() ?? "";
+    const within = chosen?.anchorNode?.parentElement?.closest('[data-testid="stMain"]');
+    if (words.length < 3 || words.length > 300 || !within || event.target.closest?.(TYPING)) return;
+    const place = chosen.getRangeAt(0).getBoundingClientRect();
+    const look = getComputedStyle(within);
+    Object.assign(button.style, {
+      top: `${Math.min(place.bottom + 4, innerHeight - 30)}px`, left: `${Math.max(4, Math.min(place.left, innerWidth - 160))}px`,
+      color: look.color, colorScheme: look.colorScheme,
+    });
+    button.hidden = false;
+  });
+  button.addEventListener("pointerdown", (event) => event.preventDefault()); // the selection stays
+  button.addEventListener("click", () => {
+    button.hidden = true;
+    ask({ words });
   });
 }
 
@@ -168,7 +213,9 @@ export default function ({ data, parentElement, setTriggerValue }) {
   opened.observe(document.body, { childList: true, subtree: true });
   gone.signal.addEventListener("abort", () => opened.disconnect());
   stay();
-  copying(listen, gone.signal);
+  const followed = (what) => setTriggerValue("follow", what);
+  copying(listen, gone.signal, followed);
+  selecting(listen, gone.signal, followed);
   mark();
   requestAnimationFrame(mark);
   return () => gone.abort();

@@ -4,10 +4,11 @@ They have no effect while a field has the focus, except those with Ctrl, which t
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from memory_core.events import Ref
 from ui import nav, state
 from ui.components import heading
 from ui.goto import open_goto
@@ -26,7 +27,7 @@ KEYS: Mapping[str, Sequence[tuple[str, str]]] = {
     ),
     "Chat": (
         ("N", "Next message of the recording"),
-        ("Y", "Copy a message: Up and Down choose, Enter copies"),
+        ("Y", "Copy a message: Up and Down choose, Enter copies, F follows it to the prompt"),
         ("Enter", "Send what you wrote"),
     ),
     "Facts, Review": (
@@ -44,6 +45,7 @@ KEYS: Mapping[str, Sequence[tuple[str, str]]] = {
 SEARCH: Mapping[str, str] = {
     "facts": "facts__search_",
     "timeline": "timeline__text",
+    "trace": "trace__words",
     "retrieval": "retrieval__query",
 }
 """The field that `/` focuses, by page: the prefix of its widget's key."""
@@ -59,13 +61,22 @@ def listen(page: "Page") -> None:
             key="keys-watch",
             data={"page": page.url_path, "search": f'[class*="st-key-{field}"] input' if field else None},
             on_asked_change=lambda: None,
+            on_follow_change=lambda: None,
         )
     if state.dialog_open():
         return
+    if heard.follow:
+        nav.go("trace", **_followed(heard.follow))
     if heard.asked == "goto":
         open_goto()
     elif heard.asked == "keys":
         keys_dialog()
+
+
+def _followed(asked: Any) -> dict[str, Any]:
+    """What the browser asks to follow: a message by number, or selected words."""
+    message, words = str(asked.get("message") or ""), str(asked.get("words") or "")
+    return dict(nav.followed(Ref.of("message", message) if message.isdecimal() else words))
 
 
 @st.dialog("Keys", icon=":material/keyboard:")

@@ -8,10 +8,11 @@ detects this and restarts the run inside the app.
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import EllipsisType, MappingProxyType
-from typing import TYPE_CHECKING, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import streamlit as st
 
+from memory_core.events import Ref
 from ui import state
 from ui.text import short, tokens
 
@@ -58,9 +59,17 @@ def tab_title(page: str, session: str | None = None, turn: int | None = None) ->
 MENU: Mapping[str, Mapping[str, str]] = {
     "Watch": {"chat": "forum", "context": "stacks", "timeline": "timeline"},
     "Memory": {"blocks": "view_agenda", "facts": "fact_check", "graph": "hub"},
-    "Find out": {"retrieval": "manage_search"},
+    "Find out": {"trace": "route", "retrieval": "manage_search"},
 }
 """The pages by group, named as their files, each with its icon."""
+
+TITLES: Mapping[str, str] = {"trace": "Where did it go?"}
+"""Titles of pages that are not their file's name."""
+
+
+def title(page: str) -> str:
+    """The title of a page, named as its file."""
+    return TITLES.get(page, page.capitalize())
 
 
 def icon(page: str) -> str:
@@ -88,6 +97,32 @@ def link(
     """
     parameters = address(turn, query)
     st.page_link(_file(page), label=label, icon=icon, query_params=parameters)
+
+
+FOLLOW = "follow"
+"""URL parameter of *Where did it go?* that names what is followed by id, as events do: `?follow=m7`."""
+
+WORDS = "words"
+"""URL parameter of the same page with a phrase that is followed."""
+
+MAX_WORDS = 300
+"""Maximum characters of a phrase in a URL."""
+
+
+def followed(target: str) -> dict[str, str]:
+    """URL parameters that follow something: a `Ref`, or a phrase.
+
+    >>> from memory_core.events import Ref
+    >>> followed(Ref.of("fact", 7)), followed("allergic to nuts")
+    ({'follow': 'f7'}, {'words': 'allergic to nuts'})
+    """
+    return {FOLLOW: str(target)} if isinstance(target, Ref) else {WORDS: target[:MAX_WORDS]}
+
+
+def follow_link(target: str, label: str = ":small[Follow]") -> None:
+    """A link that follows something to the shown turn's prompt. `label` is markdown."""
+    query: dict[str, Any] = followed(target)
+    link("trace", label, icon=":material/route:", **query)
 
 
 def go(page: str, *, turn: int | EllipsisType | None = ..., **query: str) -> NoReturn:
@@ -132,7 +167,7 @@ def _page(
 ) -> "Page":
     return st.Page(
         _file(stem),
-        title=stem.capitalize(),
+        title=title(stem),
         icon=icon,
         url_path=url_path or stem,
         default=default,

@@ -44,7 +44,9 @@ class Fix:
     """What is done, as a button says it. Plain text; it may contain a block's name or a fact's words."""
     block: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """Changed settings: of the block, or of the session where no block is named."""
+    """Changed settings of the block."""
+    session: Mapping[str, Any] = field(default_factory=dict)
+    """Changed settings of the session."""
     change: ChangeSet | None = None
     """Change of facts of the block."""
     text: str | None = None
@@ -82,10 +84,8 @@ def find_fixes(session: Session, trace: Trace, *, words: str | None = None) -> F
             continue
         if fix.kind == "retry":
             offered.append(fix)
-            continue
-        foretold = trying.foretell(fix)
-        if foretold is not None and trying.holds(foretold, fix):
-            offered.append(replace(fix, foretold=foretold))
+        else:
+            offered += filter(None, [next(trying.enough(fix), None)])
         if len(offered) == MAX_FIXES:
             break
     return Fixes(now, False, tuple(offered))
@@ -105,17 +105,29 @@ def apply_fix(session: Session, fix: Fix) -> Callable[[], object] | None:
         number = desk.apply(fix.change).number
         return lambda: desk.undo(number)
     if fix.kind == "write" and fix.block is not None and fix.text is not None:
-        name, before = fix.block, session.block(fix.block).state or ""
+        name, words = fix.block, session.block(fix.block).state or ""
         blocks = SessionBlocks(session)
         revision = blocks.edit(name, fix.text)
-        return lambda: blocks.edit(name, before, revision=revision)
-    if fix.block is None:
-        former = {name: getattr(session.config, name) for name in fix.settings}
-        editing.configure(session, fix.settings, {}, "user")
-        return lambda: editing.configure(session, former, dict(fix.settings), "user")
-    block, former = fix.block, {name: session.block(fix.block).settings.get(name) for name in fix.settings}
-    SessionBlocks(session).configure(block, opened=former, **fix.settings)
-    return lambda: SessionBlocks(session).configure(block, opened=dict(fix.settings), **former)
+        return lambda: blocks.edit(name, words, revision=revision)
+    before = {name: getattr(session.config, name) for name in fix.session}
+    former = {name: session.block(fix.block).settings.get(name) for name in fix.settings} if fix.block else {}
+    _configure(session, fix.block, fix.settings, former, fix.session, before)
+    return lambda: _configure(session, fix.block, former, fix.settings, before, fix.session)
+
+
+def _configure(
+    session: Session,
+    block: str | None,
+    settings: Mapping[str, Any],
+    opened: Mapping[str, Any],
+    of_session: Mapping[str, Any],
+    opened_of_session: Mapping[str, Any],
+) -> None:
+    """Give a block and the session other settings, if those in `opened` are still theirs."""
+    if block is not None:
+        SessionBlocks(session).configure(block, opened=opened, **settings)
+    if of_session:
+        editing.configure(session, of_session, opened_of_session, "user")
 
 
 class _Trying:
@@ -137,9 +149,8 @@ class _Trying:
                 return self._preview.next_prompt(shown, message=self._question, facts={fix.block: after})
             if fix.kind == "write" and fix.block is not None and fix.text is not None:
                 return self._preview.next_prompt(shown, message=self._question, texts={fix.block: fix.text})
-            if fix.block is not None:
-                return self._preview.next_prompt(shown, message=self._question, blocks={fix.block: fix.settings})
-            return self._preview.next_prompt({**shown, **fix.settings}, message=self._question)
+            blocks = {fix.block: fix.settings} if fix.block is not None else {}
+            return self._preview.next_prompt({**shown, **fix.session}, message=self._question, blocks=blocks)
         except MemoryInspectorError:  # not possible as the session stands: then it is not offered
             return None
 
@@ -154,6 +165,29 @@ class _Trying:
             return True
         wanted = " ".join((fix.text if fix is not None and fix.kind == "teach" and fix.text else self._words).split())
         return any(wanted and wanted in " ".join(context.words.get(ref, "").split()) for ref in granted)
+
+    def enough(self, fix: Fix) -> Iterator[Fix]:
+        """A fix with its prompt where it is enough; else where it is so with more room besides, the least first."""
+        for tried in (fix, *self._with_room(fix)):
+            foretold = self.foretell(tried)
+            if foretold is not None and self.holds(foretold, tried):
+                yield replace(tried, foretold=foretold)
+
+    def _with_room(self, fix: Fix) -> Iterator[Fix]:
+        """A fix of a block's settings, and room for what it brings: found, it may be cut all the same."""
+        if fix.block is None or not fix.settings or "priority" in fix.settings:
+            return
+        for limit in self._limits(0):
+            label = f"{fix.label}, and raise the token limit to {limit:,}"
+            yield replace(fix, label=label, session={"token_limit": limit})
+        if self._here[fix.block].priority:
+            label = f"{fix.label}, and never cut it"
+            yield replace(fix, label=label, settings={**fix.settings, "priority": 0})
+
+    def _limits(self, missing: int) -> Iterator[int]:
+        """Larger token limits to try, smallest first."""
+        now = self._session.config.limit
+        yield from (limit for share in LIMITS if (limit := floor(now * share) + missing) > now)
 
     # -- candidates ------------------------------------------------------------------------------
 
@@ -216,15 +250,11 @@ class _Trying:
         name = track.carrier.block
         if name is not None and name in self._here and self._here[name].priority:
             yield Fix("priority", f"Never cut {name} (priority 0)", name, {"priority": 0})
-        missing = int(stage.numbers.get("over_before", 0))
-        for share in LIMITS:
-            limit = floor(self._session.config.limit * share) + missing
-            if limit > self._session.config.limit:
-                fix = Fix("limit", f"Raise the token limit to {limit:,}", None, {"token_limit": limit})
-                foretold = self.foretell(fix)
-                if foretold is not None and self.holds(foretold):
-                    yield fix
-                    return
+        for limit in self._limits(int(stage.numbers.get("over_before", 0))):
+            fix = Fix("limit", f"Raise the token limit to {limit:,}", session={"token_limit": limit})
+            if next(self.enough(fix), None) is not None:
+                yield fix
+                return
 
     def _new_words(self) -> Iterator[Fix]:
         """Teaching it as a fact, else writing it into a fixed text."""

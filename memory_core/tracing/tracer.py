@@ -74,6 +74,19 @@ class SessionTracer:
             asked = followed.phrase.text
         return gathering.trace(followed, asked, target if isinstance(target, Ref) else None, nearest)
 
+    def words_of(self, ref: Ref) -> str:
+        """The words of what a ref names, as of now; empty if they were erased.
+
+        Raises:
+            NotFoundError: nothing in the log has this ref.
+        """
+        history = self._log.history()
+        gathering = _Gathering(
+            self._session, self._log, history, moment_at(history, history.latest_turn, history.position)
+        )
+        gathering.picked(ref)
+        return gathering.asked
+
     def fixes(self, trace: Trace, *, words: str | None = None) -> Fixes:
         """What would bring it into the next prompt, for the question of the traced one, each with that prompt.
 
@@ -312,7 +325,6 @@ class _Gathering:
         made = Tracing(
             history, life, moment, followed, self.words, worded, self._message, self._relation, tuple(self._answers())
         ).tracks()
-        built = moment.built
         return Trace(
             asked=asked,
             target=target,
@@ -320,12 +332,23 @@ class _Gathering:
             prompt_turn=moment.record.turn if moment.record is not None else None,
             position=moment.position,
             prompt_position=moment.record.position if moment.record is not None else None,
-            question=self.words(built.input) if built is not None and built.input else None,
+            question=self._question(),
             said=self._said(followed),
             tracks=ranked(made, target),
             known_from=life.reset.position if life.reset is not None else None,
             nearest=nearest,
         )
+
+    def _question(self) -> str | None:
+        """What the prompt was built for: its input, else the newest message of the user in it."""
+        built = self._moment.built
+        if built is not None and built.input:
+            return self.words(built.input)
+        for seq in sorted(self._moment.queue, reverse=True):
+            state = self._state(seq)
+            if state is not None and state.added.role == MessageRole.USER:
+                return self._message(seq)
+        return None
 
     def _said(self, followed: Followed) -> tuple[Said, ...]:
         states = ((self._state(seq), matched) for seq, (_, matched) in followed.messages.items())

@@ -129,7 +129,7 @@ class Trace:
     """Log position as of which everything is told: that of the prompt, or the end of the turn."""
     prompt_position: int | None
     question: str | None
-    """What that prompt was built for; None if no input was given or its words were erased."""
+    """What that prompt was built for: its input, or the user's newest message in it; None if erased, or if none was."""
     said: tuple[Said, ...]
     """Messages that say it, newest first."""
     tracks: tuple[Track, ...]

@@ -122,7 +122,8 @@ def draw_group(group: Sequence[StoredMessage]) -> None:
         draw_steps([stored for stored in group if is_step(stored)])
         for stored in group:
             if not is_step(stored):
-                _parts(stored)
+                with _said(stored):
+                    _parts(stored)
 
 
 def draw_steps(steps: Sequence[StoredMessage]) -> None:
@@ -153,8 +154,13 @@ def _call_line(call: ToolCallPart, result: ChatMessage | None) -> Told:
 def draw_message(stored: StoredMessage) -> None:
     """Draw one message: its words as plain text, its other parts by name. Nothing in it is fetched or run."""
     role = stored.message.role
-    with st.chat_message(str(role), avatar=AVATARS[role]):
+    with st.chat_message(str(role), avatar=AVATARS[role]), _said(stored):
         _parts(stored)
+
+
+def _said(stored: StoredMessage) -> DeltaGenerator:
+    """The place of one message: static/keys.js reads from it which message *Follow* means."""
+    return st.container(key=f"chat__said_{stored.seq}")
 
 
 def _parts(stored: StoredMessage) -> None:

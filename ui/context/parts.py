@@ -58,6 +58,7 @@ def _draw_part(sent: Prompt, part: PromptPart, *, past: bool) -> None:
                 _draw_opened(entry, past=past)
             elif entry.cut:
                 st.markdown(_struck(entry))
+                nav.follow_link(entry.ref)
             else:
                 _draw_entry(part, entry)
     if part.kind == "vector":
@@ -85,7 +86,9 @@ def _page_of(part: PromptPart) -> Sequence[Entry]:
 
 def _draw_entry(part: PromptPart, entry: Entry) -> None:
     if part.kind in (QUEUE, PINNED, "vector"):
-        st.markdown(f":small[:gray[{entry_note(entry)}]]")
+        with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+            st.markdown(f":small[:gray[{entry_note(entry)}]]", width="content")
+            nav.follow_link(entry.ref)
     key = f"context__whole_{_short_hash(part)}_{entry.ref}"
     alone = entry.messages[0] if len(entry.messages) == 1 else None
     if alone is not None and alone.tool_calls:
@@ -111,6 +114,7 @@ def _draw_opened(entry: Entry, *, past: bool) -> None:
         says = "Edit" if page == "facts" and not past else "Open"
         query: Any = {parameter: str(entry.ref.number)}
         nav.link(page, f":small[{says}]", **query)
+        nav.follow_link(entry.ref)
 
 
 def _struck(entry: Entry) -> str:

@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import streamlit as st
 
+from memory_core.events import Ref
 from memory_core.history.facts import made_by
 from memory_core.planning import curation as plans
 from memory_core.planning.facts import Fact
+from ui import nav
 from ui.components import heading
 from ui.facts import changes, dialogs, tab
 from ui.facts.contradiction import draw_choices, others_of
@@ -279,7 +281,8 @@ def _menu(desk: Desk, fact: Fact) -> None:
 
 
 def _past_of(view: View, desk: Desk, fact: Fact) -> None:
-    """History and origin, each read only when it is opened."""
+    """Where it went, its history and its origin, each read only when it is opened."""
+    nav.follow_link(Ref.of("fact", fact.id), ":small[Where did it go?]")
     told = st.expander("History", key=f"facts__history_{fact.id}", on_change="rerun", type="compact")
     if told.open:
         with told:

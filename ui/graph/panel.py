@@ -4,7 +4,9 @@ import zlib
 
 import streamlit as st
 
+from memory_core.events import Ref
 from memory_core.planning.graph import Entity, Relation
+from ui import nav
 from ui.components import filled, heading
 from ui.facts.pieces import draw_source
 from ui.graph import changes, dialogs, tab
@@ -167,6 +169,7 @@ def _relation_actions(desk: Desk, relation: Relation) -> None:
             st.button(
                 "Holds again", key="graph__hold", help="It holds now.", on_click=changes.hold, args=(desk, relation)
             )
+        nav.follow_link(Ref.of("relation", relation.id), "Follow")
         ends = {f"Merge {short(graph.name(id))} with…": id for id in (relation.subject, relation.object)}
         chosen = st.menu_button(
             "Merge with…",

@@ -8,10 +8,11 @@ from typing import Any
 import streamlit as st
 
 from memory_core import ChatMessage, MemoryInspectorError
+from memory_core.events import Ref
 from memory_core.retrieval.explain import Search
 from memory_core.retrieval.found_by import FoundBy
 from memory_core.retrieval.ranked import Found
-from ui import state, toasts
+from ui import nav, state, toasts
 from ui.components import closing_button, error_inside, heading
 from ui.effect import draw_effect
 from ui.facts.marks import Span, markdown, markdown_lines, source_pieces
@@ -71,6 +72,7 @@ def _draw_words(view: View, search: Search, found: Found, unit: str, sought: str
     else:
         heading(f"A {unit} since erased")
     _draw_text(found.words, matches(found.words, search.query or "", sought))
+    nav.follow_link(Ref.of("unit", found.number), ":small[Where did it go?]")
     if view.past:
         return
     near = view.memory.retrieval.neighbours(search.block, found.number, limit=NEIGHBOURS)

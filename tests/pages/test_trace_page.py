@@ -1,0 +1,182 @@
+"""The page Where did it go?, drawn and clicked in this process."""
+
+import pytest
+from pages_driver import joined, message_texts, opened, press, said
+
+from memory_core.events import Ref
+from memory_core.planning import curation as plans
+from ui import services
+from ui.retrieval.asking import Asked
+from ui.turns import play
+
+LOST = "Rui stays off meat"
+NASTY = "<img src=x> **bold** :material/home: $x$"
+
+
+def page(**query):
+    return opened(page="trace", **{"session": "demo", **query})
+
+
+def played(turns):
+    """The demo, played on by so many turns."""
+    shared = services.engine()
+    job = shared.start("demo", f"played-{turns}", lambda job: play(job, shared.open("demo"), turns=turns, pace=0))
+    assert job.wait(60)
+    return shared.open("demo")
+
+
+@pytest.fixture
+def memory(demo_home):
+    """The demo at turn 16, whose question finds what turn 4 said below the threshold."""
+    return played(5)
+
+
+def sentence(app):
+    """The sentence the page ends in, without its mark of a heading."""
+    return next(line for line in joined(app).splitlines() if line.startswith("## ")).removeprefix("## ")
+
+
+def stages(app):
+    """Name and icon of each stage of the first track."""
+    titles = [each.value for each in app.markdown if each.value.startswith(":material/") and ": **" in each.value]
+    return [(title.split("**")[1], title.split(":")[1].removeprefix("material/")) for title in titles]
+
+
+def links(app):
+    """What each link of the page follows."""
+    return [each.proto.query_string for each in app.get("page_link") if "trace" in each.proto.page]
+
+
+def test_what_the_agent_forgot_ends_in_the_rule_and_its_numbers_and_the_fix_brings_it_back(memory):
+    app = page(words=LOST)
+    trace = memory.trace(LOST)
+    lost = trace.decisive
+    assert (lost.rule, lost.name) == ("below_threshold", "found")
+    assert sentence(app) == trace.sentence == f"Below the threshold of Earlier turns: {_numbers(lost)}."
+    assert [name for name, icon in stages(app)[:7] if icon == "cancel"] == ["Found"]
+    threshold = next(b for b in memory.blocks if b.name == "Earlier turns").settings["similarity_threshold"]
+    press(app, "Lower the threshold of Earlier turns")
+    lowered = next(b for b in services.engine().open("demo").blocks if b.name == "Earlier turns").settings
+    assert lowered["similarity_threshold"] <= lost.numbers["score"] < threshold
+    assert "## In the next prompt, as the session stands now." in joined(app)
+    assert said(app)[0].startswith("Done: Lower the threshold of Earlier turns")
+    press(app, "Undo")
+    back = next(b for b in services.engine().open("demo").blocks if b.name == "Earlier turns").settings
+    assert back["similarity_threshold"] == threshold
+
+
+def _numbers(stage):
+    return f"{stage.numbers['score']:.2f} < {stage.numbers['threshold']:.2f}"
+
+
+def test_words_that_nobody_said_end_in_never_said_and_can_be_taught(memory):
+    app = page(words="purple elephants")
+    assert sentence(app) == "Never said in this session."
+    press(app, "Add it as a fact to Facts")
+    assert [fact.text for fact in memory.facts.read("Facts")][-1] == "purple elephants"
+    assert "## In the next prompt, as the session stands now." in joined(app)
+    assert "learned_later" in {track.decisive.rule for track in memory.trace("purple elephants").tracks}
+
+
+def test_a_phrase_is_typed_and_stays_in_the_address(memory):
+    app = page()
+    app.text_input(key="trace__words").set_value("allergic to nuts").run()
+    assert sentence(app).startswith("In the prompt of turn 16, as fact 4 of Facts.")
+    assert app.query_params["words"] == "allergic to nuts"
+    assert {icon for _, icon in stages(app)[:7]} == {"check_circle"}
+
+
+def test_an_earlier_turn_is_told_as_it_was(memory):
+    assert sentence(page(words=LOST, turn="11")).startswith("In the prompt of turn 11, as a message of the queue.")
+    app = page(follow="f4", turn="3")
+    assert sentence(app).startswith("In the prompt of turn 3, as a message of the queue.")
+    assert "Still in the queue: Facts sees it at the next flush." in joined(app)
+
+
+def test_a_fact_that_was_erased_keeps_its_way_without_its_words(memory):
+    fact = next(fact for fact in memory.facts.read("Facts") if fact.id == 4)
+    memory.facts.desk("Facts").erase([fact])
+    memory.build_context("What may Ana eat?")
+    app = page(follow="f4")
+    assert "(erased)" in joined(app)
+    assert "Fact 4 was deleted for good by the user in turn 16." in joined(app)
+    assert "Ana is allergic to nuts" not in sentence(app)
+
+
+def test_what_was_never_there_is_said_not_to_be_there(memory):
+    (warning,) = page(follow="f4711").warning
+    assert warning.value.replace("\\", "").startswith("There is no fact 4711 in this session.")
+
+
+def test_a_retired_fact_is_restored_where_its_loss_is_told(memory):
+    desk = memory.facts.desk("Facts")
+    desk.apply(plans.retire([fact for fact in desk.facts() if fact.id == 4], "wrong"))
+    memory.blocks.remove("Earlier turns")
+    memory.build_context("What may Ana eat?")
+    app = page(follow="f4")
+    assert sentence(app) == "Fact 4 was retired by the user in turn 16: wrong."
+    press(app, "Restore fact 4")
+    assert next(fact for fact in desk.facts() if fact.id == 4).state == "active"
+
+
+def test_the_page_begins_with_what_the_last_prompt_lost(memory):
+    app = page()
+    assert links(app)[0].startswith("follow=") or "follow=" in links(app)[0]
+    assert any("Careful with dessert" in each.proto.label for each in app.get("page_link"))
+
+
+def test_a_fact_a_cut_and_a_stored_message_lead_to_it(memory):
+    assert "follow=f4" in " ".join(links(opened(page="facts", session="demo", fact="4")))
+    (cut,) = memory.log.history().turns[12].built.event.cuts
+    assert f"follow={cut['refs'][0]}" in " ".join(links(opened(page="context", session="demo", turn="12")))
+    app = opened(page="retrieval", session="demo")
+    number = next(each.number for each in memory.retrieval.stored_turns("Earlier turns") if each.turn == 4)
+    app.session_state["retrieval_asked"] = {"demo": Asked(number=number)}
+    assert f"follow=v{number}" in " ".join(links(app.run()))
+
+
+def test_markup_that_is_followed_stays_words(memory):
+    app = page(words=NASTY)
+    assert sentence(app) == "Never said in this session."
+    assert not any("<img" in each.value for each in app.markdown)
+    memory.put_messages([*_said(NASTY)])
+    app = page(words=NASTY)
+    assert not app.exception
+    assert NASTY not in [each.value for each in app.markdown]
+
+
+def _said(words):
+    from memory_core import ChatMessage
+
+    return [ChatMessage(role="user", content=words)]
+
+
+def test_an_empty_session_says_so(demo_home):
+    from memory_core import Memory
+
+    shared = services.engine()
+    Memory.from_defaults("empty", database=shared.database, services=shared.services)
+    assert "Nothing was said yet." in joined(page(session="empty"))
+
+
+def test_a_message_is_followed_by_its_number(memory):
+    app = page(follow="m1")
+    trace = memory.trace(Ref.of("message", 1))
+    assert sentence(app) == trace.sentence
+    assert next(track.carrier.kind for track in trace.tracks if track.reached) == "fact"
+    assert message_texts(app) == []
+
+
+def test_one_sees_every_stage_in_words(memory):
+    app = page(words=LOST)
+    app.toggle(key="trace__in_words").set_value(True).run()
+    told = next(each.value for each in app.dataframe if "What happened" in each.value.columns)
+    assert list(told["What happened"]) == [stage.text for stage in memory.trace(LOST).tracks[0].stages]
+
+
+def test_a_fix_that_is_not_possible_any_more_says_so(memory):
+    app = page(words=LOST)
+    services.engine().open("demo").blocks.remove("Earlier turns")
+    press(app, "Lower the threshold")
+    assert any("Earlier turns" in each.value for each in app.error)
+    assert not app.exception

@@ -1,0 +1,62 @@
+"""What this tab follows in each session: a phrase, or something picked, as its address says."""
+
+from dataclasses import dataclass
+
+import streamlit as st
+
+from memory_core.events import Ref, is_ref
+from ui import nav, state
+
+BOX = "trace__words"
+"""Widget key of the phrase."""
+
+_LINKED = "trace_linked"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is followed in one session."""
+
+    target: str | Ref | None = None
+    teach: str | None = None
+    """Words to teach instead of those asked for; None: the same."""
+
+
+_ASKED = state.ByPlace("trace_asked", Asked())
+asked, ask = _ASKED.at, _ASKED.change
+"""What is followed in a session, and how that is changed."""
+
+
+def take_link(session_id: str) -> None:
+    """Follow what the URL asks for, unless this page wrote it there itself."""
+    ref, words = st.query_params.get(nav.FOLLOW), st.query_params.get(nav.WORDS)
+    linked = (session_id, ref, words)
+    if (ref is None and words is None) or linked == st.session_state.get(_LINKED):
+        return
+    st.session_state[_LINKED] = linked
+    if ref is not None and is_ref(ref) and "-" not in ref:
+        follow(session_id, Ref(ref))
+    elif words is not None and words.strip():
+        follow(session_id, words.strip())
+
+
+def write_link(session_id: str) -> None:
+    """Put what is followed in the URL, so that the page can be reloaded and linked to."""
+    target = asked(session_id).target
+    ref = str(target) if isinstance(target, Ref) else None
+    words = target if isinstance(target, str) and ref is None and len(target) <= nav.MAX_WORDS else None
+    state.write_address(nav.FOLLOW, ref)
+    state.write_address(nav.WORDS, words)
+    st.session_state[_LINKED] = (session_id, ref, words)
+
+
+def follow(session_id: str, target: str | Ref | None) -> None:
+    """Follow something else. For callbacks, and before the field is drawn."""
+    ask(session_id, target=target, teach=None)
+    st.session_state[BOX] = target if isinstance(target, str) and not isinstance(target, Ref) else ""
+
+
+def typed(session_id: str) -> None:
+    """Follow what stands in the field. The field's callback."""
+    words = str(st.session_state.get(BOX) or "").strip()
+    ask(session_id, target=words or None, teach=None)

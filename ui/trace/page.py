@@ -1,0 +1,195 @@
+"""The page Where did it go?: what is followed, one sentence, its track, and what would have to be different."""
+
+from collections.abc import Callable
+
+import streamlit as st
+
+from memory_core import MemoryInspectorError, NotFoundError
+from memory_core.events import Ref, Retrieved
+from memory_core.messages import MessageRole, message_text
+from memory_core.tracing.fixes import Fix, Fixes
+from memory_core.tracing.values import Trace
+from ui import nav, state, toasts
+from ui.components import empty, heading
+from ui.effect import effect_sentence
+from ui.text import plain, short, tokens
+from ui.trace import asking
+from ui.trace.track import draw_details, draw_others, draw_track
+from ui.trace.words import carrier_name, matched, prompt_of
+from ui.view import View, memory_of
+
+SUGGESTED = 5
+"""Most suggestions of what could be followed."""
+
+NOWHERE = "No message, fact, relation or text of a block has all of these words in one sentence."
+
+MAX_ASKED = 10_000
+"""Characters of a phrase; a longer one is no phrase."""
+
+
+def draw(view: View) -> None:
+    """Draw the page, live or at an earlier moment."""
+    session_id = view.memory.session_id
+    asking.take_link(session_id)
+    target = asking.asked(session_id).target
+    st.text_input(
+        "What should the agent have known?",
+        key=asking.BOX,
+        placeholder="What should the agent have known? For example: allergic to nuts",
+        icon=":material/search:",
+        max_chars=MAX_ASKED,
+        on_change=asking.typed,
+        args=(session_id,),
+        label_visibility="collapsed",
+    )
+    asking.write_link(session_id)
+    if not view.history.turns:
+        empty("Nothing was said yet.", "Once there is a conversation, follow what was said in it.", icon="route")
+        return
+    if target is None:
+        _draw_start(view)
+        return
+    try:
+        trace = view.memory.trace(target, turn=view.shown_turn or None, upto=view.position)
+    except NotFoundError as error:
+        st.warning(f"{plain(str(error))} It may have been forgotten since.")
+        _draw_start(view)
+        return
+    _draw_trace(view, trace)
+
+
+def _draw_trace(view: View, trace: Trace) -> None:
+    if isinstance(trace.target, Ref):
+        first = trace.tracks[0].carrier if trace.tracks else None
+        picked = next((t.carrier for t in trace.tracks if t.carrier.ref == trace.target), first)
+        about = carrier_name(picked) if picked is not None else "it"
+        st.markdown(f":gray[Following] {plain(about)} :gray[“{plain(short(trace.asked, 140))}”]")
+    verdict = trace.decisive.verdict if trace.decisive is not None else "lost"
+    with st.container(border=True, gap="xsmall", key=f"trace__sentence_{verdict}"):
+        st.markdown(f"## {plain(trace.sentence)}", anchors=False)
+        notes = " ".join(filter(None, [matched(trace), prompt_of(trace)]))
+        st.markdown(f":small[:gray[{plain(notes or NOWHERE)}]]")
+    if not trace.tracks:
+        _draw_nearest(view, trace)
+    else:
+        draw_track(trace.tracks[0], 0)
+        draw_details(trace.tracks[0])
+    if not trace.reached:
+        _draw_fixes(view, trace)
+    if len(trace.tracks) > 1:
+        st.space("small")
+        heading("Other carriers", "\n:small[:gray[The same information on its other ways, the furthest first.]]")
+        draw_others(trace.tracks[1:], trace.tracks[0])
+
+
+def _draw_nearest(view: View, trace: Trace) -> None:
+    near = trace.nearest
+    if near is None:
+        return
+    st.markdown(
+        f"The nearest message in meaning is in turn {tokens(near.turn)} ({near.similarity:.2f}): "
+        f"“{plain(short(near.words, 160))}”"
+    )
+    st.button(
+        "Follow that one",
+        key="trace__nearest",
+        icon=":material/route:",
+        on_click=asking.follow,
+        args=(view.memory.session_id, Ref.of("message", near.seq)),
+    )
+
+
+# -- what would have to be different ---------------------------------------------------------------
+
+
+def _draw_fixes(view: View, trace: Trace) -> None:
+    session_id = view.memory.session_id
+    teach = asking.asked(session_id).teach
+    try:
+        fixes = view.memory.trace.fixes(trace, words=teach)
+    except MemoryInspectorError as error:
+        st.markdown(f":small[:gray[What would help cannot be foretold: {plain(str(error))}]]")
+        return
+    again = "the same question were asked" if trace.question else "the next message came"
+    if fixes.held:
+        with st.container(border=True, gap="xsmall", key="trace__sentence_passed"):
+            st.markdown("## In the next prompt, as the session stands now.", anchors=False)
+            st.markdown(f":small[:gray[Foretold as if {again} now.]]")
+        return
+    heading("What would bring it into the next prompt")
+    if not fixes.offered:
+        st.markdown("No single change of a setting, a fact or a text would, as this session stands.")
+        return
+    for number, fix in enumerate(fixes.offered):
+        _draw_fix(session_id, fixes, fix, number)
+    st.markdown(
+        f":small[:gray[Foretold as if {again} now. Nothing changes before you press; what was sent stays as it was.]]"
+    )
+
+
+def _draw_fix(session_id: str, fixes: Fixes, fix: Fix, number: int) -> None:
+    with st.container(border=True, horizontal=True, vertical_alignment="center", key=f"trace__fix_{number}"):
+        st.button(
+            plain(fix.label),
+            key=f"trace__apply_{number}",
+            type="primary" if number == 0 else "secondary",
+            wrap=True,
+            on_click=_apply,
+            args=(session_id, fix),
+        )
+        if fix.foretold is not None and fixes.now is not None:
+            st.markdown(f":small[{effect_sentence(fixes.now.context, fix.foretold.context)}]", width="stretch")
+        else:
+            st.markdown(":small[:gray[What comes of it is known once it is done.]]", width="stretch")
+
+
+def _apply(session_id: str, fix: Fix) -> None:
+    try:
+        undo: Callable[[], object] | None = memory_of(session_id).trace.fix(fix)
+    except MemoryInspectorError as error:
+        state.say("error", str(error))
+        return
+    toasts.done(f"Done: {fix.label}.", undo=undo, session_id=session_id)
+
+
+# -- where to start --------------------------------------------------------------------------------
+
+
+def _draw_start(view: View) -> None:
+    """Draw what could be followed from here: what the last prompt cut, and what its search left out."""
+    found = _suggestions(view)
+    if not found:
+        st.markdown(":small[:gray[Type a few words of it. Every message, fact, relation and cut has **Follow**, too.]]")
+        return
+    heading("Start from here", "\n:small[:gray[Lost in the last prompt of this turn, or type a few words above.]]")
+    for ref, why, words in found:
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            nav.follow_link(ref, f"“{plain(short(words, 90))}”")
+            st.markdown(f":small[:gray[{plain(why)}]]", width="content")
+
+
+def _suggestions(view: View) -> list[tuple[Ref, str, str]]:
+    lost = _lost(view) if view.contexts else []
+    said = [each for each in view.memory.session.messages(last=40) if each.seq <= view.last_seq]
+    users = [each for each in reversed(said) if each.message.role is MessageRole.USER]
+    newest = [(Ref.of("message", m.seq), f"said in turn {tokens(m.turn)}", message_text(m.message)) for m in users]
+    return [*lost, *newest][:SUGGESTED]
+
+
+def _lost(view: View) -> list[tuple[Ref, str, str]]:
+    """What the last prompt cut, and what its search found below the threshold."""
+    prompt = view.memory.log.prompt(view.contexts[-1])
+    found: list[tuple[Ref, str, str]] = []
+    for cut in prompt.cuts:
+        name = "the queue" if cut.part.priority is None else cut.part.name
+        found += [(entry.ref, f"cut from {name}", entry.words) for entry in cut.entries if entry.words]
+    searched = [r.event for r in view.history.upto(prompt.record.position)[-40:] if isinstance(r.event, Retrieved)]
+    pieces = view.memory.log.pieces()
+    for event in searched[-1:]:
+        for number, _, _, score, outcome in event.candidates:
+            unit = pieces.unit(number)
+            if outcome == "below_threshold" and unit is not None:
+                seq = unit.seqs[0][0]
+                words = view.memory.trace.words_of(Ref.of("message", seq))
+                found += [(Ref.of("unit", number), f"below the threshold with {score:.2f}", words)] if words else []
+    return found
