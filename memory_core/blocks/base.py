@@ -45,6 +45,9 @@ T = TypeVar("T")
 
 DeliverOn = Literal["flush", "turn", "session_end"]
 
+CALL_TOKENS = 8_000
+"""Maximum tokens of messages that one call of a learner reads; a longer delivery is read in pieces."""
+
 
 @dataclass(frozen=True, slots=True)
 class Item:
@@ -151,6 +154,19 @@ class Batch:
     def delivery_id(self) -> str:
         """The same for every attempt at these deliveries."""
         return f"{self.session_id}/{'+'.join(str(id) for id in self.deliveries)}"
+
+
+def call_pieces(messages: Sequence[StoredMessage]) -> Iterator[list[StoredMessage]]:
+    """Split messages into pieces of at most `CALL_TOKENS`, or of one longer message; one empty piece for none."""
+    piece: list[StoredMessage] = []
+    tokens = 0
+    for message in messages:
+        if piece and tokens + message.tokens.content > CALL_TOKENS:
+            yield piece
+            piece, tokens = [], 0
+        piece.append(message)
+        tokens += message.tokens.content
+    yield piece
 
 
 class PendingWrite(Protocol):

@@ -19,6 +19,7 @@ from memory_core.blocks.base import (
     NoWrite,
     PendingWrite,
     ReadContext,
+    call_pieces,
     scope_of,
 )
 from memory_core.blocks.fact_search import rank_facts, word_vectors
@@ -62,9 +63,6 @@ from memory_core.text import stems
 
 BY_RULES = "offline rules"
 """Who decided where a model's decision could not be taken."""
-
-CALL_TOKENS = 8_000
-"""Tokens of messages that one extraction reads at most; a longer delivery is read in pieces."""
 
 COMPARED = ("active", "proposed", "rejected")
 """States of the facts that found ones are compared with: what is superseded or retired may be learned again."""
@@ -114,16 +112,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         return self.kind
 
     def settings(self) -> dict[str, Any]:
-        return super().settings() | {
-            "max_facts": self.max_facts,
-            "scope": self.scope,
-            "approval": self.approval,
-            "on_change": self.on_change,
-            "nearest": self.nearest,
-            "categories": self.categories,
-            "show": self.show,
-            "top_k": self.top_k,
-        }
+        return super().settings() | self.model_dump(mode="json", exclude={*BaseMemoryBlock.model_fields, "facts"})
 
     def imagining(self, facts: Sequence[Fact]) -> "FactExtractionMemoryBlock":
         """A copy that shows these active facts in place of those stored: for looking only."""
@@ -414,30 +403,15 @@ def _extract(
     """Facts of all messages, found in pieces that a model can take; sources are indexes of `heard`."""
     found: list[ExtractedFact] = []
     calls: list[ModelCall] = []
-    for first, last in _pieces([message.tokens.content for message in heard]):
-        messages = [message.message for message in heard[first:last]]
+    read = 0
+    for piece in call_pieces(heard):
+        messages = [message.message for message in piece]
         extraction = extractor.extract(messages, known=[*known, *(fact.text for fact in found)])
-        found += [
-            replace(fact, source=None if fact.source is None else fact.source + first) for fact in extraction.facts
-        ]
+        for fact in extraction.facts:
+            found.append(fact if fact.source is None else replace(fact, source=fact.source + read))
         calls += extraction.calls
+        read += len(piece)
     return tuple(found), tuple(calls)
-
-
-def _pieces(sizes: Sequence[int]) -> list[tuple[int, int]]:
-    """Spans of at most `CALL_TOKENS`, or of one message that is longer.
-
-    >>> _pieces([5000, 2000, 4000, 9000])
-    [(0, 2), (2, 3), (3, 4)]
-    """
-    spans: list[tuple[int, int]] = []
-    start = tokens = 0
-    for index, size in enumerate(sizes):
-        if index > start and tokens + size > CALL_TOKENS:
-            spans.append((start, index))
-            start, tokens = index, 0
-        tokens += size
-    return [*spans, (start, len(sizes))]
 
 
 def cut_order(facts: Sequence[Fact], question: str) -> tuple[int, ...]:

@@ -15,6 +15,7 @@ from memory_core.blocks.base import (
     NoWrite,
     PendingWrite,
     ReadContext,
+    call_pieces,
     scope_of,
 )
 from memory_core.blocks.graph_cache import GraphCache
@@ -30,9 +31,6 @@ from memory_core.services import Services
 from memory_core.store.graph import Revision, graph_revision, last_number, store_plan
 from memory_core.store.messages import StoredMessage
 from memory_core.store.writing import Writing
-
-CALL_TOKENS = 8_000
-"""Tokens of messages that one extraction reads at most; a longer delivery is read in pieces."""
 
 MAX_KNOWN = 200
 """Names of entities that an extractor is told, those last spoken of."""
@@ -125,7 +123,7 @@ class GraphMemoryBlock(BaseMemoryBlock[str]):
         learned = _LearnedRelations(self.name, scope, extractor.name, before, graph)
         learned.seqs = tuple(message.seq for message in heard)
         known = _known_names(graph)
-        for piece in _pieces(heard):
+        for piece in call_pieces(heard):
             found = extractor.relations([message.message for message in piece], known=known)
             learned.calls += found.calls
             learned.refused.update(found.refused)
@@ -244,14 +242,3 @@ def _found(found: FoundRelation, heard: Sequence[StoredMessage], session_id: str
         ended=found.ended,
         sources=tuple((session_id, message.seq) for message in said),
     )
-
-
-def _pieces(heard: Sequence[StoredMessage]) -> Iterator[Sequence[StoredMessage]]:
-    """Messages in pieces of at most `CALL_TOKENS`, or of one message that is longer."""
-    start = tokens = 0
-    for index, message in enumerate(heard):
-        if index > start and tokens + message.tokens.content > CALL_TOKENS:
-            yield heard[start:index]
-            start, tokens = index, 0
-        tokens += message.tokens.content
-    yield heard[start:]

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Literal
 
-from memory_core.blocks.base import NoWrite, PendingWrite
+from memory_core.blocks.base import CALL_TOKENS, NoWrite, PendingWrite
 from memory_core.engine import reconcile
 from memory_core.engine.session import Session, SessionBlock
 from memory_core.errors import ConflictError, MemoryInspectorError, NotFoundError, StoreError, sentence
@@ -49,9 +49,6 @@ from memory_core.store.deliveries import (
     still_there,
 )
 from memory_core.store.writing import session_scope, user_scope
-
-CALL_TOKENS = 8_000
-"""Consecutive deliveries share one call up to about this many tokens of messages."""
 
 WORKERS = 256
 """Blocks that are served at once. A thread is made when one is needed and none is free. A model that hangs keeps one
