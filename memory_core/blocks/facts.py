@@ -29,7 +29,6 @@ from memory_core.errors import EmbedderError
 from memory_core.events import EventRecord, Ref
 from memory_core.messages import MessageRole, recites_memory
 from memory_core.models.base import (
-    Candidate,
     Categorising,
     ChatModel,
     Decisions,
@@ -40,13 +39,12 @@ from memory_core.models.base import (
     Proposal,
     model_name,
 )
-from memory_core.planning.consolidation import Choice, Settled, category_among, prepare, recalled, settle
+from memory_core.planning.consolidation import Settled, category_among, prepare, recalled, settle
 from memory_core.planning.facts import (
     AdditionPlan,
     Fact,
     FoundFact,
     KnownFact,
-    ShorterFact,
     condense_target,
     plan_additions,
     plan_condensing,
@@ -271,17 +269,11 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         cosines = self._cosines(facts, news, database, services, scope)
         prepared = prepare(facts, news, nearest=self.nearest, cosines=cosines)
         decider = self.decider(services)
-        proposals = [
-            Proposal(
-                found[index],
-                tuple(Candidate(n.fact.id, n.fact.text, n.similarity, n.fact.slot, n.fact.pinned) for n in near),
-            )
-            for index, near in prepared.compared.items()
-        ]
+        proposals = [Proposal(found[index], near) for index, near in prepared.compared.items()]
         decisions = decider.decide(proposals) if proposals else Decisions(())
         done = settle(
             prepared,
-            [Choice(d.act, d.target, d.text, d.rule) for d in decisions.decisions],
+            decisions.decisions,
             news,
             active=[fact.id for fact in known if fact.state == "active"],
             waiting=[index for index, fact in enumerate(found) if self.approval or fact.doubtful],
@@ -344,14 +336,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         shorter = extractor.condense([fact.text for fact in known], pinned=pinned, target=target)
         learned.calls += shorter.calls
         learned.shorter = shorter
-        learned.condense = plan_condensing(
-            known,
-            [
-                ShorterFact(f.text, f.category, tuple(known[i].id for i in f.stands_for if 0 <= i < len(known)))
-                for f in shorter.facts
-            ],
-            max_facts=self.max_facts,
-        )
+        learned.condense = plan_condensing(known, shorter.facts, max_facts=self.max_facts)
 
     def _embed(self, learned: LearnedFacts, batch: Batch) -> None:
         """The vectors of the facts' words as they will be, where the block searches among them."""
