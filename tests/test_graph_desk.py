@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_core.blocks.graph import GraphMemoryBlock
-from memory_core.curation.graph import NewRelation
+from memory_core.curation.graph import NamedRelation
 from memory_core.errors import ConfigError, ConflictError, MessageError, NotFoundError
 from memory_core.events import GraphCurated
 from memory_core.history.slices.graph import graph_at
@@ -91,7 +91,7 @@ def walks(relations, start, end, hops):
 def test_the_database_finds_every_way_cycles_or_not(pairs, hops):
     memory = graph_memory()
     desk = memory.blocks.graph()
-    desk.add_many([NewRelation("A", "p", "F"), *(NewRelation(one, "p", other) for one, other in pairs)])
+    desk.add_many([NamedRelation("A", "p", "F"), *(NamedRelation(one, "p", other) for one, other in pairs)])
     start, end = desk.entity("A").id, desk.entity("F").id
     ways = walks([each for each in desk.relations() if each.state == "active"], start, end, hops)
     paths = desk.paths("A", "F", hops=hops, most=10_000)
@@ -279,9 +279,9 @@ def test_relations_from_elsewhere_come_as_one_change_set(memory):
     desk = memory.blocks.graph()
     before = seen(memory)
     given = [
-        NewRelation("Ana", "brother", "Rui"),
-        NewRelation("Eva", "likes", "tea", "person"),
-        NewRelation("Eva", "likes", "eva"),
+        NamedRelation("Ana", "brother", "Rui"),
+        NamedRelation("Eva", "likes", "tea", "person"),
+        NamedRelation("Eva", "likes", "eva"),
     ]
     change = desk.add_many(given, aliases={"Eva": ["Evita", "Rui"], "Nobody": ["N"]})
     assert (change.action, len(change.ids("relation"))) == ("import", 1)

@@ -25,7 +25,7 @@ from memory_core.events import GraphCurated, ProposalRefused, Ref, RelationsExtr
 from memory_core.messages import ChatMessage, MessageRole, message_text
 from memory_core.models.base import ChatModel, FoundRelation, ModelCall, RelationExtractor, model_name
 from memory_core.planning.graph import Graph, Names, Relation, neighbourhood
-from memory_core.planning.graph_changes import Found, plan_relations, plan_same
+from memory_core.planning.graph_changes import NamedRelation, plan_relations, plan_same
 from memory_core.planning.graph_draft import GraphPlan
 from memory_core.services import Services
 from memory_core.store.graph import Revision, graph_revision, last_number, store_plan
@@ -141,7 +141,7 @@ class _LearnedRelations:
         self.block, self.scope, self.extractor, self.before, self.graph = block, scope, extractor, before, graph
         self.calls: tuple[ModelCall, ...] = ()
         self.seqs: tuple[int, ...] = ()
-        self.found: list[Found] = []
+        self.found: list[NamedRelation] = []
         self.refused: Counter[str] = Counter()
         """Sentences of the extractor on what it left out itself, each with how often."""
         self.same = self.plan = GraphPlan()
@@ -229,11 +229,11 @@ def _known_names(graph: Graph) -> list[str]:
     return [entity.name for entity in ranked[-MAX_KNOWN:]]
 
 
-def _found(found: FoundRelation, heard: Sequence[StoredMessage], session_id: str) -> Found:
+def _found(found: FoundRelation, heard: Sequence[StoredMessage], session_id: str) -> NamedRelation:
     """A found relation with the message that says it; with all, where the extractor could not tell."""
     known = found.source is not None and 0 <= found.source < len(heard)
     said = [heard[found.source]] if known and found.source is not None else heard
-    return Found(
+    return NamedRelation(
         subject=found.subject,
         predicate=found.predicate,
         object=found.object,

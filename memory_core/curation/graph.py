@@ -26,7 +26,7 @@ from memory_core.events import Actor
 from memory_core.history.change_log import AppliedChangeSet, ChangeLog
 from memory_core.planning import graph_changes as changes
 from memory_core.planning.graph import Entity, Graph, Names, Path, Relation, neighbourhood, normal_predicate
-from memory_core.planning.graph_changes import NewRelation
+from memory_core.planning.graph_changes import NamedRelation
 from memory_core.planning.graph_draft import GraphPlan
 from memory_core.store.graph_paths import find_paths
 from memory_core.store.writing import Writing
@@ -135,12 +135,12 @@ class GraphDesk(ChangeSetDesk[GraphChangeSetTransaction]):
         actor: Actor = "user",
     ) -> AppliedChangeSet:
         """A relation in a person's own words; entities that are not there yet are added, of these `types`."""
-        new = NewRelation(subject, predicate, object, *types)
+        new = NamedRelation(subject, predicate, object, *types)
         return self._apply("add", lambda graph: changes.add(graph, new), actor)
 
     def add_many(
         self,
-        relations: Sequence[NewRelation],
+        relations: Sequence[NamedRelation],
         *,
         aliases: Mapping[str, Sequence[str]] | None = None,
         actor: Actor = "user",
