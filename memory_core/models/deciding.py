@@ -5,7 +5,6 @@ unchecked: numbers it was not given, acts that do not exist and proposals it lea
 rule. What a decision does to the facts is checked again where it is done (`memory_core.planning.consolidation`).
 """
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,6 +16,7 @@ from memory_core.errors import ModelAnswerError
 from memory_core.messages import ChatMessage
 from memory_core.models.base import Decisions, ModelCall, Proposal
 from memory_core.models.learners import ModelBased, RuleBased
+from memory_core.models.structured import as_data
 from memory_core.planning.consolidation import (
     MISSING,
     SURPLUS,
@@ -46,7 +46,7 @@ Choose a known fact only among the numbers given with the statement. In doubt, a
 the third person; keep names, numbers, dates and units exactly, and add nothing that neither statement says.
 Give one decision for each new statement, with its number.
 """
-_OWN_TAGS = re.compile(r"<(?=\s{0,3}/?\s{0,3}(?:known|found)\b)", re.IGNORECASE)
+_TAGS = "known|found"
 
 
 class _Decided(BaseModel):
@@ -128,14 +128,13 @@ def _by_rule(proposal: Proposal) -> Decision:
 
 def _data(asked: Sequence[Proposal], known: Sequence[Candidate]) -> str:
     numbers = {near.id: number for number, near in enumerate(known, start=1)}
-    facts = "\n".join(f"{numbers[near.id]}. {_as_data(near.text)}" for near in known)
+    facts = "\n".join(f"{numbers[near.id]}. {_on_one_line(near.text)}" for near in known)
     found = "\n".join(
-        f"{number}. {_as_data(one.fact.text)} (known: {', '.join(str(numbers[c.id]) for c in one.candidates)})"
+        f"{number}. {_on_one_line(one.fact.text)} (known: {', '.join(str(numbers[c.id]) for c in one.candidates)})"
         for number, one in enumerate(asked, start=1)
     )
     return f"<known>\n{facts}\n</known>\n<found>\n{found}\n</found>"
 
 
-def _as_data(text: str) -> str:
-    """`text` on one line, in such a form that it cannot pose as a tag of ours."""
-    return " ".join(_OWN_TAGS.sub("&lt;", text).split())
+def _on_one_line(text: str) -> str:
+    return " ".join(as_data(text, _TAGS).split())
