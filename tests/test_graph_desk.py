@@ -88,7 +88,7 @@ def walks(relations, start, end, hops):
 
 @settings(max_examples=12)
 @given(st.lists(st.tuples(*[st.sampled_from("ABCDEF")] * 2), max_size=12), st.integers(1, 6))
-def test_the_database_finds_every_way_cycles_or_not(pairs, hops):
+def test_every_way_is_found_cycles_or_not(pairs, hops):
     memory = graph_memory()
     desk = memory.blocks.graph()
     desk.add_many([NamedRelation("A", "p", "F"), *(NamedRelation(one, "p", other) for one, other in pairs)])

@@ -25,10 +25,9 @@ from memory_core.errors import ConfigError, NotFoundError
 from memory_core.events import Actor
 from memory_core.history.change_log import AppliedChangeSet, ChangeLog
 from memory_core.planning import graph_changes as changes
-from memory_core.planning.graph import Entity, Graph, Names, Path, Relation, neighbourhood, normal_predicate
+from memory_core.planning.graph import Entity, Graph, Names, Path, Relation, find_paths, neighbourhood, normal_predicate
 from memory_core.planning.graph_changes import NamedRelation
 from memory_core.planning.graph_draft import GraphPlan
-from memory_core.store.graph_paths import find_paths
 from memory_core.store.writing import Writing
 
 MAX_STEPS = 6
@@ -100,10 +99,8 @@ class GraphDesk(ChangeSetDesk[GraphChangeSetTransaction]):
             raise ConfigError(f"hops must be 1 to {MAX_STEPS}, not {hops}")
         if most < 1:
             raise ConfigError(f"most must be at least 1, not {most}")
-        with self._session.database.read() as connection:
-            _, names = self._read(connection)
-            ends = _found(names, start).id, _found(names, end).id
-            return find_paths(connection, *ends, hops=hops, most=most)
+        graph, names = self._known()
+        return find_paths(graph, _found(names, start).id, _found(names, end).id, hops=hops, most=most)
 
     def describe(self, path: Path) -> str:
         """A path in words: `Alice → manages → Project Alpha`; against the direction `Rui ← brother ← Ana`.
