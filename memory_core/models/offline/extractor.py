@@ -53,32 +53,8 @@ _REMEMBER = pattern(
 
 
 _TOGETHER = pattern(r"(?:^| )together(?! with\b)(?= |$)")
-_VERB = frozenset(
-    [
-        *THIRD,
-        *BASE,
-        *PAST,
-        *GERUND,
-        *[
-            "is",
-            "are",
-            "was",
-            "were",
-            "be",
-            "been",
-            "has",
-            "have",
-            "had",
-            "do",
-            "does",
-            "did",
-            "can",
-            "could",
-            "will",
-            "must",
-            "may",
-        ],
-    ]
+_VERB = frozenset((*THIRD, *BASE, *PAST, *GERUND)) | word_set(
+    "is are was were be been has have had do does did can could will must may"
 )
 _WITHOUT_VERB = word_set("no not never only always at max maximum minimum")
 """How a rule begins that needs no verb: "no peanuts for Ana"."""
