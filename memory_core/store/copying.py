@@ -7,7 +7,7 @@ entities, relations), the same everywhere, in events too.
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from heapq import merge
 from operator import itemgetter
@@ -389,11 +389,9 @@ def _rows_of_user(rows: Rows, facts: Sequence[FactCopy], numbers: _Numbers, of: 
 def _state(session: SessionCopy, session_id: str, title: str, user_id: str | None, now: float) -> SessionState:
     """A session's row, but for what its messages sum up to."""
     given = {name: value for name, value in session.constructor.items() if name != LEARNERS}
-    told: dict[str, Any] = dict.fromkeys(each.name for each in fields(SessionState)) | session.model_dump()
-    told |= {"id": session_id, "title": title, "user_id": user_id, "updated_at": now, "revision": 1}
-    told |= {"config": json.dumps(session.config), "constructor": json.dumps(given)}
-    told |= dict.fromkeys((name for name in told if name.startswith(("queue_", "pinned_", "archived_"))), 0)
-    return SessionState(**told)
+    own = {"id": session_id, "title": title, "user_id": user_id, "updated_at": now}
+    config = {"config": json.dumps(session.config), "constructor": json.dumps(given)}
+    return SessionState(**{**session.model_dump(), **own, **config})
 
 
 def _known_facts(connection: Connection, users: Sequence[FactCopy], user_id: str | None) -> dict[int, int]:
