@@ -231,6 +231,9 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
     kind_when_removed: ClassVar[str] = "What it holds is deleted."
     """What becomes of what a removed block holds, in a sentence."""
 
+    kind_is_built_in: ClassVar[bool] = False
+    """Is it stored under its kind? The others are stored under the import path of their class."""
+
     outside: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
     """Fields that hold a model or an index: what each may be."""
 
@@ -294,7 +297,12 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
     @property
     def type(self) -> str:
         """How the block is stored and found again: the import path of its class, or a built-in kind."""
-        return f"{type(self).__module__}.{type(self).__qualname__}"
+        return type(self).stored_type()
+
+    @classmethod
+    def stored_type(cls) -> str:
+        """See `type`."""
+        return cls.kind if cls.kind_is_built_in else f"{cls.__module__}.{cls.__qualname__}"
 
     def settings(self) -> dict[str, Any]:
         """The configuration as JSON values; what the app may change."""

@@ -74,6 +74,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
     """
 
     kind: ClassVar[str] = "facts"
+    kind_is_built_in: ClassVar[bool] = True
     kind_in_pieces: ClassVar[bool] = True
     kind_model_calls: ClassVar[int] = 1
     kind_when_removed: ClassVar[str] = "Its facts stay stored, and return with a block of that name."
@@ -104,10 +105,6 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
 
     _imagined: tuple[Fact, ...] | None = PrivateAttr(default=None)
     """Facts to show in place of those stored, in a context that is only looked at."""
-
-    @property
-    def type(self) -> str:
-        return self.kind
 
     def settings(self) -> dict[str, Any]:
         return super().settings() | self.model_dump(mode="json", exclude={*BaseMemoryBlock.model_fields, "facts"})

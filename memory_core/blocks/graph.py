@@ -46,6 +46,7 @@ class GraphMemoryBlock(BaseMemoryBlock[str]):
     """
 
     kind: ClassVar[str] = "graph"
+    kind_is_built_in: ClassVar[bool] = True
     kind_in_pieces: ClassVar[bool] = True
     kind_model_calls: ClassVar[int] = 1
     kind_when_removed: ClassVar[str] = "Its relations stay stored, and return with a block of that name."
@@ -60,10 +61,6 @@ class GraphMemoryBlock(BaseMemoryBlock[str]):
 
     _imagined: Graph | None = PrivateAttr(default=None)
     """What to read in place of what is stored, in a context that is only looked at."""
-
-    @property
-    def type(self) -> str:
-        return self.kind
 
     def settings(self) -> dict[str, Any]:
         return super().settings() | {"hops": self.hops, "most_relations": self.most_relations}

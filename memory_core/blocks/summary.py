@@ -53,6 +53,7 @@ class SummaryMemoryBlock(BaseMemoryBlock[str]):
     """
 
     kind: ClassVar[str] = "summary"
+    kind_is_built_in: ClassVar[bool] = True
     kind_has_text: ClassVar[bool] = True
     kind_in_pieces: ClassVar[bool] = True
     kind_model_calls: ClassVar[int] = 1
@@ -63,10 +64,6 @@ class SummaryMemoryBlock(BaseMemoryBlock[str]):
     llm: Any = Field(default=None, exclude=True)
     max_tokens: int = Field(default=300, ge=1)
     """Most tokens of the text."""
-
-    @property
-    def type(self) -> str:
-        return self.kind
 
     def settings(self) -> dict[str, Any]:
         return super().settings() | {"max_tokens": self.max_tokens}
