@@ -165,9 +165,9 @@ class GraphDesk(ChangeSetDesk[GraphChangeSetTransaction]):
         """They held until now: they stay, marked ended."""
         return self._apply("end", lambda graph: changes.end(graph, relations), actor)
 
-    def hold(self, relations: Sequence[Relation], *, actor: Actor = "user") -> AppliedChangeSet:
-        """They hold (again): ended or retired ones become active; what contradicts them ends."""
-        return self._apply("hold", lambda graph: changes.hold(graph, relations), actor)
+    def reactivate(self, relations: Sequence[Relation], *, actor: Actor = "user") -> AppliedChangeSet:
+        """Make ended or retired relations active again; what contradicts them ends (action `hold`)."""
+        return self._apply("hold", lambda graph: changes.reactivate(graph, relations), actor)
 
     def retire(self, relations: Sequence[Relation], *, actor: Actor = "user") -> AppliedChangeSet:
         """They never held: in no context, and not learned again."""

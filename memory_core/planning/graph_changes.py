@@ -250,8 +250,8 @@ def retire(graph: Graph, relations: Sequence[Relation]) -> GraphPlan:
     return _to_state(graph, relations, ("active", "ended"), "retired", "is in force or ended")
 
 
-def hold(graph: Graph, relations: Sequence[Relation]) -> GraphPlan:
-    """Ended or retired relations hold; what contradicts them ends.
+def reactivate(graph: Graph, relations: Sequence[Relation]) -> GraphPlan:
+    """Reactivate ended or retired relations; what contradicts them ends.
 
     Raises:
         ConflictError: one was changed since it was read.
