@@ -18,7 +18,7 @@ from sqlalchemy import Connection
 from memory_core.blocks.base import ReadContext
 from memory_core.blocks.vector import BOOST_FIELDS, Recall, VectorMemoryBlock
 from memory_core.blocks.vector_parts.units import messages_of, words_of
-from memory_core.engine.context import Context, build_context, reading_for
+from memory_core.engine.context import Context, build_context, reading_of
 from memory_core.engine.session import ImaginedBlocks, Session, SessionBlock
 from memory_core.errors import ConfigError, ContextOverflowError, NotFoundError
 from memory_core.events import (
@@ -170,13 +170,11 @@ def search(
     name = vector_block(session, block).name
     imagined = session.imagined(session.config, ImaginedBlocks(settings={name: settings or {}}))
     attached, found_in = imagined.block(name), vector_block(imagined, name)
-    with session.database.read() as connection:
-        rows = imagined.queue(connection)
     context, no_prompt = _context(imagined, query, attached)
     token_budget = None
     if found_in.fills_budget:  # without a prompt, as if it were alone
         token_budget = context.token_budgets.get(name) if context is not None else imagined.config.limit
-    reading = replace(reading_for(imagined, rows, query, {}), token_budget=token_budget)
+    reading = replace(reading_of(imagined, query), token_budget=token_budget)
     recall = found_in.recall(reading)
     used = SearchSettings(**{field.name: getattr(found_in, field.name) for field in fields(SearchSettings)})
     if recall is None:
@@ -287,9 +285,7 @@ def _found(
 
 def read_ahead(session: Session) -> None:
     """See `Memory.log.read_ahead`."""
-    with session.database.read() as connection:
-        rows = session.queue(connection)
-    reading = reading_for(session, rows, "", {})
+    reading = reading_of(session, "")
     for attached in session.blocks:
         if isinstance(attached.block, VectorMemoryBlock):
             attached.block.read_ahead(reading)
@@ -329,10 +325,7 @@ def _texts(reading: ReadContext, nodes: Iterable[Node]) -> dict[int, tuple[int, 
 
 def _looking(session: Session, name: str) -> tuple[VectorMemoryBlock, ReadContext]:
     """A block, with a read context for an empty query."""
-    block = vector_block(session, name)
-    with session.database.read() as connection:
-        rows = session.queue(connection)
-    return block, reading_for(session, rows, "", {})
+    return vector_block(session, name), reading_of(session, "")
 
 
 def neighbours(session: Session, name: str, number: int, *, limit: int) -> tuple[Neighbour, ...]:

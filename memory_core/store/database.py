@@ -2,7 +2,7 @@
 
 A writing transaction on SQLite begins with `BEGIN IMMEDIATE`, so that reading, deciding and
 writing are one step for everybody; on PostgreSQL the session's row is locked instead (see
-`memory_core.store.writing.locked`). Databases are shared per URL within a process.
+`memory_core.store.writing.read_session`). Databases are shared per URL within a process.
 """
 
 import logging

@@ -127,10 +127,7 @@ def covers() -> ColumnElement[bool]:
 
 def given_seqs(connection: Connection, session_id: str, block: str) -> set[int]:
     """Messages that a block was given or is to be given."""
-    m = message_table.c
-    wanted = (_d.session_id == session_id) & (_d.block == block) & (_d.state != "skipped")
-    query = select(m.seq).where(m.session_id == session_id, wanted, covers()).distinct()
-    return set(connection.execute(query).scalars())
+    return _covered(connection, session_id, block, _d.state != "skipped")
 
 
 def last_turn_heard(connection: Connection, session_id: str, block: str) -> int:
@@ -141,9 +138,13 @@ def last_turn_heard(connection: Connection, session_id: str, block: str) -> int:
 
 def undelivered_seqs(connection: Connection, session_id: str, block: str) -> set[int]:
     """Messages that wait for a block, or that it never got because their delivery was given up."""
-    m = message_table.c
-    wanted = (_d.session_id == session_id) & (_d.block == block) & _d.state.in_(("pending", "parked", "skipped"))
-    query = select(m.seq).where(m.session_id == session_id, wanted, covers()).distinct()
+    return _covered(connection, session_id, block, _d.state.in_(("pending", "parked", "skipped")))
+
+
+def _covered(connection: Connection, session_id: str, block: str, in_state: ColumnElement[bool]) -> set[int]:
+    """Messages of a block's deliveries in some states."""
+    m, own = message_table.c, (_d.session_id == session_id) & (_d.block == block)
+    query = select(m.seq).where(m.session_id == session_id, own, in_state, covers()).distinct()
     return set(connection.execute(query).scalars())
 
 

@@ -23,12 +23,12 @@ from memory_core.events import (
     FactRestored,
     FactRetired,
     FactSuperseded,
-    decode,
     ranges,
 )
 from memory_core.planning.curation import changed_elsewhere
 from memory_core.planning.facts import Fact
 from memory_core.store.database import chunks
+from memory_core.store.log import RECORD_COLUMNS, as_records
 from memory_core.store.tables import (
     event_table,
     fact_revision_table,
@@ -280,14 +280,11 @@ def read_scope_events(connection: Connection, scope: str, block: str, kinds: Seq
     """What the log says of a block's facts, newest first; of the user's, in all their sessions that still exist."""
     events = event_table.c
     query = (
-        select(events.id, events.session_id, events.turn, events.at, events.actor, events.kind, events.data)
+        select(*RECORD_COLUMNS)
         .where(scope_sessions(scope), events.block == block, events.kind.in_(list(kinds)))
         .order_by(events.id.desc())
     )
-    return [
-        EventRecord(position, session, turn, at, actor, decode(kind, data))
-        for position, session, turn, at, actor, kind, data in connection.execute(query)
-    ]
+    return as_records(connection.execute(query).all())
 
 
 def scope_sessions(scope: str) -> ColumnElement[bool]:
