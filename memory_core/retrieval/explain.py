@@ -34,7 +34,7 @@ from memory_core.events import (
 from memory_core.history.slices.contexts import is_context
 from memory_core.planning.retrieval import match
 from memory_core.retrieval.pca import Projection, fit, thin
-from memory_core.retrieval.ranked import CandidateOutcome, Found, Ranked, Scores
+from memory_core.retrieval.ranked import CandidateOutcome, Ranked, RankedTurn, Scores
 from memory_core.services import Services
 from memory_core.store.log import read_events
 from memory_core.store.messages import messages_that_hold
@@ -107,7 +107,7 @@ class Search:
     def asked(self) -> int:
         return sum(self.counts[outcome] for outcome in ASKED)
 
-    def one(self, number: int) -> Found | None:
+    def one(self, number: int) -> RankedTurn | None:
         """The stored turn with this number; None if it is unknown."""
         return self.found.one(number)
 
@@ -276,7 +276,9 @@ def _found(
             # A turn missing from the second search was deleted in between: it is in no prompt.
             outcome = "no_prompt" if asked is None else asked.get(each.number, "no_prompt")
         own = each.vector, each.keyword, each.score
-        candidates.append(Found(each.number, 0, 0, "", recall.nodes[each.number].tokens, *own, outcome, each.boosts))
+        candidates.append(
+            RankedTurn(each.number, 0, 0, "", recall.nodes[each.number].tokens, *own, outcome, each.boosts)
+        )
     rest = ~np.isin(numbers, [each.number for each in candidates])
     others = Scores(numbers[rest], vectors[rest], keywords[rest], scores[rest])
     unknown = int(np.isnan(vectors).sum()) if by_meaning else 0
@@ -294,7 +296,7 @@ def read_ahead(session: Session) -> None:
 # -- words of stored turns, and what lies near them --------------------------------------------------
 
 
-def _ranked(reading: ReadContext, nodes: Mapping[int, Node], candidates: Sequence[Found], rest: Scores) -> Ranked:
+def _ranked(reading: ReadContext, nodes: Mapping[int, Node], candidates: Sequence[RankedTurn], rest: Scores) -> Ranked:
     """Candidates and the rest; their words are read on demand."""
 
     def texts(numbers: Sequence[int]) -> dict[int, tuple[int, str]]:
@@ -444,7 +446,7 @@ def _recorded(
         turn, words = texts.get(number, (0, ""))
         tokens = nodes[number].tokens if number in nodes else 0
         boosts = event.boosts[rank - 1] if event.boosts else ()
-        found.append(Found(number, rank, turn, words, tokens, vector, keyword, score, outcome, boosts))
+        found.append(RankedTurn(number, rank, turn, words, tokens, vector, keyword, score, outcome, boosts))
     counts: dict[CandidateOutcome, int] = {
         outcome: event.gates.get(outcome, 0) for outcome in get_args(CandidateOutcome)
     }
@@ -488,7 +490,7 @@ def forget_turn(session: Session, name: str, number: int, actor: Actor) -> None:
         w.record(VectorsRemoved(block=name, numbers=(number,)), actor=actor)
 
 
-def compared(before: Search, after: Search) -> tuple[tuple[Found, Found], ...]:
+def compared(before: Search, after: Search) -> tuple[tuple[RankedTurn, RankedTurn], ...]:
     """Stored turns whose outcome differs, best first, as pairs (before, after)."""
     either = {one.number for search in (before, after) for one in search.found.candidates}
     was = {found.number: found for found in before.found.some(either)}
