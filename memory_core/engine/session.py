@@ -17,27 +17,14 @@ from memory_core.blocks.graph import GraphMemoryBlock
 from memory_core.blocks.static import StaticMemoryBlock, decode, encode
 from memory_core.config import MemoryConfig
 from memory_core.errors import ConfigError, NotFoundError
-from memory_core.events import (
-    QueueRecounted,
-)
+from memory_core.events import QueueRecounted
 from memory_core.planning.facts import Fact
 from memory_core.planning.graph import Graph
 from memory_core.services import Services
-from memory_core.store.blocks import (
-    BlockRecord,
-    read_blocks,
-)
+from memory_core.store.blocks import BlockRecord, read_blocks
 from memory_core.store.database import Database
 from memory_core.store.messages import QueueRow, StoredMessage, read_queue, recount
-from memory_core.store.writing import (
-    LEARNERS,
-    Clock,
-    SessionState,
-    Writing,
-    read_existing,
-    read_texts,
-    writing,
-)
+from memory_core.store.writing import LEARNERS, Clock, SessionState, Writing, read_existing, read_texts, writing
 from memory_core.tokens import TokenCounter, Tokenizer, counter_for, default_counter
 
 Block = BaseMemoryBlock[Any]

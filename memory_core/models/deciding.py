@@ -17,16 +17,7 @@ from memory_core.messages import ChatMessage
 from memory_core.models.base import Decisions, ModelCall, Proposal
 from memory_core.models.learners import ModelBased, RuleBased
 from memory_core.models.structured import as_data
-from memory_core.planning.consolidation import (
-    MISSING,
-    SURPLUS,
-    TWICE,
-    Act,
-    Candidate,
-    Decision,
-    by_rule,
-    find_problem,
-)
+from memory_core.planning.consolidation import MISSING, SURPLUS, TWICE, Act, Candidate, Decision, by_rule, find_problem
 
 UNREADABLE = "the answer was not in the asked form"
 NO_FACT = 0
