@@ -102,14 +102,19 @@ def plan_relations(graph: Graph, found: Sequence[NamedRelation]) -> GraphPlan:
     return replace(draft.plan(), refused=tuple(refused.items()), repeated=repeated)
 
 
-def _problem(draft: Draft, subject: str, predicate: str, object: str) -> str | None:
-    """Why this cannot be a relation that is learned."""
+def find_problem(subject: str, predicate: str, object: str) -> str | None:
+    """Reason why no graph can hold a relation of these words; None if one can."""
     if not (normal_name(subject) and normal_predicate(predicate) and normal_name(object)):
         return WITHOUT_NAMES
     if max(len(subject), len(predicate), len(object)) > LONGEST:
         return TOO_LONG
-    if names_nobody(subject) or names_nobody(object):
-        return PRONOUN
+    return PRONOUN if names_nobody(subject) or names_nobody(object) else None
+
+
+def _problem(draft: Draft, subject: str, predicate: str, object: str) -> str | None:
+    """Why this cannot be a relation that is learned."""
+    if problem := find_problem(subject, predicate, object):
+        return problem
     ends = draft.find(subject), draft.find(object)
     if normal_name(subject) == normal_name(object) or (ends[0] is not None and ends[0] == ends[1]):
         return None if predicate == SAME_AS else TO_ITSELF
