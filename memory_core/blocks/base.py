@@ -1,4 +1,4 @@
-"""What a memory block is: the base of the built-in ones and of every custom one.
+"""Base of memory blocks, built-in and custom.
 
 A custom block declares its state as fields and overrides the reference's hooks, async or not:
 

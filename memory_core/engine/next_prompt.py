@@ -1,4 +1,4 @@
-"""What the next message will do: the flush it causes, what blocks learn from it, then the prompt that is built.
+"""Preview of the next message: the flush it causes, what blocks learn from it, then the prompt.
 
 Changes nothing. The flush is planned by the planner that `put` uses, on the queue with that message in it; blocks learn
 from what leaves as they will (`BaseMemoryBlock.imagined`), and the prompt is built of what is left. What only a model

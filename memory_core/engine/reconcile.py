@@ -1,4 +1,4 @@
-"""Whose values apply where a constructor's settings, blocks and texts meet what is stored.
+"""Decide whose values apply where a constructor's settings, blocks and texts differ from what is stored.
 
 Configuration and static texts are versioned per session. A constructor's values apply when the
 session is made, and later when they differ from the last constructor's; otherwise what is stored

@@ -333,8 +333,8 @@ class VectorRow(SQLModel, table=True):
     turn: int
     created_at: float
     heard: str | None = Field(default=None, sa_column=Column(Text))
-    """What its messages say, as a search needs it (`blocks.units.Heard`), so that a process that begins need not read
-    them all; None: it has to."""
+    """Metadata of its messages for searching (`blocks.vector_parts.units.UnitMetadata`) as JSON, so that a new process
+    need not read them all; None: it has to."""
 
 
 def _table(row: type[SQLModel]) -> Table:
