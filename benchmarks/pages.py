@@ -34,7 +34,7 @@ from memory_core import (
     StaticMemoryBlock,
     VectorMemoryBlock,
 )
-from memory_core.planning.graph_changes import NewRelation
+from memory_core.planning.graph_changes import NamedRelation
 
 ROOT = Path(__file__).resolve().parent.parent
 SESSION = "long"
@@ -61,7 +61,7 @@ def make(home: Path, count: int) -> None:
         SESSION, database_uri=f"sqlite:///{home}/memory.db", memory_blocks=blocks, title="Long", token_limit=4_000
     )
     memory.blocks.graph().add_many(
-        [NewRelation(f"Person {n}", "knows", f"Person {n // 3}") for n in range(1, ENTITIES)]
+        [NamedRelation(f"Person {n}", "knows", f"Person {n // 3}") for n in range(1, ENTITIES)]
     )
     had = memory.session.status().turns
     for number, (said, answer) in enumerate(turns(count), start=1):

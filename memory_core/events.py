@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, dataclass_transform
 
 from memory_core.tokens import reported
 
@@ -53,9 +53,10 @@ KINDS: dict[str, type["Event"]] = {}
 """Every kind of event by its stored name."""
 
 
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
 @dataclass(frozen=True)
 class Event:
-    """Base of all events. The kind is the class name in snake case: `message_added`."""
+    """Base of all events, each a frozen dataclass. The kind is the class name in snake case: `message_added`."""
 
     kind: ClassVar[str] = "event"
     family: ClassVar[Family]
@@ -84,7 +85,7 @@ class Event:
         """
         cls.kind = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
         cls.family, cls.becomes, cls.adds, cls.writes, cls._bookkeeping = family, becomes, adds, writes, bookkeeping
-        KINDS[cls.kind] = cls
+        KINDS[cls.kind] = dataclass(frozen=True)(cls)
 
     @property
     def bookkeeping(self) -> bool:
@@ -292,24 +293,20 @@ def _tuples(values: list[Any]) -> tuple[Any, ...]:
 # -- the session ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
 class SessionCreated(Event, family="session"):
     title: str
     user_id: str | None
 
 
-@dataclass(frozen=True)
 class SessionRenamed(Event, family="session"):
     before: str
     after: str
 
 
-@dataclass(frozen=True)
 class SessionClosed(Event, family="session"):
     """The session was closed by `flush(all=True)`: everything left the queue, and all deliveries became due."""
 
 
-@dataclass(frozen=True)
 class SessionReset(Event, family="session"):
     """Messages, and what was learned from them alone, were removed."""
 
@@ -320,14 +317,12 @@ class SessionReset(Event, family="session"):
     vectors: int
 
 
-@dataclass(frozen=True)
 class SessionImported(Event, family="session"):
     source: str
     messages: int
     skipped: int
 
 
-@dataclass(frozen=True)
 class SessionBranched(Event, family="session"):
     """The session was created from another one in its state at the end of a turn."""
 
@@ -338,7 +333,6 @@ class SessionBranched(Event, family="session"):
     """Messages, facts and stored turns of that time that were erased since."""
 
 
-@dataclass(frozen=True)
 class ConfigurationChanged(Event, family="settings"):
     before: dict[str, Any]
     after: dict[str, Any]
@@ -351,7 +345,6 @@ class ConfigurationChanged(Event, family="settings"):
 # -- the queue -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
 class MessageAdded(Event, family="messages"):
     seq: int
     message_id: str
@@ -364,14 +357,12 @@ class MessageAdded(Event, family="messages"):
     pinned: bool = False
 
 
-@dataclass(frozen=True)
 class MemoryStripped(Event, family="messages"):
     """The memory section that the engine had inserted was removed from a message that came back with it."""
 
     seq: int
 
 
-@dataclass(frozen=True)
 class FlushPlanned(Event, family="flushes"):
     flush: int
     trigger: str
@@ -388,7 +379,6 @@ class FlushPlanned(Event, family="flushes"):
     """Maximum number of turns in the queue; None: no limit."""
 
 
-@dataclass(frozen=True)
 class QueueReplaced(Event, family="messages"):
     """The queue was replaced by `set`; the archive and what was learned remained."""
 
@@ -396,7 +386,6 @@ class QueueReplaced(Event, family="messages"):
     tokens: int
 
 
-@dataclass(frozen=True)
 class QueueRecounted(Event, family="messages"):
     """Another tokenizer or accounting is in use from here on."""
 
@@ -409,7 +398,6 @@ class QueueRecounted(Event, family="messages"):
 # -- deliveries ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
 class DeliveryQueued(Event, family="deliveries", bookkeeping=True):
     delivery: DeliveryId
     block: str
@@ -418,7 +406,6 @@ class DeliveryQueued(Event, family="deliveries", bookkeeping=True):
     tokens: int
 
 
-@dataclass(frozen=True)
 class DeliveryDone(Event, family="deliveries", bookkeeping=True):
     deliveries: tuple[DeliveryId, ...]
     block: str
@@ -426,7 +413,6 @@ class DeliveryDone(Event, family="deliveries", bookkeeping=True):
     seconds: float
 
 
-@dataclass(frozen=True)
 class DeliveryFailed(Event, family="deliveries"):
     deliveries: tuple[DeliveryId, ...]
     block: str
@@ -435,7 +421,6 @@ class DeliveryFailed(Event, family="deliveries"):
     retry_in_seconds: float
 
 
-@dataclass(frozen=True)
 class DeliveryParked(Event, family="deliveries"):
     deliveries: tuple[DeliveryId, ...]
     block: str
@@ -443,19 +428,16 @@ class DeliveryParked(Event, family="deliveries"):
     error: str
 
 
-@dataclass(frozen=True)
 class DeliveryRetried(Event, family="deliveries"):
     deliveries: tuple[DeliveryId, ...]
     block: str
 
 
-@dataclass(frozen=True)
 class DeliverySkipped(Event, family="deliveries"):
     deliveries: tuple[DeliveryId, ...]
     block: str
 
 
-@dataclass(frozen=True)
 class NothingLearned(Event, family="deliveries", bookkeeping=True):
     """Messages of a delivery from which a block learned nothing, each with the reason. The others led to something."""
 
@@ -477,7 +459,6 @@ class NothingLearned(Event, family="deliveries", bookkeeping=True):
 # -- facts ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
 class FactsExtracted(Event, family="facts", bookkeeping=True):
     block: str
     extractor: str
@@ -492,7 +473,6 @@ class FactsExtracted(Event, family="facts", bookkeeping=True):
     """Statements that the assistant only repeated from memory; not learned again."""
 
 
-@dataclass(frozen=True)
 class FactDecided(Event, family="facts"):
     """A found fact was compared with its nearest existing ones. The resulting change follows in the log."""
 
@@ -511,7 +491,6 @@ class FactDecided(Event, family="facts"):
     sources: Ranges
 
 
-@dataclass(frozen=True)
 class FactAdded(Event, family="facts", adds="facts", writes=True):
     fact: FactId
     block: str
@@ -528,7 +507,6 @@ class FactAdded(Event, family="facts", adds="facts", writes=True):
     topics: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
 class FactLabelled(Event, family="facts", writes=True):
     """A fact was given another category or other topics."""
 
@@ -538,7 +516,6 @@ class FactLabelled(Event, family="facts", writes=True):
     topics: tuple[str, ...]
 
 
-@dataclass(frozen=True)
 class ProposalRefused(Event, family="facts"):
     """An invalid proposal of a model for a block was left out; valid proposals beside it were kept."""
 
@@ -551,7 +528,6 @@ class ProposalRefused(Event, family="facts"):
     """Number of proposals refused for this reason at once."""
 
 
-@dataclass(frozen=True)
 class FactHeldBack(Event, family="facts"):
     """A statement similar to a fact that a person rejected was not stored."""
 
@@ -565,7 +541,6 @@ class FactHeldBack(Event, family="facts"):
     slot: str | None = None
 
 
-@dataclass(frozen=True)
 class FactAccepted(Event, family="facts", becomes="active", writes=True):
     """A person approved a proposed fact, or reviewed an active one and kept it."""
 
@@ -573,7 +548,6 @@ class FactAccepted(Event, family="facts", becomes="active", writes=True):
     block: str
 
 
-@dataclass(frozen=True)
 class FactProposed(Event, family="facts", becomes="proposed", writes=True):
     """An active fact needs approval again, because its acceptance was undone."""
 
@@ -581,7 +555,6 @@ class FactProposed(Event, family="facts", becomes="proposed", writes=True):
     block: str
 
 
-@dataclass(frozen=True)
 class FactConfirmed(Event, family="facts"):
     """The same fact was found again; `similarity` is that of the two wordings, 0 to 1."""
 
@@ -591,7 +564,6 @@ class FactConfirmed(Event, family="facts"):
     sources: Ranges
 
 
-@dataclass(frozen=True)
 class FactChanged(Event, family="facts", writes=True):
     fact: FactId
     block: str
@@ -600,41 +572,35 @@ class FactChanged(Event, family="facts", writes=True):
     tokens: int
 
 
-@dataclass(frozen=True)
 class FactSuperseded(Event, family="facts", becomes="superseded", writes=True):
     fact: FactId
     block: str
     by: FactId | None
 
 
-@dataclass(frozen=True)
 class FactRetired(Event, family="facts", becomes="retired", writes=True):
     fact: FactId
     block: str
     reason: str
 
 
-@dataclass(frozen=True)
 class FactRestored(Event, family="facts", becomes="active", writes=True):
     fact: FactId
     block: str
 
 
-@dataclass(frozen=True)
 class FactPinned(Event, family="facts"):
     fact: FactId
     block: str
     pinned: bool
 
 
-@dataclass(frozen=True)
 class FactRejected(Event, family="facts", becomes="rejected", writes=True):
     fact: FactId
     block: str
     reason: str
 
 
-@dataclass(frozen=True)
 class FactErased(Event, family="facts", writes=True):
     """A tombstone: the words are erased."""
 
@@ -644,7 +610,6 @@ class FactErased(Event, family="facts", writes=True):
     """Erased because the change set that added it was undone."""
 
 
-@dataclass(frozen=True)
 class FactsCurated(Event, family="facts"):
     """A change set: a person's changes to facts in one step. The single changes precede it in the log."""
 
@@ -674,7 +639,6 @@ class FactsCurated(Event, family="facts"):
         return fact, after
 
 
-@dataclass(frozen=True)
 class FactsCondensed(Event, family="facts"):
     block: str
     extractor: str
@@ -688,7 +652,6 @@ class FactsCondensed(Event, family="facts"):
     """Facts of the shorter list that replace none of the longer."""
 
 
-@dataclass(frozen=True)
 class CondensingRefused(Event, family="facts"):
     block: str
     extractor: str
@@ -700,7 +663,6 @@ class CondensingRefused(Event, family="facts"):
 # -- summaries -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
 class SummaryRewritten(Event, family="summaries"):
     """A running summary took in messages or was rewritten. The change of its text precedes it in the log."""
 
@@ -728,7 +690,6 @@ class SummaryRewritten(Event, family="summaries"):
 # -- graph ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
 class RelationsExtracted(Event, family="relations", bookkeeping=True):
     block: str
     extractor: str
@@ -741,7 +702,6 @@ class RelationsExtracted(Event, family="relations", bookkeeping=True):
     """Number of invalid relations: see the accompanying `ProposalRefused`."""
 
 
-@dataclass(frozen=True)
 class EntityAdded(Event, family="relations", writes=True):
     entity: EntityId
     block: str
@@ -755,7 +715,6 @@ class EntityAdded(Event, family="relations", writes=True):
     """`extracted`, or `written` by a person or an import."""
 
 
-@dataclass(frozen=True)
 class EntityChanged(Event, family="relations", writes=True):
     """An entity was renamed, given other aliases, merged into another, or removed."""
 
@@ -766,7 +725,6 @@ class EntityChanged(Event, family="relations", writes=True):
     """The changed ones of `name`, `type`, `aliases`, `state` (`active`, `merged`, `retired`) and `merged_into`."""
 
 
-@dataclass(frozen=True)
 class RelationAdded(Event, family="relations", adds="relations", writes=True):
     relation: RelationId
     block: str
@@ -778,7 +736,6 @@ class RelationAdded(Event, family="relations", adds="relations", writes=True):
     origin: str = "extracted"
 
 
-@dataclass(frozen=True)
 class RelationConfirmed(Event, family="relations", writes=True):
     """The same relation was stated again."""
 
@@ -787,7 +744,6 @@ class RelationConfirmed(Event, family="relations", writes=True):
     sources: Ranges
 
 
-@dataclass(frozen=True)
 class RelationEnded(Event, family="relations", writes=True):
     """A relation no longer holds: it is kept and marked as ended."""
 
@@ -797,7 +753,6 @@ class RelationEnded(Event, family="relations", writes=True):
     """The relation that contradicts it."""
 
 
-@dataclass(frozen=True)
 class RelationChanged(Event, family="relations", writes=True):
     """A relation was edited, pointed to a merged entity, reactivated, or removed."""
 
@@ -809,7 +764,6 @@ class RelationChanged(Event, family="relations", writes=True):
     `ended_by` and `sources` (`Ranges`, combined when two relations are merged)."""
 
 
-@dataclass(frozen=True)
 class EntityErased(Event, family="relations", writes=True):
     """A tombstone: the words are erased."""
 
@@ -817,7 +771,6 @@ class EntityErased(Event, family="relations", writes=True):
     block: str
 
 
-@dataclass(frozen=True)
 class RelationErased(Event, family="relations", writes=True):
     """A tombstone: the words are erased."""
 
@@ -825,7 +778,6 @@ class RelationErased(Event, family="relations", writes=True):
     block: str
 
 
-@dataclass(frozen=True)
 class GraphCurated(Event, family="relations"):
     """A change set: a person's changes to a graph in one step. The single changes precede it in the log."""
 
@@ -860,7 +812,6 @@ Curated = FactsCurated | GraphCurated
 # -- retrieval -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
 class VectorsStored(Event, family="vectors", writes=True):
     block: str
     embedder: str
@@ -872,7 +823,6 @@ class VectorsStored(Event, family="vectors", writes=True):
     """They are long: vectors are computed in the background and recorded by `VectorsReplaced`."""
 
 
-@dataclass(frozen=True)
 class VectorsRemoved(Event, family="vectors", writes=True):
     """Stored turns were deleted; their messages remain."""
 
@@ -880,7 +830,6 @@ class VectorsRemoved(Event, family="vectors", writes=True):
     numbers: tuple[UnitId, ...]
 
 
-@dataclass(frozen=True)
 class VectorsReplaced(Event, family="vectors"):
     """Stored turns were embedded again with another model; they keep their numbers."""
 
@@ -890,7 +839,6 @@ class VectorsReplaced(Event, family="vectors"):
     numbers: tuple[UnitId, ...]
 
 
-@dataclass(frozen=True)
 class Retrieved(Event, family="vectors"):
     block: str
     query: str
@@ -925,7 +873,6 @@ class Retrieved(Event, family="vectors"):
 # -- contexts ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
 class ContextBuilt(Event, family="prompts"):
     """One context, small enough to store for every turn: words are in the content store."""
 
@@ -957,7 +904,6 @@ class ContextBuilt(Event, family="prompts"):
     """Number of texts in which forged markup was made harmless."""
 
 
-@dataclass(frozen=True)
 class ModelCalled(Event, family="calls"):
     purpose: str
     model: str
@@ -981,7 +927,6 @@ class ModelCalled(Event, family="calls"):
 # -- blocks --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
 class BlockAdded(Event, family="blocks"):
     block: str
     type: str
@@ -992,19 +937,16 @@ class BlockAdded(Event, family="blocks"):
         return values | {"settings": current_settings(values["settings"])}
 
 
-@dataclass(frozen=True)
 class BlockRemoved(Event, family="blocks"):
     block: str
 
 
-@dataclass(frozen=True)
 class BlocksOrdered(Event, family="blocks"):
     """The blocks were reordered: of equal priority, the earlier is cut first."""
 
     names: tuple[str, ...]
 
 
-@dataclass(frozen=True)
 class BlockEdited(Event, family="blocks"):
     """A static block's text, or a block's settings, changed."""
 
@@ -1027,7 +969,6 @@ class BlockEdited(Event, family="blocks"):
         return values | {name: current_settings(values[name]) for name in names}
 
 
-@dataclass(frozen=True)
 class BlockStateSaved(Event, family="blocks", writes=True, bookkeeping=True):
     """A custom block's fields were saved after a delivery."""
 
@@ -1036,7 +977,6 @@ class BlockStateSaved(Event, family="blocks", writes=True, bookkeeping=True):
     unsaved_fields: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
 class BlockFailed(Event, family="prompts"):
     """A block could not be read; the context was built without it."""
 
@@ -1044,7 +984,6 @@ class BlockFailed(Event, family="prompts"):
     error: str
 
 
-@dataclass(frozen=True)
 class RecipeChosen(Event, family="settings"):
     """The session was switched to a recipe. The single changes precede it in the log."""
 
@@ -1059,7 +998,6 @@ class RecipeChosen(Event, family="settings"):
 # -- an agent's tools ------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
 class ToolCalled(Event, family="blocks"):
     """A model called one of the memory tools; the changes it made to memory precede it in the log."""
 
@@ -1076,14 +1014,12 @@ class ToolCalled(Event, family="blocks"):
 # -- replies (the app's chat turns) ----------------------------------------------------------------
 
 
-@dataclass(frozen=True)
 class ReplyStarted(Event, family="messages", bookkeeping=True):
     reply: str
     seq: int
     model: str
 
 
-@dataclass(frozen=True)
 class ReplyEnded(Event, family="messages"):
     reply: str
     outcome: Literal["done", "failed", "stopped", "interrupted"]
@@ -1094,7 +1030,6 @@ class ReplyEnded(Event, family="messages"):
         return self.outcome == "done"
 
 
-@dataclass(frozen=True)
 class UnknownEvent(Event, family="unknown"):
     """An event written by a newer version: shown without details."""
 

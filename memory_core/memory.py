@@ -27,13 +27,7 @@ from memory_core.engine.delivery import Served
 from memory_core.engine.reconcile import create_or_join
 from memory_core.engine.session import Session
 from memory_core.errors import MessageError
-from memory_core.events import (
-    Actor,
-    EventRecord,
-    QueueReplaced,
-    SessionClosed,
-    ranges,
-)
+from memory_core.events import Actor, EventRecord, QueueReplaced, SessionClosed, ranges
 from memory_core.messages import ChatMessage, MessageStatus, independent
 from memory_core.models.base import ChatModel
 from memory_core.planning.flush import FlushPlan
@@ -48,11 +42,7 @@ from memory_core.sessions.preview import SessionPreview
 from memory_core.store.database import Database
 from memory_core.store.erasing import remove_messages, reset_messages
 from memory_core.store.log import read_events
-from memory_core.store.messages import (
-    add_messages,
-    known_ids,
-    read_messages,
-)
+from memory_core.store.messages import add_messages, known_ids, read_messages
 from memory_core.store.pieces import Step
 from memory_core.store.vectors import collections_of
 from memory_core.store.writing import Clock

@@ -31,6 +31,20 @@ def per_process(make: Callable[[], Made]) -> Callable[[], Made]:
     return made
 
 
+def once(make: Callable[[], Made]) -> Callable[[], Made]:
+    """Wrap a slow function without arguments so that it is called once, whichever threads ask; forks share the result.
+
+    One that raised is called again.
+    """
+    made, lock = cache(make), Lock()
+
+    def given() -> Made:
+        with lock:
+            return made()
+
+    return given
+
+
 def renewed(method: Callable[[], object]) -> None:
     """Call a bound method in each forked process, for as long as its object exists."""
     _renewals.append(weakref.WeakMethod(method, _renewals.remove))

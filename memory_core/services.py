@@ -6,6 +6,7 @@ Everything slow to load is created on first use, once per `Services`.
 import copy
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from functools import cached_property
 from pathlib import Path
 from threading import Lock
 from typing import TypeVar, cast
@@ -38,10 +39,8 @@ class Services:
         check_given("extractor", extractor, FactExtractor)
         self._index = self._given_index = index
         self._embedder = embedder
-        self._extractor = extractor
-        self._decider: FactDecider | None = None
-        self._summariser: Summariser | None = None
-        self._relations: RelationExtractor | None = None
+        if extractor is not None:
+            self.extractor = extractor
         self._base: Services | None = None
         self.standing = True
         """Whether the models given here are recorded as the learners of their sessions for every later process. False
@@ -55,7 +54,7 @@ class Services:
     def with_extractor(self, extractor: FactExtractor) -> "Services":
         """A copy of these services with another extractor; everything loaded is shared."""
         other = copy.copy(self)
-        other._extractor = extractor
+        other.extractor = extractor
         other._base = self._base or self
         return other
 
@@ -68,9 +67,9 @@ class Services:
 
         check_given("chat", chat, ChatModel)
         other = self.with_extractor(ModelExtractor(chat))
-        other._decider = ModelDecider(chat)
-        other._summariser = ModelSummariser(chat)
-        other._relations = ModelRelations(chat)
+        other.decider = ModelDecider(chat)
+        other.summariser = ModelSummariser(chat)
+        other.relations = ModelRelations(chat)
         return other
 
     def close(self) -> None:
@@ -104,41 +103,29 @@ class Services:
                 self._embedder = MiniLMEmbedder()
             return self._embedder
 
-    @property
+    @cached_property
     def extractor(self) -> FactExtractor:
-        with self._lock:
-            if self._extractor is None:
-                from memory_core.models.offline.extractor import RuleExtractor
+        from memory_core.models.offline.extractor import RuleExtractor
 
-                self._extractor = RuleExtractor()
-            return self._extractor
+        return RuleExtractor()
 
-    @property
+    @cached_property
     def decider(self) -> FactDecider:
-        with self._lock:
-            if self._decider is None:
-                from memory_core.models.deciding import RuleDecider
+        from memory_core.models.deciding import RuleDecider
 
-                self._decider = RuleDecider()
-            return self._decider
+        return RuleDecider()
 
-    @property
+    @cached_property
     def summariser(self) -> Summariser:
-        with self._lock:
-            if self._summariser is None:
-                from memory_core.models.summarising import RuleSummariser
+        from memory_core.models.summarising import RuleSummariser
 
-                self._summariser = RuleSummariser()
-            return self._summariser
+        return RuleSummariser()
 
-    @property
+    @cached_property
     def relations(self) -> RelationExtractor:
-        with self._lock:
-            if self._relations is None:
-                from memory_core.models.relating import RuleRelations
+        from memory_core.models.relating import RuleRelations
 
-                self._relations = RuleRelations()
-            return self._relations
+        return RuleRelations()
 
     def cached(self, key: tuple[Hashable, ...], make: Callable[[], Made]) -> Made:
         """The object cached in this process under a key, created on first use.

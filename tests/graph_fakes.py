@@ -8,7 +8,7 @@ from engine_fakes import open_memory
 from memory_core.blocks.graph import GraphMemoryBlock
 from memory_core.models.base import FoundRelation, ModelCall, RelationsFound
 from memory_core.planning.graph import Entity, Graph, Relation
-from memory_core.planning.graph_changes import Found
+from memory_core.planning.graph_changes import NamedRelation
 
 
 def parsed(text, source=None):
@@ -23,7 +23,9 @@ def parsed(text, source=None):
 
 def found(text, **values):
     """The same as a planner is given them."""
-    return [Found(each.subject, each.predicate, each.object, ended=each.ended, **values) for each in parsed(text)]
+    return [
+        NamedRelation(each.subject, each.predicate, each.object, ended=each.ended, **values) for each in parsed(text)
+    ]
 
 
 class WrittenRelations:

@@ -144,7 +144,7 @@ class Script:
             desk.end(relations[:2])
         elif step == "hold relation" and (over := [r for r in desk.relations() if r.state == "ended"]):
             with suppress(ConflictError, MessageError):  # another one says the same by now
-                desk.hold(over[-1:])
+                desk.reactivate(over[-1:])
         elif step == "retire relation" and relations:
             desk.retire(relations[-1:])
         elif step == "rename entity" and entities:

@@ -359,7 +359,7 @@ def test_a_model_that_fails_to_decide_loses_nothing():
             return Decisions(tuple(Decision("add") for _ in proposals))
 
     memory = memory_of()
-    memory.session.services._decider = Undecided()
+    memory.session.services.decider = Undecided()
     say(memory, "I like tea")
     assert texts(memory) == []
     Undecided.fails = False

@@ -19,7 +19,7 @@ from memory_core.events import FactHeldBack, FactsCurated
 from memory_core.history.rebuild import rebuild
 from memory_core.models.base import Condensation, CondensedFact, ExtractedFact, Extraction, ModelCall
 from memory_core.planning import curation as wish
-from memory_core.store.facts import change_text
+from memory_core.store.facts import revise
 
 
 class SayingExtractor:
@@ -240,7 +240,7 @@ def test_an_undo_that_would_overwrite_somebody_elses_change_is_refused():
     desk.apply(wish.pin(desk.facts()))
     tea = fact(desk, "likes tea")
     with memory._session.writing() as w:
-        change_text(w, tea, "likes coffee", tokens=2, actor="agent")
+        revise(w, tea, text="likes coffee", tokens=2, actor="agent")
     before = state(desk), memory.session.status().position
     with pytest.raises(ConflictError, match='The fact "likes coffee" was changed since by the agent in turn 1'):
         desk.undo()

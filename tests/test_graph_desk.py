@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_core.blocks.graph import GraphMemoryBlock
-from memory_core.curation.graph import NewRelation
+from memory_core.curation.graph import NamedRelation
 from memory_core.errors import ConfigError, ConflictError, MessageError, NotFoundError
 from memory_core.events import GraphCurated
 from memory_core.history.slices.graph import graph_at
@@ -88,10 +88,10 @@ def walks(relations, start, end, hops):
 
 @settings(max_examples=12)
 @given(st.lists(st.tuples(*[st.sampled_from("ABCDEF")] * 2), max_size=12), st.integers(1, 6))
-def test_the_database_finds_every_way_cycles_or_not(pairs, hops):
+def test_every_way_is_found_cycles_or_not(pairs, hops):
     memory = graph_memory()
     desk = memory.blocks.graph()
-    desk.add_many([NewRelation("A", "p", "F"), *(NewRelation(one, "p", other) for one, other in pairs)])
+    desk.add_many([NamedRelation("A", "p", "F"), *(NamedRelation(one, "p", other) for one, other in pairs)])
     start, end = desk.entity("A").id, desk.entity("F").id
     ways = walks([each for each in desk.relations() if each.state == "active"], start, end, hops)
     paths = desk.paths("A", "F", hops=hops, most=10_000)
@@ -184,7 +184,7 @@ def test_ending_holding_and_retiring(memory):
     assert (ended.state, ended.ended_turn, ended.ended_by) == ("ended", 1, None)
     with pytest.raises(MessageError, match="None of these relations holds"):
         desk.end([ended])
-    assert desk.hold([ended]).sentence == f"Took up again {home}."
+    assert desk.reactivate([ended]).sentence == f"Took up again {home}."
     assert relation(memory, home).ended_turn is None
     desk.retire([relation(memory, home), relation(memory, "Rui → lives in → Lisbon")])
     assert lines(memory) == [
@@ -213,12 +213,12 @@ def test_removing_an_entity_removes_its_relations_and_keeps_it_away(memory):
 def test_what_was_removed_comes_back_with_a_relation_unless_its_name_is_taken(memory):
     desk = memory.blocks.graph()
     desk.remove([desk.entity("Alice")])
-    desk.hold([relation(memory, "Alice → manages → Project Alpha")])
+    desk.reactivate([relation(memory, "Alice → manages → Project Alpha")])
     assert desk.entity("Alice").state == "active"
     desk.undo()
     desk.rename(desk.entity("Rui"), "Alice")
     with pytest.raises(MessageError, match='Another entity is called "Alice" by now'):
-        desk.hold([relation(memory, "Alice → manages → Project Alpha")])
+        desk.reactivate([relation(memory, "Alice → manages → Project Alpha")])
 
 
 def test_a_renamed_entity_is_still_found_by_its_former_name(memory):
@@ -279,9 +279,9 @@ def test_relations_from_elsewhere_come_as_one_change_set(memory):
     desk = memory.blocks.graph()
     before = seen(memory)
     given = [
-        NewRelation("Ana", "brother", "Rui"),
-        NewRelation("Eva", "likes", "tea", "person"),
-        NewRelation("Eva", "likes", "eva"),
+        NamedRelation("Ana", "brother", "Rui"),
+        NamedRelation("Eva", "likes", "tea", "person"),
+        NamedRelation("Eva", "likes", "eva"),
     ]
     change = desk.add_many(given, aliases={"Eva": ["Evita", "Rui"], "Nobody": ["N"]})
     assert (change.action, len(change.ids("relation"))) == ("import", 1)
@@ -349,7 +349,7 @@ def test_an_edit_of_what_was_changed_elsewhere_is_refused(memory):
     for wish in (
         lambda: desk.edit(stale, predicate="cousin"),
         lambda: desk.end([stale]),
-        lambda: desk.hold([stale]),
+        lambda: desk.reactivate([stale]),
         lambda: desk.retire([stale]),
         lambda: desk.rename(person, "Anna"),
         lambda: desk.merge([person], desk.entity("Rui")),
@@ -363,7 +363,7 @@ def test_an_edit_of_what_was_changed_elsewhere_is_refused(memory):
 NAMES = ["Alice", "Bob", "Project Alpha", "Lisbon", "Rui", "Eva"]
 edits = st.one_of(
     st.tuples(st.just("add"), st.sampled_from(NAMES), st.sampled_from(["lives in", "likes"]), st.sampled_from(NAMES)),
-    st.tuples(st.sampled_from(["end", "hold", "retire"]), st.integers(0, 9), st.integers(0, 9)),
+    st.tuples(st.sampled_from(["end", "reactivate", "retire"]), st.integers(0, 9), st.integers(0, 9)),
     st.tuples(st.just("edit"), st.integers(0, 9), st.sampled_from(["likes", "works at"]), st.sampled_from(NAMES)),
     st.tuples(st.just("rename"), st.integers(0, 9), st.sampled_from([*NAMES, "Zoe"])),
     st.tuples(st.just("merge"), st.integers(0, 9), st.integers(0, 9)),
@@ -386,7 +386,7 @@ def do(desk, edit):
     try:
         if name == "add":
             desk.add(*given)
-        elif name in ("end", "hold", "retire"):
+        elif name in ("end", "reactivate", "retire"):
             getattr(desk, name)([pick(relations, place) for place in given])
         elif name == "edit":
             desk.edit(pick(relations, given[0]), predicate=given[1], object=given[2])

@@ -34,7 +34,7 @@ from memory_core import (
 )
 from memory_core.events import Ref
 from memory_core.messages import content_hash
-from memory_core.store.facts import pin_fact
+from memory_core.store.facts import revise
 from memory_core.store.writing import read_texts, session_scope
 
 
@@ -1272,7 +1272,7 @@ def test_a_facts_history_tells_every_state_and_who_changed_it():
     memory = Memory.from_defaults(memory_blocks=[FactExtractionMemoryBlock(name="facts", facts=["likes tea"])])
     (fact,) = memory.facts.read("facts")
     with memory._session.writing() as w:
-        pin_fact(w, fact, True)
+        revise(w, fact, pinned=True, actor="user")
     assert [(r.version, r.text, r.pinned, r.actor) for r in memory.facts.history(fact)] == [
         (1, "likes tea", False, "user"),
         (2, "likes tea", True, "user"),

@@ -1,6 +1,7 @@
 """Block classes from entry points: what works is offered, what is broken is named with its reason."""
 
 from importlib.metadata import EntryPoint
+from typing import ClassVar
 
 import pytest
 
@@ -42,6 +43,25 @@ class Renamed(StaticMemoryBlock):
     pass
 
 
+class Earlier(BaseMemoryBlock[str]):
+    in_pieces: ClassVar[bool] = True
+
+    def learn(self, batch):
+        return None
+
+    def meant_before(self, settings):
+        return {}
+
+
+class Teacher(Mentions):
+    """Its put hook is of today, and its field and its helper are its own affair."""
+
+    has_text: str = "messages"
+
+    def learn(self, lesson):
+        return lesson
+
+
 def point(target, name="mentions"):
     return EntryPoint(name, f"{__name__}:{target}", GROUP)
 
@@ -66,6 +86,11 @@ def test_a_class_is_offered_under_its_name_with_what_it_says_of_itself():
         ("point", "it is no subclass of BaseMemoryBlock"),
         ("Needy", "it cannot be made from a name alone: 'address' has no default"),
         ("Renamed", "it is a built-in kind of block under another name"),
+        (
+            "Earlier",
+            "it was written for an earlier version: meant_before is now legacy_defaults, learn is now prepare_write, "
+            "in_pieces is now kind_in_pieces",
+        ),
     ],
 )
 def test_one_that_cannot_be_used_says_why(target, reason):
@@ -73,6 +98,10 @@ def test_one_that_cannot_be_used_says_why(target, reason):
     assert (found.block, found.error) == (None, reason)
     with pytest.raises(ConfigError, match='the plug-in "mentions" cannot be used'):
         found.make("People")
+
+
+def test_a_plug_in_may_use_a_former_name_for_something_of_its_own():
+    assert only("Teacher").error is None
 
 
 def test_a_module_that_is_missing_or_ends_the_process_does_no_harm(tmp_path, monkeypatch):

@@ -32,7 +32,7 @@ from memory_core.models.base import ExtractedFact, Extraction
 from memory_core.services import Services
 from memory_core.sessions.overview import delete_session, list_sessions
 from memory_core.store.database import Database, parse_url
-from memory_core.store.facts import NewFact, add_fact, change_state
+from memory_core.store.facts import NewFact, add_fact, revise
 from memory_core.store.tables import SCHEMA_VERSION, TABLES, fact_source_table, fact_table, message_table, schema_table
 
 # -- opening -------------------------------------------------------------------------------------
@@ -330,7 +330,7 @@ def secretive(folder, *, scope="session"):
     memory.deliver()
     (first, *_) = memory.facts.read("facts")
     with memory._session.writing() as w:
-        change_state(w, first, "retired", reason="no more marzipan", actor="user")
+        revise(w, first, state="retired", reason="no more marzipan", actor="user")
     memory.build_context("Where is the marzipan?")
     memory.set([*memory.get_all("active"), user("one last marzipan")])
     assert b"marzipan" in everything(memory, folder)

@@ -276,7 +276,7 @@ def test_what_a_model_learns_is_not_waited_for(memory):
     waits = []
     patient = open_memory("patient")
     for session, extractor in ((memory, Slow()), (patient, NoteExtractor())):
-        session.session.services._extractor = extractor
+        session.session.services.extractor = extractor
         put = session.put_messages
         session.put_messages = lambda m, put=put, **options: (waits.append(options["wait"]), put(m, **options))[1]
         turns.send(Job("j"), session, Parrot("Eight"), "turn-1", "How many")

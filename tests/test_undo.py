@@ -65,7 +65,7 @@ class Graph(Things):
         if len(chosen) == 1:
             return self.desk.edit(chosen[0], predicate=said)
         active = [relation for relation in chosen if relation.state == "active"]
-        return self.desk.end(active) if active else self.desk.hold(chosen)
+        return self.desk.end(active) if active else self.desk.reactivate(chosen)
 
     def change(self, thing, said):
         return self.done([thing], said).number

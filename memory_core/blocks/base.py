@@ -1,4 +1,4 @@
-"""What a memory block is: the base of the built-in ones and of every custom one.
+"""Base of memory blocks, built-in and custom.
 
 A custom block declares its state as fields and overrides the reference's hooks, async or not:
 
@@ -44,6 +44,9 @@ from memory_core.tokens import Accounting, TokenCounter
 T = TypeVar("T")
 
 DeliverOn = Literal["flush", "turn", "session_end"]
+
+CALL_TOKENS = 8_000
+"""Maximum tokens of messages that one call of a learner reads; a longer delivery is read in pieces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +156,19 @@ class Batch:
         return f"{self.session_id}/{'+'.join(str(id) for id in self.deliveries)}"
 
 
+def call_pieces(messages: Sequence[StoredMessage]) -> Iterator[list[StoredMessage]]:
+    """Split messages into pieces of at most `CALL_TOKENS`, or of one longer message; one empty piece for none."""
+    piece: list[StoredMessage] = []
+    tokens = 0
+    for message in messages:
+        if piece and tokens + message.tokens.content > CALL_TOKENS:
+            yield piece
+            piece, tokens = [], 0
+        piece.append(message)
+        tokens += message.tokens.content
+    yield piece
+
+
 class PendingWrite(Protocol):
     """What a block made of a batch, not yet stored."""
 
@@ -214,6 +230,9 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
 
     kind_when_removed: ClassVar[str] = "What it holds is deleted."
     """What becomes of what a removed block holds, in a sentence."""
+
+    kind_is_built_in: ClassVar[bool] = False
+    """Is it stored under its kind? The others are stored under the import path of their class."""
 
     outside: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
     """Fields that hold a model or an index: what each may be."""
@@ -278,7 +297,12 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
     @property
     def type(self) -> str:
         """How the block is stored and found again: the import path of its class, or a built-in kind."""
-        return f"{type(self).__module__}.{type(self).__qualname__}"
+        return type(self).stored_type()
+
+    @classmethod
+    def stored_type(cls) -> str:
+        """See `type`."""
+        return cls.kind if cls.kind_is_built_in else f"{cls.__module__}.{cls.__qualname__}"
 
     def settings(self) -> dict[str, Any]:
         """The configuration as JSON values; what the app may change."""

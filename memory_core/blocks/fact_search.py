@@ -165,7 +165,7 @@ def search_facts(
     facts = [
         fact
         for fact in facts
-        if _among(fact.category, categories) and _any_among(fact.topics, topics) and fits(fact, wanted)
+        if _any_among((fact.category,), categories) and _any_among(fact.topics, topics) and fits(fact, wanted)
     ]
     if not query.strip():
         facts = []
@@ -230,10 +230,6 @@ def _compares(values: tuple[Any, ...], how: str, other: Any) -> bool:
         return any({"gt": v > other, "gte": v >= other, "lt": v < other, "lte": v <= other}[how] for v in values)
     except TypeError as error:
         raise ConfigError(f"a filter cannot compare {values[0]!r} with {other!r}") from error
-
-
-def _among(value: str, wanted: Collection[str] | None) -> bool:
-    return wanted is None or _any_among((value,), wanted)
 
 
 def _any_among(values: Iterable[Any], wanted: Collection[Any] | None) -> bool:

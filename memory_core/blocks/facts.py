@@ -19,6 +19,7 @@ from memory_core.blocks.base import (
     NoWrite,
     PendingWrite,
     ReadContext,
+    call_pieces,
     scope_of,
 )
 from memory_core.blocks.fact_search import rank_facts, word_vectors
@@ -28,7 +29,6 @@ from memory_core.errors import EmbedderError
 from memory_core.events import EventRecord, Ref
 from memory_core.messages import MessageRole, recites_memory
 from memory_core.models.base import (
-    Candidate,
     Categorising,
     ChatModel,
     Decisions,
@@ -39,13 +39,12 @@ from memory_core.models.base import (
     Proposal,
     model_name,
 )
-from memory_core.planning.consolidation import Choice, Settled, category_among, prepare, recalled, settle
+from memory_core.planning.consolidation import Settled, category_among, prepare, recalled, settle
 from memory_core.planning.facts import (
     AdditionPlan,
     Fact,
     FoundFact,
     KnownFact,
-    ShorterFact,
     condense_target,
     plan_additions,
     plan_condensing,
@@ -63,9 +62,6 @@ from memory_core.text import stems
 BY_RULES = "offline rules"
 """Who decided where a model's decision could not be taken."""
 
-CALL_TOKENS = 8_000
-"""Tokens of messages that one extraction reads at most; a longer delivery is read in pieces."""
-
 COMPARED = ("active", "proposed", "rejected")
 """States of the facts that found ones are compared with: what is superseded or retired may be learned again."""
 
@@ -78,6 +74,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
     """
 
     kind: ClassVar[str] = "facts"
+    kind_is_built_in: ClassVar[bool] = True
     kind_in_pieces: ClassVar[bool] = True
     kind_model_calls: ClassVar[int] = 1
     kind_when_removed: ClassVar[str] = "Its facts stay stored, and return with a block of that name."
@@ -109,21 +106,8 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
     _imagined: tuple[Fact, ...] | None = PrivateAttr(default=None)
     """Facts to show in place of those stored, in a context that is only looked at."""
 
-    @property
-    def type(self) -> str:
-        return self.kind
-
     def settings(self) -> dict[str, Any]:
-        return super().settings() | {
-            "max_facts": self.max_facts,
-            "scope": self.scope,
-            "approval": self.approval,
-            "on_change": self.on_change,
-            "nearest": self.nearest,
-            "categories": self.categories,
-            "show": self.show,
-            "top_k": self.top_k,
-        }
+        return super().settings() | self.model_dump(mode="json", exclude={*BaseMemoryBlock.model_fields, "facts"})
 
     def imagining(self, facts: Sequence[Fact]) -> "FactExtractionMemoryBlock":
         """A copy that shows these active facts in place of those stored: for looking only."""
@@ -282,17 +266,11 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         cosines = self._cosines(facts, news, database, services, scope)
         prepared = prepare(facts, news, nearest=self.nearest, cosines=cosines)
         decider = self.decider(services)
-        proposals = [
-            Proposal(
-                found[index],
-                tuple(Candidate(n.fact.id, n.fact.text, n.similarity, n.fact.slot, n.fact.pinned) for n in near),
-            )
-            for index, near in prepared.compared.items()
-        ]
+        proposals = [Proposal(found[index], near) for index, near in prepared.compared.items()]
         decisions = decider.decide(proposals) if proposals else Decisions(())
         done = settle(
             prepared,
-            [Choice(d.act, d.target, d.text, d.rule) for d in decisions.decisions],
+            decisions.decisions,
             news,
             active=[fact.id for fact in known if fact.state == "active"],
             waiting=[index for index, fact in enumerate(found) if self.approval or fact.doubtful],
@@ -355,14 +333,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         shorter = extractor.condense([fact.text for fact in known], pinned=pinned, target=target)
         learned.calls += shorter.calls
         learned.shorter = shorter
-        learned.condense = plan_condensing(
-            known,
-            [
-                ShorterFact(f.text, f.category, tuple(known[i].id for i in f.stands_for if 0 <= i < len(known)))
-                for f in shorter.facts
-            ],
-            max_facts=self.max_facts,
-        )
+        learned.condense = plan_condensing(known, shorter.facts, max_facts=self.max_facts)
 
     def _embed(self, learned: LearnedFacts, batch: Batch) -> None:
         """The vectors of the facts' words as they will be, where the block searches among them."""
@@ -414,30 +385,15 @@ def _extract(
     """Facts of all messages, found in pieces that a model can take; sources are indexes of `heard`."""
     found: list[ExtractedFact] = []
     calls: list[ModelCall] = []
-    for first, last in _pieces([message.tokens.content for message in heard]):
-        messages = [message.message for message in heard[first:last]]
+    read = 0
+    for piece in call_pieces(heard):
+        messages = [message.message for message in piece]
         extraction = extractor.extract(messages, known=[*known, *(fact.text for fact in found)])
-        found += [
-            replace(fact, source=None if fact.source is None else fact.source + first) for fact in extraction.facts
-        ]
+        for fact in extraction.facts:
+            found.append(fact if fact.source is None else replace(fact, source=fact.source + read))
         calls += extraction.calls
+        read += len(piece)
     return tuple(found), tuple(calls)
-
-
-def _pieces(sizes: Sequence[int]) -> list[tuple[int, int]]:
-    """Spans of at most `CALL_TOKENS`, or of one message that is longer.
-
-    >>> _pieces([5000, 2000, 4000, 9000])
-    [(0, 2), (2, 3), (3, 4)]
-    """
-    spans: list[tuple[int, int]] = []
-    start = tokens = 0
-    for index, size in enumerate(sizes):
-        if index > start and tokens + size > CALL_TOKENS:
-            spans.append((start, index))
-            start, tokens = index, 0
-        tokens += size
-    return [*spans, (start, len(sizes))]
 
 
 def cut_order(facts: Sequence[Fact], question: str) -> tuple[int, ...]:

@@ -15,6 +15,7 @@ from memory_core.blocks.base import (
     NoWrite,
     PendingWrite,
     ReadContext,
+    call_pieces,
     scope_of,
 )
 from memory_core.blocks.graph_cache import GraphCache
@@ -24,15 +25,12 @@ from memory_core.events import GraphCurated, ProposalRefused, Ref, RelationsExtr
 from memory_core.messages import ChatMessage, MessageRole, message_text
 from memory_core.models.base import ChatModel, FoundRelation, ModelCall, RelationExtractor, model_name
 from memory_core.planning.graph import Graph, Names, Relation, neighbourhood
-from memory_core.planning.graph_changes import Found, plan_relations, plan_same
+from memory_core.planning.graph_changes import NamedRelation, plan_relations, plan_same
 from memory_core.planning.graph_draft import GraphPlan
 from memory_core.services import Services
 from memory_core.store.graph import Revision, graph_revision, last_number, store_plan
 from memory_core.store.messages import StoredMessage
 from memory_core.store.writing import Writing
-
-CALL_TOKENS = 8_000
-"""Tokens of messages that one extraction reads at most; a longer delivery is read in pieces."""
 
 MAX_KNOWN = 200
 """Names of entities that an extractor is told, those last spoken of."""
@@ -48,6 +46,7 @@ class GraphMemoryBlock(BaseMemoryBlock[str]):
     """
 
     kind: ClassVar[str] = "graph"
+    kind_is_built_in: ClassVar[bool] = True
     kind_in_pieces: ClassVar[bool] = True
     kind_model_calls: ClassVar[int] = 1
     kind_when_removed: ClassVar[str] = "Its relations stay stored, and return with a block of that name."
@@ -62,10 +61,6 @@ class GraphMemoryBlock(BaseMemoryBlock[str]):
 
     _imagined: Graph | None = PrivateAttr(default=None)
     """What to read in place of what is stored, in a context that is only looked at."""
-
-    @property
-    def type(self) -> str:
-        return self.kind
 
     def settings(self) -> dict[str, Any]:
         return super().settings() | {"hops": self.hops, "most_relations": self.most_relations}
@@ -125,7 +120,7 @@ class GraphMemoryBlock(BaseMemoryBlock[str]):
         learned = _LearnedRelations(self.name, scope, extractor.name, before, graph)
         learned.seqs = tuple(message.seq for message in heard)
         known = _known_names(graph)
-        for piece in _pieces(heard):
+        for piece in call_pieces(heard):
             found = extractor.relations([message.message for message in piece], known=known)
             learned.calls += found.calls
             learned.refused.update(found.refused)
@@ -143,7 +138,7 @@ class _LearnedRelations:
         self.block, self.scope, self.extractor, self.before, self.graph = block, scope, extractor, before, graph
         self.calls: tuple[ModelCall, ...] = ()
         self.seqs: tuple[int, ...] = ()
-        self.found: list[Found] = []
+        self.found: list[NamedRelation] = []
         self.refused: Counter[str] = Counter()
         """Sentences of the extractor on what it left out itself, each with how often."""
         self.same = self.plan = GraphPlan()
@@ -231,11 +226,11 @@ def _known_names(graph: Graph) -> list[str]:
     return [entity.name for entity in ranked[-MAX_KNOWN:]]
 
 
-def _found(found: FoundRelation, heard: Sequence[StoredMessage], session_id: str) -> Found:
+def _found(found: FoundRelation, heard: Sequence[StoredMessage], session_id: str) -> NamedRelation:
     """A found relation with the message that says it; with all, where the extractor could not tell."""
     known = found.source is not None and 0 <= found.source < len(heard)
     said = [heard[found.source]] if known and found.source is not None else heard
-    return Found(
+    return NamedRelation(
         subject=found.subject,
         predicate=found.predicate,
         object=found.object,
@@ -244,14 +239,3 @@ def _found(found: FoundRelation, heard: Sequence[StoredMessage], session_id: str
         ended=found.ended,
         sources=tuple((session_id, message.seq) for message in said),
     )
-
-
-def _pieces(heard: Sequence[StoredMessage]) -> Iterator[Sequence[StoredMessage]]:
-    """Messages in pieces of at most `CALL_TOKENS`, or of one message that is longer."""
-    start = tokens = 0
-    for index, message in enumerate(heard):
-        if index > start and tokens + message.tokens.content > CALL_TOKENS:
-            yield heard[start:index]
-            start, tokens = index, 0
-        tokens += message.tokens.content
-    yield heard[start:]

@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import Any, Protocol
+from typing import Any
 
+from memory_core.blocks.base import BaseMemoryBlock
 from memory_core.errors import ConflictError
 from memory_core.events import (
     CondensingRefused,
@@ -20,16 +21,7 @@ from memory_core.models.base import Condensation, ExtractedFact, ModelCall
 from memory_core.models.offline.doubts import doubt
 from memory_core.planning.consolidation import Settled, category_among
 from memory_core.planning.facts import CondensePlan, Confirmation, Fact
-from memory_core.store.facts import (
-    NewFact,
-    add_fact,
-    change_state,
-    confirm_fact,
-    hand_on_sources,
-    read_facts,
-    revise,
-    scope_revision,
-)
+from memory_core.store.facts import NewFact, add_fact, confirm_fact, hand_on_sources, read_facts, revise, scope_revision
 from memory_core.store.word_vectors import keep_word_vectors
 from memory_core.store.writing import Writing
 from memory_core.tokens import TokenCounter
@@ -56,12 +48,6 @@ class Finding:
     """Who decided where the rule is not `model`."""
 
 
-class Mirror(Protocol):
-    """What shows the active facts as texts once they are stored."""
-
-    def mirror(self, values: Mapping[str, Any]) -> None: ...
-
-
 @dataclass(frozen=True, slots=True)
 class WriteTarget:
     """Whose facts they are, and as they were read."""
@@ -74,7 +60,7 @@ class WriteTarget:
     approval: bool
     categories: tuple[str, ...]
     counter: TokenCounter
-    shows: "Mirror"
+    shows: BaseMemoryBlock[Any]
     """The block, which shows its active facts as texts."""
 
 
@@ -218,7 +204,7 @@ class LearnedFacts:
             return None
         id = None if step.text is None else self._add(w, step.text, step, found, sources)
         if step.act == "delete":
-            change_state(w, known[step.target or 0], "superseded", reason=ENDED, by=id, actor="engine")
+            revise(w, known[step.target or 0], state="superseded", reason=ENDED, by=id, actor="engine")
         return id
 
     def _add(self, w: Writing, text: str, step: Settled, found: ExtractedFact, sources: tuple[int, ...]) -> int:
@@ -317,11 +303,11 @@ class LearnedFacts:
             hand_on_sources(w, [facts[id] for id in ids], into)
             for id in ids:
                 if id != into:
-                    change_state(w, facts[id], "superseded", by=into, actor="engine")
+                    revise(w, facts[id], state="superseded", by=into, actor="engine")
             merged.append((ids, into))
         vanished = tuple(real(id) for id in plan.vanished)
         for id in vanished:
-            change_state(w, facts[id], "superseded", reason="left out when facts were condensed", actor="engine")
+            revise(w, facts[id], state="superseded", reason="left out when facts were condensed", actor="engine")
         # A sentence that names no fact as its source was made from the list as a whole.
         added = tuple(self._add_condensed(w, index, list(facts.values()), topics=False) for index in plan.new)
         for id in added:

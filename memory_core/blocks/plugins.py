@@ -20,6 +20,18 @@ GROUP = "memory_inspector.blocks"
 
 Block = BaseMemoryBlock[Any]
 
+FORMER_NAMES = {
+    "meant_before": "legacy_defaults",
+    "learn": "prepare_write",
+    "fills": "fills_budget",
+    "learns": "kind_learns",
+    "has_text": "kind_has_text",
+    "in_pieces": "kind_in_pieces",
+    "model_calls": "kind_model_calls",
+    "when_removed": "kind_when_removed",
+}
+"""Attributes of `BaseMemoryBlock` that earlier versions called otherwise, and their present names."""
+
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
@@ -71,7 +83,7 @@ def plugins() -> tuple[Plugin, ...]:
 
 def offered(block_type: str) -> Plugin | None:
     """The plug-in whose blocks are stored under this type; None when no package here has it."""
-    return next((p for p in plugins() if p.block is not None and _type(p.block) == block_type), None)
+    return next((p for p in plugins() if p.block is not None and p.block.stored_type() == block_type), None)
 
 
 def made(block_type: str, name: str) -> Block | None:
@@ -98,15 +110,20 @@ def _problem(found: object) -> str | None:
     """Why this cannot be a plug-in, in words; None when it can."""
     if not isinstance(found, type) or not issubclass(found, BaseMemoryBlock):
         return "it is no subclass of BaseMemoryBlock"
-    if _type(found) != f"{found.__module__}.{found.__qualname__}" or found.kind != BaseMemoryBlock.kind:
+    if found.kind_is_built_in or found.kind != BaseMemoryBlock.kind:
         return "it is a built-in kind of block under another name"
+    if renamed := _renamed(found):
+        return f"it was written for an earlier version: {renamed}"
     needed = [name for name, field in found.model_fields.items() if field.is_required() and name != "name"]
     if needed:
         return f"it cannot be made from a name alone: {needed[0]!r} has no default"
     return None
 
 
-def _type(block: type[Block]) -> str:
-    """What `BaseMemoryBlock.type` says of its instances; a built-in kind's class overrides it."""
-    own = block.type is BaseMemoryBlock.type
-    return f"{block.__module__}.{block.__qualname__}" if own else block.kind
+def _renamed(block: type[Block]) -> str:
+    """The former names that a class defines, each with its present one; its own fields may be called anything."""
+    own = {name for cls in block.__mro__[: block.__mro__.index(BaseMemoryBlock)] for name in vars(cls)}
+    if own & {"_put", "_aput"}:  # it learns by a hook of today: what it calls `learn` is its own affair
+        own.discard("learn")
+    found = [f"{former} is now {name}" for former, name in FORMER_NAMES.items() if former in own and name not in own]
+    return ", ".join(found)

@@ -20,6 +20,7 @@ class StaticMemoryBlock(BaseMemoryBlock[str]):
     """
 
     kind: ClassVar[str] = "static"
+    kind_is_built_in: ClassVar[bool] = True
     kind_learns: ClassVar[bool] = False
     kind_has_text: ClassVar[bool] = True
 
@@ -36,10 +37,6 @@ class StaticMemoryBlock(BaseMemoryBlock[str]):
     @classmethod
     def make_empty(cls, **values: Any) -> "StaticMemoryBlock":
         return cls(**{"static_content": "", **values})
-
-    @property
-    def type(self) -> str:
-        return self.kind
 
     @property
     def text(self) -> str:

@@ -6,7 +6,17 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from memory_core.blocks.base import BaseMemoryBlock, Batch, Content, Imagined, Item, NoWrite, PendingWrite, ReadContext
+from memory_core.blocks.base import (
+    BaseMemoryBlock,
+    Batch,
+    Content,
+    Imagined,
+    Item,
+    NoWrite,
+    PendingWrite,
+    ReadContext,
+    call_pieces,
+)
 from memory_core.blocks.markup import static_parts
 from memory_core.errors import ModelAnswerError
 from memory_core.events import Ref
@@ -18,9 +28,6 @@ from memory_core.store.messages import StoredMessage
 from memory_core.store.summaries import StoredSummary, read_summary, write_summary
 from memory_core.store.writing import Writing
 from memory_core.tokens import TokenCounter
-
-CALL_TOKENS = 8_000
-"""Tokens of messages that one call reads at most; a longer delivery is read in pieces."""
 
 FEW = 3
 """A model that keeps nothing of at least this many names, numbers and dates has lost the summary, not changed it."""
@@ -46,6 +53,7 @@ class SummaryMemoryBlock(BaseMemoryBlock[str]):
     """
 
     kind: ClassVar[str] = "summary"
+    kind_is_built_in: ClassVar[bool] = True
     kind_has_text: ClassVar[bool] = True
     kind_in_pieces: ClassVar[bool] = True
     kind_model_calls: ClassVar[int] = 1
@@ -56,10 +64,6 @@ class SummaryMemoryBlock(BaseMemoryBlock[str]):
     llm: Any = Field(default=None, exclude=True)
     max_tokens: int = Field(default=300, ge=1)
     """Most tokens of the text."""
-
-    @property
-    def type(self) -> str:
-        return self.kind
 
     def settings(self) -> dict[str, Any]:
         return super().settings() | {"max_tokens": self.max_tokens}
@@ -108,7 +112,7 @@ class SummaryMemoryBlock(BaseMemoryBlock[str]):
         """
         shortened = broken = 0
         calls: list[ModelCall] = []
-        for piece in _pieces(messages):
+        for piece in call_pieces(messages):
             said = [message.message for message in piece]
             proposed = summariser.summarise(text, said, max_tokens=self.max_tokens, count=counter.text)
             calls += proposed.calls
@@ -176,19 +180,6 @@ class _LearnedSummary:
 def _heard(batch: Batch) -> list[StoredMessage]:
     """The messages that belong into a summary."""
     return [m for m in batch.messages if not m.pinned and not recites_memory(m.message)]
-
-
-def _pieces(messages: Sequence[StoredMessage]) -> Iterator[list[StoredMessage]]:
-    """The messages in pieces of at most `CALL_TOKENS`, or of one that is longer; one empty piece for none."""
-    piece: list[StoredMessage] = []
-    tokens = 0
-    for message in messages:
-        if piece and tokens + message.tokens.content > CALL_TOKENS:
-            yield piece
-            piece, tokens = [], 0
-        piece.append(message)
-        tokens += message.tokens.content
-    yield piece
 
 
 def _storable(text: str) -> str:

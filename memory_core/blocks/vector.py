@@ -144,6 +144,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
     """
 
     kind: ClassVar[str] = "vector"
+    kind_is_built_in: ClassVar[bool] = True
     kind_in_pieces: ClassVar[bool] = True
     kind_when_removed: ClassVar[str] = "Its stored turns are deleted; their messages stay in the archive."
     outside: ClassVar[Mapping[str, tuple[Any, ...]]] = {"vector_store": (VectorIndex,), "embed_model": (Embedder,)}
@@ -187,10 +188,6 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         self._check_weights()
 
     @property
-    def type(self) -> str:
-        return self.kind
-
-    @property
     def fills_budget(self) -> bool:
         return self.similarity_top_k is None
 
@@ -221,10 +218,10 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         units = searchable(batch.messages, self.unit)
         if not units:
             return NoWrite()
-        return learn_units(batch, self.name, self._embedder(batch.services), units)
+        return learn_units(batch, self.name, self.embedder(batch.services), units)
 
     def imagined(self, batch: Batch, numbers: Iterator[int]) -> Imagined | None:
-        if not self._embedder(batch.services).offline:
+        if not self.embedder(batch.services).offline:
             return None
         other = self.model_copy()
         other._imagined = dict(zip(numbers, searchable(batch.messages, self.unit), strict=False))
@@ -232,7 +229,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
 
     def foresee(self, messages: Sequence[ChatMessage], services: Services) -> None:
         """Embed what will be asked and stored, where that costs nothing but time."""
-        embedder = self._embedder(services)
+        embedder = self.embedder(services)
         words = [parse_message(message).words for message in messages if message.role is not MessageRole.SYSTEM]
         words = [text for text in words if text]
         if words and self.unit == "message" and embedder.offline:
@@ -286,7 +283,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         if not question or not stored.nodes:
             return None
         index: VectorIndex = self.vector_store or reading.services.index
-        embedder = self._embedder(reading.services)
+        embedder = self.embedder(reading.services)
         weights = self.boost_weights
         meant = parse_question(question, stored.names if weights.speaker else ())
         searched = self._searched(reading, index, embedder, stored, meant, new)
@@ -337,7 +334,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
 
     def source(self, reading: ReadContext) -> DatabaseVectors:
         """The vectors of the stored units under the present embedder."""
-        embedder = self._embedder(reading.services)
+        embedder = self.embedder(reading.services)
         return vectors_of(reading.database, reading.services, reading.session_id, self.name, embedder)
 
     def _searched(
@@ -472,7 +469,8 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
             boosts=added,
         )
 
-    def _embedder(self, services: Services) -> Embedder:
+    def embedder(self, services: Services) -> Embedder:
+        """The block's own embedding model, or the services'."""
         embedder: Embedder = self.embed_model or services.embedder
         return embedder
 

@@ -25,10 +25,9 @@ from memory_core.errors import ConfigError, NotFoundError
 from memory_core.events import Actor
 from memory_core.history.change_log import AppliedChangeSet, ChangeLog
 from memory_core.planning import graph_changes as changes
-from memory_core.planning.graph import Entity, Graph, Names, Path, Relation, neighbourhood, normal_predicate
-from memory_core.planning.graph_changes import NewRelation
+from memory_core.planning.graph import Entity, Graph, Names, Path, Relation, find_paths, neighbourhood, normal_predicate
+from memory_core.planning.graph_changes import NamedRelation
 from memory_core.planning.graph_draft import GraphPlan
-from memory_core.store.graph_paths import find_paths
 from memory_core.store.writing import Writing
 
 MAX_STEPS = 6
@@ -100,10 +99,8 @@ class GraphDesk(ChangeSetDesk[GraphChangeSetTransaction]):
             raise ConfigError(f"hops must be 1 to {MAX_STEPS}, not {hops}")
         if most < 1:
             raise ConfigError(f"most must be at least 1, not {most}")
-        with self._session.database.read() as connection:
-            _, names = self._read(connection)
-            ends = _found(names, start).id, _found(names, end).id
-            return find_paths(connection, *ends, hops=hops, most=most)
+        graph, names = self._known()
+        return find_paths(graph, _found(names, start).id, _found(names, end).id, hops=hops, most=most)
 
     def describe(self, path: Path) -> str:
         """A path in words: `Alice → manages → Project Alpha`; against the direction `Rui ← brother ← Ana`.
@@ -135,12 +132,12 @@ class GraphDesk(ChangeSetDesk[GraphChangeSetTransaction]):
         actor: Actor = "user",
     ) -> AppliedChangeSet:
         """A relation in a person's own words; entities that are not there yet are added, of these `types`."""
-        new = NewRelation(subject, predicate, object, *types)
+        new = NamedRelation(subject, predicate, object, *types)
         return self._apply("add", lambda graph: changes.add(graph, new), actor)
 
     def add_many(
         self,
-        relations: Sequence[NewRelation],
+        relations: Sequence[NamedRelation],
         *,
         aliases: Mapping[str, Sequence[str]] | None = None,
         actor: Actor = "user",
@@ -168,9 +165,9 @@ class GraphDesk(ChangeSetDesk[GraphChangeSetTransaction]):
         """They held until now: they stay, marked ended."""
         return self._apply("end", lambda graph: changes.end(graph, relations), actor)
 
-    def hold(self, relations: Sequence[Relation], *, actor: Actor = "user") -> AppliedChangeSet:
-        """They hold (again): ended or retired ones become active; what contradicts them ends."""
-        return self._apply("hold", lambda graph: changes.hold(graph, relations), actor)
+    def reactivate(self, relations: Sequence[Relation], *, actor: Actor = "user") -> AppliedChangeSet:
+        """Make ended or retired relations active again; what contradicts them ends (action `hold`)."""
+        return self._apply("hold", lambda graph: changes.reactivate(graph, relations), actor)
 
     def retire(self, relations: Sequence[Relation], *, actor: Actor = "user") -> AppliedChangeSet:
         """They never held: in no context, and not learned again."""

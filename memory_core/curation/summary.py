@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memory_core.blocks.summary import SummaryMemoryBlock
-from memory_core.engine.delivery import MAX_CONFLICTS
+from memory_core.engine.delivery import MAX_CONFLICTS, call_events
 from memory_core.engine.session import Session
 from memory_core.errors import ConfigError, ConflictError, ModelError, NotFoundError
 from memory_core.events import Actor, ModelCalled
@@ -186,10 +186,7 @@ class SummaryDesk:
                 w.record(failed, actor=actor)
             raise
         covers, turn = (messages[-1].seq, messages[-1].turn) if messages else (before.covers, before.turn_covered)
-        calls = [
-            ModelCalled(c.purpose, c.model, c.input_tokens, c.output_tokens, round(c.seconds, 3), c.cost, self.block)
-            for c in written.calls
-        ]
+        calls = call_events(written.calls, self.block)
         try:
             with self._session.writing() as w:
                 if not still_there(w.connection, self._session.id, [message.seq for message in messages]):

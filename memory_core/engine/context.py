@@ -241,6 +241,13 @@ def reading_for(
     )
 
 
+def reading_of(session: Session, query: str) -> ReadContext:
+    """Context for reading a block by a query alone."""
+    with session.database.read() as connection:
+        rows = session.queue(connection)
+    return reading_for(session, rows, query, {})
+
+
 def _read_blocks(
     session: Session, reading: ReadContext, *, taken: int
 ) -> tuple[dict[str, Content], dict[str, str], dict[str, int]]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Literal
 
-from memory_core.blocks.base import NoWrite, PendingWrite
+from memory_core.blocks.base import CALL_TOKENS, NoWrite, PendingWrite
 from memory_core.engine import reconcile
 from memory_core.engine.session import Session, SessionBlock
 from memory_core.errors import ConflictError, MemoryInspectorError, NotFoundError, StoreError, sentence
@@ -49,9 +49,6 @@ from memory_core.store.deliveries import (
     still_there,
 )
 from memory_core.store.writing import session_scope, user_scope
-
-CALL_TOKENS = 8_000
-"""Consecutive deliveries share one call up to about this many tokens of messages."""
 
 WORKERS = 256
 """Blocks that are served at once. A thread is made when one is needed and none is free. A model that hangs keeps one
@@ -247,7 +244,7 @@ def _deliver(session: Session, attached: SessionBlock, due: Sequence[Delivery], 
     # 2. The slow part. It stores nothing, so that whatever ends it, the deliveries are as due as before.
     with _lease_kept(session, key, owner):
         learned: PendingWrite = attached.block.prepare_write(batch) if messages else NoWrite()
-    calls = _calls(learned.calls, attached.name)
+    calls = call_events(learned.calls, attached.name)
     attempt = due[0].attempts + 1
     try:
         with session.writing() as w:
@@ -343,7 +340,8 @@ def scope_key(session: Session, attached: SessionBlock) -> str:
     return session_scope(session.id)
 
 
-def _calls(calls: Sequence[ModelCall], block: str) -> list[Event]:
+def call_events(calls: Sequence[ModelCall], block: str) -> list[Event]:
+    """The calls that a block's learner made, for the log."""
     return [
         ModelCalled(c.purpose, c.model, c.input_tokens, c.output_tokens, round(c.seconds, 3), c.cost, block)
         for c in calls

@@ -1,4 +1,4 @@
-"""What the next message will do: the flush it causes, what blocks learn from it, then the prompt that is built.
+"""Preview of the next message: the flush it causes, what blocks learn from it, then the prompt.
 
 Changes nothing. The flush is planned by the planner that `put` uses, on the queue with that message in it; blocks learn
 from what leaves as they will (`BaseMemoryBlock.imagined`), and the prompt is built of what is left. What only a model
@@ -13,9 +13,10 @@ from sqlalchemy import Connection
 
 from memory_core.blocks.base import Imagined
 from memory_core.engine.context import Context, build_context
+from memory_core.engine.queue import plan_under
 from memory_core.engine.session import Session, SessionBlock
 from memory_core.messages import ChatMessage, MessageRole
-from memory_core.planning.flush import FlushPlan, Queue, SizedMessage, Trigger, complete_turns, plan_flush
+from memory_core.planning.flush import FlushPlan, Queue, SizedMessage, Trigger, complete_turns
 from memory_core.store.deliveries import last_turn_heard, pending_by_block
 from memory_core.store.messages import QueueRow, plain_message, read_messages, sizes_between
 from memory_core.store.writing import SessionState, read_session
@@ -127,16 +128,7 @@ def _imagined(session: Session, attached: SessionBlock, seqs: Sequence[int], num
 
 
 def _planned(session: Session, queued: Sequence[SizedMessage], trigger: Trigger) -> FlushPlan:
-    config = session.config
     turns = [message.seq for message in queued if message.role is MessageRole.USER]
-    beyond = 0 if config.queue_turns is None else max(0, len(turns) - config.queue_turns)
     total = sum(message.tokens for message in queued)
-    return plan_flush(
-        Queue(total, len(queued), newest_turn=turns[-1] if turns else None),
-        queued,
-        history_budget=config.history_budget,
-        token_flush_size=config.flush_size,
-        split_long_turns=config.split_long_turns,
-        turns_over=beyond,
-        trigger=trigger,
-    )
+    queue = Queue(total, len(queued), newest_turn=turns[-1] if turns else None)
+    return plan_under(session.config, queue, queued, len(turns), trigger)

@@ -1,18 +1,19 @@
-"""What happens to the queue inside one transaction: messages come, the oldest leave, and blocks are owed what left.
+"""Queue operations within one transaction: append messages, flush the oldest, schedule their delivery to blocks.
 
 The planner decides (`planning.flush`); here its decision is applied and recorded.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sqlalchemy import Connection
 
+from memory_core.config import MemoryConfig
 from memory_core.engine.session import Session, SessionBlock
 from memory_core.errors import MessageError
 from memory_core.events import FlushPlanned, ranges
 from memory_core.messages import ChatMessage, MessageStatus, unstorable
-from memory_core.planning.flush import FlushPlan, Trigger, complete_turns, plan_flush
+from memory_core.planning.flush import FlushPlan, Queue, SizedMessage, Trigger, complete_turns, plan_flush
 from memory_core.planning.rendering import strip_memory
 from memory_core.store.deliveries import given_seqs, last_turn_heard, queue_delivery, read_deliveries
 from memory_core.store.erasing import message_seqs
@@ -58,19 +59,27 @@ def without_sections(session: Session, connection: Connection, messages: Sequenc
     return left
 
 
+def plan_under(
+    config: MemoryConfig, queue: Queue, oldest: Iterable[SizedMessage], turns: int, trigger: Trigger
+) -> FlushPlan:
+    """Plan a flush under a session's settings; `turns` is the number of turns in the queue."""
+    return plan_flush(
+        queue,
+        oldest,
+        history_budget=config.history_budget,
+        token_flush_size=config.flush_size,
+        split_long_turns=config.split_long_turns,
+        turns_over=0 if config.queue_turns is None else max(0, turns - config.queue_turns),
+        trigger=trigger,
+    )
+
+
 def flush_queue(session: Session, w: Writing, trigger: Trigger) -> FlushPlan:
     """Plan a flush, and make it so: archive, record, and note what is due to which block."""
     config = session.config
     queue = w.session.queue(config.accounting)
-    plan = plan_flush(
-        queue,
-        oldest_queued(w.connection, session.id, config.accounting),
-        history_budget=config.history_budget,
-        token_flush_size=config.flush_size,
-        split_long_turns=config.split_long_turns,
-        turns_over=_turns_over(session, w),
-        trigger=trigger,
-    )
+    turns = queued_turns(w.connection, session.id) if config.queue_turns is not None else 0
+    plan = plan_under(config, queue, oldest_queued(w.connection, session.id, config.accounting), turns, trigger)
     if not plan:
         return plan
     w.session.flushes += 1
@@ -120,12 +129,6 @@ def begin_turns(session: Session, w: Writing, attached: SessionBlock) -> None:
     for first, last in ranges(due):
         queue_for(session, w, attached, "turn", range(first, last + 1))
     w.session.turn_delivered = max(w.session.turn_delivered, complete[-1].seq)
-
-
-def _turns_over(session: Session, w: Writing) -> int:
-    """Turns that the queue holds beyond its window."""
-    most = session.config.queue_turns
-    return 0 if most is None else max(0, queued_turns(w.connection, session.id) - most)
 
 
 def queue_turns(session: Session, w: Writing, *, closing: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Whose values apply where a constructor's settings, blocks and texts meet what is stored.
+"""Decide whose values apply where a constructor's settings, blocks and texts differ from what is stored.
 
 Configuration and static texts are versioned per session. A constructor's values apply when the
 session is made, and later when they differ from the last constructor's; otherwise what is stored
@@ -60,7 +60,8 @@ def create_or_join(
             raise ConfigError(f"{what} {problem}")
     _check_names(blocks or ())
     made = [block.as_made(session.whole_id) for block in blocks or ()]
-    with session.writing(create=_new_state(session.id, title, user_id, session.clock())) as w:
+    now = session.clock()
+    with session.writing(create=SessionState(session.id, user_id, title, now, now)) as w:
         if user_id is not None and w.session.user_id != user_id:
             raise ConfigError(f'the session "{session.id}" belongs to another user: choose another session_id')
         if without_messages and w.session.messages:
@@ -255,31 +256,3 @@ def _check_names(blocks: Sequence[Block]) -> None:
         if block.name in seen:
             raise ConfigError(f'two blocks are called "{block.name}": block names must differ')
         seen.add(block.name)
-
-
-def _new_state(session_id: str, title: str, user_id: str | None, now: float) -> SessionState:
-    return SessionState(
-        id=session_id,
-        user_id=user_id,
-        title=title,
-        created_at=now,
-        updated_at=now,
-        deleted_at=None,
-        next_seq=1,
-        turns=0,
-        newest_turn=None,
-        queue_messages=0,
-        queue_content=0,
-        queue_reference=0,
-        pinned_messages=0,
-        pinned_content=0,
-        pinned_reference=0,
-        archived_messages=0,
-        flushes=0,
-        turn_delivered=0,
-        counter="",
-        config="{}",
-        constructor="{}",
-        recording=None,
-        revision=1,
-    )

@@ -17,27 +17,14 @@ from memory_core.blocks.graph import GraphMemoryBlock
 from memory_core.blocks.static import StaticMemoryBlock, decode, encode
 from memory_core.config import MemoryConfig
 from memory_core.errors import ConfigError, NotFoundError
-from memory_core.events import (
-    QueueRecounted,
-)
+from memory_core.events import QueueRecounted
 from memory_core.planning.facts import Fact
 from memory_core.planning.graph import Graph
 from memory_core.services import Services
-from memory_core.store.blocks import (
-    BlockRecord,
-    read_blocks,
-)
+from memory_core.store.blocks import BlockRecord, read_blocks
 from memory_core.store.database import Database
 from memory_core.store.messages import QueueRow, StoredMessage, read_queue, recount
-from memory_core.store.writing import (
-    LEARNERS,
-    Clock,
-    SessionState,
-    Writing,
-    read_existing,
-    read_texts,
-    writing,
-)
+from memory_core.store.writing import LEARNERS, Clock, SessionState, Writing, read_existing, read_texts, writing
 from memory_core.tokens import TokenCounter, Tokenizer, counter_for, default_counter
 
 Block = BaseMemoryBlock[Any]
@@ -166,7 +153,8 @@ class Session:
         self.config = MemoryConfig()
         self.blocks: tuple[SessionBlock, ...] = ()
         self.revision = 0
-        self._tokenizer_fn = tokenizer_fn
+        self.tokenizer_fn = tokenizer_fn
+        """The caller's own tokenizer, if it gave one."""
         self._given: dict[str, Block] = {}
         self._initial: dict[str, str] = {}
         self._imagined = False
@@ -179,22 +167,17 @@ class Session:
         return self.database.id, self.id
 
     @property
-    def tokenizer_fn(self) -> Tokenizer | None:
-        """The caller's own tokenizer, if it gave one."""
-        return self._tokenizer_fn
-
-    @property
     def counter(self) -> TokenCounter:
         """Counts as this session's configuration says."""
         return self._with_estimates(
-            counter_for(self._tokenizer_fn) if self._tokenizer_fn else _encoding(self.config.encoding)
+            counter_for(self.tokenizer_fn) if self.tokenizer_fn else _encoding(self.config.encoding)
         )
 
     @property
     def counter_id(self) -> str:
         """The id of `counter`. An encoding is not loaded for it, which takes 0.3 s the first time."""
         return self._with_estimates(
-            counter_for(self._tokenizer_fn) if self._tokenizer_fn else TokenCounter(list, id=self.config.encoding)
+            counter_for(self.tokenizer_fn) if self.tokenizer_fn else TokenCounter(list, id=self.config.encoding)
         ).id
 
     def _with_estimates(self, base: TokenCounter) -> TokenCounter:
@@ -266,7 +249,7 @@ class Session:
             NotFoundError: there is no such session.
         """
         other = Session(
-            self.database, session_id, services=self.services, tokenizer_fn=self._tokenizer_fn, clock=self.clock
+            self.database, session_id, services=self.services, tokenizer_fn=self.tokenizer_fn, clock=self.clock
         )
         other._given = {name: block.on_its_own() for name, block in self._given.items() if block.kind != "static"}
         other._initial = dict(self._initial)

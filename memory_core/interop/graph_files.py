@@ -21,7 +21,7 @@ from memory_core.interop.graphml import read_graphml
 from memory_core.interop.located_json import GRAPH, Located, Place, check_size, problem, read_text, read_values
 from memory_core.messages import storable
 from memory_core.planning.graph import LONGEST, TYPES, Graph, clean_name, normal_name
-from memory_core.planning.graph_changes import NewRelation
+from memory_core.planning.graph_changes import NamedRelation
 
 Form = Literal["json", "graphml", "cypher"]
 FORMS: tuple[Form, ...] = ("json", "graphml", "cypher")
@@ -134,13 +134,13 @@ def import_graph(desk: GraphDesk, file: GraphFile, *, actor: Actor = "user") -> 
     """Add what a file holds to a graph, as one change set that can be undone; None: all of it was there already."""
     types = {normal_name(entity.name): entity.type for entity in file.entities}
     relations = [
-        NewRelation(
+        NamedRelation(
             each.subject,
             each.predicate,
             each.object,
             types.get(normal_name(each.subject), "other"),
             types.get(normal_name(each.object), "other"),
-            each.state,
+            ended=each.state == "ended",
         )
         for each in file.relations
     ]

@@ -6,7 +6,7 @@ No vendor's name appears here. Clients live in their own modules and turn vendor
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,9 @@ from pydantic import BaseModel
 
 from memory_core.errors import EmbedderError
 from memory_core.messages import ChatMessage, ToolCallPart
+from memory_core.planning.consolidation import Candidate as Candidate
+from memory_core.planning.consolidation import Decision as Decision
+from memory_core.planning.facts import CondensedFact as CondensedFact
 
 Answer = TypeVar("Answer", bound=BaseModel)
 
@@ -107,15 +110,6 @@ class Extraction:
 
 
 @dataclass(frozen=True, slots=True)
-class CondensedFact:
-    """One fact of a condensed list, with the indexes of the facts it replaces (none: it is new)."""
-
-    text: str
-    category: str = "other"
-    stands_for: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Condensation:
     """A shorter list of facts that should say the same."""
 
@@ -152,35 +146,11 @@ class Categorising(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
-    """A known fact that a found one is compared with."""
-
-    id: int
-    text: str
-    similarity: float
-    """Of wording and, where vectors are at hand, meaning, 0 to 1."""
-    slot: str | None = None
-    pinned: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Proposal:
     """A found fact with the known ones nearest to it, nearest first."""
 
     fact: ExtractedFact
     candidates: tuple[Candidate, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """Decision on one proposal."""
-
-    act: Literal["add", "update", "delete", "none"]
-    target: int | None = None
-    """Id of the candidate that is updated, deleted or said again; None for `add`."""
-    text: str | None = None
-    """The words after an update, or of what is added; None: those of the proposal."""
-    rule: str = "model"
 
 
 @dataclass(frozen=True, slots=True)

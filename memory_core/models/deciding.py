@@ -5,31 +5,23 @@ unchecked: numbers it was not given, acts that do not exist and proposals it lea
 rule. What a decision does to the facts is checked again where it is done (`memory_core.planning.consolidation`).
 """
 
-import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import cast
 
 from pydantic import BaseModel, Field
 
 from memory_core.errors import ModelAnswerError
 from memory_core.messages import ChatMessage
-from memory_core.models.base import Candidate, Decision, Decisions, ModelCall, Proposal
+from memory_core.models.base import Decisions, ModelCall, Proposal
 from memory_core.models.learners import ModelBased, RuleBased
-from memory_core.planning.consolidation import (
-    ACTS,
-    MISSING,
-    NO_ACT,
-    NO_TARGET,
-    NO_WORDS,
-    NOT_COMPARED,
-    PINNED,
-    SURPLUS,
-    TWICE,
-    by_rule,
-    is_fact,
-)
+from memory_core.models.structured import as_data
+from memory_core.planning.consolidation import MISSING, SURPLUS, TWICE, Act, Candidate, Decision, by_rule, find_problem
 
 UNREADABLE = "the answer was not in the asked form"
+NO_FACT = 0
+"""Ids begin at 1."""
 
 _TASK = """\
 You keep the long-term memory of an assistant: a list of short facts. Below, between <known> tags, are numbered facts \
@@ -45,7 +37,7 @@ Choose a known fact only among the numbers given with the statement. In doubt, a
 the third person; keep names, numbers, dates and units exactly, and add nothing that neither statement says.
 Give one decision for each new statement, with its number.
 """
-_OWN_TAGS = re.compile(r"<(?=\s{0,3}/?\s{0,3}(?:known|found)\b)", re.IGNORECASE)
+_TAGS = "known|found"
 
 
 class _Decided(BaseModel):
@@ -101,52 +93,39 @@ class ModelDecider(ModelBased):
             elif one.found in taken:
                 refused[TWICE] += 1
             else:
-                decision = _checked(one, asked[one.found - 1], known)
-                if isinstance(decision, str):
-                    refused[decision] += 1
-                    decision = _by_rule(asked[one.found - 1])
-                taken[one.found] = decision
+                proposal = asked[one.found - 1]
+                decision = _read(one, known)
+                if problem := find_problem(decision, proposal.candidates):
+                    refused[problem] += 1
+                    decision = _by_rule(proposal)
+                taken[one.found] = replace(decision, text=None) if decision.act == "none" else decision
         by_place = {places[number - 1]: decision for number, decision in taken.items()}
         decisions = tuple(by_place.get(place) or _by_rule(proposal) for place, proposal in enumerate(proposals))
         return Decisions(decisions, calls, tuple(refused.elements()))
 
 
-def _checked(one: _Decided, proposal: Proposal, known: Sequence[Candidate]) -> Decision | str:
-    """A model's decision on one proposal, or why it cannot be."""
-    act = next((act for act in ACTS if act == one.act.strip().casefold()), None)
+def _read(one: _Decided, known: Sequence[Candidate]) -> Decision:
+    """A model's decision as it stands in its answer; a number that it was not given becomes an id that no fact has."""
+    act = cast(Act, one.act.strip().casefold())
     text = " ".join((one.text or "").split()) or None
-    if act is None:
-        return NO_ACT
-    if text is not None and not is_fact(text):
-        return NO_WORDS
-    if act == "add":
-        return Decision("add", text=text)
-    if one.known is None:
-        return NO_TARGET
-    target = known[one.known - 1] if 1 <= one.known <= len(known) else None
-    if target is None or target.id not in {near.id for near in proposal.candidates}:
-        return NOT_COMPARED
-    if target.pinned and act != "none":
-        return PINNED
-    return Decision(act, target.id, None if act == "none" else text)
+    if act == "add" or one.known is None:
+        return Decision(act, text=text)
+    return Decision(act, known[one.known - 1].id if 1 <= one.known <= len(known) else NO_FACT, text)
 
 
 def _by_rule(proposal: Proposal) -> Decision:
-    choice = by_rule(proposal.fact.text, proposal.fact.slot, proposal.candidates)
-    act = next(act for act in ACTS if act == choice.act)
-    return Decision(act, choice.target, choice.text, choice.rule)
+    return by_rule(proposal.fact.text, proposal.fact.slot, proposal.candidates)
 
 
 def _data(asked: Sequence[Proposal], known: Sequence[Candidate]) -> str:
     numbers = {near.id: number for number, near in enumerate(known, start=1)}
-    facts = "\n".join(f"{numbers[near.id]}. {_as_data(near.text)}" for near in known)
+    facts = "\n".join(f"{numbers[near.id]}. {_on_one_line(near.text)}" for near in known)
     found = "\n".join(
-        f"{number}. {_as_data(one.fact.text)} (known: {', '.join(str(numbers[c.id]) for c in one.candidates)})"
+        f"{number}. {_on_one_line(one.fact.text)} (known: {', '.join(str(numbers[c.id]) for c in one.candidates)})"
         for number, one in enumerate(asked, start=1)
     )
     return f"<known>\n{facts}\n</known>\n<found>\n{found}\n</found>"
 
 
-def _as_data(text: str) -> str:
-    """`text` on one line, in such a form that it cannot pose as a tag of ours."""
-    return " ".join(_OWN_TAGS.sub("&lt;", text).split())
+def _on_one_line(text: str) -> str:
+    return " ".join(as_data(text, _TAGS).split())

@@ -10,6 +10,7 @@ import importlib.resources
 import math
 import os
 import threading
+from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 
 from memory_core.errors import ConfigError, EmbedderError
 from memory_core.models.endpoint import Endpoint, model_error
-from memory_core.process import per_process, renewed
+from memory_core.process import once, per_process, renewed
 
 MODEL_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
 """Of `model.onnx`, whose weights were compared tensor by tensor with the official ones."""
@@ -118,36 +119,41 @@ def unit_rows(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     return rows
 
 
-class MiniLMEmbedder:
-    """all-MiniLM-L6-v2 (English), 384 dimensions. Safe to share between threads.
+class LocalEmbedder(ABC):
+    """Base of embedders that run in this process; each text is embedded once. Safe to share between threads."""
+
+    id: str
+    dimensions: int
+
+    def __init__(self) -> None:
+        self._memo = Memo()
+
+    @property
+    def offline(self) -> bool:
+        return True
+
+    def embed(self, texts: Sequence[str]) -> Rows:
+        """Unit rows, shape `(len(texts), dimensions)`.
+
+        Raises:
+            EmbedderError: the model's package or files are missing or not the known ones.
+        """
+        return self._memo.of(texts, self._embedded)
+
+    @abstractmethod
+    def _embedded(self, texts: Sequence[str]) -> Rows: ...
+
+
+class MiniLMEmbedder(LocalEmbedder):
+    """all-MiniLM-L6-v2 (English), 384 dimensions.
 
     A text longer than 256 tokens is embedded in pieces of equal length, the first eight of them; the first counts most.
     A text without a word (empty, or only blanks) gets the first unit vector. Many texts are embedded on
     several cores; which thread takes what changes no vector.
     """
 
-    def __init__(self) -> None:
-        self._memo = Memo()
-
-    @property
-    def id(self) -> str:
-        return f"all-MiniLM-L6-v2-int8:{DIMENSIONS}"
-
-    @property
-    def dimensions(self) -> int:
-        return DIMENSIONS
-
-    @property
-    def offline(self) -> bool:
-        return True
-
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Unit rows, shape `(len(texts), 384)`.
-
-        Raises:
-            EmbedderError: the model's package or files are missing or not the known ones.
-        """
-        return self._memo.of(texts, self._embedded)
+    id = f"all-MiniLM-L6-v2-int8:{DIMENSIONS}"
+    dimensions = DIMENSIONS
 
     def _embedded(self, texts: Sequence[str]) -> Rows:
         sums = np.zeros((len(texts), DIMENSIONS), dtype=np.float32)
@@ -334,15 +340,9 @@ def _threads() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(min(MAX_THREADS, os.cpu_count() or 1), thread_name_prefix="memory-embedding")
 
 
-_lock = threading.Lock()
-_models: list[_MiniLM] = []  # empty, or the one of this process
-
-
+@once
 def _loaded_model() -> _MiniLM:
-    with _lock:
-        if not _models:
-            _models.append(_load_model())
-        return _models[0]
+    return _load_model()
 
 
 def _load_model() -> _MiniLM:

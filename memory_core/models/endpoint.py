@@ -114,12 +114,7 @@ class Endpoint:
         return {"base_url": self.base_url, "timeout_seconds": self.timeout_seconds, "max_retries": self.max_retries}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        Endpoint.__init__(
-            self,
-            state["base_url"],
-            timeout_seconds=state["timeout_seconds"],
-            max_retries=state["max_retries"],
-        )
+        Endpoint.__init__(self, **state)
 
 
 def model_error(error: Exception, endpoint: Endpoint, *, model: str, started: bool = False) -> ModelError:

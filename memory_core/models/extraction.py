@@ -17,7 +17,9 @@ from memory_core.messages import ChatMessage, message_text
 from memory_core.models.base import ChatModel, Condensation, CondensedFact, ExtractedFact, Extraction, ModelCall
 from memory_core.models.learners import ModelBased
 from memory_core.models.offline.condensing import condense_by_rules
+from memory_core.models.structured import as_data
 
+_TAGS = "transcript|known|facts?"
 FACT_CHARACTERS = 500
 """Longer facts are dropped: they are retellings."""
 MAX_TOPICS = 5
@@ -135,7 +137,7 @@ class ModelExtractor(ModelBased):
         room = target - len(fixed)
         if room <= 0 or not loose:
             return Condensation(kept)
-        listed = "\n".join(f"{number}. {as_data(facts[index])}" for number, index in enumerate(loose, start=1))
+        listed = "\n".join(f"{number}. {as_data(facts[index], _TAGS)}" for number, index in enumerate(loose, start=1))
         forms = tuple(form.format(example="1,4", categories=self._names) for form in (_CONDENSE_FORM, _TAGGED_FORM))
         data = f"<facts>\n{listed}\n</facts>"
         answer, calls = self._ask(_CONDENSE.format(target=room), forms, data, CondensedFacts, purpose="condense")
@@ -198,7 +200,7 @@ def _from_tags(text: str, answer: type[Form]) -> Form:
 def transcript(messages: Sequence[ChatMessage]) -> str:
     """Messages as data, numbered from 1."""
     return "\n".join(
-        f"[{number}] {message.role}: {as_data(message_text(message))}"
+        f"[{number}] {message.role}: {as_data(message_text(message), _TAGS)}"
         for number, message in enumerate(messages, start=1)
     )
 
@@ -207,13 +209,7 @@ def listed_as_known(facts: Sequence[str]) -> str:
     """Known facts as data for a prompt; empty where there are none."""
     if not facts:
         return ""
-    return "<known>\n" + "\n".join(f"- {as_data(fact)}" for fact in facts) + "\n</known>\n"
-
-
-def as_data(text: str) -> str:
-    """`text` in such a form that it cannot pose as a tag of ours or as another message."""
-    text = re.sub(r"<(?=\s{0,3}/?\s{0,3}(?:transcript|known|facts?)\b)", "&lt;", text, flags=re.IGNORECASE)
-    return re.sub(r"\s*\n", "\n    ", text)
+    return "<known>\n" + "\n".join(f"- {as_data(fact, _TAGS)}" for fact in facts) + "\n</known>\n"
 
 
 def _checked(text: str) -> str | None:

@@ -14,15 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memory_core.errors import ConfigError, ModelAnswerError, ModelRequestError, ModelUnreachableError
-from memory_core.messages import (
-    ChatMessage,
-    FilePart,
-    ImagePart,
-    MessageRole,
-    TextPart,
-    ToolCallPart,
-    decode_arguments,
-)
+from memory_core.messages import ChatMessage, FilePart, ImagePart, MessageRole, TextPart, ToolCallPart, decode_arguments
 from memory_core.models.base import Answer, ModelCall, ToolSpec, json_schema
 from memory_core.models.endpoint import Endpoint, model_error
 from memory_core.models.structured import instruction, parse_answer

@@ -16,8 +16,8 @@ from memory_core.models.base import FoundRelation, RelationsFound
 from memory_core.models.extraction import listed_as_known, transcript
 from memory_core.models.learners import ModelBased, RuleBased
 from memory_core.models.offline.relation_rules import relations_in
-from memory_core.planning.graph import LONGEST, THE_USER, TYPES, clean_name, names_nobody, normal_name, normal_predicate
-from memory_core.planning.graph_changes import PRONOUN, TO_ITSELF, TOO_LONG, WITHOUT_NAMES
+from memory_core.planning.graph import LONGEST, THE_USER, TYPES, clean_name, normal_name, normal_predicate
+from memory_core.planning.graph_changes import TO_ITSELF, find_problem
 
 MAX_RELATIONS = 200
 """Of one answer; a model that gives more repeats itself."""
@@ -150,12 +150,8 @@ def _checked(given: _Relation, messages: int) -> tuple[FoundRelation | None, str
         " ".join(given.predicate.replace("_", " ").split()).strip(" .,;:"),
         clean_name(given.object),
     )
-    if not (normal_name(subject) and normal_predicate(predicate) and normal_name(object)):
-        return None, WITHOUT_NAMES
-    if max(map(len, (subject, predicate, object))) > LONGEST:
-        return None, TOO_LONG
-    if names_nobody(subject) or names_nobody(object):
-        return None, PRONOUN
+    if problem := find_problem(subject, predicate, object):
+        return None, problem
     if normal_name(subject) == normal_name(object):
         return None, TO_ITSELF
     if given.message is not None and not 1 <= given.message <= messages:

@@ -7,7 +7,6 @@ the whole process, and its loader looks for the tokenizer in the wrong folder an
 
 import importlib.util
 import json
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory_core.errors import EmbedderError
-from memory_core.models.embedding import Memo, known_file, unit_rows
+from memory_core.models.embedding import LocalEmbedder, known_file, unit_rows
+from memory_core.process import once
 
 DIMENSIONS = 256
 PACKAGE = "wordllama 0.4.0.post1"
@@ -31,36 +31,16 @@ TOKENIZER, TOKENIZER_SHA256 = (
 )
 
 
-class WordLlamaEmbedder:
-    """WordLlama (English), 256 dimensions, for where ingestion speed matters. Safe to share between threads.
+class WordLlamaEmbedder(LocalEmbedder):
+    """WordLlama (English), 256 dimensions, for where ingestion speed matters.
 
     It knows nothing of word order, and finds a message asked for in other words less often than all-MiniLM-L6-v2:
     half of them in first place where that finds three quarters. A text is embedded whole, however long; one without
     a word (empty, or only blanks) gets the first unit vector.
     """
 
-    def __init__(self) -> None:
-        self._memo = Memo()
-
-    @property
-    def id(self) -> str:
-        return f"wordllama-l2-supercat:{DIMENSIONS}"
-
-    @property
-    def dimensions(self) -> int:
-        return DIMENSIONS
-
-    @property
-    def offline(self) -> bool:
-        return True
-
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Unit rows, shape `(len(texts), 256)`; each depends on its own text alone, to the last bit.
-
-        Raises:
-            EmbedderError: the package is not installed, or its files are not the known ones.
-        """
-        return self._memo.of(texts, self._embedded)
+    id = f"wordllama-l2-supercat:{DIMENSIONS}"
+    dimensions = DIMENSIONS
 
     def _embedded(self, texts: Sequence[str]) -> NDArray[np.float32]:
         means = np.zeros((len(texts), DIMENSIONS), dtype=np.float32)
@@ -85,15 +65,9 @@ class _Table:
         return mean
 
 
-_lock = threading.Lock()
-_tables: list[_Table] = []  # empty, or the one of this process
-
-
+@once
 def _loaded_table() -> _Table:
-    with _lock:
-        if not _tables:
-            _tables.append(_load_table())
-        return _tables[0]
+    return _load_table()
 
 
 def _load_table() -> _Table:

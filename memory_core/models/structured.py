@@ -1,6 +1,7 @@
 """Reading an answer in an asked form out of what a model wrote. Pure."""
 
 import json
+import re
 from collections.abc import Iterator
 
 from pydantic import BaseModel, ValidationError
@@ -20,6 +21,12 @@ def instruction(answer: type[BaseModel]) -> str:
     """Instruction for a model whose endpoint does not accept a schema."""
     schema = json.dumps(json_schema(answer), ensure_ascii=False)
     return f"Answer with one JSON object and nothing else. It must follow this JSON schema:\n{schema}"
+
+
+def as_data(text: str, tags: str) -> str:
+    """`text` in such a form that it cannot pose as one of these tags (`|` between them) or as another message."""
+    text = re.sub(rf"<(?=\s{{0,3}}/?\s{{0,3}}(?:{tags})\b)", "&lt;", text, flags=re.IGNORECASE)
+    return re.sub(r"\s*\n", "\n    ", text)
 
 
 def parse_answer(text: str, answer: type[Answer]) -> Answer:

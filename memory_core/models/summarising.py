@@ -17,7 +17,7 @@ from memory_core.models.learners import ModelBased, RuleBased
 from memory_core.models.offline import clauses
 from memory_core.models.offline.extractor import facts_in
 from memory_core.models.offline.patterns import pattern
-from memory_core.models.structured import without_thinking
+from memory_core.models.structured import as_data, without_thinking
 from memory_core.planning.facts import same_words
 from memory_core.planning.summaries import density, fit, losses, sentences
 
@@ -41,6 +41,7 @@ Give the complete summary anew, in at most {words} words, that says as much of t
 - Plain short sentences in the third person, in order of time. Say once what is said twice.
 - Keep names, numbers, dates and units exactly: what is left out is forgotten. Add nothing that is not in it.
 """
+_TAGS = "transcript|summary"
 _PLAIN = "Answer with the summary between <summary> and </summary>, and with nothing else.\n"
 _TAGGED = pattern(r"<summary>(.*?)(?:</summary>|\Z)", re.DOTALL | re.IGNORECASE)
 _WORDS_A_TOKEN = 0.7
@@ -118,9 +119,9 @@ class ModelSummariser(ModelBased):
             return Summarised("")
         words = max(5, int(max_tokens * _WORDS_A_TOKEN))
         task = (_SUMMARISE if messages else _SHORTEN).format(words=words)
-        data = f"<summary>\n{_as_data(summary)}\n</summary>"
+        data = f"<summary>\n{as_data(summary, _TAGS)}\n</summary>"
         if messages:
-            lines = "\n".join(f"{message.role}: {_as_data(message_text(message))}" for message in messages)
+            lines = "\n".join(f"{message.role}: {as_data(message_text(message), _TAGS)}" for message in messages)
             data += f"\n<transcript>\n{lines}\n</transcript>"
         text, calls = self._ask(task, data)
         if not any(map(str.isalnum, text)):
@@ -141,9 +142,3 @@ class ModelSummariser(ModelBased):
             calls = () if stream.call is None else (replace(stream.call, purpose="summarise"),)
             return (tagged[1] if tagged else text).strip(), calls
         return answer.summary.strip(), (call,)
-
-
-def _as_data(text: str) -> str:
-    """`text` in such a form that it cannot pose as a tag of ours or as another message."""
-    text = re.sub(r"<(?=\s{0,3}/?\s{0,3}(?:transcript|summary)\b)", "&lt;", text, flags=re.IGNORECASE)
-    return re.sub(r"\s*\n", "\n    ", text)

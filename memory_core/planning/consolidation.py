@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from typing import Literal
 
 from memory_core.planning.facts import DUPLICATE, Confirmation, FoundFact, KnownFact, same_words
 from memory_core.planning.statements import CONTRADICTING, Bearing, bearing, says_more
@@ -49,36 +49,23 @@ MISSING = "a found fact was left without a decision"
 SURPLUS = "there are more decisions than found facts"
 
 
-class Near(Protocol):
+@dataclass(frozen=True, slots=True)
+class Candidate:
     """A known fact that a found one is compared with."""
 
-    @property
-    def id(self) -> int: ...
-
-    @property
-    def text(self) -> str: ...
-
-    @property
-    def slot(self) -> str | None: ...
-
-    @property
-    def pinned(self) -> bool: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """A known fact with its likeness to a found one."""
-
-    fact: KnownFact
+    id: int
+    text: str
     similarity: float
-    """0 to 1."""
+    """Of wording and, where vectors are at hand, meaning, 0 to 1."""
+    slot: str | None = None
+    pinned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """Every found fact, by its index, is in exactly one of these."""
 
-    compared: Mapping[int, tuple[Compared, ...]]
+    compared: Mapping[int, tuple[Candidate, ...]]
     """Nearest known facts of each that has to be decided, nearest first."""
     held_back: tuple[Confirmation, ...]
     """Like a fact that a person rejected."""
@@ -90,11 +77,12 @@ class Prepared:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Decision:
     """Decision proposed for one found fact, by a rule or a model, before it is checked."""
 
-    act: str
+    act: Act
     target: int | None = None
+    """Id of the candidate that is updated, deleted or said again; None for `add`."""
     text: str | None = None
     """The words after an update, or of what is added; None: those found. With `delete`: a fact to add besides."""
     rule: str = "model"
@@ -146,25 +134,25 @@ def prepare(
         if near is not None and near.rejected and score >= DUPLICATE:
             held_back.append(Confirmation(index, near.id, score))
             del wordings[index]
-    compared: dict[int, tuple[Compared, ...]] = {}
+    compared: dict[int, tuple[Candidate, ...]] = {}
     repeated = _overtaken(list(wordings), found)
     for index in [index for index in wordings if index not in repeated]:
-        near_ones = [
-            Compared(fact, _likeness(score, None if cosines is None else cosines[index, fact.id], fact, found[index]))
-            for fact, score in zip(known, wordings[index], strict=True)
-            if not fact.rejected
-        ]
+        near_ones = []
+        for fact, score in zip(known, wordings[index], strict=True):
+            if not fact.rejected:
+                likeness = _likeness(score, None if cosines is None else cosines[index, fact.id], fact, found[index])
+                near_ones.append(Candidate(fact.id, fact.text, likeness, fact.slot, fact.pinned))
         compared[index] = tuple(sorted(near_ones, key=_nearness(found[index].text))[:nearest])
     owners = {same_words(fact.text): fact.id for fact in known if not fact.rejected}
     return Prepared(compared, tuple(held_back), repeated, owners)
 
 
-def by_rule(text: str, slot: str | None, candidates: Sequence[Near]) -> Choice:
+def by_rule(text: str, slot: str | None, candidates: Sequence[Candidate]) -> Decision:
     """Decide without a model. Of several candidates the one decides that it says most of; of equals the nearest.
 
-    >>> known = [KnownFact(7, "The user lives in Lisbon", slot="home")]
+    >>> known = [Candidate(7, "The user lives in Lisbon", 0.8, slot="home")]
     >>> by_rule("The user lives in Porto", "home", known)
-    Choice(act='update', target=7, text='The user lives in Porto', rule='same_slot')
+    Decision(act='update', target=7, text='The user lives in Porto', rule='same_slot')
     """
     found = [(_bearing(text, slot, near), near) for near in candidates]
     for how, (act, rule) in _RULES.items():
@@ -172,42 +160,42 @@ def by_rule(text: str, slot: str | None, candidates: Sequence[Near]) -> Choice:
             if bears != how:
                 continue
             if near.pinned and act != "none":
-                return Choice("add", rule="pinned")
+                return Decision("add", rule="pinned")
             if act == "update":
-                return Choice("update", near.id, text, rule)
-            return Choice(act, near.id, text if act == "delete" and says_more(text) else None, rule)
-    return Choice("add", rule="new")
+                return Decision("update", near.id, text, rule)
+            return Decision(act, near.id, text if act == "delete" and says_more(text) else None, rule)
+    return Decision("add", rule="new")
 
 
 def settle(
     prepared: Prepared,
-    choices: Sequence[Choice],
+    decisions: Sequence[Decision],
     found: Sequence[FoundFact],
     *,
     active: Collection[int],
     waiting: Collection[int] = (),
 ) -> Consolidation:
-    """Check what was decided, one choice for each of `prepared.compared` in order, and say what is done.
+    """Check what was decided, one decision for each of `prepared.compared` in order, and say what is done.
 
     `active` are the ids of the block's active facts. Found facts that are `waiting` for a person change nothing that is
     known: what would change it is a new fact that is marked as contradicting it.
     """
     refused: Counter[str] = Counter()
     indexes = list(prepared.compared)
-    checked: list[Choice | None] = []
-    for index, decided in zip(indexes, choices, strict=False):
-        problem = _problem(decided, prepared.compared[index])
+    checked: list[Decision | None] = []
+    for index, decided in zip(indexes, decisions, strict=False):
+        problem = find_problem(decided, prepared.compared[index])
         refused.update([problem] if problem else ())
         checked.append(None if problem else decided)
-    if len(choices) < len(indexes):
-        refused[MISSING] += len(indexes) - len(choices)
-    elif len(choices) > len(indexes):
-        refused[SURPLUS] += len(choices) - len(indexes)
+    if len(decisions) < len(indexes):
+        refused[MISSING] += len(indexes) - len(decisions)
+    elif len(decisions) > len(indexes):
+        refused[SURPLUS] += len(decisions) - len(indexes)
     checked += [None] * (len(indexes) - len(checked))
     _spare_most(checked, active, refused)
     settling = _Settling(found, frozenset(waiting), refused, prepared.owners)
-    for index, choice in zip(indexes, checked, strict=True):
-        settling.take(index, prepared.compared[index], choice)
+    for index, decision in zip(indexes, checked, strict=True):
+        settling.take(index, prepared.compared[index], decision)
     return Consolidation(tuple(settling.settled), dict(refused))
 
 
@@ -275,18 +263,18 @@ class _Settling:
         self._said: dict[str, int] = {}
         """Which found fact brought some words."""
 
-    def take(self, index: int, compared: tuple[Compared, ...], choice: Choice | None) -> None:
+    def take(self, index: int, compared: tuple[Candidate, ...], decision: Decision | None) -> None:
         new = self._found[index]
         there = self._as_they_are(compared)
-        if choice is not None and (problem := self._late_problem(choice, new)) is not None:
-            self._refused.update([problem] if choice.rule == "model" else ())
-            choice = None
-        if choice is None:
-            choice = by_rule(new.text, new.slot, there)
-            if choice.target in self._changed and choice.act != "none":
-                choice = Choice("add", rule=choice.rule)
-        act, rule, target = _act(choice.act), choice.rule, None if choice.act == "add" else choice.target
-        text = choice.text if act == "delete" else None if act == "none" else choice.text or new.text
+        if decision is not None and (problem := self._late_problem(decision, new)) is not None:
+            self._refused.update([problem] if decision.rule == "model" else ())
+            decision = None
+        if decision is None:
+            decision = by_rule(new.text, new.slot, there)
+            if decision.target in self._changed and decision.act != "none":
+                decision = Decision("add", rule=decision.rule)
+        act, rule, target = decision.act, decision.rule, None if decision.act == "add" else decision.target
+        text = decision.text if act == "delete" else None if act == "none" else decision.text or new.text
         conflicts = tuple(near.id for near in there if near.id != target and self._contradicts(text, new, near))
         if index in self._waiting and act in ("update", "delete") and target is not None:
             act, text, rule, conflicts, target = "add", text or new.text, "approval", (target, *conflicts), None
@@ -297,7 +285,7 @@ class _Settling:
         elif twin is not None:
             (rule, target, beside), act, text = twin, "none", None
         self._note(index, act, target, text, new)
-        candidates = tuple((near.fact.id, near.similarity) for near in compared)
+        candidates = tuple((near.id, near.similarity) for near in compared)
         conflicts = conflicts if act == "add" else ()
         self.settled.append(Settled(index, act, target, text, rule, conflicts, candidates, beside))
 
@@ -312,20 +300,20 @@ class _Settling:
             if act != "update":
                 self._added[index] = FoundFact(text, new.slot)
 
-    def _late_problem(self, choice: Choice, new: FoundFact) -> str | None:
+    def _late_problem(self, decision: Decision, new: FoundFact) -> str | None:
         """Why a decision cannot be beside those before it."""
-        changing = choice.act in ("update", "delete")
-        if choice.target in self._changed and (changing or (choice.act == "none" and not self._changed[choice.target])):
+        act, target = decision.act, decision.target
+        if target in self._changed and (act in ("update", "delete") or (act == "none" and not self._changed[target])):
             return TWICE
-        key = same_words(choice.text or new.text)
-        if choice.act == "update" and self._owners.get(key, choice.target) != choice.target:
+        key = same_words(decision.text or new.text)
+        if act == "update" and self._owners.get(key, target) != target:
             return DOUBLED
-        if choice.act == "add" and choice.text is not None and key in self._owners:
+        if act == "add" and decision.text is not None and key in self._owners:
             return DOUBLED
         return None
 
     def _twin(
-        self, text: str, slot: str | None, there: Sequence[KnownFact], target: int | None
+        self, text: str, slot: str | None, there: Sequence[Candidate], target: int | None
     ) -> tuple[str, int | None, int | None] | None:
         """Duplicate of a found fact: the rule that matched, and the candidate or found fact it repeats."""
         key = same_words(text)
@@ -344,47 +332,43 @@ class _Settling:
         return None
 
     @staticmethod
-    def _contradicts(text: str | None, new: FoundFact, near: KnownFact) -> bool:
+    def _contradicts(text: str | None, new: FoundFact, near: Candidate) -> bool:
         return _bearing(text or new.text, new.slot, near) in CONTRADICTING
 
-    def _as_they_are(self, compared: Sequence[Compared]) -> list[KnownFact]:
+    def _as_they_are(self, compared: Sequence[Candidate]) -> list[Candidate]:
         """The candidates with the words that they have by now; deleted ones are left out."""
-        now = [replace(near.fact, text=self._changed.get(near.fact.id, near.fact.text) or "") for near in compared]
-        return [fact for fact in now if fact.text]
+        now = [replace(near, text=self._changed.get(near.id, near.text) or "") for near in compared]
+        return [near for near in now if near.text]
 
 
-def _act(act: str) -> Act:
-    return next(known for known in ACTS if known == act)
-
-
-def _problem(choice: Choice, compared: Sequence[Compared]) -> str | None:
-    """Why a decision cannot be; None if it can."""
-    if choice.act not in ACTS:
+def find_problem(decision: Decision, candidates: Sequence[Candidate]) -> str | None:
+    """Reason why a decision is refused, whatever other decisions there are; None if it is possible."""
+    if decision.act not in ACTS:
         return NO_ACT
-    if choice.text is not None and not is_fact(choice.text):
+    if decision.text is not None and not is_fact(decision.text):
         return NO_WORDS
-    if choice.act == "add":
+    if decision.act == "add":
         return None
-    if choice.target is None:
+    if decision.target is None:
         return NO_TARGET
-    target = next((near.fact for near in compared if near.fact.id == choice.target), None)
+    target = next((near for near in candidates if near.id == decision.target), None)
     if target is None:
         return NOT_COMPARED
-    return PINNED if target.pinned and choice.act != "none" else None
+    return PINNED if target.pinned and decision.act != "none" else None
 
 
-def _spare_most(choices: list[Choice | None], active: Collection[int], refused: Counter[str]) -> None:
+def _spare_most(decisions: list[Decision | None], active: Collection[int], refused: Counter[str]) -> None:
     """Refuse what would delete most of the facts at once, unless rules say so."""
     deleting = [
         place
-        for place, choice in enumerate(choices)
-        if choice is not None and choice.act == "delete" and choice.rule == "model"
+        for place, decision in enumerate(decisions)
+        if decision is not None and decision.act == "delete" and decision.rule == "model"
     ]
-    targets = {choice.target for place in deleting if (choice := choices[place]) is not None}
+    targets = {decision.target for place in deleting if (decision := decisions[place]) is not None}
     if len(targets) > max(1, MAX_DELETED * len(active)):
         refused[TOO_MANY] += len(deleting)
         for place in deleting:
-            choices[place] = None
+            decisions[place] = None
 
 
 def _overtaken(indexes: Sequence[int], found: Sequence[FoundFact]) -> dict[int, int]:
@@ -404,9 +388,9 @@ def _overtaken(indexes: Sequence[int], found: Sequence[FoundFact]) -> dict[int, 
     return overtaken
 
 
-def _nearness(text: str) -> Callable[[Compared], tuple[float, bool, int]]:
+def _nearness(text: str) -> Callable[[Candidate], tuple[float, bool, int]]:
     """Nearest first, of equals the one with the same words, then the oldest."""
-    return lambda near: (-near.similarity, same_words(near.fact.text) != same_words(text), near.fact.id)
+    return lambda near: (-near.similarity, same_words(near.text) != same_words(text), near.id)
 
 
 def _likeness(wording: float, cosine: float | None, known: KnownFact, new: FoundFact) -> float:
@@ -415,15 +399,7 @@ def _likeness(wording: float, cosine: float | None, known: KnownFact, new: Found
     return 1 - (1 - score) / 2 if new.slot is not None and known.slot == new.slot else score
 
 
-class _Told(Protocol):
-    @property
-    def text(self) -> str: ...
-
-    @property
-    def slot(self) -> str | None: ...
-
-
-def _bearing(text: str, slot: str | None, near: _Told) -> Bearing:
+def _bearing(text: str, slot: str | None, near: Candidate | FoundFact) -> Bearing:
     return bearing(text, near.text, same_slot=slot is not None and slot == near.slot)
 
 

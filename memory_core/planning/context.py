@@ -8,16 +8,17 @@ tokens of the accounting that decides.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, TypeVar
 
 from memory_core.events import Ref
-from memory_core.messages import MessageRole
+from memory_core.messages import ChatMessage, MessageRole
 from memory_core.planning.flush import SizedMessage
 
 TruncationOrder = Literal["largest_first", "smallest_first"]
 WhenOver = Literal["shrink_queue", "return", "raise"]
 Truncation = Literal["trim", "drop"]
 CutRule = Literal["trimmed", "dropped", "own_truncation", "oldest_turns"]
+Spoken = TypeVar("Spoken", SizedMessage, ChatMessage)
 QUEUE = "queue"
 """The name under which cuts of the queue are recorded; no block may have it."""
 
@@ -231,10 +232,10 @@ def _without_oldest_turns(
     return gone, tuple(message for turn in turns for message in turn)
 
 
-def turns_of(queue: Sequence[SizedMessage]) -> list[tuple[SizedMessage, ...]]:
-    """The queue as turns: each starts at a user message; messages before the first form one too."""
-    turns: list[list[SizedMessage]] = []
-    for message in queue:
+def turns_of(messages: Sequence[Spoken]) -> list[tuple[Spoken, ...]]:
+    """Messages as turns: each starts at a user message; messages before the first form one too."""
+    turns: list[list[Spoken]] = []
+    for message in messages:
         if not turns or message.role is MessageRole.USER:
             turns.append([])
         turns[-1].append(message)

@@ -5,7 +5,7 @@ after all of them. Who stores it compares versions (`memory_core.curation.facts`
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from memory_core.errors import ConflictError, MessageError
@@ -22,7 +22,7 @@ EMPTY = "A fact cannot be empty. Retire it instead?"
 
 @dataclass(frozen=True, slots=True)
 class New:
-    """Another fact. In `State.by` it goes by the negative of its place: -1 is the first new one of the change set."""
+    """Another fact. `FactStep.by` names it by the negative of its place: -1 is the first new one of the change set."""
 
     text: str
     state: str = "active"
@@ -35,47 +35,23 @@ class New:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
-    """Other words."""
+class FactStep:
+    """Change to one fact; what is None stays."""
 
     fact: Fact
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """Change of state; the same state again records that a person reviewed the fact and kept it."""
-
-    fact: Fact
-    state: str
+    text: str | None = None
+    state: str | None = None
+    """The same state again records that a person reviewed the fact and kept it."""
     by: int | None = None
     """Id of the fact that supersedes it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pin:
-    fact: Fact
-    pinned: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Support:
+    pinned: bool | None = None
+    sources: tuple[tuple[str, int], ...] = ()
     """More messages that say it."""
-
-    fact: Fact
-    sources: tuple[tuple[str, int], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Label:
-    """Another category, or other topics."""
-
-    fact: Fact
-    category: str
-    topics: tuple[str, ...]
+    category: str | None = None
+    topics: tuple[str, ...] | None = None
 
 
-Step = New | Text | State | Pin | Support | Label
+Step = New | FactStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +138,7 @@ def edit(fact: Fact, text: str) -> ChangeSet:
         MessageError: there are no words, or they are the same.
     """
     text = _words(text)
-    return _some("edit", [Text(fact, text)] if text != fact.text else [])
+    return _some("edit", [FactStep(fact, text=text)] if text != fact.text else [])
 
 
 def merge(facts: Sequence[Fact], text: str) -> ChangeSet:
@@ -183,14 +159,14 @@ def merge(facts: Sequence[Fact], text: str) -> ChangeSet:
     others = [fact for fact in facts if fact.id != stays.id]
     steps: list[Step] = []
     if stays.text != text:
-        steps.append(Text(stays, text))
+        steps.append(FactStep(stays, text=text))
     if stays.state != "active":
-        steps.append(State(stays, "active"))
+        steps.append(FactStep(stays, state="active"))
     if not stays.pinned and any(fact.pinned for fact in others):
-        steps.append(Pin(stays, True))
-    handed = _united(source for fact in others for source in fact.sources)
-    steps.append(Support(stays, tuple(source for source in handed if source not in stays.sources)))
-    steps += [State(fact, "superseded", by=stays.id) for fact in others]
+        steps.append(FactStep(stays, pinned=True))
+    handed = {source for fact in others for source in fact.sources}
+    steps.append(FactStep(stays, sources=tuple(sorted(handed.difference(stays.sources)))))
+    steps += [FactStep(fact, state="superseded", by=stays.id) for fact in others]
     return ChangeSet("merge", tuple(steps))
 
 
@@ -217,7 +193,7 @@ def split(fact: Fact, texts: Sequence[str]) -> ChangeSet:
         )
         for text in texts
     ]
-    return ChangeSet("split", (*parts, State(fact, "superseded", by=-1)))
+    return ChangeSet("split", (*parts, FactStep(fact, state="superseded", by=-1)))
 
 
 def pin(facts: Sequence[Fact], pinned: bool = True) -> ChangeSet:
@@ -226,7 +202,7 @@ def pin(facts: Sequence[Fact], pinned: bool = True) -> ChangeSet:
     Raises:
         MessageError: it would change nothing.
     """
-    steps = [Pin(fact, pinned) for fact in _each_once(facts) if fact.pinned != pinned]
+    steps = [FactStep(fact, pinned=pinned) for fact in _each_once(facts) if fact.pinned != pinned]
     return _some("pin" if pinned else "unpin", steps)
 
 
@@ -239,7 +215,7 @@ def label(facts: Sequence[Fact], category: str | None = None, topics: Sequence[s
     wished = None if topics is None else each_topic(topics)
     steps = []
     for fact in _each_once(facts):
-        step = Label(fact, category or fact.category, fact.topics if wished is None else wished)
+        step = FactStep(fact, category=category or fact.category, topics=fact.topics if wished is None else wished)
         if (step.category, step.topics) != (fact.category, fact.topics):
             steps.append(step)
     return _some("label", steps)
@@ -279,8 +255,9 @@ def restore_vanished(facts: Sequence[Fact], pinned: bool = True) -> ChangeSet:
         MessageError: none of them is put away.
     """
     change = restore(facts)
-    back = [step.fact for step in change.steps if isinstance(step, State)]
-    return replace(change, steps=(*change.steps, *(Pin(fact, True) for fact in back if pinned and not fact.pinned)))
+    back = [step.fact for step in change.steps if isinstance(step, FactStep)]
+    pins = (FactStep(fact, pinned=True) for fact in back if pinned and not fact.pinned)
+    return replace(change, steps=(*change.steps, *pins))
 
 
 def accept(facts: Sequence[Fact]) -> ChangeSet:
@@ -302,7 +279,7 @@ def supersede(old: Fact, by: Fact) -> ChangeSet:
         raise MessageError("A fact cannot replace itself.")
     _of_states([old], ("active", "proposed"), "replaced")
     _of_states([by], ("active", "proposed"), "used instead of another")
-    return ChangeSet("supersede", (State(old, "superseded", by=by.id), State(by, "active")))
+    return ChangeSet("supersede", (FactStep(old, state="superseded", by=by.id), FactStep(by, state="active")))
 
 
 def keep_both(facts: Sequence[Fact]) -> ChangeSet:
@@ -334,7 +311,7 @@ def together(action: Action, *changes: ChangeSet, reason: str = "") -> ChangeSet
     for change in changes:
         before = sum(isinstance(step, New) for step in steps)
         steps += [
-            replace(step, by=step.by - before) if isinstance(step, State) and step.by is not None and step.by < 0
+            replace(step, by=step.by - before) if isinstance(step, FactStep) and step.by is not None and step.by < 0
             else step
             for step in change.steps
         ]  # fmt: skip
@@ -344,49 +321,29 @@ def together(action: Action, *changes: ChangeSet, reason: str = "") -> ChangeSet
 # -- what it comes to ----------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class _Standing:
-    before: Fact
-    text: str
-    state: str
-    pinned: bool
-    by: int | None = None
-    sources: list[tuple[str, int]] = field(default_factory=list)
-    label: Label | None = None
-
-
 def settle(change: ChangeSet) -> FactPlan:
     """Compute the state of each fact after all steps, in order of first mention.
 
     Raises:
         ConflictError: two steps read the same fact in different versions.
     """
-    standing: dict[int, _Standing] = {}
+    changed: dict[int, After] = {}
     added: list[New] = []
     for step in change.steps:
         if isinstance(step, New):
             added.append(step)
             continue
         fact = step.fact
-        now = standing.setdefault(fact.id, _Standing(fact, fact.text, fact.state, fact.pinned))
+        now = changed.get(fact.id) or After(fact, fact.text, fact.state, fact.pinned)
         if now.before.version != fact.version:
             raise changed_elsewhere(fact)
-        if isinstance(step, Text):
-            now.text = step.text
-        elif isinstance(step, State):
-            now.state, now.by = step.state, step.by
-        elif isinstance(step, Pin):
-            now.pinned = step.pinned
-        elif isinstance(step, Label):
-            now.label = step
-        else:
-            now.sources += [source for source in step.sources if source not in (*fact.sources, *now.sources)]
-    return FactPlan(tuple(_after(now) for now in standing.values()), tuple(added), change.reason)
-
-
-def _after(now: _Standing) -> After:
-    category, topics = (now.label.category, now.label.topics) if now.label else (None, None)
-    return After(now.before, now.text, now.state, now.pinned, now.by, tuple(now.sources), category, topics)
+        values = {name: getattr(step, name) for name in ("text", "state", "pinned", "category", "topics")}
+        values = {name: value for name, value in values.items() if value is not None}
+        if step.state is not None:
+            values["by"] = step.by
+        gained = [source for source in step.sources if source not in (*fact.sources, *now.sources)]
+        changed[fact.id] = replace(now, **values, sources=(*now.sources, *gained))
+    return FactPlan(tuple(changed.values()), tuple(added), change.reason)
 
 
 def find_clash(plan: FactPlan, known: Iterable[Fact]) -> str | None:
@@ -536,7 +493,7 @@ def _some(action: Action, steps: Sequence[Step], reason: str = "") -> ChangeSet:
 def _to_state(
     action: Action, state: str, facts: Sequence[Fact], come_from: tuple[str, ...], reason: str = ""
 ) -> ChangeSet:
-    return _some(action, [State(fact, state) for fact in _each_once(facts) if fact.state in come_from], reason)
+    return _some(action, [FactStep(fact, state=state) for fact in _each_once(facts) if fact.state in come_from], reason)
 
 
 def _of_states(facts: Sequence[Fact], states: tuple[str, ...], done: str) -> None:
@@ -547,10 +504,6 @@ def _of_states(facts: Sequence[Fact], states: tuple[str, ...], done: str) -> Non
 
 def _each_once(facts: Sequence[Fact]) -> list[Fact]:
     return list({fact.id: fact for fact in facts}.values())
-
-
-def _united(sources: Iterable[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
-    return tuple(sorted(set(sources)))
 
 
 def _short(text: str) -> str:

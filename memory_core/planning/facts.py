@@ -122,12 +122,12 @@ def plan_additions(known: Sequence[KnownFact], found: Sequence[FoundFact]) -> Ad
 
 
 @dataclass(frozen=True, slots=True)
-class ShorterFact:
-    """One fact of a condensed list, with the ids of the known facts it claims to replace."""
+class CondensedFact:
+    """One fact of a condensed list, with the indexes of the facts it replaces (none: it is new)."""
 
     text: str
-    category: str
-    stands_for: tuple[int, ...]
+    category: str = "other"
+    stands_for: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ def condense_target(max_facts: int) -> int:
     return max(1, int(max_facts * CONDENSED_SHARE))
 
 
-def plan_condensing(known: Sequence[KnownFact], shorter: Sequence[ShorterFact], *, max_facts: int) -> CondensePlan:
+def plan_condensing(known: Sequence[KnownFact], shorter: Sequence[CondensedFact], *, max_facts: int) -> CondensePlan:
     """Trace every known fact into the shorter list: kept word for word, merged, or vanished.
 
     What stays word for word is settled first; a fact that several sentences claim goes to the first
@@ -166,7 +166,8 @@ def plan_condensing(known: Sequence[KnownFact], shorter: Sequence[ShorterFact], 
     merged: list[tuple[tuple[int, ...], int]] = []
     new: list[int] = []
     for index, (fact, twin) in enumerate(zip(shorter, same, strict=True)):
-        claimed = tuple(dict.fromkeys(id for id in fact.stands_for if id in free))
+        named = (known[index].id for index in fact.stands_for if 0 <= index < len(known))
+        claimed = tuple(dict.fromkeys(id for id in named if id in free))
         free -= set(claimed)
         if claimed:
             merged.append((claimed if twin is None else (twin, *claimed), index))
@@ -190,7 +191,7 @@ def relevance(text: str, query_stems: frozenset[str]) -> float:
 
 def _refusal(
     known: Sequence[KnownFact],
-    shorter: Sequence[ShorterFact],
+    shorter: Sequence[CondensedFact],
     kept: Sequence[int],
     merged: Sequence[tuple[tuple[int, ...], int]],
     max_facts: int,

@@ -9,6 +9,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from typing import Literal
 
 from memory_core.errors import NotFoundError
@@ -212,22 +213,63 @@ class Names:
 
 def neighbourhood(graph: Graph, entities: Iterable[int], hops: int) -> dict[int, int]:
     """Active relations within `hops` steps of some entities, with their distance: 1 touches one of them."""
+    edges = _edges(graph)
+    reached = set(entities)
+    border, found = reached, dict[int, int]()
+    for distance in range(1, hops + 1):
+        ends = set()
+        for entity in border:
+            for relation in edges.get(entity, ()):
+                found.setdefault(relation.id, distance)
+                ends |= {relation.subject, relation.object}
+        border = ends - reached
+        reached = reached | border
+    return found
+
+
+def find_paths(graph: Graph, start: int, end: int, *, hops: int, most: int) -> list[Path]:
+    """Paths over active relations between two entities, walked in either direction, shortest first.
+
+    No entity is visited twice. Longer paths are looked for only where there are fewer than `most` shorter ones.
+    """
+    edges = _edges(graph)
+    away = {end: 0}
+    """Steps from which the end is still reached in time; no other step is taken."""
+    border = [end]
+    for distance in range(1, hops + 1):
+        ends = {_other_end(entity, relation) for entity in border for relation in edges.get(entity, ())}
+        border = [entity for entity in ends if away.setdefault(entity, distance) == distance]
+
+    def walks(entity: int, left: int, visited: frozenset[int]) -> Iterator[tuple[Step, ...]]:
+        if not left:
+            yield ()
+            return
+        for relation in edges.get(entity, ()):
+            other = _other_end(entity, relation)
+            in_time = other == end if left == 1 else other != end and away.get(other, left) < left
+            if in_time and other not in visited:
+                step = Step(relation.id, forward=relation.subject == entity)
+                yield from ((step, *rest) for rest in walks(other, left - 1, visited | {other}))
+
+    found: list[Path] = []
+    for length in range(away.get(start, hops + 1) or hops + 1, hops + 1):
+        some = islice(walks(start, length, frozenset((start,))), most - len(found))
+        found += sorted((Path(start, steps) for steps in some), key=lambda path: [step.relation for step in path.steps])
+    return found
+
+
+def _edges(graph: Graph) -> dict[int, list[Relation]]:
+    """The active relations that touch each entity."""
     edges: dict[int, list[Relation]] = {}
     for relation in graph.relations.values():
         if relation.state == "active":
             edges.setdefault(relation.subject, []).append(relation)
             edges.setdefault(relation.object, []).append(relation)
-    seen = set(entities)
-    border, found = seen, dict[int, int]()
-    for distance in range(1, hops + 1):
-        reached = set()
-        for entity in border:
-            for relation in edges.get(entity, ()):
-                found.setdefault(relation.id, distance)
-                reached |= {relation.subject, relation.object}
-        border = reached - seen
-        seen = seen | border
-    return found
+    return edges
+
+
+def _other_end(entity: int, relation: Relation) -> int:
+    return relation.object if relation.subject == entity else relation.subject
 
 
 # -- what counts as the same ---------------------------------------------------------------------

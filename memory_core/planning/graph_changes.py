@@ -35,8 +35,11 @@ TWO_DIFFERENT = "A relation needs two different entities."
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A relation as an extractor proposes it."""
+class NamedRelation:
+    """A relation between two names, as an extractor proposes it or a person wishes it.
+
+    An entity that is not there yet is added with it.
+    """
 
     subject: str
     predicate: str
@@ -44,28 +47,15 @@ class Found:
     subject_type: str = "other"
     object_type: str = "other"
     ended: bool = False
-    """Said to hold no longer."""
+    """It held once."""
     sources: tuple[Source, ...] = ()
     """The messages that say it."""
-
-
-@dataclass(frozen=True, slots=True)
-class NewRelation:
-    """A relation to be added by name; an entity that is not there yet is added with it."""
-
-    subject: str
-    predicate: str
-    object: str
-    subject_type: str = "other"
-    object_type: str = "other"
-    state: str = "active"
-    """`active`, or `ended`: it held once."""
 
 
 # -- what was found ------------------------------------------------------------------------------
 
 
-def plan_same(graph: Graph, found: Sequence[Found]) -> GraphPlan:
+def plan_same(graph: Graph, found: Sequence[NamedRelation]) -> GraphPlan:
     """Known entities that are said to be one (`SAME_AS`), or to have another name: merged, with both names.
 
     Nothing where only aliases come of it: that is `plan_relations`'s to do.
@@ -86,7 +76,7 @@ def plan_same(graph: Graph, found: Sequence[Found]) -> GraphPlan:
     return draft.plan() if merged else GraphPlan()
 
 
-def plan_relations(graph: Graph, found: Sequence[Found]) -> GraphPlan:
+def plan_relations(graph: Graph, found: Sequence[NamedRelation]) -> GraphPlan:
     """Plan how found relations are merged with those that are known.
 
     The same again is a confirmation. Another object of a single-valued predicate ends the former
@@ -112,14 +102,19 @@ def plan_relations(graph: Graph, found: Sequence[Found]) -> GraphPlan:
     return replace(draft.plan(), refused=tuple(refused.items()), repeated=repeated)
 
 
-def _problem(draft: Draft, subject: str, predicate: str, object: str) -> str | None:
-    """Why this cannot be a relation that is learned."""
+def find_problem(subject: str, predicate: str, object: str) -> str | None:
+    """Reason why no graph can hold a relation of these words; None if one can."""
     if not (normal_name(subject) and normal_predicate(predicate) and normal_name(object)):
         return WITHOUT_NAMES
     if max(len(subject), len(predicate), len(object)) > LONGEST:
         return TOO_LONG
-    if names_nobody(subject) or names_nobody(object):
-        return PRONOUN
+    return PRONOUN if names_nobody(subject) or names_nobody(object) else None
+
+
+def _problem(draft: Draft, subject: str, predicate: str, object: str) -> str | None:
+    """Why this cannot be a relation that is learned."""
+    if problem := find_problem(subject, predicate, object):
+        return problem
     ends = draft.find(subject), draft.find(object)
     if normal_name(subject) == normal_name(object) or (ends[0] is not None and ends[0] == ends[1]):
         return None if predicate == SAME_AS else TO_ITSELF
@@ -150,7 +145,7 @@ def _take(draft: Draft, subject: int, predicate: str, object: int, said: tuple[S
     return True
 
 
-def _same(draft: Draft, one: str, other: str, found: Found) -> None:
+def _same(draft: Draft, one: str, other: str, found: NamedRelation) -> None:
     """Two names are of one entity, which has both."""
     first, second = draft.find(one), draft.find(other)
     if first is not None and second is not None:
@@ -176,7 +171,7 @@ def _unite(draft: Draft, one: int, other: int) -> None:
 # -- what a person wishes ------------------------------------------------------------------------
 
 
-def add(graph: Graph, new: NewRelation) -> GraphPlan:
+def add(graph: Graph, new: NamedRelation) -> GraphPlan:
     """A relation in a person's own words.
 
     Raises:
@@ -189,7 +184,7 @@ def add(graph: Graph, new: NewRelation) -> GraphPlan:
     return draft.plan()
 
 
-def add_many(graph: Graph, relations: Sequence[NewRelation], aliases: Mapping[str, Sequence[str]]) -> GraphPlan:
+def add_many(graph: Graph, relations: Sequence[NamedRelation], aliases: Mapping[str, Sequence[str]]) -> GraphPlan:
     """Relations from elsewhere. What is there already, or cannot be a relation, is left out.
 
     Single-valued predicates end nothing here: what is brought in is a graph that was settled elsewhere.
@@ -260,8 +255,8 @@ def retire(graph: Graph, relations: Sequence[Relation]) -> GraphPlan:
     return _to_state(graph, relations, ("active", "ended"), "retired", "is in force or ended")
 
 
-def hold(graph: Graph, relations: Sequence[Relation]) -> GraphPlan:
-    """Ended or retired relations hold; what contradicts them ends.
+def reactivate(graph: Graph, relations: Sequence[Relation]) -> GraphPlan:
+    """Reactivate ended or retired relations; what contradicts them ends.
 
     Raises:
         ConflictError: one was changed since it was read.
@@ -376,12 +371,12 @@ def _named(name: str) -> str:
     return cleaned
 
 
-def _write(draft: Draft, new: NewRelation, *, contradicts: bool = True) -> bool:
+def _write(draft: Draft, new: NamedRelation, *, contradicts: bool = True) -> bool:
     """Add a written relation unless it is there; was it not?"""
     subject = draft.entity(clean_name(new.subject), type=new.subject_type)
     object = draft.entity(clean_name(new.object), type=new.object_type)
     predicate = clean_predicate(new.predicate)
-    state: RelationState = "ended" if new.state == "ended" else "active"
+    state: RelationState = "ended" if new.ended else "active"
     if draft.same(subject, predicate, object, state) is not None:
         return False
     draft.add_relation(subject, predicate, object, state=state, origin="written", contradicts=contradicts)

@@ -18,7 +18,7 @@ from sqlalchemy import Connection
 from memory_core.blocks.base import ReadContext
 from memory_core.blocks.vector import BOOST_FIELDS, Recall, VectorMemoryBlock
 from memory_core.blocks.vector_parts.units import messages_of, words_of
-from memory_core.engine.context import Context, build_context, reading_for
+from memory_core.engine.context import Context, build_context, reading_of
 from memory_core.engine.session import ImaginedBlocks, Session, SessionBlock
 from memory_core.errors import ConfigError, ContextOverflowError, NotFoundError
 from memory_core.events import (
@@ -34,7 +34,7 @@ from memory_core.events import (
 from memory_core.history.slices.contexts import is_context
 from memory_core.planning.retrieval import match
 from memory_core.retrieval.pca import Projection, fit, thin
-from memory_core.retrieval.ranked import CandidateOutcome, Found, Ranked, Scores
+from memory_core.retrieval.ranked import CandidateOutcome, Ranked, RankedTurn, Scores
 from memory_core.services import Services
 from memory_core.store.log import read_events
 from memory_core.store.messages import messages_that_hold
@@ -107,7 +107,7 @@ class Search:
     def asked(self) -> int:
         return sum(self.counts[outcome] for outcome in ASKED)
 
-    def one(self, number: int) -> Found | None:
+    def one(self, number: int) -> RankedTurn | None:
         """The stored turn with this number; None if it is unknown."""
         return self.found.one(number)
 
@@ -170,13 +170,11 @@ def search(
     name = vector_block(session, block).name
     imagined = session.imagined(session.config, ImaginedBlocks(settings={name: settings or {}}))
     attached, found_in = imagined.block(name), vector_block(imagined, name)
-    with session.database.read() as connection:
-        rows = imagined.queue(connection)
     context, no_prompt = _context(imagined, query, attached)
     token_budget = None
     if found_in.fills_budget:  # without a prompt, as if it were alone
         token_budget = context.token_budgets.get(name) if context is not None else imagined.config.limit
-    reading = replace(reading_for(imagined, rows, query, {}), token_budget=token_budget)
+    reading = replace(reading_of(imagined, query), token_budget=token_budget)
     recall = found_in.recall(reading)
     used = SearchSettings(**{field.name: getattr(found_in, field.name) for field in fields(SearchSettings)})
     if recall is None:
@@ -278,7 +276,9 @@ def _found(
             # A turn missing from the second search was deleted in between: it is in no prompt.
             outcome = "no_prompt" if asked is None else asked.get(each.number, "no_prompt")
         own = each.vector, each.keyword, each.score
-        candidates.append(Found(each.number, 0, 0, "", recall.nodes[each.number].tokens, *own, outcome, each.boosts))
+        candidates.append(
+            RankedTurn(each.number, 0, 0, "", recall.nodes[each.number].tokens, *own, outcome, each.boosts)
+        )
     rest = ~np.isin(numbers, [each.number for each in candidates])
     others = Scores(numbers[rest], vectors[rest], keywords[rest], scores[rest])
     unknown = int(np.isnan(vectors).sum()) if by_meaning else 0
@@ -287,9 +287,7 @@ def _found(
 
 def read_ahead(session: Session) -> None:
     """See `Memory.log.read_ahead`."""
-    with session.database.read() as connection:
-        rows = session.queue(connection)
-    reading = reading_for(session, rows, "", {})
+    reading = reading_of(session, "")
     for attached in session.blocks:
         if isinstance(attached.block, VectorMemoryBlock):
             attached.block.read_ahead(reading)
@@ -298,7 +296,7 @@ def read_ahead(session: Session) -> None:
 # -- words of stored turns, and what lies near them --------------------------------------------------
 
 
-def _ranked(reading: ReadContext, nodes: Mapping[int, Node], candidates: Sequence[Found], rest: Scores) -> Ranked:
+def _ranked(reading: ReadContext, nodes: Mapping[int, Node], candidates: Sequence[RankedTurn], rest: Scores) -> Ranked:
     """Candidates and the rest; their words are read on demand."""
 
     def texts(numbers: Sequence[int]) -> dict[int, tuple[int, str]]:
@@ -329,10 +327,7 @@ def _texts(reading: ReadContext, nodes: Iterable[Node]) -> dict[int, tuple[int, 
 
 def _looking(session: Session, name: str) -> tuple[VectorMemoryBlock, ReadContext]:
     """A block, with a read context for an empty query."""
-    block = vector_block(session, name)
-    with session.database.read() as connection:
-        rows = session.queue(connection)
-    return block, reading_for(session, rows, "", {})
+    return vector_block(session, name), reading_of(session, "")
 
 
 def neighbours(session: Session, name: str, number: int, *, limit: int) -> tuple[Neighbour, ...]:
@@ -451,7 +446,7 @@ def _recorded(
         turn, words = texts.get(number, (0, ""))
         tokens = nodes[number].tokens if number in nodes else 0
         boosts = event.boosts[rank - 1] if event.boosts else ()
-        found.append(Found(number, rank, turn, words, tokens, vector, keyword, score, outcome, boosts))
+        found.append(RankedTurn(number, rank, turn, words, tokens, vector, keyword, score, outcome, boosts))
     counts: dict[CandidateOutcome, int] = {
         outcome: event.gates.get(outcome, 0) for outcome in get_args(CandidateOutcome)
     }
@@ -495,7 +490,7 @@ def forget_turn(session: Session, name: str, number: int, actor: Actor) -> None:
         w.record(VectorsRemoved(block=name, numbers=(number,)), actor=actor)
 
 
-def compared(before: Search, after: Search) -> tuple[tuple[Found, Found], ...]:
+def compared(before: Search, after: Search) -> tuple[tuple[RankedTurn, RankedTurn], ...]:
     """Stored turns whose outcome differs, best first, as pairs (before, after)."""
     either = {one.number for search in (before, after) for one in search.found.candidates}
     was = {found.number: found for found in before.found.some(either)}

@@ -23,7 +23,7 @@ AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RankedTurn:
     """One stored turn, scored for one question."""
 
     number: int
@@ -67,7 +67,7 @@ class Scores:
     score: NDArray[np.float64]
 
 
-class Ranked(Sequence[Found]):
+class Ranked(Sequence[RankedTurn]):
     """Stored turns, best first; equal scores: smaller number first. Turn and words are read on access.
 
     A subset (`only`, `holding`) keeps the ranks of the whole.
@@ -75,7 +75,7 @@ class Ranked(Sequence[Found]):
 
     def __init__(
         self,
-        found: Sequence[Found],
+        found: Sequence[RankedTurn],
         rest: Scores | None = None,
         *,
         tokens: Callable[[int], int] = lambda number: 0,
@@ -99,24 +99,24 @@ class Ranked(Sequence[Found]):
         return len(self._places)
 
     @overload
-    def __getitem__(self, place: int) -> Found: ...
+    def __getitem__(self, place: int) -> RankedTurn: ...
     @overload
-    def __getitem__(self, place: slice) -> list[Found]: ...
-    def __getitem__(self, place: int | slice) -> Found | list[Found]:
+    def __getitem__(self, place: slice) -> list[RankedTurn]: ...
+    def __getitem__(self, place: int | slice) -> RankedTurn | list[RankedTurn]:
         if isinstance(place, slice):
             return self._made(self._places[place])
         return self._made(self._places[[place]])[0]
 
-    def __iter__(self) -> Iterator[Found]:
+    def __iter__(self) -> Iterator[RankedTurn]:
         places = iter(self._places)
         while part := list(islice(places, AT_ONCE)):
             yield from self._made(np.array(part))
 
-    def one(self, number: int) -> Found | None:
+    def one(self, number: int) -> RankedTurn | None:
         """The stored turn with this number; None if it is not included."""
         return next(iter(self.some([number])), None)
 
-    def some(self, numbers: Collection[int]) -> list[Found]:
+    def some(self, numbers: Collection[int]) -> list[RankedTurn]:
         """The stored turns with these numbers, best first."""
         return self._made(self._places[np.isin(self._numbers[self._places], list(numbers))])
 
@@ -142,7 +142,7 @@ class Ranked(Sequence[Found]):
         return tuple(self._numbers[self._places].tolist())
 
     @property
-    def candidates(self) -> tuple[Found, ...]:
+    def candidates(self) -> tuple[RankedTurn, ...]:
         """Turns that a search listed among its nearest, best first, without words and rank."""
         return tuple(one for one in self._found.values() if one.outcome != "not_proposed")
 
@@ -158,7 +158,7 @@ class Ranked(Sequence[Found]):
         part.__dict__.update(self.__dict__, _places=self._places[picked])
         return part
 
-    def _made(self, places: NDArray[np.intp]) -> list[Found]:
+    def _made(self, places: NDArray[np.intp]) -> list[RankedTurn]:
         numbers = self._numbers[places].tolist()
         texts = self._texts(numbers) if self._texts is not None and numbers else {}
         found = []
@@ -170,9 +170,9 @@ class Ranked(Sequence[Found]):
             found.append(one if self._texts is None else replace(one, rank=place + 1, turn=turn, words=words))
         return found
 
-    def _not_proposed(self, number: int, row: int) -> Found:
+    def _not_proposed(self, number: int, row: int) -> RankedTurn:
         assert self._rest is not None, "only what is no candidate has a row"
         vector, keyword = float(self._rest.vector[row]), float(self._rest.keyword[row])
         scores = (None if np.isnan(vector) else vector, None if np.isnan(keyword) else keyword)
         score = float(self._rest.score[row])
-        return Found(number, 0, 0, "", self._tokens(number), *scores, score, "not_proposed")
+        return RankedTurn(number, 0, 0, "", self._tokens(number), *scores, score, "not_proposed")

@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
 
-from memory_core.blocks.base import ReadContext
 from memory_core.blocks.vector import VectorMemoryBlock
 from memory_core.blocks.vector_parts.following import PATIENCE_SECONDS
 from memory_core.blocks.vector_parts.units import messages_of, searchable
-from memory_core.engine.context import reading_for
+from memory_core.engine.context import reading_of
 from memory_core.engine.session import Session
 from memory_core.errors import VectorIndexError
 from memory_core.events import expand
@@ -36,8 +35,9 @@ class RecalledTurn:
 def recall_turns(session: Session, query: str, *, block: str | None = None) -> tuple[RecalledTurn, ...]:
     """See `Memory.retrieval.recall`."""
     found_in = vector_block(session, block)
+    # The question alone counts; messages in the queue may be returned as well.
+    reading = replace(reading_of(session, query), queue_seqs=frozenset(), patience=PATIENCE_SECONDS)
     with session.database.read() as connection:
-        reading = _reading(session, connection, query)
         heard = _not_stored_yet(session, connection, found_in.name)
     nodes = found_in.stored(reading).nodes
     # A delivery may have stored some of these messages in between.
@@ -75,12 +75,6 @@ def forget_copies(session: Session, emptied: Collection[tuple[str, str]]) -> Non
                 f"Everything was forgotten here, but {index.name} still has a copy of the vectors: {error} "
                 "It goes with the next search that reaches it."
             ) from error
-
-
-def _reading(session: Session, connection: Connection, query: str) -> ReadContext:
-    """A read context for the question alone; messages in the queue may be returned as well."""
-    reading = reading_for(session, session.queue(connection), query, {})
-    return replace(reading, queue_seqs=frozenset(), patience=PATIENCE_SECONDS)
 
 
 def _not_stored_yet(session: Session, connection: Connection, name: str) -> list[StoredMessage]:

@@ -13,7 +13,7 @@ from memory_core.blocks.vector_parts.units import node_words
 from memory_core.engine.session import Session
 from memory_core.errors import VectorIndexError
 from memory_core.events import Actor, VectorsReplaced
-from memory_core.models.base import Embedder, embedded
+from memory_core.models.base import embedded
 from memory_core.retrieval.explain import vector_block
 from memory_core.store.vectors import (
     Node,
@@ -35,7 +35,7 @@ Progress = Callable[[int, int], None]
 def stored_under_others(session: Session, name: str | None) -> int:
     """See `Memory.retrieval.under_other_embedders`."""
     block = vector_block(session, name)
-    present = _embedder(session, block).id
+    present = block.embedder(session.services).id
     with session.database.read() as connection:
         others = count_of_others(connection, session.id, block.name, present)
     return others + len(_unusable(session, block))
@@ -44,7 +44,7 @@ def stored_under_others(session: Session, name: str | None) -> int:
 def reembed(session: Session, name: str | None, progress: Progress | None, actor: Actor) -> int:
     """See `Memory.retrieval.reembed`."""
     block = vector_block(session, name)
-    embedder = _embedder(session, block)
+    embedder = block.embedder(session.services)
     present = embedder.id
     with session.database.read() as connection:
         before = collections_of(connection, session.id)
@@ -94,7 +94,7 @@ def take_up(session: Session) -> None:
     """
     for attached in session.blocks:
         block = attached.block
-        if not isinstance(block, VectorMemoryBlock) or not (embedder := _embedder(session, block)).offline:
+        if not isinstance(block, VectorMemoryBlock) or not (embedder := block.embedder(session.services)).offline:
             continue
         with session.database.read() as connection:
             theirs = count_of_others(connection, session.id, block.name, embedder.id)
@@ -115,7 +115,9 @@ def _next(
 
 
 def _unusable(session: Session, block: VectorMemoryBlock) -> set[int]:
-    return unusable_vectors(session.database, session.services, session.id, block.name, _embedder(session, block))
+    return unusable_vectors(
+        session.database, session.services, session.id, block.name, block.embedder(session.services)
+    )
 
 
 def _forget_copies(session: Session, block: VectorMemoryBlock, collections: list[str]) -> None:
@@ -124,8 +126,3 @@ def _forget_copies(session: Session, block: VectorMemoryBlock, collections: list
         session.services.exact.forget(collection)
         with suppress(VectorIndexError):  # unreachable: that copy is never requested again
             index.forget(collection)
-
-
-def _embedder(session: Session, block: VectorMemoryBlock) -> Embedder:
-    embedder: Embedder = block.embed_model or session.services.embedder
-    return embedder

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import func, select
 
 from memory_core.engine.session import Session
 from memory_core.messages import ChatMessage, MessageRole
 from memory_core.store.tables import message_table
-from memory_core.store.writing import SessionState, read_existing, read_texts
+from memory_core.store.writing import read_existing, read_texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,20 +51,15 @@ def recording_of(session: Session, *, upto: int | None = None) -> Recording | No
         NotFoundError: the session was deleted.
     """
     with session.database.read() as connection:
-        return _read(connection, read_existing(connection, session.id), upto)
-
-
-def _read(connection: Connection, session: SessionState, upto: int | None) -> Recording | None:
-    if session.recording is None:
-        return None
-    text = read_texts(connection, session.scope, [session.recording]).get(session.recording)
-    if text is None:
-        return None
-    m = message_table.c
-    ids = select(func.count()).where(m.session_id == session.id, m.id.like(f"{session.recording[:16]}-%"))
-    if upto is not None:
-        ids = ids.where(m.seq <= upto)
-    return Recording(session.recording, _decoded(text), int(connection.execute(ids).scalar_one()))
+        state = read_existing(connection, session.id)
+        text = read_texts(connection, state.scope, [state.recording]).get(state.recording) if state.recording else None
+        if state.recording is None or text is None:
+            return None
+        m = message_table.c
+        ids = select(func.count()).where(m.session_id == state.id, m.id.like(f"{state.recording[:16]}-%"))
+        if upto is not None:
+            ids = ids.where(m.seq <= upto)
+        return Recording(state.recording, _decoded(text), int(connection.execute(ids).scalar_one()))
 
 
 @lru_cache(maxsize=4)

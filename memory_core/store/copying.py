@@ -7,14 +7,14 @@ entities, relations), the same everywhere, in events too.
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from heapq import merge
 from operator import itemgetter
 from typing import Any, get_args
 
 from sqlalchemy import Connection, Select, Table, bindparam, delete, insert, select, update
-from sqlmodel import SQLModel
+from sqlmodel.sql.sqltypes import AutoString
 
 from memory_core.events import FactDecided, FactHeldBack
 from memory_core.store.copies import (
@@ -45,11 +45,6 @@ from memory_core.store.erasing import (
 from memory_core.store.pieces import PIECE, Pieces
 from memory_core.store.references import Thing, referred, renumbered, subjects
 from memory_core.store.tables import (
-    DeliveryRow,
-    EntityRow,
-    FactRow,
-    RelationRow,
-    VectorRow,
     block_revision_table,
     block_table,
     content_table,
@@ -394,11 +389,9 @@ def _rows_of_user(rows: Rows, facts: Sequence[FactCopy], numbers: _Numbers, of: 
 def _state(session: SessionCopy, session_id: str, title: str, user_id: str | None, now: float) -> SessionState:
     """A session's row, but for what its messages sum up to."""
     given = {name: value for name, value in session.constructor.items() if name != LEARNERS}
-    told: dict[str, Any] = dict.fromkeys(each.name for each in fields(SessionState)) | session.model_dump()
-    told |= {"id": session_id, "title": title, "user_id": user_id, "updated_at": now, "revision": 1}
-    told |= {"config": json.dumps(session.config), "constructor": json.dumps(given)}
-    told |= dict.fromkeys((name for name in told if name.startswith(("queue_", "pinned_", "archived_"))), 0)
-    return SessionState(**told)
+    own = {"id": session_id, "title": title, "user_id": user_id, "updated_at": now}
+    config = {"config": json.dumps(session.config), "constructor": json.dumps(given)}
+    return SessionState(**{**session.model_dump(), **own, **config})
 
 
 def _known_facts(connection: Connection, users: Sequence[FactCopy], user_id: str | None) -> dict[int, int]:
@@ -459,33 +452,16 @@ def _point(pieces: Pieces, table: Table, column: str, copies: Iterable[Any], giv
 
 
 @cache
-def _blank(name: str) -> dict[str, Any]:
-    """A row of that table that is inserted for its number alone, and deleted at once.
-
-    Made when one is needed: the first object of any row has SQLAlchemy configure all of them.
-    """
-    rows: dict[str, SQLModel] = {
-        fact_table.name: FactRow(
-            scope="", block="", content="", tokens=0, category="", turn=0, created_at=0, confirmed_at=0, updated_at=0
-        ),
-        vector_table.name: VectorRow(
-            collection="", session_id="", block="", embedder="", seqs="[]", first_seq=0, tokens=0, embedding=b"",
-            turn=0, created_at=0,
-        ),
-        delivery_table.name: DeliveryRow(
-            session_id="", block="", trigger="", first_seq=0, last_seq=0, messages=0, tokens=0, turn=0, created_at=0
-        ),
-        entity_table.name: EntityRow(scope="", block="", name="", turn=0, created_at=0, updated_at=0),
-        relation_table.name: RelationRow(
-            scope="", block="", subject=0, predicate="", object=0, turn=0, created_at=0, confirmed_at=0, updated_at=0
-        ),
-    }  # fmt: skip
-    return rows[name].model_dump(exclude={"id"})
+def _blank(table: Table) -> dict[str, Any]:
+    """A row of a table that is inserted for its number alone, and deleted at once."""
+    kinds = {c.name: None if c.nullable else c.type for c in table.c if not c.primary_key}
+    texts = {name: "" for name, kind in kinds.items() if isinstance(kind, AutoString)}
+    return {name: kind and kind.python_type() for name, kind in kinds.items()} | texts
 
 
 def _insert_numbered(pieces: Pieces, table: Table, rows: Iterable[Values], named: Collection[int]) -> dict[int, int]:
     """Insert rows, which come in order of their numbers; the new number of each, and of each that only has a name."""
-    statement, blank = insert(table).returning(table.c.id, sort_by_parameter_order=True), _blank(table.name)
+    statement, blank = insert(table).returning(table.c.id, sort_by_parameter_order=True), _blank(table)
     numbered = ((values.pop("id"), values) for values in rows)
     only_named = ((number, blank) for number in sorted(named))
     given: dict[int, int] = {}

@@ -2,7 +2,7 @@
 
 A writing transaction on SQLite begins with `BEGIN IMMEDIATE`, so that reading, deciding and
 writing are one step for everybody; on PostgreSQL the session's row is locked instead (see
-`memory_core.store.writing.locked`). Databases are shared per URL within a process.
+`memory_core.store.writing.read_session`). Databases are shared per URL within a process.
 """
 
 import logging
@@ -40,14 +40,7 @@ from sqlmodel import SQLModel
 from memory_core.errors import ConfigError, MessageError, StoreError
 from memory_core.process import renewed
 from memory_core.store.postgresql import CONNECT_TIMEOUT_SECONDS, TOO_LONG, limit_waiting
-from memory_core.store.tables import (
-    NEW_COLUMNS,
-    SCHEMA_VERSION,
-    SINCE_3,
-    TABLES,
-    prepare_for_postgresql,
-    schema_table,
-)
+from memory_core.store.tables import NEW_COLUMNS, SCHEMA_VERSION, SINCE_3, TABLES, prepare_for_postgresql, schema_table
 
 BUSY_TIMEOUT_SECONDS = 30
 """How long a write waits for another process's write on SQLite."""

@@ -27,31 +27,8 @@ LONGEST_BACKOFF_SECONDS = 300.0
 """The longest pause between two attempts; what is due later than that is due now: the clock was set back since."""
 
 _d = delivery_table.c
-_COLUMNS = [
-    _d[name]
-    for name in (
-        "id",
-        "session_id",
-        "block",
-        "trigger",
-        "flush",
-        "first_seq",
-        "last_seq",
-        "messages",
-        "tokens",
-        "turn",
-        "state",
-        "attempts",
-        "next_attempt_at",
-        "error",
-        "created_at",
-        "done_at",
-    )
-]
-
-
 # Built once: it is asked with every put.
-_PENDING = select(*_COLUMNS).where(_d.session_id == bindparam("session"), _d.state == "pending").order_by(_d.id)
+_PENDING = select(delivery_table).where(_d.session_id == bindparam("session"), _d.state == "pending").order_by(_d.id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +81,10 @@ def read_deliveries(
     connection: Connection, session_id: str, *, states: Sequence[str] | None = None, last: int | None = None
 ) -> list[Delivery]:
     """Deliveries of a session in order; `last` keeps the newest n."""
-    query = select(*_COLUMNS).where(_d.session_id == session_id).order_by(_d.id.desc() if last else _d.id)
+    query = select(delivery_table).where(_d.session_id == session_id).order_by(_d.id.desc() if last else _d.id)
     if states is not None:
         query = query.where(_d.state.in_(list(states)))
-    found = [Delivery(*row) for row in connection.execute(query.limit(last) if last else query)]
+    found = [Delivery(**row._mapping) for row in connection.execute(query.limit(last) if last else query)]
     return found[::-1] if last else found
 
 
@@ -115,7 +92,7 @@ def pending_by_block(connection: Connection, session_id: str) -> dict[str, list[
     """What waits, per block, first due first."""
     waiting: dict[str, list[Delivery]] = {}
     for row in connection.execute(_PENDING, {"session": session_id}):
-        waiting.setdefault(row.block, []).append(Delivery(*row))
+        waiting.setdefault(row.block, []).append(Delivery(**row._mapping))
     return waiting
 
 
@@ -150,10 +127,7 @@ def covers() -> ColumnElement[bool]:
 
 def given_seqs(connection: Connection, session_id: str, block: str) -> set[int]:
     """Messages that a block was given or is to be given."""
-    m = message_table.c
-    wanted = (_d.session_id == session_id) & (_d.block == block) & (_d.state != "skipped")
-    query = select(m.seq).where(m.session_id == session_id, wanted, covers()).distinct()
-    return set(connection.execute(query).scalars())
+    return _covered(connection, session_id, block, _d.state != "skipped")
 
 
 def last_turn_heard(connection: Connection, session_id: str, block: str) -> int:
@@ -164,9 +138,13 @@ def last_turn_heard(connection: Connection, session_id: str, block: str) -> int:
 
 def undelivered_seqs(connection: Connection, session_id: str, block: str) -> set[int]:
     """Messages that wait for a block, or that it never got because their delivery was given up."""
-    m = message_table.c
-    wanted = (_d.session_id == session_id) & (_d.block == block) & _d.state.in_(("pending", "parked", "skipped"))
-    query = select(m.seq).where(m.session_id == session_id, wanted, covers()).distinct()
+    return _covered(connection, session_id, block, _d.state.in_(("pending", "parked", "skipped")))
+
+
+def _covered(connection: Connection, session_id: str, block: str, in_state: ColumnElement[bool]) -> set[int]:
+    """Messages of a block's deliveries in some states."""
+    m, own = message_table.c, (_d.session_id == session_id) & (_d.block == block)
+    query = select(m.seq).where(m.session_id == session_id, own, in_state, covers()).distinct()
     return set(connection.execute(query).scalars())
 
 

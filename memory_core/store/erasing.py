@@ -1,4 +1,4 @@
-"""Forgetting: rows go, and with them their words, unless something that stays still needs them."""
+"""Erase messages and sessions, with their words unless something that stays still needs them."""
 
 import json
 import uuid
@@ -95,7 +95,7 @@ def reset_messages(w: Writing, status: MessageStatus | None, *, with_user_memory
 
 
 def bury(w: Writing) -> None:
-    """Let a session be there no more. What is large of it stays for `erase_remains`."""
+    """Mark a session as deleted and clear its row, graphs and sources; `erase_remains` erases the rest."""
     erase_all_graphs(w)
     drop_sources(w, None)
     w.session.recording = None
@@ -204,7 +204,7 @@ def _remove_empty_deliveries(w: Writing) -> None:
 
 
 def recompute_totals(connection: Connection, session: SessionState) -> None:
-    """Sum up a session's messages anew."""
+    """Recompute a session's running totals from its messages."""
     sums = select(
         func.count(), func.coalesce(func.sum(_m.tokens), 0), func.coalesce(func.sum(_m.reference_tokens), 0)
     ).where(_m.session_id == session.id)

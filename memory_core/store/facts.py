@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, bindparam, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, bindparam, delete, func, insert, literal, select, update
 
 from memory_core.errors import NotFoundError
 from memory_core.events import (
@@ -23,46 +23,18 @@ from memory_core.events import (
     FactRestored,
     FactRetired,
     FactSuperseded,
-    decode,
     ranges,
 )
 from memory_core.planning.curation import changed_elsewhere
 from memory_core.planning.facts import Fact
 from memory_core.store.database import chunks
-from memory_core.store.tables import (
-    event_table,
-    fact_revision_table,
-    fact_source_table,
-    fact_table,
-    session_table,
-)
+from memory_core.store.log import RECORD_COLUMNS, as_records
+from memory_core.store.tables import event_table, fact_revision_table, fact_source_table, fact_table, session_table
 from memory_core.store.writing import Writing, read_texts
 
 _f = fact_table.c
-_COLUMNS = [
-    _f[name]
-    for name in (
-        "id",
-        "scope",
-        "block",
-        "content",
-        "tokens",
-        "category",
-        "slot",
-        "state",
-        "pinned",
-        "origin",
-        "turn",
-        "created_at",
-        "confirmed_at",
-        "updated_at",
-        "version",
-        "topics",
-    )
-]
-
 # Built once: making a statement costs as much as running it, and every prompt reads its facts.
-_OF_BLOCK = select(*_COLUMNS).where(_f.scope == bindparam("scope"), _f.block == bindparam("block")).order_by(_f.id)
+_OF_BLOCK = select(fact_table).where(_f.scope == bindparam("scope"), _f.block == bindparam("block")).order_by(_f.id)
 _IN_STATES = _OF_BLOCK.where(_f.state.in_(bindparam("states", expanding=True)))
 _SOURCES = (
     select(fact_source_table)
@@ -175,8 +147,7 @@ def add_fact(w: Writing, scope: str, block: str, new: NewFact, *, actor: Actor =
     }
     id = int(w.connection.execute(insert(fact_table).values(values).returning(_f.id)).scalar_one())
     _add_sources(w, id, new.sources)
-    first = _Standing(content, new.state, new.pinned, new.category, new.topics)
-    _add_revision(w, id, 1, first, actor, None)
+    _add_revision(w, id, actor)
     w.record(
         FactAdded(
             fact=id,
@@ -223,21 +194,6 @@ def remove_support(w: Writing, fact_id: int, sources: Iterable[tuple[str, int]])
         w.connection.execute(delete(fact_source_table).where(where))
 
 
-def change_text(w: Writing, fact: Fact, text: str, *, tokens: int, actor: Actor = "user") -> None:
-    """Give a fact other words. See `revise`."""
-    revise(w, fact, text=text, tokens=tokens, actor=actor)
-
-
-def change_state(w: Writing, fact: Fact, state: str, *, reason: str = "", by: int | None = None, actor: Actor) -> None:
-    """Supersede, retire, reject, accept or restore a fact. See `revise`."""
-    revise(w, fact, state=state, by=by, reason=reason, actor=actor)
-
-
-def pin_fact(w: Writing, fact: Fact, pinned: bool, *, actor: Actor = "user") -> None:
-    """Pin a fact, or let it go: a pinned fact is cut last and survives condensing. See `revise`."""
-    revise(w, fact, pinned=pinned, actor=actor)
-
-
 def revise(
     w: Writing,
     fact: Fact,
@@ -282,12 +238,9 @@ def revise(
         where = (_f.id == fact.id) & (_f.version == version)
         version += 1
         query = update(fact_table).where(where).values(**values, version=version, updated_at=w.now)
-        columns = (_f.content, _f.state, _f.pinned, _f.category, _f.topics)
-        row = w.connection.execute(query.returning(*columns)).one_or_none()
-        if row is None:
+        if not w.connection.execute(query).rowcount:
             raise changed_elsewhere(fact)
-        now = _Standing(row.content, row.state, row.pinned, row.category, _topics(row.topics))
-        _add_revision(w, fact.id, version, now, actor, reason or None)
+        _add_revision(w, fact.id, actor, reason or None)
         w.record(event, actor=actor)
     return version
 
@@ -299,8 +252,7 @@ def lock_row(w: Writing, fact: Fact) -> None:
         ConflictError: it was changed elsewhere.
     """
     where = (_f.id == fact.id) & (_f.version == fact.version)
-    locked = update(fact_table).where(where).values(version=fact.version).returning(_f.id)
-    if w.connection.execute(locked).one_or_none() is None:
+    if not w.connection.execute(update(fact_table).where(where).values(version=fact.version)).rowcount:
         raise changed_elsewhere(fact)
 
 
@@ -322,14 +274,11 @@ def read_scope_events(connection: Connection, scope: str, block: str, kinds: Seq
     """What the log says of a block's facts, newest first; of the user's, in all their sessions that still exist."""
     events = event_table.c
     query = (
-        select(events.id, events.session_id, events.turn, events.at, events.actor, events.kind, events.data)
+        select(*RECORD_COLUMNS)
         .where(scope_sessions(scope), events.block == block, events.kind.in_(list(kinds)))
         .order_by(events.id.desc())
     )
-    return [
-        EventRecord(position, session, turn, at, actor, decode(kind, data))
-        for position, session, turn, at, actor, kind, data in connection.execute(query)
-    ]
+    return as_records(connection.execute(query).all())
 
 
 def scope_sessions(scope: str) -> ColumnElement[bool]:
@@ -365,7 +314,7 @@ def read_by_ids(connection: Connection, ids: Sequence[int]) -> list[Fact]:
     rows = [
         row
         for chunk in chunks(sorted(set(ids)))
-        for row in connection.execute(select(*_COLUMNS).where(_f.id.in_(chunk)).order_by(_f.id))
+        for row in connection.execute(select(fact_table).where(_f.id.in_(chunk)).order_by(_f.id))
     ]
     if len(rows) != len(set(ids)):
         raise NotFoundError("A fact does not exist any more. Reload to see what is there.")
@@ -379,33 +328,13 @@ def scope_revision(connection: Connection, scope: str, block: str) -> tuple[int,
     return int(row[0]), int(row[1]), int(row[2])
 
 
-@dataclass(frozen=True, slots=True)
-class _Standing:
-    """A fact as a revision keeps it."""
-
-    content: str
-    """Hash."""
-    state: str
-    pinned: bool
-    category: str
-    topics: tuple[str, ...]
-
-
-def _add_revision(w: Writing, fact_id: int, version: int, now: _Standing, actor: Actor, reason: str | None) -> None:
-    values = {
-        "fact_id": fact_id,
-        "version": version,
-        "content": now.content,
-        "state": now.state,
-        "pinned": now.pinned,
-        "category": now.category,
-        "topics": _as_json(now.topics),
-        "actor": actor,
-        "reason": reason,
-        "turn": w.session.turns,
-        "at": w.now,
-    }
-    w.connection.execute(insert(fact_revision_table).values(values))
+def _add_revision(w: Writing, fact_id: int, actor: Actor, reason: str | None = None) -> None:
+    """Keep a copy of a fact as it stands now."""
+    copied = ("version", "content", "state", "pinned", "category", "topics")
+    made = {"fact_id": fact_id, "actor": actor, "reason": reason, "turn": w.session.turns, "at": w.now}
+    new = (literal(value, fact_revision_table.c[name].type) for name, value in made.items())
+    stands = select(*(_f[name] for name in copied), *new).where(_f.id == fact_id)
+    w.connection.execute(insert(fact_revision_table).from_select([*copied, *made], stands))
 
 
 def _as_json(topics: Sequence[str]) -> str:

@@ -1,8 +1,9 @@
 """Reading the event log."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, Row, func, select
 
 from memory_core.events import EventRecord, decode_all
 from memory_core.store.tables import event_table
@@ -10,7 +11,7 @@ from memory_core.store.tables import event_table
 AT_ONCE = 5_000
 """Events decoded together: some megabytes."""
 
-_COLUMNS = [event_table.c[name] for name in ("id", "session_id", "turn", "at", "actor", "kind", "data")]
+RECORD_COLUMNS = [event_table.c[name] for name in ("id", "session_id", "turn", "at", "actor", "kind", "data")]
 
 
 def read_events(
@@ -30,7 +31,7 @@ def read_events(
 
     `progress` is given the number of those read so far, every some thousands.
     """
-    query = select(*_COLUMNS).where(event_table.c.session_id == session_id, event_table.c.id > after)
+    query = select(*RECORD_COLUMNS).where(event_table.c.session_id == session_id, event_table.c.id > after)
     if kinds is not None:
         query = query.where(event_table.c.kind.in_(list(kinds)))
     if block is not None:
@@ -44,14 +45,19 @@ def read_events(
         query = query.limit(limit)
     records: list[EventRecord] = []
     for rows in connection.execute(query).partitions(AT_ONCE):
-        events = decode_all([(row.kind, row.data) for row in rows])
-        records += [
-            EventRecord(position, session, turn, at, actor, event)
-            for (position, session, turn, at, actor, *_), event in zip(rows, events, strict=True)
-        ]
+        records += as_records(rows)
         if progress is not None:
             progress(len(records))
     return records
+
+
+def as_records(rows: Sequence[Row[Any]]) -> list[EventRecord]:
+    """Rows of `RECORD_COLUMNS`, decoded."""
+    events = decode_all([(row.kind, row.data) for row in rows])
+    return [
+        EventRecord(row.id, row.session_id, row.turn, row.at, row.actor, event)
+        for row, event in zip(rows, events, strict=True)
+    ]
 
 
 def count_events(connection: Connection, session_id: str, *, after: int = 0) -> int:

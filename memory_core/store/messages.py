@@ -5,12 +5,12 @@ A message's words are in the content store; its row has what planning needs.
 
 import json
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, bindparam, func, insert, select, update
+from sqlalchemy import Connection, bindparam, func, insert, select, update
 
 from memory_core.events import MemoryStripped, MessageAdded
 from memory_core.messages import ChatMessage, MessageRole, MessageStatus, TextPart, independent
@@ -21,10 +21,6 @@ from memory_core.store.writing import Writing, read_texts, session_scope
 from memory_core.tokens import Accounting, MessageTokens, TokenCounter, total_tokens
 
 _m = message_table.c
-_NAMES = "seq id role status pinned turn tokens reference_tokens counter calls answers flush content at"
-_COLUMNS = [_m[name] for name in _NAMES.split(" ")]
-
-
 _INSERT = insert(message_table)
 _KNOWN = select(_m.id, _m.seq).where(_m.session_id == bindparam("session"), _m.id.in_(bindparam("ids", expanding=True)))
 
@@ -274,7 +270,7 @@ def read_messages(
     last: int | None = None,
 ) -> list[StoredMessage]:
     """Messages of a session in order, narrowed by whatever is given; `last` keeps the newest n."""
-    query = select(*_COLUMNS).where(_m.session_id == session_id)
+    query = select(message_table).where(_m.session_id == session_id)
     if status is not None:
         query = query.where(_m.status == str(status))
     if role is not None:
@@ -288,7 +284,8 @@ def read_messages(
     if last is not None:
         rows = list(reversed(connection.execute(query.order_by(_m.seq.desc()).limit(last)).all()))
     elif seqs is not None:
-        rows = [row for chunk in chunks(sorted(seqs)) for row in _in_order(connection, query, chunk)]
+        queries = (query.where(_m.seq.in_(chunk)).order_by(_m.seq) for chunk in chunks(sorted(seqs)))
+        rows = [row for chunk in queries for row in connection.execute(chunk)]
     else:
         rows = list(connection.execute(query.order_by(_m.seq)).all())
     words = cache.load(connection, session_id, [row.content for row in rows])
@@ -306,12 +303,6 @@ def messages_that_hold(connection: Connection, session_id: str, words: Sequence[
     rows = connection.execute(select(_m.seq, c.data).join(content_table, held).where(_m.session_id == session_id))
     folded = ((seq, data.casefold()) for seq, data in rows)
     return {seq for seq, data in folded if all(word in data for word in written)}
-
-
-def _in_order(
-    connection: Connection, query: Select[tuple[object, ...]], chunk: list[int]
-) -> Iterable[Row[tuple[object, ...]]]:
-    return connection.execute(query.where(_m.seq.in_(chunk)).order_by(_m.seq))
 
 
 _SIZED = (_m.seq, _m.role, _m.tokens, _m.reference_tokens, _m.calls, _m.answers)

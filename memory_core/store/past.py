@@ -1,4 +1,4 @@
-"""What facts said earlier: for those whose log is another session's."""
+"""Former words of facts, for those whose log is another session's."""
 
 from collections.abc import Collection
 

@@ -333,8 +333,8 @@ class VectorRow(SQLModel, table=True):
     turn: int
     created_at: float
     heard: str | None = Field(default=None, sa_column=Column(Text))
-    """What its messages say, as a search needs it (`blocks.units.Heard`), so that a process that begins need not read
-    them all; None: it has to."""
+    """Metadata of its messages for searching (`blocks.vector_parts.units.UnitMetadata`) as JSON, so that a new process
+    need not read them all; None: it has to."""
 
 
 def _table(row: type[SQLModel]) -> Table:
@@ -393,26 +393,8 @@ Index("mi_vector_collection", vector_table.c.collection, vector_table.c.id)
 Index("mi_vector_session", vector_table.c.session_id, vector_table.c.first_seq)
 _vectors_of_a_block = Index("mi_vector_block", vector_table.c.session_id, vector_table.c.block, vector_table.c.id)
 
-TABLES = [
-    schema_table,
-    session_table,
-    message_table,
-    content_table,
-    event_table,
-    delivery_table,
-    lease_table,
-    block_table,
-    block_revision_table,
-    fact_table,
-    fact_source_table,
-    fact_revision_table,
-    entity_table,
-    relation_table,
-    relation_source_table,
-    word_vector_table,
-    collection_table,
-    vector_table,
-]
+TABLES = [table for name, table in SQLModel.metadata.tables.items() if name.startswith("mi_")]
+"""Our own: a program may have tables of its own on the same metadata."""
 
 NEW_COLUMNS = {
     2: (fact_table.c.topics, fact_revision_table.c.topics, fact_revision_table.c.category),

@@ -1,4 +1,4 @@
-"""What all sessions hold, in one look: one query for each kind of thing, however many sessions there are."""
+"""Totals over all sessions: one query for each kind of thing, however many sessions there are."""
 
 import json
 from collections.abc import Collection

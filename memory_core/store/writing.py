@@ -35,24 +35,24 @@ class SessionState:
     title: str
     created_at: float
     updated_at: float
-    deleted_at: float | None
-    next_seq: int
-    turns: int
-    newest_turn: int | None
-    queue_messages: int
-    queue_content: int
-    queue_reference: int
-    pinned_messages: int
-    pinned_content: int
-    pinned_reference: int
-    archived_messages: int
-    flushes: int
-    turn_delivered: int
-    counter: str
-    config: str
-    constructor: str
-    recording: str | None
-    revision: int
+    deleted_at: float | None = None
+    next_seq: int = 1
+    turns: int = 0
+    newest_turn: int | None = None
+    queue_messages: int = 0
+    queue_content: int = 0
+    queue_reference: int = 0
+    pinned_messages: int = 0
+    pinned_content: int = 0
+    pinned_reference: int = 0
+    archived_messages: int = 0
+    flushes: int = 0
+    turn_delivered: int = 0
+    counter: str = ""
+    config: str = "{}"
+    constructor: str = "{}"
+    recording: str | None = None
+    revision: int = 1
 
     @property
     def scope(self) -> str:
@@ -181,7 +181,7 @@ def writing(
         # 2. The session's row is locked before any other row of it is read or written. Whoever changes the
         #    session begins with this lock, so none has one of its rows while it waits for another. SQLite has locked
         #    the whole file by now.
-        session = locked(connection, session_id, sqlite=database.is_sqlite)
+        session = read_session(connection, session_id, lock=not database.is_sqlite)
         if session is None or session.deleted_at is not None:
             raise NotFoundError("This session does not exist any more. Nothing was stored.")
         # 3. The time is read once the lock is held: however long it took, times follow the order of the log.
@@ -190,14 +190,9 @@ def writing(
         transaction.save()
 
 
-def locked(connection: Connection, session_id: str, *, sqlite: bool) -> SessionState | None:
-    """The session's row, locked against other writers until the transaction ends."""
-    row = connection.execute(_BY_ID if sqlite else _LOCKED, {"id": session_id}).one_or_none()
-    return SessionState(*row) if row else None
-
-
-def read_session(connection: Connection, session_id: str) -> SessionState | None:
-    row = connection.execute(_BY_ID, {"id": session_id}).one_or_none()
+def read_session(connection: Connection, session_id: str, *, lock: bool = False) -> SessionState | None:
+    """The session's row, with `lock` held against other writers until the transaction ends."""
+    row = connection.execute(_LOCKED if lock else _BY_ID, {"id": session_id}).one_or_none()
     return SessionState(*row) if row else None
 
 

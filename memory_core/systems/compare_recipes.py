@@ -21,6 +21,7 @@ from memory_core.memory import Memory, Receipt
 from memory_core.messages import ChatMessage, MessageRole
 from memory_core.models.base import Embedder, embedded
 from memory_core.models.offline.responder import OfflineResponder
+from memory_core.planning.context import turns_of
 from memory_core.services import Services
 
 MAX_TURNS = 300
@@ -75,7 +76,7 @@ def compare_recipes(
     `cancelled`, what is finished is given. A recipe that cannot be tried says why.
     """
     memory.session.refresh()
-    turns = _turns(memory.get_all())[-MAX_TURNS:]
+    turns = turns_of(memory.get_all())[-MAX_TURNS:]
     services = Services(embedder=_Once(memory.session.services.embedder))
     done = 0
     trials: list[Trial] = []
@@ -89,16 +90,6 @@ def compare_recipes(
             progress(done, len(turns) * len(keys))
         trials.append(trial.result())
     return trials
-
-
-def _turns(messages: Sequence[ChatMessage]) -> list[list[ChatMessage]]:
-    """A user message with all that follows; messages before the first form a turn of their own."""
-    turns: list[list[ChatMessage]] = []
-    for message in messages:
-        if not turns or message.role is MessageRole.USER:
-            turns.append([])
-        turns[-1].append(message)
-    return turns
 
 
 class _Running:

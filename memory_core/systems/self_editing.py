@@ -1,8 +1,8 @@
 """`SelfEditingMemory`: an agent that keeps its own memory through tools, under Letta's names.
 
     agent = SelfEditingMemory("monday", human="Sam lives in Lisbon.")
-    loop.reply("I moved to Porto.")
-    loop.block("Human")
+    agent.reply("I moved to Porto.")
+    agent.block("Human")
 
 A thin layer over `Memory` with the recipe `self_editing`: labelled core blocks that are always in the prompt, an
 archive that is searched, and the conversation. Every edit is a version of its block, with a diff and an undo.

@@ -18,6 +18,7 @@ from memory_core.errors import MemoryInspectorError
 from memory_core.messages import ChatMessage
 from memory_core.planning import curation as plans
 from memory_core.planning.curation import ChangeSet
+from memory_core.retrieval import explain
 from memory_core.sessions.handle import SessionHandle
 from memory_core.sessions.preview import SessionPreview
 from memory_core.tracing.values import Stage, Trace, Track
@@ -201,16 +202,12 @@ class _Trying:
         yield from self._new_words()
 
     def _by_rule(self, track: Track, stage: Stage) -> Iterator[Fix]:
-        name, rule, numbers = track.carrier.block, stage.rule, stage.numbers
+        name, rule = track.carrier.block, stage.rule
         if name is None or name not in self._here:
             return
-        if rule == "below_threshold":
-            value = floor(round(numbers["score"] * 100, 6)) / 100
-            label = f"Lower the threshold of {name} to {value:.2f}"
-            yield Fix("threshold", label, name, {"similarity_threshold": value})
-        elif rule == "beyond_top_k":
-            results = int(numbers["rank"])
-            yield Fix("results", f"Bring back {results} results in {name}", name, {"similarity_top_k": results})
+        ref = track.carrier.ref
+        if rule in ("below_threshold", "beyond_top_k", "not_proposed") and ref is not None and ref.kind == "unit":
+            yield from self._by_search(name, ref.number)
         elif rule in ("show_none", "not_relevant"):
             yield Fix("show", f"Put all facts of {name} into the prompt", name, {"show": "all"})
         elif rule == "block_off":
@@ -224,6 +221,27 @@ class _Trying:
             if ids:
                 yield Fix("retry", f"Deliver to {name} again", name, deliveries=ids)
         yield from self._about_facts(track, stage)
+
+    def _by_search(self, name: str, number: int) -> Iterator[Fix]:
+        """Threshold and results under which the block would ask for a unit, then with some slack: asked again, the
+        question stands in the queue too, and scores a little otherwise."""
+        try:
+            search = explain.search(self._session, self._trace.question or "", block=name)
+        except MemoryInspectorError:  # nothing can be searched: other fixes are left
+            return
+        changes = search.settings_to_ask_for(number)
+        threshold = changes.get("similarity_threshold")
+        results = changes.get("similarity_top_k", search.settings.similarity_top_k)
+        for slack in (0, 1, 2):
+            settings: dict[str, Any] = {}
+            if threshold is not None:
+                settings["similarity_threshold"] = round(max(0.0, threshold - 0.03 * slack), 2)
+            if results is not None and (slack or "similarity_top_k" in changes):
+                settings["similarity_top_k"] = results + 3 * slack
+            fix = Fix("threshold" if threshold is not None else "results", _label(name, settings), name, settings)
+            if settings and next(self.enough(fix), None) is not None:
+                yield fix
+                return
 
     def _about_facts(self, track: Track, stage: Stage) -> Iterator[Fix]:
         name, rule = track.carrier.block, stage.rule
@@ -270,6 +288,17 @@ class _Trying:
                 text = f"{attached.state.rstrip()}\n{self._words}".strip()
                 yield Fix("write", f"Write it into {name}", name, text=text)
                 break
+
+
+def _label(name: str, settings: Mapping[str, Any]) -> str:
+    """Settings of a search, as a button says them."""
+    said = []
+    if "similarity_threshold" in settings:
+        said.append(f"lower the threshold of {name} to {settings['similarity_threshold']:.2f}")
+    if "similarity_top_k" in settings:
+        said.append(f"bring back {settings['similarity_top_k']} results{'' if said else f' in {name}'}")
+    label = " and ".join(said)
+    return label[:1].upper() + label[1:]
 
 
 def _short(text: str, most: int = 60) -> str:

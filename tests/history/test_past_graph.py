@@ -39,7 +39,7 @@ def test_a_graph_can_be_seen_as_it_stood_after_every_change():
         lambda: desk.merge([desk.entity("Note 3")], desk.entity("Note 2")),
         lambda: desk.undo(),
         lambda: desk.end(desk.relations("Note 4", ended=False)[:1]),
-        lambda: desk.hold([each for each in desk.relations("Note 4") if each.state == "ended"][-1:]),
+        lambda: desk.reactivate([each for each in desk.relations("Note 4") if each.state == "ended"][-1:]),
         lambda: desk.retire(desk.relations("Note 5")[:1]),
         lambda: desk.edit(desk.relations("Note 6")[0], predicate="comes after", object="Note 2"),
         lambda: desk.remove([desk.entity("Note 4")]),

@@ -18,7 +18,7 @@ from memory_core.history.prompt_diff import diff_prompts, shared_prefix_tokens
 from memory_core.interop.openai_format import read_conversation
 from memory_core.messages import ChatMessage, ImagePart, TextPart, ThinkingPart, ToolCallPart, message_text
 from memory_core.planning.rendering import InsertMethod
-from memory_core.store.facts import change_text
+from memory_core.store.facts import revise
 from memory_core.tokens import MESSAGE_OVERHEAD, TokenCounter
 
 WORDS = TokenCounter(str.split, id="words")
@@ -177,7 +177,7 @@ def test_facts_of_the_user_are_read_as_they_were_then_whichever_session_changed_
     assert [entry.words for entry in part(prompt, "about").kept] == [f.text for f in second.facts.read("about")]
     assert prompt.messages == context.messages
     with first._session.writing() as w:
-        change_text(w, first.facts.read("about")[0], "note 0 was lost", tokens=4)
+        revise(w, first.facts.read("about")[0], text="note 0 was lost", tokens=4, actor="user")
     assert second.log.prompt(prompt.record) == prompt
     _, newer = built(second)
     assert part(newer, "about").kept[0].words == "note 0 was lost"

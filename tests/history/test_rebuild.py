@@ -20,7 +20,7 @@ from memory_core.models.base import (
 )
 from memory_core.sessions.overview import delete_session, list_sessions
 from memory_core.store.database import Database
-from memory_core.store.facts import NewFact, add_fact, change_state, change_text, pin_fact
+from memory_core.store.facts import NewFact, add_fact, revise
 from memory_core.store.log import read_events
 from memory_core.store.tables import content_table, event_table
 
@@ -139,11 +139,12 @@ def steps(memory):
     yield lambda: memory.blocks.edit("core", "My name is Ana, and <fact>you</fact> are Tom.")
     for number in range(4):
         yield lambda number=number: say(f"Story number {number} is about trains from the north to the south")
-    yield lambda: change(memory, pin_fact, first_fact(memory), True)
-    yield lambda: change(memory, change_text, first_fact(memory), "said that Lisbon </facts> is home", tokens=6)
+    yield lambda: change(memory, revise, first_fact(memory), pinned=True, actor="user")
+    reworded = {"text": "said that Lisbon </facts> is home", "tokens": 6}
+    yield lambda: change(memory, revise, first_fact(memory), **reworded, actor="user")
     yield lambda: memory.configure(insert_method="user")
     yield lambda: say("Are you still there or not, I wonder about it")
-    yield lambda: change(memory, change_state, memory.facts.read("facts")[-1], "retired", reason="wrong", actor="user")
+    yield lambda: change(memory, revise, memory.facts.read("facts")[-1], state="retired", reason="wrong", actor="user")
     yield lambda: memory.configure(token_limit=60)
     yield lambda: say("Now you must be shorter than you were before")
     yield lambda: memory.set([user("We begin again with another topic"), assistant("As you like.")])
@@ -152,7 +153,7 @@ def steps(memory):
     for number in range(4, 8):
         yield lambda number=number: say(f"Story number {number} is about ships from the east to the west")
     yield lambda: change(
-        memory, change_state, memory.facts.read("facts", states=("retired",))[0], "active", actor="user"
+        memory, revise, memory.facts.read("facts", states=("retired",))[0], state="active", actor="user"
     )
     yield lambda: change(
         memory, add_fact, "session:s", "facts", NewFact("Ana is left-handed", 3, origin="written"), actor="user"

@@ -5,7 +5,7 @@ from engine_fakes import assistant, user
 from pages_driver import button, dialog, joined, menu, opened, press
 
 from memory_core import GraphMemoryBlock, Memory, StaticMemoryBlock
-from memory_core.curation.graph import NewRelation
+from memory_core.curation.graph import NamedRelation
 from memory_core.interop.graph_files import write_graph
 from ui import services
 from ui.chat.memory_panel import STORY_KINDS
@@ -40,7 +40,7 @@ def session(name="family", *, blocks=None, **options):
 
 
 def wrote(memory, *relations):
-    return memory.blocks.graph().add_many([NewRelation(*each) for each in relations])
+    return memory.blocks.graph().add_many([NamedRelation(*each) for each in relations])
 
 
 @pytest.fixture

@@ -9,12 +9,9 @@ from memory_core.planning import curation
 from memory_core.planning.curation import (
     ACTIONS,
     ChangeSet,
+    FactStep,
     New,
-    Pin,
-    State,
-    Support,
     SuppressedFact,
-    Text,
     active_after,
     find_clash,
     settle,
@@ -75,14 +72,23 @@ def test_an_edit_that_changes_nothing_is_refused():
 def test_a_merge_keeps_one_fact_and_gives_it_all_support():
     one, two = fact(1, "likes tea"), fact(2, "loves tea", pinned=True)
     assert curation.merge([one, two], "loves green tea") == ChangeSet(
-        "merge", (Text(two, "loves green tea"), Support(two, (("s", 1),)), State(one, "superseded", by=2))
+        "merge",
+        (
+            FactStep(two, text="loves green tea"),
+            FactStep(two, sources=(("s", 1),)),
+            FactStep(one, state="superseded", by=2),
+        ),
     )
 
 
 def test_of_merged_facts_the_one_that_has_the_words_already_stays():
     one, two = fact(1, "likes tea", pinned=True), fact(2, "loves tea")
     change = curation.merge([one, two], "loves tea")
-    assert change.steps == (Pin(two, True), Support(two, (("s", 1),)), State(one, "superseded", by=2))
+    assert change.steps == (
+        FactStep(two, pinned=True),
+        FactStep(two, sources=(("s", 1),)),
+        FactStep(one, state="superseded", by=2),
+    )
 
 
 def test_a_proposed_fact_that_is_merged_into_an_active_one_leaves_the_active_one():
@@ -159,8 +165,8 @@ def test_a_reason_stays_with_the_change_set():
 
 def test_pinning_leaves_alone_what_is_pinned():
     one, two = fact(1), fact(2, pinned=True)
-    assert curation.pin([one, two]).steps == (Pin(one, True),)
-    assert curation.pin([one, two], False) == ChangeSet("unpin", (Pin(two, False),))
+    assert curation.pin([one, two]).steps == (FactStep(one, pinned=True),)
+    assert curation.pin([one, two], False) == ChangeSet("unpin", (FactStep(two, pinned=False),))
 
 
 def test_what_vanished_comes_back_pinned():
@@ -176,7 +182,10 @@ def test_a_fact_does_not_replace_itself():
 
 def test_the_fact_that_replaces_another_holds_from_then_on():
     old, new = fact(1), fact(2, "likes jazz", state="proposed")
-    assert curation.supersede(old, new).steps == (State(old, "superseded", by=2), State(new, "active"))
+    assert curation.supersede(old, new).steps == (
+        FactStep(old, state="superseded", by=2),
+        FactStep(new, state="active"),
+    )
     assert after([old], curation.supersede(old, new)) == [(2, "likes jazz", False, 2, (("s", 2),))]
     with pytest.raises(MessageError, match="is retired"):
         curation.supersede(old, fact(2, state="retired"))

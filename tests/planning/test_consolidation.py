@@ -15,7 +15,7 @@ from memory_core.planning.consolidation import (
     SURPLUS,
     TOO_MANY,
     TWICE,
-    Choice,
+    Decision,
     by_rule,
     category_among,
     prepare,
@@ -110,21 +110,21 @@ def known(*texts, **given):
 @pytest.mark.parametrize(
     ("found", "texts", "expected"),
     [
-        ("The user likes tea", (), Choice("add", rule="new")),
-        ("The user likes tea", ("The user likes jazz",), Choice("add", rule="new")),
-        ("The user likes tea", ("The user likes jazz", "The user likes tea"), Choice("none", 2, rule="same")),
+        ("The user likes tea", (), Decision("add", rule="new")),
+        ("The user likes tea", ("The user likes jazz",), Decision("add", rule="new")),
+        ("The user likes tea", ("The user likes jazz", "The user likes tea"), Decision("none", 2, rule="same")),
         (
             "The user prefers dark mode in every app",
             ("The user likes dark mode",),
-            Choice("update", 1, "The user prefers dark mode in every app", "more"),
+            Decision("update", 1, "The user prefers dark mode in every app", "more"),
         ),
-        ("The user no longer likes jazz", ("The user likes jazz",), Choice("delete", 1, rule="negation")),
+        ("The user no longer likes jazz", ("The user likes jazz",), Decision("delete", 1, rule="negation")),
         (
             "The user does not like jazz",
             ("The user likes jazz",),
-            Choice("delete", 1, "The user does not like jazz", "negation"),
+            Decision("delete", 1, "The user does not like jazz", "negation"),
         ),
-        ("The user no longer likes jazz", (), Choice("add", rule="new")),
+        ("The user no longer likes jazz", (), Decision("add", rule="new")),
     ],
 )
 def test_rules_decide(found, texts, expected):
@@ -133,8 +133,8 @@ def test_rules_decide(found, texts, expected):
 
 def test_rules_leave_pinned_facts_alone_but_confirm_them():
     pinned = known("The user lives in Lisbon", slot="home", pinned=True)
-    assert by_rule("The user lives in Porto", "home", pinned) == Choice("add", rule="pinned")
-    assert by_rule("The user lives in Lisbon", "home", pinned) == Choice("none", 1, rule="same")
+    assert by_rule("The user lives in Porto", "home", pinned) == Decision("add", rule="pinned")
+    assert by_rule("The user lives in Lisbon", "home", pinned) == Decision("none", 1, rule="same")
 
 
 # -- candidates ---------------------------------------------------------------------------------------
@@ -146,28 +146,28 @@ def found(*texts, slot=None):
 
 def test_the_nearest_known_facts_are_candidates():
     prepared = prepare(known("likes tea", "likes green tea", "has a dog"), found("likes cold green tea"), nearest=2)
-    assert [near.fact.id for near in prepared.compared[0]] == [2, 1]
+    assert [near.id for near in prepared.compared[0]] == [2, 1]
 
 
 def test_meaning_counts_as_much_as_wording():
     facts = known("adores pets", "likes green soup")
     cosines = {(0, 1): 0.9, (0, 2): 0.0}
-    assert [n.fact.id for n in prepare(facts, found("likes animals"), nearest=2).compared[0]] == [2, 1]
+    assert [n.id for n in prepare(facts, found("likes animals"), nearest=2).compared[0]] == [2, 1]
     near = prepare(facts, found("likes animals"), nearest=2, cosines=cosines).compared[0]
-    assert [n.fact.id for n in near] == [1, 2]
+    assert [n.id for n in near] == [1, 2]
     assert near[0].similarity == pytest.approx(0.45)
 
 
 def test_what_shares_a_slot_is_nearer():
     facts = [KnownFact(1, "lives in Rome", slot="home"), KnownFact(2, "works in Porto")]
-    assert [n.fact.id for n in prepare(facts, found("moved to Porto", slot="home"), nearest=1).compared[0]] == [1]
+    assert [n.id for n in prepare(facts, found("moved to Porto", slot="home"), nearest=1).compared[0]] == [1]
 
 
 def test_a_near_copy_of_a_rejected_fact_is_held_back_and_rejected_facts_are_no_candidates():
     facts = [KnownFact(1, "likes tea", rejected=True), KnownFact(2, "likes jazz")]
     prepared = prepare(facts, found("Likes tea.", "likes rock"), nearest=5)
     assert [(held.index, held.fact) for held in prepared.held_back] == [(0, 1)]
-    assert [near.fact.id for near in prepared.compared[1]] == [2]
+    assert [near.id for near in prepared.compared[1]] == [2]
 
 
 def test_the_same_fact_forty_times_is_decided_once():
@@ -199,15 +199,15 @@ TEA, JAZZ, CAT = "The user likes tea", "The user likes jazz", "The user has a ca
 @pytest.mark.parametrize(
     ("choice", "reason"),
     [
-        pytest.param(Choice("update", 99, "The user likes tea a lot"), NOT_COMPARED, id="an invented id"),
-        pytest.param(Choice("delete", None), NO_TARGET, id="deletes nothing in particular"),
-        pytest.param(Choice("none", None), NO_TARGET, id="drops it without a reason"),
-        pytest.param(Choice("replace", 1), NO_ACT, id="an act that does not exist"),
-        pytest.param(Choice("update", 1, "  … "), NO_WORDS, id="no words"),
-        pytest.param(Choice("update", 1, "tea " * 200), NO_WORDS, id="a story"),
-        pytest.param(Choice("delete", 3), PINNED, id="a pinned fact"),
-        pytest.param(Choice("update", 3, "The user has two cats"), PINNED, id="another pinned fact"),
-        pytest.param(Choice("update", 1, JAZZ), DOUBLED, id="the words of another fact"),
+        pytest.param(Decision("update", 99, "The user likes tea a lot"), NOT_COMPARED, id="an invented id"),
+        pytest.param(Decision("delete", None), NO_TARGET, id="deletes nothing in particular"),
+        pytest.param(Decision("none", None), NO_TARGET, id="drops it without a reason"),
+        pytest.param(Decision("replace", 1), NO_ACT, id="an act that does not exist"),
+        pytest.param(Decision("update", 1, "  … "), NO_WORDS, id="no words"),
+        pytest.param(Decision("update", 1, "tea " * 200), NO_WORDS, id="a story"),
+        pytest.param(Decision("delete", 3), PINNED, id="a pinned fact"),
+        pytest.param(Decision("update", 3, "The user has two cats"), PINNED, id="another pinned fact"),
+        pytest.param(Decision("update", 1, JAZZ), DOUBLED, id="the words of another fact"),
     ],
 )
 def test_a_decision_that_cannot_be_is_refused_and_decided_by_rule(choice, reason):
@@ -218,8 +218,8 @@ def test_a_decision_that_cannot_be_is_refused_and_decided_by_rule(choice, reason
 
 
 def test_a_decision_too_few_or_too_many_is_noticed():
-    assert done([], [TEA, CAT], [Choice("add")]).refused == {MISSING: 1}
-    result = done([], [TEA], [Choice("add"), Choice("add")])
+    assert done([], [TEA, CAT], [Decision("add")]).refused == {MISSING: 1}
+    result = done([], [TEA], [Decision("add"), Decision("add")])
     assert result.refused == {SURPLUS: 1}
     assert [step.text for step in result.settled] == [TEA]
 
@@ -227,20 +227,20 @@ def test_a_decision_too_few_or_too_many_is_noticed():
 def test_deleting_most_facts_at_once_is_refused():
     facts = known(TEA, JAZZ, CAT)
     texts = ["The user plays the harp", "The user has a dog", "The user speaks Dutch"]
-    result = done(facts, texts, [Choice("delete", id) for id in (1, 2, 3)])
+    result = done(facts, texts, [Decision("delete", id) for id in (1, 2, 3)])
     assert result.refused == {TOO_MANY: 3}
     assert {step.act for step in result.settled} == {"add"}
 
 
 def test_a_single_fact_may_be_deleted():
-    result = done(known(JAZZ), ["The user no longer likes jazz"], [Choice("delete", 1)])
+    result = done(known(JAZZ), ["The user no longer likes jazz"], [Decision("delete", 1)])
     assert [(step.act, step.target, step.text) for step in result.settled] == [("delete", 1, None)]
     assert not result.refused
 
 
 def test_a_fact_is_changed_once():
     texts = ["The user plays the harp", "The user has a dog"]
-    choices = [Choice("update", 1, "The user likes green tea"), Choice("update", 1, "The user likes black tea")]
+    choices = [Decision("update", 1, "The user likes green tea"), Decision("update", 1, "The user likes black tea")]
     result = done(known(TEA), texts, choices)
     assert result.refused == {TWICE: 1}
     assert [(step.act, step.target) for step in result.settled] == [("update", 1), ("add", None)]
@@ -248,13 +248,13 @@ def test_a_fact_is_changed_once():
 
 def test_forty_updates_of_one_fact_change_it_once():
     texts = [f"The user knows the number {number}" for number in range(40)]
-    result = done(known(TEA), texts, [Choice("update", 1, "The user likes green tea")] * 40)
+    result = done(known(TEA), texts, [Decision("update", 1, "The user likes green tea")] * 40)
     assert [step.act for step in result.settled].count("update") == 1
     assert result.refused == {TWICE: 39}
 
 
 def test_adding_what_is_known_confirms_it():
-    result = done(known(TEA), ["The user likes tea."], [Choice("add")])
+    result = done(known(TEA), ["The user likes tea."], [Decision("add")])
     assert [(step.act, step.target, step.rule) for step in result.settled] == [("none", 1, "same")]
 
 
@@ -295,7 +295,7 @@ KNOWN = st.lists(
 FOUND = st.lists(st.builds(FoundFact, TEXTS, SLOTS), max_size=6)
 CHOICES = st.lists(
     st.builds(
-        Choice,
+        Decision,
         st.sampled_from(("add", "update", "delete", "none", "merge")),
         st.none() | st.integers(1, 12),
         st.none() | TEXTS | st.just(""),
@@ -322,7 +322,7 @@ def test_whatever_is_decided_nothing_is_lost_and_nothing_uncompared_is_touched(f
     assert len(changed) == len(set(changed))
     assert not (approval and changed)
     for step in result.settled:
-        compared = {near.fact.id for near in prepared.compared[step.index]}
+        compared = {near.id for near in prepared.compared[step.index]}
         assert {id for id, _ in step.candidates} == compared
         assert len(compared) <= nearest
         assert step.target is None or step.target in compared

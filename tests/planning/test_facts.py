@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from memory_core.planning.facts import (
     Addition,
+    CondensedFact,
     FoundFact,
     KnownFact,
-    ShorterFact,
     condense_target,
     plan_additions,
     plan_condensing,
@@ -26,7 +26,7 @@ def found(*texts):
 
 def shorter(*facts):
     """`("text", 1, 2)` stands for the facts 1 and 2."""
-    return [ShorterFact(fact[0], "other", tuple(fact[1:])) for fact in facts]
+    return [CondensedFact(fact[0], "other", tuple(id - 1 for id in fact[1:])) for fact in facts]
 
 
 # -- additions -----------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ letters = st.sampled_from(["a", "b", "c", "d", "a and b", "c and d", "z"])
 
 @given(
     st.lists(letters, max_size=6),
-    st.lists(st.builds(ShorterFact, letters, st.just("other"), st.lists(st.integers(-1, 8)).map(tuple)), max_size=8),
+    st.lists(st.builds(CondensedFact, letters, st.just("other"), st.lists(st.integers(-1, 8)).map(tuple)), max_size=8),
     st.sets(st.integers(1, 6)),
     st.integers(1, 10),
 )
@@ -206,7 +206,7 @@ def test_every_known_fact_is_accounted_for_exactly_once(texts, facts, pins, max_
 
 @given(st.lists(letters, min_size=1, max_size=6, unique=True))
 def test_the_same_list_again_keeps_everything(texts):
-    facts = [ShorterFact(text, "other", (id,)) for id, text in enumerate(texts, start=1)]
+    facts = [CondensedFact(text, "other", (index,)) for index, text in enumerate(texts)]
     made = plan_condensing(known(*texts), facts, max_facts=10)
     assert (made.kept, made.merged, made.vanished, made.new) == (tuple(range(1, len(texts) + 1)), (), (), ())
 

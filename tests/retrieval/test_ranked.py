@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_core.retrieval.ranked import CandidateOutcome, Found, Ranked, Scores
+from memory_core.retrieval.ranked import CandidateOutcome, Ranked, RankedTurn, Scores
 
 NAMED = [outcome for outcome in get_args(CandidateOutcome) if outcome != "not_proposed"]
 SCORES = st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.9])
@@ -23,7 +23,7 @@ def searches(draw):
     numbers = draw(st.lists(st.integers(1, 60), unique=True, max_size=20))
     rest = draw(st.lists(st.sampled_from(numbers), unique=True)) if numbers else []
     named = [
-        Found(number, 0, 0, "", number * 2, None, None, draw(SCORES), draw(st.sampled_from(NAMED)))
+        RankedTurn(number, 0, 0, "", number * 2, None, None, draw(SCORES), draw(st.sampled_from(NAMED)))
         for number in numbers
         if number not in rest
     ]
@@ -43,7 +43,7 @@ def ranked(named, rest):
 
 
 def made_at_once(named, rest):
-    others = [Found(n, 0, 0, "", n * 2, score, None, score, "not_proposed") for n, score in rest.items()]
+    others = [RankedTurn(n, 0, 0, "", n * 2, score, None, score, "not_proposed") for n, score in rest.items()]
     ordered = sorted([*named, *others], key=lambda one: (-one.score, one.number))
     return [replace(one, rank=rank, turn=one.number, words=words_of(one.number)) for rank, one in enumerate(ordered, 1)]
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from memory_core import MessageError
 from memory_core.curation.facts import Tried
 from memory_core.history.rewrites import Line, Merged, Rewrite
-from memory_core.planning.curation import New, Pin, State, SuppressedFact, Text
+from memory_core.planning.curation import FactStep, New, SuppressedFact
 from memory_core.planning.facts import Fact
 from memory_core.store.facts import FactRevision
 from ui.effect import describe, foreseen
@@ -344,9 +344,9 @@ def test_all_edits_of_the_grid_are_one_change_set():
     edits = Edits.of(state)
     assert len(edits) == 4
     assert plan_table(snapshot, edits).steps == (
-        Text(snapshot[0], "Ana loves jazz"),
-        Pin(snapshot[2], False),
-        State(snapshot[1], "retired"),
+        FactStep(snapshot[0], text="Ana loves jazz"),
+        FactStep(snapshot[2], pinned=False),
+        FactStep(snapshot[1], state="retired"),
         New("Rui is a vegetarian", pinned=True),
     )
 

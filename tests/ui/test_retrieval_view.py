@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from memory_core.retrieval.explain import Search, SearchSettings, TurnMap
 from memory_core.retrieval.found_by import FoundBy
-from memory_core.retrieval.ranked import Found, Ranked
+from memory_core.retrieval.ranked import Ranked, RankedTurn
 from ui.retrieval.figure import legend, map_figure, map_note, map_rows
 from ui.retrieval.reading import (
     apart,
@@ -40,7 +40,7 @@ ZERO = {
 
 
 def found(number, outcome="granted", score=0.5, words="Rui can bring the wine", rank=None):
-    return Found(number, rank or number, number, words, 67, score, 0.4, score, outcome)
+    return RankedTurn(number, rank or number, number, words, 67, score, 0.4, score, outcome)
 
 
 def search(*turns, threshold=0.31, top_k=5, stored=..., **more):
@@ -164,10 +164,12 @@ def test_places_are_counted_as_people_count(rank, words):
 
 
 def test_the_score_is_shown_as_its_sum():
-    one = Found(1, 1, 7, "x", 9, 0.58, 0.4, 0.553, "granted")
+    one = RankedTurn(1, 1, 7, "x", 9, 0.58, 0.4, 0.553, "granted")
     assert score_words(one, NINE) == "0.85 × 0.58 vector + 0.15 × 0.40 keyword = **0.55**"
     alone = search(one, weights=(0.0, 0.15))
-    assert score_words(Found(1, 1, 7, "x", 9, None, 0.4, 0.4, "granted"), alone) == "1.00 × 0.40 keyword = **0.40**"
+    assert (
+        score_words(RankedTurn(1, 1, 7, "x", 9, None, 0.4, 0.4, "granted"), alone) == "1.00 × 0.40 keyword = **0.40**"
+    )
     assert score_words(one, search(one, weights=None)) is None
 
 
@@ -176,7 +178,7 @@ WEIGHTS = SearchSettings(None, None, 0.4, 0.6, 0.15, 0.4, 0.25, 0.1, 0.15, 0.1)
 
 def with_terms(number=1, *boosts, outcome="granted", match=0.312):
     given = boosts or (0.084, 0.052, 0.25, 0.0, 0.061, -0.1)
-    return Found(number, number, 4, "Rui stays off meat", 41, 0.42, 0.24, match + sum(given), outcome, given)
+    return RankedTurn(number, number, 4, "Rui stays off meat", 41, 0.42, 0.24, match + sum(given), outcome, given)
 
 
 def filled(*turns, **more):
@@ -199,7 +201,7 @@ def test_a_score_with_terms_is_a_sum_that_adds_up():
     ]
     assert "0.40 × 0.42 vector + 0.60 × 0.24 keyword" in sum_rows(one, found)[0]["means"]
     assert nothing_from(one, found) == ["date"]
-    alone = Found(1, 1, 7, "x", 9, 0.5, 0.4, 0.5, "granted")
+    alone = RankedTurn(1, 1, 7, "x", 9, 0.5, 0.4, 0.5, "granted")
     assert sum_rows(alone, search(alone)) == []
 
 
@@ -224,7 +226,7 @@ def test_what_is_shown_of_a_score_always_adds_up(match, added, length):
 
 
 def test_terms_have_columns_when_they_are_asked_for():
-    one, rest = with_terms(), Found(2, 2, 9, "Wine", 3, 0.1, 0.0, 0.04, "not_proposed")
+    one, rest = with_terms(), RankedTurn(2, 2, 9, "Wine", 3, 0.1, 0.0, 0.04, "not_proposed")
     found = filled(one, rest)
     first, second = rows([one, rest], found)
     assert list(first) == ["Turn", "Score", "Outcome", "Text"]

@@ -39,8 +39,8 @@ def end(desk: Desk, relation: Relation) -> None:
     apply(desk, lambda graph: graph.end([relation]))
 
 
-def hold(desk: Desk, relation: Relation) -> None:
-    apply(desk, lambda graph: graph.hold([relation]))
+def reactivate(desk: Desk, relation: Relation) -> None:
+    apply(desk, lambda graph: graph.reactivate([relation]))
 
 
 def retire(desk: Desk, relation: Relation) -> None:

@@ -46,7 +46,7 @@ def add_dialog(desk: Desk) -> None:
     types = (_type_of(graph, subject, "add_subject"), _type_of(graph, object, "add_object"))
     possible = False
     if subject and predicate and object:
-        new = plans.NewRelation(subject, predicate, object, *types)
+        new = plans.NamedRelation(subject, predicate, object, *types)
         possible = _foreseen(desk, graph, lambda: plans.add(graph, new))
     else:
         st.markdown(":small[:gray[Ana · lives in · Lisbon. Type a new name to add somebody or something.]]")

@@ -58,7 +58,10 @@ def import_dialog(desk: Desk) -> None:
 
 def foreseen(graph: Graph, file: GraphFile) -> GraphPlan:
     """What of a file would be new."""
-    new = [plans.NewRelation(each.subject, each.predicate, each.object, state=each.state) for each in file.relations]
+    new = [
+        plans.NamedRelation(each.subject, each.predicate, each.object, ended=each.state == "ended")
+        for each in file.relations
+    ]
     return plans.add_many(graph, new, {})
 
 

@@ -167,7 +167,11 @@ def _relation_actions(desk: Desk, relation: Relation) -> None:
             )
         else:
             st.button(
-                "Holds again", key="graph__hold", help="It holds now.", on_click=changes.hold, args=(desk, relation)
+                "Holds again",
+                key="graph__hold",
+                help="It holds now.",
+                on_click=changes.reactivate,
+                args=(desk, relation),
             )
         nav.follow_link(Ref.of("relation", relation.id), "Follow")
         ends = {f"Merge {short(graph.name(id))} with…": id for id in (relation.subject, relation.object)}

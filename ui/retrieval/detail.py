@@ -11,7 +11,7 @@ from memory_core import ChatMessage, MemoryInspectorError
 from memory_core.events import Ref
 from memory_core.retrieval.explain import Search
 from memory_core.retrieval.found_by import FoundBy
-from memory_core.retrieval.ranked import Found
+from memory_core.retrieval.ranked import RankedTurn
 from ui import nav, state, toasts
 from ui.components import closing_button, error_inside, heading
 from ui.effect import draw_effect
@@ -66,7 +66,7 @@ def draw_detail(view: View, search: Search, number: int, unit: str, *, sought: s
         _draw_questions(view, search, found, unit)
 
 
-def _draw_words(view: View, search: Search, found: Found, unit: str, sought: str) -> None:
+def _draw_words(view: View, search: Search, found: RankedTurn, unit: str, sought: str) -> None:
     if found.turn:
         heading(beginning(from_turn(unit, found.turn)), f" · {count(found.tokens, 'token')}")
     else:
@@ -110,7 +110,7 @@ def _draw_text(words: str, fits: Sequence[Span]) -> None:
             st.text(words)
 
 
-def _draw_fix(view: View, search: Search, found: Found, unit: str) -> None:
+def _draw_fix(view: View, search: Search, found: RankedTurn, unit: str) -> None:
     """Draw the smallest change of settings that would request the turn, with its effect, before anything is done."""
     if found.outcome == "cut":
         _draw_larger_limit(view, search, found)
@@ -136,7 +136,7 @@ def _draw_fix(view: View, search: Search, found: Found, unit: str) -> None:
 _LIMITS_TRIED = 4
 
 
-def _draw_larger_limit(view: View, search: Search, found: Found) -> None:
+def _draw_larger_limit(view: View, search: Search, found: RankedTurn) -> None:
     """Draw a token limit under which the turn would be in the next prompt for this question, with its effect."""
     limit = limit_to_keep(search, found.number)
     if limit is None or search.context is None or view.running is not None:
@@ -178,7 +178,7 @@ def _try(session_id: str, block: str, changes: dict[str, Any]) -> None:
     tuning.set_tried(session_id, block, **changes)
 
 
-def _draw_score(search: Search, found: Found, unit: str) -> None:
+def _draw_score(search: Search, found: RankedTurn, unit: str) -> None:
     """Draw the terms of the score, and the resulting rank."""
     said = score_words(found, search)
     if said is None or not search.candidates:
@@ -195,7 +195,7 @@ def _draw_score(search: Search, found: Found, unit: str) -> None:
     st.markdown(f":small[:gray[{placed}{more}]]")
 
 
-def _draw_questions(view: View, search: Search, found: Found, unit: str) -> None:
+def _draw_questions(view: View, search: Search, found: RankedTurn, unit: str) -> None:
     """Draw the questions that found this turn so far; a selected one opens the recorded search."""
     asked = view.memory.retrieval.found_by(found.number, block=search.block, upto=view.position)
     if not asked:

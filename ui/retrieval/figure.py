@@ -11,7 +11,7 @@ from typing import Any, Literal
 import plotly.graph_objects as go
 
 from memory_core.retrieval.explain import Search, TurnMap
-from memory_core.retrieval.ranked import CandidateOutcome, Found
+from memory_core.retrieval.ranked import CandidateOutcome, RankedTurn
 from ui.charts import blank, shown
 from ui.retrieval.excerpt import excerpt, matches
 from ui.retrieval.reading import outcome as outcome_words
@@ -92,7 +92,7 @@ def map_figure(
 def _trace(
     numbers: list[int],
     places: Mapping[int, tuple[float, float]],
-    found: Mapping[int, Found],
+    found: Mapping[int, RankedTurn],
     search: Search,
     mark: Mark,
     palette: Palette,
@@ -125,17 +125,17 @@ def _by_time(turns: list[int], scale: tuple[int, int], palette: Palette) -> dict
     }
 
 
-def _hover(one: Found, search: Search) -> str:
+def _hover(one: RankedTurn, search: Search) -> str:
     numbers = f"{one.score:.2f}, " if search.weights is not None else ""
     return f"<b>Turn {tokens(one.turn)}</b>  {numbers}{outcome_words(one, search)}<br>{shown(_begins(one, search))}"
 
 
-def _begins(one: Found, search: Search) -> str:
+def _begins(one: RankedTurn, search: Search) -> str:
     """Its words, from the passage that matches the question."""
     return excerpt(one.words, matches(one.words, search.query or ""), HOVER_CHARACTERS)
 
 
-def _names(named: list[Found], places: Mapping[int, tuple[float, float]], palette: Palette) -> go.Scatter:
+def _names(named: list[RankedTurn], places: Mapping[int, tuple[float, float]], palette: Palette) -> go.Scatter:
     """Labels of the best turns; the others show theirs on hover."""
     return go.Scatter(
         x=[places[one.number][0] for one in named],

@@ -11,7 +11,7 @@ from memory_core.blocks.vector import DATABASE_COPY, KEYWORD_ONLY
 from memory_core.events import Ref
 from memory_core.retrieval.explain import ASKED, Search, compared
 from memory_core.retrieval.found_by import FoundBy
-from memory_core.retrieval.ranked import CandidateOutcome, Found, Ranked
+from memory_core.retrieval.ranked import CandidateOutcome, Ranked, RankedTurn
 from ui.retrieval.excerpt import excerpt, matches
 from ui.retrieval.scores import boosts_shown, term_columns
 from ui.stored import TURN, beginning, from_turn, stored
@@ -73,7 +73,7 @@ def left(search: Search) -> int | None:
     return None if search.token_budget is None or part is None else max(0, search.token_budget - part.asked)
 
 
-def _no_room(found: Found, search: Search) -> str:
+def _no_room(found: RankedTurn, search: Search) -> str:
     """Size and free space: `41 tokens, 12 left`; the rest is omitted if it seems sufficient, as it ignores markup."""
     free = left(search)
     more = f", {tokens(free)} left" if free is not None and free < found.tokens else ""
@@ -105,7 +105,7 @@ def apart(value: float, threshold: float) -> tuple[str, str]:
     return one, other
 
 
-def outcome(found: Found, search: Search) -> str:
+def outcome(found: RankedTurn, search: Search) -> str:
     """The outcome of a turn, in a few words."""
     settings = search.settings
     words = {
@@ -127,7 +127,7 @@ def _results(search: Search) -> str:
     return "" if top_k is None else tokens(top_k)
 
 
-def why(found: Found, search: Search) -> str:
+def why(found: RankedTurn, search: Search) -> str:
     """Explanation of a turn's outcome, with the rule and the numbers."""
     settings = search.settings
     if found.outcome == "granted":
@@ -158,7 +158,7 @@ def why(found: Found, search: Search) -> str:
     return "It is stored. Ask a question to see how near it is."
 
 
-def place(found: Found) -> str:
+def place(found: RankedTurn) -> str:
     """Rank of a turn in words: `1st`, `2nd`, `13th`."""
     return place_of(found.rank)
 
@@ -170,7 +170,9 @@ def place_of(rank: int) -> str:
     return f"{tokens(rank)}{ending}"
 
 
-def rows(found: Sequence[Found], search: Search, *, each_term: bool = False, sought: str = "") -> list[dict[str, Any]]:
+def rows(
+    found: Sequence[RankedTurn], search: Search, *, each_term: bool = False, sought: str = ""
+) -> list[dict[str, Any]]:
     """The table rows. Texts are plain cells, without markup, and begin at the passage that best matches the question.
 
     `each_term`: include the terms of the score. `sought`: words that should have been found.
@@ -192,7 +194,7 @@ def rows(found: Sequence[Found], search: Search, *, each_term: bool = False, sou
     ]
 
 
-def _scores(found: Found, split: dict[str, Any]) -> dict[str, Any]:
+def _scores(found: RankedTurn, split: dict[str, Any]) -> dict[str, Any]:
     """The match and each boost if there are boosts, otherwise the two search scores."""
     return split or {"Vector": found.vector, "Keyword": found.keyword}
 
@@ -265,7 +267,7 @@ def _escaped(cause: str) -> str:
     return f" {plain(cause)}" if cause.strip() else ""
 
 
-def missed(found: Sequence[Found], words: str, search: Search, *, unit: str = TURN) -> str:
+def missed(found: Sequence[RankedTurn], words: str, search: Search, *, unit: str = TURN) -> str:
     """Sentence on the stored units that contain the sought words, and on the outcome of the nearest."""
     said = f"“{plain(words.strip()[:60])}”"
     if not found:
@@ -281,7 +283,7 @@ def missed(found: Sequence[Found], words: str, search: Search, *, unit: str = TU
     return f"{many} {which} is {place(best)} with {score(best.score)}: {_gate(best, search)}"
 
 
-def _gate(found: Found, search: Search) -> str:
+def _gate(found: RankedTurn, search: Search) -> str:
     settings = search.settings
     if found.outcome == "below_threshold":
         return "**{} < {}**, below the threshold.".format(*apart(found.score, settings.similarity_threshold or 0))
@@ -311,7 +313,7 @@ def changed_sentence(before: Search, after: Search, *, first: int | None = None,
     return ", ".join(named) or "nothing changes for this question"
 
 
-def _becomes(found: Found, search: Search) -> str:
+def _becomes(found: RankedTurn, search: Search) -> str:
     return {
         "granted": "granted",
         "cut": "cut",

@@ -7,7 +7,7 @@ from typing import Any
 from memory_core.blocks.vector import BOOST_FIELDS, KEYWORD_WEIGHT, VECTOR_WEIGHT
 from memory_core.planning.boosts import BOOSTS, BoostWeights
 from memory_core.retrieval.explain import Search
-from memory_core.retrieval.ranked import Found
+from memory_core.retrieval.ranked import RankedTurn
 
 PLACES = 2
 """Decimal places of scores on screen."""
@@ -87,7 +87,7 @@ def boosts_shown(search: Search) -> tuple[str, ...]:
     )
 
 
-def split(found: Found) -> tuple[float, dict[str, float]]:
+def split(found: RankedTurn) -> tuple[float, dict[str, float]]:
     """The match and each boost, rounded to two places so that they add up to the rounded score."""
     exact = [found.match, *(found.boosts or (0.0,) * len(BOOSTS))]
     sums = [round(sum(exact[: place + 1]), PLACES) for place in range(len(BOOSTS))] + [round(found.score, PLACES)]
@@ -95,7 +95,7 @@ def split(found: Found) -> tuple[float, dict[str, float]]:
     return parts[0], dict(zip(BOOSTS, parts[1:], strict=True))
 
 
-def match_words(found: Found, search: Search) -> str | None:
+def match_words(found: RankedTurn, search: Search) -> str | None:
     """The match as a weighted mean; None if its weights are unknown."""
     if search.weights is None or not sum(search.weights):
         return None
@@ -106,13 +106,13 @@ def match_words(found: Found, search: Search) -> str | None:
     )
 
 
-def score_words(found: Found, search: Search) -> str | None:
+def score_words(found: RankedTurn, search: Search) -> str | None:
     """The score as a weighted mean, for turns without boosts; None if its weights are unknown."""
     match = match_words(found, search)
     return None if match is None else f"{match} = **{found.score:.2f}**"
 
 
-def sum_rows(found: Found, search: Search) -> list[dict[str, str]]:
+def sum_rows(found: RankedTurn, search: Search) -> list[dict[str, str]]:
     """The score as a sum: amount, label, explanation. Markdown; empty if there are no boosts."""
     match = match_words(found, search)
     shown = boosts_shown(search) if found.boosts else ()
@@ -130,7 +130,7 @@ def _signed(value: float) -> str:
     return f"{'−' if value < 0 else '+'}{abs(value):.2f}"
 
 
-def _means(term: str, found: Found, search: Search) -> str:
+def _means(term: str, found: RankedTurn, search: Search) -> str:
     """Explanation of a boost for this stored turn."""
     whole = found.boosts[BOOSTS.index(term)] > 0.9 * getattr(search.settings, BOOST_FIELDS[term])
     if term == "speaker" and not whole:
@@ -144,7 +144,7 @@ def _row(amount: str, what: str, means: str) -> dict[str, str]:
     return {"amount": amount, "what": what, "means": f":small[:gray[{means}]]" if means else ""}
 
 
-def nothing_from(found: Found, search: Search) -> list[str]:
+def nothing_from(found: RankedTurn, search: Search) -> list[str]:
     """The enabled terms that add nothing to this turn."""
     if not found.boosts or not boosts_shown(search):
         return []
@@ -152,7 +152,7 @@ def nothing_from(found: Found, search: Search) -> list[str]:
     return [term for term in BOOSTS if getattr(search.settings, BOOST_FIELDS[term]) and not added[term]]
 
 
-def term_columns(found: Sequence[Found], search: Search) -> list[dict[str, Any]]:
+def term_columns(found: Sequence[RankedTurn], search: Search) -> list[dict[str, Any]]:
     """For each turn, its match and each shown boost, by column title."""
     shown = boosts_shown(search)
     rows: list[dict[str, Any]] = []

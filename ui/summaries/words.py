@@ -6,6 +6,7 @@ Everything returned is markdown in which quoted words are escaped, unless its do
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from memory_core.blocks.base import CALL_TOKENS
 from memory_core.curation.summary import SummaryRevision
 from memory_core.events import EventRecord, Ref
 from memory_core.history.summaries import told_revisions
@@ -17,9 +18,6 @@ NAMED = 12
 """Maximum number of lost names, numbers and dates listed in one line; beyond it they are counted."""
 
 NAMED_CHARACTERS = 40
-
-CALL_TOKENS = 8_000
-"""Maximum tokens of messages read by one model call."""
 
 
 @dataclass(frozen=True, slots=True)

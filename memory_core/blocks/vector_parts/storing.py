@@ -1,8 +1,8 @@
-"""What a vector block learns: units with their vectors, or without: where the embedding model fails, and where they are
-long and the local model would hold up everybody who waits.
+"""Store units with their vectors; without where the embedding model fails, or where they are long and the local model
+would hold up everybody who waits.
 
-Keyword search finds both. Long ones get their vectors in the background (`blocks.following`), the others with the next
-ones that are learned once the model answers again, or by `Memory.retrieval.reembed`.
+Keyword search finds both. Long ones get their vectors in the background (`vector_parts.following`), the others with the
+next ones that are learned once the model answers again, or by `Memory.retrieval.reembed`.
 """
 
 from collections.abc import Callable, Mapping, Sequence

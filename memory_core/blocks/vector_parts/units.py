@@ -1,4 +1,4 @@
-"""What a vector block stores as one, and what is read off it: its words, who speaks, when."""
+"""Units of a vector block, the messages stored together, and their metadata: words, speakers, time."""
 
 import json
 from collections.abc import Iterable, Sequence

@@ -34,7 +34,7 @@ from memory_core.models.offline.patterns import pattern
 from memory_core.models.offline.phrases import budget, called, relatives, standing
 from memory_core.models.offline.sense import stands_alone
 from memory_core.models.offline.vocabulary import FILLER_AIM, NUMBER
-from memory_core.models.offline.wording import YOU, Found, clean, concrete, in_third_person
+from memory_core.models.offline.wording import YOU, StatedFact, clean, concrete, in_third_person
 from memory_core.text import stems
 
 FACT_CHARACTERS = 200
@@ -53,32 +53,8 @@ _REMEMBER = pattern(
 
 
 _TOGETHER = pattern(r"(?:^| )together(?! with\b)(?= |$)")
-_VERB = frozenset(
-    [
-        *THIRD,
-        *BASE,
-        *PAST,
-        *GERUND,
-        *[
-            "is",
-            "are",
-            "was",
-            "were",
-            "be",
-            "been",
-            "has",
-            "have",
-            "had",
-            "do",
-            "does",
-            "did",
-            "can",
-            "could",
-            "will",
-            "must",
-            "may",
-        ],
-    ]
+_VERB = frozenset((*THIRD, *BASE, *PAST, *GERUND)) | word_set(
+    "is are was were be been has have had do does did can could will must may"
 )
 _WITHOUT_VERB = word_set("no not never only always at max maximum minimum")
 """How a rule begins that needs no verb: "no peanuts for Ana"."""
@@ -122,7 +98,7 @@ def _key(text: str) -> tuple[str, ...]:
     return tuple(sorted(stems(text, stop=False)))
 
 
-def facts_in(text: str) -> Iterator[Found]:
+def facts_in(text: str) -> Iterator[StatedFact]:
     """The facts that one text of a user states, in order."""
     antecedents = Antecedents()
     for clause in clauses(text):
@@ -130,7 +106,7 @@ def facts_in(text: str) -> Iterator[Found]:
         yield from _facts_of_clause(strip_lead_in(clause), antecedents.read(clause))
 
 
-def _facts_of_clause(clause: str, statement: Statement | None) -> Iterator[Found]:
+def _facts_of_clause(clause: str, statement: Statement | None) -> Iterator[StatedFact]:
     """Facts of one clause: by its fixed shape, else by its statement."""
     for rule in (budget, _remembered, standing, called):
         if (found := rule(clause)) is not None:
@@ -140,7 +116,7 @@ def _facts_of_clause(clause: str, statement: Statement | None) -> Iterator[Found
         if _BARE_LIMIT.fullmatch(clause) and NUMBER.search(clause) and not YOU.search(clause):
             limit = clean(clause)
             if limit:
-                yield Found(f"The limit is {limit[0].lower()}{limit[1:]}", "constraint")
+                yield StatedFact(f"The limit is {limit[0].lower()}{limit[1:]}", "constraint")
         return
     if statement.subject == GROUP and statement.verb != "be":
         # what all of them do, each of them does, but not together
@@ -152,7 +128,7 @@ def _facts_of_clause(clause: str, statement: Statement | None) -> Iterator[Found
             return
 
 
-def _remembered(clause: str) -> Found | None:
+def _remembered(clause: str) -> StatedFact | None:
     match = _REMEMBER.fullmatch(clause)
     if (
         not match
@@ -167,7 +143,11 @@ def _remembered(clause: str) -> Found | None:
     text = in_third_person(what)
     if text and not _whole(text):
         return None
-    return Found(text[0].upper() + text[1:], "other") if text and concrete(text) and stands_alone(USER, text) else None
+    return (
+        StatedFact(text[0].upper() + text[1:], "other")
+        if text and concrete(text) and stands_alone(USER, text)
+        else None
+    )
 
 
 def _whole(text: str) -> bool:

@@ -30,10 +30,10 @@ from memory_core.models.offline.vocabulary import (
     TIME,
     UNDERWAY,
 )
-from memory_core.models.offline.wording import ALONE, Found, concrete, dated_slot, fact, slot_of, slug
+from memory_core.models.offline.wording import ALONE, StatedFact, concrete, dated_slot, fact, slot_of, slug
 
 
-def naming(said: Statement) -> Found | None:
+def naming(said: Statement) -> StatedFact | None:
     """Names of the user, of relatives and of pets."""
     if said.verb != "be" or said.kind not in ("be", "was") or said.negated:
         return None
@@ -44,17 +44,17 @@ def naming(said: Statement) -> Found | None:
     if DATE.search(rest):
         return None
     if said.subject in (f"{USER}'s name", USER):
-        return Found(f"The user's name is {called[1]}", "personal", "user.name")
+        return StatedFact(f"The user's name is {called[1]}", "personal", "user.name")
     owner = re.fullmatch(rf"{USER}'s ({RELATION})(?:'s name)?", said.subject)
     if owner:
-        return Found(f"{called[1]} is the user's {owner[1].lower()}", "relationship")
+        return StatedFact(f"{called[1]} is the user's {owner[1].lower()}", "relationship")
     theirs = re.fullmatch(rf"({NAME})'s ({RELATION})(?:'s name)?", said.subject)
     if theirs:
-        return Found(f"{called[1]} is {theirs[1]}'s {theirs[2]}", "relationship")
+        return StatedFact(f"{called[1]} is {theirs[1]}'s {theirs[2]}", "relationship")
     return None
 
 
-def being(said: Statement) -> Found | None:
+def being(said: Statement) -> StatedFact | None:
     """Fact from a clause that says what somebody or something is."""
     if said.verb != "be" or said.kind == "used" or said.said.startswith("can"):
         return None
@@ -111,7 +111,7 @@ def being(said: Statement) -> Found | None:
     return None
 
 
-def _arrangement(said: Statement) -> Found | None:
+def _arrangement(said: Statement) -> StatedFact | None:
     """Dates, times, prices and places of a thing: "the dinner is on 14 March"."""
     rest = said.rest
     if _SOON.fullmatch(rest):
@@ -139,7 +139,7 @@ def _arrangement(said: Statement) -> Found | None:
     return None
 
 
-def having(said: Statement) -> Found | None:
+def having(said: Statement) -> StatedFact | None:
     """Fact from a clause that says what somebody has: family, pets, things, illnesses, appointments."""
     if said.verb != "have" or said.kind not in ("have", "present", "modal", "used"):
         return None
@@ -149,7 +149,7 @@ def having(said: Statement) -> Found | None:
     )
     if named and not said.negated:
         whose = "the user's" if said.subject == USER else f"{said.subject}'s"
-        return Found(f"{named[2]} is {whose} {named[1]}", "relationship")
+        return StatedFact(f"{named[2]} is {whose} {named[1]}", "relationship")
     if said.said.startswith("had"):
         known = re.match(
             r"(?:an? |my )(?:baby|surgery|accident|operation|interview|stroke|heart attack|appointment)\b", rest
@@ -186,7 +186,7 @@ def having(said: Statement) -> Found | None:
     return None
 
 
-def tasting(said: Statement) -> Found | None:
+def tasting(said: Statement) -> StatedFact | None:
     """Likes and dislikes."""
     if said.verb == "stand" and said.negated:
         return fact(said, "preference")
@@ -199,7 +199,7 @@ def tasting(said: Statement) -> Found | None:
     return None
 
 
-def living(said: Statement) -> Found | None:
+def living(said: Statement) -> StatedFact | None:
     """Where somebody lives and what they work as."""
     if said.verb == "live" and said.kind in ("present", "gerund", "perfect", "used"):
         place = re.match(r"(?:in|at|on|near|with|alone|by)\b", said.rest)
@@ -224,7 +224,7 @@ def living(said: Statement) -> Found | None:
     return None
 
 
-def aiming(said: Statement) -> Found | None:
+def aiming(said: Statement) -> StatedFact | None:
     """Plans, wishes and decisions."""
     rest = said.rest
     if said.kind == "gerund" and said.verb == "go" and re.match(r"to [a-z]", rest):
@@ -245,7 +245,7 @@ def aiming(said: Statement) -> Found | None:
     return None
 
 
-def doing(said: Statement) -> Found | None:
+def doing(said: Statement) -> StatedFact | None:
     """Habits, what is under way, what was done."""
     if not _is_somebody(said):
         timed = said.verb in ("cost", "start", "begin", "open", "close", "take", "leave", "arrive")
@@ -253,7 +253,7 @@ def doing(said: Statement) -> Found | None:
         attribute = "price" if said.verb == "cost" else "time"
         return fact(said, "plan", f"{slug(said.subject)}.{attribute}") if timed and exact else None
     if not said.rest and said.verb in ALONE and said.kind in ("present", "used") and said.subject == USER:
-        return Found(said.text(), "other", None, said.negated)
+        return StatedFact(said.text(), "other", None, said.negated)
     if said.kind == "gerund" and said.verb == "feel":
         return fact(said, "health") if FEELING.match(said.rest) else None
     judge = _BY_KIND.get(said.kind)

@@ -356,21 +356,12 @@ def _statement(subject: str, match: re.Match[str], clause: str) -> Statement | N
     return None
 
 
+_SEVERAL = word_set("parents kids children friends grandparents sisters brothers in-laws people")
+
+
 def _is_plural(subject: str) -> bool:
     """Whether several are meant; one word is a name or none."""
     last = subject.rsplit(" ", 1)[-1].lower()
-    return (
-        " " in subject
-        and last
-        in (
-            "parents",
-            "kids",
-            "children",
-            "friends",
-            "grandparents",
-            "sisters",
-            "brothers",
-            "in-laws",
-            "people",
-        )
-    ) or (subject.startswith("The ") and last.endswith("s") and not last.endswith("ss") and subject != USER)
+    return (" " in subject and last in _SEVERAL) or (
+        subject.startswith("The ") and last.endswith("s") and not last.endswith("ss") and subject != USER
+    )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from memory_core.models.offline.grammar import NAME, NOT_NAMES, RELATION, strip_lead_in
 from memory_core.models.offline.patterns import pattern
 from memory_core.models.offline.vocabulary import MONEY
-from memory_core.models.offline.wording import Found, clean, in_third_person
+from memory_core.models.offline.wording import StatedFact, clean, in_third_person
 
 _BUDGET = pattern(
     r"(?:please )?(?:let's |we (?:have to|need to|must|should) |I (?:have to|need to|must|"
@@ -38,19 +38,19 @@ _MY_RELATIVE = pattern(
 _THEIR_RELATIVE = pattern(rf"\b(?P<whose>{NAME})'s (?P<what>{RELATION}) (?P<name>{NAME})\b")
 
 
-def relatives(clause: str) -> Iterator[Found]:
+def relatives(clause: str) -> Iterator[StatedFact]:
     """ "my sister Ana" and "Ana's brother Rui", anywhere in a text."""
     mine = [(match["name"] or match["one"], match["what"]) for match in _MY_RELATIVE.finditer(clause)]
     mine += [(match["name"], match["what"]) for match in _HAVE_RELATIVE.finditer(strip_lead_in(clause)[:200])]
     for name, what in mine:
         if name.lower() not in NOT_NAMES:
-            yield Found(f"{name} is the user's {what.lower()}", "relationship")
+            yield StatedFact(f"{name} is the user's {what.lower()}", "relationship")
     for match in _THEIR_RELATIVE.finditer(clause):
         if not {match["name"].lower(), match["whose"].lower()} & NOT_NAMES:
-            yield Found(f"{match['name']} is {match['whose']}'s {match['what'].lower()}", "relationship")
+            yield StatedFact(f"{match['name']} is {match['whose']}'s {match['what'].lower()}", "relationship")
 
 
-def budget(clause: str) -> Found | None:
+def budget(clause: str) -> StatedFact | None:
     for shape in (_BUDGET, _SPEND):
         match = shape.match(clause)
         if match and MONEY.search(match["limit"]):
@@ -61,20 +61,24 @@ def budget(clause: str) -> Found | None:
                 r"\b(?:not|never|can't|cannot)\b", clause[: match.start("limit")]
             ) and limit.lower().startswith("more than"):
                 limit = f"at most{limit[9:]}"
-            return Found(f"The budget is {limit.removeprefix('within ').removeprefix('to ')}", "constraint", "budget")
+            return StatedFact(
+                f"The budget is {limit.removeprefix('within ').removeprefix('to ')}", "constraint", "budget"
+            )
     return None
 
 
-def standing(clause: str) -> Found | None:
+def standing(clause: str) -> StatedFact | None:
     """ "Always answer in English": a wish for every reply."""
     match = _STANDING.fullmatch(clause)
     text = in_third_person(match["what"]) if match else None
-    return Found(f"The user asks: {text[0].lower()}{text[1:]}", "constraint") if text else None
+    return StatedFact(f"The user asks: {text[0].lower()}{text[1:]}", "constraint") if text else None
 
 
-def called(clause: str) -> Found | None:
+def called(clause: str) -> StatedFact | None:
     match = _CALL_ME.match(clause)
     name = (match["name"] or match["name2"]) if match else None
     return (
-        Found(f"The user's name is {name}", "personal", "user.name") if name and name.lower() not in NOT_NAMES else None
+        StatedFact(f"The user's name is {name}", "personal", "user.name")
+        if name and name.lower() not in NOT_NAMES
+        else None
     )

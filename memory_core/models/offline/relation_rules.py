@@ -397,8 +397,6 @@ _DOING: dict[str, tuple[str, str]] = {
     "dislike": ("person", "other"),
     "drive": ("person", "thing"),
 }
-_TASTES = ("like", "love", "prefer", "enjoy", "hate", "dislike")
-_CANNOT = pattern(r"(?:can't|cannot) stand (.+)")
 
 
 def _doing(subject: str, said: Statement, employers: dict[str, str]) -> Iterator[Triple]:

@@ -69,7 +69,7 @@ YOU = pattern(r"\b(?:you|your|yours|yourself|you're|you've)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class StatedFact:
     """A fact with what decides whether it keeps its slot."""
 
     text: str
@@ -78,7 +78,7 @@ class Found:
     negated: bool = False
 
 
-def fact(said: Statement, category: str, slot: str | None = None) -> Found | None:
+def fact(said: Statement, category: str, slot: str | None = None) -> StatedFact | None:
     """The statement as a fact; None when what is left of it says nothing by itself."""
     rest = clean(said.rest)
     if rest and said.subject == USER:
@@ -87,7 +87,7 @@ def fact(said: Statement, category: str, slot: str | None = None) -> Found | Non
         return None
     if said.kind == "present" and said.verb not in TASTES and THIRD.get(said.verb) in said.said.split():
         rest = _SECOND_VERB.sub(lambda verb: THIRD.get(verb[0], verb[0]), rest)
-    return Found(said.text(rest), category, slot, said.negated or bool(re.search(r" any ?(?:more|longer)$", rest)))
+    return StatedFact(said.text(rest), category, slot, said.negated or bool(re.search(r" any ?(?:more|longer)$", rest)))
 
 
 def clean(rest: str) -> str | None:
