@@ -16,15 +16,15 @@ from memory_core.blocks.base import (
     Content,
     Imagined,
     Item,
-    NoWrite,
     PendingWrite,
     ReadContext,
     call_pieces,
     scope_of,
 )
 from memory_core.blocks.fact_search import rank_facts, word_vectors
-from memory_core.blocks.learned_facts import Finding, LearnedFacts, WriteTarget
+from memory_core.blocks.learned_facts import Finding, LearnedFacts, WriteTarget, sources_of
 from memory_core.blocks.markup import fact_parts
+from memory_core.blocks.nothing_learned import NothingRead, reasons_given, unread_among, without_reason
 from memory_core.errors import EmbedderError
 from memory_core.events import EventRecord, Ref
 from memory_core.messages import MessageRole, recites_memory
@@ -50,6 +50,7 @@ from memory_core.planning.facts import (
     plan_condensing,
     relevance,
 )
+from memory_core.planning.reasons import Outcome, Reason, fact_outcomes, plan_reasons
 from memory_core.services import Services
 from memory_core.store.blocks import read_static_texts
 from memory_core.store.database import Database
@@ -190,8 +191,9 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
             if message.message.role is MessageRole.USER
             or (self.scope == "session" and not message.pinned and not recites_memory(message.message))
         ]
+        extractor = self.extractor(batch.services)
         if not heard:
-            return NoWrite()
+            return NothingRead(self.name, extractor.name, batch.messages)
         with batch.database.read() as connection:
             before = scope_revision(connection, scope, self.name)
             known = self._compared_with(read_facts(connection, scope, self.name, states=COMPARED))
@@ -204,10 +206,15 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
                 newest_first=True,
             )
             remembered = self._remembered(connection, batch, heard)
-        extractor = self.extractor(batch.services)
-        everything, calls = _extract(extractor, heard, known=self.not_to_repeat(known))
-        found = _first_hand([self.labelled(fact) for fact in everything], heard, remembered)
+        ids = {fact.text: fact.id for fact in known if fact.state != "rejected"}
+        everything, given, calls = _extract(extractor, heard, known=self.not_to_repeat(known), ids=ids)
+        found, repeats = _first_hand([self.labelled(fact) for fact in everything], heard, remembered)
         finding = self.weigh(known, found, batch.database, batch.services, scope)
+        seqs = tuple(message.seq for message in heard)
+        outcomes = [Outcome(sources_of(fact, seqs), Reason("repeats_memory")) for fact in repeats]
+        said = [(fact.text, sources_of(fact, seqs)) for fact in found]
+        outcomes += fact_outcomes(said, finding.steps, finding.held_back, known)
+        given |= unread_among(batch.messages, heard)
         learned = LearnedFacts(
             place=WriteTarget(
                 block=self.name,
@@ -221,10 +228,11 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
                 shows=self,
             ),
             extractor=extractor.name,
-            seqs=tuple(message.seq for message in heard),
+            seqs=seqs,
             found=tuple(found),
             finding=finding,
-            recalled=len(everything) - len(found),
+            recalled=len(repeats),
+            reasons=plan_reasons([m.seq for m in batch.messages], outcomes, given, without_reason(extractor)),
             calls=(*calls, *finding.calls),
         )
         self._condense(learned, extractor, refused)
@@ -371,19 +379,24 @@ def _known(fact: Fact) -> KnownFact:
 
 def _first_hand(
     found: Sequence[ExtractedFact], heard: Sequence[StoredMessage], remembered: Collection[str]
-) -> list[ExtractedFact]:
-    """Found facts without those that somebody but the user only repeats from memory."""
+) -> tuple[list[ExtractedFact], list[ExtractedFact]]:
+    """Found facts without those that somebody but the user only repeats from memory, and these."""
     users = [message.message.role is MessageRole.USER for message in heard]
     said = [any(users) if f.source is None or f.source >= len(users) else users[f.source] for f in found]
     gone = set(recalled([fact.text for fact in found], said, remembered)) if remembered else set()
-    return [fact for index, fact in enumerate(found) if index not in gone]
+    kept = [fact for index, fact in enumerate(found) if index not in gone]
+    return kept, [found[index] for index in sorted(gone)]
 
 
 def _extract(
-    extractor: FactExtractor, heard: Sequence[StoredMessage], *, known: list[str]
-) -> tuple[tuple[ExtractedFact, ...], tuple[ModelCall, ...]]:
-    """Facts of all messages, found in pieces that a model can take; sources are indexes of `heard`."""
+    extractor: FactExtractor, heard: Sequence[StoredMessage], *, known: list[str], ids: Mapping[str, int]
+) -> tuple[tuple[ExtractedFact, ...], dict[int, Reason], tuple[ModelCall, ...]]:
+    """Facts of all messages, found in pieces that a model can take, and why there is none of other messages.
+
+    Sources are indexes of `heard`; the reasons are by the number of the message. `ids` are those of known facts.
+    """
     found: list[ExtractedFact] = []
+    reasons: dict[int, Reason] = {}
     calls: list[ModelCall] = []
     read = 0
     for piece in call_pieces(heard):
@@ -391,9 +404,10 @@ def _extract(
         extraction = extractor.extract(messages, known=[*known, *(fact.text for fact in found)])
         for fact in extraction.facts:
             found.append(fact if fact.source is None else replace(fact, source=fact.source + read))
+        reasons |= reasons_given(extraction.nothing, piece, ids)
         calls += extraction.calls
         read += len(piece)
-    return tuple(found), tuple(calls)
+    return tuple(found), reasons, tuple(calls)
 
 
 def cut_order(facts: Sequence[Fact], question: str) -> tuple[int, ...]:

@@ -12,7 +12,6 @@ from memory_core.blocks.base import (
     Content,
     Imagined,
     Item,
-    NoWrite,
     PendingWrite,
     ReadContext,
     call_pieces,
@@ -20,13 +19,21 @@ from memory_core.blocks.base import (
 )
 from memory_core.blocks.graph_cache import GraphCache
 from memory_core.blocks.markup import relation_parts
+from memory_core.blocks.nothing_learned import (
+    NothingRead,
+    reasons_given,
+    record_reasons,
+    unread_among,
+    without_reason,
+)
 from memory_core.errors import ConflictError
 from memory_core.events import GraphCurated, ProposalRefused, Ref, RelationsExtracted, ranges
 from memory_core.messages import ChatMessage, MessageRole, message_text
 from memory_core.models.base import ChatModel, FoundRelation, ModelCall, RelationExtractor, model_name
 from memory_core.planning.graph import Graph, Names, Relation, neighbourhood
-from memory_core.planning.graph_changes import NamedRelation, plan_relations, plan_same
+from memory_core.planning.graph_changes import NamedRelation, plan_relations, plan_same, relation_outcomes
 from memory_core.planning.graph_draft import GraphPlan
+from memory_core.planning.reasons import Reason, plan_reasons
 from memory_core.services import Services
 from memory_core.store.graph import Revision, graph_revision, last_number, store_plan
 from memory_core.store.messages import StoredMessage
@@ -110,24 +117,28 @@ class GraphMemoryBlock(BaseMemoryBlock[str]):
     def prepare_write(self, batch: Batch) -> PendingWrite:
         scope = scope_of("session", batch.session_id, batch.user_id, self.name)
         heard = [message for message in batch.messages if not message.pinned]
+        extractor = self.extractor(batch.services)
         if not heard:
-            return NoWrite()
+            return NothingRead(self.name, extractor.name, batch.messages)
         shelf = GraphCache.of(batch.services, batch.database, scope, self.name)
         with batch.database.read() as connection:
             before, stored, _ = shelf.catch_up(connection, scope, self.name)
         graph = stored if self._imagined is None else self._imagined
-        extractor = self.extractor(batch.services)
         learned = _LearnedRelations(self.name, scope, extractor.name, before, graph)
         learned.seqs = tuple(message.seq for message in heard)
         known = _known_names(graph)
+        given = unread_among(batch.messages, heard)
         for piece in call_pieces(heard):
             found = extractor.relations([message.message for message in piece], known=known)
             learned.calls += found.calls
             learned.refused.update(found.refused)
+            given |= reasons_given(found.nothing, piece, {})
             learned.found += [_found(each, piece, batch.session_id) for each in found.relations]
             new = (name for each in found.relations for name in (each.subject, each.object))
             known = list(dict.fromkeys([*known, *new]))[-MAX_KNOWN:]
         learned.decide()
+        outcomes = relation_outcomes(graph, learned.found, learned.plan)
+        learned.reasons = plan_reasons([m.seq for m in batch.messages], outcomes, given, without_reason(extractor))
         return learned
 
 
@@ -141,6 +152,8 @@ class _LearnedRelations:
         self.found: list[NamedRelation] = []
         self.refused: Counter[str] = Counter()
         """Sentences of the extractor on what it left out itself, each with how often."""
+        self.reasons: Mapping[int, Reason] = {}
+        """Why nothing came of a message of the batch, by its number."""
         self.same = self.plan = GraphPlan()
 
     def decide(self) -> None:
@@ -175,6 +188,7 @@ class _LearnedRelations:
             number = last_number(w.connection, w.session.id, self.block) + 1
             w.record(GraphCurated(self.block, "merge", stored.entities, stored.relations, number=number))
         store_plan(w, self.scope, self.block, self.plan, actor="engine")
+        record_reasons(w, self.block, self.extractor, self.reasons)
 
     def committed(self) -> None:
         return None

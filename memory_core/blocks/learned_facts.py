@@ -6,6 +6,7 @@ from math import inf
 from typing import Any
 
 from memory_core.blocks.base import BaseMemoryBlock
+from memory_core.blocks.nothing_learned import record_reasons
 from memory_core.errors import ConflictError
 from memory_core.events import (
     CondensingRefused,
@@ -21,6 +22,7 @@ from memory_core.models.base import Condensation, ExtractedFact, ModelCall
 from memory_core.models.offline.doubts import doubt
 from memory_core.planning.consolidation import Settled, category_among
 from memory_core.planning.facts import CondensePlan, Confirmation, Fact
+from memory_core.planning.reasons import Reason
 from memory_core.store.facts import NewFact, add_fact, confirm_fact, hand_on_sources, read_facts, revise, scope_revision
 from memory_core.store.word_vectors import keep_word_vectors
 from memory_core.store.writing import Writing
@@ -75,6 +77,8 @@ class LearnedFacts:
     found: tuple[ExtractedFact, ...]
     finding: Finding
     recalled: int
+    reasons: Mapping[int, Reason]
+    """Why nothing came of a message of the batch, by its number."""
     calls: tuple[ModelCall, ...]
     shorter: Condensation | None = None
     condense: CondensePlan | None = None
@@ -182,6 +186,7 @@ class LearnedFacts:
                 ids[-1 - step.index] = id
         if self.condense is not None:
             self._save_condensed(w, ids)
+        record_reasons(w, place.block, self.extractor, self.reasons)
         if self.embedder is not None:
             vectors = {content_hash(text): vector for text, vector in self.vectors.items()}
             keep_word_vectors(w, place.scope, self.embedder, vectors)
@@ -192,7 +197,8 @@ class LearnedFacts:
 
     def _take(self, w: Writing, step: Settled, known: Mapping[int, Fact], ids: Mapping[int, int]) -> int | None:
         """Do what was decided of one found fact; the id of the fact that was added, if one was."""
-        found, sources = self.found[step.index], self._sources(self.found[step.index])
+        found = self.found[step.index]
+        sources = sources_of(found, self.seqs)
         if self.finding.decider is not None:
             w.record(self._decided(w, step, sources, ids))
         if step.act == "none":
@@ -262,17 +268,11 @@ class LearnedFacts:
                 content=w.store_text(fact.text, scope=self.place.scope),
                 near=alike.fact,
                 similarity=round(alike.similarity, 3),
-                sources=ranges(self._sources(fact)),
+                sources=ranges(sources_of(fact, self.seqs)),
                 category=fact.category,
                 slot=fact.slot,
             )
             w.record(held)
-
-    def _sources(self, fact: ExtractedFact) -> tuple[int, ...]:
-        """Where it was said; the whole batch where the extractor could not tell."""
-        if fact.source is not None and 0 <= fact.source < len(self.seqs):
-            return (self.seqs[fact.source],)
-        return self.seqs
 
     # -- condensing -------------------------------------------------------------------------------
 
@@ -346,3 +346,10 @@ def _active(w: Writing, place: WriteTarget) -> list[Fact]:
     """Active facts as the open transaction sees them, words included."""
     w.flush_contents()
     return read_facts(w.connection, place.scope, place.block)
+
+
+def sources_of(fact: ExtractedFact, seqs: tuple[int, ...]) -> tuple[int, ...]:
+    """Which of the messages that were read say it; all of them where the extractor could not tell."""
+    if fact.source is not None and 0 <= fact.source < len(seqs):
+        return (seqs[fact.source],)
+    return seqs

@@ -18,10 +18,18 @@ from memory_core.blocks.base import (
     call_pieces,
 )
 from memory_core.blocks.markup import static_parts
+from memory_core.blocks.nothing_learned import (
+    NothingRead,
+    reasons_given,
+    record_reasons,
+    unread_among,
+    without_reason,
+)
 from memory_core.errors import ModelAnswerError
 from memory_core.events import Ref
 from memory_core.messages import content_hash, recites_memory
 from memory_core.models.base import ChatModel, ModelCall, Summariser, model_name
+from memory_core.planning.reasons import Outcome, Reason, plan_reasons
 from memory_core.planning.summaries import cut_order, fit, losses, sentences
 from memory_core.services import Services
 from memory_core.store.messages import StoredMessage
@@ -42,6 +50,8 @@ class Written:
     """Tokens that were left out to stay within it."""
     broken: int
     """Sentences that alone were longer, and were broken off."""
+    reasons: Mapping[int, Reason]
+    """Why nothing of a message went into it, by its number, where the summariser could tell."""
     calls: tuple[ModelCall, ...]
 
 
@@ -93,14 +103,19 @@ class SummaryMemoryBlock(BaseMemoryBlock[str]):
         return Imagined(self, self.write(text, heard, summariser, batch.counter).text if heard else text)
 
     def prepare_write(self, batch: Batch) -> PendingWrite:
-        heard = _heard(batch)
+        heard, summariser = _heard(batch), self.summariser(batch.services)
         with batch.database.read() as connection:
             before = read_summary(connection, batch.session_id, self.name)
-        if before is None or not heard:
+        if before is None:
             return NoWrite()
-        summariser = self.summariser(batch.services)
+        if not heard:
+            return NothingRead(self.name, summariser.name, batch.messages)
         written = self.write(before.text, heard, summariser, batch.counter)
-        return _LearnedSummary(self, before, heard, summariser.name, written, batch.counter)
+        taken = [message.seq for message in heard if message.seq not in written.reasons]
+        outcomes = [Outcome(tuple(taken))] if written.text != before.text else []
+        given = {**unread_among(batch.messages, heard), **written.reasons}
+        reasons = plan_reasons([m.seq for m in batch.messages], outcomes, given, without_reason(summariser))
+        return _LearnedSummary(self, before, heard, summariser.name, written, reasons, batch.counter)
 
     def write(
         self, text: str, messages: Sequence[StoredMessage], summariser: Summariser, counter: TokenCounter
@@ -112,16 +127,18 @@ class SummaryMemoryBlock(BaseMemoryBlock[str]):
         """
         shortened = broken = 0
         calls: list[ModelCall] = []
+        reasons: dict[int, Reason] = {}
         for piece in call_pieces(messages):
             said = [message.message for message in piece]
             proposed = summariser.summarise(text, said, max_tokens=self.max_tokens, count=counter.text)
             calls += proposed.calls
+            reasons |= reasons_given(proposed.nothing, piece, {})
             fitted = fit(_storable(proposed.text), self.max_tokens, counter.text)
             self._check(text, proposed.text, fitted.text, summariser)
             shortened += proposed.shortened + fitted.shortened
             broken += proposed.broken + fitted.broken
             text = fitted.text
-        return Written(text, shortened, broken, tuple(calls))
+        return Written(text, shortened, broken, reasons, tuple(calls))
 
     def _check(self, before: str, proposed: str, after: str, summariser: Summariser) -> None:
         if not after and (before.strip() or proposed.strip()):
@@ -144,6 +161,7 @@ class _LearnedSummary:
         heard: Sequence[StoredMessage],
         summariser: str,
         written: Written,
+        reasons: Mapping[int, Reason],
         counter: TokenCounter,
     ) -> None:
         self.block = block
@@ -151,6 +169,7 @@ class _LearnedSummary:
         self.heard = heard
         self.summariser = summariser
         self.written = written
+        self.reasons = reasons
         self.counter = counter
         self.calls = written.calls
 
@@ -172,6 +191,7 @@ class _LearnedSummary:
             shortened=self.written.shortened,
             broken=self.written.broken,
         )
+        record_reasons(w, self.block.name, self.summariser, self.reasons)
 
     def committed(self) -> None:
         return None

@@ -32,6 +32,7 @@ from memory_core.events import (
     EventRecord,
     FactAdded,
     MessageAdded,
+    NothingLearned,
     Ranges,
     Ref,
     RelationAdded,
@@ -269,6 +270,8 @@ class RowChecks:
         elif isinstance(event, VectorsStored):
             numbers["vectors"] |= {number for number, _, _ in event.nodes}
             spans += [span for _, seqs, _ in event.nodes for span in seqs]
+        elif isinstance(event, NothingLearned):
+            spans += [span for _, seqs, _, _ in event.reasons for span in seqs]
         elif isinstance(event, DeliveryQueued):
             _require(bool(event.seqs), "data.seqs: it queues no message")
             numbers["deliveries"].add(event.delivery)

@@ -5,7 +5,7 @@ No vendor's name appears here. Clients live in their own modules and turn vendor
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from memory_core.errors import EmbedderError
+from memory_core.events import NothingReason
 from memory_core.messages import ChatMessage, ToolCallPart
 from memory_core.planning.consolidation import Candidate as Candidate
 from memory_core.planning.consolidation import Decision as Decision
@@ -86,6 +87,17 @@ class ChatModel(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class NothingFound:
+    """Why a learner found nothing in a message."""
+
+    code: NothingReason
+    known: str | None = None
+    """The text of the known fact that says the same, as the learner was given it."""
+    said: str = ""
+    """The model's own words, a few."""
+
+
+@dataclass(frozen=True, slots=True)
 class ExtractedFact:
     """A fact as an extractor proposes it, before the engine compares it with what is known."""
 
@@ -107,6 +119,8 @@ class Extraction:
 
     facts: tuple[ExtractedFact, ...]
     calls: tuple[ModelCall, ...] = ()
+    nothing: Mapping[int, NothingFound] = field(default_factory=dict)
+    """Why there is no fact of a message, by its index in the batch, where the extractor can tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +200,8 @@ class Summarised:
     """Tokens that the summariser itself left out, to stay within the bound."""
     broken: int = 0
     """Sentences that it broke off, because one alone was longer than the bound."""
+    nothing: Mapping[int, NothingFound] = field(default_factory=dict)
+    """Why nothing of a message went into the text, by its index, where the summariser can tell."""
 
 
 @runtime_checkable
@@ -232,6 +248,8 @@ class RelationsFound:
     calls: tuple[ModelCall, ...] = ()
     refused: tuple[str, ...] = ()
     """Proposals of the model that cannot be relations, a sentence each."""
+    nothing: Mapping[int, NothingFound] = field(default_factory=dict)
+    """Why there is no relation of a message, by its index in the batch, where the extractor can tell."""
 
 
 @runtime_checkable

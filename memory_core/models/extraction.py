@@ -6,15 +6,23 @@ repetitions are dropped. Trying again after an error is the engine's business.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, BeforeValidator, Field
 
 from memory_core.errors import ModelAnswerError
-from memory_core.messages import ChatMessage, message_text
-from memory_core.models.base import ChatModel, Condensation, CondensedFact, ExtractedFact, Extraction, ModelCall
+from memory_core.messages import ChatMessage, message_text, unstorable
+from memory_core.models.base import (
+    ChatModel,
+    Condensation,
+    CondensedFact,
+    ExtractedFact,
+    Extraction,
+    ModelCall,
+    NothingFound,
+)
 from memory_core.models.learners import ModelBased
 from memory_core.models.offline.condensing import condense_by_rules
 from memory_core.models.structured import as_data
@@ -25,6 +33,8 @@ FACT_CHARACTERS = 500
 MAX_TOPICS = 5
 TOPIC_CHARACTERS = 40
 """Longer topics are dropped: they are sentences."""
+REMARK_CHARACTERS = 160
+"""Longer remarks on a message are dropped: twelve words were asked for."""
 CATEGORIES = ("personal", "preference", "plan", "relationship", "work", "health", "constraint", "other")
 
 _EXTRACT = """\
@@ -40,6 +50,9 @@ Neither is a question, a supposition, a joke or a quotation.
 - Keep names, numbers, dates and units exactly as said. Add nothing.
 - If something known has changed, note the new state as a fact of its own.
 - Do not repeat what is listed as known. No facts is a good answer when nothing was stated.
+"""
+ASK_WHY = """\
+Under "skipped", list each message of the user from which you note nothing: its number and, in at most 12 words, why.
 """
 _EXTRACT_FORM = """\
 Give for each fact its text, its category (one of {categories}), one to three topics of a word or two, and the number \
@@ -73,10 +86,29 @@ class _Fact(BaseModel):
     topics: list[str] = Field(default_factory=list, description="what it is about, a word or two each")
 
 
+class _Skipped(BaseModel):
+    message: int = Field(description="number of the message")
+    reason: str = Field(description="why nothing is noted from it, in at most 12 words")
+
+
+def _well_formed(given: Any) -> list[Any]:
+    """The remarks that can be read: the others are no reason to lose the facts beside them."""
+    return [
+        one
+        for one in (given if isinstance(given, list) else ())
+        if isinstance(one, Mapping) and isinstance(one.get("message"), int) and isinstance(one.get("reason"), str)
+    ]
+
+
+Remarks = Annotated[list[_Skipped], BeforeValidator(_well_formed)]
+"""A model's reasons for noting nothing from single messages."""
+
+
 class Facts(BaseModel):
     """The form of an extraction."""
 
     facts: list[_Fact]
+    skipped: Remarks = Field(default_factory=list)
 
 
 class _Joined(BaseModel):
@@ -112,18 +144,21 @@ class ModelExtractor(ModelBased):
             ModelError: the model did not answer, or not in a form that can be read.
         """
         data = f"{listed_as_known(known)}<transcript>\n{transcript(messages)}\n</transcript>"
-        forms = (_EXTRACT_FORM.format(categories=self._names), _TAGGED_FORM.format(example="2", categories=self._names))
-        facts, calls = self._ask(_EXTRACT, forms, data, Facts, purpose="extract")
+        form, tagged = (form.format(example="2", categories=self._names) for form in (_EXTRACT_FORM, _TAGGED_FORM))
+        facts, calls = self._ask(_EXTRACT, (form + ASK_WHY, tagged), data, Facts, purpose="extract")
         result: dict[str, ExtractedFact] = {}
+        nothing: dict[int, NothingFound] = {}
         for fact in facts.facts:
             text = _checked(fact.text)
-            if text is None or _key(text) in result:
-                continue
             number = fact.message
             source = number - 1 if number is not None and 1 <= number <= len(messages) else None
+            if text is None or _key(text) in result:
+                if source is not None:
+                    nothing.setdefault(source, NothingFound("refused" if text is None else "repeated"))
+                continue
             category = self._category(fact.category)
             result[_key(text)] = ExtractedFact(text, category, source, topics=_topics(fact.topics))
-        return Extraction(tuple(result.values()), calls)
+        return Extraction(tuple(result.values()), calls, remarks(facts.skipped, len(messages)) | nothing)
 
     def condense(self, facts: Sequence[str], *, pinned: Sequence[int], target: int) -> Condensation:
         """At most `target` facts in place of `facts`; those at the `pinned` indexes are not shown to the model.
@@ -195,6 +230,17 @@ def _from_tags(text: str, answer: type[Form]) -> Form:
     if not facts and not re.search(r"<none\b", text, re.IGNORECASE):
         raise ModelAnswerError("The model's answer holds no facts in the asked form, neither structured nor tagged.")
     return answer.model_validate({"facts": facts})
+
+
+def remarks(given: Sequence[_Skipped], messages: int) -> dict[int, NothingFound]:
+    """A model's reasons by the index of the message; those without a message or without fitting words are ignored."""
+    found: dict[int, NothingFound] = {}
+    for one in given:
+        said = " ".join(one.reason.split())
+        fits = any(map(str.isalnum, said)) and len(said) <= REMARK_CHARACTERS and unstorable(said) is None
+        if fits and 1 <= one.message <= messages:
+            found.setdefault(one.message - 1, NothingFound("model_found_none", said=said))
+    return found
 
 
 def transcript(messages: Sequence[ChatMessage]) -> str:

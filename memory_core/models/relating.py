@@ -12,9 +12,10 @@ from collections.abc import Mapping, Sequence
 from pydantic import BaseModel, Field
 
 from memory_core.messages import ChatMessage, MessageRole, TextPart
-from memory_core.models.base import FoundRelation, RelationsFound
-from memory_core.models.extraction import listed_as_known, transcript
+from memory_core.models.base import FoundRelation, NothingFound, RelationsFound
+from memory_core.models.extraction import ASK_WHY, Remarks, listed_as_known, remarks, transcript
 from memory_core.models.learners import ModelBased, RuleBased
+from memory_core.models.offline.extractor import why_nothing
 from memory_core.models.offline.relation_rules import relations_in
 from memory_core.planning.graph import LONGEST, THE_USER, TYPES, clean_name, normal_name, normal_predicate
 from memory_core.planning.graph_changes import TO_ITSELF, find_problem
@@ -71,6 +72,7 @@ class Relations(BaseModel):
     """The form of an answer."""
 
     relations: list[_Relation]
+    skipped: Remarks = Field(default_factory=list)
 
 
 class RuleRelations(RuleBased):
@@ -99,7 +101,9 @@ class RuleRelations(RuleBased):
                         said.ended,
                     )
                     found[relation] = None
-        return RelationsFound(tuple(found))
+        stating = {relation.source for relation in found}
+        silent = {index: why_nothing(message) for index, message in enumerate(messages) if index not in stating}
+        return RelationsFound(tuple(found), nothing=silent)
 
 
 class ModelRelations(ModelBased):
@@ -113,16 +117,19 @@ class ModelRelations(ModelBased):
         """
         names = listed_as_known([name for name in known if len(name) <= LONGEST])
         asked = [
-            ChatMessage(role="system", content=_RELATE.format(types=_TYPES)),
+            ChatMessage(role="system", content=_RELATE.format(types=_TYPES) + ASK_WHY),
             ChatMessage(role="user", content=f"{names}<transcript>\n{transcript(messages)}\n</transcript>"),
         ]
         answer, call = self.chat.ask(asked, Relations, purpose="relate")
         refused: Counter[str] = Counter()
+        nothing: dict[int, NothingFound] = {}
         found: dict[tuple[object, ...], FoundRelation] = {}
         for given in answer.relations:
             relation, problem = _checked(given, len(messages))
             if relation is None:
                 refused[problem] += 1
+                if given.message is not None:
+                    nothing.setdefault(given.message - 1, NothingFound("refused"))
                 continue
             key = (
                 normal_name(relation.subject),
@@ -140,7 +147,8 @@ class ModelRelations(ModelBased):
                 refused[UNKNOWN_TYPE] += sum(
                     _type("", type) is None for type in (given.subject_type, given.object_type)
                 )
-        return RelationsFound(tuple(found.values()), (call,), tuple(refused.elements()))
+        silent = remarks(answer.skipped, len(messages)) | nothing
+        return RelationsFound(tuple(found.values()), (call,), tuple(refused.elements()), silent)
 
 
 def _checked(given: _Relation, messages: int) -> tuple[FoundRelation | None, str]:

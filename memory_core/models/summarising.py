@@ -12,10 +12,10 @@ from pydantic import BaseModel, Field
 
 from memory_core.errors import ModelAnswerError
 from memory_core.messages import ChatMessage, MessageRole, TextPart, message_text
-from memory_core.models.base import ModelCall, Summarised
+from memory_core.models.base import ModelCall, NothingFound, Summarised
 from memory_core.models.learners import ModelBased, RuleBased
 from memory_core.models.offline import clauses
-from memory_core.models.offline.extractor import facts_in
+from memory_core.models.offline.extractor import facts_in, why_nothing
 from memory_core.models.offline.patterns import pattern
 from memory_core.models.structured import as_data, without_thinking
 from memory_core.planning.facts import same_words
@@ -62,23 +62,27 @@ class RuleSummariser(RuleBased):
     ) -> Summarised:
         """The sentences of `summary` with what the users of `messages` said, in order of time, as far as they fit."""
         told = list(sentences(summary))
-        known = {same_words(sentence) for sentence in told}
-        for sentence in _told(messages):
-            if (key := same_words(sentence)) not in known:
-                known.add(key)
-                told.append(sentence)
+        known = {same_words(sentence): NothingFound("known") for sentence in told}
+        nothing: dict[int, NothingFound] = {}
+        for index, message in enumerate(messages):
+            before, again = len(told), None
+            for sentence in _told(message):
+                if (key := same_words(sentence)) not in known:
+                    known[key] = NothingFound("repeated")
+                    told.append(sentence)
+                else:
+                    again = again or known[key]
+            if len(told) == before:
+                nothing[index] = again or why_nothing(message)
         fitted = fit(" ".join(told), max_tokens, count)
-        return Summarised(fitted.text, shortened=fitted.shortened, broken=fitted.broken)
+        return Summarised(fitted.text, shortened=fitted.shortened, broken=fitted.broken, nothing=nothing)
 
 
-def _told(messages: Sequence[ChatMessage]) -> Iterator[str]:
-    """Statements of users in messages, in order."""
-    for message in messages:
-        if message.role is not MessageRole.USER:
-            continue
-        for part in message.parts:
-            for sentence in clauses.sentences(part.text) if isinstance(part, TextPart) else ():
-                yield from _worded(sentence)
+def _told(message: ChatMessage) -> Iterator[str]:
+    """Statements of a user in a message, in order."""
+    for part in message.parts if message.role is MessageRole.USER else ():
+        for sentence in clauses.sentences(part.text) if isinstance(part, TextPart) else ():
+            yield from _worded(sentence)
 
 
 def _worded(sentence: str) -> Iterator[str]:

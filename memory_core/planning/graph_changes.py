@@ -9,12 +9,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from memory_core.errors import MessageError
+from memory_core.events import NothingReason
 from memory_core.planning.graph import (
     LONGEST,
     SAME_AS,
     TYPES,
     Entity,
     Graph,
+    Names,
     Relation,
     RelationState,
     clean_name,
@@ -24,6 +26,7 @@ from memory_core.planning.graph import (
     normal_predicate,
 )
 from memory_core.planning.graph_draft import Draft, GraphPlan, Source, other_names
+from memory_core.planning.reasons import Outcome, Reason
 
 WITHOUT_NAMES = "a relation without both names and what joins them"
 TOO_LONG = f"a name or predicate of more than {LONGEST} characters"
@@ -85,12 +88,14 @@ def plan_relations(graph: Graph, found: Sequence[NamedRelation]) -> GraphPlan:
     """
     draft = Draft(graph)
     refused: Counter[str] = Counter()
+    fruitless: list[tuple[int, NothingReason]] = []
     repeated = 0
-    for each in found:
+    for index, each in enumerate(found):
         subject, predicate, object = clean_name(each.subject), clean_predicate(each.predicate), clean_name(each.object)
         problem = _problem(draft, subject, predicate, object)
         if problem:
             refused[problem] += 1
+            fruitless.append((index, "suppressed" if problem == REMOVED else "refused"))
         elif predicate == SAME_AS:
             _same(draft, subject, object, each)
         else:
@@ -99,7 +104,25 @@ def plan_relations(graph: Graph, found: Sequence[NamedRelation]) -> GraphPlan:
                 draft.entity(object, type=each.object_type, origin="extracted"),
             )
             repeated += not _take(draft, ends[0], predicate, ends[1], each.sources, ended=each.ended)
-    return replace(draft.plan(), refused=tuple(refused.items()), repeated=repeated)
+    return replace(draft.plan(), refused=tuple(refused.items()), repeated=repeated, fruitless=tuple(fruitless))
+
+
+def relation_outcomes(graph: Graph, found: Sequence[NamedRelation], plan: GraphPlan) -> list[Outcome]:
+    """What came of found relations beside a graph, of which `plan` is the plan; their messages by number."""
+    reasons = {index: Reason(code) for index, code in plan.fruitless}
+    names = Names(graph)
+    joined: set[frozenset[str]] = set()
+    for index, each in enumerate(found):
+        if index in reasons or clean_predicate(each.predicate) != SAME_AS:
+            continue
+        pair = frozenset(normal_name(clean_name(name)) for name in (each.subject, each.object))
+        one, other = names.find(each.subject), names.find(each.object)
+        if pair in joined:
+            reasons[index] = Reason("repeated")
+        elif one is not None and one is other:
+            reasons[index] = Reason("known")
+        joined.add(pair)
+    return [Outcome(tuple(seq for _, seq in each.sources), reasons.get(index)) for index, each in enumerate(found)]
 
 
 def find_problem(subject: str, predicate: str, object: str) -> str | None:

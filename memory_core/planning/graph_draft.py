@@ -9,6 +9,7 @@ from math import inf
 from typing import Any
 
 from memory_core.errors import ConflictError
+from memory_core.events import NothingReason
 from memory_core.planning.graph import (
     SINGLE_VALUED,
     SYMMETRIC,
@@ -47,6 +48,8 @@ class GraphPlan:
     """Why something found was left out, and how many were for this reason."""
     repeated: int = 0
     """How many of what was found were known, or found before among the same."""
+    fruitless: tuple[tuple[int, NothingReason], ...] = ()
+    """Those of what was found, by index, that change and confirm nothing, each with the reason."""
     removed_entities: tuple[Entity, ...] = ()
     """What an undo takes away, with its words."""
     removed_relations: tuple[Relation, ...] = ()

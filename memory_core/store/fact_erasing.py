@@ -5,13 +5,13 @@ from collections.abc import Sequence
 
 from sqlalchemy import delete, select, update
 
-from memory_core.events import Actor, FactAdded, FactDecided, FactErased, FactHeldBack
+from memory_core.events import Actor, FactAdded, FactDecided, FactErased, FactHeldBack, NothingLearned
 from memory_core.planning.facts import Fact
 from memory_core.store.database import chunks
 from memory_core.store.facts import read_scope_events, scope_sessions
 from memory_core.store.tables import delivery_table, event_table, fact_revision_table, fact_source_table, fact_table
 from memory_core.store.words import erase_unneeded
-from memory_core.store.writing import Writing, read_texts
+from memory_core.store.writing import Writing, read_texts, session_scope
 
 ERASED = "(erased)"
 """Stands in the log for a sentence that may have quoted what was erased."""
@@ -42,6 +42,8 @@ def erase_facts(w: Writing, facts: Sequence[Fact], *, undone: bool = False, acto
         here = {fact.id for fact in group}
         hashes[scope] |= {content for content, near in held.items() if near & here}
         hashes[scope] |= _decided_words(w, scope, block, here)
+        for owner, remarks in _remarks(w, scope, block).items():
+            hashes.setdefault(owner, set()).update(remarks)
         _forget_sentences(w, scope, block, here, texts)
     for chunk in chunks(ids):
         for table, column in ((fact_revision_table, "fact_id"), (fact_source_table, "fact_id"), (fact_table, "id")):
@@ -80,6 +82,19 @@ def _decided_words(w: Writing, scope: str, block: str, ids: set[int]) -> set[str
         elif isinstance(event, FactAdded) and event.origin == "extracted":
             content = last.pop(record.session_id, None)  # the decision that added it stands right before it
             found |= {content} if content is not None and event.fact in ids else set()
+    return found
+
+
+def _remarks(w: Writing, scope: str, block: str) -> dict[str, set[str]]:
+    """Hashes of all that models said about messages from which they noted nothing, by the scope of the session.
+
+    Such a remark may repeat any fact of the block ("says again that ..."), in whatever words.
+    """
+    found: dict[str, set[str]] = {}
+    for record in read_scope_events(w.connection, scope, block, (NothingLearned.kind,)):
+        if isinstance(record.event, NothingLearned):
+            said = {said for *_, said in record.event.reasons if said}
+            found.setdefault(session_scope(record.session_id), set()).update(said)
     return found
 
 

@@ -5,8 +5,16 @@ from scripted_server import ScriptedServer, completion, refusal, streamed
 
 from memory_core.errors import ModelAnswerError, ModelTimeoutError
 from memory_core.messages import ChatMessage
-from memory_core.models.base import Categorising, CondensedFact, ExtractedFact, FactExtractor, ModelCall
-from memory_core.models.extraction import ModelExtractor
+from memory_core.models.base import (
+    Categorising,
+    CondensedFact,
+    ExtractedFact,
+    FactExtractor,
+    ModelCall,
+    NothingFound,
+    json_schema,
+)
+from memory_core.models.extraction import REMARK_CHARACTERS, Facts, ModelExtractor
 from memory_core.models.openai_client import OpenAIChat
 
 CALL = ModelCall("extract", "fake", 10, 5, 0.1)
@@ -106,6 +114,46 @@ def test_empty_over_long_and_repeated_facts_are_dropped():
     given = [fact("  "), fact("..."), fact("x" * 501), *[fact("Sam likes tea")] * 40, fact("sam likes TEA.")]
     facts = ModelExtractor(FakeChat({"facts": given})).extract(TALK, known=[]).facts
     assert [found.text for found in facts] == ["Sam likes tea"]
+
+
+def said_why(skipped):
+    """Why there is no fact, by the index of the message, as a model says it."""
+    nothing = ModelExtractor(FakeChat({"facts": [], "skipped": skipped})).extract(TALK, known=[]).nothing
+    return {index: why.said for index, why in nothing.items()}
+
+
+def test_the_model_says_why_it_notes_nothing_from_a_message():
+    chat = FakeChat({"facts": [fact("Sam is here", message=2)], "skipped": [{"message": 1, "reason": "only  a\nname"}]})
+    extraction = ModelExtractor(chat).extract(TALK, known=[])
+    assert extraction.nothing == {0: NothingFound("model_found_none", said="only a name")}
+    assert '"skipped"' in chat.asked[0][0].content
+    assert set(json_schema(Facts)["required"]) == {"facts", "skipped"}
+
+
+@pytest.mark.parametrize(
+    "skipped",
+    [
+        None, "nothing", 7, {"message": 1, "reason": "a greeting"}, [None, "1", 7, []], [{"message": 1}],
+        [{"reason": "a greeting"}], [{"message": "one", "reason": "a greeting"}], [{"message": 1, "reason": None}],
+        [{"message": 0, "reason": "a greeting"}], [{"message": 3, "reason": "a greeting"}],
+        [{"message": 10**40, "reason": "a greeting"}], [{"message": 1, "reason": " ... "}],
+        [{"message": 1, "reason": "x" * (REMARK_CHARACTERS + 1)}], [{"message": 1, "reason": "a\x00b \ud800"}],
+    ],
+)  # fmt: skip
+def test_a_remark_that_cannot_be_one_is_ignored_and_costs_no_fact(skipped):
+    assert said_why(skipped) == {}
+    chat = FakeChat({"facts": [fact("Sam is here")], "skipped": skipped})
+    assert [found.text for found in ModelExtractor(chat).extract(TALK, known=[]).facts] == ["Sam is here"]
+
+
+def test_of_two_remarks_on_a_message_the_first_counts():
+    assert said_why([{"message": 2, "reason": "one"}, {"message": 2, "reason": "two"}]) == {1: "one"}
+
+
+def test_what_is_said_in_text_only_comes_without_remarks():
+    chat = FakeChat(ModelAnswerError("no"), text="<none/>")
+    assert ModelExtractor(chat).extract(TALK, known=[]).nothing == {}
+    assert "skipped" not in chat.streamed[0][0].content
 
 
 def test_an_endpoint_that_only_speaks_text_is_asked_for_tagged_text():

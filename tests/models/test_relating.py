@@ -282,6 +282,26 @@ def test_an_answer_that_cannot_be_read_is_an_error():
         ModelRelations(Unreadable()).relations([user("Ana lives in Lisbon")], known=())
 
 
+def test_the_rules_say_why_there_is_no_relation():
+    messages = [
+        user("Ana lives in Porto."),
+        user("Where is Porto?"),
+        user("Well."),
+        ChatMessage(role="tool", content="x"),
+    ]
+    nothing = RuleRelations().relations(messages, known=()).nothing
+    assert {index: why.code for index, why in nothing.items()} == {1: "question", 2: "no_rule", 3: "not_read"}
+
+
+def test_a_model_says_why_there_is_no_relation_and_what_cannot_be_a_reason_is_ignored():
+    skipped = [{"message": 2, "reason": "small talk"}, {"message": 5, "reason": "what?"}, {"message": 3}, "none"]
+    chat = FakeChat({"relations": [relation("she", message=1)], "skipped": skipped})
+    nothing = ModelRelations(chat).relations([user("She ..."), user("Hi"), user("Ok")], known=()).nothing
+    assert {index: (why.code, why.said) for index, why in nothing.items()} == {
+        0: ("refused", ""), 1: ("model_found_none", "small talk"),
+    }  # fmt: skip
+
+
 def test_both_are_extractors_of_relations():
     assert isinstance(RuleRelations(), RelationExtractor)
     model = ModelRelations(FakeChat())

@@ -5,8 +5,8 @@ import time
 import pytest
 
 from memory_core.messages import ChatMessage
-from memory_core.models.base import FactExtractor
-from memory_core.models.offline.clauses import clauses, sentences
+from memory_core.models.base import FactExtractor, NothingFound
+from memory_core.models.offline.clauses import clauses, only_asks, sentences
 from memory_core.models.offline.extractor import RuleExtractor, facts_in
 from memory_core.models.offline.grammar import parse
 
@@ -284,6 +284,34 @@ def test_only_the_user_is_believed_and_the_source_is_the_message_s_index():
     assert [(fact.text, fact.category, fact.source, fact.slot) for fact in facts] == [
         ("The user lives in Porto", "personal", 2, "user.home")
     ]
+
+
+def test_of_each_message_without_a_fact_the_rules_say_why():
+    said = ["I like tea.", "I like tea.", "I like jazz!", "Who is Ana? Where is she?", "I see.", ""]
+    messages = [ChatMessage(role="user", content=text) for text in said]
+    messages.append(ChatMessage(role="assistant", content="I like tea, too."))
+    extraction = RuleExtractor().extract(messages, known=["The user likes jazz"])
+    assert [fact.text for fact in extraction.facts] == ["The user likes tea"]
+    assert extraction.nothing == {
+        1: NothingFound("repeated"),
+        2: NothingFound("known", "The user likes jazz"),
+        3: NothingFound("question"),
+        4: NothingFound("no_rule"),
+        5: NothingFound("no_rule"),
+        6: NothingFound("assistant"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("said", "asks"),
+    [
+        ("Where is Porto?", True), ("Is it far (by train?)", True), ("If I moved, would I like it?", True),
+        ("I live in Porto, do you know it?", False), ("Hello! Where is Porto?", False), ("Tell me.", False),
+        ("", False),
+    ],
+)  # fmt: skip
+def test_a_message_is_a_question_where_it_does_nothing_but_ask(said, asks):
+    assert only_asks(said) is asks
 
 
 def test_what_can_hold_one_value_has_a_slot():

@@ -67,6 +67,14 @@ def test_rules_add_to_the_former_summary_and_say_nothing_twice():
     assert by_rules("Ana is allergic to nuts.", summary=before).text == f"{before} Ana is allergic to nuts."
 
 
+def test_rules_say_which_messages_brought_nothing_and_why():
+    said = ["I like tea.", "Where are you?", "Ok", "I like tea.", "I live in Porto."]
+    nothing = by_rules(*said, summary="The user lives in Porto.").nothing
+    assert {index: why.code for index, why in nothing.items()} == {
+        1: "question", 2: "no_rule", 3: "repeated", 4: "known",
+    }  # fmt: skip
+
+
 def test_rules_invent_no_word():
     said = "My sister Ana is allergic to nuts. Keep it under 300 euros. We meet at Café Luso at 19:30."
     own = {"the", "user", "user's", "said", "is", "budget"}

@@ -483,6 +483,13 @@ def test_what_a_block_stores_as_one_is_called_by_its_name(event, unit, text):
     assert describe(event, replace(WORDS, units={"Earlier turns": unit} if unit else {})).text == text
 
 
+def test_a_models_own_words_on_what_it_skipped_are_details_of_the_sentence():
+    event = NothingLearned("Facts", "gpt-4o-mini", (("model_found_none", ((2, 2),), None, "h"),))
+    assert describe(event, replace(WORDS, said={"h": "only a greeting"})).details == ("only a greeting",)
+    assert describe(event, replace(WORDS, said={})).details == ("erased words",)
+    assert event.bookkeeping
+
+
 def test_losses_are_told_in_the_colour_of_a_loss():
     assert describe(built(cuts=(FACTS,)), WORDS) == Line(
         "content_cut", "Cut 14 of 126 tokens from Facts: priority 1 goes first", "loss"

@@ -111,7 +111,7 @@ def clauses(text: str) -> Iterator[str]:
         if _SUPPOSED_SENTENCE.search(sentence):
             continue
         stated = sentence
-        if sentence.rstrip("\"”')").endswith("?"):
+        if _asks(sentence):
             stated = _before_the_question(sentence)
         fronted = False
         for clause in _parts(stated):
@@ -122,6 +122,20 @@ def clauses(text: str) -> Iterator[str]:
             if clause[:1] in "\"“«'" or _SUPPOSED_CLAUSE.search(plain) or _REPORTED.match(plain):
                 continue
             yield clause
+
+
+def only_asks(text: str) -> bool:
+    """Does every sentence ask, and none state something before it does?
+
+    >>> only_asks("Where is Porto? How far?"), only_asks("I live in Porto, do you know it?")
+    (True, False)
+    """
+    said = list(sentences(text))
+    return bool(said) and all(map(_asks, said)) and next(clauses(text), None) is None
+
+
+def _asks(sentence: str) -> bool:
+    return sentence.rstrip("\"”')").endswith("?")
 
 
 def _before_the_question(sentence: str) -> str:

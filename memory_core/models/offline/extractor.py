@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from memory_core.messages import ChatMessage, MessageRole, TextPart
-from memory_core.models.base import Condensation, ExtractedFact, Extraction
+from memory_core.messages import ChatMessage, MessageRole, TextPart, message_text
+from memory_core.models.base import Condensation, ExtractedFact, Extraction, NothingFound
 from memory_core.models.learners import RuleBased
-from memory_core.models.offline.clauses import clauses
+from memory_core.models.offline.clauses import clauses, only_asks
 from memory_core.models.offline.condensing import condense_by_rules
 from memory_core.models.offline.coreference import Antecedents, statement_of
 from memory_core.models.offline.doubts import doubt
@@ -35,6 +35,7 @@ from memory_core.models.offline.phrases import budget, called, relatives, standi
 from memory_core.models.offline.sense import stands_alone
 from memory_core.models.offline.vocabulary import FILLER_AIM, NUMBER
 from memory_core.models.offline.wording import YOU, StatedFact, clean, concrete, in_third_person
+from memory_core.planning.reasons import unread
 from memory_core.text import stems
 
 FACT_CHARACTERS = 200
@@ -65,28 +66,36 @@ class RuleExtractor(RuleBased):
 
     def extract(self, messages: Sequence[ChatMessage], *, known: Sequence[str]) -> Extraction:
         """Facts the user states in `messages`, in the order said, without repetition and without the `known`."""
-        seen = {_key(text) for text in known}
+        seen: dict[tuple[str, ...], NothingFound] = {_key(text): NothingFound("known", text) for text in known}
         facts: list[ExtractedFact] = []
         negated: list[bool] = []
+        nothing: dict[int, NothingFound] = {}
         for index, message in enumerate(messages):
             if message.role is not MessageRole.USER:
+                nothing[index] = why_nothing(message)
                 continue
+            before, again = len(facts), None
             for part in message.parts:
                 for found in facts_in(part.text) if isinstance(part, TextPart) else ():
                     if (key := _key(found.text)) not in seen:
-                        seen.add(key)
+                        seen[key] = NothingFound("repeated")
                         facts.append(
                             ExtractedFact(
                                 found.text, found.category, index, found.slot, doubtful=doubt(found.text) is not None
                             )
                         )
                         negated.append(found.negated)
+                    else:
+                        again = again or seen[key]
+            if len(facts) == before:
+                nothing[index] = again or why_nothing(message)
         held = {fact.slot for fact, no in zip(facts, negated, strict=True) if not no}
         return Extraction(  # what is denied must not displace what is stated beside it
             tuple(
                 replace(fact, slot=None) if no and fact.slot in held else fact
                 for fact, no in zip(facts, negated, strict=True)
-            )
+            ),
+            nothing=nothing,
         )
 
     def condense(self, facts: Sequence[str], *, pinned: Sequence[int], target: int) -> Condensation:
@@ -96,6 +105,13 @@ class RuleExtractor(RuleBased):
 
 def _key(text: str) -> tuple[str, ...]:
     return tuple(sorted(stems(text, stop=False)))
+
+
+def why_nothing(message: ChatMessage) -> NothingFound:
+    """Why the rules find nothing in a message."""
+    if message.role is not MessageRole.USER:
+        return NothingFound(unread(message).code)
+    return NothingFound("question" if only_asks(message_text(message)) else "no_rule")
 
 
 def facts_in(text: str) -> Iterator[StatedFact]:

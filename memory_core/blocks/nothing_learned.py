@@ -1,0 +1,63 @@
+"""Recording why nothing was learned from a message, by every block that learns with rules or a model."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from memory_core.events import NothingLearned
+from memory_core.models.base import FactExtractor, ModelCall, NothingFound, RelationExtractor, Summariser
+from memory_core.planning.reasons import Reason, grouped, unread
+from memory_core.store.messages import StoredMessage
+from memory_core.store.writing import Writing
+
+
+@dataclass(slots=True)
+class NothingRead:
+    """A delivery of which the block reads no message; what `prepare_write` then gives."""
+
+    block: str
+    learner: str
+    messages: Sequence[StoredMessage]
+    calls: tuple[ModelCall, ...] = ()
+
+    def save(self, w: Writing) -> None:
+        record_reasons(w, self.block, self.learner, unread_among(self.messages, ()))
+
+    def committed(self) -> None:
+        return None
+
+
+def record_reasons(w: Writing, block: str, learner: str, reasons: Mapping[int, Reason]) -> None:
+    """Record the reasons of messages, by their numbers. A model's words go to the content store of the session."""
+    if reasons:
+        found = [
+            (reason.code, seqs, reason.fact, w.store_text(reason.said) if reason.said else "")
+            for reason, seqs in grouped(reasons)
+        ]
+        w.record(NothingLearned(block, learner, tuple(found)))
+
+
+def unread_among(messages: Iterable[StoredMessage], read: Iterable[StoredMessage]) -> dict[int, Reason]:
+    """The reasons of the messages of a batch that were not read."""
+    seqs = {message.seq for message in read}
+    return {message.seq: unread(message.message) for message in messages if message.seq not in seqs}
+
+
+def reasons_given(
+    nothing: Mapping[int, NothingFound], read: Sequence[StoredMessage], known: Mapping[str, int]
+) -> dict[int, Reason]:
+    """A learner's reasons by the number of the message; `known` are the ids of the facts that it was given, by text.
+
+    A text that is none of these was found earlier in the same delivery, which was read in pieces.
+    """
+    reasons = {}
+    for index, why in nothing.items():
+        if 0 <= index < len(read):
+            beside = why.known is not None and why.known not in known
+            fact = None if why.known is None else known.get(why.known)
+            reasons[read[index].seq] = Reason("repeated" if beside else why.code, fact, why.said)
+    return reasons
+
+
+def without_reason(learner: FactExtractor | RelationExtractor | Summariser) -> Reason:
+    """The reason where the learner gives none."""
+    return Reason("no_rule" if learner.offline else "model_found_none")

@@ -1,0 +1,100 @@
+"""Why nothing was learned from a message: every message of a batch led to something, or has exactly one reason.
+
+Pure. A learner says why it found nothing in a message; what it did find may still come to nothing beside what is known.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from memory_core.events import NothingReason, Ranges, ranges
+from memory_core.messages import ChatMessage, MessageRole, recites_memory
+from memory_core.planning.consolidation import Settled
+from memory_core.planning.facts import Confirmation, Fact, same_words
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Reason why nothing was learned from a message."""
+
+    code: NothingReason
+    fact: int | None = None
+    """Id of the fact that it names."""
+    said: str = ""
+    """The model's own words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Outcome of something that was found in a batch."""
+
+    sources: tuple[int, ...]
+    """Messages that say it; all that were read, where the learner could not tell."""
+    reason: Reason | None = None
+    """Why it came to nothing; None if it was stored, or confirmed or changed something."""
+
+
+def plan_reasons(
+    messages: Iterable[int], outcomes: Sequence[Outcome], given: Mapping[int, Reason], otherwise: Reason
+) -> dict[int, Reason]:
+    """The reason of each message that led to nothing, by its number.
+
+    Of several reasons the surest: what became of what was found in that very message, then what the learner says of it
+    (`given`), then what became of what was found somewhere in the batch.
+
+    >>> plan_reasons([1, 2], [Outcome((1,))], {}, Reason("no_rule"))
+    {2: Reason(code='no_rule', fact=None, said='')}
+    """
+    fruitful = {seq for outcome in outcomes if outcome.reason is None for seq in outcome.sources}
+    own: dict[int, Reason] = {}
+    somewhere: dict[int, Reason] = {}
+    for outcome in outcomes:
+        if outcome.reason is not None:
+            into = own if len(outcome.sources) == 1 else somewhere
+            for seq in outcome.sources:
+                into.setdefault(seq, outcome.reason)
+    by_rank = (own, given, somewhere)
+    return {
+        seq: next((reasons[seq] for reasons in by_rank if seq in reasons), otherwise)
+        for seq in messages
+        if seq not in fruitful
+    }
+
+
+def fact_outcomes(
+    found: Sequence[tuple[str, tuple[int, ...]]],
+    steps: Iterable[Settled],
+    held_back: Iterable[Confirmation],
+    known: Iterable[Fact],
+) -> list[Outcome]:
+    """What came of found facts, each given as its words and the messages that say it."""
+    settled = {step.index: step for step in steps}
+    near = {alike.index: alike.fact for alike in held_back}
+    ids = {same_words(fact.text): fact.id for fact in known if fact.state != "rejected"}
+    outcomes = []
+    for index, (text, sources) in enumerate(found):
+        step = settled.get(index)
+        if step is not None and (step.act != "none" or step.target is not None):
+            reason = None
+        elif index in near:
+            reason = Reason("suppressed", near[index])
+        elif same_words(text) in ids:
+            reason = Reason("known", ids[same_words(text)])
+        else:
+            reason = Reason("repeated")
+        outcomes.append(Outcome(sources, reason))
+    return outcomes
+
+
+def unread(message: ChatMessage) -> Reason:
+    """The reason of a message that a learner did not read, because of who says it or because it is pinned."""
+    if recites_memory(message):
+        return Reason("repeats_memory")
+    return Reason("assistant" if message.role is MessageRole.ASSISTANT else "not_read")
+
+
+def grouped(reasons: Mapping[int, Reason]) -> list[tuple[Reason, Ranges]]:
+    """Messages of one reason together, in the order in which the reasons first occur."""
+    seqs: dict[Reason, list[int]] = {}
+    for seq, reason in reasons.items():
+        seqs.setdefault(reason, []).append(seq)
+    return [(reason, ranges(some)) for reason, some in seqs.items()]
