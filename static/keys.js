@@ -172,13 +172,13 @@ function selecting(listen, gone, ask) {
   document.body.append(button);
   gone.addEventListener("abort", () => button.remove());
   let words = "";
-  listen("selectionchange", () => (button.hidden = true));
+  listen("selectionchange", () => (button.hidden ||= document.getSelection()?.isCollapsed ?? true));
   listen("pointerup", (event) => {
     if (event.target === button) return;
     const chosen = document.getSelection();
-    words = chosen?.toString().trim() ?? "";
+    words = chosen?.toString().trim().slice(0, 300) ?? "";
     const within = chosen?.anchorNode?.parentElement?.closest('[data-testid="stMain"]');
-    if (words.length < 3 || words.length > 300 || !within || event.target.closest?.(TYPING)) return;
+    if (words.length < 3 || !within || event.target.closest?.(TYPING)) return;
     const place = chosen.getRangeAt(0).getBoundingClientRect();
     const look = getComputedStyle(within);
     Object.assign(button.style, {

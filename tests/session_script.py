@@ -110,7 +110,7 @@ class Script:
         elif step == "remove block" and names:
             memory.blocks.remove(names[-1])
         elif step == "forget turn" and "turns" in names and (turns := memory.retrieval.stored_turns("turns")):
-            memory.forget_turn("turns", turns[0].number)
+            memory.retrieval.forget("turns", turns[0].number)
 
     def _curate(self, step):
         desk = self.memory.facts.desk("facts")

@@ -97,7 +97,7 @@ def test_what_is_known_already_is_named():
 
 
 def test_a_long_delivery_is_read_in_pieces_and_each_message_has_its_own_reason(monkeypatch):
-    monkeypatch.setattr("memory_core.blocks.facts.CALL_TOKENS", 1)
+    monkeypatch.setattr("memory_core.blocks.base.CALL_TOKENS", 1)
     memory = deliver(memory_of(facts_block()), "I like jazz.")
     deliver(memory, "I like tea.", "Do you?", "I like tea.", "I like jazz.", assistant("Ok"))
     [jazz, _] = memory.facts.read("facts")

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_core.messages import ChatMessage
-from memory_core.planning.consolidation import Choice, Settled, by_rule, prepare, settle
+from memory_core.planning.consolidation import Decision, Settled, by_rule, prepare, settle
 from memory_core.planning.facts import FoundFact, KnownFact, plan_additions
 from memory_core.planning.graph_changes import plan_relations, plan_same, relation_outcomes, retire
 from memory_core.planning.reasons import Outcome, Reason, fact_outcomes, grouped, plan_reasons, unread
@@ -33,9 +33,7 @@ def compared(known, texts):
 def decided(known, texts):
     """The same where the rules decide on each."""
     prepared = prepare(known, texts, nearest=5)
-    choices = [
-        by_rule(texts[i].text, None, [near.fact for near in compared]) for i, compared in prepared.compared.items()
-    ]
+    choices = [by_rule(texts[i].text, None, compared) for i, compared in prepared.compared.items()]
     done = settle(prepared, choices, texts, active=[fact.id for fact in known])
     repeated = [Settled(i, "none", None, None, "repeated", (), (), other) for i, other in prepared.repeated.items()]
     return [*done.settled, *repeated], prepared.held_back
@@ -125,6 +123,6 @@ def test_a_choice_that_ends_a_fact_leads_to_something():
     known = [KnownFact(1, "The user likes jazz")]
     texts = [FoundFact("The user no longer likes jazz")]
     prepared = prepare(known, texts, nearest=5)
-    done = settle(prepared, [Choice("delete", 1)], texts, active=[1])
+    done = settle(prepared, [Decision("delete", 1)], texts, active=[1])
     [outcome] = fact_outcomes([(texts[0].text, (1,))], done.settled, prepared.held_back, [fact_row(1, known[0].text)])
     assert outcome.reason is None
