@@ -91,7 +91,7 @@ function stay() {
 // all of them, so that no message adds a stop for the keyboard.
 function copying(listen, gone, ask) {
   const follow = document.createElement("button");
-  follow.className = "copy-message follow-message";
+  follow.className = "follow-message";
   follow.type = "button";
   follow.textContent = "Follow";
   follow.tabIndex = -1;
@@ -165,7 +165,7 @@ function copying(listen, gone, ask) {
 // A button at selected words of a conversation, a prompt or a fact, to follow them.
 function selecting(listen, gone, ask) {
   const button = document.createElement("button");
-  button.className = "copy-message";
+  button.className = "follow-words";
   button.type = "button";
   button.textContent = "Follow these words";
   button.hidden = true;
