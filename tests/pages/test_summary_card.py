@@ -64,7 +64,7 @@ def asked(memory):
 
 def by_model(monkeypatch, scribe):
     """Let a model write this server's summaries."""
-    monkeypatch.setattr(type(services.engine().services), "summariser", scribe)
+    monkeypatch.setattr(services.engine().services, "summariser", scribe)
 
 
 def test_its_card_shows_the_text_its_size_and_how_fresh_it_is(talk):
