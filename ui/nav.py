@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import streamlit as st
 
-from memory_core.events import Ref
 from ui import state
 from ui.text import short, tokens
 
@@ -116,6 +115,8 @@ def followed(target: str) -> dict[str, str]:
     >>> followed(Ref.of("fact", 7)), followed("allergic to nuts")
     ({'follow': 'f7'}, {'words': 'allergic to nuts'})
     """
+    from memory_core.events import Ref  # here, because the server answers before the engine is loaded
+
     return {FOLLOW: str(target)} if isinstance(target, Ref) else {WORDS: target[:MAX_WORDS]}
 
 
