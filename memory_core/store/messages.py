@@ -9,8 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
+from unicodedata import normalize
 
-from sqlalchemy import Connection, bindparam, func, insert, select, update
+from sqlalchemy import Connection, LargeBinary, and_, bindparam, cast, func, insert, or_, select, true, update
 
 from memory_core.events import MemoryStripped, MessageAdded
 from memory_core.messages import ChatMessage, MessageRole, MessageStatus, TextPart, independent
@@ -293,16 +294,29 @@ def read_messages(
 
 
 def messages_that_hold(connection: Connection, session_id: str, words: Sequence[str]) -> set[int]:
-    """Sequence numbers of the messages that may hold each of these casefolded words: of all that do, and some more.
+    """Sequence numbers of the messages that may hold each of these casefolded words: of all that do, and some more."""
+    texts = texts_that_hold(connection, session_id, words)
+    query = select(_m.seq, _m.content).where(_m.session_id == session_id)
+    return {seq for seq, key in connection.execute(query) if key in texts} if texts else set()
+
+
+def texts_that_hold(connection: Connection, session_id: str, words: Sequence[str]) -> set[str]:
+    """Hashes of a session's texts, its messages among them, that may hold each of these casefolded words.
 
     Looks at the words as they are stored, which is much faster than to decode them.
     """
-    written = [json.dumps(word, ensure_ascii=False)[1:-1] for word in words]
-    c = content_table.c
-    held = (c.hash == _m.content) & (c.scope == session_scope(session_id))
-    rows = connection.execute(select(_m.seq, c.data).join(content_table, held).where(_m.session_id == session_id))
-    folded = ((seq, data.casefold()) for seq, data in rows)
-    return {seq for seq, data in folded if all(word in data for word in written)}
+    written = [json.dumps(_folded(word), ensure_ascii=False)[1:-1] for word in words]
+    data = content_table.c.data
+    # The database knows upper and lower case of ASCII only: texts with more than that are all compared here.
+    stored = func.length(cast(data, LargeBinary)) if connection.dialect.name == "sqlite" else func.octet_length(data)
+    plain = [data.icontains(word, autoescape=True) for word in written if word.isascii()]
+    query = select(content_table.c.hash, data).where(content_table.c.scope == session_scope(session_id))
+    rows = connection.execute(query.where(or_(stored != func.length(data), and_(true(), *plain))))
+    return {key for key, text in rows if all(word in _folded(text) for word in written)}
+
+
+def _folded(text: str) -> str:
+    return (text if text.isascii() else normalize("NFKC", text)).casefold()
 
 
 _SIZED = (_m.seq, _m.role, _m.tokens, _m.reference_tokens, _m.calls, _m.answers)

@@ -8,7 +8,6 @@ said where each of them is.
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import takewhile
 
 from memory_core.text import stems, words
 
@@ -17,6 +16,9 @@ CARRIED = 0.5
 
 MAX_STEMS = 40
 """Stems of a phrase that are compared; of a longer one, the first."""
+
+_IRREGULAR = 3
+"""Letters of the longest stem whose words differ in more than what follows its last letter: "sky" and "skies"."""
 
 _SENTENCES = re.compile(r"(?<=[.!?…])\s+|\n+")
 _SPEAKER = frozenset({"user", "i", "my", "me"})
@@ -31,7 +33,7 @@ class Phrase:
     sentences: tuple[frozenset[str], ...]
     """Stems of each sentence that has any."""
     needles: tuple[str, ...]
-    """Beginnings of its words, casefolded: a text without one of them does not say it."""
+    """Beginnings of its words, casefolded: a text without one of them, whatever the ending, does not say it."""
 
     @classmethod
     def of(cls, text: str) -> "Phrase":
@@ -46,7 +48,7 @@ class Phrase:
             if stems(word) and len(content) < MAX_STEMS:
                 content.append(word)
         found = [frozenset(stems(sentence)[:MAX_STEMS]) for sentence in _SENTENCES.split(line)]
-        needles = [_shared(word, stem) for word in content for stem in stems(word)]
+        needles = [_beginning(stem) for word in content for stem in stems(word)]
         sentences = tuple(sentence for sentence in found if sentence)
         return cls(line, sentences, tuple(dict.fromkeys(needle for needle in needles if needle)))
 
@@ -58,10 +60,16 @@ class Phrase:
         """Whether a text says it, word for word or with all its stems in one sentence."""
         if not self.text:
             return False
+        if self._word_for_word(text):  # also across lines, where a phrase copied from a text has no sentence's end
+            return True
         if not self.sentences:  # nothing but stop words or signs
-            return self.text.casefold() in " ".join(text.split()).casefold()
+            return not words(self.text) and self.text.casefold() in " ".join(text.split()).casefold()
         there = [set(stems(sentence)) for sentence in _SENTENCES.split(text)]
         return all(any(wanted <= sentence for sentence in there) for wanted in self.sentences)
+
+    def _word_for_word(self, text: str) -> bool:
+        said = " ".join(words(self.text))
+        return bool(said) and f" {said} " in f" {' '.join(words(text))} "
 
     def carried_by(self, text: str) -> bool:
         """Whether a fact, a relation or a summary made of a text that says it still carries it: most of its stems."""
@@ -71,9 +79,14 @@ class Phrase:
         return len(wanted & set(stems(text))) > len(wanted) * CARRIED or wanted <= set(stems(text))
 
 
-def _shared(word: str, stem: str) -> str:
-    """The beginning that a word and its stem have in common: "happ" of "happy" and "happi"."""
-    return word[: sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(word, stem, strict=False)))]
+def _beginning(stem: str) -> str:
+    """Letters that every word of a stem begins with: "hop" of "hope" and "hoping", "d" of "die" and "dying".
+
+    Empty where there are none: "not" is in "don't" too, and numbers may be written with commas.
+    """
+    if stem == "not" or stem[0].isdigit():
+        return stem[:1] if stem[0].isdigit() else ""
+    return (stem[:-1] if len(stem) > _IRREGULAR else stem[:1]).split("'")[0].casefold()
 
 
 def answered_with(phrase: Phrase, answers: Iterable[str]) -> bool:

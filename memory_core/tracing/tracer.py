@@ -1,11 +1,13 @@
 """`Memory.trace`: gathers the log, the words and the prompt, and lets the pure parts follow."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import cached_property
 from heapq import merge
+from unicodedata import normalize
 
 from memory_core.engine.session import Session
 from memory_core.errors import MemoryInspectorError, MessageError, NotFoundError
-from memory_core.events import KINDS, EventRecord, Ref, expand
+from memory_core.events import KINDS, EventRecord, MessageAdded, Ref, expand
 from memory_core.history.by_turn import History
 from memory_core.history.pieces import Pieces
 from memory_core.history.slices.facts import HANDLED as FACT_EVENTS
@@ -14,7 +16,7 @@ from memory_core.messages import ChatMessage, MessageRole, message_text
 from memory_core.retrieval import explain
 from memory_core.sessions.log import SessionLog
 from memory_core.store.facts import read_scope_events
-from memory_core.store.messages import messages_that_hold
+from memory_core.store.messages import texts_that_hold
 from memory_core.store.writing import user_scope
 from memory_core.tracing.fixes import Fix, Fixes, apply_fix, find_fixes
 from memory_core.tracing.life import read_life
@@ -134,7 +136,9 @@ class _Gathering:
         return None if text is None else message_text(ChatMessage.from_json(text))
 
     def _state(self, seq: int) -> MessageState | None:
-        return self._pieces.message(seq) if self._pieces is not None else None
+        """A message; None where there is none, or it was put after the log was read for this trace."""
+        state = self._pieces.message(seq) if self._pieces is not None else None
+        return state if state is not None and state.record.position <= self._history.position else None
 
     def _relation(self, id: int, position: int) -> str | None:
         words = self._pieces.relation(id, position) if self._pieces is not None else None
@@ -154,7 +158,7 @@ class _Gathering:
         facts = dict.fromkeys(self._facts_saying(wanted), "words")
         relations = {
             id: "words"
-            for id in self._pieces.relations
+            for id in tuple(self._pieces.relations)  # another thread may read on
             if wanted.said_in(self._relation(id, self._moment.position) or self._relation(id, 2**62) or "")
         }
         texts = {
@@ -206,7 +210,7 @@ class _Gathering:
         return self._followed(Phrase.of(self.asked), dict.fromkeys(sources, "id"), relations={number: "id"})
 
     def _fact(self, number: int) -> Followed:
-        worded = self._worded()
+        worded = self._worded
         if number not in worded:
             raise NotFoundError(f"There is no fact {number} in this session.")
         then = [words for position, words in worded[number] if position <= self._moment.position]
@@ -226,28 +230,33 @@ class _Gathering:
 
     def _saying(self, wanted: Phrase) -> list[int]:
         """Messages that say a phrase, those up to the prompt first, newest first."""
-        needles = wanted.needles or tuple(wanted.text.casefold().split())
+        needles = wanted.needles or (() if wanted.sentences else tuple(wanted.text.casefold().split()))
         with self._session.database.read() as connection:
-            holding = messages_that_hold(connection, self._session.id, needles)
+            holding = texts_that_hold(connection, self._session.id, needles)
         then = self._moment.position
-        states = [state for seq in holding if (state := self._state(seq)) is not None]
-        states.sort(key=lambda state: (state.record.position > then, -state.record.position))
+        added = [
+            (record.position, record.event)
+            for record in self._history.records
+            if isinstance(record.event, MessageAdded) and record.event.content in holding
+        ]
+        added.sort(key=lambda each: (each[0] > then, -each[0]))
         found: list[int] = []
-        for start in range(0, len(states), 200):
-            part = states[start : start + 200]
-            self._load(state.added.content for state in part)
-            for state in part:
-                if wanted.said_in(self._message(state.added.seq) or ""):
-                    found.append(state.added.seq)
+        for start in range(0, len(added), 200):
+            part = [event for _, event in added[start : start + 200]]
+            self._load(event.content for event in part)
+            for event in part:
+                if wanted.said_in(self._message(event.seq) or ""):
+                    found.append(event.seq)
                     if len(found) == MAX_SAID:
                         return found
         return found
 
+    @cached_property
     def _worded(self) -> dict[int, list[tuple[int, str]]]:
         """Hash of the words of every fact, of the user's in other sessions too, by the position they applied from."""
         own = self._pieces.fact_words if self._pieces is not None else {}
         found = {id: [(position, words.content) for position, words in worded] for id, worded in own.items()}
-        for record in self._elsewhere():
+        for record in self._elsewhere:
             words = getattr(record.event, "after", None) or getattr(record.event, "content", None)
             if record.kind in ("fact_added", "fact_changed") and isinstance(words, str):
                 fact: int = getattr(record.event, "fact", 0)
@@ -255,10 +264,17 @@ class _Gathering:
         return found
 
     def _facts_saying(self, wanted: Phrase) -> list[int]:
-        worded = self._worded()
+        worded = self._worded
         self._load(key for words in worded.values() for _, key in words)
-        return [id for id, words in worded.items() if any(wanted.said_in(self.words(key) or "") for _, key in words)]
+        return [id for id, words in worded.items() if any(self._says(wanted, key) for _, key in words)]
 
+    def _says(self, wanted: Phrase, key: str) -> bool:
+        """Whether a text says a phrase. Most lack the beginning of a word, which is seen without their stems."""
+        text = self.words(key) or ""
+        lower = normalize("NFKC", text).casefold()
+        return all(needle in lower for needle in wanted.needles) and wanted.said_in(text)
+
+    @cached_property
     def _elsewhere(self) -> list[EventRecord]:
         """Events of the user's other sessions about facts in blocks that this session shares."""
         names = [
@@ -301,7 +317,11 @@ class _Gathering:
         return Followed(
             phrase=phrase,
             messages={seq: (state.record, seqs[seq]) for seq, state in states.items()},
-            left={seq: self._at(state.left) for seq, state in states.items() if state.left is not None},
+            left={
+                seq: self._at(state.left)
+                for seq, state in states.items()
+                if state.left is not None and state.left <= self._history.position
+            },
             facts=facts or {},
             relations=relations or {},
             units=units or {},
@@ -318,10 +338,10 @@ class _Gathering:
         """Everything put together."""
         moment, history = self._moment, self._history
         records: Iterable[EventRecord] = history.records
-        if elsewhere := self._elsewhere():
+        if elsewhere := self._elsewhere:
             records = merge(records, elsewhere, key=lambda record: record.position)
         life = read_life(records, followed.messages, units=followed.units, session_id=self._session.id)
-        worded = self._worded()
+        worded = self._worded
         made = Tracing(
             history, life, moment, followed, self.words, worded, self._message, self._relation, tuple(self._answers())
         ).tracks()
