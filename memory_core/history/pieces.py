@@ -74,6 +74,10 @@ class Pieces:
         """A message as the log tells of it; None if the log does not contain it."""
         return self._messages.by_seq.get(seq)
 
+    def messages_with(self, contents: Collection[str]) -> list[MessageState]:
+        """Messages whose words have one of these hashes, as the log tells of them, in order."""
+        return [state for state in tuple(self._messages.by_seq.values()) if state.added.content in contents]
+
     @property
     def fact_words(self) -> Mapping[int, Sequence[tuple[int, FactWords]]]:
         """Words of each fact by the position from which they applied, by id; erased facts included."""

@@ -7,7 +7,7 @@ from unicodedata import normalize
 
 from memory_core.engine.session import Session
 from memory_core.errors import MemoryInspectorError, MessageError, NotFoundError
-from memory_core.events import KINDS, EventRecord, MessageAdded, Ref, expand
+from memory_core.events import KINDS, EventRecord, Ref, expand
 from memory_core.history.by_turn import History
 from memory_core.history.pieces import Pieces
 from memory_core.history.slices.facts import HANDLED as FACT_EVENTS
@@ -234,19 +234,15 @@ class _Gathering:
         with self._session.database.read() as connection:
             holding = texts_that_hold(connection, self._session.id, needles)
         then = self._moment.position
-        added = [
-            (record.position, record.event)
-            for record in self._history.records
-            if isinstance(record.event, MessageAdded) and record.event.content in holding
-        ]
-        added.sort(key=lambda each: (each[0] > then, -each[0]))
+        states = [] if self._pieces is None else self._pieces.messages_with(holding)
+        states.sort(key=lambda state: (state.record.position > then, -state.record.position))
         found: list[int] = []
-        for start in range(0, len(added), 200):
-            part = [event for _, event in added[start : start + 200]]
-            self._load(event.content for event in part)
-            for event in part:
-                if wanted.said_in(self._message(event.seq) or ""):
-                    found.append(event.seq)
+        for start in range(0, len(states), 200):
+            part = [state.added for state in states[start : start + 200]]
+            self._load(added.content for added in part)
+            for added in part:
+                if wanted.said_in(self._message(added.seq) or ""):
+                    found.append(added.seq)
                     if len(found) == MAX_SAID:
                         return found
         return found
