@@ -24,7 +24,7 @@ from sqlalchemy import (
 )
 from sqlmodel import Field, SQLModel
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 _BigKey = BigInteger().with_variant(Integer, "sqlite")  # SQLite counts only INTEGER keys up by itself
 
@@ -84,6 +84,8 @@ class SessionRow(SQLModel, table=True):
     """The last values a constructor was given: a stored edit wins until these change."""
     recording: str | None = None
     """Hash of a recorded conversation that is being played into the session."""
+    watched: str | None = Field(default=None, sa_type=Text)
+    """What a person watches in it, as JSON; None: nothing."""
     revision: int = 1
     """Grows with every change of configuration or blocks, and when messages are removed."""
 
@@ -399,6 +401,7 @@ TABLES = [table for name, table in SQLModel.metadata.tables.items() if name.star
 NEW_COLUMNS = {
     2: (fact_table.c.topics, fact_revision_table.c.topics, fact_revision_table.c.category),
     4: (vector_table.c.heard,),
+    5: (session_table.c.watched,),
 }
 """Columns that a version of the schema added to tables of the one before."""
 

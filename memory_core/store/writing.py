@@ -52,6 +52,7 @@ class SessionState:
     config: str = "{}"
     constructor: str = "{}"
     recording: str | None = None
+    watched: str | None = None
     revision: int = 1
 
     @property

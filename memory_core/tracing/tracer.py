@@ -1,6 +1,8 @@
 """`Memory.trace`: gathers the log, the words and the prompt, and lets the pure parts follow."""
 
+import copy
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from heapq import merge
 from unicodedata import normalize
@@ -18,15 +20,20 @@ from memory_core.sessions.log import SessionLog
 from memory_core.store.facts import read_scope_events
 from memory_core.store.messages import texts_that_hold
 from memory_core.store.writing import user_scope
+from memory_core.tracing import watched
 from memory_core.tracing.fixes import Fix, Fixes, apply_fix, find_fixes
-from memory_core.tracing.life import read_life
+from memory_core.tracing.life import Life, read_life
 from memory_core.tracing.matching import Phrase
 from memory_core.tracing.moment import Moment, moment_at
+from memory_core.tracing.presence import MAX_TURNS, TurnPresence, Presence, presence_in
 from memory_core.tracing.tracks import Followed, Tracing, plain_text
 from memory_core.tracing.values import Matched, Nearest, Said, Trace, ranked
 
 MAX_SAID = 12
 """Messages followed of those that say a phrase: the newest up to the prompt first."""
+
+MAX_SAID_EVER = 300
+"""The same for a strip, which follows to every turn's prompt those said by then."""
 
 MEANT = 0.8
 """Cosine from which a message in other words is taken to say a phrase; below it, it is only suggested."""
@@ -38,6 +45,8 @@ MAX_CHARACTERS = 2_000
 """Characters of a phrase that are looked for by meaning."""
 
 _FACT_KINDS = tuple(kind for kind, event in KINDS.items() if event in FACT_EVENTS)
+
+_ERASING = frozenset({"session_reset", "fact_erased", "entity_erased", "relation_erased", "vectors_removed"})
 
 _BEST = 50
 """Stored units among which the nearest in meaning is looked for, best score first."""
@@ -74,7 +83,54 @@ class SessionTracer:
             gathering = _Gathering(self._session, self._log, history, moment)
             followed, nearest = gathering.said(target)
             asked = followed.phrase.text
-        return gathering.trace(followed, asked, target if isinstance(target, Ref) else None, nearest)
+        ref = target if isinstance(target, Ref) else None
+        return gathering.trace(followed, asked, ref, nearest, gathering.life(followed))
+
+    @property
+    def watched(self) -> tuple[str | Ref, ...]:
+        """What a person watches in this session, the oldest first."""
+        return watched.watched(self._session)
+
+    def watch(self, target: str | Ref) -> None:
+        """Watch a phrase, or what a ref names, from now on, in every process; no event is recorded.
+
+        Raises:
+            MessageError: the phrase is empty or too long, or enough is watched already.
+        """
+        watched.watch(self._session, target)
+
+    def unwatch(self, target: str | Ref) -> None:
+        """Watch it no longer."""
+        watched.unwatch(self._session, target)
+
+    def presence(self, target: str | Ref, *, upto: int | None = None, known: Presence | None = None) -> Presence:
+        """What became of something in each turn's prompt, up to a position of the log. Changes nothing.
+
+        `known` is that of an earlier position: turns before its last are taken from it, unless something was erased.
+
+        Raises:
+            MessageError: the phrase is empty.
+            NotFoundError: nothing in the log has this ref.
+        """
+        history = self._log.history()
+        end = history.position if upto is None else upto
+        turns = sorted(number for number, turn in history.turns.items() if turn.first_position <= end)[-MAX_TURNS:]
+        gathering = _Gathering(self._session, self._log, history, moment_at(history, turns[-1] if turns else 0, end))
+        if isinstance(target, Ref):
+            followed, asked, ref = gathering.picked(target), gathering.asked, target
+        elif target.strip():
+            followed, _ = gathering.said(target, most=MAX_SAID_EVER)
+            asked, ref = followed.phrase.text, None
+        else:
+            raise MessageError("Type what the agent should have known.")
+        life, told = gathering.life(followed), _still_told(history, known, end)
+        found = []
+        for turn in turns:
+            if turn not in told:
+                then = gathering.at(moment_at(history, turn, end))
+                told[turn] = presence_in(then.trace(then.narrowed(followed), asked, ref, None, life), turn)
+            found.append(told[turn])
+        return Presence(target, asked, tuple(found), end)
 
     def words_of(self, ref: Ref) -> str:
         """The words of what a ref names, as of now; empty if they were erased.
@@ -107,6 +163,13 @@ class SessionTracer:
         return apply_fix(self._session, fix)
 
 
+def _still_told(history: History, known: Presence | None, end: int) -> dict[int, TurnPresence]:
+    """Turns of an earlier one that still hold: all but its last turn's, unless something was erased since."""
+    if known is None or known.position > end or any(each.kind in _ERASING for each in history.after(known.position)):
+        return {}
+    return {cell.turn: cell for cell in known.turns[:-1]}
+
+
 class _Gathering:
     """Reads what one trace needs."""
 
@@ -115,6 +178,12 @@ class _Gathering:
         self._pieces: Pieces | None = log.pieces() if history.records else None
         self._texts: dict[str, str | None] = {}
         self.asked = ""
+
+    def at(self, moment: Moment) -> "_Gathering":
+        """The same at another moment; what was read stays read."""
+        other = copy.copy(self)
+        other._moment = moment
+        return other
 
     # -- words -----------------------------------------------------------------------------------
 
@@ -149,23 +218,19 @@ class _Gathering:
 
     # -- what is followed ------------------------------------------------------------------------
 
-    def said(self, phrase: str) -> tuple[Followed, Nearest | None]:
-        """Everything that says a phrase: by words, else the one message that means it."""
+    def said(self, phrase: str, *, most: int = MAX_SAID) -> tuple[Followed, Nearest | None]:
+        """Everything that says a phrase, of messages so many: by words, else the one message that means it."""
         wanted = Phrase.of(phrase)
         if self._pieces is None:
             return self._followed(wanted, {}), None
-        messages: dict[int, Matched] = dict.fromkeys(self._saying(wanted), "words")
+        messages: dict[int, Matched] = dict.fromkeys(self._saying(wanted, most), "words")
         facts = dict.fromkeys(self._facts_saying(wanted), "words")
         relations = {
             id: "words"
             for id in tuple(self._pieces.relations)  # another thread may read on
             if wanted.said_in(self._relation(id, self._moment.position) or self._relation(id, 2**62) or "")
         }
-        texts = {
-            block.name: "words"
-            for block in self._moment.blocks.values()
-            if block.text and wanted.said_in(plain_text(self.words(block.text)))
-        }
+        texts = self._texts_saying(wanted)
         nearest = None
         if not (messages or facts or relations or texts):
             nearest = self._nearest(wanted.text)
@@ -173,6 +238,23 @@ class _Gathering:
                 messages, nearest = {nearest.seq: "meaning"}, None
         followed = self._followed(wanted, messages, facts=facts, relations=relations, texts=texts)  # type: ignore[arg-type]
         return followed, nearest
+
+    def narrowed(self, followed: Followed) -> Followed:
+        """What was found at another moment, as it would be found at this one."""
+        then = self._moment.position
+        order = sorted(followed.messages.items(), key=lambda each: (each[1][0].position > then, -each[1][0].position))
+        texts = followed.texts
+        if set(texts.values()) != {"id"}:
+            texts = self._texts_saying(followed.phrase)
+        return replace(followed, messages=dict(order[:MAX_SAID]), texts=texts)
+
+    def _texts_saying(self, wanted: Phrase) -> dict[str, Matched]:
+        """Blocks whose text of the time says a phrase."""
+        return {
+            block.name: "words"
+            for block in self._moment.blocks.values()
+            if block.text and wanted.said_in(plain_text(self.words(block.text)))
+        }
 
     def picked(self, ref: Ref) -> Followed:
         """What a ref names, with the messages it comes from.
@@ -228,8 +310,8 @@ class _Gathering:
             raise NotFoundError("This text is in no block of that time.")
         return self._followed(Phrase.of(self.asked), {}, texts={name: "id"})
 
-    def _saying(self, wanted: Phrase) -> list[int]:
-        """Messages that say a phrase, those up to the prompt first, newest first."""
+    def _saying(self, wanted: Phrase, most: int) -> list[int]:
+        """Messages that say a phrase, at most so many: those up to the prompt first, newest first."""
         needles = wanted.needles or (() if wanted.sentences else tuple(wanted.text.casefold().split()))
         with self._session.database.read() as connection:
             holding = texts_that_hold(connection, self._session.id, needles)
@@ -243,7 +325,7 @@ class _Gathering:
             for added in part:
                 if wanted.said_in(self._message(added.seq) or ""):
                     found.append(added.seq)
-                    if len(found) == MAX_SAID:
+                    if len(found) == most:
                         return found
         return found
 
@@ -330,13 +412,16 @@ class _Gathering:
 
     # -- the trace -------------------------------------------------------------------------------
 
-    def trace(self, followed: Followed, asked: str, target: Ref | None, nearest: Nearest | None) -> Trace:
-        """Everything put together."""
-        moment, history = self._moment, self._history
-        records: Iterable[EventRecord] = history.records
+    def life(self, followed: Followed) -> Life:
+        """What the log tells of it."""
+        records: Iterable[EventRecord] = self._history.records
         if elsewhere := self._elsewhere:
             records = merge(records, elsewhere, key=lambda record: record.position)
-        life = read_life(records, followed.messages, units=followed.units, session_id=self._session.id)
+        return read_life(records, followed.messages, units=followed.units, session_id=self._session.id)
+
+    def trace(self, followed: Followed, asked: str, target: Ref | None, nearest: Nearest | None, life: Life) -> Trace:
+        """Everything put together."""
+        moment, history = self._moment, self._history
         worded = self._worded
         made = Tracing(
             history, life, moment, followed, self.words, worded, self._message, self._relation, tuple(self._answers())

@@ -1,0 +1,55 @@
+"""What a person watches in a session: phrases, messages and facts whose way to each prompt is shown turn by turn."""
+
+import json
+from collections.abc import Iterable
+
+from memory_core.engine.session import Session
+from memory_core.errors import MessageError
+from memory_core.events import Ref
+from memory_core.store.writing import read_session
+
+MAX_WATCHED = 6
+"""Things watched in one session: each has a strip of its own on the screen."""
+
+MAX_CHARACTERS = 300
+"""Characters of a watched phrase."""
+
+
+def watched(session: Session) -> tuple[str | Ref, ...]:
+    """What is watched in a session, the oldest first; empty for one without messages yet."""
+    with session.database.read() as connection:
+        state = read_session(connection, session.id)
+    return _decoded(state.watched) if state is not None else ()
+
+
+def watch(session: Session, target: str | Ref) -> None:
+    """Watch one thing more.
+
+    Raises:
+        MessageError: the phrase is empty or too long, or enough is watched already.
+    """
+    wanted = target if isinstance(target, Ref) else " ".join(target.split())
+    if not wanted or len(wanted) > MAX_CHARACTERS:
+        raise MessageError(f"A watched phrase has 1 to {MAX_CHARACTERS} characters; this one has {len(wanted)}.")
+    with session.writing() as w:
+        before = _decoded(w.session.watched)
+        if wanted in before:
+            return
+        if len(before) >= MAX_WATCHED:
+            raise MessageError(f"{MAX_WATCHED} things are watched already. Stop watching one of them first.")
+        w.session.watched = _encoded([*before, wanted])
+
+
+def unwatch(session: Session, target: str | Ref) -> None:
+    """Watch it no longer; nothing happens if it was not watched."""
+    with session.writing() as w:
+        w.session.watched = _encoded(kept for kept in _decoded(w.session.watched) if kept != target)
+
+
+def _encoded(targets: Iterable[str | Ref]) -> str | None:
+    pairs = [["ref" if isinstance(target, Ref) else "words", str(target)] for target in targets]
+    return json.dumps(pairs, ensure_ascii=False) if pairs else None
+
+
+def _decoded(stored: str | None) -> tuple[str | Ref, ...]:
+    return tuple(Ref(text) if kind == "ref" else text for kind, text in json.loads(stored or "[]"))
