@@ -14,7 +14,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from memory_core import MemoryInspectorError, NotFoundError, StoreError
 from memory_core.sessions.overview import has_graph
-from ui import connect, live, nav, opening, state, toasts
+from ui import connect, live, nav, opening, state, toasts, watching
 from ui.chat import guide
 from ui.components import empty
 from ui.jobs import Job
@@ -83,6 +83,8 @@ def draw_header(page: "Page") -> None:
     with st.container():
         if notice := state.take_notice():
             {"error": st.error, "warning": st.warning, "info": st.info}[notice.kind](plain(notice.text))
+    if view is not None:
+        watching.look(view)
     with st.container(key="toasts"):
         toasts.draw()
 

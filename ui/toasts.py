@@ -35,17 +35,21 @@ class Toast:
     until: float
     """Monotonic time, in seconds, after which it is not drawn."""
     failed: bool = False
-    """Whether it reports that something could not be undone."""
+    """Whether it reports a loss: of something watched, or that something could not be undone."""
 
 
 def done(text: str, *, undo: Callable[[], object] | None = None, session_id: str | EllipsisType | None = ...) -> None:
     """Show a message about a change on the next drawing. For callbacks; the newest replaces the one before.
 
     `undo` runs at most once. What prevents it, that the thing changed since, say, it says by raising a
-    `MemoryInspectorError`.
-    selected one; None: no session.
+    `MemoryInspectorError`. `session_id`: shown while it is selected; default: the selected one; None: no session.
     """
     _say(text, undo, state.selected_session() if session_id is ... else session_id)
+
+
+def warn(text: str) -> None:
+    """Show a message about a loss in the selected session, on this drawing if the toasts are not drawn yet."""
+    _say(text, None, state.selected_session(), failed=True)
 
 
 def draw() -> None:

@@ -25,7 +25,7 @@ from memory_core.tracing.fixes import Fix, Fixes, apply_fix, find_fixes
 from memory_core.tracing.life import Life, read_life
 from memory_core.tracing.matching import Phrase
 from memory_core.tracing.moment import Moment, moment_at
-from memory_core.tracing.presence import MAX_TURNS, TurnPresence, Presence, presence_in
+from memory_core.tracing.presence import MAX_TURNS, Presence, TurnPresence, presence_in
 from memory_core.tracing.tracks import Followed, Tracing, plain_text
 from memory_core.tracing.values import Matched, Nearest, Said, Trace, ranked
 

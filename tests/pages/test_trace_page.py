@@ -1,10 +1,12 @@
 """The page Where did it go?, drawn and clicked in this process."""
 
 import pytest
-from pages_driver import joined, message_texts, opened, press, said
+from engine_fakes import user
+from pages_driver import button, joined, message_texts, opened, press, said
 
 from memory_core.events import Ref
 from memory_core.planning import curation as plans
+from memory_core.tracing.watched import MAX_WATCHED
 from ui import services
 from ui.retrieval.asking import Asked
 from ui.turns import play
@@ -180,3 +182,40 @@ def test_a_fix_that_is_not_possible_any_more_says_so(memory):
     press(app, "Lower the threshold")
     assert any("Earlier turns" in each.value for each in app.error)
     assert not app.exception
+
+
+def test_what_is_followed_can_be_watched_turn_by_turn_here_on_timeline_and_on_context(memory):
+    app = page(words=LOST)
+    assert "Watched" not in joined(app)
+    press(app, "Watch")
+    assert memory.trace.watched == (LOST,)
+    assert button(app, "Stop watching")
+    presence = memory.trace.presence(LOST)
+    for drawn in (app, opened(page="timeline", session="demo"), opened(page="context", session="demo")):
+        assert "Last in the prompt of turn 11." in joined(drawn)
+        assert presence.turns[-1].sentence in joined(drawn)
+    earlier = opened(page="timeline", session="demo", turn="11")
+    assert f"It drops out in turn 12: {next(presence.dropped()).sentence}" in joined(earlier)
+    press(app, "Stop watching")
+    assert memory.trace.watched == ()
+    assert "Watched" not in joined(app)
+
+
+def test_what_is_watched_and_was_forgotten_since_is_called_erased_and_can_be_let_go(memory):
+    memory.trace.watch(Ref.of("message", 3))
+    memory.reset()
+    memory.put(user("Hello again"))
+    app = opened(page="timeline", session="demo")
+    assert any("erased" in each.proto.label for each in app.get("page_link"))
+    press(app, "Stop watching")
+    assert memory.trace.watched == ()
+
+
+def test_the_seventh_watched_thing_is_refused_in_a_sentence(memory):
+    for number in range(MAX_WATCHED):
+        memory.trace.watch(f"phrase {number}")
+    app = page(words=LOST)
+    press(app, "Watch")
+    refused = f"{MAX_WATCHED} things are watched already. Stop watching one of them first."
+    assert [each.value.replace("\\", "") for each in app.error] == [refused]
+    assert LOST not in memory.trace.watched

@@ -21,6 +21,7 @@ from ui.terms import HELP
 from ui.text import plain, short, tokens
 from ui.theme import mode
 from ui.view import View
+from ui.watching import draw_watched
 
 PROMPT, CHANGES, BILL = "Prompt", "Changes", "Counted, billed"
 
@@ -45,6 +46,7 @@ def draw(view: View) -> None:
         nav.link("chat", "Go to Chat", icon=":material/forum:")
         return
     sentence = st.container(gap="xsmall")
+    draw_watched(view)
     left, right = st.columns([0.58, 0.42], gap="medium")
     with left.container(border=True, gap="xsmall"):
         sent = view.memory.log.prompt(_chosen(found))

@@ -15,6 +15,7 @@ from ui.timeline.listing import NEWER
 from ui.timeline.opened import opened, take_link
 from ui.timeline.timeline_cache import remembered
 from ui.view import View
+from ui.watching import draw_watched
 
 
 def draw(view: View) -> None:
@@ -30,6 +31,7 @@ def draw(view: View) -> None:
         was, are = ("was", "is") if unknown == 1 else ("were", "are")
         told = f"{count(unknown, 'event')} {was} written by a newer version and {are} shown without details."
         st.warning(told)
+    draw_watched(view)
     if view.history.turns:
         draw_tokens(view, timeline)
     draw_outcomes(view, timeline)

@@ -9,7 +9,7 @@ from memory_core.events import Ref, Retrieved
 from memory_core.messages import MessageRole, message_text
 from memory_core.tracing.fixes import Fix, Fixes
 from memory_core.tracing.values import Trace
-from ui import nav, state, toasts
+from ui import nav, state, toasts, watching
 from ui.components import empty, heading
 from ui.effect import effect_sentence
 from ui.text import plain, short, tokens
@@ -68,7 +68,10 @@ def _draw_trace(view: View, trace: Trace) -> None:
     with st.container(border=True, gap="xsmall", key=f"trace__sentence_{verdict}"):
         st.markdown(f"## {plain(trace.sentence)}", anchors=False)
         notes = " ".join(filter(None, [matched(trace), prompt_of(trace)]))
-        st.markdown(f":small[:gray[{plain(notes or NOWHERE)}]]")
+        with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
+            st.markdown(f":small[:gray[{plain(notes or NOWHERE)}]]", width="content")
+            if trace.tracks:
+                watching.draw_button(view, asking.asked(view.memory.session_id).target or trace.asked)
     if not trace.tracks:
         _draw_nearest(view, trace)
     else:
@@ -80,6 +83,14 @@ def _draw_trace(view: View, trace: Trace) -> None:
         st.space("small")
         heading("Other carriers", "\n:small[:gray[The same information on its other ways, the furthest first.]]")
         draw_others(trace.tracks[1:], trace.tracks[0])
+    _draw_watched(view)
+
+
+def _draw_watched(view: View) -> None:
+    if view.memory.trace.watched:
+        st.space("small")
+        heading("Watched", "\n:small[:gray[One cell a turn. A click goes to the last turn whose prompt had it.]]")
+        watching.draw_watched(view)
 
 
 def _draw_nearest(view: View, trace: Trace) -> None:
@@ -166,6 +177,7 @@ def _draw_start(view: View) -> None:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             nav.follow_link(ref, f"“{plain(short(words, 90))}”")
             st.markdown(f":small[:gray[{plain(why)}]]", width="content")
+    _draw_watched(view)
 
 
 def _suggestions(view: View) -> list[tuple[Ref, str, str]]:

@@ -1,0 +1,38 @@
+"""Watching a phrase while the conversation goes on: the toast in the moment it drops out, and the way back."""
+
+import re
+
+import pytest
+from app_server import healthy, idle
+from playwright.sync_api import expect
+
+pytestmark = pytest.mark.browser
+
+
+def test_a_watched_phrase_says_when_it_drops_out_and_leads_back_to_where_it_was_in(served, demo, visitor):
+    session = demo.branch(11, title="Watched").session_id
+    tab = visitor.open(f"{served.url}/trace?session={session}&words=Rui stays off meat")
+    tab.get_by_role("button", name="Watch", exact=True).click()
+    expect(tab.get_by_role("button", name="Stop watching").first).to_be_visible()
+    idle(tab)
+    tab.locator(".st-key-menu").get_by_role("link", name="Chat").click()
+    tab.get_by_role("button", name="Next message").click()
+    toast = tab.locator(".st-key-toast_odd, .st-key-toast_even")
+    expect(toast).to_contain_text("“Rui stays off meat” dropped out of the prompt of turn 12.")
+    expect(toast).to_contain_text("Earlier turns has priority 2 and 16 tokens were missing.")
+    idle(tab)
+    tab.locator(".st-key-menu").get_by_role("link", name="Timeline").click()
+    row = tab.locator(".presence")
+    expect(row.locator("i")).to_have_count(12)
+    expect(row.locator("i").last).to_have_class("memory shown")
+    expect(tab.get_by_text("Last in the prompt of turn 11.")).to_be_visible()
+    row.locator("i").last.click()
+    expect(row.locator("i.shown")).to_have_attribute("title", "Turn 11: in the prompt")
+    expect(tab.get_by_text("In the prompt of turn 11. It drops out in turn 12: Cut from the prompt")).to_be_visible()
+    expect(tab).to_have_url(re.compile("turn=11"))
+    tab.reload()
+    expect(row.locator("i.shown")).to_have_attribute("title", "Turn 11: in the prompt")
+    idle(tab)
+    tab.locator(".st-key-watched__stop_0 button").click()
+    expect(row).to_have_count(0)
+    healthy(tab)
