@@ -249,3 +249,9 @@ class Characters:
         """Any remainder at the end of the text."""
         half, self._half = self._half, ""
         return whole_characters(half)
+
+
+def told_apart(one: float, other: float) -> tuple[str, str]:
+    """Two numbers with as many decimals as tell them apart, at least two: `0.28` and `0.31`, `0.309` and `0.310`."""
+    places = next(n for n in (2, 3, 4, 9) if n == 9 or f"{one:.{n}f}" != f"{other:.{n}f}")
+    return f"{one:.{places}f}", f"{other:.{places}f}"

@@ -44,6 +44,8 @@ class TurnRecord:
     flushes: tuple[EventRecord, ...] = ()
     contexts: tuple[EventRecord, ...] = ()
     """Every context built during the turn."""
+    searches: tuple[EventRecord, ...] = ()
+    """Every search of stored turns recorded during the turn."""
     facts_added: int = 0
     relations_added: int = 0
     recalled: int = 0
@@ -176,6 +178,7 @@ class Folding:
         elif event.adds is not None:
             told[f"{event.adds}_added"] += 1
         elif isinstance(event, Retrieved):
+            told["searches"] += (record,)
             self._recalled[event.block] = int(event.gates.get("granted", 0))
             told["recalled"] = sum(self._recalled.values())
         if record.actor == "user":

@@ -6,6 +6,7 @@ Pure over events. Counting is incremental: `UsageCounter` applies new events, `U
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import pairwise
 from threading import Lock
@@ -95,6 +96,10 @@ class Usage:
     """By number of the stored turn; those never retrieved are omitted."""
     relations: Mapping[int, Use] = field(default_factory=dict)
     """By id; relations that were in no prompt are omitted."""
+    kept: Mapping[RefKind, AbstractSet[int]] = field(
+        default_factory=lambda: {"fact": set(), "unit": set(), "relation": set()}
+    )
+    """Active facts, stored turns and active relations, whether or not they were in a prompt."""
 
     def of(self, block: str) -> BlockUse:
         """Usage of a block; all zero if the log does not mention it."""
@@ -180,6 +185,7 @@ class UsageCounter:
                 _uses(carried["fact"], cut["fact"]),
                 _uses(carried["unit"], cut["unit"]),
                 _uses(carried["relation"], cut["relation"]),
+                self._kept(),
             )
         return self._usage
 
@@ -223,6 +229,14 @@ class UsageCounter:
                 relations=relations[name],
             )
             for name, block in blocks.items()
+        }
+
+    def _kept(self) -> dict[RefKind, AbstractSet[int]]:
+        past = self._past
+        return {
+            "fact": {id for id, fact in past.facts.by_id.items() if fact.state == "active"},
+            "unit": set(past.vectors.there),
+            "relation": {id for id, relation in past.graph.relations.items() if relation.state == "active"},
         }
 
     # -- blocks ----------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from memory_core.events import (
 )
 from memory_core.history.by_turn import History
 from memory_core.history.slices.blocks import PastBlock
+from memory_core.text import told_apart
 from memory_core.tracing.life import Life
 from memory_core.tracing.moment import Moment
 from memory_core.tracing.values import Knowledge, Stage, StageName, Verdict
@@ -220,8 +221,8 @@ def _outcome(event: Retrieved, record: EventRecord, score: float, outcome: str, 
         text = f"Found by {event.block} with a score of {score:.2f}, number {rank} of its candidates."
         return stage("found", "passed", text, record, score=score, rank=rank)
     if outcome == "below_threshold" and event.threshold is not None:
-        places = next(n for n in (2, 3, 4, 9) if n == 9 or f"{score:.{n}f}" != f"{event.threshold:.{n}f}")
-        text = f"Below the threshold of {event.block}: {score:.{places}f} < {event.threshold:.{places}f}."
+        below, threshold = told_apart(score, event.threshold)
+        text = f"Below the threshold of {event.block}: {below} < {threshold}."
         return stage("found", "lost", text, record, rule=outcome, score=score, threshold=event.threshold)
     if outcome == "in_queue":
         text = f"Found by {event.block}, which leaves out what is still in the queue."

@@ -25,6 +25,7 @@ from memory_core.tracing.fixes import Fix, Fixes, apply_fix, find_fixes
 from memory_core.tracing.life import Life, read_life
 from memory_core.tracing.matching import Phrase
 from memory_core.tracing.moment import Moment, moment_at
+from memory_core.tracing.overlooked import Overlooked, overlooked
 from memory_core.tracing.presence import MAX_TURNS, Presence, TurnPresence, presence_in
 from memory_core.tracing.tracks import Followed, Tracing, plain_text
 from memory_core.tracing.values import Matched, Nearest, Said, Trace, ranked
@@ -131,6 +132,14 @@ class SessionTracer:
                 told[turn] = presence_in(then.trace(then.narrowed(followed), asked, ref, None, life), turn)
             found.append(told[turn])
         return Presence(target, asked, tuple(found), end)
+
+    def overlooked(self, *, upto: int | None = None) -> Overlooked:
+        """Questions that found nothing, memory in no prompt, facts back and forth, and what was found and cut.
+
+        Up to a position of the log, None: now. Changes nothing.
+        """
+        history = self._log.history()
+        return overlooked(history, history.position if upto is None else upto, self._log.usage(upto))
 
     def words_of(self, ref: Ref) -> str:
         """The words of what a ref names, as of now; empty if they were erased.

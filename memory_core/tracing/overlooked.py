@@ -1,0 +1,105 @@
+"""What nobody asked about and should know: questions that found nothing, memory that is never used. Pure."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from memory_core.events import EventRecord, Ref, RefKind
+from memory_core.history.by_turn import History
+from memory_core.history.usage import Usage, Use
+
+_ASIDE = frozenset({"superseded", "retired", "rejected"})
+
+
+@dataclass(frozen=True, slots=True)
+class EmptySearch:
+    """A question for which a block's search brought nothing into the prompt."""
+
+    turn: int
+    block: str
+    query: str
+    """Hash of the question's words."""
+    outcomes: Mapping[str, int]
+    """Number of candidates by outcome; empty if there were none."""
+    best: Ref | None
+    """The candidate with the highest score; None if there was none."""
+    score: float | None
+    threshold: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Overlooked:
+    """What stands in a log and on no screen, as of one position."""
+
+    empty_searches: tuple[EmptySearch, ...]
+    """Newest first."""
+    unused: Mapping[RefKind, tuple[Ref, ...]]
+    """Facts, stored units and relations that are kept and were in no prompt, newest first."""
+    kept: Mapping[RefKind, int]
+    """How many of each are kept."""
+    flipped: tuple[tuple[Ref, int], ...]
+    """Facts that were put aside and came back, with how often they did; most often first."""
+    cut: tuple[tuple[Ref, int, int], ...]
+    """What was found and cut: the ref, prompts it was asked for, prompts it was cut from; most often cut first."""
+
+    def __bool__(self) -> bool:
+        return bool(self.empty_searches or any(self.unused.values()) or self.flipped or self.cut)
+
+
+def overlooked(history: History, position: int, usage: Usage) -> Overlooked:
+    """What is overlooked in a log up to a position, up to which its usage was counted."""
+    searches = [
+        _empty(search)
+        for turn in history.turns.values()
+        for search in turn.searches
+        if search.position <= position and not search.event.gates.get("granted")  # type: ignore[attr-defined]
+    ]
+    aside: dict[tuple[str, str], int] = {}
+    flips: Counter[int] = Counter()
+    facts: dict[int, tuple[str, str]] = {}
+    for record in history.upto(position):
+        event: Any = record.event
+        if event.family != "facts":
+            continue
+        if event.adds == "facts":
+            facts[event.fact] = event.block, event.content
+            if facts[event.fact] in aside:  # what was put aside is learned anew
+                flips[event.fact] += 1 + flips.pop(aside.pop(facts[event.fact]), 0)
+        elif event.becomes in _ASIDE and event.fact in facts:
+            aside[facts[event.fact]] = event.fact
+        elif event.becomes == "active" and aside.get(facts.get(event.fact, ("", ""))) == event.fact:
+            flips[event.fact] += 1
+            del aside[facts[event.fact]]
+    uses: dict[RefKind, Mapping[int, Use]] = {"fact": usage.facts, "unit": usage.turns, "relation": usage.relations}
+    kept = {kind: usage.kept.get(kind, frozenset()) for kind in uses}
+    cut = [
+        (Ref.of(kind, number), use.asked, use.cut)
+        for kind, counted in uses.items()
+        for number, use in counted.items()
+        if use.cut and number in kept[kind]
+    ]
+    return Overlooked(
+        empty_searches=tuple(sorted(searches, key=lambda each: -each.turn)),
+        unused={
+            kind: tuple(Ref.of(kind, number) for number in sorted(kept[kind] - counted.keys(), reverse=True))
+            for kind, counted in uses.items()
+        },
+        kept={kind: len(numbers) for kind, numbers in kept.items()},
+        flipped=tuple((Ref.of("fact", fact), times) for fact, times in flips.most_common()),
+        cut=tuple(sorted(cut, key=lambda each: -each[2])),
+    )
+
+
+def _empty(record: EventRecord) -> EmptySearch:
+    event: Any = record.event
+    best = event.candidates[0] if event.candidates else None
+    return EmptySearch(
+        turn=record.turn,
+        block=event.block,
+        query=event.query,
+        outcomes={outcome: count for outcome, count in event.gates.items() if count},
+        best=Ref.of("unit", best[0]) if best is not None else None,
+        score=best[3] if best is not None else None,
+        threshold=event.threshold,
+    )
