@@ -219,3 +219,21 @@ def test_the_seventh_watched_thing_is_refused_in_a_sentence(memory):
     refused = f"{MAX_WATCHED} things are watched already. Stop watching one of them first."
     assert [each.value.replace("\\", "") for each in app.error] == [refused]
     assert LOST not in memory.trace.watched
+
+
+@pytest.mark.parametrize("name", ["timeline", "retrieval"])
+def test_what_nobody_asked_is_listed_and_each_row_opens_its_trace(memory, name):
+    app = opened(page=name, session="demo")
+    assert "Questions that found nothing" not in joined(app)
+    app.session_state["overlooked"] = True
+    app.run()
+    found = memory.trace.overlooked()
+    assert f"**Questions that found nothing** :small[:gray[{len(found.empty_searches)} search" in joined(app)
+    share = f"{len(found.unused['unit'])} of {found.kept['unit']} stored turns"
+    assert f"**Stored and never brought back** :small[:gray[{share}" in joined(app)
+    followed = [query for query in links(app) if "follow=" in query]
+    for ref in (found.empty_searches[0].best, *found.unused["unit"][:5]):
+        assert any(f"follow={ref}" in query for query in followed)
+    assert f"turn={found.empty_searches[0].turn}" in next(
+        q for q in followed if f"follow={found.empty_searches[0].best}" in q
+    )

@@ -12,6 +12,7 @@ from memory_core.retrieval.ranked import Ranked
 from ui import nav
 from ui.charts import CONFIG
 from ui.components import empty, filled_rows, numbers_table, unseen_heading
+from ui.overlooked import draw_overlooked
 from ui.retrieval import asking, tuning
 from ui.retrieval.detail import draw_detail
 from ui.retrieval.figure import ColourBy, legend, map_figure, map_note, map_rows
@@ -80,6 +81,7 @@ def draw(view: View) -> None:
         _draw_past(view, name, unit)
     else:
         _draw_live(view, name, unit)
+    draw_overlooked(view, searches_only=True)
 
 
 def _blocks(view: View) -> list[str]:

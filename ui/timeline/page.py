@@ -7,6 +7,7 @@ import streamlit as st
 from memory_core.history.by_turn import TurnRecord
 from ui import nav
 from ui.components import empty
+from ui.overlooked import draw_overlooked
 from ui.text import count, tokens
 from ui.timeline.cards import draw_outcomes, draw_tokens
 from ui.timeline.drawer import event_drawer
@@ -36,6 +37,7 @@ def draw(view: View) -> None:
         draw_tokens(view, timeline)
     draw_outcomes(view, timeline)
     draw_events(view, timeline)
+    draw_overlooked(view)
     take_link()
     position = opened()
     if position is not None:
