@@ -457,10 +457,14 @@ def _checked_event(copy: EventCopy) -> Event:
     except (ValueError, RecursionError) as error:
         raise WrongRowError("data: it holds a value that cannot be stored") from error
     known = KINDS.get(copy.kind)
-    if known is None or not {each.name for each in fields(known)} >= set(copy.data):
+    try:
+        read = copy.data if known is None else known.as_read(copy.data)
+    except (AttributeError, KeyError) as error:
+        raise WrongRowError(f"data: it is not that of a {copy.kind}") from error
+    if known is None or not {each.name for each in fields(known)} >= set(read):
         return UnknownEvent(name=copy.kind, data=copy.data)
     try:
-        text = json.dumps(known.as_read(copy.data), ensure_ascii=False)
+        text = json.dumps(read, ensure_ascii=False)
         _adapter(copy.kind).validate_json(text, strict=True)
     except ValidationError as error:
         raise WrongRowError(f"data.{first_problem(error)}, in a {copy.kind}") from error

@@ -864,6 +864,9 @@ WRONG = {
         lambda row: row["data"].update(support=[[row["data"]["facts"][0][0], "", [[1, 10**15]]]]),
         "facts_curated",
     ),
+    "a block in the log without settings": ("events.jsonl", lambda row: row["data"].pop("settings"), "block_added"),
+    "settings in the log that are none": ("events.jsonl", in_data(settings=3), "block_added"),
+    "weights in the log that are none": ("events.jsonl", in_data(boost_weights=3), "retrieved"),
     "settings in the log": ("events.jsonl", in_data(after={"token_limit": 0}), "configuration_changed"),
     "a block in the log": ("events.jsonl", in_data(settings={"priority": "x"}), "block_added"),
 }
@@ -887,6 +890,14 @@ def test_a_bundle_of_endless_lines_or_names_is_refused(notes, monkeypatch):
     members = members_of(notes)
     members["events.jsonl"] += b"\n" * 1_000_000
     assert " of events.jsonl is wrong (Invalid JSON" in refused(packed(members))
+
+
+def test_an_event_under_former_names_of_its_fields_is_known(notes):
+    def as_then(row):
+        row["data"] |= {"terms": row["data"].pop("boosts"), "room": row["data"].pop("token_budget")}
+
+    bundle = read_bundle(changed(notes, "events.jsonl", as_then, line="retrieved"), "notes.zip")
+    assert bundle.warnings == ()
 
 
 def test_a_line_is_named_with_its_number(notes):
