@@ -14,7 +14,6 @@ from memory_core.events import (
     expand,
 )
 from memory_core.history.pieces import PieceReader, Pieces, Words, lay_out
-from memory_core.history.slices.blocks import PastBlock
 from memory_core.history.slices.contexts import is_context
 from memory_core.history.slices.deliveries import State
 from memory_core.history.slices.facts import FactState
@@ -140,11 +139,6 @@ class Past:
         self._past = Projection(session_id)
         self._shown: _Shown | None = None
 
-    @property
-    def blocks(self) -> tuple[PastBlock, ...]:
-        """The blocks there are by now, in their order."""
-        return self._past.blocks.now
-
     def apply(self, record: EventRecord) -> None:
         event = record.event
         self._position = record.position
@@ -153,7 +147,7 @@ class Past:
         if record.session_id != self._session_id:
             return
         if is_context(event):
-            self._shown = _Shown(record.position, event, tuple(block.name for block in self.blocks))
+            self._shown = _Shown(record.position, event, tuple(block.name for block in self._past.blocks.now))
 
     # -- putting it together ---------------------------------------------------------------------
 

@@ -2,7 +2,8 @@
 
 A bundle comes from anywhere. Types are checked where lines are read (see `memory_core.store.copies`), keys and what
 rows name of each other by a temporary database (`memory_core.store.staging`). Here it is what neither can say: a row's
-own values, and the log, which is followed event by event as the time machine does.
+own values, and the log, which is followed event by event. Of a message only numbers are kept, so that a long session
+opens in little more memory than a short one.
 """
 
 import json
@@ -31,6 +32,7 @@ from memory_core.events import (
     Event,
     EventRecord,
     FactAdded,
+    FactsCurated,
     MessageAdded,
     NothingLearned,
     Ranges,
@@ -44,8 +46,9 @@ from memory_core.events import (
     is_ref,
     runs,
 )
-from memory_core.history.rebuild import Past
+from memory_core.history.slices.blocks import Blocks
 from memory_core.messages import MAX_DEPTH, ChatMessage
+from memory_core.planning.rendering import InsertMethod
 from memory_core.store.copies import (
     BlockCopy,
     Count,
@@ -89,7 +92,7 @@ class WrongRowsError(Exception):
 class RowChecks:
     """Looks at rows in the order of a bundle's members: the session first, the log last, the other rows staged by then.
 
-    Holds numbers, and of the log what the time machine would; no words.
+    Holds numbers and the blocks that there are by then; neither events nor words.
     """
 
     def __init__(self, staged: Staging) -> None:
@@ -108,7 +111,7 @@ class RowChecks:
         self._config: dict[str, Any] = {}
         self._custom: list[BlockCopy] = []
         """Blocks with fields of their own."""
-        self._past = Past("")
+        self._blocks = Blocks()
         self._checks: dict[type, Callable[[Any], None]] = {
             SessionCopy: self._check_session,
             BlockCopy: self._check_block,
@@ -157,12 +160,6 @@ class RowChecks:
                 whole = False
             if not whole:
                 raise WrongRowsError(f'the block "{block.name}" cannot be read')
-        try:
-            reader = self._past.reader(self._staged.word)
-            self._past.context(reader)
-            self._past.graphs(reader)
-        except _UNFIT as error:
-            raise WrongRowsError("its log does not fit together") from error
 
     # -- rows ------------------------------------------------------------------------------------
 
@@ -249,9 +246,10 @@ class RowChecks:
         self.unknown_events += isinstance(event, UnknownEvent)
         record = EventRecord(self._position, "", copy.turn, copy.at, copy.actor, event)
         try:
-            self._past.apply(record)
+            self._blocks.apply(record)
+            del self._blocks.states[:-1]  # earlier ones are for who looks at the past
             if isinstance(event, BlockAdded | BlockEdited):
-                for block in self._past.blocks:
+                for block in self._blocks.now:
                     if block.name == event.block:
                         _check_settings(block.name, block.type, block.settings)
             elif isinstance(event, ConfigurationChanged):
@@ -277,6 +275,8 @@ class RowChecks:
             numbers["deliveries"].add(event.delivery)
         elif isinstance(event, FactAdded):
             numbers["facts"].add(event.fact)
+        elif isinstance(event, FactsCurated):  # other sessions' messages too, so any number, but not any number of them
+            self._named += sum(max(0, last - first + 1) for _, _, seqs in event.support for first, last in seqs)
         elif isinstance(event, EntityAdded):
             numbers["entities"].add(event.entity)
         elif isinstance(event, RelationAdded):
@@ -303,7 +303,7 @@ class RowChecks:
     def _check_context(self, event: ContextBuilt, copy: EventCopy) -> int:
         """How many things it held or cut."""
         try:
-            _Parts.model_validate_json(json.dumps({"parts": copy.data["parts"], "cuts": copy.data["cuts"]}))
+            _Layout.model_validate_json(json.dumps({name: copy.data[name] for name in _Layout.model_fields}))
         except ValidationError as error:
             raise WrongRowError(f"data.{first_problem(error)}") from error
         refs = [ref for group in (*event.parts, *event.cuts) for ref in group["refs"]]
@@ -420,9 +420,10 @@ class _RelationValues(BaseModel):
     sources: tuple[Span, ...] = ()
 
 
-class _Parts(BaseModel):
+class _Layout(BaseModel):
     parts: tuple[_Part, ...]
     cuts: tuple[_Cut, ...]
+    insert_method: InsertMethod
 
 
 @cache
@@ -456,10 +457,14 @@ def _checked_event(copy: EventCopy) -> Event:
     except (ValueError, RecursionError) as error:
         raise WrongRowError("data: it holds a value that cannot be stored") from error
     known = KINDS.get(copy.kind)
-    if known is None or not {each.name for each in fields(known)} >= set(copy.data):
+    try:
+        read = copy.data if known is None else known.as_read(copy.data)
+    except (AttributeError, KeyError) as error:
+        raise WrongRowError(f"data: it is not that of a {copy.kind}") from error
+    if known is None or not {each.name for each in fields(known)} >= set(read):
         return UnknownEvent(name=copy.kind, data=copy.data)
     try:
-        text = json.dumps(known.as_read(copy.data), ensure_ascii=False)
+        text = json.dumps(read, ensure_ascii=False)
         _adapter(copy.kind).validate_json(text, strict=True)
     except ValidationError as error:
         raise WrongRowError(f"data.{first_problem(error)}, in a {copy.kind}") from error

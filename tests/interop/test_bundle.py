@@ -32,6 +32,7 @@ from memory_core import (
     NotFoundError,
     Services,
     StaticMemoryBlock,
+    VectorMemoryBlock,
     list_sessions,
 )
 from memory_core.blocks.graph import GraphMemoryBlock
@@ -751,6 +752,24 @@ def test_a_bundle_of_a_longer_session_takes_no_more_memory(monkeypatch):
     assert all(of_more < 1.5 * of_fewer for of_fewer, of_more in zip(fewer, more, strict=True)), peaks
 
 
+def test_of_each_message_little_is_in_memory_while_a_bundle_is_opened(monkeypatch):
+    monkeypatch.setattr(bundle, "LINES_AT_ONCE", 25)
+    peaks = []
+    for messages in (200, 1_000):
+        memory = open_memory("long", memory_blocks=[VectorMemoryBlock(name="turns", priority=1)], token_limit=100)
+        for start in range(0, messages, 50):
+            memory.put_messages([note(number) for number in range(start, start + 50)])
+            memory.build_context("note 3")
+        data = write_bundle(memory.session.database, "long")
+        read_bundle(data, "long.zip")  # what is made once for all bundles does not count
+        peak, found = peak_of(lambda data=data: read_bundle(data, "long.zip"))
+        assert found.messages == found.turns == messages
+        assert found.stored_turns > 0.9 * messages
+        peaks.append(peak)
+    fewer, more = peaks
+    assert (more - fewer) / 800 < 250, "bytes for each message: numbers, not its events"
+
+
 def test_a_session_that_no_bundle_can_hold_is_refused_when_it_is_exported(monkeypatch):
     memory = played()
     monkeypatch.setattr(bundle, "MAX_BYTES", 1_000)
@@ -839,6 +858,15 @@ WRONG = {
         in_data(parts=[{"name": "x", "priority": 0, "asked": 1, "granted": 1, "refs": ["f1-f99999999999"]}]),
         "context_built",
     ),
+    "a prompt laid out by no rule": ("events.jsonl", in_data(insert_method="middle"), "context_built"),
+    "support by endless messages": (
+        "events.jsonl",
+        lambda row: row["data"].update(support=[[row["data"]["facts"][0][0], "", [[1, 10**15]]]]),
+        "facts_curated",
+    ),
+    "a block in the log without settings": ("events.jsonl", lambda row: row["data"].pop("settings"), "block_added"),
+    "settings in the log that are none": ("events.jsonl", in_data(settings=3), "block_added"),
+    "weights in the log that are none": ("events.jsonl", in_data(boost_weights=3), "retrieved"),
     "settings in the log": ("events.jsonl", in_data(after={"token_limit": 0}), "configuration_changed"),
     "a block in the log": ("events.jsonl", in_data(settings={"priority": "x"}), "block_added"),
 }
@@ -862,6 +890,14 @@ def test_a_bundle_of_endless_lines_or_names_is_refused(notes, monkeypatch):
     members = members_of(notes)
     members["events.jsonl"] += b"\n" * 1_000_000
     assert " of events.jsonl is wrong (Invalid JSON" in refused(packed(members))
+
+
+def test_an_event_under_former_names_of_its_fields_is_known(notes):
+    def as_then(row):
+        row["data"] |= {"terms": row["data"].pop("boosts"), "room": row["data"].pop("token_budget")}
+
+    bundle = read_bundle(changed(notes, "events.jsonl", as_then, line="retrieved"), "notes.zip")
+    assert bundle.warnings == ()
 
 
 def test_a_line_is_named_with_its_number(notes):
