@@ -23,9 +23,6 @@ RECORDED_TURNS = 11
 FORGOTTEN_QUESTION = "Does Rui eat meat?"
 """Asks for what turn 4 said in passing; no fact contains it, and the stored turn misses the threshold."""
 
-FORGOTTEN_WORDS = "Rui stays off meat"
-"""Words of that turn."""
-
 FORGOTTEN_WORDS = "Rui stays off meat these days"
 """The words that turn 4 used for it."""
 

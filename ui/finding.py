@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
-Kind = Literal["Turn", "Page", "Session", "Block", "Fact", "Message", "Event"]
+Kind = Literal["Turn", "Page", "Session", "Block", "Fact", "Message", "Event", "Trace"]
 
 MOST = 20
 MAX_OF_A_KIND = 6

@@ -14,8 +14,6 @@ from ui.text import plain, tokens
 from ui.timeline.opened import EVENT
 from ui.timeline.timeline_cache import remembered
 
-PAGES = ("Chat", "Context", "Timeline", "Blocks", "Facts", "Retrieval", "Sessions")
-
 MIN_LETTERS = 3
 """Minimum number of characters for which messages and events are searched."""
 
@@ -27,6 +25,7 @@ ICONS: Mapping[Kind, str] = {
     "Fact": "fact_check",
     "Message": "forum",
     "Event": "timeline",
+    "Trace": "route",
 }
 
 _WORDS = "goto__words"
@@ -68,7 +67,7 @@ def goto_dialog() -> None:
     with st.container(key="goto__found", gap=None):
         for target in found:
             _line(target, words)
-        if words.strip() and not found:
+        if words.strip() and all(target.kind == "Trace" for target in found):
             st.markdown(":gray[No page, session or block has this name, and nothing in this session contains it.]")
     st.markdown(":small[:gray[↑ ↓ to choose, Enter to go, Ctrl+Enter to open it in a new tab. ? lists all keys.]]")
 
@@ -76,8 +75,19 @@ def goto_dialog() -> None:
 def places(memory: Memory | None, database: Database, words: str) -> list[Target]:
     """Targets that match the words, in all sessions and inside the open one; the pages if there are no words."""
     if not words.strip():
-        return [Target("Page", title, title.casefold()) for title in PAGES]
-    return [*_turn(memory, words), *find(_everything(memory, database, words), words)]
+        return _pages()
+    return [*_turn(memory, words), *find(_everything(memory, database, words), words), *_trace(memory, words)]
+
+
+def _pages() -> list[Target]:
+    pages = [page for group in nav.MENU.values() for page in group if page != "graph" or state.has_graph()]
+    return [Target("Page", nav.title(page), page) for page in (*pages, "sessions")]
+
+
+def _trace(memory: Memory | None, words: str) -> Iterator[Target]:
+    """Following the words themselves, wherever they are or are not."""
+    if memory is not None and len(words.strip()) >= MIN_LETTERS and turn_asked(words) is None:
+        yield Target("Trace", f"Where did it go? “{words.strip()}”", "trace", query=nav.followed(words.strip()))
 
 
 def _turn(memory: Memory | None, words: str) -> Iterator[Target]:
@@ -89,7 +99,7 @@ def _turn(memory: Memory | None, words: str) -> Iterator[Target]:
 
 
 def _everything(memory: Memory | None, database: Database, words: str) -> Iterator[Target]:
-    yield from (Target("Page", title, title.casefold()) for title in PAGES)
+    yield from _pages()
     for status in list_sessions(database):
         yield Target("Session", status.title or f"Session {status.session_id[:8]}", "chat", session=status.session_id)
     if memory is None:
@@ -121,7 +131,7 @@ def _events(memory: Memory, words: str, latest: int) -> Iterator[Target]:
 
 
 def _line(target: Target, words: str) -> None:
-    where = [target.kind.lower()] if target.kind != "Turn" else []
+    where = [target.kind.lower()] if target.kind not in ("Turn", "Trace") else []
     if target.turn is not None and target.kind != "Turn":
         where.append(f"turn {tokens(target.turn)}")
     beside = f"  :small[:gray[{' · '.join(where)}]]" if where else ""
@@ -132,6 +142,6 @@ def _line(target: Target, words: str) -> None:
         target.page,
         plain(around(target.words, words)) + beside,
         icon=f":material/{ICONS[target.kind]}:",
-        turn=... if target.kind == "Page" else target.turn,
+        turn=... if target.kind in ("Page", "Trace") else target.turn,
         **query,
     )

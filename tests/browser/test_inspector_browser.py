@@ -1,7 +1,7 @@
 """What a new user came for, in Chromium and from an empty folder, without reading anything first."""
 
 import re
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 from app_server import AppServer, behind, healthy, idle, opened, running, said
@@ -15,6 +15,7 @@ from memory_core import (
     VectorMemoryBlock,
 )
 from memory_core.planning import curation as wish
+from ui.nav import title
 from ui.new_session import new_memory
 
 pytestmark = pytest.mark.browser
@@ -200,7 +201,7 @@ def test_the_second_of_two_tabs_is_told_and_loses_nothing(served, branch, visito
     healthy(second)
 
 
-PAGES = ("chat", "context", "timeline", "blocks", "facts", "retrieval", "sessions")
+PAGES = ("chat", "context", "timeline", "blocks", "facts", "trace", "retrieval", "sessions")
 
 
 @pytest.fixture(scope="module")
@@ -215,6 +216,7 @@ def hostile(served):
         memory.put(ChatMessage(role="user" if number % 2 == 0 else "assistant", content=f"{number} {NASTY} " * 2))
         if number % 2 == 0:
             memory.build_context()
+    memory.trace.watch(NASTY)
     return memory.session_id
 
 
@@ -223,8 +225,9 @@ def test_every_page_shows_markup_as_text_and_no_width_scrolls_sideways(served, h
     visitor = visitor_with(color_scheme=theme)
     tab = visitor.open(f"{served.url}/chat?session={hostile}{turn}")
     for page in PAGES:
-        tab.goto(f"{served.url}/{page}?session={hostile}{turn}")
-        expect(tab.get_by_role("heading", name=page.capitalize(), level=1)).to_be_visible()
+        words = f"&words={quote(NASTY)}" if page == "trace" else ""
+        tab.goto(f"{served.url}/{page}?session={hostile}{turn}{words}")
+        expect(tab.get_by_role("heading", name=title(page), level=1)).to_be_visible()
         idle(tab)
         for width in (390, 1081, 1280):
             tab.set_viewport_size({"width": width, "height": 800})
@@ -239,7 +242,7 @@ def test_every_page_shows_markup_as_text_and_no_width_scrolls_sideways(served, h
             assert max(wide, wider) <= 0, (page, width, wide, wider)
         assert tab.locator("[data-testid=stMain] img, iframe").count() == 0
         healthy(tab)
-    assert not [url for url in visitor.requests if "evil" in url]
+    assert not [url for url in visitor.requests if "evil" in str(urlsplit(url).hostname)]
 
 
 def test_a_page_with_figures_may_be_the_first_request_to_a_new_server(visitor, tmp_path):

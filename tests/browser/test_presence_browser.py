@@ -3,8 +3,10 @@
 import re
 
 import pytest
-from app_server import healthy, idle
+from app_server import behind, healthy, idle
 from playwright.sync_api import expect
+
+from memory_core import ChatMessage, Memory, Services
 
 pytestmark = pytest.mark.browser
 
@@ -35,4 +37,24 @@ def test_a_watched_phrase_says_when_it_drops_out_and_leads_back_to_where_it_was_
     idle(tab)
     tab.locator(".st-key-watched__stop_0 button").click()
     expect(row).to_have_count(0)
+    healthy(tab)
+
+
+def test_from_the_agent_forgot_to_the_rule_in_one_click_and_to_the_mended_prompt_in_one_more(served, demo, visitor):
+    session = demo.branch(12, title="Forgot").session_id
+    tab = visitor.open(f"{served.url}/chat?session={session}")
+    idle(tab)
+    tab.locator(".st-key-goto__open button").first.click()
+    tab.get_by_placeholder("A page, a session").fill("Rui stays off meat")
+    tab.get_by_role("link", name="Where did it go? “Rui stays off meat”").click()
+    cut = "Cut from the prompt of turn 12: Earlier turns has priority 2 and 16 tokens were missing."
+    expect(tab.get_by_role("heading", name=cut)).to_be_visible()
+    idle(tab)
+    tab.locator(".st-key-trace__apply_0 button").click()
+    expect(tab.get_by_role("heading", name="In the next prompt, as the session stands now.")).to_be_visible()
+    idle(tab)
+    memory = Memory.open(session, behind(served).database, services=Services())
+    memory.put(ChatMessage(role="user", content=memory.trace("Rui stays off meat", turn=12).question))
+    memory.build_context()
+    expect(tab.get_by_role("heading", name="In the prompt of turn 13")).to_be_visible()
     healthy(tab)

@@ -8,7 +8,7 @@ from pages_driver import button, joined, menu, opened, press, table, turn_picked
 from memory_core import delete_session
 from memory_core.sessions.log import SessionLog
 from ui import opening, scrubber, services
-from ui.demo_script import FORGOTTEN_QUESTION, FORGOTTEN_WORDS, MESSAGES
+from ui.demo_script import FORGOTTEN_WORDS, MESSAGES
 from ui.jobs import Job
 from ui.new_session import new_memory, recorded_session
 from ui.turns import play
@@ -196,7 +196,7 @@ def test_a_step_of_the_guide_is_done_where_its_promise_was_kept_and_not_before(a
     assert ticked(opened()) == ["Send the next message"]
     opened(page="context", session="demo")
     assert ticked(opened()) == ["Send the next message", "See what was cut"]
-    found = opened(page="retrieval", session="demo", query=FORGOTTEN_QUESTION, find=FORGOTTEN_WORDS)
+    found = opened(page="trace", session="demo", words=FORGOTTEN_WORDS)
     assert not found.exception
     assert ticked(opened()) == ["Send the next message", "See what was cut", "Find what it forgot"]
 

@@ -41,6 +41,8 @@ def test_a_number_leads_to_that_turn_and_the_latest_to_no_turn(memory):
     ("words", "place"),
     [
         ("retr", ("Page", "Retrieval", "retrieval", None)),
+        ("where", ("Page", "Where did it go?", "trace", None)),
+        ("allergic to nuts", ("Trace", "Where did it go? “allergic to nuts”", "trace", None)),
         ("dinner", ("Session", "Dinner *party*", "chat", None)),
         ("house", ("Block", "House rules", "blocks", None)),
         ("off meat", ("Fact", "Rui stays off meat", "facts", None)),
@@ -64,7 +66,8 @@ def test_a_fact_and_an_event_are_named_in_the_address(memory):
 
 
 def test_an_empty_field_offers_the_pages(memory):
-    assert [kind for kind, *_ in found(memory, " ")] == ["Page"] * 7
+    offered = [words for kind, words, *_ in found(memory, " ") if kind == "Page"]
+    assert offered == ["Chat", "Context", "Timeline", "Blocks", "Facts", "Where did it go?", "Retrieval", "Sessions"]
 
 
 def test_an_address_of_another_session_opens_it_in_a_tab_that_showed_one(memory):

@@ -13,7 +13,7 @@ from ui.context import words
 from ui.timeline.timeline_cache import remembered
 
 TURNS = 60
-PAGES = ("chat", "context", "timeline", "blocks", "facts", "graph", "retrieval", "sessions")
+PAGES = ("chat", "context", "timeline", "blocks", "facts", "graph", "trace", "retrieval", "sessions")
 PEOPLE = ("Ana", "Rui", "Marta", "Tiago", "Ines", "Pedro")
 PLACES = ("Lisbon", "Porto", "Faro", "Braga", "Evora")
 WISHES = ("fish", "bread and olives", "a long walk", "the blue vase", "old maps", "quiet evenings", "a new bicycle")
@@ -68,6 +68,8 @@ def test_every_page_of_a_long_session_draws_now_and_in_the_past(engine, key):
         for page in PAGES:
             app.switch_page(f"pages/{page}.py")
             app.query_params["session"] = key
+            if page == "trace":
+                app.query_params["words"] = WISHES[0]
             if turn:
                 app.query_params["turn"] = turn
             app.run()

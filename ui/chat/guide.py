@@ -12,8 +12,7 @@ from memory_core.history.by_turn import History
 from memory_core.sessions.recording import Recording
 from ui import nav
 from ui.demo import DEMO_SESSION
-from ui.demo_script import FORGOTTEN_QUESTION, FORGOTTEN_WORDS, RECORDED_TURNS
-from ui.retrieval.asking import FIND, QUERY
+from ui.demo_script import FORGOTTEN_WORDS, RECORDED_TURNS
 from ui.services import engine
 from ui.terms import explained
 from ui.view import View
@@ -41,7 +40,7 @@ def draw_guide(view: View, recording: Recording | None) -> bool:
                 st.markdown(step, width="content")
             step = _step(3, "Find what it forgot", _is_set(_FORGOTTEN))
             if sent:
-                nav.link("retrieval", step, icon="", turn=None, **{QUERY: FORGOTTEN_QUESTION, FIND: FORGOTTEN_WORDS})
+                nav.link("trace", step, icon="", turn=None, **nav.followed(FORGOTTEN_WORDS))
             else:
                 st.markdown(step, width="content")
             st.button(
@@ -67,7 +66,7 @@ def arrived(page: str, view: View) -> None:
         return
     if page == "context" and view.then is not None and view.then.cut_tokens:
         _set(_CUT)
-    if page == "retrieval" and st.query_params.get(QUERY) == FORGOTTEN_QUESTION and FIND in st.query_params:
+    if page == "trace" and st.query_params.get(nav.WORDS) == FORGOTTEN_WORDS:
         _set(_FORGOTTEN)
 
 
