@@ -8,6 +8,7 @@ from typing import Any
 
 from memory_core.events import (
     BlockAdded,
+    BlockEdited,
     BlockRemoved,
     DeliveryQueued,
     Event,
@@ -16,10 +17,11 @@ from memory_core.events import (
     FactConfirmed,
     FactHeldBack,
     FactsCondensed,
-    FlushPlanned,
+    FactsCurated,
     NothingLearned,
     Ranges,
     RelationAdded,
+    RelationChanged,
     RelationConfirmed,
     SessionImported,
     SessionReset,
@@ -50,8 +52,8 @@ class Life:
     """Followed stored units."""
     session_id: str
     """Numbers of messages are this session's; of others, only events about facts are read."""
-    flushed: dict[int, EventRecord] = field(default_factory=dict)
-    """`FlushPlanned` in which a message left the queue."""
+    revisions: dict[tuple[str, int], EventRecord] = field(default_factory=dict)
+    """The first event that names a revision of a block's text, by block and revision."""
     deliveries: defaultdict[int, dict[int, Records]] = field(default_factory=lambda: defaultdict(dict))
     """Events of each delivery that contained a message, by message and number."""
     by_delivery: dict[int, Records] = field(default_factory=dict)
@@ -59,14 +61,16 @@ class Life:
     facts: defaultdict[int, Records] = field(default_factory=lambda: defaultdict(list))
     """All events about each fact of the log, by id."""
     learned: defaultdict[int, dict[int, EventRecord]] = field(default_factory=lambda: defaultdict(dict))
-    """`FactAdded` or `FactConfirmed` that names a message as a source, by message and fact."""
+    """`FactAdded`, `FactConfirmed` or `FactsCurated` that names a message as a source, by message and fact."""
+    unsupported: defaultdict[int, dict[int, EventRecord]] = field(default_factory=lambda: defaultdict(dict))
+    """`FactsCurated` that takes back a message as a source, by message and fact."""
     condensed: Records = field(default_factory=list)
     suppressed: defaultdict[int, Records] = field(default_factory=lambda: defaultdict(list))
     """`FactHeldBack` that names a message, by message."""
     nothing: defaultdict[int, Records] = field(default_factory=lambda: defaultdict(list))
     """`NothingLearned` that names a message, by message."""
     related: defaultdict[int, dict[int, EventRecord]] = field(default_factory=lambda: defaultdict(dict))
-    """`RelationAdded` or `RelationConfirmed` that names a message, by message and relation."""
+    """`RelationAdded`, `RelationConfirmed` or `RelationChanged` that names a message, by message and relation."""
     relations: defaultdict[int, Records] = field(default_factory=lambda: defaultdict(list))
     """All events about each relation of the log, by id."""
     units: defaultdict[int, dict[int, EventRecord]] = field(default_factory=lambda: defaultdict(dict))
@@ -116,9 +120,8 @@ def _nothing(life: Life, record: EventRecord, event: NothingLearned) -> None:
             life.nothing[seq].append(record)
 
 
-def _flushed(life: Life, record: EventRecord, event: FlushPlanned) -> None:
-    for seq in held(event.seqs, life.seqs):
-        life.flushed.setdefault(seq, record)
+def _edited(life: Life, record: EventRecord, event: BlockEdited) -> None:
+    life.revisions.setdefault((event.block, event.revision), record)
 
 
 def _fact_added(life: Life, record: EventRecord, event: FactAdded | FactConfirmed) -> None:
@@ -131,6 +134,18 @@ def _condensed(life: Life, record: EventRecord, event: FactsCondensed) -> None:
     life.condensed.append(record)
 
 
+def _curated(life: Life, record: EventRecord, event: FactsCurated) -> None:
+    """Messages that support a merged fact; an undo of the merge takes them away again."""
+    undone = event.undoes is not None and not event.again
+    for fact, session, spans in event.support:
+        for seq in held(spans, life.seqs) if (session or record.session_id) == life.session_id else ():
+            if not undone:
+                life.learned[seq].setdefault(fact, record)
+                life.unsupported[seq].pop(fact, None)
+            elif life.learned[seq].get(fact, record).kind == record.kind:
+                life.unsupported[seq][fact] = record
+
+
 def _suppressed(life: Life, record: EventRecord, event: FactHeldBack) -> None:
     for seq in held(event.sources, life.seqs):
         life.suppressed[seq].append(record)
@@ -139,6 +154,12 @@ def _suppressed(life: Life, record: EventRecord, event: FactHeldBack) -> None:
 def _related(life: Life, record: EventRecord, event: RelationAdded | RelationConfirmed) -> None:
     life.relations[event.relation].append(record)
     for seq in held(event.sources, life.seqs):
+        life.related[seq].setdefault(event.relation, record)
+
+
+def _relation_changed(life: Life, record: EventRecord, event: RelationChanged) -> None:
+    life.relations[event.relation].append(record)
+    for seq in held(event.after.get("sources", ()), life.seqs):
         life.related[seq].setdefault(event.relation, record)
 
 
@@ -158,6 +179,7 @@ def _removed(life: Life, record: EventRecord, event: VectorsRemoved) -> None:
 
 
 def _summarised(life: Life, record: EventRecord, event: SummaryRewritten) -> None:
+    life.revisions.setdefault((event.block, event.revision), record)
     for seq in held(event.seqs, life.seqs):
         life.summarised[seq].append(record)
 
@@ -175,15 +197,17 @@ def _imported(life: Life, record: EventRecord, event: SessionImported) -> None:
 
 
 _READERS: dict[type[Event], Callable[[Life, EventRecord, Any], None]] = {
-    FlushPlanned: _flushed,
+    BlockEdited: _edited,
     DeliveryQueued: _due,
     NothingLearned: _nothing,
     FactAdded: _fact_added,
     FactConfirmed: _fact_added,
     FactsCondensed: _condensed,
+    FactsCurated: _curated,
     FactHeldBack: _suppressed,
     RelationAdded: _related,
     RelationConfirmed: _related,
+    RelationChanged: _relation_changed,
     VectorsStored: _stored,
     VectorsRemoved: _removed,
     SummaryRewritten: _summarised,

@@ -205,8 +205,7 @@ class _Gathering:
         if number not in pieces.relations:
             raise NotFoundError(f"There is no relation {number} in this session.")
         self.asked = self._relation(number, self._moment.position) or self._relation(number, 2**62) or "(erased)"
-        events = [record.event for record in self._history.records if getattr(record.event, "relation", None) == number]
-        sources = {seq for event in events for seq in expand(getattr(event, "sources", ()))}
+        sources = self._sources("relation", number)
         return self._followed(Phrase.of(self.asked), dict.fromkeys(sources, "id"), relations={number: "id"})
 
     def _fact(self, number: int) -> Followed:
@@ -215,9 +214,14 @@ class _Gathering:
             raise NotFoundError(f"There is no fact {number} in this session.")
         then = [words for position, words in worded[number] if position <= self._moment.position]
         self.asked = self.words((then or [words for _, words in worded[number]])[-1]) or "(erased)"
-        events = [record.event for record in self._history.records if getattr(record.event, "fact", None) == number]
-        sources = {seq for event in events for seq in expand(getattr(event, "sources", ()))}
+        sources = self._sources("fact", number)
         return self._followed(Phrase.of(self.asked), dict.fromkeys(sources, "id"), facts={number: "id"})
+
+    def _sources(self, name: str, number: int) -> set[int]:
+        """Messages that a fact or a relation was learned from by then; where it was learned later, those."""
+        records = [record for record in self._history.records if getattr(record.event, name, None) == number]
+        then = [record for record in records if record.position <= self._moment.position]
+        return {seq for record in then or records for seq in expand(getattr(record.event, "sources", ()))}
 
     def _text(self, ref: Ref) -> Followed:
         stored = self.words(ref.hash)

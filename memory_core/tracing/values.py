@@ -74,10 +74,9 @@ class Track:
     @property
     def decisive(self) -> Stage | None:
         """The stage that lost it, or where it waits; in the prompt, that stage. None if nothing decided."""
-        for stage in self.stages:
-            if stage.verdict in ("lost", "waiting") or (stage.name == "prompt" and stage.verdict == "passed"):
-                return stage
-        return None
+        if self.reached:
+            return self.stage("prompt")
+        return next((stage for stage in self.stages if stage.verdict in ("lost", "waiting")), None)
 
     def stage(self, name: StageName) -> Stage | None:
         return next((stage for stage in self.stages if stage.name == name), None)
