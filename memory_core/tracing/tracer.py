@@ -7,7 +7,7 @@ from unicodedata import normalize
 
 from memory_core.engine.session import Session
 from memory_core.errors import MemoryInspectorError, MessageError, NotFoundError
-from memory_core.events import KINDS, EventRecord, Ref, expand
+from memory_core.events import KINDS, EventRecord, Ref, RefKind, expand
 from memory_core.history.by_turn import History
 from memory_core.history.pieces import Pieces
 from memory_core.history.slices.facts import HANDLED as FACT_EVENTS
@@ -36,6 +36,13 @@ SUGGESTED = 0.3
 
 MAX_CHARACTERS = 2_000
 """Characters of a phrase that are looked for by meaning."""
+
+MAX_CARRIERS = 200
+"""Facts, and relations, that are followed of those that say a phrase: "the" is said by 10,000 of a long session, and to
+follow each of them takes two seconds. Those in the prompt or cut from it first, then the newest."""
+
+MAX_TRACKS = 50
+"""Tracks of one trace, the furthest first: more are no help to whoever reads them, and a page draws each stage."""
 
 _FACT_KINDS = tuple(kind for kind, event in KINDS.items() if event in FACT_EVENTS)
 
@@ -115,6 +122,8 @@ class _Gathering:
         self._pieces: Pieces | None = log.pieces() if history.records else None
         self._texts: dict[str, str | None] = {}
         self.asked = ""
+        self._beyond: set[Ref] = set()
+        """Carriers of a phrase that are not followed."""
 
     # -- words -----------------------------------------------------------------------------------
 
@@ -171,8 +180,21 @@ class _Gathering:
             nearest = self._nearest(wanted.text)
             if nearest is not None and nearest.similarity >= MEANT:
                 messages, nearest = {nearest.seq: "meaning"}, None
-        followed = self._followed(wanted, messages, facts=facts, relations=relations, texts=texts)  # type: ignore[arg-type]
+        few, related = self._nearest_to_prompt("fact", facts), self._nearest_to_prompt("relation", relations)
+        self._beyond = {Ref.of("fact", id) for id in facts.keys() - few.keys()}
+        self._beyond |= {Ref.of("relation", id) for id in relations.keys() - related.keys()}
+        followed = self._followed(wanted, messages, facts=few, relations=related, texts=texts)  # type: ignore[arg-type]
         return followed, nearest
+
+    def _nearest_to_prompt(self, kind: RefKind, matched: Mapping[int, str]) -> dict[int, str]:
+        """At most `MAX_CARRIERS` of these: those in the prompt, then those cut from it, then the newest."""
+        moment = self._moment
+
+        def place(id: int) -> tuple[bool, bool, int]:
+            ref = Ref.of(kind, id)
+            return ref in moment.held, ref in moment.cut, id
+
+        return {id: matched[id] for id in sorted(matched, key=place, reverse=True)[:MAX_CARRIERS]}
 
     def picked(self, ref: Ref) -> Followed:
         """What a ref names, with the messages it comes from.
@@ -345,6 +367,7 @@ class _Gathering:
         made = Tracing(
             history, life, moment, followed, self.words, worded, self._message, self._relation, tuple(self._answers())
         ).tracks()
+        tracks = ranked(made, target)
         return Trace(
             asked=asked,
             target=target,
@@ -354,7 +377,8 @@ class _Gathering:
             prompt_position=moment.record.position if moment.record is not None else None,
             question=self._question(),
             said=self._said(followed),
-            tracks=ranked(made, target),
+            tracks=tracks[:MAX_TRACKS],
+            more=len(self._beyond - {track.carrier.ref for track in tracks}) + len(tracks[MAX_TRACKS:]),
             known_from=life.reset.position if life.reset is not None else None,
             nearest=nearest,
         )

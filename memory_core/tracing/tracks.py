@@ -64,7 +64,8 @@ class Tracing:
         for track in self._all_tracks():
             carrier = track.carrier
             key = carrier.kind, carrier.ref or (carrier.block, carrier.seq)
-            if key not in made or made[key].progress < track.progress:  # said twice, it may have come in twice
+            later = track.decisive is not None and track.decisive.rule == "learned_later"
+            if key not in made or (made[key].progress < track.progress and not later):  # it may have come in twice
                 made[key] = track
         return tuple(made.values())
 
@@ -218,7 +219,8 @@ class Tracing:
         that says otherwise is named, and does not carry it."""
         todo: list[tuple[int, Matched]] = [(id, matched) for id in ids]
         seen: set[int] = set()
-        while todo and len(seen) < MAX_SUCCESSORS:
+        most = len(todo) + MAX_SUCCESSORS
+        while todo and len(seen) < most:
             id, how = todo.pop(0)
             if id in seen:
                 continue
