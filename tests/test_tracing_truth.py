@@ -357,6 +357,10 @@ def holds(told, track):
     if rule in ("below_threshold", "beyond_top_k", "no_room"):
         score = next(score for n, _, _, score, outcome in event.candidates if (n, outcome) == (ref.number, rule))
         return record == told.search(name) and stage.numbers["score"] == score
+    if rule == "no_vector":
+        here = [r for r in told.of("vectors_stored", "vectors_replaced") if ref.number in _units_of(r.event)]
+        searched = record == told.search(name)
+        return searched and (here[-1].event.embedder != event.embedder or bool(getattr(here[-1].event, "error", None)))
     if rule == "not_proposed":
         return record == told.search(name) and ref.number not in [candidate[0] for candidate in event.candidates]
     if rule == "in_queue":
@@ -383,6 +387,10 @@ def holds(told, track):
     if rule in ("left_out", "other_words"):  # seen by comparing words, and said to be
         return stage.knowledge == "observed" and record is not None
     raise AssertionError(f"no event is known to rest {rule!r} on: {stage.text}")
+
+
+def _units_of(event):
+    return getattr(event, "numbers", None) or [number for number, _, _ in event.nodes]
 
 
 def _messages_of(told, unit):

@@ -27,6 +27,7 @@ from memory_core.events import (
     SessionReset,
     SummaryRewritten,
     VectorsRemoved,
+    VectorsReplaced,
     VectorsStored,
 )
 
@@ -75,6 +76,8 @@ class Life:
     """All events about each relation of the log, by id."""
     units: defaultdict[int, dict[int, EventRecord]] = field(default_factory=lambda: defaultdict(dict))
     """`VectorsStored` of each unit that contains a message, by message and number; of a followed unit, by message 0."""
+    embedders: defaultdict[int, list[tuple[int, str | None]]] = field(default_factory=lambda: defaultdict(list))
+    """Model of the vector of each of these units, None without one, by the position from which it had it."""
     removed: dict[int, EventRecord] = field(default_factory=dict)
     """`VectorsRemoved` of a unit, by number."""
     summarised: defaultdict[int, Records] = field(default_factory=lambda: defaultdict(list))
@@ -165,12 +168,21 @@ def _relation_changed(life: Life, record: EventRecord, event: RelationChanged) -
 
 def _stored(life: Life, record: EventRecord, event: VectorsStored) -> None:
     first, last = (life.seqs[0], life.seqs[-1]) if life.seqs else (1, 0)
+    embedder = event.embedder if event.error is None and not event.follow else None
     for number, spans, _ in event.nodes:
         if number in life.picked:
             life.units[0][number] = record
+            life.embedders[number] = [(record.position, embedder)]
         if spans and spans[0][0] <= last and spans[-1][1] >= first:
             for seq in held(spans, life.seqs):
                 life.units[seq][number] = record
+                life.embedders[number] = [(record.position, embedder)]
+
+
+def _embedded(life: Life, record: EventRecord, event: VectorsReplaced) -> None:
+    for number in event.numbers:
+        if number in life.embedders:
+            life.embedders[number].append((record.position, event.embedder))
 
 
 def _removed(life: Life, record: EventRecord, event: VectorsRemoved) -> None:
@@ -210,6 +222,7 @@ _READERS: dict[type[Event], Callable[[Life, EventRecord, Any], None]] = {
     RelationChanged: _relation_changed,
     VectorsStored: _stored,
     VectorsRemoved: _removed,
+    VectorsReplaced: _embedded,
     SummaryRewritten: _summarised,
     BlockAdded: _block,
     BlockRemoved: _block,

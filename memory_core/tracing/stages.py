@@ -205,8 +205,8 @@ def granted(moment: Moment, block: str, ref: Ref, as_what: str) -> Stage | None:
     return None
 
 
-def found(moment: Moment, block: PastBlock, number: int) -> Stage:
-    """What the search of a vector block said of a stored unit."""
+def found(moment: Moment, block: PastBlock, number: int, embedder: str | None) -> Stage:
+    """What the search of a vector block said of a stored unit; `embedder` made its vector, None: it has none."""
     record = moment.retrieved.get(block.name)
     ref = Ref.of("unit", number)
     asked_for = ref in moment.held or ref in moment.cut
@@ -222,6 +222,11 @@ def found(moment: Moment, block: PastBlock, number: int) -> Stage:
     if asked_for:
         return stage("found", "passed", f"{block.name} found it, beyond the best it recorded.", record)
     listed = len(event.candidates)
+    if embedder != event.embedder and event.embedder is not None:
+        text = (
+            f"Not found: it has no vector of {event.embedder}, and is found by words alone until it is embedded again."
+        )
+        return stage("found", "lost", text, record, rule="no_vector")
     text = f"Not found: it is not among the {listed} best candidates of {block.name} that were recorded."
     if listed == sum(event.gates.values()):
         text = f"Not found: neither search of {block.name} proposed it among its {listed} candidates."

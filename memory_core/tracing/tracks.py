@@ -413,7 +413,7 @@ class Tracing:
         end = granted(self.moment, name, carrier.ref or Ref(""), f"brought back by {name}")
         away = end is not None and end.rule in ("block_off", "block_removed", "block_failed")
         if block is not None and self.moment.record is not None and not away:
-            search = found(self.moment, block, number)
+            search = found(self.moment, block, number, state_at(self.life.embedders[number], self.moment.position))
             stages.append(search)
             if search.verdict != "passed":
                 return Track(carrier, tuple(stages))
