@@ -14,6 +14,7 @@ from large import fill, reopened
 
 from memory_core.events import Ref
 from memory_core.memory import Memory
+from memory_core.messages import message_text
 
 GOALS = {10_000: 0.2, 100_000: 1.0}
 """Seconds of a trace once the history was read, by messages."""
@@ -26,7 +27,7 @@ def targets(memory: Memory) -> dict[str, str | Ref]:
     """What is followed, by what it is called in the table."""
     history = memory.log.history()
     fact = next(record.event for record in history.records if record.kind == "fact_added")
-    middle = memory.session.messages(last=3)[0].message.content
+    middle = message_text(memory.session.messages(last=3)[0].message)
     return {
         "a word of nearly all": "the",
         "said often": "allergic to peanuts",

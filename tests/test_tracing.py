@@ -5,11 +5,12 @@ import re
 import threading
 
 import pytest
-from engine_fakes import HashEmbedder, assistant, user
+from engine_fakes import HashEmbedder, NoteExtractor, assistant, on_file, user
 from fakes import FakeExtractor
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from shared_data import shared
+from test_schema_upgrade import back_to_version_1, played
 
 from memory_core import (
     FactExtractionMemoryBlock,
@@ -26,6 +27,7 @@ from memory_core.events import Ref
 from memory_core.models.embedding import MiniLMEmbedder
 from memory_core.planning import curation
 from memory_core.planning.context import QUEUE
+from memory_core.store.database import Database
 from memory_core.tracing.matching import Phrase
 from memory_core.tracing.tracer import MAX_TRACKS
 
@@ -361,6 +363,18 @@ def test_a_trace_while_another_process_writes_is_of_what_was_read(tmp_path):
     finally:
         stop.set()
         writer.join()
+
+
+def test_a_session_of_an_older_schema_version_is_followed_as_before(tmp_path):
+    uri = on_file(tmp_path)
+    memory = played(uri)
+    before = memory.trace("note 3").sentence
+    memory.session.database.close()
+    back_to_version_1(uri)
+    services = Services(embedder=HashEmbedder(), extractor=NoteExtractor())
+    again = Memory.open("s", Database.open(uri), services=services, tokenizer_fn=str.split)
+    assert again.trace("note 3").sentence == before
+    again.session.database.close()
 
 
 # -- the engine and the trace agree --------------------------------------------------------------------

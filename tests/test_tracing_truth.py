@@ -401,6 +401,7 @@ def numbers_hold(told, trace, track, stage):
     """Whether each number of a sentence is one of its event, of the settings of its block, or a turn of the trace."""
     record = told.all.get(stage.position)
     text = re.sub(r'"[^"]*"', "", stage.text).replace(str(track.carrier.block), "")
+    text = text.replace(str(getattr(record and record.event, "embedder", None)), "")
     turns = {trace.turn, trace.prompt_turn, *(each.turn for each in track.stages)}
     if record is not None:
         turns.add(record.turn)
