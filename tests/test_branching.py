@@ -20,7 +20,7 @@ from engine_fakes import (
     totals,
     user,
 )
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from session_script import ALL_STEPS, STEPS, Script, with_text
 from shared_data import shared
 
@@ -465,6 +465,7 @@ def test_a_branch_holds_exactly_what_the_session_held(steps):
 
 @settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=ALL_STEPS)
+@example(steps=["note", "close", "note", "forget archive"])  # of the first turn nothing is left
 def test_a_branch_works_whatever_was_erased_since(steps):
     script = Script()
     for step in steps:

@@ -2,13 +2,16 @@
 
 import json
 import re
+import threading
 
 import pytest
-from engine_fakes import HashEmbedder, assistant, user
+from engine_fakes import HashEmbedder, NoteExtractor, assistant, on_file, user
 from fakes import FakeExtractor
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from shared_data import shared
+from sqlalchemy import create_engine
+from test_schema_upgrade import back_to_version_1, played
 
 from memory_core import (
     FactExtractionMemoryBlock,
@@ -25,7 +28,9 @@ from memory_core.events import Ref
 from memory_core.models.embedding import MiniLMEmbedder
 from memory_core.planning import curation
 from memory_core.planning.context import QUEUE
+from memory_core.store.database import Database
 from memory_core.tracing.matching import Phrase
+from memory_core.tracing.tracer import MAX_TRACKS
 
 NUTS = "I am allergic to nuts"
 
@@ -300,6 +305,78 @@ def test_said_three_times_and_by_the_assistant_only():
     assert len(memory.trace("allergic to nuts").said) == 3
     memory.put(assistant("Peanuts are legumes"))
     assert {said.role for said in memory.trace("peanuts legumes").said} == {"assistant"}
+
+
+def test_of_very_many_carriers_the_furthest_are_told_and_the_others_counted():
+    memory = memory_of(facts(max_facts=10_000), token_limit=100_000)
+    said_and_flushed(memory, ". ".join(f"I saw a zebra and {number} zebra foals" for number in range(260)))
+    asked(memory)
+    memory.configure(token_limit=400)
+    memory.put(user("And which zebra?"))
+    memory.build_context()
+    trace = memory.trace("zebra")
+    assert len(trace.tracks) == MAX_TRACKS
+    carriers = len(trace.said) + len(memory.facts.read("facts"))
+    assert carriers <= len(trace.tracks) + trace.more <= carriers + len(memory.blocks) * len(trace.said)
+    assert trace.reached
+    assert [track.progress for track in trace.tracks] == sorted((t.progress for t in trace.tracks), reverse=True)
+
+
+def test_what_was_erased_since_is_known_by_its_number_and_not_by_its_words():
+    memory = said_and_flushed(memory_of(facts()), NUTS)
+    asked(memory)
+    desk = memory.facts.desk("facts")
+    desk.erase(desk.facts())
+    memory.put(user("And now?"))
+    memory.build_context()
+    erased = memory.trace(Ref.of("fact", 1))
+    assert (erased.asked, erased.decisive.rule) == ("(erased)", "erased")
+    assert {t.carrier.ref: t.carrier.words for t in erased.tracks}["f1"] == ""
+
+
+def test_a_phrase_in_markup_or_of_ten_thousand_characters_is_followed_as_words():
+    memory = memory_of(facts())
+    memory.put(user(NUTS))
+    assert memory.trace("**allergic** to `nuts`").tracks
+    assert memory.trace("x" * 10_000).sentence == "Never said in this session."
+    assert memory.trace(f"{NUTS} " * 500).tracks
+
+
+def test_a_trace_while_another_process_writes_is_of_what_was_read(tmp_path):
+    uri = f"sqlite:///{tmp_path / 'memory.db'}"
+    memory = memory_of(facts(), database_uri=uri)
+    memory.put(user(NUTS))
+    memory.build_context()
+    other = memory_of(facts(), database_uri=uri)
+    stop = threading.Event()
+
+    def write():
+        while not stop.is_set():
+            other.put(user(NUTS))
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for _ in range(20):
+            trace = memory.trace("allergic to nuts")
+            assert trace.reached
+            assert all(track.decisive is None or track.decisive.position for track in trace.tracks)
+    finally:
+        stop.set()
+        writer.join()
+
+
+def test_a_session_of_an_older_schema_version_is_followed_as_before(tmp_path):
+    uri = on_file(tmp_path)
+    memory = played(uri)
+    before = memory.trace("note 3").sentence
+    memory.session.database.close()
+    back_to_version_1(uri)
+    services = Services(embedder=HashEmbedder(), extractor=NoteExtractor())
+    anew = Database(create_engine(uri))  # as another process would: nothing is shared
+    again = Memory.open("s", anew, services=services, tokenizer_fn=str.split)
+    assert again.trace("note 3").sentence == before
+    again.session.database.close()
 
 
 # -- the engine and the trace agree --------------------------------------------------------------------

@@ -60,6 +60,8 @@ def remove_messages(w: Writing, seqs: Sequence[int]) -> None:
     for chunk in chunks(seqs):
         w.connection.execute(delete(message_table).where(_m.session_id == w.session.id, _m.seq.in_(chunk)))
     recompute_totals(w.connection, w.session)
+    if not any((w.session.queue_messages, w.session.archived_messages, w.session.pinned_messages)):
+        w.session.turns = 0  # nothing is left to have turns: they are counted from the beginning again
     w.session.revision += 1  # whoever remembers the queue reads it again
 
 
@@ -204,7 +206,7 @@ def _remove_empty_deliveries(w: Writing) -> None:
 
 
 def recompute_totals(connection: Connection, session: SessionState) -> None:
-    """Recompute a session's running totals from its messages."""
+    """Recompute a session's running totals from its messages. Turns are counted by the log: see `remove_messages`."""
     sums = select(
         func.count(), func.coalesce(func.sum(_m.tokens), 0), func.coalesce(func.sum(_m.reference_tokens), 0)
     ).where(_m.session_id == session.id)
@@ -220,5 +222,3 @@ def recompute_totals(connection: Connection, session: SessionState) -> None:
         _m.session_id == session.id, _m.status == str(MessageStatus.ACTIVE), _m.role == "user"
     )
     session.newest_turn = connection.execute(newest).scalar()
-    if session.queue_messages + session.archived_messages + session.pinned_messages == 0:
-        session.turns = 0

@@ -19,12 +19,13 @@ from memory_core.messages import ChatMessage
 from memory_core.planning import curation as plans
 from memory_core.planning.curation import ChangeSet
 from memory_core.retrieval import explain
+from memory_core.retrieval.retrieval import SessionRetrieval
 from memory_core.sessions.handle import SessionHandle
 from memory_core.sessions.preview import SessionPreview
 from memory_core.tracing.values import Stage, Trace, Track
 
 FixKind = Literal["threshold", "results", "show", "enable", "pin", "restore", "accept", "retry", "priority", "limit",
-                  "teach", "write"]  # fmt: skip
+                  "teach", "write", "embed"]  # fmt: skip
 
 MAX_TAUGHT = 300
 """Characters of what is taught as a fact."""
@@ -83,7 +84,7 @@ def find_fixes(session: Session, trace: Trace, *, words: str | None = None) -> F
     for fix in trying.candidates():
         if any((each.kind, each.block, each.fact) == (fix.kind, fix.block, fix.fact) for each in offered):
             continue
-        if fix.kind == "retry":
+        if fix.kind in ("retry", "embed"):
             offered.append(fix)
         else:
             offered += filter(None, [next(trying.enough(fix), None)])
@@ -98,6 +99,9 @@ def apply_fix(session: Session, fix: Fix) -> Callable[[], object] | None:
     Raises:
         MemoryInspectorError: it is not possible any more; nothing was changed.
     """
+    if fix.kind == "embed":
+        SessionRetrieval(session).reembed(fix.block)
+        return None
     if fix.kind == "retry":
         SessionHandle(session).retry(fix.deliveries)
         return None
@@ -208,6 +212,8 @@ class _Trying:
         ref = track.carrier.ref
         if rule in ("below_threshold", "beyond_top_k", "not_proposed") and ref is not None and ref.kind == "unit":
             yield from self._by_search(name, ref.number)
+        elif rule == "no_vector":
+            yield Fix("embed", f"Embed what {name} stored again", name)
         elif rule in ("show_none", "not_relevant"):
             yield Fix("show", f"Put all facts of {name} into the prompt", name, {"show": "all"})
         elif rule == "block_off":

@@ -8,6 +8,7 @@ from typing import Any
 
 from memory_core.events import (
     BlockAdded,
+    BlockEdited,
     BlockRemoved,
     DeliveryQueued,
     Event,
@@ -16,15 +17,17 @@ from memory_core.events import (
     FactConfirmed,
     FactHeldBack,
     FactsCondensed,
-    FlushPlanned,
+    FactsCurated,
     NothingLearned,
     Ranges,
     RelationAdded,
+    RelationChanged,
     RelationConfirmed,
     SessionImported,
     SessionReset,
     SummaryRewritten,
     VectorsRemoved,
+    VectorsReplaced,
     VectorsStored,
 )
 
@@ -50,8 +53,8 @@ class Life:
     """Followed stored units."""
     session_id: str
     """Numbers of messages are this session's; of others, only events about facts are read."""
-    flushed: dict[int, EventRecord] = field(default_factory=dict)
-    """`FlushPlanned` in which a message left the queue."""
+    revisions: dict[tuple[str, int], EventRecord] = field(default_factory=dict)
+    """The first event that names a revision of a block's text, by block and revision."""
     deliveries: defaultdict[int, dict[int, Records]] = field(default_factory=lambda: defaultdict(dict))
     """Events of each delivery that contained a message, by message and number."""
     by_delivery: dict[int, Records] = field(default_factory=dict)
@@ -59,18 +62,22 @@ class Life:
     facts: defaultdict[int, Records] = field(default_factory=lambda: defaultdict(list))
     """All events about each fact of the log, by id."""
     learned: defaultdict[int, dict[int, EventRecord]] = field(default_factory=lambda: defaultdict(dict))
-    """`FactAdded` or `FactConfirmed` that names a message as a source, by message and fact."""
+    """`FactAdded`, `FactConfirmed` or `FactsCurated` that names a message as a source, by message and fact."""
+    unsupported: defaultdict[int, dict[int, EventRecord]] = field(default_factory=lambda: defaultdict(dict))
+    """`FactsCurated` that takes back a message as a source, by message and fact."""
     condensed: Records = field(default_factory=list)
     suppressed: defaultdict[int, Records] = field(default_factory=lambda: defaultdict(list))
     """`FactHeldBack` that names a message, by message."""
     nothing: defaultdict[int, Records] = field(default_factory=lambda: defaultdict(list))
     """`NothingLearned` that names a message, by message."""
     related: defaultdict[int, dict[int, EventRecord]] = field(default_factory=lambda: defaultdict(dict))
-    """`RelationAdded` or `RelationConfirmed` that names a message, by message and relation."""
+    """`RelationAdded`, `RelationConfirmed` or `RelationChanged` that names a message, by message and relation."""
     relations: defaultdict[int, Records] = field(default_factory=lambda: defaultdict(list))
     """All events about each relation of the log, by id."""
     units: defaultdict[int, dict[int, EventRecord]] = field(default_factory=lambda: defaultdict(dict))
     """`VectorsStored` of each unit that contains a message, by message and number; of a followed unit, by message 0."""
+    embedders: defaultdict[int, list[tuple[int, str | None]]] = field(default_factory=lambda: defaultdict(list))
+    """Model of the vector of each of these units, None without one, by the position from which it had it."""
     removed: dict[int, EventRecord] = field(default_factory=dict)
     """`VectorsRemoved` of a unit, by number."""
     summarised: defaultdict[int, Records] = field(default_factory=lambda: defaultdict(list))
@@ -116,9 +123,8 @@ def _nothing(life: Life, record: EventRecord, event: NothingLearned) -> None:
             life.nothing[seq].append(record)
 
 
-def _flushed(life: Life, record: EventRecord, event: FlushPlanned) -> None:
-    for seq in held(event.seqs, life.seqs):
-        life.flushed.setdefault(seq, record)
+def _edited(life: Life, record: EventRecord, event: BlockEdited) -> None:
+    life.revisions.setdefault((event.block, event.revision), record)
 
 
 def _fact_added(life: Life, record: EventRecord, event: FactAdded | FactConfirmed) -> None:
@@ -129,6 +135,18 @@ def _fact_added(life: Life, record: EventRecord, event: FactAdded | FactConfirme
 
 def _condensed(life: Life, record: EventRecord, event: FactsCondensed) -> None:
     life.condensed.append(record)
+
+
+def _curated(life: Life, record: EventRecord, event: FactsCurated) -> None:
+    """Messages that support a merged fact; an undo of the merge takes them away again."""
+    undone = event.undoes is not None and not event.again
+    for fact, session, spans in event.support:
+        for seq in held(spans, life.seqs) if (session or record.session_id) == life.session_id else ():
+            if not undone:
+                life.learned[seq].setdefault(fact, record)
+                life.unsupported[seq].pop(fact, None)
+            elif life.learned[seq].get(fact, record).kind == record.kind:
+                life.unsupported[seq][fact] = record
 
 
 def _suppressed(life: Life, record: EventRecord, event: FactHeldBack) -> None:
@@ -142,14 +160,29 @@ def _related(life: Life, record: EventRecord, event: RelationAdded | RelationCon
         life.related[seq].setdefault(event.relation, record)
 
 
+def _relation_changed(life: Life, record: EventRecord, event: RelationChanged) -> None:
+    life.relations[event.relation].append(record)
+    for seq in held(event.after.get("sources", ()), life.seqs):
+        life.related[seq].setdefault(event.relation, record)
+
+
 def _stored(life: Life, record: EventRecord, event: VectorsStored) -> None:
     first, last = (life.seqs[0], life.seqs[-1]) if life.seqs else (1, 0)
+    embedder = event.embedder if event.error is None and not event.follow else None
     for number, spans, _ in event.nodes:
         if number in life.picked:
             life.units[0][number] = record
+            life.embedders[number] = [(record.position, embedder)]
         if spans and spans[0][0] <= last and spans[-1][1] >= first:
             for seq in held(spans, life.seqs):
                 life.units[seq][number] = record
+                life.embedders[number] = [(record.position, embedder)]
+
+
+def _embedded(life: Life, record: EventRecord, event: VectorsReplaced) -> None:
+    for number in event.numbers:
+        if number in life.embedders:
+            life.embedders[number].append((record.position, event.embedder))
 
 
 def _removed(life: Life, record: EventRecord, event: VectorsRemoved) -> None:
@@ -158,6 +191,7 @@ def _removed(life: Life, record: EventRecord, event: VectorsRemoved) -> None:
 
 
 def _summarised(life: Life, record: EventRecord, event: SummaryRewritten) -> None:
+    life.revisions.setdefault((event.block, event.revision), record)
     for seq in held(event.seqs, life.seqs):
         life.summarised[seq].append(record)
 
@@ -175,17 +209,20 @@ def _imported(life: Life, record: EventRecord, event: SessionImported) -> None:
 
 
 _READERS: dict[type[Event], Callable[[Life, EventRecord, Any], None]] = {
-    FlushPlanned: _flushed,
+    BlockEdited: _edited,
     DeliveryQueued: _due,
     NothingLearned: _nothing,
     FactAdded: _fact_added,
     FactConfirmed: _fact_added,
     FactsCondensed: _condensed,
+    FactsCurated: _curated,
     FactHeldBack: _suppressed,
     RelationAdded: _related,
     RelationConfirmed: _related,
+    RelationChanged: _relation_changed,
     VectorsStored: _stored,
     VectorsRemoved: _removed,
+    VectorsReplaced: _embedded,
     SummaryRewritten: _summarised,
     BlockAdded: _block,
     BlockRemoved: _block,

@@ -36,6 +36,9 @@ NOTHING: dict[NothingReason, tuple[str, str]] = {
 }
 """Rule and reason, by the recorded code."""
 
+SEES_IT = {"flush": "at the next flush", "turn": "once its turn is over", "session_end": "when the session is closed"}
+"""When a block is given a message of the queue, by its setting `deliver_on`."""
+
 ROLES = {"user": "the user", "assistant": "the assistant", "tool": "a tool", "system": "a system message"}
 
 
@@ -74,6 +77,9 @@ def way_in(history: History, life: Life, moment: Moment, added: EventRecord, lef
     queued = stage("queue", "passed", f"In the queue from turn {added.turn} to {left.turn}.", added)
     gone: Any = left.event
     flush = getattr(gone, "flush", None)
+    if left.kind == "session_reset":
+        text = f"Forgotten in turn {left.turn}, when the queue was reset: no block is given what leaves so."
+        return [said, queued, stage("flush", "lost", text, left, rule="forgotten", turn=left.turn)]
     if flush is None:
         text = f"Taken out of the queue in turn {left.turn}, when it was replaced: no block is given what leaves so."
         return [said, queued, stage("flush", "lost", text, left, rule="replaced", turn=left.turn)]
@@ -106,17 +112,18 @@ def in_prompt(moment: Moment, seq: int) -> Stage:
 
 
 def delivery(
-    history: History, life: Life, moment: Moment, block: PastBlock, seq: int, left: EventRecord | None
+    history: History, life: Life, moment: Moment, block: PastBlock, added: EventRecord, left: EventRecord | None
 ) -> Stage:
     """Whether a message was given to a block."""
-    name = block.name
+    message: Any = added.event
+    seq, name = message.seq, block.name
     due = [
         events
         for events in (_until(events, moment.position) for events in life.deliveries[seq].values())
         if events and events[0].event.about == name
     ]
     if not due:
-        return _not_due(history, life, moment, name, left)
+        return _not_due(history, life, moment, block, added, left)
     done = [events for events in due if events[-1].kind == "delivery_done"]
     events = (done or due)[-1]
     last = events[-1]
@@ -138,21 +145,24 @@ def delivery(
     return stage("delivery", "waiting", text, last, rule="pending")
 
 
-def _not_due(history: History, life: Life, moment: Moment, name: str, left: EventRecord | None) -> Stage:
+def _not_due(
+    history: History, life: Life, moment: Moment, block: PastBlock, said: EventRecord, left: EventRecord | None
+) -> Stage:
+    name, sees_it = block.name, SEES_IT.get(block.settings.get("deliver_on", "flush"), SEES_IT["flush"])
     if left is None or left.position > moment.position:
-        then = history.turns.get(moment.record.turn if moment.record is not None else moment.turn)
-        if then is None:
-            return stage("delivery", "waiting", f"Still in the queue: {name} sees it at the next flush.", rule="queued")
-        text = (
-            f"Still in the queue: {name} sees it at the next flush. "
-            f"The queue has {then.queue_tokens} tokens of {then.history_budget:.0f}."
-        )
-        return stage("delivery", "waiting", text, rule="queued", queue_tokens=then.queue_tokens,
-                     history_budget=then.history_budget)  # fmt: skip
+        text = f"Still in the queue: {name} sees it {sees_it}."
+        if moment.built is None or sees_it != SEES_IT["flush"]:
+            return stage("delivery", "waiting", text, moment.record or said, rule="queued")
+        tokens, budget = moment.built.queue_asked, history.config_at(moment.position).history_budget
+        return stage("delivery", "waiting", f"{text} The queue has {tokens} tokens of {budget:.0f}.", moment.record,
+                     rule="queued", queue_tokens=tokens, history_budget=budget)  # fmt: skip
     added = [record for record in life.blocks[name] if record.kind == "block_added" and record.position > left.position]
     if added:
         text = f"{name} was never given it: the block was added in turn {added[0].turn}, after it had left the queue."
         return stage("delivery", "lost", text, added[0], rule="added_later")
+    if sees_it == SEES_IT["session_end"]:
+        return stage("delivery", "waiting", f"Kept until the session ends: {name} sees it {sees_it}.", left,
+                     rule="session_open")  # fmt: skip
     text = f"{name} was never given it: it was not due to the block when it left the queue in turn {left.turn}."
     return stage("delivery", "lost", text, left, rule="not_due")
 
@@ -188,21 +198,24 @@ def granted(moment: Moment, block: str, ref: Ref, as_what: str) -> Stage | None:
         return stage("prompt", "lost", text, failed, rule="block_failed")
     there = moment.blocks.get(block)
     if there is None:
-        return stage("prompt", "lost", f"{block} was not there any more for {moment.prompt}.", rule="block_removed")
+        text = f"{block} was not there any more for {moment.prompt}."
+        return stage("prompt", "lost", text, moment.record, rule="block_removed")
     if not there.settings.get("enabled", True):
-        return stage("prompt", "lost", f"{block} was switched off for {moment.prompt}.", rule="block_off")
+        text = f"{block} was switched off for {moment.prompt}."
+        return stage("prompt", "lost", text, moment.record, rule="block_off")
     return None
 
 
-def found(moment: Moment, block: PastBlock, number: int) -> Stage:
-    """What the search of a vector block said of a stored unit."""
+def found(moment: Moment, block: PastBlock, number: int, embedder: str | None) -> Stage:
+    """What the search of a vector block said of a stored unit; `embedder` made its vector, None: it has none."""
     record = moment.retrieved.get(block.name)
     ref = Ref.of("unit", number)
     asked_for = ref in moment.held or ref in moment.cut
     if record is None or not isinstance(record.event, Retrieved):
         if asked_for:
             return stage("found", "passed", f"{block.name} asked for it.", moment.record)
-        return stage("found", "lost", f"{block.name} made no search for {moment.prompt}.", rule="no_search")
+        text = f"{block.name} made no search for {moment.prompt}."
+        return stage("found", "lost", text, moment.record, rule="no_search")
     event = record.event
     for rank, (candidate, _, _, score, outcome) in enumerate(event.candidates, start=1):
         if candidate == number:
@@ -210,6 +223,11 @@ def found(moment: Moment, block: PastBlock, number: int) -> Stage:
     if asked_for:
         return stage("found", "passed", f"{block.name} found it, beyond the best it recorded.", record)
     listed = len(event.candidates)
+    if embedder != event.embedder and event.embedder is not None:
+        text = (
+            f"Not found: it has no vector of {event.embedder}, and is found by words alone until it is embedded again."
+        )
+        return stage("found", "lost", text, record, rule="no_vector")
     text = f"Not found: it is not among the {listed} best candidates of {block.name} that were recorded."
     if listed == sum(event.gates.values()):
         text = f"Not found: neither search of {block.name} proposed it among its {listed} candidates."

@@ -9,7 +9,7 @@ from unicodedata import normalize
 
 from memory_core.engine.session import Session
 from memory_core.errors import MemoryInspectorError, MessageError, NotFoundError
-from memory_core.events import KINDS, EventRecord, Ref, expand
+from memory_core.events import KINDS, EventRecord, Ref, RefKind, expand
 from memory_core.history.by_turn import History
 from memory_core.history.pieces import Pieces
 from memory_core.history.slices.facts import HANDLED as FACT_EVENTS
@@ -45,9 +45,17 @@ SUGGESTED = 0.3
 MAX_CHARACTERS = 2_000
 """Characters of a phrase that are looked for by meaning."""
 
+MAX_CARRIERS = 200
+"""Facts, and relations, that are followed of those that say a phrase: "the" is said by 10,000 of a long session, and to
+follow each of them takes two seconds. Those in the prompt or cut from it first, then the newest."""
+
+MAX_TRACKS = 50
+"""Tracks of one trace, the furthest first: more are no help to whoever reads them, and a page draws each stage."""
+
 _FACT_KINDS = tuple(kind for kind, event in KINDS.items() if event in FACT_EVENTS)
 
 _ERASING = frozenset({"session_reset", "fact_erased", "entity_erased", "relation_erased", "vectors_removed"})
+"""Events after which words of earlier turns may be gone."""
 
 _BEST = 50
 """Stored units among which the nearest in meaning is looked for, best score first."""
@@ -187,6 +195,8 @@ class _Gathering:
         self._pieces: Pieces | None = log.pieces() if history.records else None
         self._texts: dict[str, str | None] = {}
         self.asked = ""
+        self._beyond: set[Ref] = set()
+        """Carriers of a phrase that are not followed."""
 
     def at(self, moment: Moment) -> "_Gathering":
         """The same at another moment; what was read stays read."""
@@ -245,7 +255,10 @@ class _Gathering:
             nearest = self._nearest(wanted.text)
             if nearest is not None and nearest.similarity >= MEANT:
                 messages, nearest = {nearest.seq: "meaning"}, None
-        followed = self._followed(wanted, messages, facts=facts, relations=relations, texts=texts)  # type: ignore[arg-type]
+        few, related = self._nearest_to_prompt("fact", facts), self._nearest_to_prompt("relation", relations)
+        self._beyond = {Ref.of("fact", id) for id in facts.keys() - few.keys()}
+        self._beyond |= {Ref.of("relation", id) for id in relations.keys() - related.keys()}
+        followed = self._followed(wanted, messages, facts=few, relations=related, texts=texts)  # type: ignore[arg-type]
         return followed, nearest
 
     def narrowed(self, followed: Followed) -> Followed:
@@ -264,6 +277,16 @@ class _Gathering:
             for block in self._moment.blocks.values()
             if block.text and wanted.said_in(plain_text(self.words(block.text)))
         }
+
+    def _nearest_to_prompt(self, kind: RefKind, matched: Mapping[int, str]) -> dict[int, str]:
+        """At most `MAX_CARRIERS` of these: those in the prompt, then those cut from it, then the newest."""
+        moment = self._moment
+
+        def place(id: int) -> tuple[bool, bool, int]:
+            ref = Ref.of(kind, id)
+            return ref in moment.held, ref in moment.cut, id
+
+        return {id: matched[id] for id in sorted(matched, key=place, reverse=True)[:MAX_CARRIERS]}
 
     def picked(self, ref: Ref) -> Followed:
         """What a ref names, with the messages it comes from.
@@ -296,8 +319,7 @@ class _Gathering:
         if number not in pieces.relations:
             raise NotFoundError(f"There is no relation {number} in this session.")
         self.asked = self._relation(number, self._moment.position) or self._relation(number, 2**62) or "(erased)"
-        events = [record.event for record in self._history.records if getattr(record.event, "relation", None) == number]
-        sources = {seq for event in events for seq in expand(getattr(event, "sources", ()))}
+        sources = self._sources("relation", number)
         return self._followed(Phrase.of(self.asked), dict.fromkeys(sources, "id"), relations={number: "id"})
 
     def _fact(self, number: int) -> Followed:
@@ -306,9 +328,14 @@ class _Gathering:
             raise NotFoundError(f"There is no fact {number} in this session.")
         then = [words for position, words in worded[number] if position <= self._moment.position]
         self.asked = self.words((then or [words for _, words in worded[number]])[-1]) or "(erased)"
-        events = [record.event for record in self._history.records if getattr(record.event, "fact", None) == number]
-        sources = {seq for event in events for seq in expand(getattr(event, "sources", ()))}
+        sources = self._sources("fact", number)
         return self._followed(Phrase.of(self.asked), dict.fromkeys(sources, "id"), facts={number: "id"})
+
+    def _sources(self, name: str, number: int) -> set[int]:
+        """Messages that a fact or a relation was learned from by then; where it was learned later, those."""
+        records = [record for record in self._history.records if getattr(record.event, name, None) == number]
+        then = [record for record in records if record.position <= self._moment.position]
+        return {seq for record in then or records for seq in expand(getattr(record.event, "sources", ()))}
 
     def _text(self, ref: Ref) -> Followed:
         stored = self.words(ref.hash)
@@ -435,6 +462,7 @@ class _Gathering:
         made = Tracing(
             history, life, moment, followed, self.words, worded, self._message, self._relation, tuple(self._answers())
         ).tracks()
+        tracks = ranked(made, target)
         return Trace(
             asked=asked,
             target=target,
@@ -444,7 +472,8 @@ class _Gathering:
             prompt_position=moment.record.position if moment.record is not None else None,
             question=self._question(),
             said=self._said(followed),
-            tracks=ranked(made, target),
+            tracks=tracks[:MAX_TRACKS],
+            more=len(self._beyond - {track.carrier.ref for track in tracks}) + len(tracks[MAX_TRACKS:]),
             known_from=life.reset.position if life.reset is not None else None,
             nearest=nearest,
         )

@@ -60,22 +60,27 @@ class Tracing:
 
     def tracks(self) -> tuple[Track, ...]:
         """All tracks, in no order of importance."""
-        made: dict[tuple[str, object], Track] = {}
-        for seq in self.followed.messages:
-            for track in self._of_message(seq):
-                made.setdefault((track.carrier.kind, track.carrier.ref or (track.carrier.block, seq)), track)
-        for id, matched in self.followed.facts.items():
-            for track in self._facts([id], None, matched):
-                made.setdefault(("fact", track.carrier.ref), track)
-        for id, matched in self.followed.relations.items():
-            made.setdefault(("relation", Ref.of("relation", id)), self._relation(id, None, matched))
-        for number, matched in self.followed.units.items():
-            track = self._unit(number, self.life.units[0].get(number), None, matched)
-            made.setdefault(("unit", track.carrier.ref), track)
-        for name, matched in self.followed.texts.items():
-            track = self._text(self.moment.blocks[name], None, matched)
-            made.setdefault(("text", track.carrier.ref or name), track)
+        made: dict[object, Track] = {}
+        for track in self._all_tracks():
+            carrier = track.carrier
+            key = carrier.kind, carrier.ref or (carrier.block, carrier.seq)
+            later = track.decisive is not None and track.decisive.rule == "learned_later"
+            if key not in made or (made[key].progress < track.progress and not later):  # it may have come in twice
+                made[key] = track
         return tuple(made.values())
+
+    def _all_tracks(self) -> Iterable[Track]:
+        followed = self.followed
+        for seq in followed.messages:
+            yield from self._of_message(seq)
+        for id, matched in followed.facts.items():
+            yield from self._facts([id], None, matched)
+        for id, matched in followed.relations.items():
+            yield self._relation(id, None, matched)
+        for number, matched in followed.units.items():
+            yield self._unit(number, self.life.units[0].get(number), None, matched)
+        for name, matched in followed.texts.items():
+            yield self._text(self.moment.blocks[name], None, matched)
 
     # -- a message -------------------------------------------------------------------------------
 
@@ -84,12 +89,15 @@ class Tracing:
         left = self.followed.left.get(seq)
         way = way_in(self.history, self.life, self.moment, added, left)
         carrier = Carrier("message", None, Ref.of("message", seq), self.message_words(seq) or "", matched, seq)
-        if way[-1].verdict == "lost":
+        if way[-1].rule == "said_later":
             yield Track(carrier, tuple(way))
             return
         event: Any = added.event
-        learners = [] if event.pinned else [block for block in self.moment.blocks.values() if _learns(block)]
-        if way[-1].name == "queue":
+        learners = [] if event.pinned else self._learners(seq)
+        if way[-1].verdict == "lost":  # taken out of the queue; a block may have been given it before
+            yield Track(carrier, tuple(way))
+            learners, way = [block for block in learners if self._was_due(block, seq)], way[:-1]
+        elif way[-1].name == "queue":
             yield Track(carrier, (*way, *self._with_answer(in_prompt(self.moment, seq), carrier)))
         elif not learners:
             text = f"{way[-1].text} No block takes what leaves the queue."
@@ -102,8 +110,21 @@ class Tracing:
         for block in learners:
             yield from self._of_block(block, seq, way, left)
 
+    def _learners(self, seq: int) -> list[PastBlock]:
+        """Blocks that learn, and those that were given a message while they did: switched off since, or removed."""
+        there = self.moment.blocks
+        ever = self.history.blocks_ever(self.moment.position) | dict(there)
+        return [
+            block for block in ever.values() if self._was_due(block, seq) or (block.name in there and _learns(block))
+        ]
+
+    def _was_due(self, block: PastBlock, seq: int) -> bool:
+        due = (events[0] for events in self.life.deliveries[seq].values())
+        return any(r.event.about == block.name and r.position <= self.moment.position for r in due)
+
     def _of_block(self, block: PastBlock, seq: int, way: list[Stage], left: EventRecord | None) -> Iterable[Track]:
-        given = delivery(self.history, self.life, self.moment, block, seq, left)
+        added, _ = self.followed.messages[seq]
+        given = delivery(self.history, self.life, self.moment, block, added, left)
         before = [*way, given]
         carrier = Carrier("block", block.name, None, seq=seq)
         if block.kind == "vector":
@@ -113,7 +134,9 @@ class Tracing:
             if units:
                 return
         elif block.kind == "facts":
-            facts = [id for id, record in self.life.learned[seq].items() if record.event.about == block.name]
+            taken_back = {id for id, r in self.life.unsupported[seq].items() if r.position <= self.moment.position}
+            learned = self.life.learned[seq].items()
+            facts = [id for id, r in learned if r.event.about == block.name and id not in taken_back]
             tracks = list(self._facts(facts, seq, "id", before))
             carrying = [track for track in tracks if self._carries(track)]
             yield from carrying
@@ -138,7 +161,7 @@ class Tracing:
         if given.verdict != "passed":
             yield Track(carrier, tuple(before))
             return
-        yield Track(carrier, (*before, self._nothing(block, seq)))
+        yield Track(carrier, (*before, self._nothing(block, seq, given)))
 
     def _carries(self, track: Track) -> bool:
         return self.followed.all_of_it or self.followed.phrase.carried_by(track.carrier.words)
@@ -149,7 +172,7 @@ class Tracing:
         text = f"Never extracted: {block.name} learned {others} from the message, none with these words."
         return stage("learned", "lost", text, record, rule="other_words", knowledge="observed", facts=len(facts))
 
-    def _nothing(self, block: PastBlock, seq: int) -> Stage:
+    def _nothing(self, block: PastBlock, seq: int, given: Stage) -> Stage:
         """Why a block made nothing of a message that it was given."""
         verb = "stored" if block.kind == "vector" else "extracted" if block.kind == "facts" else "taken"
         for record in reversed(self.life.nothing[seq]):
@@ -170,7 +193,9 @@ class Tracing:
                 return stage("learned", "lost", text, record, rule="suppressed", fact=held.near,
                              similarity=held.similarity)  # fmt: skip
         text = f"Never {verb}: {block.name} was given it and nothing came of it; no reason is on record."
-        return stage("learned", "lost", text, rule="no_reason", knowledge="observed")
+        return replace(
+            given, name="learned", verdict="lost", text=text, rule="no_reason", knowledge="observed", numbers={}
+        )
 
     def _custom(self, block: PastBlock, carrier: Carrier, before: list[Stage]) -> Track:
         """A block of somebody's own: what it keeps is only seen where its words come back in the prompt."""
@@ -190,18 +215,24 @@ class Tracing:
     def _facts(
         self, ids: Iterable[int], seq: int | None, matched: Matched, before: list[Stage] | None = None
     ) -> Iterable[Track]:
-        """Tracks of facts, and of those that took their place."""
-        todo: list[int] = list(ids)
+        """Tracks of facts, of those that they were merged into, and of those that superseded them in like words: a fact
+        that says otherwise is named, and does not carry it."""
+        todo: list[tuple[int, Matched]] = [(id, matched) for id in ids]
         seen: set[int] = set()
-        while todo and len(seen) < MAX_SUCCESSORS:
-            id = todo.pop(0)
+        most = len(todo) + MAX_SUCCESSORS
+        while todo and len(seen) < most:
+            id, how = todo.pop(0)
             if id in seen:
                 continue
             seen.add(id)
-            track, successor = self._fact(id, seq, matched, before)
+            track, successor = self._fact(id, seq, how, before)
             yield track
-            if successor is not None:
-                todo.append(successor)
+            if successor is None or track.decisive is None:
+                continue
+            if track.decisive.rule == "merged":
+                todo.append((successor, how))
+            elif Phrase.of(track.carrier.words).carried_by(self._words_of_fact(successor)):
+                todo.append((successor, "words"))
 
     def _fact(self, id: int, seq: int | None, matched: Matched, before: list[Stage] | None) -> tuple[Track, int | None]:
         records = self.life.facts[id]
@@ -209,11 +240,8 @@ class Tracing:
             before, seq = self._sourced(records)
         then = self.moment.position
         learned = self._learned(id, seq, records)
-        worded = self.fact_words.get(id, [])
-        key = state_at(worded, then) or (worded[0][1] if worded else None)
-        words = (self.words(key) if key is not None else None) or ""
         name = records[0].event.about or ""
-        carrier = Carrier("fact", name, Ref.of("fact", id), words, matched, seq)
+        carrier = Carrier("fact", name, Ref.of("fact", id), self._words_of_fact(id), matched, seq)
         stages = [*before, learned]
         if learned.verdict == "lost":
             return Track(carrier, tuple(stages)), None
@@ -225,6 +253,12 @@ class Tracing:
         if end is None:
             end = self._not_shown(self.moment.blocks[name], id)
         return Track(carrier, (*stages, *self._with_answer(end, carrier))), None
+
+    def _words_of_fact(self, id: int) -> str:
+        """Its words then; those it came with where it came later; empty if they were erased."""
+        worded = self.fact_words.get(id, [])
+        key = state_at(worded, self.moment.position) or (worded[0][1] if worded else None)
+        return (self.words(key) if key is not None else None) or ""
 
     def _sourced(self, records: list[EventRecord]) -> tuple[list[Stage], int | None]:
         """How a fact came in that is followed by itself: its first source's way, or who wrote it."""
@@ -247,6 +281,8 @@ class Tracing:
             return stage("learned", "lost", text, record, rule="learned_later", fact=id, turn=turn)
         if record.kind == "fact_confirmed":
             text = f"Known already as fact {id} of {name}, confirmed in turn {turn}."
+        elif record.kind == "facts_curated":
+            text = f"Part of fact {id} of {name} since {_who(record)} changed the facts in turn {turn}."
         elif getattr(event, "origin", "") == "written":
             text = f"Written as fact {id} of {name} by {_who(record)} in turn {turn}."
         elif getattr(event, "origin", "") == "condensed":
@@ -281,16 +317,18 @@ class Tracing:
             text = f"Fact {id} was deleted for good by {_who(decided)} in turn {turn}."
             return stage("kept", "lost", text, decided, rule="erased", fact=id), None
         reason = f": {event.reason.rstrip('.')}" if getattr(event, "reason", "") else ""
-        text = f"Fact {id} was retired by {_who(decided)} in turn {turn}{reason}."
-        return stage("kept", "lost", text, decided, rule="retired", fact=id), None
+        text = f"Fact {id} was {state} by {_who(decided)} in turn {turn}{reason}."
+        return stage("kept", "lost", text, decided, rule=state, fact=id), None
 
     def _superseded(self, id: int, decided: EventRecord) -> tuple[Stage, int | None]:
         by: int | None = getattr(decided.event, "by", None)
         for record in self.life.condensed:
             event: Any = record.event
             merged = next((into for sources, into in event.merged if id in sources and into != id), None)
-            if record.position < decided.position or record.turn != decided.turn:
+            if record.position < decided.position or event.block != decided.event.about:
                 continue
+            if record.turn != decided.turn or not (merged or id in event.vanished):  # it was decided by itself
+                break
             counts = f"{event.before} facts became {event.after}"
             if id in event.vanished:
                 text = f"Condensed away in turn {record.turn}: {counts}, and fact {id} was left out."
@@ -325,11 +363,14 @@ class Tracing:
         words = self.relation_words(id, self.moment.position) or ""
         carrier = Carrier("relation", name, Ref.of("relation", id), words, matched, seq)
         stages = list(before or [])
-        first = self.life.relations[id][0]
-        if not records:
-            text = f"Learned as a relation of {name} only in turn {first.turn}, after {self.moment.prompt}."
-            return Track(carrier, (*stages, stage("learned", "lost", text, first, rule="learned_later", relation=id)))
-        stages.append(stage("learned", "passed", f"Learned as relation {id} of {name} in turn {first.turn}.", first))
+        told = self.life.relations[id][0] if seq is None else self.life.related[seq][id]
+        if told.position > self.moment.position:
+            text = f"Learned as a relation of {name} only in turn {told.turn}, after {self.moment.prompt}."
+            return Track(carrier, (*stages, stage("learned", "lost", text, told, rule="learned_later", relation=id)))
+        text = f"Learned as relation {id} of {name} in turn {told.turn}."
+        if told.kind == "relation_confirmed":
+            text = f"Known already as relation {id} of {name}, confirmed in turn {told.turn}."
+        stages.append(stage("learned", "passed", text, told, relation=id))
         for record in reversed(records):
             event: Any = record.event
             state = "ended" if record.kind == "relation_ended" else getattr(event, "after", {}).get("state")
@@ -370,8 +411,9 @@ class Tracing:
             return Track(carrier, (*stages, stage("kept", "lost", text, removed, rule="deleted")))
         block = self.moment.blocks.get(name)
         end = granted(self.moment, name, carrier.ref or Ref(""), f"brought back by {name}")
-        if block is not None and self.moment.record is not None and name not in self.moment.failed:
-            search = found(self.moment, block, number)
+        away = end is not None and end.rule in ("block_off", "block_removed", "block_failed")
+        if block is not None and self.moment.record is not None and not away:
+            search = found(self.moment, block, number, state_at(self.life.embedders[number], self.moment.position))
             stages.append(search)
             if search.verdict != "passed":
                 return Track(carrier, tuple(stages))
@@ -390,6 +432,7 @@ class Tracing:
         stages = list(before or [])
         if seq is not None:
             read = [r for r in self.life.summarised[seq] if r.event.about == block.name]
+            version = self.life.revisions.get((block.name, block.revision), read[0])
             if read[0].position > self.moment.position:
                 said = f"Read into {block.name} only in turn {read[0].turn}, after {self.moment.prompt}."
                 return Track(carrier, (*stages, stage("learned", "lost", said, read[0], rule="learned_later")))
@@ -397,17 +440,19 @@ class Tracing:
             stages.append(stage("learned", "passed", said, read[0], revision=_revision(read[0])))
             if not self.followed.phrase.carried_by(text):
                 said = f"Left out: version {block.revision} of {block.name} does not have its words."
-                lost = stage("kept", "lost", said, read[-1], rule="left_out", knowledge="observed",
+                lost = stage("kept", "lost", said, version, rule="left_out", knowledge="observed",
                              revision=block.revision)  # fmt: skip
                 return Track(carrier, (*stages, lost))
             kept = f"Version {block.revision} of {block.name} has its words."
-            stages.append(stage("kept", "passed", kept, read[-1], knowledge="observed"))
+            stages.append(stage("kept", "passed", kept, version, knowledge="observed"))
         else:
             said = f"Stands in {block.name}, version {block.revision}."
-            stages.append(stage("learned", "passed", said, knowledge="observed", revision=block.revision))
+            edited = self.life.revisions.get((block.name, block.revision))
+            stages.append(stage("learned", "passed", said, edited, knowledge="observed", revision=block.revision))
         end = granted(self.moment, block.name, ref, f"in the text of {block.name}") if ref is not None else None
         if end is None:
-            end = stage("prompt", "lost", f"{block.name} did not ask for {self.moment.prompt}.", rule="not_asked")
+            said = f"{block.name} gave nothing to {self.moment.prompt}."
+            end = stage("prompt", "lost", said, self.moment.record, rule="not_asked")
         return Track(carrier, (*stages, *self._with_answer(end, carrier)))
 
     # -- the answer ------------------------------------------------------------------------------

@@ -74,19 +74,19 @@ class Track:
     @property
     def decisive(self) -> Stage | None:
         """The stage that lost it, or where it waits; in the prompt, that stage. None if nothing decided."""
-        for stage in self.stages:
-            if stage.verdict in ("lost", "waiting") or (stage.name == "prompt" and stage.verdict == "passed"):
-                return stage
-        return None
+        if self.reached:
+            return self.stage("prompt")
+        return next((stage for stage in self.stages if stage.verdict in ("lost", "waiting")), None)
 
     def stage(self, name: StageName) -> Stage | None:
         return next((stage for stage in self.stages if stage.name == name), None)
 
     @property
     def progress(self) -> tuple[bool, int, bool]:
-        """Larger is further: in the prompt, else the stage that decided; of equals, what may still come first."""
+        """Larger is further: in the prompt, else the stage that decided; of equals, what may still come first. What a
+        block held that is not there any more is behind everything that still is."""
         decided = self.decisive
-        place = STAGES.index(decided.name) if decided is not None else -1
+        place = STAGES.index(decided.name) if decided is not None and decided.rule != "block_removed" else -1
         return self.reached, place, decided is not None and decided.verdict == "waiting"
 
 
@@ -138,6 +138,8 @@ class Trace:
     """Position of the last reset: what was before it is not known any more; None if nothing was forgotten."""
     nearest: Nearest | None = None
     """Suggested instead if nobody said it."""
+    more: int = 0
+    """Carriers that are not among the tracks, because there are too many of them."""
 
     @property
     def reached(self) -> bool:

@@ -83,6 +83,8 @@ def _draw_trace(view: View, trace: Trace) -> None:
         st.space("small")
         heading("Other carriers", "\n:small[:gray[The same information on its other ways, the furthest first.]]")
         draw_others(trace.tracks[1:], trace.tracks[0])
+        if trace.more:
+            st.markdown(f":small[:gray[And {tokens(trace.more)} more, none of them further than these.]]")
     _draw_watched(view)
 
 
