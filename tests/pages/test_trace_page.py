@@ -8,6 +8,7 @@ from memory_core.events import Ref
 from memory_core.planning import curation as plans
 from memory_core.tracing.watched import MAX_WATCHED
 from ui import services
+from ui.jobs import Job
 from ui.retrieval.asking import Asked
 from ui.turns import play
 
@@ -237,3 +238,22 @@ def test_what_nobody_asked_is_listed_and_each_row_opens_its_trace(memory, name):
     assert f"turn={found.empty_searches[0].turn}" in next(
         q for q in followed if f"follow={found.empty_searches[0].best}" in q
     )
+
+
+def test_a_selected_fact_says_whether_it_is_in_the_shown_prompt_or_which_rule_keeps_it_out(memory):
+    desk = memory.facts.desk("Facts")
+    fact = next(fact for fact in desk.facts() if fact.state == "active")
+    ref = Ref.of("fact", fact.id)
+
+    def told(**query):
+        app = opened(page="facts", session="demo", fact=str(fact.id), **query)
+        return next(each.proto.label for each in app.get("page_link") if f"follow={ref}" in each.proto.query_string)
+
+    def own(**given):
+        return next(t.decisive.text for t in memory.trace(ref, **given).tracks if t.carrier.ref == ref)
+
+    assert own() in told().replace("\\", "")
+    desk.apply(plans.retire([fact], reason="Not so"))
+    play(Job("on"), memory, turns=1, pace=0)
+    assert own() == f"Fact {fact.id} was retired by the user in turn 16: Not so."
+    assert own() in told().replace("\\", "")

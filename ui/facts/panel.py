@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import streamlit as st
 
+from memory_core import NotFoundError
 from memory_core.events import Ref
 from memory_core.history.facts import made_by
 from memory_core.planning import curation as plans
@@ -281,8 +282,9 @@ def _menu(desk: Desk, fact: Fact) -> None:
 
 
 def _past_of(view: View, desk: Desk, fact: Fact) -> None:
-    """Where it went, its history and its origin, each read only when it is opened."""
-    nav.follow_link(Ref.of("fact", fact.id), ":small[Where did it go?]")
+    """Whether it is in the shown prompt, or why not, with its trace; its history and origin, read when opened."""
+    ref = Ref.of("fact", fact.id)
+    nav.follow_link(ref, f":small[{plain(_in_prompt(view, ref))}]")
     told = st.expander("History", key=f"facts__history_{fact.id}", on_change="rerun", type="compact")
     if told.open:
         with told:
@@ -294,6 +296,16 @@ def _past_of(view: View, desk: Desk, fact: Fact) -> None:
         with made:
             for line in who_wrote(made_by(view.history.records, fact.id)):
                 st.markdown(f":small[{plain(line)}]")
+
+
+def _in_prompt(view: View, ref: Ref) -> str:
+    """Whether the fact itself is in the shown prompt, or the rule that keeps it out."""
+    try:
+        trace = view.memory.trace(ref, turn=view.shown_turn or None, upto=view.position)
+    except NotFoundError:  # nothing was said in this session yet, or it is another session's
+        return "Where did it go?"
+    own = next((track.decisive for track in trace.tracks if track.carrier.ref == ref), None)
+    return own.text if own is not None else "Where did it go?"
 
 
 def _step(step: Step) -> None:
