@@ -175,8 +175,8 @@ def _draw_start(view: View) -> None:
         st.markdown(":small[:gray[Type a few words of it. Every message, fact, relation and cut has **Follow**, too.]]")
         return
     heading("Start from here", "\n:small[:gray[Lost in the last prompt of this turn, or type a few words above.]]")
-    for ref, why, words in found:
-        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+    for number, (ref, why, words) in enumerate(found):
+        with st.container(horizontal=True, vertical_alignment="center", gap="small", key=f"trace__start_{number}"):
             nav.follow_link(ref, f"“{plain(short(words, 90))}”")
             st.markdown(f":small[:gray[{plain(why)}]]", width="content")
     _draw_watched(view)
