@@ -19,6 +19,9 @@ def _listed(names: str) -> frozenset[str]:
 _HALF = re.compile(r"[\ud800-\udfff]")
 """An unpaired UTF-16 surrogate, as JSON may contain it; it is not text in any encoding."""
 
+UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+"""Kana and Han, as the inside of a character class: they are written without spaces, so each counts as a word."""
+
 STOP_WORDS = _listed(
     """
     a an the this that these those there here
@@ -212,12 +215,11 @@ def _word_pattern() -> re.Pattern[str]:
     """Pattern of one word. Every alternative consumes what it has examined, so matching is linear."""
     # `\w` lacks combining marks, without which Hindi or Thai words fall apart: 65,536 look-ups, about 5 ms, once.
     marks = "".join(chr(code) for code in range(0x10000) if unicodedata.category(chr(code)) in ("Mn", "Mc"))
-    unspaced = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # kana and Han
-    letter = rf"(?:(?![{unspaced}_])[\w{marks}])"
+    letter = rf"(?:(?![{UNSPACED}_])[\w{marks}])"
     return re.compile(
         r"(?P<thousands>\d{1,3}(?:,\d{3})+(?![\d,.]))"
         r"|\d+(?:[.,]\d+)*"
-        rf"|[{unspaced}]"
+        rf"|[{UNSPACED}]"
         rf"|(?![\d{marks}]){letter}+(?:'{letter}+)*"
     )
 

@@ -1,7 +1,7 @@
 """`Memory.trace`: gathers the log, the words and the prompt, and lets the pure parts follow."""
 
 import copy
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from heapq import merge
@@ -10,7 +10,7 @@ from unicodedata import normalize
 from memory_core.engine.session import Session
 from memory_core.errors import MemoryInspectorError, MessageError, NotFoundError
 from memory_core.events import KINDS, EventRecord, Ref, RefKind, expand
-from memory_core.history.by_turn import History
+from memory_core.history.by_turn import History, history_of
 from memory_core.history.pieces import Pieces
 from memory_core.history.slices.facts import HANDLED as FACT_EVENTS
 from memory_core.history.slices.messages import MessageState
@@ -27,6 +27,8 @@ from memory_core.tracing.matching import Phrase
 from memory_core.tracing.moment import Moment, moment_at
 from memory_core.tracing.overlooked import Overlooked, overlooked
 from memory_core.tracing.presence import MAX_TURNS, Presence, TurnPresence, presence_in
+from memory_core.tracing.showing.page import Page
+from memory_core.tracing.shown import shown_page
 from memory_core.tracing.tracks import Followed, Tracing, plain_text
 from memory_core.tracing.values import Matched, Nearest, Said, Trace, ranked
 
@@ -124,6 +126,52 @@ class SessionTracer:
         history = self._log.history()
         end = history.position if upto is None else upto
         turns = sorted(number for number, turn in history.turns.items() if turn.first_position <= end)[-MAX_TURNS:]
+        asked, trace = self._through(target, history, turns, end)
+        told, found = _still_told(history, known, end), []
+        for turn in turns:
+            if turn not in told:
+                told[turn] = presence_in(trace(turn), turn)
+            found.append(told[turn])
+        return Presence(target, asked, tuple(found), end)
+
+    def page(
+        self,
+        target: str | Ref | None = None,
+        *,
+        turns: Iterable[int] | None = None,
+        start: int | None = None,
+        upto: int | None = None,
+    ) -> Page:
+        """Some turns, None: all, to show to others as one file of HTML; with what is followed in each. Changes nothing.
+
+        `start` is the turn the page opens at, None: the last; `upto` a position of the log at which it ends.
+
+            Path("nuts.html").write_text(memory.trace.page("allergic to nuts").html(), encoding="utf-8")
+
+        Raises:
+            MessageError: the phrase is empty.
+            NotFoundError: there is no such turn, or nothing was said, or nothing in the log has this ref.
+        """
+        self._session.open()
+        history = self._log.history()
+        if upto is not None and upto < history.position:
+            history = history_of(history.upto(upto))
+        wanted = sorted(history.turns if turns is None else set(turns))
+        missing = next((turn for turn in wanted if turn not in history.turns), None)
+        if missing is not None:
+            raise NotFoundError(f"There is no turn {missing} in this session.")
+        if not wanted:
+            raise NotFoundError("Nothing was said in this session yet.")
+        trace = None if target is None else self._through(target, history, wanted, history.position)[1]
+        return shown_page(self._session, self._log, history, wanted, trace, start)
+
+    def _through(
+        self, target: str | Ref, history: History, turns: Sequence[int], end: int
+    ) -> tuple[str, Callable[[int], Trace]]:
+        """The words of what is followed, and its trace to the prompt of each of these turns, which ascend.
+
+        What is read for one turn is there for the others.
+        """
         gathering = _Gathering(self._session, self._log, history, moment_at(history, turns[-1] if turns else 0, end))
         if isinstance(target, Ref):
             followed, asked, ref = gathering.picked(target), gathering.asked, target
@@ -132,14 +180,13 @@ class SessionTracer:
             asked, ref = followed.phrase.text, None
         else:
             raise MessageError("Type what the agent should have known.")
-        life, told = gathering.life(followed), _still_told(history, known, end)
-        found = []
-        for turn in turns:
-            if turn not in told:
-                then = gathering.at(moment_at(history, turn, end))
-                told[turn] = presence_in(then.trace(then.narrowed(followed), asked, ref, None, life), turn)
-            found.append(told[turn])
-        return Presence(target, asked, tuple(found), end)
+        life = gathering.life(followed)
+
+        def trace(turn: int) -> Trace:
+            then = gathering.at(moment_at(history, turn, end))
+            return then.trace(then.narrowed(followed), asked, ref, None, life)
+
+        return asked, trace
 
     def overlooked(self, *, upto: int | None = None) -> Overlooked:
         """Questions that found nothing, memory in no prompt, facts back and forth, and what was found and cut.

@@ -9,13 +9,13 @@ from memory_core.events import Ref, Retrieved
 from memory_core.messages import MessageRole, message_text
 from memory_core.tracing.fixes import Fix, Fixes
 from memory_core.tracing.values import Trace
+from memory_core.tracing.words import carrier_name, matched, prompt_of
 from ui import nav, state, toasts, watching
 from ui.components import empty, heading
 from ui.effect import effect_sentence
 from ui.text import plain, short, tokens
 from ui.trace import asking
 from ui.trace.track import draw_details, draw_others, draw_track
-from ui.trace.words import carrier_name, matched, prompt_of
 from ui.view import View, memory_of
 
 SUGGESTED = 5

@@ -4,10 +4,11 @@ import streamlit as st
 
 from memory_core.tracing.values import STAGES as ORDER
 from memory_core.tracing.values import Stage, Track
+from memory_core.tracing.words import KNOWLEDGE_HELP, STAGES, brief, carrier_name, end_of
 from ui import nav
 from ui.text import plain
 from ui.timeline.opened import EVENT
-from ui.trace.words import ICONS, KNOWLEDGE_HELP, STAGES, brief, carrier_name, end_of, rows, title
+from ui.trace.words import ICONS, rows, title
 
 
 def draw_track(track: Track, place: int, *, without: int = 0) -> None:

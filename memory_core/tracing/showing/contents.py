@@ -1,0 +1,199 @@
+"""What stands on a page, as one JSON-able value: turns with their budget, prompt, cuts and trace. Pure.
+
+Words stand once, in `texts`; everything else is numbers, places in these lists, and codes of this engine. So whoever
+replaces words goes over `texts` alone, and a message that is in a hundred prompts takes its room once.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from memory_core.blocks import BUILT_IN
+from memory_core.history.advice import remarks
+from memory_core.history.by_turn import TurnRecord
+from memory_core.history.prompt import PINNED, Entry, Prompt, PromptPart
+from memory_core.messages import MessageRole, message_text
+from memory_core.planning.context import QUEUE
+from memory_core.planning.speech import parse_message
+from memory_core.tracing.presence import presence_in
+from memory_core.tracing.values import Stage, Trace, Track
+from memory_core.tracing.words import KNOWLEDGE, STAGES, VERDICTS, brief, carrier_name, matched, prompt_of
+
+MAX_CHARACTERS = 20_000
+"""Characters of one text; of a longer one, such as a tool's output, the page holds the beginning."""
+
+MAX_TRACKS = 6
+"""Tracks of each turn's trace, the furthest first: the others are counted."""
+
+ERASED = "(These words were erased since.)"
+
+_KINDS = {QUEUE, PINNED, *BUILT_IN}
+_ROLES = {str(role) for role in MessageRole}
+
+
+@dataclass(frozen=True, slots=True)
+class ShownTurn:
+    """One turn as it is put on a page."""
+
+    record: TurnRecord
+    said: tuple[tuple[str, str | None], ...]
+    """Role and words of each message of the turn, in order; None if they were erased."""
+    prompt: Prompt | None
+    """The last one built in the turn; None if there was none."""
+    trace: Trace | None = None
+
+
+def contents(title: str, turns: Sequence[ShownTurn], *, start: int | None = None) -> dict[str, Any]:
+    """The value of a page. `start` is the turn it opens at, None: the last."""
+    writing = _Writing()
+    shown = [writing.turn(turn) for turn in turns]
+    places = [place for place, turn in enumerate(turns) if turn.record.turn == start]
+    asked = next((turn.trace.asked for turn in turns if turn.trace is not None), None)
+    return {
+        "title": writing.text(title),
+        "asked": None if asked is None else writing.text(asked),
+        "words": {"stages": dict(STAGES), "verdicts": dict(VERDICTS), "knowledge": dict(KNOWLEDGE)},
+        "start": places[0] if places else len(turns) - 1,
+        "turns": shown,
+        "entries": writing.entries.values,
+        "stages": writing.stages.values,
+        "texts": writing.texts.values,
+    }
+
+
+@dataclass(slots=True)
+class _Numbered:
+    """Values that stand once each and are told by their place."""
+
+    values: list[Any] = field(default_factory=list)
+    _places: dict[str, int] = field(default_factory=dict)
+
+    def place(self, value: Any) -> int:
+        key = value if isinstance(value, str) else json.dumps(value)
+        if key not in self._places:
+            self._places[key] = len(self.values)
+            self.values.append(value)
+        return self._places[key]
+
+
+@dataclass(slots=True)
+class _Writing:
+    """Writes turns, and the texts, entries and stages they share."""
+
+    texts: _Numbered = field(default_factory=_Numbered)
+    entries: _Numbered = field(default_factory=_Numbered)
+    """Text, tokens, turn, role of what stands in prompts and of what was said."""
+    stages: _Numbered = field(default_factory=_Numbered)
+
+    def text(self, words: str | None) -> int:
+        return self.texts.place(ERASED if words is None else shortened(words))
+
+    def turn(self, turn: ShownTurn) -> dict[str, Any]:
+        record, prompt = turn.record, turn.prompt
+        return {
+            "turn": record.turn,
+            "said": [self._entry(words, None, record.turn, role) for role, words in turn.said],
+            "queue": [record.queue_tokens, int(record.history_budget)],
+            "flushed": sum(int(getattr(flush.event, "messages", 0)) for flush in record.flushes),
+            "learned": record.facts_added + record.relations_added,
+            "prompt": None if prompt is None else self._prompt(prompt),
+            "trace": None if turn.trace is None else self._trace(turn.trace, record.turn),
+        }
+
+    # -- the prompt --------------------------------------------------------------------------------
+
+    def _prompt(self, prompt: Prompt) -> dict[str, Any]:
+        built = prompt.built
+        names = [part.name for part in prompt.parts]
+        return {
+            "limit": built.token_limit,
+            "asked": built.asked,
+            "sent": built.total,
+            "billed": built.billed,
+            "around": prompt.around,
+            "parts": [self._part(part) for part in prompt.parts],
+            "cuts": [
+                {
+                    "part": names.index(cut.part.name),
+                    "rule": cut.rule,
+                    "tokens": cut.tokens,
+                    "over": cut.over_before,
+                    "entries": self._entries(cut.entries),
+                }
+                for cut in prompt.cuts
+            ],
+            "notes": [self.text(remark.text) for remark in remarks(prompt)],
+        }
+
+    def _part(self, part: PromptPart) -> dict[str, Any]:
+        return {
+            "name": self.text({QUEUE: "Queue", PINNED: "System messages"}.get(part.kind, part.name)),
+            "kind": part.kind if part.kind in _KINDS else "custom",
+            "priority": part.priority,
+            "asked": part.asked,
+            "granted": part.granted,
+            "kept": self._entries(part.kept),
+            "cut": self._entries(part.left_out),
+        }
+
+    def _entries(self, entries: Iterable[Entry]) -> list[Any]:
+        """Place of each entry; with its score, where it has one."""
+        found: list[Any] = []
+        for entry in entries:
+            place = self._entry(_words(entry), entry.tokens, entry.turn, entry.role)
+            found.append(place if entry.score is None else [place, round(entry.score, 3)])
+        return found
+
+    def _entry(self, words: str | None, tokens: int | None, turn: int | None, role: str | None) -> int:
+        return self.entries.place([self.text(words), tokens, turn, role if role in _ROLES else None])
+
+    # -- the trace ---------------------------------------------------------------------------------
+
+    def _trace(self, trace: Trace, turn: int) -> dict[str, Any]:
+        best = trace.decisive
+        return {
+            "state": presence_in(trace, turn).state,
+            "sentence": self.text(trace.sentence),
+            "verdict": best.verdict if best is not None else "lost" if not trace.tracks else "unknown",
+            "notes": [self.text(note) for note in (matched(trace), prompt_of(trace)) if note],
+            "tracks": [self._track(track) for track in trace.tracks[:MAX_TRACKS]],
+            "more": trace.more + len(trace.tracks[MAX_TRACKS:]),
+        }
+
+    def _track(self, track: Track) -> dict[str, Any]:
+        decisive = track.decisive
+        return {
+            "name": self.text(carrier_name(track.carrier)),
+            "words": self.text(track.carrier.words) if track.carrier.words else None,
+            "stages": [self._stage(stage) for stage in track.stages],
+            "decisive": track.stages.index(decisive) if decisive is not None else None,
+        }
+
+    def _stage(self, stage: Stage) -> int:
+        numbers = {name: round(number, 4) for name, number in stage.numbers.items()}
+        return self.stages.place(
+            [stage.name, stage.verdict, self.text(stage.text), self.text(brief(stage)), stage.rule, numbers,
+             stage.knowledge, stage.turn]
+        )  # fmt: skip
+
+
+def _words(entry: Entry) -> str | None:
+    """The words of an entry; of a stored turn, who said each."""
+    if entry.words is None or len(entry.messages) < 2:
+        return entry.words
+    told = [(parse_message(message).speaker or str(message.role), message_text(message)) for message in entry.messages]
+    return "\n".join(f"{who}: {words}" for who, words in told if words)
+
+
+def shortened(text: str) -> str:
+    """A text of at most `MAX_CHARACTERS`, with how many more it has."""
+    if len(text) <= MAX_CHARACTERS:
+        return text
+    kept = text[:MAX_CHARACTERS].rsplit(maxsplit=1)[0]
+    return f"{kept} … ({len(text) - len(kept):,} more characters are not on this page.)"
+
+
+def with_texts(contents: Mapping[str, Any], texts: Sequence[str]) -> dict[str, Any]:
+    """The same page in other words."""
+    return {**contents, "texts": list(texts)}

@@ -1,0 +1,101 @@
+"""What a trace is told in beside its own sentences: names of stages and carriers, and a stage in two or three words.
+
+Pure; everything is plain text.
+"""
+
+from collections.abc import Mapping
+
+from memory_core.tracing.values import Carrier, Knowledge, Stage, StageName, Trace, Track, Verdict
+
+STAGES: Mapping[StageName, str] = {
+    "said": "Said",
+    "queue": "Queue",
+    "flush": "Flushed",
+    "delivery": "Delivered",
+    "learned": "Learned",
+    "kept": "Kept",
+    "found": "Found",
+    "prompt": "Prompt",
+    "answer": "Answer",
+}
+
+VERDICTS: Mapping[Verdict, str] = {
+    "passed": "passed",
+    "lost": "lost",
+    "waiting": "not yet",
+    "not_reached": "not reached",
+    "unknown": "unknown",
+}
+
+KNOWLEDGE: Mapping[Knowledge, str] = {
+    "decided": "decided here",
+    "reported": "reported by a file",
+    "observed": "observed by words",
+}
+KNOWLEDGE_HELP = (
+    "Decided here: the engine recorded the rule. Reported: somebody's record says so, such as an imported file. "
+    "Observed: only seen by comparing words, so no rule is claimed."
+)
+
+NAME_CHARACTERS = 40
+"""Characters of a block's name."""
+
+
+def brief(stage: Stage) -> str:
+    """A stage in two or three words; its sentence stands behind it."""
+    turn = "" if stage.turn is None else f"turn {stage.turn:,}"
+    if stage.verdict == "not_reached":
+        return "not reached" if stage.name != "prompt" else "not as itself"
+    if stage.name == "found" and "score" in stage.numbers:
+        return f"score {stage.numbers['score']:.2f}"
+    if stage.name == "learned" and "fact" in stage.numbers and stage.verdict == "passed":
+        return f"fact {stage.numbers['fact']:.0f}, {turn}" if turn else f"fact {stage.numbers['fact']:.0f}"
+    if stage.name == "answer":
+        return "its words" if stage.verdict == "passed" else "not its words"
+    if stage.name == "queue" and stage.verdict == "passed":
+        return stage.text.removeprefix("In the queue ").removesuffix(".")
+    if stage.verdict == "waiting":
+        return "not yet"
+    return turn or {"passed": "yes", "lost": "no"}.get(stage.verdict, "")
+
+
+def carrier_name(carrier: Carrier) -> str:
+    """What a track follows: `Fact 7 of Facts`."""
+    block = carrier.block or ""
+    block = block if len(block) <= NAME_CHARACTERS else f"{block[: NAME_CHARACTERS - 1].rstrip()}…"
+    if carrier.kind == "message":
+        return f"Message {carrier.seq:,} itself" if carrier.seq is not None else "The message itself"
+    if carrier.ref is not None and carrier.kind in ("fact", "relation"):
+        return f"{carrier.kind.capitalize()} {carrier.ref.number:,} of {block}"
+    if carrier.kind == "unit":
+        return f"What {block} stored"
+    return block
+
+
+def end_of(track: Track) -> str:
+    """The sentence in which a track ends."""
+    stage = track.decisive or track.stages[-1]
+    return stage.text
+
+
+def matched(trace: Trace) -> str:
+    """How it was found, and where it was said."""
+    if not trace.said:
+        return ""
+    places = sorted({said.turn for said in trace.said})
+    how = {"id": "Picked", "words": "Matched by words", "meaning": "Matched by meaning, not by words"}
+    kinds = {said.matched for said in trace.said}
+    by = how["meaning" if "meaning" in kinds else "words" if "words" in kinds else "id"]
+    roles = {said.role for said in trace.said}
+    only = " by the assistant only" if roles == {"assistant"} else ""
+    turns = f"turn {places[0]:,}" if len(places) == 1 else "turns " + ", ".join(f"{each:,}" for each in places)
+    return f"{by}. Said{only} in {turns}."
+
+
+def prompt_of(trace: Trace) -> str:
+    """Which prompt was looked at, where it is not that of the turn asked about."""
+    if trace.prompt_turn is None:
+        return f"No prompt was built up to turn {trace.turn:,}."
+    if trace.prompt_turn != trace.turn:
+        return f"Turn {trace.turn:,} has no prompt; this is the one of turn {trace.prompt_turn:,}."
+    return ""
