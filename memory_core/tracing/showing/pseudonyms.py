@@ -59,6 +59,7 @@ _NO_NUMBER = re.compile(
 _NUMBER = re.compile(r"(?<![\w.,])\(?\d(?:[ \u00a0().\-/]{0,3}\d){6,200}(?!\w)")
 
 _WORD = re.compile(r"[^\W\d_]+")
+_ADDRESS = re.compile(r"\S{0,100}(?:@|://)\S{1,200}")
 _BEGINS = re.compile(r"(?:^|[.!?…:;\n*#>|\[({\"“‘'»«]|[–—-]\s)\s*[\"“‘'(*_]*$")
 """What stands before the first word of a sentence, which has a capital in any case."""
 _BEFORE = 6
@@ -152,23 +153,31 @@ def _blank(found: re.Match[str]) -> str:
     return "\n"
 
 
-def _names(texts: Sequence[str], people: Iterable[str], known: Iterable[str], facts: Iterable[str]) -> Iterator[str]:
-    """Words of names: of people in any case; of what else is known, and inside a sentence, where they have a capital
-    and are never written without it."""
+def _names(said: Sequence[str], people: Iterable[str], known: Iterable[str], facts: Iterable[str]) -> Iterator[str]:
+    """Words of names: of people in any case; of what else is known, of subjects and inside a sentence, where they are
+    more often written with a capital than without."""
     for name in people:
         yield from _words_of(name)
-    small = {word for text in texts for word in _WORD.findall(text) if word[:1].islower()}
-    for name in known:
-        yield from (word for word in _words_of(name) if word[:1].isupper() and word.lower() not in small)
-    for text in facts:
-        first = _WORD.search(text)
-        if first is not None and _is_name(first.group(), small):
-            yield first.group()
-    for text in texts:
+    capitals: dict[str, str] = {}
+    more: Counter[str] = Counter()
+    """How much more often a word has a capital than not, where a sentence does not give it one."""
+    for text in said:
+        text = _ADDRESS.sub(" ", text)
         for found in _WORD.finditer(text):
             word = found.group()
-            if _is_name(word, small) and not _BEGINS.search(text[max(0, found.start() - _BEFORE) : found.start()]):
-                yield word
+            if not word[0].isupper():
+                more[word.lower()] -= 1
+            elif not _BEGINS.search(text[max(0, found.start() - _BEFORE) : found.start()]):
+                more[word.lower()] += 1
+                if not word.isupper():  # API, JSON
+                    capitals.setdefault(word.lower(), word)
+    for name in known:
+        yield from (word for word in _words_of(name) if word[0].isupper() and more[word.lower()] >= 0)
+    for text in facts:
+        subject = _WORD.search(text)
+        if subject is not None and subject.group()[0].isupper() and more[subject.group().lower()] >= 0:
+            yield from _words_of(subject.group())
+    yield from (part for small, word in capitals.items() if more[small] > 0 for part in _words_of(word))
 
 
 def _words_of(name: str) -> Iterator[str]:
@@ -176,16 +185,6 @@ def _words_of(name: str) -> Iterator[str]:
         yield name
         return
     yield from (word for word in _WORD.findall(name) if len(word) > 1 and word.lower() not in _NO_NAMES)
-
-
-def _is_name(word: str, small: set[str]) -> bool:
-    return (
-        len(word) > 1
-        and word[0].isupper()
-        and not word.isupper()  # API, JSON
-        and word.lower() not in small
-        and word.lower() not in _NO_NAMES
-    )
 
 
 # -- replacing ---------------------------------------------------------------------------------------
