@@ -13,6 +13,9 @@ _MARKUP = re.compile(f"([{re.escape(string.punctuation)}])")
 _REPLACED = re.compile(r"(?<=[-<>~])(?=[->=])|(?<=:)(?=//|streamlit)|(?<=w)(?=ww\.)|(?=@)", re.IGNORECASE)
 """Matches what Streamlit replaces after parsing the markup: arrows and dashes, URLs, its own logo."""
 
+_UNFIT = re.compile(r'[\x00-\x1f\x7f<>:"/\\|?*]+')
+"""Characters that some operating system does not allow in a file name."""
+
 _MONTHS = (
     "January",
     "February",
@@ -68,6 +71,11 @@ def plural(noun: str) -> str:
 def short(name: str, most: int = 24) -> str:
     """`name`, cut with … to at most `most` characters. Not escaped: give the result to `plain`."""
     return name if len(name) <= most else name[: most - 1].rstrip() + "…"
+
+
+def file_stem(title: str) -> str:
+    """A title as a file name valid on any system, without an ending."""
+    return " ".join(_UNFIT.sub(" ", title).split()).strip(" .")[:80].rstrip(" .") or "session"
 
 
 def ago(moment: datetime | float, now: datetime | float, zone: tzinfo = UTC) -> str:

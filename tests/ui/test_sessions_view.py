@@ -15,7 +15,6 @@ from ui.sessions.listing import (
     NOBODY,
     branch_title,
     delete_question,
-    file_stem,
     milliseconds,
     of_user,
     origin,
@@ -25,6 +24,7 @@ from ui.sessions.listing import (
     totals,
     users,
 )
+from ui.text import file_stem
 
 
 def status(session_id="one", title="Trip", user_id=None, **more):

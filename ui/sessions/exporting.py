@@ -17,8 +17,8 @@ from memory_core.interop.graph_files import Form, write_graph
 from ui.components import error_inside
 from ui.services import engine
 from ui.sessions.dialogs import one
-from ui.sessions.listing import file_stem, named
-from ui.text import plain, short
+from ui.sessions.listing import named
+from ui.text import file_stem, plain, short
 
 EXPORT_PIXELS = 232
 """Width for the longest label, so that the buttons form one column."""

@@ -14,8 +14,6 @@ NOBODY = "\x00"
 """Filter value that matches sessions without a user; no stored name can contain it."""
 
 _LETTERED = re.compile(r"^(?P<name>.*\S) (?P<letter>[B-Y])$", re.DOTALL)
-_UNFIT = re.compile(r'[\x00-\x1f\x7f<>:"/\\|?*]+')
-"""Characters that some operating system does not allow in a file name."""
 
 
 def title_of(title: str, session_id: str) -> str:
@@ -109,11 +107,6 @@ def branch_title(title: str, taken: Collection[str]) -> str:
         if (wanted := f"{name} {chr(letter)}") not in taken:
             return wanted
     return f"{title} B"
-
-
-def file_stem(title: str) -> str:
-    """A title as a file name valid on any system, without an ending."""
-    return " ".join(_UNFIT.sub(" ", title).split()).strip(" .")[:80].rstrip(" .") or "session"
 
 
 def delete_question(overview: Overview) -> str:

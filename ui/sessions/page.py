@@ -28,6 +28,7 @@ from ui.sessions.listing import (
     totals,
     users,
 )
+from ui.showing import page_dialog
 from ui.text import count, plain, short
 
 BESIDE_PIXELS, MIN_PIXELS = 480, 240
@@ -170,6 +171,7 @@ def _selected(picked: Overview, found: Sequence[Overview]) -> bool:
         ("Rename", "edit", dialogs.rename_dialog),
         ("Branch…", "call_split", dialogs.branch_dialog),
         ("Export", "download", export_dialog),
+        ("Save as page", "ios_share", page_dialog),
         last,
     ]
     with st.container(horizontal=True, gap="small", key="sessions__actions"):
@@ -188,7 +190,7 @@ def _selected(picked: Overview, found: Sequence[Overview]) -> bool:
                 says,
                 icon=f":material/{icon}:",
                 key=f"sessions__{dialog.__name__.removesuffix('_dialog')}",
-                disabled=dialog is dialogs.branch_dialog and picked.status.turns == 0,
+                disabled=dialog in (dialogs.branch_dialog, page_dialog) and picked.status.turns == 0,
             )
         ]
     if opens:

@@ -13,6 +13,7 @@ from memory_core.tracing.words import carrier_name, matched, prompt_of
 from ui import nav, state, toasts, watching
 from ui.components import empty, heading
 from ui.effect import effect_sentence
+from ui.showing import page_dialog
 from ui.text import plain, short, tokens
 from ui.trace import asking
 from ui.trace.track import draw_details, draw_others, draw_track
@@ -70,8 +71,12 @@ def _draw_trace(view: View, trace: Trace) -> None:
         notes = " ".join(filter(None, [matched(trace), prompt_of(trace)]))
         with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
             st.markdown(f":small[:gray[{plain(notes or NOWHERE)}]]", width="content")
-            if trace.tracks:
-                watching.draw_button(view, asking.asked(view.memory.session_id).target or trace.asked)
+            with st.container(horizontal=True, width="content", gap="small"):
+                followed = asking.asked(view.memory.session_id).target or trace.asked
+                if trace.tracks:
+                    watching.draw_button(view, followed)
+                if st.button("Save as page", key="trace__save", type="tertiary", icon=":material/ios_share:"):
+                    page_dialog(view.memory.session_id, followed, view.shown_turn, view.position)
     if not trace.tracks:
         _draw_nearest(view, trace)
     else:

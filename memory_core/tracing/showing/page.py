@@ -38,13 +38,18 @@ class Page:
         """The pseudonym of each original, for `html`."""
         return {original.text: original.pseudonym for original in self.originals}
 
-    def html(self, pseudonyms: Mapping[str, str] | None = None) -> str:
-        """The file, with these originals replaced; None replaces nothing. Which stood for which is not in it.
+    def replaced(self, pseudonyms: Mapping[str, str]) -> Mapping[str, Any]:
+        """What stands on the page, with these originals replaced.
 
         Raises:
             FormatError: a pseudonym is empty, the same as another, or lets an original be read again.
         """
-        if not pseudonyms:
-            return page_html({**self.contents, "replaced": 0})
-        texts = Pseudonyms.checked(pseudonyms).replace_all(self.contents["texts"])
-        return page_html({**with_texts(self.contents, texts), "replaced": len(pseudonyms)})
+        return with_texts(self.contents, Pseudonyms.checked(pseudonyms).replace_all(self.contents["texts"]))
+
+    def html(self, pseudonyms: Mapping[str, str] | None = None) -> str:
+        """The file, with these originals replaced; None replaces nothing. Which stood for which is not in it.
+
+        Raises:
+            FormatError: as `replaced`.
+        """
+        return page_html({**self.replaced(pseudonyms or {}), "replaced": len(pseudonyms or {})})
