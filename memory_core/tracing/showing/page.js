@@ -23,11 +23,19 @@
     made.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== ""));
     return made;
   };
-  const opening = (classes, summary, fill) => {
-    const made = make("details", classes, make("summary", "", summary));
+  // What was opened stays open while the turns go by.
+  const open = new Set();
+  const opening = (name, summary, fill) => {
+    const made = make("details", "", make("summary", "", summary));
+    const filled = () => { if (made.childElementCount === 1) made.append(...[fill()].flat()); };
     made.addEventListener("toggle", () => {
-      if (made.open && made.childElementCount === 1) made.append(...[fill()].flat());
+      if (made.open) filled();
+      if (made.isConnected) open[made.open ? "add" : "delete"](name);
     });
+    if (open.has(name)) {
+      filled();
+      made.open = true;
+    }
     return made;
   };
 
@@ -63,7 +71,7 @@
     const parts = [make("span", "", "Stage ", make("b", "", STAGES[stage.name]))];
     if (stage.rule) parts.push(make("span", "", "rule ", make("code", "", stage.rule)));
     for (const each of numbersOf(stage)) parts.push(make("span", "", each));
-    if (stage.turn) parts.push(make("span", "", `turn ${number(stage.turn)}`));
+    if (stage.turn && !("turn" in stage.numbers)) parts.push(make("span", "", `turn ${number(stage.turn)}`));
     parts.push(make("span", "", KNOWLEDGE[stage.knowledge]));
     return make("p", "why", parts);
   };
@@ -93,10 +101,10 @@
     const [first, ...others] = trace.tracks;
     if (first) {
       hero.append(trackOf(first, true), ...[whyOf(first) ?? []].flat());
-      hero.append(opening("", "Every stage in words", () => tableOf(first)));
+      hero.append(opening("stages", "Every stage in words", () => tableOf(first)));
     }
     if (others.length || trace.more)
-      hero.append(opening("", `Other carriers of the same information (${number(others.length + trace.more)})`, () => [
+      hero.append(opening("others", `Other carriers of the same information (${number(others.length + trace.more)})`, () => [
         ...others.map(otherOf),
         ...(trace.more ? [make("p", "small quiet", `And ${number(trace.more)} more, none of them further than these.`)] : []),
       ]));
@@ -186,7 +194,7 @@
         ].filter(Boolean);
         const summary = [make("i", `of-${kind}`), make("b", "", text(part.name)), make("span", "", amount(part)),
           make("span", "small quiet", notes.join(" · "))];
-        return make("li", "", opening("", summary, () =>
+        return make("li", "", opening(`part ${part.name}`, summary, () =>
           [...part.kept.map((entry) => entryOf(entry, false)), ...part.cut.map((entry) => entryOf(entry, true))]));
       })));
 
@@ -250,7 +258,7 @@
     event.preventDefault();
     show(shown + step);
   });
-  if (!last) document.querySelector(".scrub").hidden = true;
+  if (!last) document.querySelector(".stepper").hidden = true;
 
   const dark = () => (document.documentElement.dataset.theme ??
     (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
@@ -262,7 +270,7 @@
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", nameTheme);
   nameTheme();
 
-  byId("title").append(text(data.title));
+  byId("title").append(text(data.title), last ? "" : make("span", "", ` · turn ${number(data.turns[0].turn)}`));
   document.title = `${text(data.title)} · Memory Inspector`;
   byId("foot").append("Saved from Memory Inspector. This file opens without a network and sends nothing.",
     data.replaced ? ` Names, mails, numbers and keys were replaced: ${number(data.replaced)}.` : "",
