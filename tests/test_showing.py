@@ -78,7 +78,7 @@ def test_a_page_holds_the_turns_with_budget_parts_cuts_and_what_was_said():
     memory = memory_of(StaticMemoryBlock(name="rules", static_content="Be kind.", priority=0), title="Dinner")
     turn(memory, NUTS, "No nuts then.")
     turn(memory, "What may I eat?")
-    page = read(memory.trace.page().html())
+    page = read(memory.trace.page().to_html())
     texts = page["texts"]
     assert (texts[page["title"]], page["asked"], page["start"]) == ("Dinner", None, 1)
     assert [each["turn"] for each in page["turns"]] == [1, 2]
@@ -103,7 +103,7 @@ def test_a_text_stands_once_however_many_prompts_hold_it():
     memory = memory_of()
     for number in range(6):
         turn(memory, f"A sentence that stands in every prompt after number {number}.")
-    html = memory.trace.page().html()
+    html = memory.trace.page().to_html()
     assert html.count("A sentence that stands in every prompt after number 0.") == 1
 
 
@@ -114,7 +114,7 @@ def test_what_was_cut_stands_on_the_page_with_its_rule():
         chat_history_token_ratio=0.9,
     )
     turn(memory, NUTS)
-    page = read(memory.trace.page().html())
+    page = read(memory.trace.page().to_html())
     (cut,) = page["turns"][0]["prompt"]["cuts"]
     part = page["turns"][0]["prompt"]["parts"][cut["part"]]
     assert (page["texts"][part["name"]], cut["rule"], part["granted"]) == ("notes", "dropped", 0)
@@ -127,7 +127,7 @@ def test_each_turn_has_the_trace_to_its_own_prompt():
     turn(memory, NUTS)
     memory.flush(all=True)
     turn(memory, "What is for dinner?")
-    page = read(memory.trace.page("allergic to nuts").html())
+    page = read(memory.trace.page("allergic to nuts").to_html())
     texts = page["texts"]
     assert texts[page["asked"]] == "allergic to nuts"
     for each in page["turns"]:
@@ -146,11 +146,11 @@ def test_only_the_turns_that_are_asked_for_are_in_the_file():
     memory = memory_of(token_limit=300, token_flush_size=30, chat_history_token_ratio=0.2)
     for number in range(12):
         turn(memory, f"Number {number} is a secret of turn {number + 1}.")
-    html = memory.trace.page(turns=[12]).html()
+    html = memory.trace.page(turns=[12]).to_html()
     assert "is a secret of turn 12." in html
     assert "is a secret of turn 1." not in html
-    assert [each["turn"] for each in read(memory.trace.page(turns=range(3, 6), start=4).html())["turns"]] == [3, 4, 5]
-    assert read(memory.trace.page(turns=range(3, 6), start=4).html())["start"] == 1
+    assert [each["turn"] for each in read(memory.trace.page(turns=range(3, 6), start=4).to_html())["turns"]] == [3, 4, 5]
+    assert read(memory.trace.page(turns=range(3, 6), start=4).to_html())["start"] == 1
 
 
 def test_a_page_of_an_earlier_moment_knows_nothing_of_what_came_after():
@@ -158,7 +158,7 @@ def test_a_page_of_an_earlier_moment_knows_nothing_of_what_came_after():
     turn(memory, NUTS, "First answer.")
     end = memory.log.history().position
     turn(memory, "And later?", "Second answer.")
-    html = memory.trace.page(upto=end).html()
+    html = memory.trace.page(upto=end).to_html()
     assert "First answer." in html
     assert "Second answer." not in html
     assert len(read(html)["turns"]) == 1
@@ -182,7 +182,7 @@ def test_showing_changes_nothing():
     turn(memory, NUTS)
     before = memory.log.history().position
     page = memory.trace.page("nuts")
-    page.html(page.pseudonyms)
+    page.to_html(page.pseudonyms)
     assert memory.log.history().position == before
 
 
@@ -275,9 +275,10 @@ def test_names_are_those_of_people_of_what_is_known_and_words_with_a_capital_ins
     found = originals(
         "We met Teresa on Monday. Yesterday it rained. The API is down. Lume has music. Rose likes a rose.",
         "Rui stays off meat. ana said so",
+        "Likes roses",
         people=["ana Lopes"],
         known=["Casa Lume"],
-        facts=["Rui stays off meat"],
+        facts=["Rui stays off meat", "Likes roses", "The user likes roses"],
     )
     assert found == {(name, "name") for name in ("ana", "Lume", "Teresa", "Rui")}
 
@@ -377,14 +378,14 @@ def test_a_page_finds_what_is_on_it_and_replaces_it_everywhere():
     memory.put(assistant("Rui, TERESA is in Porto."))
     page = memory.trace.page("asked Teresa")
     assert set(page.pseudonyms) == {"Teresa", "Rui", "Porto", "teresa@lume.pt"}
-    html = page.html(page.pseudonyms)
+    html = page.to_html(page.pseudonyms)
     for original in page.pseudonyms:
         assert not re.search(rf"(?<!\w){re.escape(original)}(?!\w)", html, re.IGNORECASE), original
     found = read(html)
     assert found["texts"][found["title"]] == f"Dinner with {page.pseudonyms['Teresa']}"
     assert found["texts"][found["asked"]] == f"asked {page.pseudonyms['Teresa']}"
     assert found["replaced"] == 4
-    kept = page.html({"Porto": "Faro"})
+    kept = page.to_html({"Porto": "Faro"})
     assert "Teresa" in kept
     assert "Porto" not in kept
     assert "is in Faro." in kept
@@ -405,7 +406,7 @@ def test_two_hundred_turns_with_a_trace_in_each_are_less_than_two_megabytes():
     for number in range(200):
         words = f"I am on day {number} of the walk, have {number * 7} km behind me and like village {number}. " * 3
         turn(memory, words, f"Day {number}: well done, rest your feet and drink enough water. " * 4)
-    html = memory.trace.page("the walk").html()
+    html = memory.trace.page("the walk").to_html()
     assert len(read(html)["turns"]) == 200
     assert len(html.encode()) < 2_000_000
 

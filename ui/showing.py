@@ -62,7 +62,7 @@ def page_dialog(
     made = partial(memory.trace.page, target, turns=turns, start=shown, upto=upto)
     name = memory.session.status().title or "Session"
     if not hidden:
-        _draw_download(lambda: made().html().encode(), name, turns)
+        _draw_download(lambda: made().to_html().encode(), name, turns)
         return
     key = (session_id, str(target), tuple(turns), upto, history.position)
     if st.session_state.get(_PAGE, (None,))[0] != key:
@@ -74,7 +74,7 @@ def page_dialog(
     if (wrong := _wrong(page, pseudonyms)) is not None:
         st.error(plain(wrong))
         return
-    _draw_download(lambda: page.html(pseudonyms).encode(), Pseudonyms(pseudonyms).replace(name), turns)
+    _draw_download(lambda: page.to_html(pseudonyms).encode(), Pseudonyms(pseudonyms).replace(name), turns)
 
 
 def _draw_turns(known: Sequence[int], shown: int, *, traced: bool) -> list[int]:

@@ -45,7 +45,7 @@ def shown_page(
     people, known = _entities(session)
     people |= {speaker for message in messages if (speaker := parse_message(message).speaker)}
     if session.user_id:
-        known.add(session.user_id.title())
+        known.add(session.user_id.partition("@")[0].title())
     title = SessionHandle(session).status().title or f"Session {session.id[:8]}"
     return Page(contents(title, shown, start=start), frozenset(people), frozenset(known), tuple(sorted(_facts(shown))))
 

@@ -146,7 +146,7 @@ class SessionTracer:
 
         `start` is the turn the page opens at, None: the last; `upto` a position of the log at which it ends.
 
-            Path("nuts.html").write_text(memory.trace.page("allergic to nuts").html(), encoding="utf-8")
+            Path("nuts.html").write_text(memory.trace.page("allergic to nuts").to_html(), encoding="utf-8")
 
         Raises:
             MessageError: the phrase is empty.

@@ -35,7 +35,7 @@ class Page:
 
     @property
     def pseudonyms(self) -> dict[str, str]:
-        """The pseudonym of each original, for `html`."""
+        """The pseudonym of each original, for `to_html`."""
         return {original.text: original.pseudonym for original in self.originals}
 
     def replaced(self, pseudonyms: Mapping[str, str]) -> Mapping[str, Any]:
@@ -46,7 +46,7 @@ class Page:
         """
         return with_texts(self.contents, Pseudonyms.checked(pseudonyms).replace_all(self.contents["texts"]))
 
-    def html(self, pseudonyms: Mapping[str, str] | None = None) -> str:
+    def to_html(self, pseudonyms: Mapping[str, str] | None = None) -> str:
         """The file, with these originals replaced; None replaces nothing. Which stood for which is not in it.
 
         Raises:

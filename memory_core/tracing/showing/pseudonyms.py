@@ -12,7 +12,7 @@ from typing import Literal
 from unicodedata import normalize
 
 from memory_core.errors import FormatError
-from memory_core.models.offline.grammar import NOT_NAMES
+from memory_core.models.offline.grammar import BASE, GERUND, NOT_NAMES, PAST, THIRD
 from memory_core.text import STOP_WORDS, UNSPACED
 
 OriginalKind = Literal["name", "mail", "number", "key", "other"]
@@ -64,6 +64,8 @@ _BEGINS = re.compile(r"(?:^|[.!?…:;\n*#>|\[({\"“‘'»«]|[–—-]\s)\s*[\"
 """What stands before the first word of a sentence, which has a capital in any case."""
 _BEFORE = 6
 """Characters before a word that are looked at for it."""
+_VERBS = BASE.keys() | PAST.keys() | GERUND.keys() | THIRD.keys()
+"""With one of these a fact may begin that names no subject: "Prefers window seats"."""
 _NO_NAMES = NOT_NAMES | STOP_WORDS | frozenset(("user", "users", "assistant", "system", "tool", "agent", "mr", "mrs"))
 
 
@@ -175,8 +177,9 @@ def _names(said: Sequence[str], people: Iterable[str], known: Iterable[str], fac
         yield from (word for word in _words_of(name) if word[0].isupper() and more[word.lower()] >= 0)
     for text in facts:
         subject = _WORD.search(text)
-        if subject is not None and subject.group()[0].isupper() and more[subject.group().lower()] >= 0:
-            yield from _words_of(subject.group())
+        word = subject.group() if subject is not None else ""
+        if word[:1].isupper() and more[word.lower()] >= 0 and word.lower() not in _VERBS:
+            yield from _words_of(word)
     yield from (part for small, word in capitals.items() if more[small] > 0 for part in _words_of(word))
 
 
