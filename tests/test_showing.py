@@ -26,6 +26,7 @@ from memory_core import (
 from memory_core.events import Ref
 from memory_core.tracing.showing.contents import MAX_CHARACTERS, shortened
 from memory_core.tracing.showing.html import page_html, safe_json
+from memory_core.tracing.showing.page import Page
 from memory_core.tracing.showing.pseudonyms import MAX_CHARACTERS as MAX_TYPED
 from memory_core.tracing.showing.pseudonyms import Pseudonyms, find_originals, invent
 from ui.theme import PALETTES
@@ -149,8 +150,9 @@ def test_only_the_turns_that_are_asked_for_are_in_the_file():
     html = memory.trace.page(turns=[12]).to_html()
     assert "is a secret of turn 12." in html
     assert "is a secret of turn 1." not in html
-    assert [each["turn"] for each in read(memory.trace.page(turns=range(3, 6), start=4).to_html())["turns"]] == [3, 4, 5]
-    assert read(memory.trace.page(turns=range(3, 6), start=4).to_html())["start"] == 1
+    page = read(memory.trace.page(turns=range(3, 6), start=4).to_html())
+    assert [each["turn"] for each in page["turns"]] == [3, 4, 5]
+    assert page["start"] == 1
 
 
 def test_a_page_of_an_earlier_moment_knows_nothing_of_what_came_after():
@@ -162,6 +164,10 @@ def test_a_page_of_an_earlier_moment_knows_nothing_of_what_came_after():
     assert "First answer." in html
     assert "Second answer." not in html
     assert len(read(html)["turns"]) == 1
+    page = read(memory.trace.page("and later", upto=end).to_html())
+    sentence = page["texts"][page["turns"][0]["trace"]["sentence"]]
+    assert sentence == memory.trace("and later", turn=1, upto=end).sentence
+    assert "after the prompt of turn 1" in sentence
 
 
 def test_bad_questions_end_in_one_sentence():
@@ -346,6 +352,22 @@ def test_the_same_original_is_always_the_same_pseudonym(words):
     replaced = Pseudonyms({"Ana": "A1", "Rui": "B2", "Lopes": "C3"}).replace(text)
     meant = {"ana": "A1", "rui": "B2", "ana lopes": "A1 C3", "x": "x"}
     assert replaced == ", ".join(meant[word.lower()] for word in words)
+
+
+SECRET = st.sampled_from(
+    [
+        "ana@lume.pt", "+351 912 345 678", "912345678", "sk-proj-abc123def456ghi", "password: hunter22", "Teresa",
+        "TERESA", " met Rui", "key=" + "a1" * 900, "eyJhbGciOiJIUzI1NiJ9." + "eyJ1" * 300, "PT50 0002 0123 1234 5678",
+    ]
+)  # fmt: skip
+
+
+@given(st.lists(st.lists(SECRET | SIGN | st.text(max_size=6), max_size=10).map("".join), min_size=1, max_size=4))
+def test_whatever_is_found_can_be_replaced_and_is_then_gone(texts):
+    page = Page({"texts": texts, "entries": [[place] for place in range(len(texts))]}, frozenset(("Ana Lopes",)))
+    replaced = page.replaced(page.pseudonyms)["texts"]
+    for original in page.pseudonyms:
+        assert not any(holds(text, original) for text in replaced), (original, replaced)
 
 
 @pytest.mark.parametrize(

@@ -153,16 +153,17 @@ class SessionTracer:
             NotFoundError: there is no such turn, or nothing was said, or nothing in the log has this ref.
         """
         self._session.open()
-        history = self._log.history()
-        if upto is not None and upto < history.position:
-            history = history_of(history.upto(upto))
+        whole = history = self._log.history()
+        if upto is not None and upto < whole.position:
+            history = history_of(whole.upto(upto))
         wanted = sorted(history.turns if turns is None else set(turns))
         missing = next((turn for turn in wanted if turn not in history.turns), None)
         if missing is not None:
             raise NotFoundError(f"There is no turn {missing} in this session.")
         if not wanted:
             raise NotFoundError("Nothing was said in this session yet.")
-        trace = None if target is None else self._through(target, history, wanted, history.position)[1]
+        # What was said only later is followed too: a trace says so, as `__call__` does.
+        trace = None if target is None else self._through(target, whole, wanted, history.position)[1]
         return shown_page(self._session, self._log, history, wanted, trace, start)
 
     def _through(

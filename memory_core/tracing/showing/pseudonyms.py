@@ -19,7 +19,7 @@ OriginalKind = Literal["name", "mail", "number", "key", "other"]
 """`other`: named by a person."""
 
 MAX_CHARACTERS = 200
-"""Characters of an original or a pseudonym that a person types."""
+"""Characters of a pseudonym that a person types."""
 
 _LABELS: Mapping[OriginalKind, str] = {
     "name": "Name", "mail": "Mail", "number": "Number", "key": "Key", "other": "Word",
@@ -37,16 +37,16 @@ _KEYS = tuple(
     for form in (
         r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----[\w+/=\s-]{0,8000}?-----END [A-Z ]{0,30}PRIVATE KEY-----",
         r"\beyJ[\w-]{8,2000}\.[\w-]{8,4000}(?:\.[\w-]{0,2000})?",
-        r"\b(?:sk|pk|rk|gh[posu]|github_pat|glpat|xox[abeprs]|hf|npm)[-_](?=[\w-]{0,200}\d)[\w-]{12,200}",
-        r"\b(?:AKIA|ASIA|AIza)[\w-]{12,200}",
+        r"\b(?:sk|pk|rk|gh[posu]|github_pat|glpat|xox[abeprs]|hf|npm)[-_](?=[\w-]{0,200}\d)[\w-]{12,4000}",
+        r"\b(?:AKIA|ASIA|AIza)[\w-]{12,4000}",
         # Letters and digits in one long run; a slug of an address has its words apart.
-        r"\b(?=[A-Za-z]{0,80}\d)(?=\d{0,80}[A-Za-z])[A-Za-z0-9]{20,200}\b",
+        r"\b(?=[A-Za-z]{0,80}\d)(?=\d{0,80}[A-Za-z])[A-Za-z0-9]{20,4000}\b",
         r"\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b",
     )
 )
 _SAID_KEY = re.compile(
     r"\b(?:pass ?word|passwd|passphrase|passcode|pin|secret|token|api[ _-]?key|access[ _-]?key)\b"
-    r"[\"']?(?: is|:| ?=)[ \"'`]{0,3}(?P<key>(?=[^\s\"'`,;]{0,80}\d)[^\s\"'`,;]{4,200})",
+    r"[\"']?(?: is|:| ?=)[ \"'`]{0,3}(?P<key>(?=[^\s\"'`,;]{0,80}\d)[^\s\"'`,;]{4,4000})",
     re.IGNORECASE,
 )
 _MAIL = re.compile(r"[\w.+%-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}")
@@ -164,7 +164,8 @@ def _names(said: Sequence[str], people: Iterable[str], known: Iterable[str], fac
     more: Counter[str] = Counter()
     """How much more often a word has a capital than not, where a sentence does not give it one."""
     for text in said:
-        text = _ADDRESS.sub(" ", text)
+        if "@" in text or "://" in text:
+            text = _ADDRESS.sub(" ", text)
         for found in _WORD.finditer(text):
             word = found.group()
             if not word[0].isupper():
@@ -209,16 +210,16 @@ class Pseudonyms:
         """Those that a person chose.
 
         Raises:
-            FormatError: an original or a pseudonym is empty or too long, two of either are the same, or a pseudonym
-                holds an original.
+            FormatError: an original or a pseudonym is empty, a pseudonym is too long or holds an original, or two of
+                either are the same.
         """
         for original, pseudonym in pseudonyms.items():
             if not _TOKEN.search(_folded(original)[0]):
                 raise FormatError(f"“{original}” cannot be replaced: it has no letter or digit.")
             if not _TOKEN.search(_folded(pseudonym)[0]):
                 raise FormatError(f"Write what should stand in place of “{original}”, with a letter or a digit.")
-            if max(len(original), len(pseudonym)) > MAX_CHARACTERS and not original.startswith("-----"):
-                raise FormatError(f"What is replaced, and by what, has at most {MAX_CHARACTERS} characters each.")
+            if len(pseudonym) > MAX_CHARACTERS:
+                raise FormatError(f"What stands in place of “{original}” has at most {MAX_CHARACTERS} characters.")
         identities: dict[str, str] = {}
         for original in pseudonyms:
             same = identities.setdefault(_identity(original), original)
