@@ -11,10 +11,22 @@ from memory_core.history.pieces import Words
 from memory_core.history.slices.blocks import PastBlock
 from memory_core.history.slices.states import state_at
 from memory_core.messages import TextPart
+from memory_core.tracing.ends import (
+    fact_kept,
+    fact_later,
+    fact_shown,
+    relation_gone,
+    relation_later,
+    relation_shown,
+    text_ref,
+    text_shown,
+    unit_shown,
+    who,
+)
 from memory_core.tracing.life import Life
 from memory_core.tracing.matching import Phrase, answered_with
 from memory_core.tracing.moment import Moment
-from memory_core.tracing.stages import NOTHING, ROLES, delivery, found, granted, in_prompt, stage, way_in
+from memory_core.tracing.stages import NOTHING, delivery, granted, in_prompt, stage, way_in
 from memory_core.tracing.values import Carrier, Matched, Stage, Track
 
 MAX_SUCCESSORS = 20
@@ -245,13 +257,11 @@ class Tracing:
         stages = [*before, learned]
         if learned.verdict == "lost":
             return Track(carrier, tuple(stages)), None
-        kept, successor = self._kept(id, [record for record in records if record.position <= then])
+        kept, successor = fact_kept(self.life, id, [record for record in records if record.position <= then])
         stages.append(kept)
         if kept.verdict != "passed":
             return Track(carrier, tuple(stages)), successor
-        end = granted(self.moment, name, carrier.ref or Ref(""), f"as fact {id} of {name}")
-        if end is None:
-            end = self._not_shown(self.moment.blocks[name], id)
+        end = fact_shown(self.moment, name, id)
         return Track(carrier, (*stages, *self._with_answer(end, carrier))), None
 
     def _words_of_fact(self, id: int) -> str:
@@ -277,14 +287,13 @@ class Tracing:
         event: Any = record.event
         name, turn = event.block, record.turn
         if record.position > self.moment.position:
-            text = f"Learned as fact {id} of {name} only in turn {turn}, after {self.moment.prompt}."
-            return stage("learned", "lost", text, record, rule="learned_later", fact=id, turn=turn)
+            return fact_later(self.moment, id, record)
         if record.kind == "fact_confirmed":
             text = f"Known already as fact {id} of {name}, confirmed in turn {turn}."
         elif record.kind == "facts_curated":
-            text = f"Part of fact {id} of {name} since {_who(record)} changed the facts in turn {turn}."
+            text = f"Part of fact {id} of {name} since {who(record)} changed the facts in turn {turn}."
         elif getattr(event, "origin", "") == "written":
-            text = f"Written as fact {id} of {name} by {_who(record)} in turn {turn}."
+            text = f"Written as fact {id} of {name} by {who(record)} in turn {turn}."
         elif getattr(event, "origin", "") == "condensed":
             text = f"Made fact {id} of {name} when facts were condensed in turn {turn}."
         elif record.session_id != self.life.session_id:
@@ -293,67 +302,6 @@ class Tracing:
         else:
             text = f"Extracted as fact {id} of {name} in turn {turn}."
         return stage("learned", "passed", text, record, fact=id, turn=turn)
-
-    def _kept(self, id: int, records: list[EventRecord]) -> tuple[Stage, int | None]:
-        """The state of a fact then, and the fact that took its place."""
-        state, decided = "active", records[0]
-        for record in records:
-            event: Any = record.event
-            if record.kind == "fact_added":
-                state, decided = event.state, record
-            elif event.becomes is not None or record.kind == "fact_erased":
-                state, decided = event.becomes or "erased", record
-        turn, event = decided.turn, decided.event
-        if state == "active":
-            reworded = [record for record in records if record.kind == "fact_changed"]
-            since = f"Reworded in turn {reworded[-1].turn}, and active" if reworded else f"Active since turn {turn}"
-            return stage("kept", "passed", f"{since}.", reworded[-1] if reworded else decided), None
-        if state == "proposed":
-            text = f"Waits for approval since turn {turn}: until then fact {id} is in no prompt."
-            return stage("kept", "waiting", text, decided, rule="proposed", fact=id), None
-        if state == "superseded":
-            return self._superseded(id, decided)
-        if state == "erased":
-            text = f"Fact {id} was deleted for good by {_who(decided)} in turn {turn}."
-            return stage("kept", "lost", text, decided, rule="erased", fact=id), None
-        reason = f": {event.reason.rstrip('.')}" if getattr(event, "reason", "") else ""
-        text = f"Fact {id} was {state} by {_who(decided)} in turn {turn}{reason}."
-        return stage("kept", "lost", text, decided, rule=state, fact=id), None
-
-    def _superseded(self, id: int, decided: EventRecord) -> tuple[Stage, int | None]:
-        by: int | None = getattr(decided.event, "by", None)
-        for record in self.life.condensed:
-            event: Any = record.event
-            merged = next((into for sources, into in event.merged if id in sources and into != id), None)
-            if record.position < decided.position or event.block != decided.event.about:
-                continue
-            if record.turn != decided.turn or not (merged or id in event.vanished):  # it was decided by itself
-                break
-            counts = f"{event.before} facts became {event.after}"
-            if id in event.vanished:
-                text = f"Condensed away in turn {record.turn}: {counts}, and fact {id} was left out."
-                numbers = {"fact": id, "before": event.before, "after": event.after}
-                return stage("kept", "lost", text, record, rule="condensed", **numbers), None
-            if merged is not None:
-                text = f"Merged into fact {merged} when facts were condensed in turn {record.turn}: {counts}."
-                numbers = {"fact": id, "by": merged, "before": event.before, "after": event.after}
-                return stage("kept", "lost", text, record, rule="merged", **numbers), merged
-        if by is None:
-            text = f"Fact {id} was superseded in turn {decided.turn}: it was said not to hold any more."
-            return stage("kept", "lost", text, decided, rule="superseded", fact=id), None
-        text = f"Superseded in turn {decided.turn} by fact {by}."
-        return stage("kept", "lost", text, decided, rule="superseded", fact=id, by=by), by
-
-    def _not_shown(self, block: PastBlock, id: int) -> Stage:
-        show, top_k = block.settings.get("show", "all"), block.settings.get("top_k")
-        if show == "none":
-            text = f"{block.name} puts no facts into the prompt: its facts are searched with a tool."
-            return stage("found", "lost", text, self.moment.record, rule="show_none")
-        if show == "relevant" and isinstance(top_k, int):
-            text = f"Not among the {top_k} facts of {block.name} that fit the question best."
-            return stage("found", "lost", text, self.moment.record, rule="not_relevant", top_k=top_k)
-        text = f"{block.name} did not ask for fact {id}; no reason is on record."
-        return stage("found", "lost", text, self.moment.record, rule="no_reason", knowledge="observed", fact=id)
 
     # -- relations, stored units, texts ----------------------------------------------------------
 
@@ -365,28 +313,15 @@ class Tracing:
         stages = list(before or [])
         told = self.life.relations[id][0] if seq is None else self.life.related[seq][id]
         if told.position > self.moment.position:
-            text = f"Learned as a relation of {name} only in turn {told.turn}, after {self.moment.prompt}."
-            return Track(carrier, (*stages, stage("learned", "lost", text, told, rule="learned_later", relation=id)))
+            return Track(carrier, (*stages, relation_later(self.moment, id, told)))
         text = f"Learned as relation {id} of {name} in turn {told.turn}."
         if told.kind == "relation_confirmed":
             text = f"Known already as relation {id} of {name}, confirmed in turn {told.turn}."
         stages.append(stage("learned", "passed", text, told, relation=id))
-        for record in reversed(records):
-            event: Any = record.event
-            state = "ended" if record.kind == "relation_ended" else getattr(event, "after", {}).get("state")
-            if record.kind == "relation_erased":
-                state = "erased"
-            if state == "active":
-                break
-            if state is not None:
-                by = f" by relation {event.by}" if getattr(event, "by", None) else ""
-                text = f"Relation {id} was {state} in turn {record.turn}{by}."
-                return Track(carrier, (*stages, stage("kept", "lost", text, record, rule=state, relation=id)))
-        end = granted(self.moment, name, carrier.ref or Ref(""), f"as a relation of {name}")
-        if end is None:
-            hops = self.moment.blocks[name].settings.get("hops")
-            text = f"{name} did not bring it: it brings relations up to {hops} steps from what the question names."
-            end = stage("found", "lost", text, self.moment.record, rule="not_near", knowledge="observed")
+        gone = relation_gone(id, records)
+        if gone is not None:
+            return Track(carrier, (*stages, gone))
+        end = relation_shown(self.moment, name, id)
         return Track(carrier, (*stages, *self._with_answer(end, carrier)))
 
     def _unit(
@@ -407,28 +342,17 @@ class Tracing:
         stages.append(stage("learned", "passed", text, stored, unit=number, turn=stored.turn))
         removed = self.life.removed.get(number)
         if removed is not None and removed.position <= self.moment.position:
-            text = f"Deleted from {name} by {_who(removed)} in turn {removed.turn}."
+            text = f"Deleted from {name} by {who(removed)} in turn {removed.turn}."
             return Track(carrier, (*stages, stage("kept", "lost", text, removed, rule="deleted")))
-        block = self.moment.blocks.get(name)
-        end = granted(self.moment, name, carrier.ref or Ref(""), f"brought back by {name}")
-        away = end is not None and end.rule in ("block_off", "block_removed", "block_failed")
-        if block is not None and self.moment.record is not None and not away:
-            search = found(self.moment, block, number, state_at(self.life.embedders[number], self.moment.position))
-            stages.append(search)
-            if search.verdict != "passed":
-                return Track(carrier, tuple(stages))
-        if end is None:
-            text = f"{name} found it, and it is not in {self.moment.prompt}."
-            end = stage("prompt", "unknown", text, self.moment.record, knowledge="observed")
-        return Track(carrier, (*stages, *self._with_answer(end, carrier)))
+        *searched, end = unit_shown(
+            self.moment, name, number, state_at(self.life.embedders[number], self.moment.position)
+        )
+        return Track(carrier, (*stages, *searched, *self._with_answer(end, carrier)))
 
     def _text(self, block: PastBlock, seq: int | None, matched: Matched, before: list[Stage] | None = None) -> Track:
         """A static text, or a summary that read the message."""
         text = plain_text(self.words(block.text)) if block.text else ""
-        refs = [ref for ref, name in self.moment.held.items() if name == block.name]
-        refs += [ref for ref, cut in self.moment.cut.items() if cut.part == block.name]
-        ref = next((ref for ref in refs if ref.kind == "text"), Ref.of("text", block.text) if block.text else None)
-        carrier = Carrier("text", block.name, ref, text, matched, seq)
+        carrier = Carrier("text", block.name, text_ref(self.moment, block), text, matched, seq)
         stages = list(before or [])
         if seq is not None:
             read = [r for r in self.life.summarised[seq] if r.event.about == block.name]
@@ -449,11 +373,7 @@ class Tracing:
             said = f"Stands in {block.name}, version {block.revision}."
             edited = self.life.revisions.get((block.name, block.revision))
             stages.append(stage("learned", "passed", said, edited, knowledge="observed", revision=block.revision))
-        end = granted(self.moment, block.name, ref, f"in the text of {block.name}") if ref is not None else None
-        if end is None:
-            said = f"{block.name} gave nothing to {self.moment.prompt}."
-            end = stage("prompt", "lost", said, self.moment.record, rule="not_asked")
-        return Track(carrier, (*stages, *self._with_answer(end, carrier)))
+        return Track(carrier, (*stages, *self._with_answer(text_shown(self.moment, block), carrier)))
 
     # -- the answer ------------------------------------------------------------------------------
 
@@ -474,10 +394,6 @@ def _learns(block: PastBlock) -> bool:
     return bool(
         block.kind != "static" and settings.get("enabled", True) and settings.get("accept_short_term_memory", True)
     )
-
-
-def _who(record: EventRecord) -> str:
-    return {"engine": "the engine", "agent": "the agent"}.get(record.actor, ROLES["user"])
 
 
 def _revision(record: EventRecord) -> int:

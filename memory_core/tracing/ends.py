@@ -1,0 +1,173 @@
+"""Where a kept fact, relation or stored unit ended on its way into a prompt: the stages that decide it. Pure.
+
+A trace draws its tracks' last stages from here, and `effects` those of everything a session keeps, so that they agree.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from memory_core.events import EventRecord, Ref
+from memory_core.history.slices.blocks import PastBlock
+from memory_core.tracing.life import Life
+from memory_core.tracing.moment import Moment
+from memory_core.tracing.stages import ROLES, found, granted, stage
+from memory_core.tracing.values import Stage
+
+# -- facts -----------------------------------------------------------------------------------------
+
+
+def fact_later(moment: Moment, id: int, record: EventRecord) -> Stage:
+    """A fact that came only after the prompt, by the event it came with."""
+    text = f"Learned as fact {id} of {record.event.about} only in turn {record.turn}, after {moment.prompt}."
+    return stage("learned", "lost", text, record, rule="learned_later", fact=id, turn=record.turn)
+
+
+def fact_kept(life: Life, id: int, records: Sequence[EventRecord]) -> tuple[Stage, int | None]:
+    """The state of a fact after these of its events, and the fact that took its place."""
+    state, decided = "active", records[0]
+    for record in records:
+        event: Any = record.event
+        if record.kind == "fact_added":
+            state, decided = event.state, record
+        elif event.becomes is not None or record.kind == "fact_erased":
+            state, decided = event.becomes or "erased", record
+    turn, event = decided.turn, decided.event
+    if state == "active":
+        reworded = [record for record in records if record.kind == "fact_changed"]
+        since = f"Reworded in turn {reworded[-1].turn}, and active" if reworded else f"Active since turn {turn}"
+        return stage("kept", "passed", f"{since}.", reworded[-1] if reworded else decided), None
+    if state == "proposed":
+        text = f"Waits for approval since turn {turn}: until then fact {id} is in no prompt."
+        return stage("kept", "waiting", text, decided, rule="proposed", fact=id), None
+    if state == "superseded":
+        return _superseded(life, id, decided)
+    if state == "erased":
+        text = f"Fact {id} was deleted for good by {who(decided)} in turn {turn}."
+        return stage("kept", "lost", text, decided, rule="erased", fact=id), None
+    reason = f": {event.reason.rstrip('.')}" if getattr(event, "reason", "") else ""
+    text = f"Fact {id} was {state} by {who(decided)} in turn {turn}{reason}."
+    return stage("kept", "lost", text, decided, rule=state, fact=id), None
+
+
+def _superseded(life: Life, id: int, decided: EventRecord) -> tuple[Stage, int | None]:
+    by: int | None = getattr(decided.event, "by", None)
+    for record in life.condensed:
+        event: Any = record.event
+        merged = next((into for sources, into in event.merged if id in sources and into != id), None)
+        if record.position < decided.position or event.block != decided.event.about:
+            continue
+        if record.turn != decided.turn or not (merged or id in event.vanished):  # it was decided by itself
+            break
+        counts = f"{event.before} facts became {event.after}"
+        if id in event.vanished:
+            text = f"Condensed away in turn {record.turn}: {counts}, and fact {id} was left out."
+            numbers = {"fact": id, "before": event.before, "after": event.after}
+            return stage("kept", "lost", text, record, rule="condensed", **numbers), None
+        if merged is not None:
+            text = f"Merged into fact {merged} when facts were condensed in turn {record.turn}: {counts}."
+            numbers = {"fact": id, "by": merged, "before": event.before, "after": event.after}
+            return stage("kept", "lost", text, record, rule="merged", **numbers), merged
+    if by is None:
+        text = f"Fact {id} was superseded in turn {decided.turn}: it was said not to hold any more."
+        return stage("kept", "lost", text, decided, rule="superseded", fact=id), None
+    text = f"Superseded in turn {decided.turn} by fact {by}."
+    return stage("kept", "lost", text, decided, rule="superseded", fact=id, by=by), by
+
+
+def fact_shown(moment: Moment, block: str, id: int) -> Stage:
+    """Whether an active fact is in the prompt, or what kept it out."""
+    end = granted(moment, block, Ref.of("fact", id), f"as fact {id} of {block}")
+    if end is not None:
+        return end
+    settings = moment.blocks[block].settings
+    show, top_k = settings.get("show", "all"), settings.get("top_k")
+    if show == "none":
+        text = f"{block} puts no facts into the prompt: its facts are searched with a tool."
+        return stage("found", "lost", text, moment.record, rule="show_none")
+    if show == "relevant" and isinstance(top_k, int):
+        text = f"Not among the {top_k} facts of {block} that fit the question best."
+        return stage("found", "lost", text, moment.record, rule="not_relevant", top_k=top_k)
+    text = f"{block} did not ask for fact {id}; no reason is on record."
+    return stage("found", "lost", text, moment.record, rule="no_reason", knowledge="observed", fact=id)
+
+
+# -- relations -------------------------------------------------------------------------------------
+
+
+def relation_later(moment: Moment, id: int, record: EventRecord) -> Stage:
+    """A relation that came only after the prompt, by the event it came with."""
+    text = f"Learned as a relation of {record.event.about} only in turn {record.turn}, after {moment.prompt}."
+    return stage("learned", "lost", text, record, rule="learned_later", relation=id)
+
+
+def relation_gone(id: int, records: Sequence[EventRecord]) -> Stage | None:
+    """What put a relation aside, of these events of it; None if it is active."""
+    for record in reversed(records):
+        event: Any = record.event
+        state = "ended" if record.kind == "relation_ended" else getattr(event, "after", {}).get("state")
+        if record.kind == "relation_erased":
+            state = "erased"
+        if state == "active":
+            return None
+        if state is not None:
+            by = f" by relation {event.by}" if getattr(event, "by", None) else ""
+            text = f"Relation {id} was {state} in turn {record.turn}{by}."
+            return stage("kept", "lost", text, record, rule=state, relation=id)
+    return None
+
+
+def relation_shown(moment: Moment, block: str, id: int) -> Stage:
+    """Whether an active relation is in the prompt, or what kept it out."""
+    end = granted(moment, block, Ref.of("relation", id), f"as a relation of {block}")
+    if end is not None:
+        return end
+    hops = moment.blocks[block].settings.get("hops")
+    text = f"{block} did not bring it: it brings relations up to {hops} steps from what the question names."
+    return stage("found", "lost", text, moment.record, rule="not_near", knowledge="observed")
+
+
+# -- stored units ----------------------------------------------------------------------------------
+
+
+def unit_shown(moment: Moment, block: str, number: int, embedder: str | None) -> Iterator[Stage]:
+    """What the search said of a stored unit and, if it found it, whether it is in the prompt.
+
+    `embedder` made its vector; None: it has none.
+    """
+    there = moment.blocks.get(block)
+    end = granted(moment, block, Ref.of("unit", number), f"brought back by {block}")
+    away = end is not None and end.rule in ("block_off", "block_removed", "block_failed")
+    if there is not None and moment.record is not None and not away:
+        search = found(moment, there, number, embedder)
+        yield search
+        if search.verdict != "passed":
+            return
+    if end is None:
+        text = f"{block} found it, and it is not in {moment.prompt}."
+        end = stage("prompt", "unknown", text, moment.record, knowledge="observed")
+    yield end
+
+
+# -- texts -----------------------------------------------------------------------------------------
+
+
+def text_ref(moment: Moment, block: PastBlock) -> Ref | None:
+    """By which a prompt names a block's text: the first of it that it holds, or cut."""
+    refs = [ref for ref, name in moment.held.items() if name == block.name]
+    refs += [ref for ref, cut in moment.cut.items() if cut.part == block.name]
+    own = Ref.of("text", block.text) if block.text else None
+    return next((ref for ref in refs if ref.kind == "text"), own)
+
+
+def text_shown(moment: Moment, block: PastBlock) -> Stage:
+    """Whether the text that a block had is in the prompt, or what kept it out."""
+    ref = text_ref(moment, block)
+    end = granted(moment, block.name, ref, f"in the text of {block.name}") if ref is not None else None
+    if end is None:
+        end = stage("prompt", "lost", f"{block.name} gave nothing to {moment.prompt}.", moment.record, rule="not_asked")
+    return end
+
+
+def who(record: EventRecord) -> str:
+    """Who did it, in words."""
+    return {"engine": "the engine", "agent": "the agent"}.get(record.actor, ROLES["user"])
