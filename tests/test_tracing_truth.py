@@ -440,7 +440,16 @@ def _history_budget(told):
     return limit * config.get("chat_history_token_ratio", 0.7)
 
 
-def check(memory, records, told, ref, turn):
+def agrees(effect, own, ref):
+    """Whether what is marked without effect ends as its own track does: in the same stage, its sentence included."""
+    if ref.kind == "message" or (ref.kind == "unit" and effect is None):  # no search of the prompt named it
+        return not own.reached or ref.kind == "message"
+    later = effect.stage.rule == "learned_later"  # its track may say before it where the message was still waiting
+    ends = effect.stage in own.stages and (later or own.decisive in (effect.stage, None))
+    return ends and effect.shown is own.reached and effect.block == own.carrier.block
+
+
+def check(memory, records, told, ref, turn, effects):
     trace = memory.trace(ref, turn=turn, upto=told.position)
     assert trace.prompt_position == told.position
     carried = {track.carrier.ref for track in trace.tracks}
@@ -454,6 +463,7 @@ def check(memory, records, told, ref, turn):
         assert trace.reached is bool((made | by_words - left_out) & told.inside.keys()), trace.sentence
     own = next(track for track in trace.tracks if track.carrier.ref == ref)
     assert own.reached is (ref in told.inside), own.stages[-1].text
+    assert agrees(effects.of(ref), own, ref), (effects.of(ref), own.decisive)
     for track in trace.tracks:
         decided = track.decisive
         if decided is not None:
@@ -496,8 +506,13 @@ def test_the_verdict_on_every_message_and_fact_is_what_the_engine_did_for_every_
         refs = [
             Ref.of(kind, n) for kind, all_ in zip(KINDS, (seqs, facts, relations, units), strict=True) for n in all_
         ]
+        effects = memory.trace.effects(turn=prompt.turn, upto=told.position)
         for ref in refs:
-            check(memory, records, told, ref, prompt.turn)
+            check(memory, records, told, ref, prompt.turn, effects)
+        assert effects.turn == prompt.turn
+        left_out = {effect.ref for block in told.blocks() for effect in effects.without(block)}
+        assert not left_out & told.inside.keys()
+        assert {ref for ref in told.cuts if ref.kind != "day"} <= left_out
 
 
 KINDS = ("message", "fact", "relation", "unit")

@@ -3,7 +3,8 @@
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from threading import Lock
 from typing import Any
 
 from memory_core.events import (
@@ -30,6 +31,7 @@ from memory_core.events import (
     VectorsReplaced,
     VectorsStored,
 )
+from memory_core.history.by_turn import History
 
 Records = list[EventRecord]
 
@@ -95,6 +97,44 @@ def read_life(
 ) -> Life:
     """Read what happened to these messages, and to these stored units, in one pass."""
     life = Life(tuple(sorted(seqs)), frozenset(units), session_id)
+    _read_on(life, records)
+    return life
+
+
+class GrowingLife:
+    """What a log tells of all its facts and relations, and of no message: read on as the log grows. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._life = Life((), frozenset(), "")
+        self._first: EventRecord | None = None
+        self._position = 0
+
+    def catch_up(self, history: History, session_id: str) -> Life:
+        """Read what is new. The lists of a life given out earlier grow too: its readers ignore what is after theirs."""
+        with self._lock:
+            first = history.records[0] if history.records else None
+            if first is not self._first or history.position < self._position:  # words were erased: another log
+                self._life, self._first, self._position = Life((), frozenset(), session_id), first, 0
+            _read_on(self._life, history.after(self._position))
+            self._position = history.position
+            return self._life
+
+
+def with_others(life: Life, records: Iterable[EventRecord]) -> Life:
+    """With events of the user's other sessions about facts; the life itself is left as it is."""
+    others = read_life(records, (), session_id=life.session_id)
+    facts = defaultdict(list, life.facts)
+    for id, told in others.facts.items():
+        facts[id] = sorted([*facts[id], *told], key=_position)
+    return replace(life, facts=facts, condensed=sorted([*life.condensed, *others.condensed], key=_position))
+
+
+def _position(record: EventRecord) -> int:
+    return record.position
+
+
+def _read_on(life: Life, records: Iterable[EventRecord]) -> None:
     for record in records:
         event: Any = record.event
         reader = _READERS.get(type(event))
@@ -108,7 +148,6 @@ def read_life(
             for number in getattr(event, "deliveries", ()):
                 if number in life.by_delivery:
                     life.by_delivery[number].append(record)
-    return life
 
 
 def _due(life: Life, record: EventRecord, event: DeliveryQueued) -> None:

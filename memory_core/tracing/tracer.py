@@ -7,6 +7,7 @@ from functools import cached_property
 from heapq import merge
 from unicodedata import normalize
 
+from memory_core.blocks.base import stored_item
 from memory_core.engine.session import Session
 from memory_core.errors import MemoryInspectorError, MessageError, NotFoundError
 from memory_core.events import KINDS, EventRecord, Ref, RefKind, expand
@@ -14,6 +15,7 @@ from memory_core.history.by_turn import History, history_of
 from memory_core.history.pieces import Pieces
 from memory_core.history.slices.facts import HANDLED as FACT_EVENTS
 from memory_core.history.slices.messages import MessageState
+from memory_core.history.slices.states import state_at
 from memory_core.messages import ChatMessage, MessageRole, message_text
 from memory_core.retrieval import explain
 from memory_core.sessions.log import SessionLog
@@ -21,8 +23,9 @@ from memory_core.store.facts import read_scope_events
 from memory_core.store.messages import texts_that_hold
 from memory_core.store.writing import user_scope
 from memory_core.tracing import watched
+from memory_core.tracing.effects import Effects
 from memory_core.tracing.fixes import Fix, Fixes, apply_fix, find_fixes
-from memory_core.tracing.life import Life, read_life
+from memory_core.tracing.life import GrowingLife, Life, read_life, with_others
 from memory_core.tracing.matching import Phrase
 from memory_core.tracing.moment import Moment, moment_at
 from memory_core.tracing.overlooked import Overlooked, overlooked
@@ -197,6 +200,27 @@ class SessionTracer:
         history = self._log.history()
         return overlooked(history, history.position if upto is None else upto, self._log.usage(upto))
 
+    def effects(self, *, turn: int | None = None, upto: int | None = None) -> Effects:
+        """Of all facts, relations and found units: what is in the prompt that a trace would look at, and why not.
+
+        `turn` and `upto` as in a trace. Changes nothing.
+        """
+        history = self._log.history()
+        end = history.position if upto is None else upto
+        moment = moment_at(history, history.latest_turn if turn is None else turn, end)
+        key = "effects", self._session.database.id, self._session.id
+        life = self._session.services.cached(key, GrowingLife).catch_up(history, self._session.id)
+        if elsewhere := _elsewhere(self._session, moment):
+            life = with_others(life, elsewhere)
+        return Effects(life, moment, end)
+
+    def words(self, refs: Iterable[Ref], *, upto: int | None = None) -> dict[Ref, str]:
+        """The words of what refs name, at a position of the log or now; without those that were erased."""
+        history = self._log.history()
+        end = history.position if upto is None else upto
+        moment = moment_at(history, history.latest_turn, end)
+        return _Gathering(self._session, self._log, history, moment).words_at(refs, end)
+
     def words_of(self, ref: Ref) -> str:
         """The words of what a ref names, as of now; empty if they were erased.
 
@@ -235,6 +259,18 @@ def _still_told(history: History, known: Presence | None, end: int) -> dict[int,
     return {cell.turn: cell for cell in known.turns[:-1]}
 
 
+def _elsewhere(session: Session, moment: Moment) -> list[EventRecord]:
+    """Events of the user's other sessions about facts in blocks that this session shares."""
+    names = [block.name for block in moment.blocks.values() if block.kind == "facts" and block.scope == "user"]
+    if not names or session.user_id is None:
+        return []
+    scope = user_scope(session.user_id)
+    with session.database.read() as connection:
+        found = [record for name in names for record in read_scope_events(connection, scope, name, _FACT_KINDS)]
+    others = [record for record in found if record.session_id != session.id]
+    return sorted(others, key=lambda record: record.position)
+
+
 class _Gathering:
     """Reads what one trace needs."""
 
@@ -264,6 +300,38 @@ class _Gathering:
         wanted = {key for key in keys if key not in self._texts}
         found = self._log.texts(wanted) if wanted else {}
         self._texts.update((key, found.get(key)) for key in wanted)
+
+    def words_at(self, refs: Iterable[Ref], position: int) -> dict[Ref, str]:
+        """Words of many refs, read together; of a unit, those of its messages."""
+        keys = {ref: self._keys(ref, position) for ref in refs}
+        self._load(key for each in keys.values() for key in each)
+        found = {
+            ref: self._joined(ref, [text for key in each if (text := self.words(key))]) for ref, each in keys.items()
+        }
+        return {ref: words for ref, words in found.items() if words}
+
+    def _keys(self, ref: Ref, position: int) -> list[str]:
+        """Hashes of the words of a ref."""
+        if ref.kind in ("text", "content"):
+            return [ref.hash]
+        if ref.kind == "fact":
+            key = state_at(self._worded.get(ref.number, []), position)
+            return [] if key is None else [key]
+        if self._pieces is None:
+            return []
+        if ref.kind == "relation":
+            words = self._pieces.relation(ref.number, position)
+            return [] if words is None else [words.subject, words.predicate, words.object]
+        unit = self._pieces.unit(ref.number) if ref.kind == "unit" else None
+        seqs = [ref.number] if ref.kind == "message" else expand(unit.seqs) if unit is not None else []
+        return [state.added.content for seq in seqs if (state := self._state(seq)) is not None]
+
+    def _joined(self, ref: Ref, texts: list[str]) -> str:
+        if ref.kind in ("unit", "message"):
+            return "\n".join(message_text(ChatMessage.from_json(text)) for text in texts)
+        if ref.kind == "content":
+            return " ".join(stored_item(ref, text, str).words for text in texts)
+        return " ".join(plain_text(text) if ref.kind == "text" else text for text in texts)
 
     def _message(self, seq: int) -> str | None:
         """Text of a message; None if it was erased."""
@@ -438,17 +506,7 @@ class _Gathering:
 
     @cached_property
     def _elsewhere(self) -> list[EventRecord]:
-        """Events of the user's other sessions about facts in blocks that this session shares."""
-        names = [
-            block.name for block in self._moment.blocks.values() if block.kind == "facts" and block.scope == "user"
-        ]
-        if not names or self._session.user_id is None:
-            return []
-        scope = user_scope(self._session.user_id)
-        with self._session.database.read() as connection:
-            found = [record for name in names for record in read_scope_events(connection, scope, name, _FACT_KINDS)]
-        others = [record for record in found if record.session_id != self._session.id]
-        return sorted(others, key=lambda record: record.position)
+        return _elsewhere(self._session, self._moment)
 
     def _nearest(self, phrase: str) -> Nearest | None:
         """The message closest in meaning; None where nothing is stored, or no vector can be made."""

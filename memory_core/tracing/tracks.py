@@ -279,7 +279,9 @@ class Tracing:
             if seq in self.followed.messages:
                 added, _ = self.followed.messages[seq]
                 left = self.followed.left.get(seq)
-                return way_in(self.history, self.life, self.moment, added, left), seq
+                way = way_in(self.history, self.life, self.moment, added, left)
+                # It was learned before the message was taken out of the queue: that did not lose it.
+                return way[:-1] if way[-1].name == "flush" and way[-1].verdict == "lost" else way, seq
         return [], None
 
     def _learned(self, id: int, seq: int | None, records: list[EventRecord]) -> Stage:
