@@ -88,14 +88,20 @@ def build_pages() -> Mapping[str, Sequence["Page"]]:
 
 
 def link(
-    page: str, label: str, *, icon: str | None = None, turn: int | EllipsisType | None = ..., **query: str
+    page: str,
+    label: str,
+    *,
+    icon: str | None = None,
+    help: str | None = None,
+    turn: int | EllipsisType | None = ...,
+    **query: str,
 ) -> None:
     """A link to a page, named as its file, that keeps the session and, unless another is given, the turn.
 
-    `turn=None` is the latest. `label` is markdown: quoted words in it must go through `plain`.
+    `turn=None` is the latest. `label` and `help`, its tooltip, are markdown: quoted words must go through `plain`.
     """
     parameters = address(turn, query)
-    st.page_link(_file(page), label=label, icon=icon, query_params=parameters)
+    st.page_link(_file(page), label=label, icon=icon, help=help, query_params=parameters)
 
 
 FOLLOW = "follow"
@@ -120,10 +126,10 @@ def followed(target: str) -> dict[str, str]:
     return {FOLLOW: str(target)} if isinstance(target, Ref) else {WORDS: target[:MAX_WORDS]}
 
 
-def follow_link(target: str, label: str = ":small[Follow]") -> None:
-    """A link that follows something to the shown turn's prompt. `label` is markdown."""
+def follow_link(target: str, label: str = ":small[Follow]", *, help: str | None = None) -> None:
+    """A link that follows something to the shown turn's prompt. `label` and `help`, its tooltip, are markdown."""
     query: dict[str, Any] = followed(target)
-    link("trace", label, icon=":material/route:", **query)
+    link("trace", label, icon=":material/route:", help=help, **query)
 
 
 def go(page: str, *, turn: int | EllipsisType | None = ..., **query: str) -> NoReturn:

@@ -12,6 +12,7 @@ from memory_core import ConfigError, Memory, Services, Status
 from memory_core.events import EventRecord, MessageAdded
 from memory_core.history.by_turn import History, TurnRecord, history_of
 from memory_core.history.log import last_position
+from memory_core.tracing.effects import Effects
 from ui import state
 from ui.jobs import Job
 from ui.model import chosen_model, services_for
@@ -80,6 +81,11 @@ class View:
         """The contexts that the shown turn had at this moment, otherwise those of the last turn before it with any."""
         turns = (self.then, *(self.history.turns.get(number) for number in range(self.shown_turn - 1, 0, -1)))
         return next((turn.contexts for turn in turns if turn is not None and turn.contexts), ())
+
+    @cached_property
+    def effects(self) -> Effects:
+        """Of what the session keeps, what is in the last of `contexts`, and why the rest is not."""
+        return self.memory.trace.effects(turn=self.shown_turn, upto=self.position)
 
     @cached_property
     def status_then(self) -> Status:

@@ -3,7 +3,9 @@
 A trace draws its tracks' last stages from here, and `effects` those of everything a session keeps, so that they agree.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 from memory_core.events import EventRecord, Ref
@@ -51,11 +53,12 @@ def fact_kept(life: Life, id: int, records: Sequence[EventRecord]) -> tuple[Stag
 
 def _superseded(life: Life, id: int, decided: EventRecord) -> tuple[Stage, int | None]:
     by: int | None = getattr(decided.event, "by", None)
-    for record in life.condensed:
+    after = bisect_left(life.condensed, decided.position, key=lambda record: record.position)
+    for record in islice(life.condensed, after, None):
         event: Any = record.event
-        merged = next((into for sources, into in event.merged if id in sources and into != id), None)
-        if record.position < decided.position or event.block != decided.event.about:
+        if event.block != decided.event.about:
             continue
+        merged = next((into for sources, into in event.merged if id in sources and into != id), None)
         if record.turn != decided.turn or not (merged or id in event.vanished):  # it was decided by itself
             break
         counts = f"{event.before} facts became {event.after}"

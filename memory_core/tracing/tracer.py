@@ -208,11 +208,12 @@ class SessionTracer:
         history = self._log.history()
         end = history.position if upto is None else upto
         moment = moment_at(history, history.latest_turn if turn is None else turn, end)
-        key = "effects", self._session.database.id, self._session.id
-        life = self._session.services.cached(key, GrowingLife).catch_up(history, self._session.id)
-        if elsewhere := _elsewhere(self._session, moment):
-            life = with_others(life, elsewhere)
-        return Effects(life, moment, end)
+        session, services = self._session, self._session.services
+        life = services.cached(("life", session.database.id, session.id), GrowingLife).catch_up(history, session.id)
+        if elsewhere := _elsewhere(session, moment):  # which grow without this session's log
+            return Effects(with_others(life, elsewhere), moment, end)
+        key = "effects", session.database.id, session.id, moment.position, end, history.position
+        return services.cached(key, lambda: Effects(life, moment, end))
 
     def words(self, refs: Iterable[Ref], *, upto: int | None = None) -> dict[Ref, str]:
         """The words of what refs name, at a position of the log or now; without those that were erased."""

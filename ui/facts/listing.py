@@ -9,6 +9,8 @@ from typing import Any
 
 import streamlit as st
 
+from memory_core.events import Ref
+from memory_core.tracing.effects import Effects
 from ui import theme
 from ui.components import filled_rows
 from ui.facts import tab
@@ -33,6 +35,7 @@ from ui.facts.desk import (
     still_there,
     topics_count,
 )
+from ui.struck import greyed, reason
 from ui.text import plain, short, tokens
 
 BESIDE_PIXELS, MIN_PIXELS = 380, 300
@@ -40,6 +43,9 @@ BESIDE_PIXELS, MIN_PIXELS = 380, 300
 
 STATE_PIXELS, CHIP_PIXELS = 150, 104
 """The state column with two chips somewhere, and with one each."""
+
+WHY, WHY_PIXELS = "Not in this prompt", 170
+"""Title and width of the column that says why not."""
 
 MAX_LABELS = 16
 """Categories or topics that the filter offers."""
@@ -67,10 +73,13 @@ def draw_search(place: tab.ListPosition, rows: Sequence[Row], view: View, *, els
             _filter(place, rows, view, wanted, elsewhere=elsewhere)
 
 
-def draw_list(place: tab.ListPosition, rows: Sequence[Row], view: View, *, several: bool) -> list[Row]:
+def draw_list(
+    place: tab.ListPosition, rows: Sequence[Row], view: View, effects: Effects, *, several: bool
+) -> list[Row]:
     """The list of a view; what is picked is remembered by id. Gives the rows that are drawn.
 
-    `several`: rows can be ticked, to change them at once.
+    What has no effect on the shown prompt is greyed, and a column says why. `several`: rows can be ticked, to change
+    them at once.
     """
     wanted = tab.at(place).wanted
     listed = in_view(rows, view)
@@ -89,10 +98,14 @@ def draw_list(place: tab.ListPosition, rows: Sequence[Row], view: View, *, sever
         return shown
     tick = " Tick to change several." if several else ""
     st.markdown(f":small[:gray[{SORTS[tab.at(place).order]}.{tick}]]")
+    whys = [reason(effects.of(Ref.of("fact", row.id))) for row in shown]
+    listed_rows: list[dict[str, Any]] = [{"State": chips(row), "Fact": row.text} for row in shown]
+    if any(whys):
+        listed_rows = [{**each, WHY: why} for each, why in zip(listed_rows, whys, strict=True)]
     # Selections are places in the list as it was drawn: another list is another widget, told what is picked.
     key = tab.key(place, f"list_{zlib.crc32(repr((view, ids, several)).encode())}")
     drawn: Any = filled_rows("facts__rows", len(shown), minus=BESIDE_PIXELS, least=MIN_PIXELS).dataframe(
-        [{"State": chips(row), "Fact": row.text} for row in shown],
+        greyed(listed_rows, [place for place, why in enumerate(whys) if why]),
         key=key,
         hide_index=True,
         height="stretch",
@@ -106,6 +119,9 @@ def draw_list(place: tab.ListPosition, rows: Sequence[Row], view: View, *, sever
                 color=[_chip_colour(name) for name in CHIPS.values()],
                 width=STATE_PIXELS if any(len(chips(row)) > 1 for row in shown) else CHIP_PIXELS,
                 pinned=True,  # first, so that neither a long fact nor a phone pushes it out of sight
+            ),
+            WHY: st.column_config.TextColumn(
+                WHY, width=WHY_PIXELS, help=f"Why it is not in the prompt of turn {tokens(effects.turn or 0)}"
             ),
         },
         on_select="rerun",

@@ -192,7 +192,7 @@ def _list_and_panel(view: Shown, desk: Desk, shown: View) -> None:
     left, right = st.columns([0.58, 0.42], gap="medium")
     with left:
         unseen_heading("List of facts")
-        rows = draw_list(desk.place, desk.rows, shown, several=not desk.past)
+        rows = draw_list(desk.place, desk.rows, shown, view.effects, several=not desk.past)
         if not desk.past:
             draw_meanings(desk, tab.at(desk.place).wanted.words.strip())
     picked = tab.at(desk.place).picked

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import streamlit as st
 
-from memory_core import NotFoundError
 from memory_core.events import Ref
 from memory_core.history.facts import made_by
 from memory_core.planning import curation as plans
@@ -32,6 +31,7 @@ from ui.facts.marks import markdown
 from ui.facts.pieces import draw_source, foreseen_line
 from ui.facts.reading import Desk, sources_of
 from ui.facts.tab import Draft
+from ui.struck import reason, struck
 from ui.text import ago, count, plain, short, tokens
 from ui.view import View
 
@@ -44,8 +44,9 @@ FIELD_PIXELS = 80
 def draw_panel(view: View, desk: Desk, row: Row) -> None:
     """Everything about one fact, and what can be done to it."""
     fact = desk.facts.get(row.id)
+    effect = view.effects.of(Ref.of("fact", row.id))
     with st.container(border=True, gap="xsmall", key="facts__panel"):
-        heading(plain(short(row.text, LONGEST_TITLE)))
+        heading(struck(short(row.text, LONGEST_TITLE), effect), help=plain(reason(effect)) or None)
         _states(row)
         _labels(desk, row, fact)
         for flag in desk.review.flags.get(row.id, ()) if desk.review else ():
@@ -56,6 +57,10 @@ def draw_panel(view: View, desk: Desk, row: Row) -> None:
         st.markdown(f":small[:gray[{plain(used(row.carried, row.cut))}]]")
         if fact is not None and not desk.past:
             _edit(desk, fact)
+        nav.follow_link(
+            Ref.of("fact", row.id), f":small[{plain(effect.stage.text) if effect is not None else 'Where did it go?'}]"
+        )
+        if fact is not None and not desk.past:
             _past_of(view, desk, fact)
 
 
@@ -282,9 +287,7 @@ def _menu(desk: Desk, fact: Fact) -> None:
 
 
 def _past_of(view: View, desk: Desk, fact: Fact) -> None:
-    """Whether it is in the shown prompt, or why not, with its trace; its history and origin, read when opened."""
-    ref = Ref.of("fact", fact.id)
-    nav.follow_link(ref, f":small[{plain(_in_prompt(view, ref))}]")
+    """Its history and its origin, each read only when it is opened."""
     told = st.expander("History", key=f"facts__history_{fact.id}", on_change="rerun", type="compact")
     if told.open:
         with told:
@@ -296,16 +299,6 @@ def _past_of(view: View, desk: Desk, fact: Fact) -> None:
         with made:
             for line in who_wrote(made_by(view.history.records, fact.id)):
                 st.markdown(f":small[{plain(line)}]")
-
-
-def _in_prompt(view: View, ref: Ref) -> str:
-    """Whether the fact itself is in the shown prompt, or the rule that keeps it out."""
-    try:
-        trace = view.memory.trace(ref, turn=view.shown_turn or None, upto=view.position)
-    except NotFoundError:  # nothing was said in this session yet, or it is another session's
-        return "Where did it go?"
-    own = next((track.decisive for track in trace.tracks if track.carrier.ref == ref), None)
-    return own.text if own is not None else "Where did it go?"
 
 
 def _step(step: Step) -> None:
