@@ -1,14 +1,18 @@
 """What has no effect on the shown prompt, where it stands: struck through or greyed, the reason one hover away."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import streamlit as st
 
+from memory_core.events import Ref
 from memory_core.tracing.effects import Effect
 from ui import nav
 from ui.text import plain, short, tokens
 from ui.theme import colour, mode
+
+WordsOf = Callable[[Sequence[Ref]], Mapping[Ref, str]]
+"""The words of what refs name, without those that were erased."""
 
 LONGEST = 90
 """Characters of one thing in a list."""
@@ -29,11 +33,16 @@ def reason(effect: Effect | None) -> str:
     return "" if effect is None or effect.shown else effect.stage.text
 
 
-def draw_without(effects: Sequence[Effect], words: Mapping[str, str], *, most: int) -> None:
-    """A line for each of these that still has words, at most so many: its reason as a tooltip, its trace as a link."""
-    for effect in [each for each in effects if each.ref in words][:most]:
-        said = short(" ".join(words[effect.ref].split()), LONGEST)
-        nav.follow_link(effect.ref, f":small[{struck(said, effect)}]", help=plain(reason(effect)))
+def draw_without(effects: Sequence[Effect], words: WordsOf, *, most: int) -> None:
+    """A line for each of these, at most so many: its reason as a tooltip, its trace as a link.
+
+    What was erased since has no words, and no line.
+    """
+    said = words([effect.ref for effect in effects[:most]])
+    for effect in effects[:most]:
+        if effect.ref in said:
+            line = short(" ".join(said[effect.ref].split()), LONGEST)
+            nav.follow_link(effect.ref, f":small[{struck(line, effect)}]", help=plain(reason(effect)))
     if len(effects) > most:
         st.markdown(f":small[:gray[and {tokens(len(effects) - most)} more]]")
 

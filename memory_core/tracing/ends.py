@@ -15,6 +15,9 @@ from memory_core.tracing.moment import Moment
 from memory_core.tracing.stages import ROLES, found, granted, stage
 from memory_core.tracing.values import Stage
 
+AWAY = frozenset({"block_off", "block_removed", "block_failed"})
+"""Rules that keep out all that a block has."""
+
 # -- facts -----------------------------------------------------------------------------------------
 
 
@@ -139,7 +142,7 @@ def unit_shown(moment: Moment, block: str, number: int, embedder: str | None) ->
     """
     there = moment.blocks.get(block)
     end = granted(moment, block, Ref.of("unit", number), f"brought back by {block}")
-    away = end is not None and end.rule in ("block_off", "block_removed", "block_failed")
+    away = end is not None and end.rule in AWAY
     if there is not None and moment.record is not None and not away:
         search = found(moment, there, number, embedder)
         yield search

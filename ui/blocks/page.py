@@ -13,6 +13,7 @@ from memory_core.blocks.base import stored_item
 from memory_core.events import ContextBuilt, Ref
 from memory_core.history.usage import BlockUse
 from memory_core.planning.priorities import CutOrder, cut_order
+from memory_core.tracing.ends import AWAY
 from ui import nav, state
 from ui.blocks.cards import Card, InPrompt, Standing, card, card_order, square, strip
 from ui.blocks.editor import add_dialog, edit_dialog, remove_dialog
@@ -26,9 +27,10 @@ from ui.model import chosen_model, services_for
 from ui.recipes import section as recipes
 from ui.recipes.picked import write_link
 from ui.services import engine
+from ui.struck import draw_without, reason, struck
 from ui.summaries.rewriting import REWRITE, rewrite_dialog, rewriting
 from ui.summaries.words import Freshness, freshness_then, sentence_refs
-from ui.text import plain, short
+from ui.text import plain, short, tokens
 from ui.theme import mode
 from ui.view import View
 
@@ -40,6 +42,9 @@ VIEW = "view"
 """Parameter of the address that names what is shown."""
 
 VIEWS = {"blocks": "Blocks", "recipes": "Recipes"}
+
+PIECES = 3
+"""Lines of what the shown prompt has not; the page of the block lists all."""
 
 _SHOWN = "blocks__view"
 _WRITTEN = "blocks_written_view"
@@ -246,7 +251,7 @@ def _card(view: View, each: Card, standing: Standing) -> Drawer | None:
             beside = f"  :small[:gray[{sort}]]" if sort.lower() != each.name.lower() else ""
             heading(title, beside, width="stretch")
             st.markdown(each.size, width="content")
-        st.text(each.holds)
+        _holds(view, each)
         with st.container(gap="xxsmall"):
             st.markdown(f":small[:gray[{each.lines}]]")
             said = rewriting(view.memory.session_id, each.name) if each.kind == "summary" and not view.past else None
@@ -258,6 +263,24 @@ def _card(view: View, each: Card, standing: Standing) -> Drawer | None:
             return None
         with st.container(horizontal=True, gap="small"):
             return _actions(view, each, standing)
+
+
+def _holds(view: View, each: Card) -> None:
+    """What a block holds, marked where it has no effect on the shown prompt: as a whole, or piece by piece."""
+    past = next((block for block in view.history.blocks_at(view.position) if block.name == each.name), None)
+    without = view.effects.without(each.name)
+    whole = view.effects.of_text(past) if past is not None and past.kind in WITH_TEXT else None
+    whole = whole or next((effect for effect in without if effect.stage.rule in AWAY), None)
+    if whole is None or whole.shown:
+        st.text(each.holds)
+    else:
+        lines = [struck(line, whole) for line in each.holds.splitlines() if line.strip()]
+        st.markdown("  \n".join(lines), help=plain(reason(whole)))
+    pieces = [effect for effect in without if effect.stage.rule not in AWAY]
+    if pieces and (whole is None or whole.shown):
+        with st.container(gap="xxsmall"):
+            st.markdown(f":small[:gray[Not in this prompt: {tokens(len(pieces))}]]")
+            draw_without(pieces, partial(view.memory.trace.words, upto=view.position), most=PIECES)
 
 
 def _actions(view: View, each: Card, standing: Standing) -> Drawer | None:

@@ -1,5 +1,7 @@
 """The Context page: the exact prompt of a turn, what was left out of it, and why. Read-only."""
 
+from functools import partial
+
 import streamlit as st
 
 from memory_core import Memory
@@ -157,7 +159,9 @@ def _draw_detail(view: View, sent: Prompt) -> None:
         _draw_bill(view, sent)
     else:
         with st.container(gap="xsmall"):
-            draw_parts(sent, mode(), past=view.past)
+            position, trace = sent.record.position, view.memory.trace
+            effects = trace.effects(turn=sent.turn, upto=position)
+            draw_parts(sent, mode(), effects, partial(trace.words, upto=position), past=view.past)
     if before is not None:
         st.markdown(f":small[{_same_start(view.memory, before, sent)}]")
     _draw_take_along(sent)

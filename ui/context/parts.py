@@ -10,9 +10,11 @@ from memory_core.history.prompt import PINNED, Entry, Prompt, PromptPart
 from memory_core.history.prompt_diff import Difference, PartDiff
 from memory_core.messages import MessageRole, content_hash
 from memory_core.planning.context import QUEUE
+from memory_core.tracing.effects import Effects
 from ui import nav
 from ui.context.words import asked, cut_note, entry_note, entry_words, part_label, part_name, square
 from ui.kinds import kind_of
+from ui.struck import WordsOf, draw_without, reason
 from ui.text import count, plain, tokens
 from ui.theme import Mode
 from ui.whole import draw_json, draw_text, indented
@@ -20,20 +22,27 @@ from ui.whole import draw_json, draw_text, indented
 PAGE = 20
 """Entries of a part drawn per page."""
 
+NOT_SENT = 8
+"""Lines of what a block did not ask for; the rest is counted."""
+
 PAGER_PIXELS = 300
 
 ENTRY_CHARACTERS = 6_000
 """Characters of a text drawn initially."""
 
 
-def draw_parts(sent: Prompt, mode: Mode, *, past: bool) -> None:
-    """Draw all parts, the queue first; those that were cut are expanded."""
+def draw_parts(sent: Prompt, mode: Mode, effects: Effects, words: WordsOf, *, past: bool) -> None:
+    """Draw all parts, the queue first; those that were cut are expanded.
+
+    `effects`: those on this prompt; `words`: of what it has not.
+    """
     for part in sent.parts:
         lost = bool(part.left_out) or part.failure is not None
         opened = st.expander(part_label(part, mode), expanded=lost, key=_key(part, lost), on_change="rerun")
         if opened.open:
             with opened:
-                _draw_part(sent, part, past=past)
+                _draw_part(sent, part, effects, past=past)
+                _draw_not_sent(effects, part, words)
 
 
 def _key(part: PromptPart, lost: bool) -> str:
@@ -45,7 +54,7 @@ def _short_hash(part: PromptPart) -> str:
     return content_hash(f"{part.kind}/{part.name}")[:10]
 
 
-def _draw_part(sent: Prompt, part: PromptPart, *, past: bool) -> None:
+def _draw_part(sent: Prompt, part: PromptPart, effects: Effects, *, past: bool) -> None:
     if part.failure is not None:
         st.error(plain(part.failure))
     if not part.entries:
@@ -55,16 +64,29 @@ def _draw_part(sent: Prompt, part: PromptPart, *, past: bool) -> None:
     with st.container(gap="xsmall"):
         for entry in entries:
             if entry.ref.kind in _OPENED:
-                _draw_opened(entry, past=past)
+                _draw_opened(entry, effects, past=past)
             elif entry.cut:
                 st.markdown(_struck(entry))
-                nav.follow_link(entry.ref)
+                _follow(entry, effects)
             else:
                 _draw_entry(part, entry)
     if part.kind == "vector":
         nav.link("retrieval", ":small[See what was searched]", icon=":material/manage_search:", query=asked(sent))
     elif part.kind in WITH_TEXT:
         nav.link("blocks", f":small[{'Open' if past else 'Edit'} in Blocks]", icon=":material/view_agenda:")
+
+
+def _follow(entry: Entry, effects: Effects) -> None:
+    nav.follow_link(entry.ref, help=plain(reason(effects.of(entry.ref))) or None)
+
+
+def _draw_not_sent(effects: Effects, part: PromptPart, words: WordsOf) -> None:
+    """Draw what the block keeps, or its search found, and did not ask for. What was cut is struck among the entries."""
+    not_sent = [effect for effect in effects.without(part.name) if effect.stage.name == "found"]
+    if not_sent:
+        title = "Found, and not sent" if part.kind == "vector" else "Kept, and not sent"
+        st.markdown(f":small[:gray[{title}: {tokens(len(not_sent))}]]")
+        draw_without(not_sent, words, most=NOT_SENT)
 
 
 def _page_of(part: PromptPart) -> Sequence[Entry]:
@@ -106,7 +128,7 @@ _OPENED = {"fact": ("facts", "fact"), "relation": ("graph", "relation")}
 """By the kind of a ref: the page where a person can open what it names, and that page's parameter."""
 
 
-def _draw_opened(entry: Entry, *, past: bool) -> None:
+def _draw_opened(entry: Entry, effects: Effects, *, past: bool) -> None:
     page, parameter = _OPENED[entry.ref.kind]
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         size = "" if entry.tokens is None else f" :small[:gray[{count(entry.tokens, 'token')}]]"
@@ -114,7 +136,7 @@ def _draw_opened(entry: Entry, *, past: bool) -> None:
         says = "Edit" if page == "facts" and not past else "Open"
         query: Any = {parameter: str(entry.ref.number)}
         nav.link(page, f":small[{says}]", **query)
-        nav.follow_link(entry.ref)
+        _follow(entry, effects)
 
 
 def _struck(entry: Entry) -> str:

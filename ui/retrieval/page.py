@@ -17,9 +17,10 @@ from ui.retrieval import asking, tuning
 from ui.retrieval.detail import draw_detail
 from ui.retrieval.figure import ColourBy, legend, map_figure, map_note, map_rows
 from ui.retrieval.others import draw_others
-from ui.retrieval.reading import ROWS, degraded, headline, holding, missed, rows, stages, within
+from ui.retrieval.reading import ROWS, degraded, headline, holding, missed, rows, stages, within, without_effect
 from ui.retrieval.scores import ADDED, boosts_shown
 from ui.stored import TURN, beginning, from_turn, stored, stored_plural, unit_of
+from ui.struck import greyed
 from ui.text import count, plain, plural, short, tokens
 from ui.theme import mode
 from ui.view import View
@@ -29,7 +30,7 @@ BOOST_PIXELS = {"neighbours": 92, "episode": 104, "speaker": 72, "date": 56, "in
 
 FIXED = {
     "Turn": st.column_config.NumberColumn(
-        width=52, pinned=True, help="Turn of the conversation it is from; 0: before the first."
+        format="%d", width=52, pinned=True, help="Turn of the conversation it is from; 0: before the first."
     ),
     "Score": st.column_config.NumberColumn(
         format="%.2f",
@@ -350,7 +351,7 @@ def _draw_list(
     beside = BESIDE_PIXELS + DETAIL_PIXELS * (picked is not None)
     least = LOW_PIXELS if picked is None else LOW_BESIDE_DETAIL
     filled_rows("retrieval__rows", len(part), minus=beside, least=least).dataframe(
-        rows(part, search, each_term=each_term, sought=sought),
+        greyed(rows(part, search, each_term=each_term, sought=sought), without_effect(part, search)),
         hide_index=True,
         column_config=_columns(),
         height="stretch",

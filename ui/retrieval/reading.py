@@ -194,6 +194,11 @@ def rows(
     ]
 
 
+def without_effect(found: Sequence[RankedTurn], search: Search) -> list[int]:
+    """Places of the turns that are not in the prompt for this question; none before there is a question."""
+    return [place for place, each in enumerate(found) if search.query and each.outcome != "granted"]
+
+
 def _scores(found: RankedTurn, split: dict[str, Any]) -> dict[str, Any]:
     """The match and each boost if there are boosts, otherwise the two search scores."""
     return split or {"Vector": found.vector, "Keyword": found.keyword}
