@@ -7,12 +7,38 @@ import streamlit as st
 
 from memory_core.events import Ref
 from memory_core.tracing.effects import Effect
+from memory_core.tracing.values import Stage
 from ui import nav
 from ui.text import plain, short, tokens
 from ui.theme import colour, mode
 
 WordsOf = Callable[[Sequence[Ref]], Mapping[Ref, str]]
 """The words of what refs name, without those that were erased."""
+
+DONE = {
+    "superseded": "Superseded",
+    "merged": "Merged",
+    "condensed": "Condensed",
+    "retired": "Retired",
+    "rejected": "Rejected",
+    "ended": "Ended",
+    "erased": "Deleted",
+}
+"""Rules that put a fact or a relation aside, as what was done to it."""
+
+BRIEF = {
+    "trimmed": "Cut, priority {priority}",
+    "dropped": "Cut, priority {priority}",
+    "own_truncation": "Cut, priority {priority}",
+    "proposed": "Waits for approval",
+    "learned_later": "Came later {turn}",
+    "not_relevant": "Beyond the {top_k} best",
+    "show_none": "Searched with a tool",
+    "block_off": "Block switched off",
+    "block_removed": "Block not there",
+    "block_failed": "Block not read",
+}
+"""Other rules that keep facts out, with numbers of their stage."""
 
 LONGEST = 90
 """Characters of one thing in a list."""
@@ -33,6 +59,20 @@ def reason(effect: Effect | None) -> str:
     return "" if effect is None or effect.shown else effect.stage.text
 
 
+def brief(stage: Stage) -> str:
+    """Why it is not in the prompt, in a few words with the rule and its turn or number. Plain text.
+
+    >>> brief(Stage("kept", "lost", "Superseded in turn 31 by fact 9.", turn=31, rule="superseded"))
+    'Superseded in turn 31'
+    """
+    turn = f"in turn {tokens(stage.turn)}" if stage.turn is not None else ""
+    if stage.name == "kept" and stage.rule in DONE:
+        return f"{DONE[stage.rule]} {turn}"
+    return BRIEF.get(stage.rule, "Not sent").format(
+        turn=turn, **{name: tokens(int(n)) for name, n in stage.numbers.items()}
+    )
+
+
 def draw_without(effects: Sequence[Effect], words: WordsOf, *, most: int) -> None:
     """A line for each of these, at most so many: its reason as a tooltip, its trace as a link.
 
@@ -47,11 +87,11 @@ def draw_without(effects: Sequence[Effect], words: WordsOf, *, most: int) -> Non
         st.markdown(f":small[:gray[and {tokens(len(effects) - most)} more]]")
 
 
-def greyed(rows: Sequence[Mapping[str, Any]], places: Collection[int]) -> Any:
-    """Rows for a table whose words at these places are grey. The table is a canvas, which strikes nothing through.
+def greyed(rows: Sequence[Mapping[str, Any]], places: Collection[int], *columns: str) -> Any:
+    """Rows for a table, whose words in these columns are grey at these places. A canvas strikes nothing through.
 
     For 1,000 rows pandas writes a whole page of HTML to say so, 50 ms and more. Streamlit reads no more of it than the
-    rules of the cells and the words in them, and is given just these.
+    rules of the cells, and is given just these.
     """
     if not places:
         return rows
@@ -59,10 +99,12 @@ def greyed(rows: Sequence[Mapping[str, Any]], places: Collection[int]) -> Any:
     from pandas.io.formats.style import Styler
 
     table = DataFrame(rows)
-    cells = [f"row{row}_col{column}" for row in sorted(places) for column in range(len(table.columns))]
+    numbers = [table.columns.get_loc(column) for column in columns]
+    rule = {
+        "props": [("color", colour("unknown", mode()))],
+        "selectors": [f"row{row}_col{column}" for row in places for column in numbers],
+    }
     styler = Styler(table)
     styler._compute = lambda: styler
-    styler._translate = lambda *_, **__: {
-        "cellstyle": [{"props": [("color", colour("unknown", mode()))], "selectors": cells}]
-    }
+    styler._translate = lambda *_: {"cellstyle": [rule]}
     return styler

@@ -590,7 +590,7 @@ def test_a_fact_of_markup_is_text_wherever_it_stands(demo_home):
     app = facts_page()
     assert shown(app)[0] == HOSTILE
     drawn = "\n".join(each.value for each in app.markdown)
-    assert f"**{HOSTILE}**" in drawn.replace("\\", "").replace("\u2060", "")
+    assert f"**:gray[{HOSTILE}]**" in drawn.replace("\\", "").replace("\u2060", "")
     for part in ("![x](", "<b>", "$x$", ":material/home:"):
         assert part not in drawn
     curation.apply(plans.retire([fact(HOSTILE)], HOSTILE))

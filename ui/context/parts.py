@@ -85,8 +85,9 @@ def _draw_not_sent(effects: Effects, part: PromptPart, words: WordsOf) -> None:
     not_sent = [effect for effect in effects.without(part.name) if effect.stage.name == "found"]
     if not_sent:
         title = "Found, and not sent" if part.kind == "vector" else "Kept, and not sent"
-        st.markdown(f":small[:gray[{title}: {tokens(len(not_sent))}]]")
-        draw_without(not_sent, words, most=NOT_SENT)
+        with st.container(gap="xxsmall"):
+            st.markdown(f":small[:gray[{title}: {tokens(len(not_sent))}]]")
+            draw_without(not_sent, words, most=NOT_SENT)
 
 
 def _page_of(part: PromptPart) -> Sequence[Entry]:

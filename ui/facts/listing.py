@@ -10,7 +10,7 @@ from typing import Any
 import streamlit as st
 
 from memory_core.events import Ref
-from memory_core.tracing.effects import Effects
+from memory_core.tracing.effects import Effect, Effects
 from ui import theme
 from ui.components import filled_rows
 from ui.facts import tab
@@ -35,17 +35,14 @@ from ui.facts.desk import (
     still_there,
     topics_count,
 )
-from ui.struck import greyed, reason
+from ui.struck import brief, greyed
 from ui.text import plain, short, tokens
 
 BESIDE_PIXELS, MIN_PIXELS = 380, 300
 """What stands above and below the list; what it keeps in a low window."""
 
-STATE_PIXELS, CHIP_PIXELS = 150, 104
-"""The state column with two chips somewhere, and with one each."""
-
-WHY, WHY_PIXELS = "Not in this prompt", 170
-"""Title and width of the column that says why not."""
+STATE_PIXELS, CHIP_PIXELS, REASON_PIXELS = 150, 104, 174
+"""The state column with two chips somewhere, with one each, and with reasons why a fact is not in the prompt."""
 
 MAX_LABELS = 16
 """Categories or topics that the filter offers."""
@@ -78,7 +75,7 @@ def draw_list(
 ) -> list[Row]:
     """The list of a view; what is picked is remembered by id. Gives the rows that are drawn.
 
-    What has no effect on the shown prompt is greyed, and a column says why. `several`: rows can be ticked, to change
+    What has no effect on the shown prompt is greyed, and its state says why. `several`: rows can be ticked, to change
     them at once.
     """
     wanted = tab.at(place).wanted
@@ -98,14 +95,14 @@ def draw_list(
         return shown
     tick = " Tick to change several." if several else ""
     st.markdown(f":small[:gray[{SORTS[tab.at(place).order]}.{tick}]]")
-    whys = [reason(effects.of(Ref.of("fact", row.id))) for row in shown]
-    listed_rows: list[dict[str, Any]] = [{"State": chips(row), "Fact": row.text} for row in shown]
-    if any(whys):
-        listed_rows = [{**each, WHY: why} for each, why in zip(listed_rows, whys, strict=True)]
+    told = [effects.of(Ref.of("fact", row.id)) for row in shown]
+    states = [_states(row, effect) for row, effect in zip(shown, told, strict=True)]
+    reasons = dict.fromkeys(brief(effect.stage) for effect in told if effect is not None and not effect.shown)
+    gone = [place for place, effect in enumerate(told) if effect is not None and not effect.shown]
     # Selections are places in the list as it was drawn: another list is another widget, told what is picked.
     key = tab.key(place, f"list_{zlib.crc32(repr((view, ids, several)).encode())}")
     drawn: Any = filled_rows("facts__rows", len(shown), minus=BESIDE_PIXELS, least=MIN_PIXELS).dataframe(
-        greyed(listed_rows, [place for place, why in enumerate(whys) if why]),
+        greyed([{"State": state, "Fact": row.text} for state, row in zip(states, shown, strict=True)], gone, "Fact"),
         key=key,
         hide_index=True,
         height="stretch",
@@ -115,13 +112,11 @@ def draw_list(
             ),
             "State": st.column_config.MultiselectColumn(
                 "State",
-                options=list(CHIPS),
-                color=[_chip_colour(name) for name in CHIPS.values()],
-                width=STATE_PIXELS if any(len(chips(row)) > 1 for row in shown) else CHIP_PIXELS,
+                help=f"What is grey is not in the prompt of turn {tokens(effects.turn or 0)}" if gone else None,
+                options=[*CHIPS, *reasons],
+                color=[_chip_colour(name) for name in [*CHIPS.values(), *("gray" for _ in reasons)]],
+                width=_state_pixels(states, bool(gone)),
                 pinned=True,  # first, so that neither a long fact nor a phone pushes it out of sight
-            ),
-            WHY: st.column_config.TextColumn(
-                WHY, width=WHY_PIXELS, help=f"Why it is not in the prompt of turn {tokens(effects.turn or 0)}"
             ),
         },
         on_select="rerun",
@@ -131,6 +126,20 @@ def draw_list(
     )
     tab.change(place, picked=_clicked(place, key, ids, picked, drawn["selection"]))
     return shown
+
+
+def _states(row: Row, effect: Effect | None) -> list[str]:
+    """The state column of a row. Why a fact is not in the shown prompt says more than its state does."""
+    said = chips(row)
+    if effect is None or effect.shown:
+        return said
+    return [brief(effect.stage), *(each for each in said if each not in STATES.values())]
+
+
+def _state_pixels(states: Sequence[Sequence[str]], reasons: bool) -> int:
+    if reasons:
+        return REASON_PIXELS
+    return STATE_PIXELS if any(len(each) > 1 for each in states) else CHIP_PIXELS
 
 
 def _clicked(place: tab.ListPosition, key: str, ids: Sequence[int], picked: Picked, selection: Any) -> Picked:

@@ -57,9 +57,8 @@ def draw_panel(view: View, desk: Desk, row: Row) -> None:
         st.markdown(f":small[:gray[{plain(used(row.carried, row.cut))}]]")
         if fact is not None and not desk.past:
             _edit(desk, fact)
-        nav.follow_link(
-            Ref.of("fact", row.id), f":small[{plain(effect.stage.text) if effect is not None else 'Where did it go?'}]"
-        )
+        told = plain(effect.stage.text) if effect is not None else "Where did it go?"
+        nav.follow_link(Ref.of("fact", row.id), f":small[{told}]", help=told)
         if fact is not None and not desk.past:
             _past_of(view, desk, fact)
 

@@ -351,7 +351,7 @@ def _draw_list(
     beside = BESIDE_PIXELS + DETAIL_PIXELS * (picked is not None)
     least = LOW_PIXELS if picked is None else LOW_BESIDE_DETAIL
     filled_rows("retrieval__rows", len(part), minus=beside, least=least).dataframe(
-        greyed(rows(part, search, each_term=each_term, sought=sought), without_effect(part, search)),
+        greyed(rows(part, search, each_term=each_term, sought=sought), without_effect(part, search), "Outcome", "Text"),
         hide_index=True,
         column_config=_columns(),
         height="stretch",
