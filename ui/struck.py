@@ -68,9 +68,8 @@ def brief(stage: Stage) -> str:
     turn = f"in turn {tokens(stage.turn)}" if stage.turn is not None else ""
     if stage.name == "kept" and stage.rule in DONE:
         return f"{DONE[stage.rule]} {turn}"
-    return BRIEF.get(stage.rule, "Not sent").format(
-        turn=turn, **{name: tokens(int(n)) for name, n in stage.numbers.items()}
-    )
+    numbers = {name: tokens(int(number)) for name, number in stage.numbers.items()}
+    return BRIEF.get(stage.rule, "Not sent").format_map(numbers | {"turn": turn})
 
 
 def draw_without(effects: Sequence[Effect], words: WordsOf, *, most: int) -> None:
