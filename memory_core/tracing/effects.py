@@ -6,7 +6,7 @@ It says of each what `Memory.trace` would, because both take the last stage from
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from memory_core.events import Ref, Retrieved
+from memory_core.events import Ref
 from memory_core.history.slices.blocks import PastBlock
 from memory_core.tracing.ends import (
     fact_kept,
@@ -52,13 +52,8 @@ class Effects:
         """`life`: that of all facts and relations. `upto`: log position after which nothing is told."""
         self._life, self._moment, self._upto = life, moment, upto
         self._known: dict[Ref, Effect | None] = {}
-        searched = {
-            Ref.of("unit", candidate[0]): name
-            for name, record in moment.retrieved.items()
-            if isinstance(record.event, Retrieved)
-            for candidate in record.event.candidates
-        }
-        self._in: dict[Ref, str] = searched | {ref: cut.part for ref, cut in moment.cut.items()} | dict(moment.held)
+        cut = {ref: cut.part for ref, cut in moment.cut.items()}
+        self._in: dict[Ref, str] = {**moment.candidates, **cut, **moment.held}
         """Block of each ref that was found, cut or granted."""
 
     @property

@@ -47,6 +47,12 @@ class Moment:
         return context_of(self.record) if self.record is not None else None
 
     @property
+    def candidates(self) -> dict[Ref, str]:
+        """Block of each unit that the recorded searches name, best first."""
+        searches = [record.event for record in self.retrieved.values() if isinstance(record.event, Retrieved)]
+        return {Ref.of("unit", number): search.block for search in searches for number, *_ in search.candidates}
+
+    @property
     def prompt(self) -> str:
         """The prompt in words, for the middle of a sentence."""
         return f"the prompt of turn {self.record.turn}" if self.record is not None else "a prompt"

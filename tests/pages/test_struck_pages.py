@@ -11,6 +11,7 @@ from memory_core.planning import curation as plans
 from ui import services
 from ui.jobs import Job
 from ui.turns import play
+from ui.view import View
 
 JAZZ = "Ana likes jazz"
 
@@ -98,6 +99,20 @@ def test_where_no_prompt_was_built_nothing_is_marked(demo_home):
     assert ":gray[~~" not in joined(cards)
 
 
+def test_while_a_turn_runs_the_marks_are_those_of_the_last_prompt_until_its_own_is_built(memory):
+    kept = next(f for f in memory.facts.read("Facts") if memory.trace.effects().of(Ref.of("fact", f.id)).shown)
+
+    def seen():
+        view = View(memory, memory.log.history(), memory.session.status(), None, Job("a turn of its own"))
+        return view.effects.turn, view.effects.of(Ref.of("fact", kept.id)).shown
+
+    memory.put(ChatMessage(role="user", content="And Ana?"))
+    memory.facts.desk("Facts").apply(plans.retire([kept]))
+    assert seen() == (14, True)
+    memory.build_context()
+    assert seen() == (15, False)
+
+
 def test_a_card_lists_what_the_prompt_has_not_with_the_reason_as_a_tooltip(memory):
     told = tooltips(page("blocks"))
     effects = memory.trace.effects()
@@ -124,9 +139,8 @@ def test_a_card_of_a_text_that_was_written_after_the_prompt_or_switched_off_is_m
 
 def test_a_part_of_the_prompt_ends_in_what_was_found_or_kept_and_not_sent(memory):
     app = page("context")
-    opened_part = [each for each in app.expander if "Facts" in each.label or "Earlier turns" in each.label]
-    for part in opened_part:
-        part.open()
+    for expander in app.expander:
+        app.session_state[expander.key] = True
     app.run()
     assert not app.exception
     effects = memory.trace.effects()

@@ -97,8 +97,8 @@ def draw_list(
     st.markdown(f":small[:gray[{SORTS[tab.at(place).order]}.{tick}]]")
     told = [effects.of(Ref.of("fact", row.id)) for row in shown]
     states = [_states(row, effect) for row, effect in zip(shown, told, strict=True)]
-    reasons = dict.fromkeys(brief(effect.stage) for effect in told if effect is not None and not effect.shown)
     gone = [place for place, effect in enumerate(told) if effect is not None and not effect.shown]
+    reasons = dict.fromkeys(states[place][0] for place in gone)
     # Selections are places in the list as it was drawn: another list is another widget, told what is picked.
     key = tab.key(place, f"list_{zlib.crc32(repr((view, ids, several)).encode())}")
     drawn: Any = filled_rows("facts__rows", len(shown), minus=BESIDE_PIXELS, least=MIN_PIXELS).dataframe(
