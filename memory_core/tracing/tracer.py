@@ -203,7 +203,7 @@ class SessionTracer:
     def effects(self, *, turn: int | None = None, upto: int | None = None) -> Effects:
         """Of all facts, relations and found units: what is in the prompt that a trace would look at, and why not.
 
-        `turn` and `upto` as in a trace. Changes nothing. In a session of 10,000 messages it takes 3 ms, and to ask it of
+        `turn` and `upto` as in a trace. Changes nothing. In a session of 10,000 messages it takes 3 ms, and to ask of
         1,000 facts 13 more, the first time for a prompt.
         """
         history = self._log.history()
