@@ -1,9 +1,10 @@
 """A running summary on the Blocks page: its card, its versions with what they lost, and rewriting it."""
 
+import re
 import threading
 
 import pytest
-from pages_driver import button, dialog, joined, message_texts, opened
+from pages_driver import as_read, button, dialog, joined, message_texts, opened
 from summary_fakes import Scribe
 
 from memory_core import ChatMessage, SummaryMemoryBlock
@@ -68,6 +69,7 @@ def by_model(monkeypatch, scribe):
 
 
 def test_its_card_shows_the_text_its_size_and_how_fresh_it_is(talk):
+    talk.build_context()  # with what the summary took in after the last prompt
     app = blocks_page(talk)
     state = talk.blocks.summary().state()
     assert state.text.startswith(app.text[0].value.removesuffix(" …"))
@@ -76,6 +78,19 @@ def test_its_card_shows_the_text_its_size_and_how_fresh_it_is(talk):
     menu = next(each for each in app.menu_button if each.key == "blocks__menu_Summary")
     assert menu.options[:3] == ["History", "Rewrite now", "Settings"]
     assert button(app, "Edit")
+
+
+def test_of_a_version_written_after_the_prompt_what_the_prompt_says_too_is_not_marked(talk):
+    text = talk.blocks.summary().state().text
+    kept = sentences(text)[0]
+    talk.build_context()
+    talk.blocks.edit("Summary", f"{kept} Ana likes rain.")
+    app = blocks_page(talk)
+    held = next(each for each in app.markdown if "Ana likes rain" in each.value)
+    assert as_read(held.value) == f"{kept} :gray[Ana likes rain.]"
+    assert re.fullmatch(r"Version \d+ of Summary came in turn 6, after the prompt of turn 6\.", as_read(held.help))
+    talk.build_context()
+    assert blocks_page(talk).text[0].value == f"{kept} Ana likes rain."
 
 
 def test_an_earlier_turn_shows_it_as_it_was_and_changes_nothing(talk):

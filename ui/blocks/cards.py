@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from memory_core import Holding
+from memory_core.events import Ref
 from memory_core.history.usage import BlockUse
+from memory_core.messages import content_hash
 from memory_core.planning.priorities import CutOrder
+from memory_core.planning.summaries import sentences
 from ui.kinds import kind_of
 from ui.stored import beginning, stored, stored_plural, unit_of
 from ui.summaries.words import Freshness, freshness_line
@@ -165,6 +168,23 @@ def clipped(text: str) -> str:
     shown = "\n".join(lines[:HELD_LINES])
     cut_short = len(lines) > HELD_LINES or len(shown) > HELD_CHARACTERS
     return shown[:HELD_CHARACTERS].rstrip() + (" …" if cut_short else "")
+
+
+def shown_sentences(text: str) -> list[tuple[str, Ref]]:
+    """The sentences with which a summary begins, as many as a card has room for, and how prompts name each.
+
+    >>> [said[-9:] for said, _ in shown_sentences("Ana likes jazz. " + "So on and " * 30 + "so on. The end.")]
+    ['kes jazz.', 'nd So o …']
+    """
+    found: list[tuple[str, Ref]] = []
+    room = HELD_CHARACTERS
+    for sentence in sentences(text):
+        if room <= 0:
+            break
+        said = sentence if len(sentence) <= room else f"{sentence[:room].rstrip()} …"
+        found.append((" ".join(said.split()), Ref.of("text", content_hash(sentence))))
+        room -= len(sentence) + 1
+    return found
 
 
 # -- what it holds ---------------------------------------------------------------------------------

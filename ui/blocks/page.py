@@ -15,7 +15,7 @@ from memory_core.history.usage import BlockUse
 from memory_core.planning.priorities import CutOrder, cut_order
 from memory_core.tracing.ends import AWAY
 from ui import nav, state
-from ui.blocks.cards import Card, InPrompt, Standing, card, card_order, square, strip
+from ui.blocks.cards import Card, InPrompt, Standing, card, card_order, shown_sentences, square, strip
 from ui.blocks.editor import add_dialog, edit_dialog, remove_dialog
 from ui.blocks.order import order_dialog
 from ui.blocks.settings import change_dialog, changes_for, settings_of_dialog
@@ -251,7 +251,7 @@ def _card(view: View, each: Card, standing: Standing) -> Drawer | None:
             beside = f"  :small[:gray[{sort}]]" if sort.lower() != each.name.lower() else ""
             heading(title, beside, width="stretch")
             st.markdown(each.size, width="content")
-        _holds(view, each)
+        _holds(view, each, standing)
         with st.container(gap="xxsmall"):
             st.markdown(f":small[:gray[{each.lines}]]")
             said = rewriting(view.memory.session_id, each.name) if each.kind == "summary" and not view.past else None
@@ -265,17 +265,22 @@ def _card(view: View, each: Card, standing: Standing) -> Drawer | None:
             return _actions(view, each, standing)
 
 
-def _holds(view: View, each: Card) -> None:
+def _holds(view: View, each: Card, standing: Standing) -> None:
     """What a block holds, marked where it has no effect on the shown prompt: as a whole, or piece by piece."""
     past = next((block for block in view.history.blocks_at(view.position) if block.name == each.name), None)
     without = view.effects.without(each.name)
     whole = view.effects.of_text(past) if past is not None and past.kind in WITH_TEXT else None
     whole = whole or next((effect for effect in without if effect.stage.rule in AWAY), None)
-    if whole is None or whole.shown:
-        st.text(each.holds)
+    if (
+        each.kind == "summary" and standing.text
+    ):  # of a new version, what the prompt's version said too is in the prompt
+        between, held = " ", [(said, view.effects.of(ref) or whole) for said, ref in shown_sentences(standing.text)]
     else:
-        lines = [struck(line, whole) for line in each.holds.splitlines() if line.strip()]
-        st.markdown("  \n".join(lines), help=plain(reason(whole)))
+        between, held = "  \n", [(line, whole) for line in each.holds.splitlines() if line.strip()]
+    if marked := [effect for _, effect in held if effect is not None and not effect.shown]:
+        st.markdown(between.join(struck(said, effect) for said, effect in held), help=plain(reason(marked[0])))
+    else:
+        st.text(each.holds)
     pieces = [effect for effect in without if effect.stage.rule not in AWAY]
     if pieces and (whole is None or whole.shown):
         with st.container(gap="xxsmall"):
