@@ -84,6 +84,17 @@ def test_a_retired_fact_is_struck_with_its_reason_and_stands_as_it_was_at_a_turn
     assert not panel_title(before).help
 
 
+def test_a_state_that_changed_after_the_prompt_stands_beside_why_the_prompt_has_it_not(memory):
+    desk, effects = memory.facts.desk("Facts"), memory.trace.effects()
+    not_sent = next(f for f in desk.facts(("active",)) if not effects.of(Ref.of("fact", f.id)).shown)
+    desk.apply(plans.restore([fact(memory, JAZZ)]))
+    desk.apply(plans.retire([not_sent]))
+    assert listed(page("facts"))[0][JAZZ][:2] == ["Retired in turn 13", "Active"]
+    states, grey = listed(page("facts", fact=str(not_sent.id)))
+    assert states == {not_sent.text: ["Beyond the 3 best", "Retired"]}
+    assert grey == {not_sent.text}
+
+
 def test_where_no_prompt_was_built_nothing_is_marked(demo_home):
     memory = services.engine().open("demo")
     new = memory.branch(1, title="New")

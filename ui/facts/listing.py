@@ -129,11 +129,13 @@ def draw_list(
 
 
 def _states(row: Row, effect: Effect | None) -> list[str]:
-    """The state column of a row. Why a fact is not in the shown prompt says more than its state does."""
+    """The state column of a row: why it is not in the shown prompt, and its state now where that says otherwise."""
     said = chips(row)
     if effect is None or effect.shown:
         return said
-    return [brief(effect.stage), *(each for each in said if each not in STATES.values())]
+    if (row.state == "active") is (effect.stage.name != "kept"):
+        said = [each for each in said if each not in STATES.values()]
+    return [brief(effect.stage), *said]
 
 
 def _state_pixels(states: Sequence[Sequence[str]], reasons: bool) -> int:
