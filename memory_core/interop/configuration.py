@@ -26,13 +26,31 @@ VERSION = 1
 Block = BaseMemoryBlock[Any]
 
 
-class _Block(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid")
+class StoredBlock(BaseModel):
+    """A block as a configuration names it; nothing that was learned."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     name: str
     type: str
     settings: dict[str, Any]
     text: str | None = None
+    """The content of a static block, as stored."""
+
+    def make(self) -> Block | None:
+        """The block; None where this process has no such class.
+
+        Raises:
+            ConfigError: a setting is impossible.
+        """
+        values = {**current_settings(self.settings), "name": self.name}
+        if self.type == StaticMemoryBlock.kind:
+            return StaticMemoryBlock(**{**values, "static_content": decode(self.text or "")})
+        known = BUILT_IN.get(self.type)
+        if known is not None:
+            return known(**values)
+        plugin = offered(self.type)
+        return plugin.make(**values) if plugin is not None else None
 
 
 class _File(BaseModel):
@@ -41,7 +59,7 @@ class _File(BaseModel):
     format: Literal["memory-inspector-configuration"]
     version: Annotated[int, Field(ge=1, le=VERSION)]
     settings: dict[str, Any]
-    blocks: list[_Block]
+    blocks: list[StoredBlock]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +70,8 @@ class Configuration:
     blocks: tuple[Block, ...]
     skipped: tuple[str, ...] = ()
     """Whole sentences: blocks of classes that this process does not have."""
+    stored: tuple[StoredBlock, ...] = ()
+    """The blocks as the file has them, so that more objects can be made of them."""
 
     @property
     def of_user(self) -> tuple[str, ...]:
@@ -97,20 +117,21 @@ def read_configuration(data: bytes | str, name: str) -> Configuration:
         raise problem(name, f"is not a configuration ({first_problem(error)}).") from error
     if storable(value)[1]:
         raise problem(name, "holds characters that cannot be stored.")
-    blocks, skipped = [], []
+    blocks, stored, skipped = [], [], []
     try:
         MemoryConfig(**file.settings)
         for each in file.blocks:
-            block = _made(each)
+            block = each.make()
             if block is None:
                 skipped.append(f'The block "{each.name}" is left out: no package here offers {each.type}.')
             else:
                 blocks.append(block)
+                stored.append(each)
     except (ConfigError, TypeError) as error:
         raise problem(name, f"is an impossible configuration: {error}.") from error
     if len({block.name for block in blocks}) != len(blocks):
         raise problem(name, "is an impossible configuration: two blocks have one name.")
-    return Configuration(file.settings, tuple(blocks), tuple(skipped))
+    return Configuration(file.settings, tuple(blocks), tuple(skipped), tuple(stored))
 
 
 def write_python(
@@ -145,18 +166,6 @@ def write_python(
 
 def _settings(record: BlockRecord) -> dict[str, Any]:
     return {name: value for name, value in record.settings.items() if name != "name"}
-
-
-def _made(told: _Block) -> Block | None:
-    """The block, or None where this process has no such class."""
-    values = {**current_settings(told.settings), "name": told.name}
-    if told.type == StaticMemoryBlock.kind:
-        return StaticMemoryBlock(**{**values, "static_content": decode(told.text or "")})
-    known = BUILT_IN.get(told.type)
-    if known is not None:
-        return known(**values)
-    plugin = offered(told.type)
-    return plugin.make(**values) if plugin is not None else None
 
 
 def _arguments(record: BlockRecord, text: str | None, known: type[Block] | None) -> dict[str, str]:
