@@ -15,7 +15,7 @@ from memory_core.interop.bundle import Bundle, import_bundle
 from memory_core.interop.configuration import read_configuration
 from memory_core.interop.files import read_file
 from memory_core.lab.playing import Player
-from memory_core.lab.probes import Probe, Verdict, evaluate, read_probes
+from memory_core.lab.probes import Probe, Verdict, evaluate, kept_probes, read_probes
 from memory_core.lab.script import Script, script_from, script_of
 from memory_core.lab.variants import Variant, variant_from, variant_of
 from memory_core.memory import Memory
@@ -121,7 +121,7 @@ def read_recorded(path: str | Path, services: Services) -> Recorded:
     preview = read_file(file.name, _bytes(file))
     if preview.bundle is not None:
         memory = _opened(preview.bundle, services)
-        recorded = Recorded(script_of(memory), variant_of(memory, file.name))
+        recorded = Recorded(script_of(memory), variant_of(memory, file.name), kept_probes(memory))
     elif preview.configuration is not None:
         raise FormatError(f"{file.name} is a configuration. A conversation is needed here: a bundle, or messages.")
     else:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from memory_core.errors import FormatError, NotFoundError
+from memory_core.errors import ConfigError, FormatError, NotFoundError
 from memory_core.events import EventRecord, Ref, expand
 from memory_core.interop.bundle_checks import first_problem
 from memory_core.memory import Memory
@@ -151,6 +151,27 @@ def read_probes(text: str, name: str) -> tuple[Probe, ...]:
 def write_probes(probes: Sequence[Probe]) -> str:
     """Probes as JSON, for a file or to be kept with a session."""
     return _PROBES.dump_json(list(probes), indent=2, exclude_none=True).decode() + "\n"
+
+
+def kept_probes(memory: Memory) -> tuple[Probe, ...]:
+    """The probes that are kept with a session.
+
+    Raises:
+        FormatError: these are no probes; a bundle from elsewhere may hold anything.
+    """
+    text = memory.session.probes
+    return read_probes(text, "This session") if text is not None else ()
+
+
+def keep_probes(memory: Memory, probes: Sequence[Probe]) -> None:
+    """Keep probes with a session, in place of those that were.
+
+    Raises:
+        ConfigError: these are too many.
+    """
+    if len(probes) > MAX_PROBES:
+        raise ConfigError(f"{MAX_PROBES} probes are the most that a session keeps")
+    memory.session.keep_probes(write_probes(probes) if probes else None)
 
 
 def _verdict(memory: Memory, sent: Sequence[SentTurn], probe: Probe) -> Verdict:

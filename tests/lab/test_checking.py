@@ -20,7 +20,7 @@ from memory_core.lab.bisecting import first_bad_turn, responsible_changes
 from memory_core.lab.checking import check, check_variant, read_recorded, read_variant
 from memory_core.lab.command import main
 from memory_core.lab.playing import Player
-from memory_core.lab.probes import BlockTokens, InPrompt, evaluate, write_probes
+from memory_core.lab.probes import BlockTokens, InPrompt, evaluate, keep_probes, kept_probes, write_probes
 from memory_core.lab.script import script_of
 from memory_core.lab.variants import variant_of
 from memory_core.planning import curation
@@ -147,6 +147,23 @@ def test_a_worsened_configuration_is_noticed(files, services, tmp_path):
         if check_variant(player, script, read_variant(changed_file(config, tmp_path, change)), PROBES).passed
     ]
     assert len(kept) <= 2, kept
+
+
+def test_probes_are_kept_with_the_session_and_travel_in_its_bundle(memory, services, tmp_path):
+    assert kept_probes(memory) == ()
+    keep_probes(memory, PROBES)
+    bundle = tmp_path / "lived.zip"
+    bundle.write_bytes(write_bundle(memory.session.database, memory.session_id))
+    assert [verdict.probe for verdict in check(bundle, services=services).verdicts] == list(PROBES)
+    assert kept_probes(memory.branch(3)) == PROBES
+    keep_probes(memory, ())
+    assert memory.session.probes is None
+
+
+def test_more_probes_than_a_session_keeps_are_refused_and_nothing_changes(memory):
+    with pytest.raises(ConfigError, match="100 probes are the most"):
+        keep_probes(memory, PROBES * 21)
+    assert kept_probes(memory) == ()
 
 
 # -- in a terminal -----------------------------------------------------------------------------------
