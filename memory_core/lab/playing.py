@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from memory_core.agent.loop import act
 from memory_core.agent.tools import MemoryTools
+from memory_core.errors import EmbedderError
 from memory_core.history.prompt import Prompt
 from memory_core.lab.script import Script, Step
 from memory_core.lab.variants import Variant
@@ -121,10 +122,23 @@ def _unknown(memory: Memory, variant: Variant, script: Script) -> list[str]:
         said.append(f"What {model} learned is learned by rules here: facts and summaries may differ.")
     if variant.of_user:
         said.append("What the user's other sessions taught is not in it.")
-    if left := memory.session.deliveries(states=("pending", "parked")):
-        reason = next((f" {delivery.error}" for delivery in left if delivery.error), "")
-        said.append(f"{len(left)} deliveries were not done, so it learned less than it would.{reason}")
+    if problem := undelivered(memory):
+        said.append(problem)
     return said
+
+
+def undelivered(memory: Memory) -> str | None:
+    """Sentence about deliveries that did not reach their blocks; None if all did."""
+    left = memory.session.deliveries(states=("pending", "parked"))
+    if not left:
+        stored = any(attached.kind == "vector" for attached in memory.blocks)
+        try:
+            bare = memory.retrieval.under_other_embedders() if stored else 0
+        except EmbedderError as error:
+            return str(error)
+        return f"{bare} stored pieces are found by keyword alone: the embedding model failed." if bare else None
+    reason = next((f" {delivery.error}" for delivery in left if delivery.error), "")
+    return f"{len(left)} deliveries were not done, so it learned less than it would.{reason}"
 
 
 def _was(number: int) -> str:

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from memory_core.blocks import BaseMemoryBlock
+from memory_core.blocks import BaseMemoryBlock, StaticMemoryBlock
+from memory_core.blocks.static import encode
 from memory_core.config import MemoryConfig
 from memory_core.errors import ConfigError
 from memory_core.events import BlockEdited, current_settings
@@ -102,18 +103,36 @@ def variant_of(memory: Memory, name: str = "now") -> Variant:
     written = _written_by_people(memory)
     blocks, left_out = [], []
     for attached in memory.blocks:
-        stored = StoredBlock(
-            name=attached.name,
-            type=attached.record.type,
-            settings={name: value for name, value in attached.settings.items() if name != "name"},
-            text=written.get(attached.name, attached.state) if attached.kind == "static" else None,
-        )
-        if stored.make() is None:
-            left_out.append(f'The block "{attached.name}" takes no part: {stored.type} is not offered here.')
-        else:
-            blocks.append(stored)
+        if attached.kind == "custom":  # it may have effects outside, which a trial must not have
+            left_out.append(f'The block "{attached.name}" takes no part: only built-in blocks are tried.')
+            continue
+        text = written.get(attached.name, attached.state) if attached.kind == "static" else None
+        blocks.append(_stored(attached.name, attached.record.type, attached.settings, text))
     settings = memory.session.config.model_dump(mode="json", exclude_defaults=True)
     return Variant(name, settings, tuple(blocks), tuple(left_out))
+
+
+def variant_after_switch(memory: Memory, recipe: str) -> Variant:
+    """How a memory would be configured after a switch to a recipe.
+
+    Raises:
+        ConfigError: there is no such recipe, or it needs a user.
+    """
+    plan, now = memory.preview.switch(recipe), variant_of(memory)
+    made = {block.name: block for block in now.blocks if block.name in plan.kept}
+    for name, changes in plan.changed.items():
+        for setting, (_, after) in changes.items():
+            made[name] = _with(made[name], setting, after)
+    for block in plan.blocks:
+        text = encode(block.static_content) if isinstance(block, StaticMemoryBlock) else None
+        made[block.name] = _stored(block.name, block.type, block.settings(), text)
+    settings = {name: value for name, value in now.settings.items() if name not in _NAMES}
+    settings |= {name: after for name, (_, after) in plan.settings.items()}
+    return Variant(recipe, settings, tuple(made[name] for name in plan.order if name in made), now.left_out)
+
+
+def _stored(name: str, type: str, settings: Mapping[str, Any], text: str | None) -> StoredBlock:
+    return StoredBlock(name=name, type=type, settings={k: v for k, v in settings.items() if k != "name"}, text=text)
 
 
 def _written_by_people(memory: Memory) -> dict[str, str]:
