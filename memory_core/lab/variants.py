@@ -9,7 +9,7 @@ from memory_core.blocks.static import encode
 from memory_core.config import MemoryConfig
 from memory_core.errors import ConfigError
 from memory_core.events import BlockEdited, current_settings
-from memory_core.interop.configuration import Configuration, StoredBlock
+from memory_core.interop.configuration import Configuration, StoredBlock, write_configuration, write_python
 from memory_core.memory import Memory
 
 _NAMES = ("recipe", "recipe_parameters")
@@ -153,6 +153,16 @@ def _written_by_people(memory: Memory) -> dict[str, str]:
 def variant_from(configuration: Configuration, name: str) -> Variant:
     """A configuration that was read from a file."""
     return Variant(name, configuration.settings, configuration.stored, configuration.skipped)
+
+
+def variant_json(variant: Variant) -> str:
+    """A configuration as a file that can be read again."""
+    return write_configuration(variant.config, variant.blocks)
+
+
+def variant_python(variant: Variant, *, user_id: str | None = None) -> str:
+    """A configuration as Python to paste."""
+    return write_python(variant.config, variant.blocks, user_id=user_id)
 
 
 def differences(before: Variant, after: Variant) -> tuple[Change, ...]:
