@@ -1,4 +1,4 @@
-"""The first bad event of a session, or the one setting responsible, in as few looks as halving takes."""
+"""The first bad event, the one setting responsible, the smallest limit: each in as few looks as halving takes."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -131,6 +131,38 @@ def responsible_changes(
         raise ConfigError(f"{probe} holds under {bad.name}, too: there is nothing to bisect")
     least = _least(list(changes), fails)
     return BadChange(tuple(least), failing[tuple(least)], plays)
+
+
+def smallest_limit(
+    player: Player,
+    script: Script,
+    variant: Variant,
+    probes: Sequence[Probe],
+    *,
+    progress: Callable[[str], object] = lambda line: None,
+    cancelled: Callable[[], bool] = lambda: False,
+) -> int | None:
+    """The smallest token limit under which all probes hold, where they hold under every larger one up to the variant's.
+
+    A flush size above a limit is lowered with it. None where they do not hold under the variant's own limit, or once
+    `cancelled`.
+    """
+
+    def holds(limit: int) -> bool:
+        progress(f"A limit of {limit:,} tokens")
+        knobs = {"token_limit": limit}
+        if (variant.config.token_flush_size or 0) > limit:
+            knobs["token_flush_size"] = limit
+        played = player.play(script, variant.changed(variant.name, **knobs), cancelled=cancelled)
+        return played is not None and all(verdict.held for verdict in evaluate(played.memory, probes))
+
+    low, high = 0, variant.config.token_limit
+    if not holds(high):
+        return None
+    while high - low > 1 and not cancelled():
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return None if cancelled() else high
 
 
 def _least(changes: list[Change], fails: Callable[[Sequence[Change]], bool]) -> list[Change]:

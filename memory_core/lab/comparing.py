@@ -103,12 +103,15 @@ def model_calls(memory: Memory) -> dict[int, list[int]]:
     return called
 
 
-def divergence(one: Played, other: Played) -> Divergence | None:
-    """Where the prompts of two configurations begin to differ; None where they never do."""
+def divergence(one: Played, other: Played, names: tuple[str, str] | None = None) -> Divergence | None:
+    """Where the prompts of two configurations begin to differ; None where they never do.
+
+    `names` are those of the two in the causes, None: their variants'.
+    """
     before, after = one.prompts(), other.prompts()
     for turn in sorted(before.keys() & after.keys()):
         if before[turn].messages != after[turn].messages:
-            names = one.variant.name, other.variant.name
+            names = names or (one.variant.name, other.variant.name)
             turns = one.memory.log.history().turns, other.memory.log.history().turns
             causes = [
                 *_other_flushes(names, turns, turn),
