@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from memory_core.events import DeliveryDone, EventRecord, FlushPlanned, ToolCalled, expand
-from memory_core.history.by_turn import TurnRecord
+from memory_core.events import DeliveryDone, ToolCalled, expand
+from memory_core.history.by_turn import TurnRecord, flush_of
 from memory_core.history.prompt import Prompt, PromptCut
 from memory_core.history.prompt_diff import Difference, diff_prompts
 from memory_core.history.slices.contexts import context_of
@@ -124,12 +124,7 @@ def divergence(one: Played, other: Played, names: tuple[str, str] | None = None)
 
 def _left(turn: TurnRecord) -> list[list[int]]:
     """Messages that each flush of a turn moved out of the queue."""
-    return [expand(_flush(record).seqs) for record in turn.flushes]
-
-
-def _flush(record: EventRecord) -> FlushPlanned:
-    assert isinstance(record.event, FlushPlanned)
-    return record.event
+    return [expand(flush_of(record).seqs) for record in turn.flushes]
 
 
 def _other_flushes(

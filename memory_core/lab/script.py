@@ -1,10 +1,12 @@
 """What an agent did to a memory, step by step, so that the same can be done to another: puts, flushes, prompts."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from memory_core.events import ContextBuilt, EventRecord, FlushPlanned, MessageAdded, SessionReset
+from memory_core.events import EventRecord
+from memory_core.history.by_turn import flush_of
+from memory_core.history.slices.contexts import context_of
 from memory_core.memory import Memory
 from memory_core.messages import ChatMessage, MessageRole
 
@@ -59,55 +61,53 @@ def script_of(memory: Memory) -> Script:
 
     A turn for which it asked no prompt gets one, after the user's message.
     """
-    records = memory.log.history().records
-    first = next((i for i in reversed(range(len(records))) if isinstance(records[i].event, SessionReset)), -1) + 1
-    messages = {stored.seq: stored.message for stored in memory.session.messages()}
-    gathering = _Gathering(memory, messages)
-    for record in records[first:]:
-        gathering.take(record)
+    turns = memory.log.history().turns.values()
     learners = dict.fromkeys(attached.learner for attached in memory.blocks if attached.learner)
     return Script(
-        tuple(_with_prompts(gathering.steps)), gathering.by_people, tuple(learners), memory.blocks.editable_by_agents
+        steps=tuple(_with_prompts(_together(sorted(_told(memory), key=_position)))),
+        by_people=sum(len(turn.edited) for turn in turns),
+        learners=tuple(learners),
+        editing=memory.blocks.editable_by_agents,
     )
 
 
-@dataclass
-class _Gathering:
-    """Reads steps off the log."""
+def _told(memory: Memory) -> Iterator[tuple[EventRecord, Step | None]]:
+    """Each event that was a step, or none: the flush that a put made by itself."""
+    history = memory.log.history()
+    pieces = memory.log.pieces() if history.records else None
+    for stored in memory.session.messages():
+        state = pieces.message(stored.seq) if pieces is not None else None
+        if state is not None:
+            yield state.record, Step("put", state.record.at, (stored.message,))
+    for turn in history.turns.values():
+        for record in turn.contexts:
+            key = context_of(record).input
+            yield record, Step("ask", record.at, input=memory.log.texts([key]).get(key) if key else None)
+        for record in turn.flushes:
+            asked = {"asked": Step("flush", record.at), "closed": Step("close", record.at)}
+            yield record, asked.get(flush_of(record).trigger)
 
-    memory: Memory
-    messages: dict[int, ChatMessage]
-    steps: list[Step] = field(default_factory=list)
-    by_people: int = 0
-    _together: tuple[float, str] | None = None
-    """Time and actor of the put that is being read: its messages share them, as they share a transaction."""
 
-    def take(self, record: EventRecord) -> None:
-        event = record.event
-        if isinstance(event, MessageAdded):
-            self._put(record, event.seq)
-            return
-        if isinstance(event, FlushPlanned) and self._together == (record.at, record.actor):
-            return  # the put's own
-        self._together = None
-        if isinstance(event, FlushPlanned) and event.trigger != "over_budget":
-            self.steps.append(Step("flush" if event.trigger == "asked" else "close", record.at))
-        elif isinstance(event, ContextBuilt):
-            text = self.memory.log.texts([event.input]).get(event.input) if event.input else None
-            self.steps.append(Step("ask", record.at, input=text))
-        elif record.actor == "user" and event.family in ("facts", "relations", "summaries", "blocks", "settings"):
-            self.by_people += 1
+def _position(told: tuple[EventRecord, Step | None]) -> int:
+    return told[0].position
 
-    def _put(self, record: EventRecord, seq: int) -> None:
-        message = self.messages.get(seq)
-        if message is None:  # erased since
-            return
-        if self._together == (record.at, record.actor):
-            last = self.steps.pop()
-            self.steps.append(Step("put", record.at, (*last.messages, message)))
-        else:
-            self.steps.append(Step("put", record.at, (message,)))
-        self._together = (record.at, record.actor)
+
+def _together(told: Iterable[tuple[EventRecord, Step | None]]) -> list[Step]:
+    """The steps, messages of one put as one: they share time and actor, as they share a transaction."""
+    steps: list[Step] = []
+    before: EventRecord | None = None
+    for record, step in told:
+        if (
+            step is not None
+            and step.messages
+            and before is not None
+            and (before.at, before.actor) == (record.at, record.actor)
+        ):
+            steps[-1] = replace(steps[-1], messages=(*steps[-1].messages, *step.messages))
+        elif step is not None:
+            steps.append(step)
+        before = record if step is not None and step.messages else None
+    return steps
 
 
 def _with_prompts(steps: Sequence[Step]) -> list[Step]:

@@ -8,7 +8,7 @@ from memory_core.blocks import BaseMemoryBlock, StaticMemoryBlock
 from memory_core.blocks.static import encode
 from memory_core.config import MemoryConfig
 from memory_core.errors import ConfigError
-from memory_core.events import BlockEdited, current_settings
+from memory_core.events import current_settings
 from memory_core.interop.configuration import Configuration, StoredBlock, write_configuration, write_python
 from memory_core.memory import Memory
 
@@ -100,13 +100,12 @@ class Variant:
 
 def variant_of(memory: Memory, name: str = "now") -> Variant:
     """How a memory is configured now; texts that its agent edits are as people last wrote them."""
-    written = _written_by_people(memory)
     blocks, left_out = [], []
     for attached in memory.blocks:
         if attached.kind == "custom":  # it may have effects outside, which a trial must not have
             left_out.append(f'The block "{attached.name}" takes no part: only built-in blocks are tried.')
             continue
-        text = written.get(attached.name, attached.state) if attached.kind == "static" else None
+        text = _written_by_people(memory, attached.name) if attached.kind == "static" else None
         blocks.append(_stored(attached.name, attached.record.type, attached.settings, text))
     settings = memory.session.config.model_dump(mode="json", exclude_defaults=True)
     return Variant(name, settings, tuple(blocks), tuple(left_out))
@@ -135,19 +134,10 @@ def _stored(name: str, type: str, settings: Mapping[str, Any], text: str | None)
     return StoredBlock(name=name, type=type, settings={k: v for k, v in settings.items() if k != "name"}, text=text)
 
 
-def _written_by_people(memory: Memory) -> dict[str, str]:
-    """By block whose text an agent edited: the text before, as stored."""
-    hashes: dict[str, str | None] = {}
-    for record in memory.events(kinds=(BlockEdited.kind,)):
-        event = record.event
-        if not isinstance(event, BlockEdited) or event.before == event.after:
-            continue
-        if record.actor == "agent":
-            hashes.setdefault(event.block, event.before)
-        else:
-            hashes.pop(event.block, None)
-    texts = memory.log.texts(key for key in hashes.values() if key)
-    return {name: texts.get(key or "", "") for name, key in hashes.items()}
+def _written_by_people(memory: Memory, name: str) -> str | None:
+    """The last text of a block that its agent did not write, as stored; None where it has none."""
+    by_people = [each.text for each in memory.blocks.revisions(name) if each.actor != "agent"]
+    return by_people[-1] if by_people else None
 
 
 def variant_from(configuration: Configuration, name: str) -> Variant:

@@ -3,7 +3,7 @@
 import pytest
 from engine_fakes import Clock, assistant, user
 from fakes import FakeEmbedder
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from memory_core import ChatMessage, Memory, Services, StaticMemoryBlock
@@ -58,8 +58,8 @@ def lived(recipe, limit, steps):
 
 
 def prompts(memory):
-    """Every prompt that was recorded, as its messages."""
-    records = [record for record in memory.events() if isinstance(record.event, ContextBuilt)]
+    """Every prompt that was recorded, as its messages; those before the first message are of no turn."""
+    records = [record for record in memory.events() if isinstance(record.event, ContextBuilt) and record.turn]
     return [[(message.role, message.content) for message in memory.log.prompt(record).messages] for record in records]
 
 
@@ -67,7 +67,9 @@ def player():
     return Player(Services(embedder=FakeEmbedder()))
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=30, deadline=None, phases=(Phase.explicit, Phase.generate), suppress_health_check=list(HealthCheck)
+)
 @given(
     st.sampled_from(sorted(RECIPES)),
     st.sampled_from(sorted(RECIPES)),
