@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = ("", "context", "timeline", "blocks", "facts", "graph", "trace", "retrieval", "sessions")
+PAGES = ("", "context", "timeline", "blocks", "facts", "graph", "trace", "retrieval", "lab", "sessions")
 STEPS = ("answers", "painted", "frame", "numbers", "idle", "work")
 IDLE = '[data-testid="stApp"][data-test-script-state="notRunning"]'
 SETTLED_MS = 1_500

@@ -38,7 +38,7 @@ from memory_core.planning.graph_changes import NamedRelation
 
 ROOT = Path(__file__).resolve().parent.parent
 SESSION = "long"
-PAGES = ("chat", "context", "timeline", "blocks", "facts", "graph", "trace", "retrieval", "sessions")
+PAGES = ("chat", "context", "timeline", "blocks", "facts", "graph", "trace", "retrieval", "lab", "sessions")
 FACTS = 300
 ENTITIES = 500
 REPEATS = 5

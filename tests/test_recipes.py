@@ -238,7 +238,7 @@ def test_comparing_can_be_stopped(services):
     memory = made("buffer", services)
     talk(memory)
     asked = []
-    assert len(compare_recipes(memory, KEYS, cancelled=lambda: asked.append(1) or len(asked) > 12)) == 1
+    assert len(compare_recipes(memory, KEYS, cancelled=lambda: asked.append(1) or len(asked) > 36)) == 1
 
 
 def test_a_recipe_that_cannot_be_tried_says_why(services):

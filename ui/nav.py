@@ -58,7 +58,7 @@ def tab_title(page: str, session: str | None = None, turn: int | None = None) ->
 MENU: Mapping[str, Mapping[str, str]] = {
     "Watch": {"chat": "forum", "context": "stacks", "timeline": "timeline"},
     "Memory": {"blocks": "view_agenda", "facts": "fact_check", "graph": "hub"},
-    "Find out": {"trace": "route", "retrieval": "manage_search"},
+    "Find out": {"trace": "route", "retrieval": "manage_search", "lab": "science"},
 }
 """The pages by group, named as their files, each with its icon."""
 

@@ -62,6 +62,24 @@ def draw_watched(view: View) -> None:
             _draw_row(view, target, number)
 
 
+def draw_strip(key: str, name: str, presence: Presence, view: View) -> None:
+    """Draw one strip under a name; a click shows that turn."""
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", wrap=False):
+        st.markdown(f":small[**{plain(name)}**]", width=20)
+        _row(
+            key=key,
+            data={
+                "session": view.memory.session_id,
+                "target": name,
+                "first": presence.turns[0].turn,
+                "shown": view.shown_turn,
+                "states": "".join(LETTERS[each.state] for each in presence.turns),
+            },
+            height=22,
+            on_turn_change=lambda: _show(key, view.latest_turn),
+        )
+
+
 def draw_button(view: View, target: str | Ref) -> None:
     """A button that watches something, or no longer."""
     watched = target in view.memory.trace.watched
@@ -159,6 +177,13 @@ def _stop(session_id: str, target: str | Ref) -> None:
         memory_of(session_id).trace.unwatch(target)
     except MemoryInspectorError as error:
         state.say("error", str(error))
+
+
+def _show(key: str, latest: int) -> None:
+    asked: Any = getattr(st.session_state.get(key), "turn", None)
+    if asked is not None and asked["session"] == state.selected_session():
+        turn = int(asked["turn"])
+        state.show_turn(turn if 0 < turn < latest else None)
 
 
 def _take_turn(number: int, target: str | Ref) -> None:

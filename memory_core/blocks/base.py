@@ -566,8 +566,12 @@ def _check_name(name: str) -> None:
         raise ConfigError(f"a block cannot be called {name!r}: choose a name without < > and line breaks")
 
 
+_ANYTHING = TypeAdapter[Any](Any)
+"""Made once: it takes a millisecond, and a block that is made asks for one a field."""
+
+
 def _as_json(value: Any) -> str | None:
     try:
-        return TypeAdapter(Any).dump_json(value).decode()
+        return _ANYTHING.dump_json(value).decode()
     except (ValueError, TypeError, MemoryInspectorError):
         return None

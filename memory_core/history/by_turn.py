@@ -221,6 +221,17 @@ class StaleLogError(Exception):
     """Raised when events that were already read have changed; the log must be read again from the beginning."""
 
 
+def flush_of(record: EventRecord) -> FlushPlanned:
+    """The flush that a record contains.
+
+    Raises:
+        TypeError: the record is of another event.
+    """
+    if isinstance(record.event, FlushPlanned):
+        return record.event
+    raise TypeError(f"position {record.position} of the log is no flush but {record.kind}")
+
+
 def history_of(records: Iterable[EventRecord]) -> History:
     """The history of one session's complete log."""
     return Folding().apply(sorted(records, key=lambda record: record.position))

@@ -26,13 +26,39 @@ VERSION = 1
 Block = BaseMemoryBlock[Any]
 
 
-class _Block(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid")
+class StoredBlock(BaseModel):
+    """A block as a configuration names it; nothing that was learned."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     name: str
     type: str
     settings: dict[str, Any]
     text: str | None = None
+    """The content of a static block, as stored."""
+
+    @classmethod
+    def of(cls, record: BlockRecord, text: str | None) -> "StoredBlock":
+        """A session's block; `text` is the stored content of a static one."""
+        settings = {name: value for name, value in record.settings.items() if name != "name"}
+        return cls(
+            name=record.name, type=record.type, settings=settings, text=text or "" if record.type == "static" else None
+        )
+
+    def make(self) -> Block | None:
+        """The block; None where this process has no such class.
+
+        Raises:
+            ConfigError: a setting is impossible.
+        """
+        values = {**current_settings(self.settings), "name": self.name}
+        if self.type == StaticMemoryBlock.kind:
+            return StaticMemoryBlock(**{**values, "static_content": decode(self.text or "")})
+        known = BUILT_IN.get(self.type)
+        if known is not None:
+            return known(**values)
+        plugin = offered(self.type)
+        return plugin.make(**values) if plugin is not None else None
 
 
 class _File(BaseModel):
@@ -41,7 +67,7 @@ class _File(BaseModel):
     format: Literal["memory-inspector-configuration"]
     version: Annotated[int, Field(ge=1, le=VERSION)]
     settings: dict[str, Any]
-    blocks: list[_Block]
+    blocks: list[StoredBlock]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +78,8 @@ class Configuration:
     blocks: tuple[Block, ...]
     skipped: tuple[str, ...] = ()
     """Whole sentences: blocks of classes that this process does not have."""
+    stored: tuple[StoredBlock, ...] = ()
+    """The blocks as the file has them, so that more objects can be made of them."""
 
     @property
     def of_user(self) -> tuple[str, ...]:
@@ -64,13 +92,9 @@ def is_configuration(value: Any) -> bool:
     return isinstance(value, dict) and value.get("format") == FORMAT
 
 
-def write_configuration(config: MemoryConfig, blocks: Iterable[tuple[BlockRecord, str | None]]) -> str:
-    """A configuration as JSON; `blocks` with the stored text of those that are static."""
-    told = [
-        {"name": record.name, "type": record.type, "settings": _settings(record)}
-        | ({"text": text or ""} if record.type == "static" else {})
-        for record, text in blocks
-    ]
+def write_configuration(config: MemoryConfig, blocks: Iterable[StoredBlock]) -> str:
+    """A configuration as JSON."""
+    told = [block.model_dump(mode="json", exclude={"text"} if block.text is None else None) for block in blocks]
     file = {"format": FORMAT, "version": VERSION, "settings": config.model_dump(mode="json"), "blocks": told}
     return json.dumps(file, ensure_ascii=False, indent=2) + "\n"
 
@@ -97,43 +121,42 @@ def read_configuration(data: bytes | str, name: str) -> Configuration:
         raise problem(name, f"is not a configuration ({first_problem(error)}).") from error
     if storable(value)[1]:
         raise problem(name, "holds characters that cannot be stored.")
-    blocks, skipped = [], []
+    blocks, stored, skipped = [], [], []
     try:
         MemoryConfig(**file.settings)
         for each in file.blocks:
-            block = _made(each)
+            block = each.make()
             if block is None:
                 skipped.append(f'The block "{each.name}" is left out: no package here offers {each.type}.')
             else:
                 blocks.append(block)
+                stored.append(each)
     except (ConfigError, TypeError) as error:
         raise problem(name, f"is an impossible configuration: {error}.") from error
     if len({block.name for block in blocks}) != len(blocks):
         raise problem(name, "is an impossible configuration: two blocks have one name.")
-    return Configuration(file.settings, tuple(blocks), tuple(skipped))
+    return Configuration(file.settings, tuple(blocks), tuple(skipped), tuple(stored))
 
 
-def write_python(
-    config: MemoryConfig, blocks: Iterable[tuple[BlockRecord, str | None]], *, user_id: str | None = None
-) -> str:
+def write_python(config: MemoryConfig, blocks: Iterable[StoredBlock], *, user_id: str | None = None) -> str:
     """The same as Python to paste; only what differs from the defaults is spelled out.
 
     `user_id` is in it where a block belongs to the user.
     """
     listed = list(blocks)
     imports, foreign, made = {"Memory"}, set[str](), []
-    for record, text in listed:
-        known = BUILT_IN.get(record.type)
+    for block in listed:
+        known = BUILT_IN.get(block.type)
         if known is not None:
             imports.add(known.__name__)
         else:
-            module, _, class_name = record.type.rpartition(".")
+            module, _, class_name = block.type.rpartition(".")
             if not all(part.isidentifier() for part in (*module.split("."), class_name)):
-                made.append(f"# The block {record.name!r} is left out: its class has no name to import.")
+                made.append(f"# The block {block.name!r} is left out: its class has no name to import.")
                 continue
             foreign.add(f"from {module} import {class_name}")
-        made.append(_call(known.__name__ if known else class_name, _arguments(record, text, known)) + ",")
-    of_user = any(record.settings.get("scope") == "user" for record, _ in listed)
+        made.append(_call(known.__name__ if known else class_name, _arguments(block, known)) + ",")
+    of_user = any(block.settings.get("scope") == "user" for block in listed)
     arguments = {"user_id": repr(user_id)} if of_user and user_id is not None else {}
     different = config.model_dump(mode="json", exclude_defaults=True)
     arguments |= {name: repr(value) for name, value in different.items()}
@@ -143,30 +166,14 @@ def write_python(
     return "\n".join(head) + f"\n\nmemory = {_call('Memory.from_defaults', arguments)}\n"
 
 
-def _settings(record: BlockRecord) -> dict[str, Any]:
-    return {name: value for name, value in record.settings.items() if name != "name"}
-
-
-def _made(told: _Block) -> Block | None:
-    """The block, or None where this process has no such class."""
-    values = {**current_settings(told.settings), "name": told.name}
-    if told.type == StaticMemoryBlock.kind:
-        return StaticMemoryBlock(**{**values, "static_content": decode(told.text or "")})
-    known = BUILT_IN.get(told.type)
-    if known is not None:
-        return known(**values)
-    plugin = offered(told.type)
-    return plugin.make(**values) if plugin is not None else None
-
-
-def _arguments(record: BlockRecord, text: str | None, known: type[Block] | None) -> dict[str, str]:
-    arguments = {"name": repr(record.name)}
+def _arguments(block: StoredBlock, known: type[Block] | None) -> dict[str, str]:
+    arguments = {"name": repr(block.name)}
     if known is StaticMemoryBlock:
-        content = decode(text or "")
+        content = decode(block.text or "")
         shown = content if isinstance(content, str) else encode(content)
         arguments["static_content"] = repr(shown)
     defaults = (known or BaseMemoryBlock).model_fields
-    for name, value in _settings(record).items():
+    for name, value in block.settings.items():
         if name in defaults and defaults[name].get_default(call_default_factory=True) != value:
             arguments[name] = repr(value)
     return arguments

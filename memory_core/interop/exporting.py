@@ -2,7 +2,7 @@
 
 import json
 
-from memory_core.interop.configuration import write_configuration, write_python
+from memory_core.interop.configuration import StoredBlock, write_configuration, write_python
 from memory_core.interop.llamaindex import write_chat_store
 from memory_core.interop.openai_message import message_to_openai
 from memory_core.memory import Memory
@@ -20,11 +20,14 @@ def export_chat_store(memory: Memory) -> str:
 
 def export_configuration(memory: Memory) -> str:
     """Settings and blocks as JSON; see `configuration.read_configuration`."""
-    return write_configuration(memory.session.config, [(a.record, a.state) for a in memory.blocks])
+    return write_configuration(memory.session.config, stored_blocks(memory))
 
 
 def export_python(memory: Memory) -> str:
     """Settings and blocks as Python to paste."""
-    return write_python(
-        memory.session.config, [(a.record, a.state) for a in memory.blocks], user_id=memory.session.user_id
-    )
+    return write_python(memory.session.config, stored_blocks(memory), user_id=memory.session.user_id)
+
+
+def stored_blocks(memory: Memory) -> list[StoredBlock]:
+    """The session's blocks, fixed texts included, nothing learned."""
+    return [StoredBlock.of(attached.record, attached.state) for attached in memory.blocks]

@@ -147,6 +147,21 @@ class SessionHandle:
         """Give deliveries up; their messages stay in the archive."""
         delivery.skip(self._session, ids)
 
+    @property
+    def probes(self) -> str | None:
+        """What its prompts must and must not hold, as `memory_core.lab.probes` writes it; None: nothing is kept.
+
+        Raises:
+            NotFoundError: the session was deleted.
+        """
+        with self._session.database.read() as connection:
+            return read_existing(connection, self._session.id).probes
+
+    def keep_probes(self, text: str | None) -> None:
+        """Keep probes with the session, in its bundles and branches too; no event is recorded."""
+        with self._session.writing() as w:
+            w.session.probes = text
+
     def recording(self, *, upto: int | None = None) -> Recording | None:
         """The recorded conversation and how far it has been played; None when there is none.
 

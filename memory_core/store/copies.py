@@ -77,6 +77,7 @@ class SessionCopy(_Copy):
     config: dict[str, Any]
     constructor: dict[str, Any]
     recording: Hash | None
+    probes: Words | None = None
 
 
 class MessageCopy(_Copy):

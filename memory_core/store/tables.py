@@ -24,7 +24,7 @@ from sqlalchemy import (
 )
 from sqlmodel import Field, SQLModel
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 
 _BigKey = BigInteger().with_variant(Integer, "sqlite")  # SQLite counts only INTEGER keys up by itself
 
@@ -86,6 +86,8 @@ class SessionRow(SQLModel, table=True):
     """Hash of a recorded conversation that is being played into the session."""
     watched: str | None = Field(default=None, sa_type=Text)
     """What a person watches in it, as JSON; None: nothing."""
+    probes: str | None = Field(default=None, sa_type=Text)
+    """What its prompts must and must not hold, as JSON; None: nothing."""
     revision: int = 1
     """Grows with every change of configuration or blocks, and when messages are removed."""
 
@@ -402,6 +404,7 @@ NEW_COLUMNS = {
     2: (fact_table.c.topics, fact_revision_table.c.topics, fact_revision_table.c.category),
     4: (vector_table.c.heard,),
     5: (session_table.c.watched,),
+    6: (session_table.c.probes,),
 }
 """Columns that a version of the schema added to tables of the one before."""
 

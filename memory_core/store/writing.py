@@ -53,6 +53,7 @@ class SessionState:
     constructor: str = "{}"
     recording: str | None = None
     watched: str | None = None
+    probes: str | None = None
     revision: int = 1
 
     @property

@@ -201,7 +201,7 @@ def test_the_second_of_two_tabs_is_told_and_loses_nothing(served, branch, visito
     healthy(second)
 
 
-PAGES = ("chat", "context", "timeline", "blocks", "facts", "trace", "retrieval", "sessions")
+PAGES = ("chat", "context", "timeline", "blocks", "facts", "trace", "retrieval", "lab", "sessions")
 
 
 @pytest.fixture(scope="module")

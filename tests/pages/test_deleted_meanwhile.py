@@ -48,7 +48,7 @@ def test_a_turn_of_a_session_that_is_deleted_meanwhile_ends_in_a_sentence(app, m
         services.engine().open("demo")
 
 
-@pytest.mark.parametrize("page", ["context", "timeline", "blocks", "facts", "graph", "trace", "retrieval"])
+@pytest.mark.parametrize("page", ["context", "timeline", "blocks", "facts", "graph", "trace", "retrieval", "lab"])
 def test_a_page_whose_session_is_deleted_between_two_looks_says_so(demo_home, page):
     app = opened(page=page, session="demo")
     delete_session(services.engine().database, "demo")

@@ -67,7 +67,17 @@ def test_a_fact_and_an_event_are_named_in_the_address(memory):
 
 def test_an_empty_field_offers_the_pages(memory):
     offered = [words for kind, words, *_ in found(memory, " ") if kind == "Page"]
-    assert offered == ["Chat", "Context", "Timeline", "Blocks", "Facts", "Where did it go?", "Retrieval", "Sessions"]
+    assert offered == [
+        "Chat",
+        "Context",
+        "Timeline",
+        "Blocks",
+        "Facts",
+        "Where did it go?",
+        "Retrieval",
+        "Lab",
+        "Sessions",
+    ]
 
 
 def test_an_address_of_another_session_opens_it_in_a_tab_that_showed_one(memory):

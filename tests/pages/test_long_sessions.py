@@ -13,7 +13,7 @@ from ui.context import words
 from ui.timeline.timeline_cache import remembered
 
 TURNS = 60
-PAGES = ("chat", "context", "timeline", "blocks", "facts", "graph", "trace", "retrieval", "sessions")
+PAGES = ("chat", "context", "timeline", "blocks", "facts", "graph", "trace", "retrieval", "lab", "sessions")
 PEOPLE = ("Ana", "Rui", "Marta", "Tiago", "Ines", "Pedro")
 PLACES = ("Lisbon", "Porto", "Faro", "Braga", "Evora")
 WISHES = ("fish", "bread and olives", "a long walk", "the blue vase", "old maps", "quiet evenings", "a new bicycle")

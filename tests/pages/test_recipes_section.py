@@ -159,7 +159,7 @@ def test_trying_can_be_cancelled(demo_home, monkeypatch):
     looks = iter(range(100))
 
     def stopped(memory, keys, *, progress, cancelled):
-        return real(memory, keys, progress=progress, cancelled=lambda: next(looks) > 15)
+        return real(memory, keys, progress=progress, cancelled=lambda: next(looks) > 50)
 
     monkeypatch.setattr(trying, "compare_recipes", stopped)
     app = tried_on(recipes_page())

@@ -18,10 +18,11 @@ from memory_core.events import (
     FactSuperseded,
     ProposalRefused,
 )
+from memory_core.lab.comparing import PlayedTurn
 from memory_core.recipes import RECIPES
 from memory_core.store.blocks import Holding
 from memory_core.store.facts import FactRevision
-from memory_core.systems.compare_recipes import Trial, TrialTurn, compare_recipes
+from memory_core.systems.compare_recipes import Trial, compare_recipes
 from ui.deciding import RULES, decided_by
 from ui.facts.decisions import decisions_of, refusals, rows, score_of, summed, why
 from ui.facts.desk import Row, Wanted, categories_count, found, topics_count, view_labels
@@ -68,7 +69,7 @@ def talked(memory, turns=6):
 
 
 def trial(key, *sent, calls=0, error=None):
-    turns = tuple(TrialTurn(number, size, 0, 0, 0) for number, size in enumerate(sent, start=1))
+    turns = tuple(PlayedTurn(number, size, 0, 0, 0) for number, size in enumerate(sent, start=1))
     return Trial(key, turns, calls, 0, None, error)
 
 

@@ -1,0 +1,186 @@
+"""The first bad event, the one setting responsible, the smallest limit: each in as few looks as halving takes."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from memory_core.errors import ConfigError
+from memory_core.events import EventRecord
+from memory_core.history.slices.contexts import is_context
+from memory_core.lab.playing import Player
+from memory_core.lab.probes import EvidenceInPrompt, FactCites, Probe, Verdict, evaluate, failure_in
+from memory_core.lab.script import Script
+from memory_core.lab.variants import Change, Variant, differences
+from memory_core.memory import Memory
+
+
+@dataclass(frozen=True, slots=True)
+class BadTurn:
+    """Where a probe that held begins to fail."""
+
+    probe: Probe
+    turn: int
+    why: str
+    """One sentence with the rule and its numbers."""
+    event: EventRecord | None
+    """The event that decided; None where none is on record."""
+    looks: int
+    """Prompts that were looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class BadChange:
+    """What makes a probe fail that holds under another configuration."""
+
+    changes: tuple[Change, ...]
+    """The fewest that do it together; nearly always one."""
+    verdict: Verdict
+    """Of the probe, with just these changes."""
+    plays: int
+    """Times that the conversation was played."""
+
+
+def first_bad_turn(memory: Memory, probe: Probe, *, good: int | None = None, bad: int | None = None) -> BadTurn:
+    """The turn from which a probe fails, between one in which it held and one in which it does not.
+
+    `good` None: its first turn; `bad` None: the last. Of several changes back and forth it is one of them, as with
+    every bisection.
+
+    Raises:
+        ConfigError: the probe fails in the good turn, holds in the bad one, or is about a single turn.
+    """
+    if isinstance(probe, EvidenceInPrompt | FactCites):
+        raise ConfigError("only what is to hold from a turn on can be bisected over the turns")
+    turns = [number for number, turn in sorted(memory.log.history().turns.items()) if turn.built is not None]
+    turns = [turn for turn in turns if (good or probe.from_turn) <= turn <= (bad or turn)]
+    if len(turns) < 2:
+        raise ConfigError("there are not two prompts between these turns")
+    looks = 0
+
+    def holds(place: int) -> bool:
+        nonlocal looks
+        looks += 1
+        return failure_in(memory, probe, turns[place]) is None
+
+    if not holds(0):
+        raise ConfigError(f"{probe} does not hold in turn {turns[0]} yet: begin at a turn in which it does")
+    if holds(len(turns) - 1):
+        raise ConfigError(f"{probe} holds in turn {turns[-1]}, too: there is nothing to find")
+    low, high = 0, len(turns) - 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    turn = turns[high]
+    return BadTurn(probe, turn, failure_in(memory, probe, turn) or "", _decided(memory, probe, turns[low], turn), looks)
+
+
+def _decided(memory: Memory, probe: Probe, good: int, turn: int) -> EventRecord | None:
+    """The event that decided about a phrase; where that is the prompt itself, what a person changed before it."""
+    history, phrase = memory.log.history(), getattr(probe, "phrase", None)
+    stage = memory.trace(phrase, turn=turn).decisive if phrase is not None else None
+    told = history.upto(stage.position)[-1] if stage is not None and stage.position is not None else None
+    if told is not None and not is_context(told.event):
+        return told
+    before, built = history.turns[good].built, history.turns[turn].built
+    if before is None or built is None:
+        return told
+    since = [record for record in history.after(before.position) if record.position < built.position]
+    changed = [record for record in since if record.actor == "user"]
+    return next((record for record in reversed(changed) if record.event.family not in ("messages", "calls")), told)
+
+
+def responsible_changes(
+    player: Player,
+    script: Script,
+    good: Variant,
+    bad: Variant,
+    probe: Probe,
+    *,
+    progress: Callable[[int], object] = lambda plays: None,
+) -> BadChange:
+    """The fewest settings of `bad` that make a probe fail which holds under `good`.
+
+    `progress` is called with the number of plays so far.
+
+    Raises:
+        ConfigError: the probe fails under the good configuration, or holds under the bad one.
+    """
+    plays = 0
+    failing: dict[tuple[Change, ...], Verdict] = {}
+
+    def fails(changes: Sequence[Change]) -> bool:
+        nonlocal plays
+        if tuple(changes) in failing:
+            return True
+        try:
+            variant = good.with_changes(good.name, changes)
+        except ConfigError:  # half of the changes may be impossible together; then it says nothing about them
+            return False
+        plays += 1
+        played = player.play(script, variant)
+        assert played is not None  # nobody cancels
+        (verdict,) = evaluate(played.memory, [probe])
+        progress(plays)
+        if not verdict.held:
+            failing[tuple(changes)] = verdict
+        return not verdict.held
+
+    changes = differences(good, bad)
+    if fails(()):
+        raise ConfigError(f"{probe} does not hold under {good.name} either: there is nothing to bisect")
+    if not fails(changes):
+        raise ConfigError(f"{probe} holds under {bad.name}, too: there is nothing to bisect")
+    least = _least(list(changes), fails)
+    return BadChange(tuple(least), failing[tuple(least)], plays)
+
+
+def smallest_limit(
+    player: Player,
+    script: Script,
+    variant: Variant,
+    probes: Sequence[Probe],
+    *,
+    progress: Callable[[str], object] = lambda line: None,
+    cancelled: Callable[[], bool] = lambda: False,
+) -> int | None:
+    """The smallest token limit under which all probes hold, where they hold under every larger one up to the variant's.
+
+    A flush size above a limit is lowered with it. None where they do not hold under the variant's own limit, or once
+    `cancelled`.
+    """
+
+    def holds(limit: int) -> bool:
+        progress(f"A limit of {limit:,} tokens")
+        knobs = {"token_limit": limit}
+        if (variant.config.token_flush_size or 0) > limit:
+            knobs["token_flush_size"] = limit
+        played = player.play(script, variant.changed(variant.name, **knobs), cancelled=cancelled)
+        return played is not None and all(verdict.held for verdict in evaluate(played.memory, probes))
+
+    low, high = 0, variant.config.token_limit
+    if not holds(high):
+        return None
+    while high - low > 1 and not cancelled():
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return None if cancelled() else high
+
+
+def _least(changes: list[Change], fails: Callable[[Sequence[Change]], bool]) -> list[Change]:
+    """The fewest of the changes that still fail: Zeller's delta debugging (ddmin), log₂ steps where it is one."""
+    pieces = 2
+    while len(changes) > 1:
+        size = -(-len(changes) // pieces)
+        parts = [changes[start : start + size] for start in range(0, len(changes), size)]
+        part = next((part for part in parts if fails(part)), None)
+        if part is not None:
+            changes, pieces = part, 2
+            continue
+        rest = [[change for change in changes if change not in part] for part in parts] if pieces > 2 else []
+        left = next((left for left in rest if fails(left)), None)
+        if left is not None:
+            changes, pieces = left, pieces - 1
+        elif pieces >= len(changes):
+            break
+        else:
+            pieces = min(len(changes), pieces * 2)
+    return changes

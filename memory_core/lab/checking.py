@@ -1,0 +1,194 @@
+"""Probes run headless: a conversation played under a configuration, and the outcome as a table or for a CI server.
+
+def test_the_memory_keeps_what_it_must():
+    checked = check("conversation.zip", "config.json", "probes.json")
+    assert checked.passed, checked.table()
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree
+
+from memory_core.errors import ConfigError, FormatError
+from memory_core.interop.bundle import Bundle, import_bundle
+from memory_core.interop.configuration import read_configuration
+from memory_core.interop.files import read_file
+from memory_core.lab.playing import Player
+from memory_core.lab.probes import Probe, Verdict, evaluate, kept_probes, read_probes
+from memory_core.lab.script import Script, script_from, script_of
+from memory_core.lab.variants import Variant, variant_from, variant_of
+from memory_core.memory import Memory
+from memory_core.services import Services
+from memory_core.store.database import Database
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """Probes checked under one configuration."""
+
+    variant: Variant
+    turns: int
+    verdicts: tuple[Verdict, ...]
+    unknown: tuple[str, ...]
+    """Whole sentences: what may be otherwise in a session that is really lived."""
+
+    @property
+    def passed(self) -> bool:
+        return all(verdict.held for verdict in self.verdicts)
+
+    def table(self) -> str:
+        """A line for each probe, and what failed with its reason, for a terminal."""
+        held = sum(verdict.held for verdict in self.verdicts)
+        lines = [f"{self.variant.name}: {held} of {len(self.verdicts)} probes held over {self.turns:,} turns."]
+        for verdict in self.verdicts:
+            mark = "ok  " if verdict.held else "FAIL"
+            at = f" (turn {verdict.turn})" if verdict.turn is not None else ""
+            lines.append(f"  {mark}  {verdict.probe}{at}")
+            if not verdict.held:
+                lines.append(f"        {verdict.why}")
+        return "\n".join([*lines, *(f"  Note: {sentence}" for sentence in self.unknown)])
+
+    def junit(self) -> str:
+        """The same as JUnit XML."""
+        failures = sum(not verdict.held for verdict in self.verdicts)
+        suite = ElementTree.Element(
+            "testsuite", name=f"memory: {self.variant.name}", tests=str(len(self.verdicts)), failures=str(failures)
+        )
+        for verdict in self.verdicts:
+            case = ElementTree.SubElement(
+                suite, "testcase", classname=f"probes.{verdict.probe.expect}", name=_xml(str(verdict.probe))
+            )
+            if not verdict.held:
+                where = f"turn {verdict.turn}" if verdict.turn is not None else "at the end"
+                ElementTree.SubElement(case, "failure", message=where).text = _xml(verdict.why)
+        return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(suite, encoding="unicode") + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A conversation from a file, with the configuration and probes that came with it."""
+
+    script: Script
+    variant: Variant | None
+    """None where the file holds only messages."""
+    probes: tuple[Probe, ...] = ()
+
+
+def check(
+    conversation: str | Path,
+    configuration: str | Path | None = None,
+    probes: str | Path | Sequence[Probe] = (),
+    *,
+    services: Services | None = None,
+) -> Checked:
+    """Play a conversation under a configuration and check probes.
+
+    `conversation` is a bundle or a file of messages, `configuration` and `probes` are files as the app exports them;
+    without them, those of the bundle apply. No model is called, nothing is stored.
+
+    Raises:
+        FormatError: a file cannot be read as what it should be, or says no probe.
+        ConfigError: the configuration is impossible.
+    """
+    services = services or Services()
+    recorded = read_recorded(conversation, services)
+    variant = _variant(configuration, recorded, Path(conversation).name)
+    wanted = tuple(read_probes_file(probes) if isinstance(probes, str | Path) else probes) or recorded.probes
+    if not wanted:
+        raise FormatError(f"There is no probe to check: {Path(conversation).name} has none, and none was given.")
+    return check_variant(Player(services), recorded.script, variant, wanted)
+
+
+def check_variant(player: Player, script: Script, variant: Variant, probes: Sequence[Probe]) -> Checked:
+    """Play a script under a configuration and check probes.
+
+    Raises:
+        ConfigError: the configuration is impossible.
+    """
+    played = player.play(script, variant)
+    assert played is not None  # nobody cancels
+    return Checked(variant, script.turns, tuple(evaluate(played.memory, probes)), played.unknown)
+
+
+def read_recorded(path: str | Path, services: Services) -> Recorded:
+    """A conversation from a file: a session's bundle, or messages in any format that can be imported.
+
+    Raises:
+        FormatError: it cannot be read, or holds no message of a user.
+    """
+    file = Path(path)
+    preview = read_file(file.name, _bytes(file))
+    if preview.bundle is not None:
+        memory = _opened(preview.bundle, services)
+        recorded = Recorded(script_of(memory), variant_of(memory, file.name), kept_probes(memory))
+    elif preview.configuration is not None:
+        raise FormatError(f"{file.name} is a configuration. A conversation is needed here: a bundle, or messages.")
+    else:
+        recorded = Recorded(script_from(preview.conversation().messages), None)
+    if not recorded.script.turns:
+        raise FormatError(f"{file.name} has no message of a user: nothing would be asked of its memory.")
+    return recorded
+
+
+def read_opened(path: str | Path) -> Memory:
+    """A session as it was lived, from its bundle.
+
+    Raises:
+        FormatError: it is no bundle.
+    """
+    file = Path(path)
+    bundle = read_file(file.name, _bytes(file)).bundle
+    if bundle is None:
+        raise FormatError(f"{file.name} is no bundle of a session: only that tells what was lived, turn by turn.")
+    return _opened(bundle, Services())
+
+
+def _opened(bundle: Bundle, services: Services) -> Memory:
+    database = Database.open(None)
+    return Memory.open(import_bundle(database, bundle), database, services=services)
+
+
+def read_probes_file(path: str | Path) -> tuple[Probe, ...]:
+    """Probes from a file; see `read_probes`."""
+    file = Path(path)
+    return read_probes(_text(file), file.name)
+
+
+def read_variant(path: str | Path) -> Variant:
+    """A configuration from a file.
+
+    Raises:
+        FormatError: it is none.
+    """
+    file = Path(path)
+    return variant_from(read_configuration(_bytes(file), file.name), file.name)
+
+
+def _variant(configuration: str | Path | None, recorded: Recorded, name: str) -> Variant:
+    if configuration is not None:
+        return read_variant(configuration)
+    if recorded.variant is None:
+        raise ConfigError(f"{name} holds only messages: say with which configuration they are to be played")
+    return recorded.variant
+
+
+def _bytes(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise FormatError(f"{file.name} cannot be read: {error.strerror or error}.") from error
+
+
+def _text(file: Path) -> str:
+    try:
+        return _bytes(file).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise FormatError(f"{file.name} is not a text in UTF-8.") from error
+
+
+def _xml(text: str) -> str:
+    """Without what XML cannot hold."""
+    return "".join(
+        c for c in text if c in "\t\n" or 0x20 <= ord(c) < 0xD800 or 0xE000 <= ord(c) < 0xFFFE or ord(c) > 0xFFFF
+    )

@@ -1,0 +1,97 @@
+"""`memory-inspector check` and `memory-inspector bisect`: probes for a terminal and for a CI server.
+
+Exit status: 0 every probe held, or the cause was found; 1 a probe failed; 2 something given is wrong.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from memory_core.errors import FormatError, MemoryInspectorError
+from memory_core.lab.bisecting import first_bad_turn, responsible_changes
+from memory_core.lab.checking import check, read_opened, read_probes_file, read_recorded, read_variant
+from memory_core.lab.playing import Player
+from memory_core.lab.probes import Probe
+from memory_core.services import Services
+
+_FILES = "a session's bundle, or messages in any format that can be imported"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; return its exit status."""
+    given = _parser().parse_args(arguments)
+    try:
+        return int(given.run(given))
+    except MemoryInspectorError as error:
+        print(f"memory-inspector: {error}", file=sys.stderr)
+        return 2
+
+
+def _check(given: argparse.Namespace) -> int:
+    checked = check(given.conversation, given.config, given.probes or ())
+    print(checked.table())
+    if given.junit is not None:
+        _write(given.junit, checked.junit())
+    return 0 if checked.passed else 1
+
+
+def _bisect(given: argparse.Namespace) -> int:
+    if (given.good is None) != (given.bad is None):
+        raise FormatError("Give both --good and --bad, or neither to bisect over the turns of a session.")
+    probe = _one(given)
+    if given.good is None:
+        found = first_bad_turn(read_opened(given.conversation), probe, good=given.held, bad=given.failed)
+        print(f"Turn {found.turn}: {found.why}")
+        if found.event is not None:
+            print(f"Event {found.event.position}, {found.event.kind.replace('_', ' ')}, by {found.event.actor}.")
+        print(f"{found.looks} prompts looked at.")
+        return 0
+    services = Services()
+    recorded = read_recorded(given.conversation, services)
+    good, bad = read_variant(given.good), read_variant(given.bad)
+    cause = responsible_changes(Player(services), recorded.script, good, bad, probe)
+    for change in cause.changes:
+        print(change.words)
+    print(cause.verdict.why)
+    print(f"Played {cause.plays} times.")
+    return 0
+
+
+def _one(given: argparse.Namespace) -> Probe:
+    probes, number = read_probes_file(given.probes), int(given.number)
+    if not 1 <= number <= len(probes):
+        raise FormatError(f"{Path(given.probes).name} has {len(probes)} probes: there is no number {number}.")
+    return probes[number - 1]
+
+
+def _write(path: str, text: str) -> None:
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise FormatError(f"{Path(path).name} cannot be written: {error.strerror or error}.") from error
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="memory-inspector", description="Check what an agent's memory keeps.")
+    commands = parser.add_subparsers(required=True, metavar="command")
+    checking = commands.add_parser("check", help="play a conversation under a configuration and check probes")
+    checking.add_argument("conversation", help=_FILES)
+    checking.add_argument("--config", help="a configuration; the session's own without it")
+    checking.add_argument("--probes", help="a file of probes; the session's own without it")
+    checking.add_argument("--junit", help="also write the outcome as JUnit XML into this file")
+    checking.set_defaults(run=_check)
+    bisecting = commands.add_parser("bisect", help="find the turn, or the setting, that makes a probe fail")
+    bisecting.add_argument("conversation", help=_FILES)
+    bisecting.add_argument("--probes", required=True, help="a file of probes")
+    bisecting.add_argument("--number", type=int, default=1, help="which of its probes, from 1")
+    bisecting.add_argument("--good", help="a configuration under which it holds")
+    bisecting.add_argument("--bad", help="a configuration under which it fails")
+    bisecting.add_argument("--held", type=int, metavar="TURN", help="a turn in which it held")
+    bisecting.add_argument("--failed", type=int, metavar="TURN", help="a turn in which it failed")
+    bisecting.set_defaults(run=_bisect)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

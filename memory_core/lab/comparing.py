@@ -1,0 +1,177 @@
+"""Played conversations beside each other: what each configuration costs, and where two begin to differ, and why."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from memory_core.events import DeliveryDone, ToolCalled, expand
+from memory_core.history.by_turn import TurnRecord, flush_of
+from memory_core.history.prompt import Prompt, PromptCut
+from memory_core.history.prompt_diff import Difference, diff_prompts
+from memory_core.history.slices.contexts import context_of
+from memory_core.lab.playing import Played
+from memory_core.memory import Memory
+
+QUOTED = 60
+"""Characters of words that are quoted in a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedTurn:
+    """One turn under a configuration. Sizes are tokens of the session's accounting."""
+
+    turn: int
+    sent: int
+    """The last prompt that would have gone out in it."""
+    cut: int
+    flushed: int
+    """Messages that left the queue in it."""
+    calls: int
+    """Calls a model would have been asked for while it learned in this turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A conversation under one configuration, in numbers."""
+
+    turns: tuple[PlayedTurn, ...]
+    flushes: int
+    facts: int
+    """Active facts in the end."""
+    calls: int
+    """Calls that a model would have been asked for; the rules made them for nothing."""
+    call_tokens: int
+    """Tokens of messages it would have read in them, its instructions left out."""
+
+    @property
+    def average(self) -> int:
+        """Tokens of a prompt, on average over the turns."""
+        return average(self.turns)
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """The first turn in which the prompts of two configurations differ."""
+
+    turn: int
+    causes: tuple[str, ...]
+    """Whole sentences, the deepest first: another flush, another cut, other contents. Plain text."""
+
+
+def average(turns: Sequence[PlayedTurn]) -> int:
+    """Tokens of a prompt, on average; 0 without any."""
+    return round(sum(turn.sent for turn in turns) / len(turns)) if turns else 0
+
+
+def outcome_of(memory: Memory) -> Outcome:
+    """What a conversation that was played, or lived, came to."""
+    called = model_calls(memory)
+    turns = memory.log.history().turns
+    return Outcome(
+        turns=tuple(
+            PlayedTurn(
+                number,
+                context_of(turn.built).total,
+                turn.cut_tokens,
+                sum(len(left) for left in _left(turn)),
+                len(called.get(number, ())),
+            )
+            for number, turn in sorted(turns.items())
+            if turn.built is not None
+        ),
+        flushes=sum(len(turn.flushes) for turn in turns.values()),
+        facts=sum(len(memory.facts.read(block.name)) for block in memory.blocks if block.kind == "facts"),
+        calls=sum(map(len, called.values())),
+        call_tokens=sum(map(sum, called.values())),
+    )
+
+
+def model_calls(memory: Memory) -> dict[int, list[int]]:
+    """Calls that models would have been asked for, by turn: the tokens of messages read in each."""
+    costs = {  # comparing found facts with known ones takes one more
+        a.name: (a.block.kind_model_calls if a.block else 0) + (a.settings.get("on_change") == "decide")
+        for a in memory.blocks
+    }
+    sizes = {delivery.id: delivery.tokens for delivery in memory.session.deliveries(states=("done",))}
+    called: dict[int, list[int]] = {}
+    for record in memory.events(kinds=(DeliveryDone.kind, ToolCalled.kind)):
+        made = called.setdefault(record.turn, [])
+        if isinstance(record.event, DeliveryDone):
+            read = sum(sizes.get(id, 0) for id in record.event.deliveries)
+            made += [read] * costs.get(record.event.block, 0)
+        else:
+            made.append(0)
+    return called
+
+
+def divergence(one: Played, other: Played, names: tuple[str, str] | None = None) -> Divergence | None:
+    """Where the prompts of two configurations begin to differ; None where they never do.
+
+    `names` are those of the two in the causes, None: their variants'.
+    """
+    before, after = one.prompts(), other.prompts()
+    for turn in sorted(before.keys() & after.keys()):
+        if before[turn].messages != after[turn].messages:
+            names = names or (one.variant.name, other.variant.name)
+            turns = one.memory.log.history().turns, other.memory.log.history().turns
+            causes = [
+                *_other_flushes(names, turns, turn),
+                *_other_cuts(names, before[turn].cuts, after[turn].cuts),
+                *_other_contents(names, before[turn], after[turn]),
+            ]
+            return Divergence(turn, tuple(causes))
+    return None
+
+
+def _left(turn: TurnRecord) -> list[list[int]]:
+    """Messages that each flush of a turn moved out of the queue."""
+    return [expand(flush_of(record).seqs) for record in turn.flushes]
+
+
+def _other_flushes(
+    names: tuple[str, str], turns: tuple[Mapping[int, TurnRecord], Mapping[int, TurnRecord]], upto: int
+) -> list[str]:
+    """The first turn in which other messages left the queue."""
+    for turn in range(1, upto + 1):
+        left = [[seq for flush in _left(each[turn]) for seq in flush] if turn in each else [] for each in turns]
+        if left[0] != left[1]:
+            told = [f"{name} moved {_messages(seqs)} out of the queue" for name, seqs in zip(names, left, strict=True)]
+            return [f"In turn {turn} {told[0]}, {told[1]}."]
+    return []
+
+
+def _other_cuts(names: tuple[str, str], before: Sequence[PromptCut], after: Sequence[PromptCut]) -> list[str]:
+    """Cuts that only one of two prompts has."""
+    said = []
+    keys = [
+        {(cut.part.name, cut.rule, tuple(entry.ref for entry in cut.entries)) for cut in cuts}
+        for cuts in (before, after)
+    ]
+    for name, cuts, others in ((names[0], before, keys[1]), (names[1], after, keys[0])):
+        for cut in cuts:
+            if (cut.part.name, cut.rule, tuple(entry.ref for entry in cut.entries)) not in others:
+                part = "the queue" if cut.part.priority is None else cut.part.name
+                said.append(f"{name} cut {cut.tokens:,} tokens of {part}, as {cut.over_before:,} were over the limit.")
+    return said
+
+
+def _other_contents(names: tuple[str, str], before: Prompt, after: Prompt) -> list[str]:
+    """What only one of two prompts has, a sentence for each part."""
+    said = []
+    for diff in diff_prompts(before, after):
+        part = "the queue" if diff.part.kind == "queue" else diff.part.name
+        for name, only in ((names[0], diff.removed), (names[1], diff.added)):
+            if only:
+                said.append(f"Only {name} has {_quoted(only)} in {part}.")
+    return said
+
+
+def _quoted(only: Sequence[Difference]) -> str:
+    words = " ".join((only[0].words or "words that were erased").split())
+    shown = f"“{words[:QUOTED].rstrip()}{'…' if len(words) > QUOTED else ''}”"
+    return shown if len(only) == 1 else f"{shown} and {len(only) - 1:,} more"
+
+
+def _messages(seqs: Sequence[int]) -> str:
+    if not seqs:
+        return "nothing"
+    return f"message {seqs[0]}" if len(seqs) == 1 else f"{len(seqs):,} messages"

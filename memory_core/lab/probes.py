@@ -1,0 +1,267 @@
+"""Probes: unit tests for a memory configuration, checked against every prompt of a session that was played or lived."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from memory_core.errors import ConfigError, FormatError, NotFoundError
+from memory_core.events import EventRecord, Ref, expand
+from memory_core.interop.bundle_checks import first_problem
+from memory_core.memory import Memory
+from memory_core.tracing.matching import Phrase
+
+Turn = Annotated[int, Field(ge=1)]
+Words = Annotated[str, Field(min_length=1, max_length=300, pattern=r"\S")]
+
+
+class _Probe(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class InPrompt(_Probe):
+    """A phrase is in every prompt from a turn on, in its words or in those of a fact or summary made of it."""
+
+    expect: Literal["in_prompt"] = "in_prompt"
+    phrase: Words
+    from_turn: Turn
+    to_turn: Turn | None = None
+
+    def __str__(self) -> str:
+        last = f" to {self.to_turn}" if self.to_turn is not None else " on"
+        return f"“{self.phrase}” is in the prompt from turn {self.from_turn}{last}"
+
+
+class NeverInPrompt(_Probe):
+    """A phrase is in no prompt from a turn on: nowhere are all its words in one sentence."""
+
+    expect: Literal["never_in_prompt"] = "never_in_prompt"
+    phrase: Words
+    from_turn: Turn = 1
+
+    def __str__(self) -> str:
+        return f"“{self.phrase}” is in no prompt" + (f" from turn {self.from_turn} on" if self.from_turn > 1 else "")
+
+
+class BlockTokens(_Probe):
+    """A block is granted so many tokens in every prompt from a turn on."""
+
+    expect: Literal["block_tokens"] = "block_tokens"
+    block: Words
+    at_least: Annotated[int, Field(ge=1)]
+    from_turn: Turn = 1
+
+    def __str__(self) -> str:
+        return f"{self.block} has at least {self.at_least:,} tokens from turn {self.from_turn} on"
+
+
+class EvidenceInPrompt(_Probe):
+    """What messages say is in the prompt of a turn: they are in its queue, or a stored turn, fact, relation or summary
+    made of them is in it."""
+
+    expect: Literal["evidence_in_prompt"] = "evidence_in_prompt"
+    turn: Turn
+    messages: Annotated[tuple[Turn, ...], Field(min_length=1, strict=False)]
+
+    def __str__(self) -> str:
+        return f"{_messages(self.messages)} in the prompt of turn {self.turn}"
+
+
+class FactCites(_Probe):
+    """In the end there is an active fact that was learned from a message."""
+
+    expect: Literal["fact_cites"] = "fact_cites"
+    message: Turn
+
+    def __str__(self) -> str:
+        return f"a fact cites message {self.message}"
+
+
+Probe = InPrompt | NeverInPrompt | BlockTokens | EvidenceInPrompt | FactCites
+_PROBES = TypeAdapter(list[Annotated[Probe, Field(discriminator="expect")]])
+
+MAX_PROBES = 100
+"""Probes of one session or file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of a probe."""
+
+    probe: Probe
+    held: bool
+    turn: int | None
+    """The first turn in which it failed; None if it held, or is about no turn."""
+    why: str
+    """One sentence; plain text, with words of the conversation in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SentTurn:
+    """The last prompt of a turn, reduced to what probes ask. Sizes are in tokens."""
+
+    turn: int
+    texts: tuple[str, ...]
+    """The words of everything in it."""
+    granted: dict[str, int]
+    """By block."""
+    seqs: frozenset[int]
+    """Messages in it, in the queue or as stored turns."""
+
+
+def sent_turns(memory: Memory) -> list[SentTurn]:
+    """The prompts of a session, one a turn."""
+    turns = sorted(memory.log.history().turns.items())
+    return [_sent(memory, number, turn.built) for number, turn in turns if turn.built is not None]
+
+
+def _sent(memory: Memory, turn: int, built: EventRecord) -> SentTurn:
+    prompt, pieces = memory.log.prompt(built), memory.log.pieces()
+    kept = [entry for part in prompt.parts for entry in part.kept]
+    seqs = {entry.ref.number for entry in kept if entry.ref.kind == "message"}
+    for entry in kept:
+        unit = pieces.unit(entry.ref.number) if entry.ref.kind == "unit" else None
+        seqs.update(expand(unit.seqs) if unit is not None else ())
+    texts = tuple(entry.words for entry in kept if entry.words)
+    return SentTurn(turn, texts, {part.name: part.granted for part in prompt.parts}, frozenset(seqs))
+
+
+def evaluate(memory: Memory, probes: Iterable[Probe]) -> list[Verdict]:
+    """Each probe against the prompts of a session; what failed says by which rule, as its trace does."""
+    sent = sent_turns(memory)
+    return [_verdict(memory, sent, probe) for probe in probes]
+
+
+def read_probes(text: str, name: str) -> tuple[Probe, ...]:
+    """Read what `write_probes` wrote.
+
+    Raises:
+        FormatError: these are no probes.
+    """
+    try:
+        probes = _PROBES.validate_json(text)
+    except ValidationError as error:
+        raise FormatError(f"{name} holds no probes ({first_problem(error)}).") from error
+    if len(probes) > MAX_PROBES:
+        raise FormatError(f"{name} holds {len(probes):,} probes; {MAX_PROBES} are the most.")
+    return tuple(probes)
+
+
+def write_probes(probes: Sequence[Probe]) -> str:
+    """Probes as JSON, for a file or to be kept with a session."""
+    return _PROBES.dump_json(list(probes), indent=2, exclude_none=True).decode() + "\n"
+
+
+def kept_probes(memory: Memory) -> tuple[Probe, ...]:
+    """The probes that are kept with a session.
+
+    Raises:
+        FormatError: these are no probes; a bundle from elsewhere may hold anything.
+    """
+    text = memory.session.probes
+    return read_probes(text, "This session") if text is not None else ()
+
+
+def keep_probes(memory: Memory, probes: Sequence[Probe]) -> None:
+    """Keep probes with a session, in place of those that were.
+
+    Raises:
+        ConfigError: these are too many.
+    """
+    if len(probes) > MAX_PROBES:
+        raise ConfigError(f"{MAX_PROBES} probes are the most that a session keeps")
+    memory.session.keep_probes(write_probes(probes) if probes else None)
+
+
+def _verdict(memory: Memory, sent: Sequence[SentTurn], probe: Probe) -> Verdict:
+    if isinstance(probe, FactCites):
+        facts = (fact for each in memory.blocks if each.kind == "facts" for fact in memory.facts.read(each.name))
+        cited = any((memory.session_id, probe.message) in fact.sources for fact in facts)
+        why = (
+            f"A fact cites message {probe.message}." if cited else _why(memory, Ref.of("message", probe.message), None)
+        )
+        return Verdict(probe, cited, None, why)
+    first = probe.turn if isinstance(probe, EvidenceInPrompt) else probe.from_turn
+    last = probe.turn if isinstance(probe, EvidenceInPrompt) else getattr(probe, "to_turn", None)
+    asked = [turn for turn in sent if first <= turn.turn and (last is None or turn.turn <= last)]
+    if not asked:
+        return Verdict(probe, False, None, f"No prompt was made from turn {first} on: there is nothing to check.")
+    failing = next((turn for turn in asked if not _holds(memory, probe, turn)), None)
+    if failing is None:
+        return Verdict(probe, True, None, f"Held in {len(asked):,} prompt{'s' if len(asked) > 1 else ''}.")
+    return Verdict(probe, False, failing.turn, _reason(memory, probe, failing))
+
+
+def _holds(memory: Memory, probe: Probe, turn: SentTurn) -> bool:
+    match probe:
+        case InPrompt():  # in the words of somebody, or reworded, which takes a trace
+            return _says(probe.phrase, turn) or memory.trace(probe.phrase, turn=turn.turn).reached
+        case NeverInPrompt():
+            return not _says(probe.phrase, turn)
+        case BlockTokens():
+            return turn.granted.get(probe.block, 0) >= probe.at_least
+        case EvidenceInPrompt():
+            return not _missing(memory, probe, turn)
+        case FactCites():
+            raise AssertionError("is about no prompt")
+
+
+def _says(phrase: str, turn: SentTurn) -> bool:
+    wanted = Phrase.of(phrase)
+    return any(wanted.said_in(text) for text in turn.texts)
+
+
+def failure_in(memory: Memory, probe: Probe, turn: int) -> str | None:
+    """Why a probe about prompts fails in the prompt of one turn, in a sentence; None if it holds.
+
+    Raises:
+        NotFoundError: the turn has no prompt.
+    """
+    record = memory.log.history().turns.get(turn)
+    if record is None or record.built is None:
+        raise NotFoundError(f"There is no prompt in turn {turn}.")
+    sent = _sent(memory, turn, record.built)
+    return None if _holds(memory, probe, sent) else _reason(memory, probe, sent)
+
+
+def _missing(memory: Memory, probe: EvidenceInPrompt, turn: SentTurn) -> list[int]:
+    """Messages that neither stand in a prompt nor have anything made of them in it."""
+    return [seq for seq in probe.messages if seq not in turn.seqs and not _carried(memory, seq, turn.turn)]
+
+
+def _carried(memory: Memory, seq: int, turn: int) -> bool:
+    try:
+        return memory.trace(Ref.of("message", seq), turn=turn).reached
+    except NotFoundError:
+        return False
+
+
+def _reason(memory: Memory, probe: Probe, turn: SentTurn) -> str:
+    match probe:
+        case InPrompt():
+            return _why(memory, probe.phrase, turn.turn)
+        case NeverInPrompt():
+            return f"It is in the prompt of turn {turn.turn}."
+        case BlockTokens():
+            granted = turn.granted.get(probe.block)
+            if granted is None:
+                return f"There is no block called {probe.block} in turn {turn.turn}."
+            return f"It has {granted:,} tokens in turn {turn.turn}, {probe.at_least - granted:,} too few."
+        case EvidenceInPrompt():
+            missing = _missing(memory, probe, turn)[0]
+            return f"Message {missing}: {_why(memory, Ref.of('message', missing), turn.turn)}"
+        case FactCites():
+            raise AssertionError("is about no prompt")
+
+
+def _why(memory: Memory, target: str | Ref, turn: int | None) -> str:
+    try:
+        return memory.trace(target, turn=turn).sentence
+    except NotFoundError as error:
+        return str(error)
+
+
+def _messages(seqs: Sequence[int]) -> str:
+    numbers = ", ".join(str(seq) for seq in seqs)
+    return f"message {numbers} is" if len(seqs) == 1 else f"messages {numbers} are"

@@ -1,0 +1,130 @@
+"""What an agent did to a memory, step by step, so that the same can be done to another: puts, flushes, prompts."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from memory_core.events import EventRecord
+from memory_core.history.by_turn import flush_of
+from memory_core.history.slices.contexts import context_of
+from memory_core.memory import Memory
+from memory_core.messages import ChatMessage, MessageRole
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One call of an agent."""
+
+    does: Literal["put", "ask", "flush", "close"]
+    at: float = 0.0
+    """Seconds since the epoch; recency counts by it."""
+    messages: tuple[ChatMessage, ...] = ()
+    """What a put appends, in one transaction."""
+    input: str | None = None
+    """What a prompt is asked for, where that is not in the queue yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A conversation as steps."""
+
+    steps: tuple[Step, ...]
+    by_people: int = 0
+    """Changes that people made to its memory meanwhile. They are not done again: facts learned under other settings
+    are other facts."""
+    learners: tuple[str, ...] = ()
+    """Names of the models that learned in it."""
+    editing: bool = False
+    """Whether the agent had tools to edit its memory: then the calls it made are all there were."""
+
+    @property
+    def messages(self) -> list[ChatMessage]:
+        return [message for step in self.steps for message in step.messages]
+
+    @property
+    def turns(self) -> int:
+        return sum(message.role is MessageRole.USER for message in self.messages)
+
+
+def script_from(messages: Iterable[ChatMessage], *, at: float = 0.0) -> Script:
+    """The steps of an agent that puts each message by itself, and asks for its prompt after each of the user's."""
+    steps: list[Step] = []
+    for message in messages:
+        steps.append(Step("put", at, (message,)))
+        if message.role is MessageRole.USER:
+            steps.append(Step("ask", at))
+    return Script(tuple(steps))
+
+
+def script_of(memory: Memory) -> Script:
+    """What an agent did in a session since its last reset, as its log tells.
+
+    A turn for which it asked no prompt gets one, after the user's message.
+    """
+    turns = memory.log.history().turns.values()
+    learners = dict.fromkeys(attached.learner for attached in memory.blocks if attached.learner)
+    return Script(
+        steps=tuple(_with_prompts(_together(sorted(_told(memory), key=_position)))),
+        by_people=sum(len(turn.edited) for turn in turns),
+        learners=tuple(learners),
+        editing=memory.blocks.editable_by_agents,
+    )
+
+
+def _told(memory: Memory) -> Iterator[tuple[EventRecord, Step | None]]:
+    """Each event that was a step, or none: the flush that a put made by itself."""
+    history = memory.log.history()
+    pieces = memory.log.pieces() if history.records else None
+    for stored in memory.session.messages():
+        state = pieces.message(stored.seq) if pieces is not None else None
+        if state is not None:
+            yield state.record, Step("put", state.record.at, (stored.message,))
+    for turn in history.turns.values():
+        for record in turn.contexts:
+            key = context_of(record).input
+            yield record, Step("ask", record.at, input=memory.log.texts([key]).get(key) if key else None)
+        for record in turn.flushes:
+            asked = {"asked": Step("flush", record.at), "closed": Step("close", record.at)}
+            yield record, asked.get(flush_of(record).trigger)
+
+
+def _position(told: tuple[EventRecord, Step | None]) -> int:
+    return told[0].position
+
+
+def _together(told: Iterable[tuple[EventRecord, Step | None]]) -> list[Step]:
+    """The steps, messages of one put as one: they share time and actor, as they share a transaction."""
+    steps: list[Step] = []
+    before: EventRecord | None = None
+    for record, step in told:
+        if (
+            step is not None
+            and step.messages
+            and before is not None
+            and (before.at, before.actor) == (record.at, record.actor)
+        ):
+            steps[-1] = replace(steps[-1], messages=(*steps[-1].messages, *step.messages))
+        elif step is not None:
+            steps.append(step)
+        before = record if step is not None and step.messages else None
+    return steps
+
+
+def _with_prompts(steps: Sequence[Step]) -> list[Step]:
+    """With a prompt after the first put of each turn that has none."""
+    made: list[Step] = []
+    for number, step in enumerate(steps):
+        made.append(step)
+        if any(message.role is MessageRole.USER for message in step.messages) and not _asked(steps[number + 1 :]):
+            made.append(Step("ask", step.at))
+    return made
+
+
+def _asked(later: Sequence[Step]) -> bool:
+    """Whether a prompt is asked for before the next message of the user."""
+    for step in later:
+        if step.does == "ask":
+            return True
+        if any(message.role is MessageRole.USER for message in step.messages):
+            return False
+    return False

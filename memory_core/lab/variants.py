@@ -1,0 +1,192 @@
+"""Memory configurations to try beside each other, and in what they differ. Pure."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from memory_core.blocks import BaseMemoryBlock, StaticMemoryBlock
+from memory_core.blocks.static import encode
+from memory_core.config import MemoryConfig
+from memory_core.errors import ConfigError
+from memory_core.events import current_settings
+from memory_core.interop.configuration import Configuration, StoredBlock, write_configuration, write_python
+from memory_core.memory import Memory
+
+_NAMES = ("recipe", "recipe_parameters")
+"""Settings that only name where the others came from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One setting in which a configuration differs from another."""
+
+    setting: str
+    """`token_limit` of the memory, `facts.priority` of a block; a block's name alone where it is added or removed."""
+    before: Any
+    after: Any
+
+    @property
+    def words(self) -> str:
+        """For a chip.
+
+        >>> Change("token_limit", 4000, 2000).words
+        'token_limit 4000 → 2000'
+        """
+        if isinstance(self.after, StoredBlock) or isinstance(self.before, StoredBlock):
+            return (
+                f"{self.setting} {'added' if self.before is None else 'removed' if self.after is None else 'replaced'}"
+            )
+        return f"{self.setting} {_told(self.before)} → {_told(self.after)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A memory's configuration under a name: its settings and its blocks, fixed texts included, nothing learned."""
+
+    name: str
+    settings: Mapping[str, Any]
+    """What `MemoryConfig` takes."""
+    blocks: tuple[StoredBlock, ...]
+    left_out: tuple[str, ...] = ()
+    """Whole sentences: blocks that cannot be made here, so that they take no part."""
+
+    @property
+    def config(self) -> MemoryConfig:
+        return MemoryConfig(**self.settings)
+
+    @property
+    def of_user(self) -> bool:
+        """Whether it has blocks that belong to a user."""
+        return any(block.settings.get("scope") == "user" for block in self.blocks)
+
+    def make_blocks(self) -> list[BaseMemoryBlock[Any]]:
+        """Its blocks, made anew: an object belongs to one session.
+
+        Raises:
+            ConfigError: a value is impossible.
+        """
+        return [made for block in self.blocks if (made := block.make()) is not None]
+
+    def changed(self, name: str, **knobs: Any) -> "Variant":
+        """The same with other values: `token_limit=2000`, or `**{"facts.priority": 1}` for a block's.
+
+        Raises:
+            ConfigError: a value is impossible, or there is no such setting or block.
+        """
+        return self.with_changes(name, [Change(knob, None, value) for knob, value in knobs.items()])
+
+    def with_changes(self, name: str, changes: Iterable[Change]) -> "Variant":
+        """The same with changes applied; see `changed`."""
+        settings, blocks = dict(self.settings), list(self.blocks)
+        for change in changes:
+            place, dot, setting = change.setting.partition(".")
+            at = next((i for i, block in enumerate(blocks) if block.name == place), None)
+            if isinstance(change.after, StoredBlock):
+                blocks[len(blocks) if at is None else at : len(blocks) if at is None else at + 1] = [change.after]
+            elif isinstance(change.before, StoredBlock):
+                blocks = [block for block in blocks if block.name != place]
+            elif not dot:
+                if place not in MemoryConfig.model_fields:
+                    raise ConfigError(f"there is no setting called {place!r}")
+                settings[place] = change.after
+            elif at is None:
+                raise ConfigError(f"there is no block called {place!r}")
+            else:
+                blocks[at] = _with(blocks[at], setting, change.after)
+        made = replace(self, name=name, settings=settings, blocks=tuple(blocks))
+        made.config, made.make_blocks()  # refused here, in a sentence, and not in the middle of a play
+        return made
+
+
+def variant_of(memory: Memory, name: str = "now") -> Variant:
+    """How a memory is configured now; texts that its agent edits are as people last wrote them."""
+    blocks, left_out = [], []
+    for attached in memory.blocks:
+        if attached.kind == "custom":  # it may have effects outside, which a trial must not have
+            left_out.append(f'The block "{attached.name}" takes no part: only built-in blocks are tried.')
+            continue
+        text = _written_by_people(memory, attached.name) if attached.kind == "static" else None
+        blocks.append(_stored(attached.name, attached.record.type, attached.settings, text))
+    settings = memory.session.config.model_dump(mode="json", exclude_defaults=True)
+    return Variant(name, settings, tuple(blocks), tuple(left_out))
+
+
+def variant_after_switch(memory: Memory, recipe: str) -> Variant:
+    """How a memory would be configured after a switch to a recipe.
+
+    Raises:
+        ConfigError: there is no such recipe, or it needs a user.
+    """
+    plan, now = memory.preview.switch(recipe), variant_of(memory)
+    made = {block.name: block for block in now.blocks if block.name in plan.kept}
+    for name, changes in plan.changed.items():
+        for setting, (_, after) in changes.items():
+            made[name] = _with(made[name], setting, after)
+    for block in plan.blocks:
+        text = encode(block.static_content) if isinstance(block, StaticMemoryBlock) else None
+        made[block.name] = _stored(block.name, block.type, block.settings(), text)
+    settings = {name: value for name, value in now.settings.items() if name not in _NAMES}
+    settings |= {name: after for name, (_, after) in plan.settings.items()}
+    return Variant(recipe, settings, tuple(made[name] for name in plan.order if name in made), now.left_out)
+
+
+def _stored(name: str, type: str, settings: Mapping[str, Any], text: str | None) -> StoredBlock:
+    return StoredBlock(name=name, type=type, settings={k: v for k, v in settings.items() if k != "name"}, text=text)
+
+
+def _written_by_people(memory: Memory, name: str) -> str | None:
+    """The last text of a block that its agent did not write, as stored; None where it has none."""
+    by_people = [each.text for each in memory.blocks.revisions(name) if each.actor != "agent"]
+    return by_people[-1] if by_people else None
+
+
+def variant_from(configuration: Configuration, name: str) -> Variant:
+    """A configuration that was read from a file."""
+    return Variant(name, configuration.settings, configuration.stored, configuration.skipped)
+
+
+def variant_json(variant: Variant) -> str:
+    """A configuration as a file that can be read again."""
+    return write_configuration(variant.config, variant.blocks)
+
+
+def variant_python(variant: Variant, *, user_id: str | None = None) -> str:
+    """A configuration as Python to paste."""
+    return write_python(variant.config, variant.blocks, user_id=user_id)
+
+
+def differences(before: Variant, after: Variant) -> tuple[Change, ...]:
+    """The settings in which two configurations differ: the memory's, then each block's."""
+    changes = _between("", before.config.model_dump(mode="json"), after.config.model_dump(mode="json"))
+    old, new = ({block.name: block for block in variant.blocks} for variant in (before, after))
+    for name in dict.fromkeys([*old, *new]):
+        one, other = old.get(name), new.get(name)
+        if one is None or other is None or one.type != other.type:
+            changes.append(Change(name, one, other))
+        else:
+            changes += _between(f"{name}.", _values(one), _values(other))
+    return tuple(changes)
+
+
+def _with(block: StoredBlock, setting: str, value: Any) -> StoredBlock:
+    if setting == "text":
+        return block.model_copy(update={"text": value})
+    return block.model_copy(update={"settings": {**block.settings, setting: value}})
+
+
+def _values(block: StoredBlock) -> dict[str, Any]:
+    made = block.make()
+    return {**(made.settings() if made is not None else {}), **current_settings(block.settings), "text": block.text}
+
+
+def _between(prefix: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:
+    names = [name for name in dict.fromkeys([*before, *after]) if name not in _NAMES and name != "name"]
+    return [
+        Change(prefix + name, before.get(name), after.get(name))
+        for name in names
+        if before.get(name) != after.get(name)
+    ]
+
+
+def _told(value: Any) -> str:
+    return "none" if value is None else str(value)

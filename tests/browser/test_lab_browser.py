@@ -1,0 +1,86 @@
+"""From "the agent forgot it" to a configuration that keeps it, proved by a probe, and code that runs."""
+
+import json
+
+import pytest
+from app_server import behind, healthy, idle
+from playwright.sync_api import expect
+from shared_data import shared
+
+from memory_core import ChatMessage, FactExtractionMemoryBlock, Memory, Services, StaticMemoryBlock
+from memory_core.lab.probes import InPrompt, kept_probes
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture
+def forgetful(served):
+    """A real conversation under a limit at which its beginning is forgotten."""
+    told = json.loads(shared("locomo/locomo5.json").read_text())[0]["conversation"]
+    memory = Memory.from_defaults(
+        token_limit=600,
+        token_flush_size=60,
+        memory_blocks=[
+            StaticMemoryBlock(name="Instructions", static_content="Answer briefly.", priority=0),
+            FactExtractionMemoryBlock(name="Facts", priority=1),
+        ],
+        title="Forgetful",
+        database=behind(served).database,
+        services=Services(),
+    )
+    for line in [*told["session_1"], *told["session_2"]][:34]:
+        role = "user" if line["speaker"] == told["speaker_a"] else "assistant"
+        memory.put(ChatMessage(role=role, content=line["text"]))
+        if role == "user":
+            memory.build_context()
+    return memory
+
+
+def test_a_configuration_that_keeps_what_was_forgotten_is_found_proved_and_taken_along(forgetful, served, visitor):
+    phrases = [" ".join(said.content.split()[:6]) for said in forgetful.get_all()[:12]]
+    phrase = next(phrase for phrase in phrases if not forgetful.trace(phrase).reached)  # the agent forgot it
+    tab = visitor.open(f"{served.url}/trace?session={forgetful.session_id}&words={phrase}")
+    tab.get_by_role("button", name="Watch", exact=True).click()
+    expect(tab.get_by_role("button", name="Stop watching").first).to_be_visible()
+    idle(tab)
+    tab.locator(".st-key-menu").get_by_role("link", name="Lab").click()
+    expect(tab.get_by_text("The prompts of A and B are the same in every turn.")).to_be_visible()
+    strips = tab.locator(".presence")
+    expect(strips).to_have_count(2)
+    expect(strips.nth(0).locator("i").last).not_to_have_class("prompt shown")
+    limit = tab.get_by_role("slider", name="Token limit")
+    limit.focus()
+    limit.press("End")
+    expect(tab.get_by_text("The prompts first differ in turn")).to_be_visible()
+    expect(strips.nth(1).locator("i").last).to_have_class("prompt shown")
+    idle(tab)
+    tab.get_by_role("button", name="Find the smallest limit that keeps it").click()
+    expect(tab.get_by_text("Smallest limit of B that keeps what is watched")).to_be_visible(timeout=60_000)
+    idle(tab)
+    tab.get_by_role("button", name="Try it").click()
+    expect(tab.get_by_role("button", name="token limit 2,400")).to_have_count(0)
+    expect(strips.nth(1).locator("i").last).to_have_class("prompt shown")
+    idle(tab)
+    tab.get_by_role("button", name="Add a probe").click()
+    tab.get_by_label("Phrase").fill(phrase)
+    tab.get_by_label("Phrase").press("Tab")
+    idle(tab)
+    tab.get_by_role("button", name="Add", exact=True).click()
+    last = forgetful.log.history().latest_turn
+    expect(tab.get_by_text(f"A in turn {last}:")).to_be_visible()
+    expect(tab.get_by_text(f"B in turn {last}:")).to_have_count(0)
+    assert kept_probes(forgetful) == (InPrompt(phrase=phrase, from_turn=last),)
+    idle(tab)
+    with tab.expect_download() as told:
+        tab.get_by_role("button", name="As Python").click()
+    names = {}
+    exec(told.value.path().read_text(encoding="utf-8"), names)
+    assert 600 < names["memory"].session.config.token_limit < 2_400
+    assert [block.name for block in names["memory"].blocks] == ["Instructions", "Facts"]
+    tab.get_by_role("button", name="Use it from the next turn").click()
+    expect(tab.locator(".st-key-toast_odd, .st-key-toast_even")).to_contain_text(
+        "From the next turn: 1 setting changed."
+    )
+    forgetful.session.refresh()
+    assert forgetful.session.config.token_limit == names["memory"].session.config.token_limit
+    healthy(tab)

@@ -1,0 +1,146 @@
+"""The page Lab, drawn and clicked in this process."""
+
+import pytest
+from pages_driver import button, drawn_until, joined, opened
+
+from memory_core.lab.probes import InPrompt, NeverInPrompt, keep_probes, kept_probes
+from ui import services
+
+
+def page(**query):
+    return ready(opened(page="lab", session="demo", **query))
+
+
+def ready(app):
+    """The page once every configuration was played."""
+    return drawn_until(
+        app, lambda: app.exception or any(each.value.startswith("**The prompts") for each in app.markdown)
+    )
+
+
+@pytest.fixture
+def memory(demo_home):
+    return services.engine().open("demo")
+
+
+def slider(app, setting, name="B"):
+    return app.slider(key=f"lab__{name}_{setting}")
+
+
+def numbers(app):
+    return next(each.value for each in app.dataframe if "Flushes" in each.value).set_index("")
+
+
+def test_at_first_everything_is_as_it_is(memory):
+    app = page()
+    assert not app.exception
+    assert "**The prompts of A and B are the same in every turn.**" in joined(app)
+    assert list(numbers(app).index) == ["A", "B"]
+    sent = [turn.built.event.total for turn in memory.log.history().turns.values()]
+    assert list(numbers(app).loc["A", "Tokens by turn"]) == sent, "what is played is what was lived"
+    assert button(app, "Use it from the next turn").disabled
+
+
+def test_a_smaller_limit_is_played_and_says_where_it_first_differs_and_why(memory):
+    app = page()
+    app = ready(slider(app, "token_limit").set_value(500).run())
+    words = joined(app)
+    assert "**B** Token limit 1,200 → 500" in words
+    assert "**The prompts first differ in turn 5.**" in words
+    assert numbers(app).loc["B", "Cut"] > numbers(app).loc["A", "Cut"] == 0
+    assert memory.session.config.token_limit == 1_200, "nothing is stored"
+    app = ready(button(app, "token limit 500").click().run())
+    assert "no change yet" in joined(app)
+
+
+def test_a_limit_below_the_flush_size_takes_it_along(memory):
+    app = ready(slider(page(), "token_limit").set_value(100).run())
+    assert not app.exception
+    assert slider(app, "token_flush_size").value == 100
+
+
+def test_a_recipe_can_be_where_a_configuration_begins(memory):
+    app = page()
+    app = ready(app.selectbox(key="lab__recipe_B").set_value("buffer").run())
+    assert not app.exception
+    assert "Facts removed" in joined(app)
+    assert not [each for each in app.button if each.label == "Use it from the next turn"], "blocks change by a switch"
+
+
+def test_three_configurations_stand_beside_the_sessions_own(memory):
+    app = ready(slider(page(), "token_limit").set_value(700).run())
+    app = ready(app.button(key="lab__add").click().run())
+    app = ready(slider(app, "token_limit", "C").set_value(900).run())
+    app = ready(app.button(key="lab__add").click().run())
+    assert list(numbers(app).index) == ["A", "B", "C", "D"]
+    assert slider(app, "token_limit", "D").value == 900
+    assert not [each for each in app.button if each.key == "lab__add"]
+    app = ready(app.button(key="lab__remove").click().run())
+    assert list(numbers(app).index) == ["A", "B", "C"]
+
+
+def test_what_is_watched_is_followed_under_every_configuration_and_the_smallest_limit_is_found(memory):
+    memory.trace.watch("allergic to nuts")
+    app = page()
+    assert numbers(app).loc["A", "Watched"] == "1 of 1"
+    app = button(app, "Find the smallest limit that keeps it").click().run()
+    app = drawn_until(app, lambda: "Smallest limit of B" in joined(app))
+    app = ready(button(app, "Try it").click().run())
+    found = slider(app, "token_limit").value
+    assert 50 < found < 1_200
+
+
+def test_a_probe_is_added_shows_where_it_fails_and_is_removed_again(memory):
+    keep_probes(memory, [NeverInPrompt(phrase="boat")])
+    app = page()
+    app = app.text_input(key="lab__probe_phrase").set_value("allergic to nuts").run()
+    app = app.number_input(key="lab__probe_from").set_value(1).run()
+    app = ready(app.button(key="lab__probe_add").click().run())
+    assert kept_probes(memory) == (NeverInPrompt(phrase="boat"), InPrompt(phrase="allergic to nuts", from_turn=1))
+    grid = next(each.value for each in app.dataframe if "Probe" in each.value)
+    assert list(grid["A"]) == ["✓", "✗ 1"]
+    assert "Said by the user in turn 2, after the prompt of turn 1." in joined(app)
+    app = ready(app.button(key="lab__probe_remove_1").click().run())
+    assert kept_probes(memory) == (NeverInPrompt(phrase="boat"),)
+
+
+def test_a_probe_of_no_words_is_refused_in_a_sentence(memory):
+    app = page().button(key="lab__probe_add").click().run()
+    assert "Type the phrase that the probe is about." in [each.value.replace("\\", "") for each in app.error]
+    assert kept_probes(memory) == ()
+
+
+def test_probes_that_are_none_are_a_sentence_not_a_traceback(memory):
+    memory.session.keep_probes("[1]")
+    app = page()
+    assert not app.exception
+    assert app.warning[0].value.startswith("This session holds no probes")
+
+
+def test_what_was_tried_is_used_from_the_next_turn_and_taken_back(memory):
+    app = ready(slider(page(), "token_limit").set_value(900).run())
+    app = app.expander[1].number_input(key="lab__B_Facts.priority").set_value(3).run()
+    app = ready(app)
+    app = button(app, "Use it from the next turn").click().run()
+    memory.session.refresh()
+    assert memory.session.config.token_limit == 900
+    assert memory.blocks.settings("Facts")["priority"] == 3
+    app = button(app, "Undo").click().run()
+    memory.session.refresh()
+    assert memory.session.config.token_limit == 1_200
+    assert memory.blocks.settings("Facts")["priority"] == 1
+
+
+def test_an_earlier_turn_shows_that_turns_prompts_and_changes_nothing(memory):
+    app = ready(slider(page(turn="5"), "token_limit").set_value(500).run())
+    assert "**The prompt of turn 5**" in joined(app)
+    assert button(app, "Use it from the next turn").disabled
+
+
+def test_a_session_without_a_word_says_what_will_be_here(demo_home):
+    shared = services.engine()
+    from memory_core import Memory
+
+    Memory.from_defaults("silent", database=shared.database, services=shared.services)
+    app = opened(page="lab", session="silent")
+    assert "Nothing was said yet." in joined(app)

@@ -1,0 +1,180 @@
+"""The settings that are tried, as sliders and fields; each change is a chip that can be taken back."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import streamlit as st
+
+from memory_core import ConfigError, Memory, MemoryConfig
+from memory_core.blocks import BUILT_IN
+from memory_core.interop.configuration import StoredBlock
+from memory_core.lab.variants import Change
+from memory_core.recipes import RECIPES
+from ui.components import limits
+from ui.event_sentences.settings import SETTINGS, value_words
+from ui.kinds import Field, fields_of, kind_of
+from ui.lab import desk
+from ui.lab.desk import Tried
+from ui.terms import HELP
+from ui.text import plain, short
+
+LEAST_LIMIT = 50
+"""Tokens: below it no prompt holds more than its question."""
+
+_ORDERS = {"largest_first": "Largest priority number", "smallest_first": "Smallest priority number"}
+_PRIORITY = Field("priority", "Priority", "0 is never cut; of the others, the largest number is cut first.", "whole")
+_ENABLED = Field("enabled", "In use", "Off: it receives nothing and is in no prompt.", "toggle")
+
+
+def chip(change: Change) -> str:
+    """A change in a few words, markdown: `Token limit 1,200 → 800`."""
+    place, _, setting = change.setting.rpartition(".")
+    if isinstance(change.before, StoredBlock) or isinstance(change.after, StoredBlock):
+        return plain(change.words)
+    name = SETTINGS.get(setting, setting.replace("_", " ")).removeprefix("the ")
+    told = f"{short(place)}: {name}" if place else name[:1].upper() + name[1:]
+    if setting == "text":
+        return plain(f"{told} reworded")
+    return plain(f"{told} {value_words(setting, change.before)} → {value_words(setting, change.after)}")
+
+
+def draw(memory: Memory, tried: Tried) -> None:
+    """The settings of one tried configuration."""
+    session_id = memory.session_id
+    try:
+        own = desk.own_variant(memory)
+        base = own if tried.recipe is None else desk.variant(memory, Tried(tried.name, tried.recipe))
+        now = desk.variant(memory, tried)
+    except ConfigError:  # the page says which value is impossible
+        _draw_chips(session_id, tried)
+        st.button("Begin again", key="lab__again", on_click=desk.take_recipe, args=(session_id, tried.name, None))
+        return
+    _draw_chips(session_id, tried)
+    _draw_recipe(session_id, tried)
+    _draw_memory(session_id, tried, base.config, now.config)
+    for block, stored in zip(now.blocks, base.blocks, strict=True):
+        _draw_block(session_id, tried, block, stored)
+
+
+def _draw_chips(session_id: str, tried: Tried) -> None:
+    with st.container(horizontal=True, gap="xsmall", key="lab__chips"):
+        for knob, value in tried.knobs:
+            name = knob.rpartition(".")[2]
+            place = knob.rpartition(".")[0]
+            label = SETTINGS.get(name, name.replace("_", " ")).removeprefix("the ")
+            st.button(
+                plain(
+                    f"{short(place)}: {label} {value_words(name, value)}"
+                    if place
+                    else f"{label} {value_words(name, value)}"
+                ),
+                key=f"lab__chip_{tried.name}_{knob}",
+                icon=":material/close:",
+                help="Take this change back",
+                on_click=desk.take_back,
+                args=(session_id, tried.name, knob),
+            )
+
+
+def _draw_recipe(session_id: str, tried: Tried) -> None:
+    key = f"lab__recipe_{tried.name}"
+    st.session_state[key] = tried.recipe or ""
+    st.selectbox(
+        "Begin with",
+        ["", *RECIPES],
+        key=key,
+        format_func=lambda recipe: RECIPES[recipe].title if recipe else "This session's configuration",
+        on_change=lambda: desk.take_recipe(session_id, tried.name, st.session_state[key] or None),
+    )
+
+
+def _draw_memory(session_id: str, tried: Tried, own: MemoryConfig, now: MemoryConfig) -> None:
+    most = 4 * max(own.token_limit, LEAST_LIMIT)
+    limit = _Slider(session_id, tried.name, "token_limit", own.token_limit)
+    limit.draw("Token limit", LEAST_LIMIT, most, now.token_limit, HELP["limit"])
+    share = _Slider(session_id, tried.name, "chat_history_token_ratio", own.chat_history_token_ratio, 100)
+    share.draw("History share, %", 1, 100, round(now.chat_history_token_ratio * 100), HELP["flush_line"])
+    size = _Slider(session_id, tried.name, "token_flush_size", own.token_flush_size)
+    size.draw("Flush size", 1, now.token_limit, min(now.flush_size, now.token_limit), HELP["flush_size"])
+
+
+@dataclass(frozen=True, slots=True)
+class _Slider:
+    """A slider of one of the memory's settings."""
+
+    session_id: str
+    name: str
+    """Of the configuration."""
+    setting: str
+    own: int | float | None
+    """The value before any change."""
+    scale: int = 1
+    """Steps of the slider in one of the setting: shares are drawn as percent."""
+
+    def draw(self, label: str, least: int, most: int, now: int, help: str) -> None:
+        st.session_state[self._key] = max(least, min(most, now))
+        st.slider(label, least, most, key=self._key, help=help, on_change=self._turn)
+
+    @property
+    def _key(self) -> str:
+        return f"lab__{self.name}_{self.setting}"
+
+    def _turn(self) -> None:
+        value = st.session_state[self._key]
+        given = value / self.scale if self.scale > 1 else value
+        desk.turn_knob(self.session_id, self.name, self.setting, given, self.own)
+        if self.setting == "token_limit":
+            desk.lower_flush_size(self.session_id, self.name, value)
+
+
+def _draw_block(session_id: str, tried: Tried, block: StoredBlock, own: StoredBlock) -> None:
+    made, before = block.make(), own.make()
+    if made is None or before is None:
+        return
+    now, base = {**made.settings(), **block.settings}, {**before.settings(), **own.settings}
+    opened = st.expander(plain(short(block.name, 40)), key=f"lab__block_{tried.name}_{block.name}", type="compact")
+    with opened:
+        shown = [_ENABLED, _PRIORITY, *(f for f in fields_of(block.type, has_user=True) if not f.group)]
+        for each in shown:
+            if each.setting in base and each.sort in ("whole", "share", "toggle", "choice") and _applies(each, now):
+                _draw_field(session_id, tried, block, each, now[each.setting], base[each.setting])
+
+
+def _applies(field: Field, settings: Mapping[str, Any]) -> bool:
+    return field.setting != "scope" and (field.when is None or settings.get(field.when[0]) == field.when[1])
+
+
+def _draw_field(session_id: str, tried: Tried, block: StoredBlock, field: Field, now: Any, own: Any) -> None:
+    knob = f"{block.name}.{field.setting}"
+    key = f"lab__{tried.name}_{knob}"
+    st.session_state[key] = now
+
+    def keep() -> None:
+        desk.turn_knob(session_id, tried.name, knob, st.session_state[key], own)
+
+    if field.sort == "toggle":
+        st.toggle(field.title, key=key, help=field.help, on_change=keep)
+    elif field.choices is not None:
+        choices = field.choices
+        st.selectbox(
+            field.title,
+            list(choices),
+            key=key,
+            format_func=lambda value: choices.get(value, value),
+            help=field.help,
+            on_change=keep,
+        )
+    else:
+        number, step = (float, 0.01) if field.sort == "share" else (int, 1)
+        st.session_state[key] = None if now is None else number(now)
+        st.number_input(
+            field.title,
+            **limits(BUILT_IN[kind_of(block.type).key], field.setting, number),
+            value=None,
+            step=step,
+            key=key,
+            placeholder=field.without if field.optional else None,
+            help=field.help,
+            on_change=keep,
+        )

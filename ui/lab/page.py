@@ -1,0 +1,333 @@
+"""The page Lab: the session's conversation under other configurations, beside its own."""
+
+from functools import partial
+from typing import Any
+
+import streamlit as st
+
+from memory_core import ConfigError, Memory, MemoryInspectorError
+from memory_core.history.prompt_diff import diff_prompts
+from memory_core.interop.configuration import StoredBlock
+from memory_core.lab.comparing import divergence
+from memory_core.lab.probes import Probe, kept_probes
+from memory_core.lab.variants import Change, Variant
+from ui import nav, state, toasts, watching
+from ui.components import empty, heading
+from ui.context.parts import draw_changes
+from ui.jobs import Job
+from ui.lab import desk, knobs, playing
+from ui.lab.desk import OWN, Desk, Tried
+from ui.lab.playing import LOOK_SECONDS, Result
+from ui.lab.probes import draw_probes
+from ui.lab.taking import draw_taking
+from ui.text import count, plain, short, tokens
+from ui.theme import mode
+from ui.view import View, memory_of
+
+AUTOMATIC_TURNS = 60
+"""Turns up to which a changed setting is played at once; a longer conversation is played when it is asked for."""
+
+
+def draw(view: View) -> None:
+    """Draw the page; it tells of the whole session, and of the prompts of the shown turn."""
+    memory = view.memory
+    if not view.history.turns:
+        empty(
+            "Nothing was said yet.", "Once there is a conversation, play it under other settings here.", icon="science"
+        )
+        return
+    now = desk.desk(memory.session_id)
+    try:
+        variants = {OWN: desk.own_variant(memory)}
+        for each in now.tried:
+            variants[each.name] = desk.variant(memory, each)
+        problem = None
+    except ConfigError as error:
+        problem = str(error)
+    probes = _probes(memory)
+    left, right = st.columns([0.32, 0.68], gap="medium")
+    with left:
+        _draw_tabs(memory.session_id, now)
+        with st.container(border=True, key="lab__knobs"):
+            knobs.draw(memory, now.current)
+    with right:
+        if problem is not None:
+            st.error(plain(problem))
+            return
+        results = _played(view, now, variants, probes)
+        if results is not None:
+            _draw_results(view, now, variants, results, probes)
+
+
+def _probes(memory: Memory) -> tuple[Probe, ...]:
+    try:
+        return kept_probes(memory)
+    except MemoryInspectorError as error:
+        st.warning(plain(str(error)))
+        return ()
+
+
+def _draw_tabs(session_id: str, now: Desk) -> None:
+    with st.container(horizontal=True, gap="small", vertical_alignment="center", key="lab__tabs"):
+        names = [each.name for each in now.tried]
+        st.session_state["lab__shown"] = now.current.name
+        st.segmented_control(
+            "Configuration",
+            names,
+            key="lab__shown",
+            required=True,
+            label_visibility="collapsed",
+            on_change=lambda: desk.show(session_id, st.session_state["lab__shown"]),
+        )
+        if len(names) < len(desk.NAMES):
+            st.button(
+                "",
+                key="lab__add",
+                icon=":material/add:",
+                help="Another configuration, a copy of this one",
+                on_click=desk.add,
+                args=(session_id,),
+            )
+        if len(names) > 1:
+            st.button(
+                "",
+                key="lab__remove",
+                icon=":material/delete:",
+                help=f"Remove {now.current.name}",
+                on_click=desk.remove,
+                args=(session_id, now.current.name),
+            )
+
+
+# -- playing -----------------------------------------------------------------------------------------
+
+
+def _played(view: View, now: Desk, variants: dict[str, Variant], probes: tuple[Probe, ...]) -> dict[str, Result] | None:
+    """The results of all configurations; None while they are on their way, or before they were asked for."""
+    memory, position = view.memory, view.history.position
+    phrases = playing.phrases_of(memory)
+    found = {name: playing.result(memory, position, variant) for name, variant in variants.items()}
+    done = {name: result for name, result in found.items() if result is not None and result.tells(phrases, probes)}
+    if len(done) == len(variants):
+        return done
+    turns = len(view.history.turns)
+    if not now.asked and turns > AUTOMATIC_TURNS:
+        st.markdown(
+            f"**{OWN}** is this session's configuration. Change settings of **{plain(now.current.name)}**, then play "
+            f"all {count(turns, 'turn')} under both. No model is called, and nothing is stored."
+        )
+        st.button(
+            "Play",
+            key="lab__play",
+            type="primary",
+            icon=":material/science:",
+            on_click=desk.ask,
+            args=(memory.session_id,),
+        )
+        return None
+    missing = [variants[name] for name in variants if name not in done]
+    jobs = [playing.job_of(memory, position, variant, phrases, probes) for variant in missing]
+    _follow(jobs)
+    return None
+
+
+@st.fragment(run_every=LOOK_SECONDS)
+def _follow(jobs: list[Job]) -> None:
+    """Show how far the plays are; draw the page again when they have ended."""
+    if all(job.done for job in jobs):
+        problems = [job.error for job in jobs if job.error is not None]
+        if not problems:
+            st.rerun()
+        st.warning(plain(problems[0]))
+        st.button("Play", key="lab__play_again", icon=":material/science:")
+        return
+    job = next(job for job in jobs if not job.done)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.markdown(
+            f":shimmer[{plain(job.progress[-1]) if job.progress else 'Reading the conversation'}]", width="content"
+        )
+        st.button("Cancel", key="lab__cancel", on_click=_cancel, args=(jobs,))
+
+
+def _cancel(jobs: list[Job]) -> None:
+    for job in jobs:
+        job.cancel.set()
+
+
+# -- what came of it ---------------------------------------------------------------------------------
+
+
+def _draw_results(
+    view: View, now: Desk, variants: dict[str, Variant], results: dict[str, Result], probes: tuple[Probe, ...]
+) -> None:
+    memory, current = view.memory, now.current.name
+    changes = desk.changes(memory, now.current)
+    chips = " · ".join(knobs.chip(change) for change in changes) or "no change yet: it is as A"
+    st.markdown(f"**A** this session's configuration  \n**{plain(current)}** {chips}")
+    _draw_numbers(results)
+    _draw_divergence(view, current, results[OWN], results[current])
+    _draw_watched(view, now.current, variants[current], results)
+    for sentence in dict.fromkeys((*results[OWN].played.unknown, *results[current].played.unknown)):
+        st.markdown(f":small[:gray[:material/info: {plain(sentence)}]]")
+    draw_probes(view, results, probes)
+    draw_taking(memory, variants[current], changes, apply=partial(_apply, memory.session_id, changes), past=view.past)
+    _draw_prompts(view, current, results[OWN], results[current])
+
+
+def _draw_numbers(results: dict[str, Result]) -> None:
+    highest = max(turn.sent for result in results.values() for turn in result.outcome.turns)
+    whole = partial(st.column_config.NumberColumn, format="localized")
+    st.dataframe(
+        [_row(name, result) for name, result in results.items()],
+        hide_index=True,
+        key="lab__numbers",
+        placeholder="–",
+        column_config={
+            "": st.column_config.TextColumn(width=32),
+            "Tokens by turn": st.column_config.LineChartColumn(width=100, y_min=0, y_max=highest),
+            "Tokens a turn": whole(width=88, help="Tokens of a prompt, on average"),
+            "Cut": whole(width=52, help="Tokens that did not fit, over all turns"),
+            "Flushes": whole(width=58),
+            "Facts": whole(width=46, help="Active facts in the end"),
+            "Model calls": whole(width=78, help="Calls a model would need to learn the same; rules need none"),
+            "Watched": st.column_config.TextColumn(width=62, help="Watched things in the last prompt"),
+            "Probes": st.column_config.TextColumn(width=58, help="Probes that hold"),
+        },
+        alt="One row for each configuration: tokens, cuts, flushes, facts, calls, what is watched, probes",
+    )
+
+
+def _row(name: str, result: Result) -> dict[str, Any]:
+    outcome = result.outcome
+    kept = sum(presence.turns[-1].state == "prompt" for presence in result.presences.values() if presence.turns)
+    held = sum(verdict.held for verdict in result.verdicts.values())
+    return {
+        "": name,
+        "Tokens by turn": [turn.sent for turn in outcome.turns],
+        "Tokens a turn": outcome.average,
+        "Cut": sum(turn.cut for turn in outcome.turns),
+        "Flushes": outcome.flushes,
+        "Facts": outcome.facts,
+        "Model calls": outcome.calls,
+        **({"Watched": f"{kept} of {len(result.presences)}"} if result.presences else {}),
+        **({"Probes": f"{held} of {len(result.verdicts)}"} if result.verdicts else {}),
+    }
+
+
+def _draw_divergence(view: View, name: str, own: Result, other: Result) -> None:
+    found = divergence(own.played, other.played, (OWN, name))
+    if found is None:
+        st.markdown(f"**The prompts of A and {plain(name)} are the same in every turn.**")
+        return
+    causes = "  \n".join(plain(cause) for cause in found.causes[:4])
+    st.markdown(f"**The prompts first differ in turn {tokens(found.turn)}.**  \n{causes}")
+    if found.turn != view.shown_turn and found.turn <= view.latest_turn:
+        st.button(
+            f"Show turn {tokens(found.turn)}",
+            key="lab__diverged",
+            type="tertiary",
+            icon=":material/arrow_forward:",
+            on_click=state.show_turn,
+            args=(found.turn if found.turn < view.latest_turn else None,),
+        )
+
+
+def _draw_watched(view: View, tried: Tried, variant: Variant, results: dict[str, Result]) -> None:
+    phrases = list(results[OWN].presences)
+    if not phrases:
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            st.markdown(
+                ":small[:gray[Watch something, and it is followed turn by turn here under every configuration.]]",
+                width="content",
+            )
+            nav.link("trace", ":small[Where did it go?]", icon=":material/route:")
+        return
+    heading(
+        "Watched", "\n:small[:gray[One cell a turn: in the prompt, in memory only, lost. A click shows that turn.]]"
+    )
+    for number, phrase in enumerate(phrases):
+        st.markdown(f":small[“{plain(short(phrase, 100))}”]")
+        for name, result in results.items():
+            presence = result.presences.get(phrase)
+            if presence is not None:
+                watching.draw_strip(f"lab-{number}-{name}", name, presence, view)
+    _draw_limit(view, tried, variant, phrases)
+
+
+def _draw_limit(view: View, tried: Tried, variant: Variant, phrases: list[str]) -> None:
+    """The smallest limit that keeps what is watched, searched for when somebody asks."""
+    memory, position = view.memory, view.history.position
+    job = playing.limit_job(memory, position, variant, phrases)
+    if job is None or (job.done and job.error is not None):
+        st.button(
+            "Find the smallest limit that keeps it" if len(phrases) == 1 else "Find the smallest limit that keeps them",
+            key="lab__limit",
+            icon=":material/compress:",
+            help=f"Plays {tried.name} under one limit after the other: in every prompt since it was first said",
+            on_click=playing.find_limit,
+            args=(memory, position, variant, phrases),
+        )
+    elif not job.done:
+        _follow([job])
+    elif not job.text:
+        limit = tokens(variant.config.token_limit)
+        st.markdown(f"Not even {limit} tokens keep it in every prompt since it was first said.")
+    else:
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            st.markdown(
+                f"Smallest limit of {plain(tried.name)} that keeps what is watched: **{tokens(int(job.text))}**.",
+                width="content",
+            )
+            st.button("Try it", key="lab__limit_try", on_click=_try_limit, args=(memory, tried.name, int(job.text)))
+
+
+def _try_limit(memory: Memory, name: str, limit: int) -> None:
+    own = desk.own_variant(memory).config.token_limit
+    desk.turn_knob(memory.session_id, name, "token_limit", limit, own)
+    desk.lower_flush_size(memory.session_id, name, limit)
+
+
+def _draw_prompts(view: View, name: str, own: Result, other: Result) -> None:
+    turn = view.shown_turn
+    before, after = own.played.prompts().get(turn), other.played.prompts().get(turn)
+    heading(f"The prompt of turn {tokens(turn)}", f" :small[:gray[− only under A, + only under {plain(name)}]]")
+    if before is None or after is None:
+        st.markdown(f":small[:gray[Turn {tokens(turn)} has no prompt.]]")
+        return
+    changed = [each for each in diff_prompts(before, after) if each.changed]
+    if not changed:
+        st.markdown(f":small[:gray[The same under A and {plain(name)}, word for word.]]")
+        return
+    draw_changes(changed, turn, mode())
+
+
+# -- using it ----------------------------------------------------------------------------------------
+
+
+def _apply(session_id: str, changes: tuple[Change, ...]) -> None:
+    """Change the session's settings and its blocks' as they were tried."""
+    try:
+        before = _set(session_id, changes)
+    except MemoryInspectorError as error:
+        state.say("error", str(error))
+        return
+    toasts.done(f"From the next turn: {count(len(changes), 'setting')} changed.", undo=before, session_id=session_id)
+
+
+def _set(session_id: str, changes: tuple[Change, ...]) -> Any:
+    memory = memory_of(session_id)
+    settings = {change.setting: change.after for change in changes if "." not in change.setting}
+    was = {change.setting: change.before for change in changes if "." not in change.setting}
+    blocks: dict[str, dict[str, Any]] = {}
+    opened: dict[str, dict[str, Any]] = {}
+    for change in changes:
+        name, dot, setting = change.setting.rpartition(".")
+        if dot and not isinstance(change.after, StoredBlock):
+            blocks.setdefault(name, {})[setting] = change.after
+            opened.setdefault(name, {})[setting] = change.before
+    if settings:
+        memory.configure(opened=was, **settings)
+    if blocks:
+        memory.blocks.configure_all(blocks, opened=opened)
+    back = tuple(Change(change.setting, change.after, change.before) for change in changes)
+    return partial(_set, session_id, back)

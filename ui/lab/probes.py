@@ -1,0 +1,145 @@
+"""Probes on the page: a grid of probes and configurations, the reason of each failure, and a form for another."""
+
+from typing import Any
+
+import streamlit as st
+from pydantic import ValidationError
+
+from memory_core import MemoryInspectorError
+from memory_core.lab.probes import (
+    BlockTokens,
+    EvidenceInPrompt,
+    FactCites,
+    InPrompt,
+    NeverInPrompt,
+    Probe,
+    Verdict,
+    keep_probes,
+    write_probes,
+)
+from ui import nav, state
+from ui.components import heading
+from ui.lab.desk import OWN
+from ui.lab.playing import Result
+from ui.text import plain
+from ui.view import View, memory_of
+
+_KINDS = {
+    "in_prompt": "A phrase is in every prompt",
+    "never_in_prompt": "A phrase is in no prompt",
+    "block_tokens": "A block has at least so many tokens",
+    "evidence_in_prompt": "What a message says is in one turn's prompt",
+    "fact_cites": "A fact was learned from a message",
+}
+
+
+def draw_probes(view: View, results: dict[str, Result], probes: tuple[Probe, ...]) -> None:
+    """Draw the grid, what failed and why, and what can be done with probes."""
+    heading("Probes", "\n:small[:gray[What prompts must and must not hold. They are kept with the session.]]")
+    if probes:
+        rows = [_row(probe, results) for probe in probes]
+        st.dataframe(
+            rows,
+            hide_index=True,
+            key="lab__probes",
+            column_config={"Probe": st.column_config.TextColumn(width=420)}
+            | {name: st.column_config.TextColumn(width=70) for name in results},
+            alt="Which probe holds under which configuration, or the first turn in which it fails",
+        )
+        for probe in probes:
+            _draw_failures(probe, results)
+    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+        with st.popover("Add a probe", icon=":material/add:", key="lab__probe"):
+            _draw_form(view)
+        if probes:
+            with st.popover("Remove", icon=":material/delete:", key="lab__probe_remove"):
+                for number, probe in enumerate(probes):
+                    st.button(
+                        plain(str(probe)), key=f"lab__probe_remove_{number}", icon=":material/close:", type="tertiary",
+                        on_click=_keep, args=(view.memory.session_id, probes[:number] + probes[number + 1 :]),
+                    )  # fmt: skip
+            st.download_button(
+                "Download",
+                lambda: write_probes(probes),
+                file_name="probes.json",
+                mime="application/json",
+                icon=":material/download:",
+                on_click="ignore",
+                key="lab__probes_file",
+                help="For `memory-inspector check` in a terminal or in CI",
+            )
+
+
+def _row(probe: Probe, results: dict[str, Result]) -> dict[str, str]:
+    return {"Probe": str(probe), **{name: _mark(result.verdicts[probe]) for name, result in results.items()}}
+
+
+def _mark(verdict: Verdict) -> str:
+    return "✓" if verdict.held else f"✗ {verdict.turn}" if verdict.turn is not None else "✗"
+
+
+def _draw_failures(probe: Probe, results: dict[str, Result]) -> None:
+    for name, result in results.items():
+        verdict = result.verdicts[probe]
+        if verdict.held:
+            continue
+        where = f" in turn {verdict.turn}" if verdict.turn is not None else ""
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            st.markdown(f":small[**{plain(name)}**{where}: {plain(verdict.why)}]", width="stretch")
+            if name == OWN and isinstance(probe, InPrompt | NeverInPrompt):
+                nav.link(
+                    "trace", ":small[Follow]", icon=":material/route:", turn=verdict.turn, **nav.followed(probe.phrase)
+                )
+
+
+def _draw_form(view: View) -> None:
+    expect = st.selectbox("What", list(_KINDS), format_func=lambda kind: _KINDS[kind], key="lab__probe_kind")
+    given: dict[str, Any] = {}
+    if expect in ("in_prompt", "never_in_prompt"):
+        given["phrase"] = st.text_input("Phrase", key="lab__probe_phrase", max_chars=300)
+    if expect == "block_tokens":
+        given["block"] = st.selectbox("Block", [block.name for block in view.memory.blocks], key="lab__probe_block")
+        given["at_least"] = st.number_input("Tokens", min_value=1, value=100, key="lab__probe_tokens")
+    if expect in ("evidence_in_prompt", "fact_cites"):
+        seq = st.number_input("Message", min_value=1, max_value=max(1, view.last_seq), key="lab__probe_message")
+        given |= {"messages": (seq,)} if expect == "evidence_in_prompt" else {"message": seq}
+    if expect == "evidence_in_prompt":
+        given["turn"] = st.number_input("Turn", min_value=1, value=max(1, view.latest_turn), key="lab__probe_turn")
+    elif expect != "fact_cites":
+        given["from_turn"] = st.number_input(
+            "From turn", min_value=1, value=max(1, view.shown_turn), key="lab__probe_from"
+        )
+    st.button(
+        "Add", key="lab__probe_add", type="primary", on_click=_add, args=(view.memory.session_id, str(expect), given)
+    )
+
+
+_CLASSES = {
+    "in_prompt": InPrompt,
+    "never_in_prompt": NeverInPrompt,
+    "block_tokens": BlockTokens,
+    "evidence_in_prompt": EvidenceInPrompt,
+    "fact_cites": FactCites,
+}
+
+
+def _add(session_id: str, expect: str, given: dict[str, Any]) -> None:
+    from memory_core.lab.probes import kept_probes
+
+    try:
+        probe = _CLASSES[expect](**given)
+        memory = memory_of(session_id)
+        kept = kept_probes(memory)
+        if probe not in kept:
+            keep_probes(memory, (*kept, probe))
+    except ValidationError:
+        state.say("error", "Type the phrase that the probe is about.")
+    except MemoryInspectorError as error:
+        state.say("error", str(error))
+
+
+def _keep(session_id: str, probes: tuple[Probe, ...]) -> None:
+    try:
+        keep_probes(memory_of(session_id), probes)
+    except MemoryInspectorError as error:
+        state.say("error", str(error))

@@ -1,0 +1,50 @@
+"""Taking a tried configuration along: into the session, as a file, or as Python."""
+
+from collections.abc import Callable
+
+import streamlit as st
+
+from memory_core import Memory
+from memory_core.interop.configuration import StoredBlock
+from memory_core.lab.variants import Change, Variant, variant_json, variant_python
+from ui import nav
+from ui.components import heading
+from ui.text import plain
+
+
+def draw_taking(
+    memory: Memory, variant: Variant, changes: tuple[Change, ...], *, apply: Callable[[], None], past: bool
+) -> None:
+    """Draw what can be done with a configuration that was tried."""
+    heading(f"Use {plain(variant.name)}")
+    blocks = any(isinstance(value, StoredBlock) for change in changes for value in (change.before, change.after))
+    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+        if blocks:
+            nav.link("blocks", "Switch the recipe on Blocks", icon=":material/arrow_forward:", view="recipes")
+        else:
+            st.button(
+                "Use it from the next turn",
+                key="lab__use",
+                type="primary",
+                disabled=not changes or past,
+                help="Changed at the latest turn only." if past else None if changes else "Nothing is changed yet.",
+                on_click=apply,
+            )
+        st.download_button(
+            "Configuration as JSON",
+            lambda: variant_json(variant),
+            file_name="config.json",
+            mime="application/json",
+            icon=":material/download:",
+            on_click="ignore",
+            key="lab__json",
+        )
+        st.download_button(
+            "As Python",
+            lambda: variant_python(variant, user_id=memory.session.user_id),
+            file_name="memory.py",
+            mime="text/x-python",
+            icon=":material/download:",
+            on_click="ignore",
+            key="lab__python",
+        )
