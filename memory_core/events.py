@@ -184,7 +184,7 @@ def expand(spans: Ranges) -> list[int]:
     return [number for first, last in spans for number in range(first, last + 1)]
 
 
-RefKind = Literal["fact", "unit", "message", "relation", "day", "text", "content"]
+RefKind = Literal["fact", "unit", "message", "relation", "day", "text", "content", "cut"]
 
 _KINDS: dict[str, RefKind] = {
     "f": "fact",
@@ -194,16 +194,19 @@ _KINDS: dict[str, RefKind] = {
     "d": "day",
     "s": "text",
     "c": "content",
+    "x": "cut",
 }
 _LETTERS = {kind: letter for letter, kind in _KINDS.items()}
 _REF = re.compile(r"([fvmrd])([0-9]{1,18})(?:-\1([0-9]{1,18}))?|[sc][0-9a-f]{32}")
+_CUT = re.compile(r"x[0-9]{1,18}\.[0-9]{1,6}")
 
 
 class Ref(str):
     """Name of one piece of a prompt in events: the letter of its kind and a number, or the hash of its words.
 
     `f12` fact 12, `v7` stored unit 7, `m3` message 3, `r4` relation 4, `d7` the date line above unit 7; `s<hash>` a
-    text, `c<hash>` content of a custom block.
+    text or a sentence of a summary, `c<hash>` content of a custom block. A cut has a name that stands in no event:
+    `x812.1` is the first cut of the prompt at position 812.
 
     >>> Ref.of("fact", 12), Ref("f12").kind, Ref("f12").number
     ('f12', 'fact', 12)
@@ -215,6 +218,11 @@ class Ref(str):
     def of(cls, kind: RefKind, key: int | str) -> "Ref":
         return cls(f"{_LETTERS[kind]}{key}")
 
+    @classmethod
+    def of_cut(cls, position: int, number: int) -> "Ref":
+        """Name of a cut: the position of its prompt in the log, and which of that prompt's cuts it is, from 1."""
+        return cls.of("cut", f"{position}.{number}")
+
     @property
     def kind(self) -> RefKind:
         return _KINDS[self[0]]
@@ -222,6 +230,16 @@ class Ref(str):
     @property
     def number(self) -> int:
         return int(self[1:])
+
+    @property
+    def cut(self) -> tuple[int, int]:
+        """Of a cut, the position of its prompt, and its number there.
+
+        >>> Ref.of_cut(812, 1).cut
+        (812, 1)
+        """
+        position, _, number = self[1:].partition(".")
+        return int(position), int(number)
 
     @property
     def hash(self) -> str:
@@ -233,6 +251,15 @@ def is_ref(text: str) -> bool:
     """Is this a ref, or a run of them, as `compact` writes them?"""
     match = _REF.fullmatch(text)
     return match is not None and (not match[3] or int(match[2]) < int(match[3]))
+
+
+def is_target(text: str) -> bool:
+    """Does this name one thing that can be followed: one piece of a prompt, or one cut?
+
+    >>> is_target("f3"), is_target("f3-f5"), is_target("x812.1")
+    (True, False, True)
+    """
+    return _CUT.fullmatch(text) is not None or ("-" not in text and is_ref(text))
 
 
 def runs(refs: Iterable[str]) -> Iterator[tuple[RefKind, int, int]]:

@@ -384,7 +384,9 @@ def holds(told, track):
     if rule == "no_reason":
         given = [r for r in told.of("nothing_learned") if r.event.block == name and seq is not None]
         return stage.knowledge == "observed" and neither and not any(r.event.reason_for(seq) for r in given)
-    if rule in ("left_out", "other_words"):  # seen by comparing words, and said to be
+    if rule == "not_asked":
+        return neither and name not in told.inside.values()
+    if rule in ("left_out", "reworded", "other_words"):  # seen by comparing words, and said to be
         return stage.knowledge == "observed" and record is not None
     raise AssertionError(f"no event is known to rest {rule!r} on: {stage.text}")
 
@@ -414,6 +416,7 @@ def numbers_hold(told, trace, track, stage):
     known += _numbers(told.blocks().get(track.carrier.block, {}))
     known += [track.carrier.ref.number] if track.carrier.ref is not None and track.carrier.kind != "text" else []
     known += [track.carrier.seq or 0, _history_budget(told)]
+    known += [r.event.revision for r in told.of("block_edited") if r.event.block == track.carrier.block]
     if record is not None and record.kind == "retrieved":
         places = [n for n, *_ in record.event.candidates]
         known += [len(places), *(i for i, n in enumerate(places, 1) if n == track.carrier.ref.number)]
@@ -474,6 +477,20 @@ def check(memory, records, told, ref, turn, effects):
             numbers_hold(told, trace, track, stage)
 
 
+def check_cut(memory, told, ref, cut):
+    trace = memory.trace(ref)
+    assert trace.prompt_position == told.position
+    assert (trace.cut.part, trace.cut.rule, trace.cut.tokens) == (cut["part"], cut["rule"], cut["tokens"])
+    assert trace.cut.stage.numbers["over_before"] == cut["over_before"]
+    entries = {entry.ref for entry in trace.cut.entries}
+    assert {each for each in spread(cut["refs"]) if each.kind != "day"} <= entries
+    assert not entries & told.inside.keys()
+    for entry in trace.cut.entries:
+        assert not entry.own.reached
+        held = any(track.carrier.ref in told.inside for track in entry.others)
+        assert held is any(track.reached for track in entry.others) is entry.otherwise.startswith("In the prompt")
+
+
 def _later(trace):
     return {track.carrier.ref for track in trace.tracks if any(stage.rule in LATER for stage in track.stages)}
 
@@ -503,7 +520,8 @@ def test_the_verdict_on_every_message_and_fact_is_what_the_engine_did_for_every_
         facts = [record.event.fact for record in told.of("fact_added")]
         relations = [record.event.relation for record in told.of("relation_added")]
         units = [number for record in told.of("vectors_stored") for number, _, _ in record.event.nodes]
-        refs = [
+        texts = [ref for ref in [*told.inside, *told.cuts] if ref.kind == "text"]
+        refs = [*texts] + [
             Ref.of(kind, n) for kind, all_ in zip(KINDS, (seqs, facts, relations, units), strict=True) for n in all_
         ]
         effects = memory.trace.effects(turn=prompt.turn, upto=told.position)
@@ -513,6 +531,8 @@ def test_the_verdict_on_every_message_and_fact_is_what_the_engine_did_for_every_
         left_out = {effect.ref for block in told.blocks() for effect in effects.without(block)}
         assert not left_out & told.inside.keys()
         assert {ref for ref in told.cuts if ref.kind != "day"} <= left_out
+        for number, cut in enumerate(prompt.event.cuts, start=1):
+            check_cut(memory, told, Ref.of_cut(prompt.position, number), cut)
 
 
 KINDS = ("message", "fact", "relation", "unit")

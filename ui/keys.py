@@ -30,6 +30,7 @@ KEYS: Mapping[str, Sequence[tuple[str, str]]] = {
         ("Y", "Copy a message: Up and Down choose, Enter copies, F follows it to the prompt"),
         ("Enter", "Send what you wrote"),
     ),
+    "Context": (("F", "Choose a sentence of the prompt: Up and Down go on, Enter follows it"),),
     "Facts, Review": (
         ("A", "Accept"),
         ("E", "Edit"),

@@ -108,7 +108,10 @@ FOLLOW = "follow"
 """URL parameter of *Where did it go?* that names what is followed by id, as events do: `?follow=m7`."""
 
 WORDS = "words"
-"""URL parameter of the same page with a phrase that is followed."""
+"""URL parameter of the same page with a phrase that is followed; beside `follow`, the words of it that matter."""
+
+WORD = "word"
+"""URL parameter of the same page with the word that was clicked."""
 
 MAX_WORDS = 300
 """Maximum characters of a phrase in a URL."""

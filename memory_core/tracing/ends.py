@@ -12,7 +12,7 @@ from memory_core.events import EventRecord, Ref
 from memory_core.history.slices.blocks import PastBlock
 from memory_core.tracing.life import Life
 from memory_core.tracing.moment import Moment
-from memory_core.tracing.stages import ROLES, found, granted, stage
+from memory_core.tracing.stages import by_whom, found, granted, stage
 from memory_core.tracing.values import Stage
 
 AWAY = frozenset({"block_off", "block_removed", "block_failed"})
@@ -47,10 +47,10 @@ def fact_kept(life: Life, id: int, records: Sequence[EventRecord]) -> tuple[Stag
     if state == "superseded":
         return _superseded(life, id, decided)
     if state == "erased":
-        text = f"Fact {id} was deleted for good by {who(decided)} in turn {turn}."
+        text = f"Fact {id} was deleted for good by {by_whom(decided)} in turn {turn}."
         return stage("kept", "lost", text, decided, rule="erased", fact=id), None
     reason = f": {event.reason.rstrip('.')}" if getattr(event, "reason", "") else ""
-    text = f"Fact {id} was {state} by {who(decided)} in turn {turn}{reason}."
+    text = f"Fact {id} was {state} by {by_whom(decided)} in turn {turn}{reason}."
     return stage("kept", "lost", text, decided, rule=state, fact=id), None
 
 
@@ -172,8 +172,3 @@ def text_shown(moment: Moment, block: PastBlock) -> Stage:
     if end is None:
         end = stage("prompt", "lost", f"{block.name} gave nothing to {moment.prompt}.", moment.record, rule="not_asked")
     return end
-
-
-def who(record: EventRecord) -> str:
-    """Who did it, in words."""
-    return {"engine": "the engine", "agent": "the agent"}.get(record.actor, ROLES["user"])

@@ -6,7 +6,7 @@ said where each of them is.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 
 from memory_core.text import stems, words
@@ -73,10 +73,14 @@ class Phrase:
 
     def carried_by(self, text: str) -> bool:
         """Whether a fact, a relation or a summary made of a text that says it still carries it: most of its stems."""
-        wanted = (self.stems - _SPEAKER) or self.stems
-        if not wanted:
-            return self.said_in(text)
-        return len(wanted & set(stems(text))) > len(wanted) * CARRIED or wanted <= set(stems(text))
+        return carries(frozenset(stems(text)), self.stems) if self.stems else self.said_in(text)
+
+
+def carries(there: Set[str], wanted: Set[str]) -> bool:
+    """Whether most of some stems are there, those aside by which a speaker is named; True if none are wanted."""
+    wanted = (wanted - _SPEAKER) or wanted
+    shared = len(wanted & there)
+    return shared > len(wanted) * CARRIED or shared == len(wanted)
 
 
 def _beginning(stem: str) -> str:

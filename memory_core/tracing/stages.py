@@ -13,14 +13,16 @@ from memory_core.history.by_turn import History
 from memory_core.history.slices.blocks import PastBlock
 from memory_core.text import told_apart
 from memory_core.tracing.life import Life
-from memory_core.tracing.moment import Moment
-from memory_core.tracing.values import Knowledge, Stage, StageName, Verdict
+from memory_core.tracing.moment import Cutting, Moment
+from memory_core.tracing.values import SPEAKERS, Knowledge, Stage, StageName, Verdict
 
 CUT_RULES = {
-    "trimmed": "Cut from {prompt}: {part} has priority {priority} and {over} tokens were missing.",
-    "dropped": "Cut from {prompt}: {part} has priority {priority}, is cut as a whole, and {over} tokens were missing.",
-    "own_truncation": "Cut from {prompt} by {part} itself: it has priority {priority} and {over} tokens were missing.",
+    "trimmed": "Cut from {prompt}: {part} has priority {priority} and {missing} missing.",
+    "dropped": "Cut from {prompt}: {part} has priority {priority}, is cut as a whole, and {missing} missing.",
+    "own_truncation": "Cut from {prompt} by {part} itself: it has priority {priority} and {missing} missing.",
 }
+
+QUEUE_CUT = "Cut from {prompt}: the oldest turns of the queue were left out, {missing} missing."
 
 NOTHING: dict[NothingReason, tuple[str, str]] = {
     "question": ("question", "the message is a question"),
@@ -39,8 +41,6 @@ NOTHING: dict[NothingReason, tuple[str, str]] = {
 SEES_IT = {"flush": "at the next flush", "turn": "once its turn is over", "session_end": "when the session is closed"}
 """When a block is given a message of the queue, by its setting `deliver_on`."""
 
-ROLES = {"user": "the user", "assistant": "the assistant", "tool": "a tool", "system": "a system message"}
-
 
 def stage(
     name: StageName,
@@ -57,13 +57,23 @@ def stage(
     return Stage(name, verdict, text, position, turn, rule, numbers, knowledge)
 
 
+def missing(over: int) -> str:
+    """Tokens above the limit, for a sentence that goes on with "missing": `16 tokens were`."""
+    return "1 token was" if over == 1 else f"{over} tokens were"
+
+
+def by_whom(record: EventRecord) -> str:
+    """Who made a change, for the middle of a sentence."""
+    return {"engine": "the engine", "agent": "the agent"}.get(record.actor, SPEAKERS["user"])
+
+
 # -- the message ---------------------------------------------------------------------------------
 
 
 def way_in(history: History, life: Life, moment: Moment, added: EventRecord, left: EventRecord | None) -> list[Stage]:
     """Said, in the queue, flushed: where every track of a message begins. `left`: what took it out of the queue."""
     event: Any = added.event
-    who = ROLES.get(event.role, event.role)
+    who = SPEAKERS.get(event.role, event.role)
     known: Knowledge = "reported" if life.imported is not None else "decided"
     if added.position > moment.position:
         late = f"Said by {who} in turn {added.turn}, after {moment.prompt}."
@@ -101,10 +111,7 @@ def in_prompt(moment: Moment, seq: int) -> Stage:
     if seq in moment.queue:
         text = f"In {moment.prompt}, as a message of the queue."
         return stage("prompt", "passed", text, moment.record, turn=moment.record.turn)
-    text = (
-        f"Cut from {moment.prompt}: the oldest turns of the queue were left out, "
-        f"{moment.queue_over} tokens were missing."
-    )
+    text = QUEUE_CUT.format(prompt=moment.prompt, missing=missing(moment.queue_over))
     return stage("prompt", "lost", text, moment.record, rule="oldest_turns", over_before=moment.queue_over)
 
 
@@ -178,6 +185,13 @@ def _clause(error: str) -> str:
 # -- in the prompt -------------------------------------------------------------------------------
 
 
+def cut_text(prompt: str, cut: Cutting) -> str:
+    """A cut of a block's part in one sentence."""
+    return CUT_RULES.get(cut.rule, CUT_RULES["trimmed"]).format(
+        prompt=prompt, part=cut.part, priority=cut.priority, missing=missing(cut.over_before)
+    )
+
+
 def granted(moment: Moment, block: str, ref: Ref, as_what: str) -> Stage | None:
     """Whether the prompt holds a ref of a block, or cut it; None if the block did not ask for it."""
     if moment.record is None:
@@ -186,9 +200,7 @@ def granted(moment: Moment, block: str, ref: Ref, as_what: str) -> Stage | None:
         return stage("prompt", "passed", f"In {moment.prompt}, {as_what}.", moment.record, turn=moment.record.turn)
     cut = moment.cut.get(ref)
     if cut is not None:
-        text = CUT_RULES.get(cut.rule, CUT_RULES["trimmed"]).format(
-            prompt=moment.prompt, part=cut.part, priority=cut.priority, over=cut.over_before
-        )
+        text = cut_text(moment.prompt, cut)
         return stage("prompt", "lost", text, moment.record, rule=cut.rule, priority=cut.priority,
                      over_before=cut.over_before)  # fmt: skip
     failed = moment.failed.get(block)

@@ -5,8 +5,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from heapq import merge
+from typing import Any
 from unicodedata import normalize
 
+from memory_core.blocks import WITH_TEXT
 from memory_core.blocks.base import stored_item
 from memory_core.engine.session import Session
 from memory_core.errors import MemoryInspectorError, MessageError, NotFoundError
@@ -17,12 +19,15 @@ from memory_core.history.slices.facts import HANDLED as FACT_EVENTS
 from memory_core.history.slices.messages import MessageState
 from memory_core.history.slices.states import state_at
 from memory_core.messages import ChatMessage, MessageRole, message_text
+from memory_core.planning.context import QUEUE
 from memory_core.retrieval import explain
 from memory_core.sessions.log import SessionLog
 from memory_core.store.facts import read_scope_events
 from memory_core.store.messages import texts_that_hold
 from memory_core.store.writing import user_scope
+from memory_core.text import stems
 from memory_core.tracing import watched
+from memory_core.tracing.cuts import FoundCut, find_cut
 from memory_core.tracing.effects import Effects
 from memory_core.tracing.fixes import Fix, Fixes, apply_fix, find_fixes
 from memory_core.tracing.life import GrowingLife, Life, read_life, with_others
@@ -32,8 +37,19 @@ from memory_core.tracing.overlooked import Overlooked, overlooked
 from memory_core.tracing.presence import MAX_TURNS, Presence, TurnPresence, presence_in
 from memory_core.tracing.showing.page import Page
 from memory_core.tracing.shown import shown_page
-from memory_core.tracing.tracks import Followed, Tracing, plain_text
-from memory_core.tracing.values import Matched, Nearest, Said, Trace, ranked
+from memory_core.tracing.texts import (
+    Version,
+    came_in,
+    content_text,
+    made_of,
+    pieces_of,
+    plain_text,
+    saying,
+    versions,
+    with_words,
+)
+from memory_core.tracing.tracks import Followed, Tracing
+from memory_core.tracing.values import CutEntry, Matched, Nearest, Said, Trace, Track, ranked
 
 MAX_SAID = 12
 """Messages followed of those that say a phrase: the newest up to the prompt first."""
@@ -54,6 +70,12 @@ MAX_CARRIERS = 200
 """Facts, and relations, that are followed of those that say a phrase: "the" is said by 10,000 of a long session, and to
 follow each of them takes two seconds. Those in the prompt or cut from it first, then the newest."""
 
+MAX_ENTRIES = 50
+"""Entries of a cut that are followed, in the order in which they were cut."""
+
+MAX_READ = 300
+"""Messages of a summary that are looked through for the words of one of its sentences: the newest."""
+
 MAX_TRACKS = 50
 """Tracks of one trace, the furthest first: more are no help to whoever reads them, and a page draws each stage."""
 
@@ -73,32 +95,46 @@ class SessionTracer:
         self._session = session
         self._log = SessionLog(session)
 
-    def __call__(self, target: str | Ref, *, turn: int | None = None, upto: int | None = None) -> Trace:
+    def __call__(
+        self, target: str | Ref, *, words: str | None = None, turn: int | None = None, upto: int | None = None
+    ) -> Trace:
         """Follow one piece of information through every stage to a prompt, or to the rule that lost it.
 
-        `target` is a phrase, or names a message, fact, relation, stored unit or text as events do: `Ref.of("fact", 7)`.
-        `turn` is that of the prompt, None the latest; `upto` a position of the log at which it ends. Changes nothing.
+        `target` is a phrase, or names a message, fact, relation, stored unit, text, sentence of a summary or cut as
+        `Ref` does: `Ref.of("fact", 7)`; `words` are those of it that matter, None: all. `turn` is that of the prompt,
+        None the latest, of a cut its own; `upto` a position of the log at which it ends. Changes nothing.
 
         Raises:
             MessageError: the phrase is empty.
-            NotFoundError: there is no such turn, message, fact, relation or unit.
+            NotFoundError: there is no such turn, message, fact, relation, unit, text or cut, or it has no such words.
         """
         history = self._log.history()
         if turn is not None and turn not in history.turns:
             raise NotFoundError(f"There is no turn {turn} in this session.")
         end = history.position if upto is None else upto
+        ref = target if isinstance(target, Ref) else None
+        cut = self._cut(history, ref) if ref is not None and ref.kind == "cut" else None
+        if cut is not None and turn in (None, cut.record.turn):  # a turn may have several prompts
+            turn, end = cut.record.turn, min(end, cut.record.position)
         moment = moment_at(history, history.latest_turn if turn is None else turn, end)
-        if isinstance(target, Ref):
-            gathering = _Gathering(self._session, self._log, history, moment)
-            followed, asked, nearest = gathering.picked(target), gathering.asked, None
-        else:
-            if not target.strip():
-                raise MessageError("Type what the agent should have known.")
-            gathering = _Gathering(self._session, self._log, history, moment)
+        gathering = _Gathering(self._session, self._log, history, moment)
+        if ref is not None and cut is not None:
+            return gathering.cut(ref, cut)
+        nearest = None
+        if ref is not None:
+            followed = gathering.picked(ref) if words is None else gathering.picked_words(ref, words)
+            asked = gathering.asked
+        elif target.strip():
             followed, nearest = gathering.said(target)
             asked = followed.phrase.text
-        ref = target if isinstance(target, Ref) else None
+        else:
+            raise MessageError("Type what the agent should have known.")
         return gathering.trace(followed, asked, ref, nearest, gathering.life(followed))
+
+    def _cut(self, history: History, ref: Ref) -> FoundCut:
+        if not history.records:
+            raise NotFoundError("Nothing was said in this session yet.")
+        return find_cut(history, self._log.pieces(), ref)
 
     @property
     def watched(self) -> tuple[str | Ref, ...]:
@@ -109,7 +145,7 @@ class SessionTracer:
         """Watch a phrase, or what a ref names, from now on, in every process; no event is recorded.
 
         Raises:
-            MessageError: the phrase is empty or too long, or enough is watched already.
+            MessageError: it is a cut, the phrase is empty or too long, or enough is watched already.
         """
         watched.watch(self._session, target)
 
@@ -123,7 +159,7 @@ class SessionTracer:
         `known` is that of an earlier position: turns before its last are taken from it, unless something was erased.
 
         Raises:
-            MessageError: the phrase is empty.
+            MessageError: the phrase is empty, or it is a cut.
             NotFoundError: nothing in the log has this ref.
         """
         history = self._log.history()
@@ -280,6 +316,7 @@ class _Gathering:
         self._session, self._log, self._history, self._moment = session, log, history, moment
         self._pieces: Pieces | None = log.pieces() if history.records else None
         self._texts: dict[str, str | None] = {}
+        self._versions: dict[str, list[Version]] = {}
         self.asked = ""
         self._beyond: set[Ref] = set()
         """Carriers of a phrase that are not followed."""
@@ -353,13 +390,31 @@ class _Gathering:
         parts = [self.words(key) for key in (words.subject, words.predicate, words.object)]
         return " ".join(part for part in parts if part) or None
 
+    def versions(self, name: str) -> list[Version]:
+        """Every text that a block had, with its pieces."""
+        if name not in self._versions:
+            kind = self._history.kinds(self._history.position).get(name, "custom")
+            found = versions(self._history.records, name)
+            self._load(version.text for version in found)
+            self._versions[name] = with_words(found, kind, self.words)
+        return self._versions[name]
+
     # -- what is followed ------------------------------------------------------------------------
 
     def said(self, phrase: str, *, most: int = MAX_SAID) -> tuple[Followed, Nearest | None]:
         """Everything that says a phrase, of messages so many: by words, else the one message that means it."""
         wanted = Phrase.of(phrase)
+        followed, nearest = self._matching(wanted, most), None
+        if not (followed.messages or followed.facts or followed.relations or followed.texts):
+            nearest = self._nearest(wanted.text)
+            if nearest is not None and nearest.similarity >= MEANT:
+                return self._followed(wanted, {nearest.seq: "meaning"}), None
+        return followed, nearest
+
+    def _matching(self, wanted: Phrase, most: int) -> Followed:
+        """Everything that says a phrase by its words."""
         if self._pieces is None:
-            return self._followed(wanted, {}), None
+            return self._followed(wanted, {})
         messages: dict[int, Matched] = dict.fromkeys(self._saying(wanted, most), "words")
         facts = dict.fromkeys(self._facts_saying(wanted), "words")
         relations = {
@@ -367,33 +422,27 @@ class _Gathering:
             for id in tuple(self._pieces.relations)  # another thread may read on
             if wanted.said_in(self._relation(id, self._moment.position) or self._relation(id, 2**62) or "")
         }
-        texts = self._texts_saying(wanted)
-        nearest = None
-        if not (messages or facts or relations or texts):
-            nearest = self._nearest(wanted.text)
-            if nearest is not None and nearest.similarity >= MEANT:
-                messages, nearest = {nearest.seq: "meaning"}, None
         few, related = self._nearest_to_prompt("fact", facts), self._nearest_to_prompt("relation", relations)
         self._beyond = {Ref.of("fact", id) for id in facts.keys() - few.keys()}
         self._beyond |= {Ref.of("relation", id) for id in relations.keys() - related.keys()}
-        followed = self._followed(wanted, messages, facts=few, relations=related, texts=texts)  # type: ignore[arg-type]
-        return followed, nearest
+        texts = self._texts_saying(wanted)
+        return self._followed(wanted, messages, facts=few, relations=related, texts=texts)  # type: ignore[arg-type]
 
     def narrowed(self, followed: Followed) -> Followed:
         """What was found at another moment, as it would be found at this one."""
         then = self._moment.position
         order = sorted(followed.messages.items(), key=lambda each: (each[1][0].position > then, -each[1][0].position))
-        texts = followed.texts
-        if set(texts.values()) != {"id"}:
-            texts = self._texts_saying(followed.phrase)
+        by_id: dict[tuple[str, Ref], Matched] = {piece: how for piece, how in followed.texts.items() if how == "id"}
+        texts = by_id or self._texts_saying(followed.phrase)
         return replace(followed, messages=dict(order[:MAX_SAID]), texts=texts)
 
-    def _texts_saying(self, wanted: Phrase) -> dict[str, Matched]:
-        """Blocks whose text of the time says a phrase."""
+    def _texts_saying(self, wanted: Phrase) -> dict[tuple[str, Ref], Matched]:
+        """Pieces of the blocks' texts of the time that say a phrase."""
         return {
-            block.name: "words"
+            (block.name, ref): "words"
             for block in self._moment.blocks.values()
-            if block.text and wanted.said_in(plain_text(self.words(block.text)))
+            if block.text
+            for ref in saying(wanted, pieces_of(block.kind, block.text, self.words(block.text)))
         }
 
     def _nearest_to_prompt(self, kind: RefKind, matched: Mapping[int, str]) -> dict[int, str]:
@@ -406,17 +455,39 @@ class _Gathering:
 
         return {id: matched[id] for id in sorted(matched, key=place, reverse=True)[:MAX_CARRIERS]}
 
-    def picked(self, ref: Ref) -> Followed:
-        """What a ref names, with the messages it comes from.
+    def picked_words(self, ref: Ref, words: str) -> Followed:
+        """The same, of what a ref names only these words.
 
         Raises:
+            NotFoundError: nothing in the log has this ref, or it does not say so.
+        """
+        whole = self.picked(ref)
+        read = (words, words.partition(": ")[2])  # a stored line of a prompt begins with who said it
+        wanted = next((each for each in map(Phrase.of, read) if each.said_in(self.asked)), None)
+        if wanted is None:
+            raise NotFoundError("What is followed does not say these words.")
+        self.asked = wanted.text
+        if ref.kind == "content" or (ref.kind == "text" and not (whole.messages or whole.read)):
+            copies = self._matching(wanted, MAX_SAID)
+            return replace(copies, texts={**copies.texts, **whole.texts})
+        saying = {seq: each for seq, each in whole.messages.items() if wanted.said_in(self._message(seq) or "")}
+        messages = saying or whole.messages
+        return replace(whole, phrase=wanted, messages=messages, all_of_it=False, parts=True)
+
+    def picked(self, ref: Ref, part: str | None = None) -> Followed:
+        """What a ref names, with the messages it comes from; `part` is the block of a piece, if it is known.
+
+        Raises:
+            MessageError: it names a cut.
             NotFoundError: nothing in the log has this ref.
         """
         pieces = self._pieces
         if pieces is None:
             raise NotFoundError("Nothing was said in this session yet.")
+        if ref.kind == "cut":
+            raise MessageError("A cut belongs to one prompt. Follow what was cut instead.")
         if ref.kind in ("text", "content"):
-            return self._text(ref)
+            return self._text(ref, part)
         number = ref.number
         if ref.kind == "message":
             state = pieces.message(number)
@@ -455,14 +526,44 @@ class _Gathering:
         then = [record for record in records if record.position <= self._moment.position]
         return {seq for record in then or records for seq in expand(getattr(record.event, "sources", ()))}
 
-    def _text(self, ref: Ref) -> Followed:
-        stored = self.words(ref.hash)
-        self.asked = plain_text(stored) or "(erased)"
-        held = self._moment.held.get(ref) or getattr(self._moment.cut.get(ref), "part", None)
-        name = next((b.name for b in self._moment.blocks.values() if b.text == ref.hash), held)
-        if name is None or name not in self._moment.blocks:
-            raise NotFoundError("This text is in no block of that time.")
-        return self._followed(Phrase.of(self.asked), {}, texts={name: "id"})
+    def _text(self, ref: Ref, part: str | None) -> Followed:
+        """A piece of a block's text: of a summary's sentence also the messages that it was made of."""
+        here = part or self._moment.held.get(ref) or getattr(self._moment.cut.get(ref), "part", None)
+        name = here if ref.kind == "content" else self._holder(ref, here)
+        if name is None:
+            raise NotFoundError("This text is in no block of this session.")
+        came = came_in(self.versions(name), ref)
+        stored = None if came is not None else self.words(ref.hash)
+        words = came.pieces[ref] if came is not None else plain_text(stored)
+        if ref.kind == "content":
+            words = content_text(ref, stored)
+        self.asked = words or "(erased)"
+        phrase = Phrase.of(self.asked)
+        texts: dict[tuple[str, Ref], Matched] = {(name, ref): "id"}
+        stretches = list(made_of(self.versions(name), ref)) if words else []
+        for seqs in stretches:
+            if saying := self._carried(phrase, seqs[-MAX_READ:]):
+                return replace(self._followed(phrase, dict.fromkeys(saying, "words"), texts=texts), parts=True)
+        states = [state for seq in stretches[0][-MAX_SAID:] if (state := self._state(seq))] if stretches else []
+        followed = self._followed(phrase, {}, texts=texts)
+        return replace(followed, read=tuple(state.record for state in states))
+
+    def _holder(self, ref: Ref, here: str | None) -> str | None:
+        """The block that has a text or a sentence: in the prompt, then at that time, then ever."""
+        if here is not None:
+            return here
+        now, ever = self._moment.blocks, self._history.blocks_ever(self._history.position)
+        named = [*(name for name, block in now.items() if block.text == ref.hash), *now, *ever]
+        with_text = (name for name in dict.fromkeys(named) if ever[name].kind in WITH_TEXT)
+        return next((name for name in with_text if came_in(self.versions(name), ref) is not None), None)
+
+    def _carried(self, phrase: Phrase, seqs: Sequence[int]) -> list[int]:
+        """Messages whose words a sentence has, those that share most of them first."""
+        states = [state for seq in seqs if (state := self._state(seq)) is not None]
+        self._load(state.added.content for state in states)
+        said = {state.added.seq: self._message(state.added.seq) or "" for state in states}
+        found = [seq for seq, text in said.items() if phrase.carried_by(text)]
+        return sorted(found, key=lambda seq: -len(phrase.stems & set(stems(said[seq]))))[:MAX_SAID]
 
     def _saying(self, wanted: Phrase, most: int) -> list[int]:
         """Messages that say a phrase, at most so many: those up to the prompt first, newest first."""
@@ -532,7 +633,7 @@ class _Gathering:
         facts: Mapping[int, Matched] | None = None,
         relations: Mapping[int, Matched] | None = None,
         units: Mapping[int, Matched] | None = None,
-        texts: Mapping[str, Matched] | None = None,
+        texts: Mapping[tuple[str, Ref], Matched] | None = None,
         all_of_it: bool = False,
     ) -> Followed:
         states = {seq: state for seq in seqs if (state := self._state(seq)) is not None}
@@ -556,21 +657,61 @@ class _Gathering:
 
     # -- the trace -------------------------------------------------------------------------------
 
-    def life(self, followed: Followed) -> Life:
-        """What the log tells of it."""
+    def life(self, *followed: Followed) -> Life:
+        """What the log tells of these."""
         records: Iterable[EventRecord] = self._history.records
         if elsewhere := self._elsewhere:
             records = merge(records, elsewhere, key=lambda record: record.position)
-        return read_life(records, followed.messages, units=followed.units, session_id=self._session.id)
+        seqs = {seq for each in followed for seq in each.messages}
+        units = {number for each in followed for number in each.units}
+        return read_life(records, seqs, units=units, session_id=self._session.id)
+
+    def tracks(self, followed: Followed, target: Ref | None, life: Life) -> tuple[Track, ...]:
+        """Every track of what is followed, the furthest first."""
+        worded = self._worded
+        made = Tracing(
+            self._history, life, self._moment, followed, self.words, worded, self._message, self._relation,
+            self.versions, tuple(self._answers()),
+        )  # fmt: skip
+        return ranked(made.tracks(), target)
 
     def trace(self, followed: Followed, asked: str, target: Ref | None, nearest: Nearest | None, life: Life) -> Trace:
         """Everything put together."""
-        moment, history = self._moment, self._history
-        worded = self._worded
-        made = Tracing(
-            history, life, moment, followed, self.words, worded, self._message, self._relation, tuple(self._answers())
-        ).tracks()
-        tracks = ranked(made, target)
+        tracks = self.tracks(followed, target, life)
+        more = len(self._beyond - {track.carrier.ref for track in tracks}) + len(tracks[MAX_TRACKS:])
+        found = self._trace(asked, target, self._said(followed), tracks[:MAX_TRACKS], life)
+        return replace(found, nearest=nearest, more=more)
+
+    def cut(self, target: Ref, cut: FoundCut) -> Trace:
+        """A cut: each of its entries followed, with what else carries it."""
+        followed: list[tuple[Ref, Followed | None, str]] = []
+        for ref in cut.refs[:MAX_ENTRIES]:
+            try:
+                followed.append((ref, self.picked(ref, None if cut.part == QUEUE else cut.part), self.asked))
+            except NotFoundError:  # nothing of it is known any more
+                followed.append((ref, None, ""))
+        life = self.life(*(each for _, each, _ in followed if each is not None))
+        entries = tuple(self._entry(ref, each, words, life) for ref, each, words in followed)
+        its_own = self._moment.record is not None and self._moment.record.position == cut.record.position
+        told = cut.told(entries, self._moment.prompt, its_own=its_own)
+        tracks = [track for each in entries for track in (each.own, *each.others) if track is not None]
+        different = tuple({track.carrier.key: track for track in tracks}.values())
+        said = {each.seq: each for entry in entries for each in entry.said}
+        asked = "\n".join(entry.words for entry in entries)
+        shown = ranked(different, target)[:MAX_TRACKS]
+        found = self._trace(asked, target, tuple(said[seq] for seq in sorted(said, reverse=True)), shown, life)
+        return replace(found, cut=told, more=len(different) - len(shown))
+
+    def _entry(self, ref: Ref, followed: Followed | None, words: str, life: Life) -> CutEntry:
+        tracks = self.tracks(followed, ref, life) if followed is not None else ()
+        own = next((track for track in tracks if track.carrier.ref == ref), None)
+        said = self._said(followed) if followed is not None else ()
+        return CutEntry(ref, "" if words == "(erased)" else words, said, own, tuple(t for t in tracks if t is not own))
+
+    def _trace(
+        self, asked: str, target: Ref | None, said: tuple[Said, ...], tracks: tuple[Track, ...], life: Life
+    ) -> Trace:
+        moment = self._moment
         return Trace(
             asked=asked,
             target=target,
@@ -579,11 +720,9 @@ class _Gathering:
             position=moment.position,
             prompt_position=moment.record.position if moment.record is not None else None,
             question=self._question(),
-            said=self._said(followed),
-            tracks=tracks[:MAX_TRACKS],
-            more=len(self._beyond - {track.carrier.ref for track in tracks}) + len(tracks[MAX_TRACKS:]),
+            said=said,
+            tracks=tracks,
             known_from=life.reset.position if life.reset is not None else None,
-            nearest=nearest,
         )
 
     def _question(self) -> str | None:
@@ -598,13 +737,13 @@ class _Gathering:
         return None
 
     def _said(self, followed: Followed) -> tuple[Said, ...]:
-        states = ((self._state(seq), matched) for seq, (_, matched) in followed.messages.items())
-        found = [
-            Said(state.added.seq, state.record.turn, state.added.role, matched)
-            for state, matched in states
-            if state is not None
-        ]
-        return tuple(sorted(found, key=lambda said: -said.seq))
+        found: list[tuple[EventRecord, Matched]] = [*followed.messages.values()]
+        found += [(record, "read") for record in followed.read]
+        said = []
+        for record, matched in found:
+            event: Any = record.event
+            said.append(Said(event.seq, record.turn, event.role, matched))
+        return tuple(sorted(said, key=lambda said: -said.seq))
 
     def _answers(self) -> Collection[tuple[EventRecord, str]]:
         """What the assistant said after the prompt, in its turn."""

@@ -1,16 +1,14 @@
 """One track for each carrier of what is followed: the message itself, and what each block made of it. Pure."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from memory_core.blocks.static import decode
 from memory_core.events import EventRecord, Ref, expand
 from memory_core.history.by_turn import History
 from memory_core.history.pieces import Words
 from memory_core.history.slices.blocks import PastBlock
 from memory_core.history.slices.states import state_at
-from memory_core.messages import TextPart
 from memory_core.tracing.ends import (
     fact_kept,
     fact_later,
@@ -18,15 +16,22 @@ from memory_core.tracing.ends import (
     relation_gone,
     relation_later,
     relation_shown,
-    text_ref,
-    text_shown,
     unit_shown,
-    who,
 )
 from memory_core.tracing.life import Life
 from memory_core.tracing.matching import Phrase, answered_with
 from memory_core.tracing.moment import Moment
-from memory_core.tracing.stages import NOTHING, delivery, granted, in_prompt, stage, way_in
+from memory_core.tracing.stages import NOTHING, by_whom, delivery, granted, in_prompt, stage, way_in
+from memory_core.tracing.texts import (
+    Version,
+    came_in,
+    carrying,
+    content_text,
+    kept_in,
+    plain_text,
+    read_into,
+    written_into,
+)
 from memory_core.tracing.values import Carrier, Matched, Stage, Track
 
 MAX_SUCCESSORS = 20
@@ -47,10 +52,14 @@ class Followed:
     """Facts that say it themselves."""
     relations: Mapping[int, Matched] = field(default_factory=dict)
     units: Mapping[int, Matched] = field(default_factory=dict)
-    texts: Mapping[str, Matched] = field(default_factory=dict)
-    """Blocks whose text of that time says it."""
+    texts: Mapping[tuple[str, Ref], Matched] = field(default_factory=dict)
+    """Pieces of blocks' texts that say it, each with its block: a static text, a sentence of a summary."""
+    read: tuple[EventRecord, ...] = ()
+    """`MessageAdded` of what a summary's sentence was written from, where none of it has the sentence's words."""
     all_of_it: bool = False
     """A message was picked: whatever was made of it carries it. Of a phrase, only what has its words."""
+    parts: bool = False
+    """Some words of what was picked: what was made of a part of them carries it too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +76,8 @@ class Tracing:
     message_words: Callable[[int], str | None]
     relation_words: Callable[[int, int], str | None]
     """Words of a relation at a position."""
+    versions: Callable[[str], Sequence[Version]]
+    """Versions of a block's text with their words, oldest first, whenever they were written."""
     answers: tuple[tuple[EventRecord, str], ...]
     """What the assistant said after the prompt, in its turn."""
 
@@ -74,8 +85,7 @@ class Tracing:
         """All tracks, in no order of importance."""
         made: dict[object, Track] = {}
         for track in self._all_tracks():
-            carrier = track.carrier
-            key = carrier.kind, carrier.ref or (carrier.block, carrier.seq)
+            key = track.carrier.key
             later = track.decisive is not None and track.decisive.rule == "learned_later"
             if key not in made or (made[key].progress < track.progress and not later):  # it may have come in twice
                 made[key] = track
@@ -91,8 +101,8 @@ class Tracing:
             yield self._relation(id, None, matched)
         for number, matched in followed.units.items():
             yield self._unit(number, self.life.units[0].get(number), None, matched)
-        for name, matched in followed.texts.items():
-            yield self._text(self.moment.blocks[name], None, matched)
+        for (name, ref), matched in followed.texts.items():
+            yield self._text(name, ref, matched)
 
     # -- a message -------------------------------------------------------------------------------
 
@@ -165,7 +175,7 @@ class Tracing:
                 return
         elif block.kind == "summary":
             if any(record.event.about == block.name for record in self.life.summarised[seq]):
-                yield self._text(block, seq, "words", before)
+                yield from self._of_summary(block, seq, before)
                 return
         elif given.verdict == "passed":
             yield self._custom(block, carrier, before)
@@ -176,7 +186,9 @@ class Tracing:
         yield Track(carrier, (*before, self._nothing(block, seq, given)))
 
     def _carries(self, track: Track) -> bool:
-        return self.followed.all_of_it or self.followed.phrase.carried_by(track.carrier.words)
+        followed, words = self.followed, track.carrier.words
+        made_of_it = followed.parts and Phrase.of(words).carried_by(followed.phrase.text)
+        return followed.all_of_it or made_of_it or followed.phrase.carried_by(words)
 
     def _others_learned(self, block: PastBlock, seq: int, facts: list[int]) -> Stage:
         record = self.life.learned[seq][facts[-1]]
@@ -213,7 +225,7 @@ class Tracing:
         """A block of somebody's own: what it keeps is only seen where its words come back in the prompt."""
         for ref, name in self.moment.held.items():
             if name == block.name and ref.kind == "content":
-                text = self.words(ref.hash) or ""
+                text = content_text(ref, self.words(ref.hash))
                 if self.followed.phrase.carried_by(text):
                     end = granted(self.moment, block.name, ref, f"in the content of {block.name}, by its words")
                     assert end is not None
@@ -293,9 +305,9 @@ class Tracing:
         if record.kind == "fact_confirmed":
             text = f"Known already as fact {id} of {name}, confirmed in turn {turn}."
         elif record.kind == "facts_curated":
-            text = f"Part of fact {id} of {name} since {who(record)} changed the facts in turn {turn}."
+            text = f"Part of fact {id} of {name} since {by_whom(record)} changed the facts in turn {turn}."
         elif getattr(event, "origin", "") == "written":
-            text = f"Written as fact {id} of {name} by {who(record)} in turn {turn}."
+            text = f"Written as fact {id} of {name} by {by_whom(record)} in turn {turn}."
         elif getattr(event, "origin", "") == "condensed":
             text = f"Made fact {id} of {name} when facts were condensed in turn {turn}."
         elif record.session_id != self.life.session_id:
@@ -344,38 +356,71 @@ class Tracing:
         stages.append(stage("learned", "passed", text, stored, unit=number, turn=stored.turn))
         removed = self.life.removed.get(number)
         if removed is not None and removed.position <= self.moment.position:
-            text = f"Deleted from {name} by {who(removed)} in turn {removed.turn}."
+            text = f"Deleted from {name} by {by_whom(removed)} in turn {removed.turn}."
             return Track(carrier, (*stages, stage("kept", "lost", text, removed, rule="deleted")))
         *searched, end = unit_shown(
             self.moment, name, number, state_at(self.life.embedders[number], self.moment.position)
         )
         return Track(carrier, (*stages, *searched, *self._with_answer(end, carrier)))
 
-    def _text(self, block: PastBlock, seq: int | None, matched: Matched, before: list[Stage] | None = None) -> Track:
-        """A static text, or a summary that read the message."""
-        text = plain_text(self.words(block.text)) if block.text else ""
-        carrier = Carrier("text", block.name, text_ref(self.moment, block), text, matched, seq)
-        stages = list(before or [])
-        if seq is not None:
-            read = [r for r in self.life.summarised[seq] if r.event.about == block.name]
-            version = self.life.revisions.get((block.name, block.revision), read[0])
-            if read[0].position > self.moment.position:
-                said = f"Read into {block.name} only in turn {read[0].turn}, after {self.moment.prompt}."
-                return Track(carrier, (*stages, stage("learned", "lost", said, read[0], rule="learned_later")))
-            said = f"Read into {block.name} in turn {read[0].turn}, version {_revision(read[0])}."
-            stages.append(stage("learned", "passed", said, read[0], revision=_revision(read[0])))
-            if not self.followed.phrase.carried_by(text):
-                said = f"Left out: version {block.revision} of {block.name} does not have its words."
-                lost = stage("kept", "lost", said, version, rule="left_out", knowledge="observed",
-                             revision=block.revision)  # fmt: skip
-                return Track(carrier, (*stages, lost))
-            kept = f"Version {block.revision} of {block.name} has its words."
-            stages.append(stage("kept", "passed", kept, version, knowledge="observed"))
-        else:
-            said = f"Stands in {block.name}, version {block.revision}."
-            edited = self.life.revisions.get((block.name, block.revision))
-            stages.append(stage("learned", "passed", said, edited, knowledge="observed", revision=block.revision))
-        return Track(carrier, (*stages, *self._with_answer(text_shown(self.moment, block), carrier)))
+    def _of_summary(self, block: PastBlock, seq: int, before: list[Stage]) -> Iterable[Track]:
+        """Sentences that a summary made of a message, one a track; those it had where it has none any more."""
+        read = next(record for record in self.life.summarised[seq] if record.event.about == block.name)
+        carrier = Carrier("text", block.name, None, "", "words", seq)
+        if read.position > self.moment.position:
+            said = f"Read into {block.name} only in turn {read.turn}, after {self.moment.prompt}."
+            yield Track(carrier, (*before, stage("learned", "lost", said, read, rule="learned_later")))
+            return
+        there = self._versions_then(block.name)
+        learned = read_into(block, read)
+        reads = {record.position for record in self.life.summarised[seq]}
+        whole = self.followed.all_of_it or self.followed.parts
+        for version in (*there[-1:], *(each for each in reversed(there[:-1]) if each.record.position in reads)):
+            refs = carrying(self.followed.phrase, version.pieces, all_of_it=whole)
+            for ref in refs:
+                own = replace(carrier, ref=ref, words=version.pieces[ref])
+                yield self._sentence(block, own, [*before, learned])
+            if refs:
+                return
+        record = self.life.revisions.get((block.name, block.revision), read)
+        said = f"Left out: version {block.revision} of {block.name} does not have its words."
+        lost = stage("kept", "lost", said, record, rule="left_out", knowledge="observed", revision=block.revision)
+        yield Track(carrier, (*before, learned, lost))
+
+    def _text(self, name: str, ref: Ref, matched: Matched) -> Track:
+        """A static text, a sentence of a summary, or content of a custom block, followed by itself."""
+        block = self.moment.blocks.get(name) or self.history.blocks_ever(self.history.position)[name]
+        came = came_in(self.versions(name), ref)
+        if ref.kind == "content":
+            carrier = Carrier("block", name, ref, content_text(ref, self.words(ref.hash)), matched)
+            own = f"Given by {name}: what it was made of, only the block knows."
+            learned = stage("learned", "passed", own, knowledge="observed")
+            return Track(carrier, (learned, *self._with_answer(self._given(name, ref), carrier)))
+        words = came.pieces[ref] if came is not None else plain_text(self.words(ref.hash))
+        carrier = Carrier("text", name, ref, words, matched)
+        if came is not None and came.record.position > self.moment.position:
+            said = f"Written into {name} only in turn {came.record.turn}, after {self.moment.prompt}."
+            return Track(carrier, (stage("learned", "lost", said, came.record, rule="learned_later"),))
+        return self._sentence(block, carrier, [written_into(block, self._versions_then(name), ref)])
+
+    def _sentence(self, block: PastBlock, carrier: Carrier, before: list[Stage]) -> Track:
+        """A piece of a text, from when it came in."""
+        ref = carrier.ref or Ref("")
+        kept = kept_in(block, self._versions_then(block.name), ref)
+        stages = [*before, *([kept] if kept is not None else [])]
+        if kept is not None and kept.verdict == "lost":
+            return Track(carrier, tuple(stages))
+        return Track(carrier, (*stages, *self._with_answer(self._given(block.name, ref), carrier)))
+
+    def _given(self, name: str, ref: Ref) -> Stage:
+        """Whether a piece of a text is in the prompt, and which rule keeps it out."""
+        end = granted(self.moment, name, ref, f"in the text of {name}")
+        return end or stage(
+            "prompt", "lost", f"{name} gave nothing to {self.moment.prompt}.", self.moment.record, rule="not_asked"
+        )
+
+    def _versions_then(self, name: str) -> list[Version]:
+        return [version for version in self.versions(name) if version.record.position <= self.moment.position]
 
     # -- the answer ------------------------------------------------------------------------------
 
@@ -396,16 +441,3 @@ def _learns(block: PastBlock) -> bool:
     return bool(
         block.kind != "static" and settings.get("enabled", True) and settings.get("accept_short_term_memory", True)
     )
-
-
-def _revision(record: EventRecord) -> int:
-    event: Any = record.event
-    return int(event.revision)
-
-
-def plain_text(stored: str | None) -> str:
-    """Words of a static text or a summary as stored; empty if they were erased."""
-    if stored is None:
-        return ""
-    content = decode(stored)
-    return content if isinstance(content, str) else "\n".join(p.text for p in content if isinstance(p, TextPart))

@@ -1,6 +1,6 @@
 """What a trace tells: stages with their verdicts, one track per carrier, and the sentence they end in. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -22,8 +22,9 @@ imported file; `observed`: only seen by comparing words, so that no rule is clai
 CarrierKind = Literal["message", "fact", "relation", "unit", "text", "block"]
 """`text`: a static text or a summary; `block`: one that was given the message and made nothing of it."""
 
-Matched = Literal["id", "words", "meaning"]
-"""How the carrier was found to carry what is followed."""
+Matched = Literal["id", "words", "meaning", "read"]
+"""How the carrier was found to carry what is followed. `read`: a summary's sentence was written from this message, and
+has other words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,11 @@ class Carrier:
     matched: Matched = "id"
     seq: int | None = None
     """Message it came from; None if it was written, or comes from another session."""
+
+    @property
+    def key(self) -> Hashable:
+        """The same for tracks of one carrier."""
+        return self.kind, self.ref or (self.block, self.seq)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +120,71 @@ class Nearest:
 
 
 @dataclass(frozen=True, slots=True)
+class CutEntry:
+    """One thing that was cut, and where its information is otherwise."""
+
+    ref: Ref
+    words: str
+    """Empty if they were erased."""
+    said: tuple[Said, ...]
+    own: Track | None
+    """Its own way to the prompt looked at; None if its words are not there to be followed any more."""
+    others: tuple[Track, ...]
+    """Other carriers of the same, the furthest first."""
+
+    @property
+    def otherwise(self) -> str:
+        """Where the same information is besides, in one sentence. Plain text."""
+        found = [track.decisive for track in self.others]
+        kept = next((stage for stage in found if stage is not None and stage.name in ("found", "prompt")), None)
+        if kept is not None:
+            return kept.text
+        own = self.own.decisive if self.own is not None else None
+        stays = (
+            f" It stays in {self.own.carrier.block or 'the queue'}."
+            if self.own and own and own.name == "prompt"
+            else ""
+        )
+        return f"Nothing else in memory carries it.{stays}"
+
+
+@dataclass(frozen=True, slots=True)
+class CutTrace:
+    """A cut that is followed: one decision to leave something out of one prompt."""
+
+    part: str
+    """Block, or `queue`."""
+    rule: str
+    tokens: int
+    """Tokens it freed."""
+    stage: Stage
+    """The decision, with its sentence and its numbers."""
+    entries: tuple[CutEntry, ...]
+    prompt: str
+    """The prompt looked at, for the middle of a sentence."""
+    its_own: bool
+    """Whether that is the prompt that it was cut from."""
+    more: int = 0
+    """Things cut that are not among the entries, because there are too many of them."""
+
+    @property
+    def sentence(self) -> str:
+        """By which rule and numbers it was cut, and how much of it a prompt says all the same. Plain text."""
+        shown, otherwise = len(self.entries), " otherwise" if self.its_own else ""
+        held = sum(any(track.reached for track in (each.own, *each.others) if track) for each in self.entries)
+        alone = shown + self.more == 1
+        whole = "it" if alone else f"the first {shown}" if self.more else "them"
+        says = f"{self.prompt} says {whole}{otherwise}"
+        if held == 0:
+            says = f"nothing{' else' if self.its_own else ''} in {self.prompt} says {whole}"
+        elif held < shown:
+            says = f"{self.prompt} says {held} of {whole}{otherwise}"
+        things = "1 entry" if alone else f"{shown + self.more:,} entries"
+        size = "1 token" if self.tokens == 1 else f"{self.tokens:,} tokens"
+        return f"{self.stage.text} {things} with {size} went: {says}."
+
+
+@dataclass(frozen=True, slots=True)
 class Trace:
     """What became of one piece of information, as of one prompt."""
 
@@ -140,6 +211,17 @@ class Trace:
     """Suggested instead if nobody said it."""
     more: int = 0
     """Carriers that are not among the tracks, because there are too many of them."""
+    cut: CutTrace | None = None
+    """What was cut, if a cut was picked: the tracks are those of its entries."""
+
+    @property
+    def origin(self) -> str:
+        """Who said it and in which turn, or how else it came in; empty for what nobody said. Plain text."""
+        own = next((track for track in self.tracks if track.carrier.ref == self.target), None)
+        by_itself = own is not None and own.carrier.kind in ("text", "block") and own.carrier.seq is None
+        learned = own if by_itself else self.tracks[0] if self.tracks and not self.said else None
+        first = next((each.text for each in learned.stages if each.name == "learned"), "") if learned else ""
+        return " ".join(filter(None, [first, said_by(self.said)]))
 
     @property
     def reached(self) -> bool:
@@ -154,6 +236,8 @@ class Trace:
     @property
     def sentence(self) -> str:
         """The one sentence a trace ends in, with the rule and the number. Plain text."""
+        if self.cut is not None:
+            return self.cut.sentence
         if not self.tracks:
             gap = " What was said before the last reset is not known any more." if self.known_from else ""
             return f"Never said in this session.{gap}"
@@ -167,3 +251,38 @@ class Trace:
 def ranked(tracks: Sequence[Track], target: Ref | None = None) -> tuple[Track, ...]:
     """Tracks, the furthest first; of equals what was picked, then in the given order."""
     return tuple(sorted(tracks, key=lambda track: (track.progress, track.carrier.ref == target), reverse=True))
+
+
+SPEAKERS = {"user": "the user", "assistant": "the assistant", "tool": "a tool", "system": "a system message"}
+"""Who says something, by role."""
+
+MAX_TURNS_NAMED = 6
+"""Turns that are named; of more, the first ones."""
+
+
+def said_by(said: Sequence[Said]) -> str:
+    """Who said it, and in which turns: `Said by the user in turns 3 and 9.` Plain text; empty for nobody."""
+    if said and all(each.matched == "read" for each in said):
+        by = listed(SPEAKERS.get(role, role) for role in dict.fromkeys(each.role for each in reversed(said)))
+        return f"Its messages were said by {by} in {_turns(said)}."
+    turns: dict[str, list[Said]] = {}
+    for each in reversed(said):  # whoever said it first comes first
+        turns.setdefault(SPEAKERS.get(each.role, each.role), []).append(each)
+    speakers: dict[str, list[str]] = {}
+    for who, own in turns.items():
+        speakers.setdefault(_turns(own), []).append(who)
+    return f"Said {listed(f'by {listed(who)} in {where}' for where, who in speakers.items())}." if said else ""
+
+
+def _turns(said: Sequence[Said]) -> str:
+    turns = sorted({each.turn for each in said})
+    named = [f"{turn:,}" for turn in turns[:MAX_TURNS_NAMED]]
+    if len(turns) > len(named):
+        named.append(f"{len(turns) - len(named)} more")
+    return f"turn{'s' * (len(turns) > 1)} {listed(named)}"
+
+
+def listed(words: Iterable[str]) -> str:
+    """`a, b and c`."""
+    found = list(words)
+    return " and ".join([", ".join(found[:-1]), found[-1]] if len(found) > 1 else found)

@@ -26,8 +26,10 @@ def watch(session: Session, target: str | Ref) -> None:
     """Watch one thing more.
 
     Raises:
-        MessageError: the phrase is empty or too long, or enough is watched already.
+        MessageError: it is a cut, the phrase is empty or too long, or enough is watched already.
     """
+    if isinstance(target, Ref) and target.kind == "cut":
+        raise MessageError("A cut belongs to one prompt. Watch what was cut instead.")
     wanted = target if isinstance(target, Ref) else " ".join(target.split())
     if not wanted or len(wanted) > MAX_CHARACTERS:
         raise MessageError(f"A watched phrase has 1 to {MAX_CHARACTERS} characters; this one has {len(wanted)}.")

@@ -5,6 +5,7 @@ Pure; everything is plain text.
 
 from collections.abc import Mapping
 
+from memory_core.planning.context import QUEUE
 from memory_core.tracing.values import Carrier, Knowledge, Stage, StageName, Trace, Track, Verdict
 
 STAGES: Mapping[StageName, str] = {
@@ -43,7 +44,7 @@ NAME_CHARACTERS = 40
 
 def brief(stage: Stage) -> str:
     """A stage in two or three words; its sentence stands behind it."""
-    turn = "" if stage.turn is None else f"turn {stage.turn:,}"
+    turn = f"turn {stage.turn:,}" if stage.turn else ""
     if stage.verdict == "not_reached":
         return "not reached" if stage.name != "prompt" else "not as itself"
     if stage.name == "found" and "score" in stage.numbers:
@@ -61,15 +62,18 @@ def brief(stage: Stage) -> str:
 
 def carrier_name(carrier: Carrier) -> str:
     """What a track follows: `Fact 7 of Facts`."""
-    block = carrier.block or ""
-    block = block if len(block) <= NAME_CHARACTERS else f"{block[: NAME_CHARACTERS - 1].rstrip()}…"
+    block = _short(carrier.block or "")
     if carrier.kind == "message":
         return f"Message {carrier.seq:,} itself" if carrier.seq is not None else "The message itself"
     if carrier.ref is not None and carrier.kind in ("fact", "relation"):
         return f"{carrier.kind.capitalize()} {carrier.ref.number:,} of {block}"
     if carrier.kind == "unit":
         return f"What {block} stored"
-    return block
+    return f"Text of {block}" if carrier.kind == "text" else block
+
+
+def _short(block: str) -> str:
+    return block if len(block) <= NAME_CHARACTERS else f"{block[: NAME_CHARACTERS - 1].rstrip()}…"
 
 
 def end_of(track: Track) -> str:
@@ -78,18 +82,20 @@ def end_of(track: Track) -> str:
     return stage.text
 
 
+def target_name(trace: Trace) -> str:
+    """What was picked: `Fact 7 of Facts`, `A cut of Earlier turns`."""
+    if trace.cut is not None:
+        return "A cut of the queue" if trace.cut.part == QUEUE else f"A cut of {_short(trace.cut.part)}"
+    first = trace.tracks[0].carrier if trace.tracks else None
+    picked = next((track.carrier for track in trace.tracks if track.carrier.ref == trace.target), first)
+    return carrier_name(picked) if picked is not None else "it"
+
+
 def matched(trace: Trace) -> str:
-    """How it was found, and where it was said."""
-    if not trace.said:
-        return ""
-    places = sorted({said.turn for said in trace.said})
-    how = {"id": "Picked", "words": "Matched by words", "meaning": "Matched by meaning, not by words"}
-    kinds = {said.matched for said in trace.said}
-    by = how["meaning" if "meaning" in kinds else "words" if "words" in kinds else "id"]
-    roles = {said.role for said in trace.said}
-    only = " by the assistant only" if roles == {"assistant"} else ""
-    turns = f"turn {places[0]:,}" if len(places) == 1 else "turns " + ", ".join(f"{each:,}" for each in places)
-    return f"{by}. Said{only} in {turns}."
+    """How what says a phrase was found; empty for what was picked."""
+    how = {"words": "Matched by words.", "meaning": "Matched by meaning, not by words."}
+    kinds = {said.matched for said in trace.said} if trace.target is None else set()
+    return how.get(next(iter(kinds), ""), "")
 
 
 def prompt_of(trace: Trace) -> str:

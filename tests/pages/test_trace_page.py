@@ -8,8 +8,10 @@ from memory_core.events import Ref
 from memory_core.planning import curation as plans
 from memory_core.tracing.watched import MAX_WATCHED
 from ui import services
+from ui.context.pointing import followed
 from ui.jobs import Job
 from ui.retrieval.asking import Asked
+from ui.timeline.about import MAX_FOLLOWED, followable, label
 from ui.turns import play
 
 LOST = "Rui stays off meat"
@@ -257,3 +259,84 @@ def test_a_selected_fact_says_whether_it_is_in_the_shown_prompt_or_which_rule_ke
     play(Job("on"), memory, turns=1, pace=0)
     assert own() == f"Fact {fact.id} was retired by the user in turn 16: Not so."
     assert own() in told().replace("\\", "")
+
+
+# -- from a word of a prompt, a cut, an event -----------------------------------------------------------
+
+
+def test_a_word_of_a_stored_turn_leads_to_who_said_it_with_the_word_marked(memory):
+    unit = next(each for each in memory.retrieval.stored_turns("Earlier turns") if each.turn == 2)
+    line = "user: Careful with dessert, Ana is allergic to nuts and it is serious."
+    app = page(**followed({"ref": f"v{unit.number}", "words": line, "word": "nuts"}))
+    text = joined(app)
+    assert "**Said by the user in turn 2.**" in text
+    assert ":blue-background[nuts]" in text
+    assert sentence(app).startswith("In the prompt of turn 16, as fact 4 of Facts.")
+    assert (app.query_params["follow"], app.query_params["words"], app.query_params["word"]) == (
+        f"v{unit.number}", line, "nuts",
+    )  # fmt: skip
+
+
+def test_a_label_of_the_prompt_is_said_to_be_the_prompts_own(memory):
+    unit = memory.retrieval.stored_turns("Earlier turns")[0]
+    app = page(follow=f"v{unit.number}", words="user", word="user")
+    assert "“user” is the prompt’s own wording around it." in joined(app)
+    assert not app.warning
+
+
+@pytest.mark.parametrize("asked", [{}, {"ref": "f1-f9"}, {"ref": "<b>"}, {"ref": None, "words": "nuts"}, {"ref": "q7"}])
+def test_a_click_that_names_nothing_leads_nowhere(asked):
+    assert followed(asked) == {}
+
+
+def test_of_a_fact_all_is_followed_and_of_long_words_as_many_as_an_address_takes():
+    assert followed({"ref": "f4", "words": "Ana is", "word": "Ana"}) == {"follow": "f4", "word": "Ana"}
+    asked = followed({"ref": "m3", "words": "nuts " * 200, "word": "x" * 99})
+    assert (len(asked["words"]), len(asked["word"])) == (300, 40)
+
+
+def test_a_cut_is_followed_from_context_to_its_rule_and_to_where_its_words_are_otherwise(memory):
+    built = memory.log.history().turns[12].built
+    ref = Ref.of_cut(built.position, 1)
+    assert f"follow={ref}" in " ".join(links(opened(page="context", session="demo", turn="12")))
+    app = page(follow=str(ref), turn="12")
+    trace = memory.trace(ref)
+    assert sentence(app) == trace.sentence
+    assert trace.sentence.startswith("Cut from the prompt of turn 12: Earlier turns has priority 2 and 16 tokens were")
+    assert "A cut of Earlier turns" in joined(app)
+    assert trace.cut.entries[0].otherwise == "Nothing else in memory carries it. It stays in Earlier turns."
+    assert trace.cut.entries[0].otherwise in joined(app)
+    assert not [each for each in app.button if each.label == "Watch"]
+    press(app, "Follow")
+    assert sentence(app) == memory.trace(trace.cut.entries[0].ref, turn=12).sentence
+    (warning,) = page(follow="x1.1").warning
+    assert warning.value.replace("\\", "").startswith("There is no cut 1 of a prompt at position 1")
+
+
+def test_every_event_about_a_message_fact_relation_or_stored_turn_offers_to_follow_it(memory):
+    named = {}
+    for record in memory.events():
+        refs = followable(record)
+        named.setdefault(record.kind, set()).update(ref.kind for ref in refs)
+        for ref in refs[:MAX_FOLLOWED]:
+            assert memory.trace(ref).origin
+    without = {kind for kind, kinds in named.items() if not kinds}
+    assert without <= {
+        "session_created", "session_imported", "configuration_changed", "block_added", "block_edited", "context_built",
+        "delivery_done", "model_called",
+    }  # fmt: skip
+    assert named["message_added"] == named["flush_planned"] == {"message"}
+    assert named["fact_added"] == {"fact", "message"}
+    assert named["vectors_stored"] == named["retrieved"] == {"unit"}
+
+
+def test_the_drawer_of_an_event_leads_to_the_trace_of_what_it_is_about(memory):
+    record = next(record for record in memory.events(kinds=("fact_added",)) if record.event.fact == 4)
+    app = opened(page="timeline", session="demo", event=str(record.position))
+    assert [each.label for each in app.button if each.label.startswith("Follow ")] == [
+        label(ref) for ref in followable(record)
+    ]
+    assert label(followable(record)[0]) == "Follow fact 4"
+    cut = memory.log.history().turns[12].built
+    app = opened(page="timeline", session="demo", event=str(cut.position))
+    assert button(app, "Follow this cut")

@@ -6,7 +6,7 @@ import streamlit as st
 
 from memory_core import Memory
 from memory_core.agent.tools import MemoryTools
-from memory_core.events import EventRecord
+from memory_core.events import EventRecord, Ref
 from memory_core.history.advice import Remark, remarks
 from memory_core.history.prompt import Prompt
 from memory_core.history.prompt_diff import diff_prompts
@@ -14,7 +14,7 @@ from memory_core.planning.rendering import InsertMethod
 from ui import nav
 from ui.charts import CONFIG
 from ui.components import empty, heading, numbers_table, unseen_heading
-from ui.context import words
+from ui.context import pointing, words
 from ui.context.export import as_json, as_text
 from ui.context.figure import describe, waterfall
 from ui.context.parts import draw_changes, draw_parts
@@ -113,6 +113,7 @@ def _draw_cuts(view: View, sent: Prompt, said: tuple[Remark, ...]) -> None:
     for number, cut in enumerate(sent.cuts, start=1):
         asked, went, proportion = words.cut_lines(cut)
         st.markdown(f"{words.cut_title(number, cut)}  \n:small[{asked}  \n{went}  \n{proportion}]")
+        nav.follow_link(Ref.of_cut(sent.record.position, number), ":small[Follow this cut]")
         for remark in said:
             if remark.rule == "dropped_whole" and remark.block == cut.part.name:
                 st.markdown(f":small[:orange[:material/lightbulb: {plain(remark.text)}]]")
@@ -158,10 +159,12 @@ def _draw_detail(view: View, sent: Prompt) -> None:
     elif shown == BILL:
         _draw_bill(view, sent)
     else:
+        st.markdown(f":small[:gray[{pointing.HINT}]]")
         with st.container(gap="xsmall"):
             position, trace = sent.record.position, view.memory.trace
             effects = trace.effects(turn=sent.turn, upto=position)
             draw_parts(sent, mode(), effects, partial(trace.words, upto=position), past=view.past)
+        pointing.listen()
     if before is not None:
         st.markdown(f":small[{_same_start(view.memory, before, sent)}]")
     _draw_take_along(sent)

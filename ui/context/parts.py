@@ -12,6 +12,7 @@ from memory_core.messages import MessageRole, content_hash
 from memory_core.planning.context import QUEUE
 from memory_core.tracing.effects import Effects
 from ui import nav
+from ui.context import pointing
 from ui.context.words import asked, cut_note, entry_note, entry_words, part_label, part_name, square
 from ui.kinds import kind_of
 from ui.struck import WordsOf, draw_without, reason
@@ -64,9 +65,9 @@ def _draw_part(sent: Prompt, part: PromptPart, effects: Effects, *, past: bool) 
     with st.container(gap="xsmall"):
         for entry in entries:
             if entry.ref.kind in _OPENED:
-                _draw_opened(entry, effects, past=past)
+                _draw_opened(part, entry, effects, past=past)
             elif entry.cut:
-                st.markdown(_struck(entry))
+                _draw_struck(part, entry)
                 _follow(entry, effects)
             else:
                 _draw_entry(part, entry)
@@ -108,10 +109,15 @@ def _page_of(part: PromptPart) -> Sequence[Entry]:
 
 
 def _draw_entry(part: PromptPart, entry: Entry) -> None:
-    if part.kind in (QUEUE, PINNED, "vector"):
-        with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+        if part.kind in (QUEUE, PINNED, "vector"):
             st.markdown(f":small[:gray[{entry_note(entry)}]]", width="content")
-            nav.follow_link(entry.ref)
+        nav.follow_link(entry.ref)
+    with pointing.words_of(_short_hash(part), entry.ref):
+        _draw_words(part, entry)
+
+
+def _draw_words(part: PromptPart, entry: Entry) -> None:
     key = f"context__whole_{_short_hash(part)}_{entry.ref}"
     alone = entry.messages[0] if len(entry.messages) == 1 else None
     if alone is not None and alone.tool_calls:
@@ -129,25 +135,33 @@ _OPENED = {"fact": ("facts", "fact"), "relation": ("graph", "relation")}
 """By the kind of a ref: the page where a person can open what it names, and that page's parameter."""
 
 
-def _draw_opened(entry: Entry, effects: Effects, *, past: bool) -> None:
+def _draw_opened(part: PromptPart, entry: Entry, effects: Effects, *, past: bool) -> None:
     page, parameter = _OPENED[entry.ref.kind]
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
-        size = "" if entry.tokens is None else f" :small[:gray[{count(entry.tokens, 'token')}]]"
-        st.markdown(_struck(entry) if entry.cut else f"{plain(entry_words(entry))}{size}")
+        if entry.cut:
+            with st.container(gap=None, width="content"):
+                _draw_struck(part, entry)
+        else:
+            with pointing.words_of(_short_hash(part), entry.ref, width="content"):
+                st.markdown(plain(entry_words(entry)))
+            if entry.tokens is not None:
+                st.markdown(f":small[:gray[{count(entry.tokens, 'token')}]]", width="content")
         says = "Edit" if page == "facts" and not past else "Open"
         query: Any = {parameter: str(entry.ref.number)}
         nav.link(page, f":small[{says}]", **query)
         _follow(entry, effects)
 
 
-def _struck(entry: Entry) -> str:
-    """A cut entry as markdown: a line that says so, and its words struck through."""
+def _draw_struck(part: PromptPart, entry: Entry) -> None:
+    """Draw a cut entry: a line that says so, and its words struck through."""
     words = entry_words(entry)
     more = len(words) - ENTRY_CHARACTERS
     lines = [line for line in words[:ENTRY_CHARACTERS].splitlines() if line.strip()]
     struck = "  \n".join(f":red[~~{plain(line)}~~]" for line in lines)
     rest = f" :small[:red[… and {count(more, 'character')} more]]" if more > 0 else ""
-    return f":small[:red[:material/content_cut: {cut_note(entry)}]]  \n{struck}{rest}"
+    st.markdown(f":small[:red[:material/content_cut: {cut_note(entry)}]]")
+    with pointing.words_of(_short_hash(part), entry.ref):
+        st.markdown(f"{struck}{rest}")
 
 
 def draw_changes(diff: Sequence[PartDiff], since: int, mode: Mode) -> None:

@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Iterable, Sequence
 from datetime import UTC, tzinfo
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import streamlit as st
@@ -16,6 +17,7 @@ from memory_core.events import (
     FactsCondensed,
     FlushPlanned,
     MessageAdded,
+    Ref,
     Retrieved,
     UnknownEvent,
     expand,
@@ -29,6 +31,7 @@ from ui.event_sentences.words import words_in_log
 from ui.stored import TURN
 from ui.terms import marked
 from ui.text import ago, count, plain, short, tokens
+from ui.timeline.about import MAX_FOLLOWED, followable, label
 from ui.timeline.details import number_rows
 from ui.timeline.listing import ACTORS, GROUPS
 from ui.timeline.opened import close
@@ -77,6 +80,7 @@ def event_drawer(view: View, position: int) -> None:
             _flush(view.memory, outcome, log[-1])
     elif isinstance(event, ContextBuilt):
         _cuts(view, record, event, words)
+    _follow_what_it_is_about(view, record)
     _ways_on(view, record)
     _raw(record)
 
@@ -201,6 +205,27 @@ def _cuts(view: View, record: EventRecord, event: ContextBuilt, words: Words) ->
         with st.container(gap="xxsmall"):
             st.markdown(f":small[{number}. {plain(line.text)}]")
             _listed(line.details)
+            _follow(view, record, Ref.of_cut(record.position, number), "Follow this cut")
+
+
+def _follow_what_it_is_about(view: View, record: EventRecord) -> None:
+    """Draw a button for each thing that an event is about, which follows it to that turn's prompt."""
+    refs = followable(record)
+    if not refs:
+        return
+    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+        for ref in refs[:MAX_FOLLOWED]:
+            _follow(view, record, ref, label(ref))
+        if more := refs[MAX_FOLLOWED:]:
+            st.markdown(f":small[:gray[and {tokens(len(more))} more]]", width="content")
+
+
+def _follow(view: View, record: EventRecord, target: Ref, says: str) -> None:
+    if st.button(says, icon=nav.icon("trace"), type="tertiary", key=f"timeline__follow_{target.replace('.', '_')}"):
+        close()
+        there = record.turn in view.history.turns and record.turn < view.status.turns
+        query: dict[str, Any] = nav.followed(target)
+        nav.go("trace", turn=record.turn if there else None, **query)
 
 
 def _ways_on(view: View, record: EventRecord) -> None:

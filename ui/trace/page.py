@@ -1,6 +1,7 @@
 """The page Where did it go?: what is followed, one sentence, its track, and what would have to be different."""
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import streamlit as st
 
@@ -8,8 +9,8 @@ from memory_core import MemoryInspectorError, NotFoundError
 from memory_core.events import Ref, Retrieved
 from memory_core.messages import MessageRole, message_text
 from memory_core.tracing.fixes import Fix, Fixes
-from memory_core.tracing.values import Trace
-from memory_core.tracing.words import carrier_name, matched, prompt_of
+from memory_core.tracing.values import CutTrace, Trace, said_by
+from memory_core.tracing.words import matched, prompt_of, target_name
 from ui import nav, state, toasts, watching
 from ui.components import empty, heading
 from ui.effect import effect_sentence
@@ -17,10 +18,14 @@ from ui.showing import page_dialog
 from ui.text import plain, short, tokens
 from ui.trace import asking
 from ui.trace.track import draw_details, draw_others, draw_track
+from ui.trace.words import QUOTED, quoted, says
 from ui.view import View, memory_of
 
 SUGGESTED = 5
 """Most suggestions of what could be followed."""
+
+MAX_ENTRIES = 20
+"""Most entries of a cut that are drawn."""
 
 NOWHERE = "No message, fact, relation or text of a block has all of these words in one sentence."
 
@@ -51,7 +56,7 @@ def draw(view: View) -> None:
         _draw_start(view)
         return
     try:
-        trace = view.memory.trace(target, turn=view.shown_turn or None, upto=view.position)
+        trace = _trace(view)
     except NotFoundError as error:
         st.warning(f"{plain(str(error))} It may have been forgotten since.")
         _draw_start(view)
@@ -59,24 +64,47 @@ def draw(view: View) -> None:
     _draw_trace(view, trace)
 
 
+def _trace(view: View) -> Trace:
+    """What this tab follows, to the shown turn's prompt.
+
+    Raises:
+        NotFoundError: the session does not have it any more.
+    """
+    asked, follow = asking.asked(view.memory.session_id), view.memory.trace
+    target, turn = asked.target or "", view.shown_turn or None
+    if asked.words is not None:
+        with suppress(NotFoundError):  # the words were the prompt's own, around what it holds
+            return follow(target, words=asked.words, turn=turn, upto=view.position)
+    return follow(target, turn=turn, upto=view.position)
+
+
 def _draw_trace(view: View, trace: Trace) -> None:
+    word = asking.asked(view.memory.session_id).word
     if isinstance(trace.target, Ref):
-        first = trace.tracks[0].carrier if trace.tracks else None
-        picked = next((t.carrier for t in trace.tracks if t.carrier.ref == trace.target), first)
-        about = carrier_name(picked) if picked is not None else "it"
-        st.markdown(f":gray[Following] {plain(about)} :gray[“{plain(short(trace.asked, 140))}”]")
+        st.markdown(f":gray[Following] {plain(target_name(trace))} {quoted(trace, word)}")
+        if word and not says(trace, word):
+            st.markdown(f":small[:gray[“{plain(short(word, 40))}” is the prompt’s own wording around it.]]")
     verdict = trace.decisive.verdict if trace.decisive is not None else "lost"
     with st.container(border=True, gap="xsmall", key=f"trace__sentence_{verdict}"):
+        if trace.origin:
+            st.markdown(f"**{plain(trace.origin)}**")
         st.markdown(f"## {plain(trace.sentence)}", anchors=False)
         notes = " ".join(filter(None, [matched(trace), prompt_of(trace)]))
         with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
-            st.markdown(f":small[:gray[{plain(notes or NOWHERE)}]]", width="content")
+            st.markdown(f":small[:gray[{plain(notes if trace.tracks else notes or NOWHERE)}]]", width="content")
             with st.container(horizontal=True, width="content", gap="small"):
-                followed = asking.asked(view.memory.session_id).target or trace.asked
-                if trace.tracks:
+                now = asking.asked(view.memory.session_id)
+                followed = now.words or now.target or trace.asked
+                if trace.tracks and trace.cut is None:
                     watching.draw_button(view, followed)
-                if st.button("Save as page", key="trace__save", type="tertiary", icon=":material/ios_share:"):
+                if trace.cut is None and st.button(
+                    "Save as page", key="trace__save", type="tertiary", icon=":material/ios_share:"
+                ):
                     page_dialog(view.memory.session_id, followed, view.shown_turn, view.position)
+    if trace.cut is not None:
+        _draw_entries(view, trace.cut)
+        _draw_watched(view)
+        return
     if not trace.tracks:
         _draw_nearest(view, trace)
     else:
@@ -91,6 +119,26 @@ def _draw_trace(view: View, trace: Trace) -> None:
         if trace.more:
             st.markdown(f":small[:gray[And {tokens(trace.more)} more, none of them further than these.]]")
     _draw_watched(view)
+
+
+def _draw_entries(view: View, cut: CutTrace) -> None:
+    """What was cut, each with who said it and where the same is otherwise."""
+    heading("What was cut", "\n:small[:gray[Follow one for every carrier of it, and for what would bring it back.]]")
+    for number, entry in enumerate(cut.entries[:MAX_ENTRIES]):
+        with st.container(border=True, gap="xsmall", key=f"trace__entry_{number}"):
+            st.markdown(f"“{plain(short(' '.join(entry.words.split()), QUOTED) or '(erased)')}”")
+            otherwise = " ".join(filter(None, [said_by(entry.said), entry.otherwise]))
+            st.markdown(f":small[:gray[{plain(otherwise)}]]")
+            st.button(
+                "Follow",
+                key=f"trace__follow_{number}",
+                type="tertiary",
+                icon=":material/route:",
+                on_click=asking.follow,
+                args=(view.memory.session_id, entry.ref),
+            )
+    if more := cut.more + len(cut.entries[MAX_ENTRIES:]):
+        st.markdown(f":small[:gray[And {tokens(more)} more.]]")
 
 
 def _draw_watched(view: View) -> None:

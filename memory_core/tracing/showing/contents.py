@@ -156,7 +156,7 @@ class _Writing:
             "state": presence_in(trace, turn).state,
             "sentence": self.text(trace.sentence),
             "verdict": best.verdict if best is not None else "lost" if not trace.tracks else "unknown",
-            "notes": [self.text(note) for note in (matched(trace), prompt_of(trace)) if note],
+            "notes": [self.text(note) for note in (trace.origin, matched(trace), prompt_of(trace)) if note],
             "tracks": [self._track(track) for track in trace.tracks[:MAX_TRACKS]],
             "more": trace.more + len(trace.tracks[MAX_TRACKS:]),
         }

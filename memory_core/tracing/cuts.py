@@ -1,0 +1,63 @@
+"""A cut as the log tells of it: the prompt, the rule with its numbers, and what was cut. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from memory_core.errors import NotFoundError
+from memory_core.events import EventRecord, Ref, spread
+from memory_core.history.by_turn import History
+from memory_core.history.pieces import Pieces
+from memory_core.history.slices.contexts import context_of, is_context
+from memory_core.planning.context import QUEUE
+from memory_core.tracing.moment import Cutting
+from memory_core.tracing.stages import QUEUE_CUT, cut_text, missing, stage
+from memory_core.tracing.values import CutEntry, CutTrace, Stage
+
+
+@dataclass(frozen=True, slots=True)
+class FoundCut:
+    """One cut of one recorded prompt."""
+
+    record: EventRecord
+    """The prompt's."""
+    part: str
+    rule: str
+    tokens: int
+    refs: tuple[Ref, ...]
+    """What was cut; of the queue, each message."""
+    stage: Stage
+
+    def told(self, entries: tuple[CutEntry, ...], prompt: str, *, its_own: bool) -> CutTrace:
+        """The cut with what became of each entry up to a prompt."""
+        more = len(self.refs) - len(entries)
+        return CutTrace(self.part, self.rule, self.tokens, self.stage, entries, prompt, its_own, more)
+
+
+def find_cut(history: History, pieces: Pieces, ref: Ref) -> FoundCut:
+    """The cut that a ref names.
+
+    Raises:
+        NotFoundError: the log has no such prompt, or that prompt no such cut.
+    """
+    position, number = ref.cut
+    record = next((each for each in history.after(position - 1)[:1] if each.position == position), None)
+    cuts = context_of(record).cuts if record is not None and is_context(record.event) else ()
+    if record is None or not 1 <= number <= len(cuts):
+        raise NotFoundError(f"There is no cut {number} of a prompt at position {position} of this session's log.")
+    cut: Mapping[str, Any] = cuts[number - 1]
+    refs = [each for each in spread(cut["refs"]) if each.kind != "day"]  # a date line says nothing by itself
+    if cut["part"] == QUEUE:  # its turns are named by their first message
+        refs = [Ref.of("message", seq) for seq in pieces.left_out(record)]
+    return FoundCut(record, cut["part"], cut["rule"], int(cut["tokens"]), tuple(refs), _decided(record, cut))
+
+
+def _decided(record: EventRecord, cut: Mapping[str, Any]) -> Stage:
+    prompt, over = f"the prompt of turn {record.turn}", int(cut["over_before"])
+    if cut["part"] == QUEUE:
+        text = QUEUE_CUT.format(prompt=prompt, missing=missing(over))
+        return stage("prompt", "lost", text, record, rule=cut["rule"], over_before=over, tokens=int(cut["tokens"]))
+    priority = next((int(part["priority"]) for part in context_of(record).parts if part["name"] == cut["part"]), 0)
+    text = cut_text(prompt, Cutting(cut["part"], cut["rule"], priority, over))
+    return stage("prompt", "lost", text, record, rule=cut["rule"], priority=priority, over_before=over,
+                 tokens=int(cut["tokens"]))  # fmt: skip
