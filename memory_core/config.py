@@ -23,6 +23,7 @@ from memory_core.tokens import (
     IMAGE_TOKENS,
     VIDEO_TOKENS,
     Accounting,
+    TokenCounter,
     is_encoding,
 )
 
@@ -126,6 +127,15 @@ class MemoryConfig(BaseModel):
     def flush_size(self) -> int:
         """Least tokens a flush moves."""
         return self.token_flush_size or max(1, int(self.token_limit * FLUSH_FRACTION))
+
+    def counting(self, counter: TokenCounter) -> TokenCounter:
+        """The counter with the flat estimates of this configuration."""
+        return counter.with_estimates(
+            image=self.image_token_size_estimate,
+            audio=self.audio_token_size_estimate,
+            video=self.video_token_size_estimate,
+            document=self.document_token_size_estimate,
+        )
 
     def changed(self, **values: Any) -> "MemoryConfig":
         """The configuration with some values replaced, checked like a new one."""
