@@ -22,7 +22,7 @@ from memory_core.blocks import (
     SummaryMemoryBlock,
     VectorMemoryBlock,
 )
-from memory_core.config import MemoryConfig, Settings, lint
+from memory_core.config import MemoryConfig, Settings
 from memory_core.engine.context import Context
 from memory_core.errors import (
     ConfigError,
@@ -123,6 +123,5 @@ __all__ = [
     "VectorIndexError",
     "VectorMemoryBlock",
     "delete_session",
-    "lint",
     "list_sessions",
 ]

@@ -1,7 +1,7 @@
 """Configuration of one memory, and the settings of a process.
 
 A `MemoryConfig` is a frozen value that either is possible or cannot be made: nothing is clamped.
-What is possible but odd is said by `lint`.
+What is possible but odd is said by `lab.linting`.
 """
 
 import os
@@ -23,6 +23,7 @@ from memory_core.tokens import (
     IMAGE_TOKENS,
     VIDEO_TOKENS,
     Accounting,
+    TokenCounter,
     is_encoding,
 )
 
@@ -127,32 +128,18 @@ class MemoryConfig(BaseModel):
         """Least tokens a flush moves."""
         return self.token_flush_size or max(1, int(self.token_limit * FLUSH_FRACTION))
 
+    def counting(self, counter: TokenCounter) -> TokenCounter:
+        """The counter with the flat estimates of this configuration."""
+        return counter.with_estimates(
+            image=self.image_token_size_estimate,
+            audio=self.audio_token_size_estimate,
+            video=self.video_token_size_estimate,
+            document=self.document_token_size_estimate,
+        )
+
     def changed(self, **values: Any) -> "MemoryConfig":
         """The configuration with some values replaced, checked like a new one."""
         return MemoryConfig(**{**self.model_dump(), **values})
-
-
-def lint(config: MemoryConfig, *, blocks: bool = True) -> list[str]:
-    """What is possible but probably not meant, one sentence each; `blocks`: are there any beside the queue?"""
-    found = []
-    if config.flush_size > config.history_budget:
-        found.append(
-            f"Flush size {config.flush_size:,} is above the history budget of {config.history_budget:,.0f}: "
-            "every flush empties the queue down to one turn."
-        )
-    if blocks and config.chat_history_token_ratio == 1:
-        found.append("The queue may fill the whole limit: then every block with a priority is cut.")
-    if config.context_window is not None and config.limit < config.token_limit:
-        found.append(
-            f"The model's window leaves {config.limit:,} of the token limit of {config.token_limit:,}: "
-            "contexts are cut to that."
-        )
-    if config.context_window is not None and config.history_budget > config.limit:
-        found.append(
-            f"The history budget of {config.history_budget:,.0f} is above what the model's window leaves "
-            f"({config.limit:,}): queued turns are left out before they are flushed."
-        )
-    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,8 +32,9 @@ from memory_core import (
     Memory,
     StaticMemoryBlock,
     ToolCallPart,
-    lint,
 )
+from memory_core.lab.linting import findings
+from memory_core.lab.variants import variant_of
 
 _numbers = itertools.count(1)
 
@@ -558,8 +559,8 @@ def test_the_default_flush_size_is_a_tenth_of_the_limit_where_the_reference_empt
         theirs = TheirMemory.from_defaults(token_limit=limit, chat_store=their_store)
         assert theirs.token_flush_size == reference
         assert Memory.from_defaults(token_limit=limit).session.config.flush_size == limit // 10
-    odd = Memory.from_defaults(token_limit=1000, token_flush_size=750).session.config
-    assert lint(odd) == [
+    odd = Memory.from_defaults(token_limit=1000, token_flush_size=750)
+    assert [finding.sentence for finding in findings(variant_of(odd))] == [
         "Flush size 750 is above the history budget of 700: every flush empties the queue down to one turn."
     ]
 

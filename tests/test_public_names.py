@@ -14,7 +14,7 @@ PUBLIC = [
     "ModelKeyError", "ModelRateLimitError", "ModelRequestError", "ModelTimeoutError", "ModelUnreachableError",
     "NotFoundError", "Receipt", "Services", "Settings", "StaticMemoryBlock", "Status", "StoreError", "StoredMessage",
     "SummaryMemoryBlock", "TextBlock", "TextPart", "TextRevision", "ThinkingBlock", "ThinkingPart", "ToolCallBlock",
-    "ToolCallPart", "VectorIndexError", "VectorMemoryBlock", "delete_session", "lint", "list_sessions",
+    "ToolCallPart", "VectorIndexError", "VectorMemoryBlock", "delete_session", "list_sessions",
 ]  # fmt: skip
 
 SLOW = ("chromadb", "openai", "onnxruntime", "tokenizers", "tiktoken", "streamlit", "plotly", "snowballstemmer")

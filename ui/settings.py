@@ -1,12 +1,12 @@
 """The settings drawer: settings that can be changed in place, and their effect on the next message."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from memory_core import ConfigError, Memory, MemoryConfig, lint
+from memory_core import ConfigError, Memory, MemoryConfig
 from ui.components import error_inside, limits
 from ui.drafts import leave
 from ui.drawer import NOTHING, Done, Drawer
@@ -18,6 +18,9 @@ from ui.recipes.reading import running_on, title_of
 from ui.services import engine
 from ui.terms import HELP
 from ui.text import plain, tokens
+
+if TYPE_CHECKING:
+    from memory_core.lab.variants import Change
 
 _ORDERS = {"largest_first": "Largest priority number", "smallest_first": "Smallest priority number"}
 _COUNTING = {"content": "Content", "billed": "Billed", "reference": "As LlamaIndex does"}
@@ -155,9 +158,44 @@ def _effect(memory: Memory, changes: Mapping[str, Any], drawer: Drawer) -> bool:
     over = over_line(after)
     if over is not None:
         st.warning(f"The next prompt would be {over}", icon=":material/warning:")
-    for warning in lint(config, blocks=any(attached.kind != "static" for attached in memory.blocks)):
-        st.warning(plain(warning), icon=":material/warning:")
+    _findings(memory, changes, drawer)
     return True
+
+
+def _findings(memory: Memory, changes: Mapping[str, Any], drawer: Drawer) -> None:
+    """Show what is wrong or odd about the configuration, each with a button for a change that mends it here."""
+    from memory_core.lab.linting import findings  # with all of the lab, which the first page does without
+    from memory_core.lab.variants import Change, variant_of
+
+    wanted = [Change(name, drawer.opened[name], value) for name, value in changes.items()]
+    variant = variant_of(memory).with_changes("changed", wanted)
+    for number, finding in enumerate(findings(variant, tokenizer_fn=memory.session.tokenizer_fn)):
+        if finding.severity == "note":
+            st.markdown(f":small[:gray[{plain(finding.sentence)}]]")
+        else:
+            shown = st.error if finding.severity == "error" else st.warning
+            shown(plain(finding.sentence), icon=f":material/{finding.severity}:")
+        if finding.changes and all(_has_field(change) for change in finding.changes):
+            meant = listed([setting_words(change.setting, change.after) for change in finding.changes])
+            st.button(
+                f"Set {meant}",
+                key=f"settings__mend_{number}",
+                type="tertiary",
+                icon=":material/build:",
+                on_click=_mend,
+                args=(drawer, finding.changes),
+            )
+
+
+def _has_field(change: "Change") -> bool:
+    """Can the change be made here, to the last digit?"""
+    name, value = change.setting, change.after
+    return name in _FIELDS and _meant(name, _shown(name, value)) == value
+
+
+def _mend(drawer: Drawer, changes: Sequence["Change"]) -> None:
+    for change in changes:
+        drawer.set(change.setting, _shown(change.setting, change.after))
 
 
 def _refused(problem: str, changes: Mapping[str, Any], config: MemoryConfig, drawer: Drawer) -> None:

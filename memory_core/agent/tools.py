@@ -141,22 +141,12 @@ class MemoryTools:
 
     def specs(self) -> list[ToolSpec]:
         """Descriptions of the tools for a model, as of now; none where no block may be edited by an agent."""
-        core = self.core_blocks
-        if not core:
-            return []
-        labels = [attached.name for attached in core]
-        listed = "Your blocks:\n" + "\n".join(_described(attached) for attached in core)
-        first, *rest = _CORE.items()
-        specs = [_spec(first[0], f"{first[1][1]} {listed}", first[1][0], labels)]
-        # Once is enough: every model reads all definitions, and every prompt pays for them.
-        specs += [_spec(name, f"{does} See {first[0]}.", arguments, labels) for name, (arguments, does) in rest]
-        others = {**(_ARCHIVE if self.archive else {}), **_SEARCH}
-        return specs + [_spec(name, does, arguments) for name, (arguments, does) in others.items()]
+        core = [(attached.name, attached.settings, attached.state or "") for attached in self.core_blocks]
+        return tool_specs(core, archive=self.archive is not None)
 
     def tokens(self) -> int:
-        """About what the definitions cost beside every prompt, written as JSON. No token limit counts them."""
-        told = [[spec.name, spec.description, dict(spec.parameters)] for spec in self.specs()]
-        return self._memory.session.count_tokens(json.dumps(told, ensure_ascii=False)) if told else 0
+        """About what the definitions cost beside every prompt; see `definition_tokens`."""
+        return definition_tokens(self.specs(), self._memory.session.count_tokens)
 
     @property
     def core_blocks(self) -> list[SessionBlock]:
@@ -319,6 +309,29 @@ class MemoryTools:
         return result
 
 
+def tool_specs(core: Sequence[tuple[str, Mapping[str, Any], str]], *, archive: bool) -> list[ToolSpec]:
+    """Descriptions of the tools for a model; none without a block that an agent may edit.
+
+    `core` are these blocks: name, settings and text. `archive`: is there a facts block to keep and search facts in?
+    """
+    if not core:
+        return []
+    labels = [name for name, _, _ in core]
+    listed = "Your blocks:\n" + "\n".join(_described(*block) for block in core)
+    first, *rest = _CORE.items()
+    specs = [_spec(first[0], f"{first[1][1]} {listed}", first[1][0], labels)]
+    # Once is enough: every model reads all definitions, and every prompt pays for them.
+    specs += [_spec(name, f"{does} See {first[0]}.", arguments, labels) for name, (arguments, does) in rest]
+    others = {**(_ARCHIVE if archive else {}), **_SEARCH}
+    return specs + [_spec(name, does, arguments) for name, (arguments, does) in others.items()]
+
+
+def definition_tokens(specs: Sequence[ToolSpec], count: Callable[[str], int]) -> int:
+    """About what definitions of tools cost beside every prompt, written as JSON. No token limit counts them."""
+    told = [[spec.name, spec.description, dict(spec.parameters)] for spec in specs]
+    return count(json.dumps(told, ensure_ascii=False)) if told else 0
+
+
 def storable(call: ToolCallPart) -> ToolCallPart:
     """The call as it can be stored and sent back: no half characters, a name of bounded length."""
     kwargs: dict[str, Any] | str
@@ -366,11 +379,10 @@ def _spec(name: str, description: str, arguments: type[_Arguments], labels: Sequ
     return ToolSpec(name, description, {"type": "object", "properties": properties, "required": required})
 
 
-def _described(attached: SessionBlock) -> str:
+def _described(name: str, settings: Mapping[str, Any], text: str) -> str:
     """A core block in a line: `- Human: what you know about the user (84 of 2,000 characters)`."""
-    settings = attached.settings
     about = f": {' '.join(settings['description'].split())}" if settings["description"] else ""
-    return f"- {attached.name}{about} ({_characters(len(attached.state or ''), settings['limit'])})"
+    return f"- {name}{about} ({_characters(len(text), settings['limit'])})"
 
 
 def _characters(used: int, limit: int | None) -> str:

@@ -82,6 +82,11 @@ def item_tokens(item: Item, counter: TokenCounter, accounting: Accounting) -> in
     return other + (counter.text(item.words) if item.tokens is None else item.tokens)
 
 
+def frame_tokens(name: str, counter: TokenCounter, accounting: Accounting) -> int:
+    """Tokens of the markup around a block, or around all of them (`memory`), where the accounting counts it."""
+    return counter.text(f"<{name}>\n</{name}>\n") if accounting == "billed" else 0
+
+
 @dataclass(frozen=True, slots=True)
 class Content:
     """What a block would put into one context."""

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from pydantic import Field, TypeAdapter, ValidationError
 
 from memory_core.blocks.base import BaseMemoryBlock, Batch, Content, Item, NoWrite, PendingWrite, ReadContext
-from memory_core.blocks.markup import static_parts
+from memory_core.blocks.markup import Safe, static_parts
 from memory_core.events import Ref
 from memory_core.messages import Part, TextPart, content_hash
 
@@ -44,7 +44,7 @@ class StaticMemoryBlock(BaseMemoryBlock[str]):
         return encode(self.static_content)
 
     def read(self, reading: ReadContext, state: str | None) -> Content:
-        return static_content(self.static_content if state is None else decode(state), state or self.text, reading)
+        return static_content(self.static_content if state is None else decode(state), state or self.text, reading.safe)
 
     def prepare_write(self, batch: Batch) -> PendingWrite:
         return NoWrite()
@@ -53,10 +53,10 @@ class StaticMemoryBlock(BaseMemoryBlock[str]):
         return []
 
 
-def static_content(content: str | tuple[Part, ...], stored: str, reading: ReadContext) -> Content:
+def static_content(content: str | tuple[Part, ...], stored: str, safe: Safe) -> Content:
     """One item, named by the hash of its text."""
     texts = [content] if isinstance(content, str) else [part.text for part in content if isinstance(part, TextPart)]
-    parts = static_parts(content, reading.safe)
+    parts = static_parts(content, safe)
     return Content(items=(Item(ref=Ref.of("text", content_hash(stored)), words="\n".join(texts), parts=parts),))
 
 

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from memory_core.blocks.base import BaseMemoryBlock, Content, Item, ReadContext, item_tokens, stored_item
+from memory_core.blocks.base import BaseMemoryBlock, Content, Item, ReadContext, frame_tokens, item_tokens, stored_item
 from memory_core.blocks.vector_parts.following import LOOKING_SECONDS, PATIENCE_SECONDS
 from memory_core.engine.session import Session, SessionBlock
 from memory_core.errors import ContextOverflowError, StoreError, sentence
@@ -181,7 +181,7 @@ class _Layout:
             pieces=tuple(Piece(item.ref, self._size(item), item.heading) for item in content.items),
             cut_order=content.cut_order,
             truncation=attached.record.settings.get("truncation", "trim"),
-            frame=_frame(attached.name, self.reading),
+            frame=frame_tokens(attached.name, self._counter, self._accounting),
         )
 
     def _size(self, item: Item) -> int:
@@ -298,16 +298,16 @@ def _asked(name: str, content: Content | str, reading: ReadContext) -> int:
 
 def _outer_frame(session: Session, rows: Sequence[QueueRow]) -> int:
     """Tokens of the markup around all blocks, and of the message made for it where there is none to stand in."""
-    if session.config.accounting != "billed":
+    accounting = session.config.accounting
+    if accounting != "billed":
         return 0
     role = MessageRole.SYSTEM if session.config.insert_method is InsertMethod.SYSTEM else MessageRole.USER
     new = not any(row.message.role is role for row in rows)
-    return session.counter.text("<memory>\n</memory>\n") + (MESSAGE_OVERHEAD if new else 0)
+    return frame_tokens("memory", session.counter, accounting) + (MESSAGE_OVERHEAD if new else 0)
 
 
 def _frame(name: str, reading: ReadContext) -> int:
-    """Tokens of a block's own markup, where that counts."""
-    return reading.counter.text(f"<{name}>\n</{name}>\n") if reading.accounting == "billed" else 0
+    return frame_tokens(name, reading.counter, reading.accounting)
 
 
 def _read(attached: SessionBlock, reading: ReadContext) -> Content | str:

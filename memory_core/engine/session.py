@@ -169,24 +169,16 @@ class Session:
     @property
     def counter(self) -> TokenCounter:
         """Counts as this session's configuration says."""
-        return self._with_estimates(
+        return self.config.counting(
             counter_for(self.tokenizer_fn) if self.tokenizer_fn else _encoding(self.config.encoding)
         )
 
     @property
     def counter_id(self) -> str:
         """The id of `counter`. An encoding is not loaded for it, which takes 0.3 s the first time."""
-        return self._with_estimates(
+        return self.config.counting(
             counter_for(self.tokenizer_fn) if self.tokenizer_fn else TokenCounter(list, id=self.config.encoding)
         ).id
-
-    def _with_estimates(self, base: TokenCounter) -> TokenCounter:
-        return base.with_estimates(
-            image=self.config.image_token_size_estimate,
-            audio=self.config.audio_token_size_estimate,
-            video=self.config.video_token_size_estimate,
-            document=self.config.document_token_size_estimate,
-        )
 
     def adopt(self, blocks: Sequence[Block], *, initial: Mapping[str, str] | None = None) -> None:
         """Take block objects that a program gave as the live ones; `initial` are custom blocks' fields by name."""

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memory_core.config import MemoryConfig
-from memory_core.history.replay import replay_flushes
+from memory_core.history.replay import queued_sizes, replay_flushes
 from memory_core.messages import ChatMessage, MessageRole
-from memory_core.planning.flush import SizedMessage
 
 PROMPT_TOKENS = 400
 """Approximate tokens an extraction call adds to the messages: its instructions and the answer's schema."""
@@ -29,23 +28,9 @@ def play_cost(
 ) -> PlayCost:
     """Count flushes and learning calls when playing `messages` of these sizes (tokens) one by one.
 
-    `learners` is the number of blocks that call a model for every flush. One new fact per turn is assumed. System
-    messages before the first user message are pinned and never enter the queue.
+    `learners` is the number of blocks that call a model for every flush. One new fact per turn is assumed.
     """
-    roles = [message.role for message in messages]
-    opening = roles.index(MessageRole.USER) if MessageRole.USER in roles else len(roles)
-    sized = [
-        SizedMessage(
-            seq,
-            message.role,
-            tokens,
-            tuple(call.tool_call_id for call in message.tool_calls if call.tool_call_id),
-            message.tool_call_id if message.role is MessageRole.TOOL else None,
-        )
-        for seq, (message, tokens) in enumerate(zip(messages, sizes, strict=True), start=1)
-        if message.role is not MessageRole.SYSTEM or seq > opening
-    ]
-    flushes = replay_flushes(sized, config)
+    flushes = replay_flushes(queued_sizes(messages, sizes), config)
     known = tokens = 0
     for flush in flushes:
         tokens += flush.plan.tokens + PROMPT_TOKENS + known * FACT_TOKENS

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memory_core.config import MemoryConfig
-from memory_core.messages import MessageRole
+from memory_core.messages import ChatMessage, MessageRole
 from memory_core.planning.flush import FlushPlan, Queue, SizedMessage, plan_flush
 
 
@@ -22,6 +22,26 @@ class ReplayedFlush:
     queue_before: int
     """Tokens in the queue before the flush."""
     plan: FlushPlan
+
+
+def queued_sizes(messages: Sequence[ChatMessage], sizes: Sequence[int]) -> list[SizedMessage]:
+    """The messages that enter the queue, numbered from 1 among all: opening system messages are pinned instead.
+
+    `sizes` are tokens, one a message.
+    """
+    roles = [message.role for message in messages]
+    opening = roles.index(MessageRole.USER) if MessageRole.USER in roles else len(roles)
+    return [
+        SizedMessage(
+            seq,
+            message.role,
+            tokens,
+            tuple(call.tool_call_id for call in message.tool_calls if call.tool_call_id),
+            message.tool_call_id if message.role is MessageRole.TOOL else None,
+        )
+        for seq, (message, tokens) in enumerate(zip(messages, sizes, strict=True), start=1)
+        if message.role is not MessageRole.SYSTEM or seq > opening
+    ]
 
 
 def replay_flushes(sizes: Sequence[SizedMessage], config: MemoryConfig) -> list[ReplayedFlush]:

@@ -155,7 +155,7 @@ def write_python(config: MemoryConfig, blocks: Iterable[StoredBlock], *, user_id
                 made.append(f"# The block {block.name!r} is left out: its class has no name to import.")
                 continue
             foreign.add(f"from {module} import {class_name}")
-        made.append(_call(known.__name__ if known else class_name, _arguments(block, known)) + ",")
+        made.append(call(known.__name__ if known else class_name, _arguments(block, known)) + ",")
     of_user = any(block.settings.get("scope") == "user" for block in listed)
     arguments = {"user_id": repr(user_id)} if of_user and user_id is not None else {}
     different = config.model_dump(mode="json", exclude_defaults=True)
@@ -163,7 +163,7 @@ def write_python(config: MemoryConfig, blocks: Iterable[StoredBlock], *, user_id
     inside = textwrap.indent("\n".join(made), "    ")
     arguments["memory_blocks"] = f"[\n{inside}\n]" if made else "[]"
     head = [f"from memory_core import {', '.join(sorted(imports))}", *sorted(foreign)]
-    return "\n".join(head) + f"\n\nmemory = {_call('Memory.from_defaults', arguments)}\n"
+    return "\n".join(head) + f"\n\nmemory = {call('Memory.from_defaults', arguments)}\n"
 
 
 def _arguments(block: StoredBlock, known: type[Block] | None) -> dict[str, str]:
@@ -179,6 +179,7 @@ def _arguments(block: StoredBlock, known: type[Block] | None) -> dict[str, str]:
     return arguments
 
 
-def _call(name: str, arguments: Mapping[str, str]) -> str:
+def call(name: str, arguments: Mapping[str, str]) -> str:
+    """A call in Python, an argument a line."""
     inside = ",\n".join(f"{key}={value}" for key, value in arguments.items())
     return f"{name}(\n{textwrap.indent(inside, '    ')},\n)"

@@ -4,6 +4,7 @@ import json
 
 from memory_core.interop.configuration import StoredBlock, write_configuration, write_python
 from memory_core.interop.llamaindex import write_chat_store
+from memory_core.interop.llamaindex_python import write_llamaindex_python
 from memory_core.interop.openai_message import message_to_openai
 from memory_core.memory import Memory
 
@@ -26,6 +27,11 @@ def export_configuration(memory: Memory) -> str:
 def export_python(memory: Memory) -> str:
     """Settings and blocks as Python to paste."""
     return write_python(memory.session.config, stored_blocks(memory), user_id=memory.session.user_id)
+
+
+def export_llamaindex_python(memory: Memory) -> str:
+    """Settings and blocks as Python to paste into a program on LlamaIndex."""
+    return write_llamaindex_python(memory.session.config, stored_blocks(memory))
 
 
 def stored_blocks(memory: Memory) -> list[StoredBlock]:

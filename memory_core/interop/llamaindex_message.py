@@ -119,11 +119,12 @@ def message_to_llamaindex(message: ChatMessage) -> dict[str, Any]:
     return {
         "role": str(message.role),
         "additional_kwargs": dict(message.additional_kwargs),
-        "blocks": [_block(part) for part in message.parts],
+        "blocks": [part_to_llamaindex(part) for part in message.parts],
     }
 
 
-def _block(part: Part) -> dict[str, Any]:
+def part_to_llamaindex(part: Part) -> dict[str, Any]:
+    """A part of a message as a content block of LlamaIndex."""
     if isinstance(part, TextPart):
         return {"block_type": "text", "text": part.text}
     if isinstance(part, ThinkingPart):

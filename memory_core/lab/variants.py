@@ -10,6 +10,7 @@ from memory_core.config import MemoryConfig
 from memory_core.errors import ConfigError
 from memory_core.events import current_settings
 from memory_core.interop.configuration import Configuration, StoredBlock, write_configuration, write_python
+from memory_core.interop.llamaindex_python import write_llamaindex_python
 from memory_core.memory import Memory
 
 _NAMES = ("recipe", "recipe_parameters")
@@ -153,6 +154,11 @@ def variant_json(variant: Variant) -> str:
 def variant_python(variant: Variant, *, user_id: str | None = None) -> str:
     """A configuration as Python to paste."""
     return write_python(variant.config, variant.blocks, user_id=user_id)
+
+
+def variant_llamaindex_python(variant: Variant) -> str:
+    """A configuration as Python to paste into a program on LlamaIndex."""
+    return write_llamaindex_python(variant.config, variant.blocks)
 
 
 def differences(before: Variant, after: Variant) -> tuple[Change, ...]:

@@ -59,6 +59,12 @@ def test_a_limit_below_the_flush_size_takes_it_along(memory):
     assert slider(app, "token_flush_size").value == 100
 
 
+def test_a_tried_configuration_can_be_taken_along_in_three_forms(memory):
+    app = page()
+    labels = [each.proto.label for each in app.get("download_button")]
+    assert labels[-3:] == ["Configuration as JSON", "As Python", "As Python for LlamaIndex"]
+
+
 def test_a_recipe_can_be_where_a_configuration_begins(memory):
     app = page()
     app = ready(app.selectbox(key="lab__recipe_B").set_value("buffer").run())

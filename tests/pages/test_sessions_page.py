@@ -442,17 +442,26 @@ def test_every_export_is_made_under_a_name_that_any_system_takes(demo_home):
         "a b c.chat_store.json",
         "a b c.configuration.json",
         "a b c.py",
+        "a b c.llamaindex.py",
     ]
     assert files["a b c.zip"].startswith(b"PK")
     assert len(files["a b c.messages.jsonl"].splitlines()) == 22
     assert json.loads(files["a b c.configuration.json"])
     compile(files["a b c.py"], "export.py", "exec")
+    there = {}
+    exec(compile(files["a b c.llamaindex.py"], "export.py", "exec"), there)
+    assert there["memory"].token_limit == 1200
+    assert [block.name for block in there["memory"].memory_blocks] == [
+        attached.name for attached in services.engine().open("demo").blocks
+    ]
 
 
 def test_the_export_dialog_offers_them_all(demo_home):
     drawn = dialog("ui.sessions.exporting", "export_dialog", "demo")
     assert not drawn.exception
-    assert len(drawn.get("download_button")) == 5
+    labels = [each.proto.label for each in drawn.get("download_button")]
+    assert len(labels) == 6
+    assert labels[-2:] == ["As Python", "As Python for LlamaIndex"]
 
 
 def test_a_bundle_opens_as_a_session_with_everything(demo_home, monkeypatch):

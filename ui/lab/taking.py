@@ -1,4 +1,4 @@
-"""Taking a tried configuration along: into the session, as a file, or as Python."""
+"""Taking a tried configuration along: into the session, as a file, or as Python for this engine or LlamaIndex."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ import streamlit as st
 
 from memory_core import Memory
 from memory_core.interop.configuration import StoredBlock
-from memory_core.lab.variants import Change, Variant, variant_json, variant_python
+from memory_core.lab.variants import Change, Variant, variant_json, variant_llamaindex_python, variant_python
 from ui import nav
 from ui.components import heading
 from ui.text import plain
@@ -47,4 +47,13 @@ def draw_taking(
             icon=":material/download:",
             on_click="ignore",
             key="lab__python",
+        )
+        st.download_button(
+            "As Python for LlamaIndex",
+            lambda: variant_llamaindex_python(variant),
+            file_name="memory.llamaindex.py",
+            mime="text/x-python",
+            icon=":material/download:",
+            on_click="ignore",
+            key="lab__llamaindex",
         )

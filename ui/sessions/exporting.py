@@ -10,6 +10,7 @@ from memory_core.interop.bundle import write_bundle
 from memory_core.interop.exporting import (
     export_chat_store,
     export_configuration,
+    export_llamaindex_python,
     export_messages,
     export_python,
 )
@@ -74,6 +75,13 @@ def exports(session_id: str, title: str) -> list[Export]:
             f"{stem}.py",
             "text/x-python",
             lambda: export_python(shared.open(session_id)).encode(),
+        ),
+        Export(
+            "As Python for LlamaIndex",
+            "The same for LlamaIndex, with notes on what it lacks.",
+            f"{stem}.llamaindex.py",
+            "text/x-python",
+            lambda: export_llamaindex_python(shared.open(session_id)).encode(),
         ),
         *graph_exports(session_id, stem),
     ]

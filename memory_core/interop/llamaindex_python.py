@@ -1,0 +1,255 @@
+"""A configuration as Python for LlamaIndex's `Memory`, which runs there as pasted.
+
+What has no counterpart there is a note with its value; nothing is left out in silence. Priorities are turned round,
+since LlamaIndex (up to 0.14.25) cuts the smallest number first.
+"""
+
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from memory_core.blocks import FactExtractionMemoryBlock, StaticMemoryBlock, VectorMemoryBlock
+from memory_core.blocks.base import BaseMemoryBlock
+from memory_core.config import MemoryConfig
+from memory_core.interop.configuration import StoredBlock, call
+from memory_core.interop.llamaindex_message import part_to_llamaindex
+from memory_core.messages import FilePart, ImagePart, TextPart
+from memory_core.planning.rendering import InsertMethod
+from memory_core.tokens import AUDIO_TOKENS, DEFAULT_ENCODING, DOCUMENT_TOKENS, IMAGE_TOKENS, VIDEO_TOKENS
+
+RESULTS = 10
+"""Results of a vector block that here brings back as many as fit, which LlamaIndex cannot."""
+
+WIDTH = 100
+"""Longest line of a note, in characters."""
+
+_MODEL = """\
+llm = MockLLM(max_tokens=1)  # stands in for your model, e.g. llama_index.llms.openai.OpenAI: it learns nothing
+"""
+
+_STORE = '''\
+embed_model = MockEmbedding(embed_dim=8)  # stands in for your embedding model: it finds all texts alike
+
+
+class TextStore(SimpleVectorStore):
+    """Vectors with their texts, in memory. Stands in for your vector store: SimpleVectorStore keeps no texts."""
+
+    stores_text: bool = True
+    _nodes: dict = PrivateAttr(default_factory=dict)
+
+    def add(self, nodes, **kwargs):
+        self._nodes.update((node.node_id, node) for node in nodes)
+        return super().add(nodes, **kwargs)
+
+    def query(self, query, **kwargs):
+        found = super().query(query, **kwargs)
+        found.nodes = [self._nodes[node_id] for node_id in found.ids]
+        return found
+'''
+
+_SETTINGS: dict[str, tuple[Any, str]] = {
+    "when_over": ("return", "LlamaIndex never shortens the queue: a prompt may be over the limit"),
+    "split_long_turns": (False, "LlamaIndex keeps a long newest turn whole"),
+    "accounting": ("reference", "LlamaIndex counts tool calls and thinking as nothing"),
+    "context_window": (None, "LlamaIndex knows the token limit alone"),
+    "reply_reserve": (0, "lower token_limit instead"),
+    "queue_turns": (None, "LlamaIndex bounds the queue by tokens alone"),
+    "delivery_timeout": (None, "put waits there until every block has learned"),
+    "delivery_attempts": (None, "what a block fails to learn is lost to it there"),
+    "recipe": (None, "a name for these settings"),
+    "recipe_parameters": ({}, "what that recipe was given"),
+}
+"""Settings without a counterpart: what LlamaIndex does, as a value (no note then), and in words."""
+
+_EVERY_BLOCK: dict[str, tuple[Any, str]] = {
+    "deliver_on": ("flush", "blocks learn there when the queue is flushed"),
+    "truncation": ("drop", "a block is cut whole there"),
+}
+
+_BLOCKS: dict[str, dict[str, tuple[Any, str]]] = {
+    "static": {
+        "read_only": (True, "no tools edit it there"),
+        "limit": (None, "no tools edit it there"),
+    },
+    "facts": {
+        **_EVERY_BLOCK,
+        "scope": ("session", "facts are the block object's there, and gone with it"),
+        "approval": (False, "facts count at once there"),
+        "on_change": ("add", "found facts are only added there"),
+        "categories": ([], "facts have no categories there"),
+        "show": ("all", "all facts ask for the prompt there"),
+    },
+    "vector": {
+        **_EVERY_BLOCK,
+        "similarity_threshold": (None, "scores differ there; see SimilarityPostprocessor"),
+        "vector_weight": (None, "the score is the embedding's alone there"),
+        "keyword_weight": (0, "there is no keyword search"),
+        "neighbour_weight": (0, "the score is the embedding's alone there"),
+        "episode_weight": (0, "the score is the embedding's alone there"),
+        "speaker_weight": (0, "the score is the embedding's alone there"),
+        "date_weight": (0, "the score is the embedding's alone there"),
+        "informativeness_weight": (0, "the score is the embedding's alone there"),
+        "length_weight": (0, "the score is the embedding's alone there"),
+        "unit": ("batch", "what leaves the queue together is stored as one text there"),
+        "layout": ("messages", "stored messages stand as elements in the prompt there"),
+    },
+}
+"""The same for the settings of each kind of block."""
+
+_DEPENDENT = {"nearest": ("on_change", "decide"), "top_k": ("show", "relevant")}
+"""Settings without a counterpart that count only where another has this value."""
+
+
+def write_llamaindex_python(config: MemoryConfig, blocks: Iterable[StoredBlock]) -> str:
+    """A configuration as a program for LlamaIndex that ends with `memory`.
+
+    Models and a vector store of one's own have to be put in: what stands in for them needs no key and no network.
+
+    Raises:
+        ConfigError: a block's setting is impossible.
+    """
+    writing = _Writing(config, list(blocks))
+    arguments = writing.arguments()
+    notes = "\n".join(writing.notes)
+    heads = [f"from {module} import {', '.join(sorted(names))}" for module, names in sorted(writing.imports.items())]
+    wiring = [text for text, needed in ((_MODEL, "MockLLM"), (_STORE, "MockEmbedding")) if writing.uses(needed)]
+    sections = [
+        "# For LlamaIndex (pip install llama-index-core), written by Memory Inspector.",
+        notes,
+        "\n".join(heads),
+        "".join(wiring),
+        f"memory = {call('Memory.from_defaults', arguments)}",
+    ]
+    return "\n\n".join(section for section in sections if section) + "\n" + "".join(writing.afterwards)
+
+
+class _Writing:
+    """Gathers the arguments of a memory, and what has to be said beside them."""
+
+    def __init__(self, config: MemoryConfig, blocks: Sequence[StoredBlock]) -> None:
+        self._config = config
+        self._blocks = blocks
+        self._priorities = _turned(config, blocks)
+        self.notes: list[str] = []
+        self.afterwards: list[str] = []
+        self.imports: dict[str, set[str]] = {}
+
+    def uses(self, name: str) -> bool:
+        return any(name in names for names in self.imports.values())
+
+    def arguments(self) -> dict[str, str]:
+        """Arguments of `Memory.from_defaults`, as code."""
+        config = self._config
+        self._import("llama_index.core.memory", "Memory", "InsertMethod")
+        method = "USER" if config.insert_method is InsertMethod.USER else "SYSTEM"
+        arguments = {
+            "token_limit": repr(config.token_limit),
+            "chat_history_token_ratio": repr(config.chat_history_token_ratio),
+            "token_flush_size": repr(config.flush_size),
+            "insert_method": f"InsertMethod.{method}",
+        }
+        for kind, default in (("image", IMAGE_TOKENS), ("audio", AUDIO_TOKENS), ("video", VIDEO_TOKENS)):
+            name = f"{kind}_token_size_estimate"
+            if (estimate := getattr(config, name)) != default:
+                arguments[name] = repr(estimate)
+        if config.document_token_size_estimate != DOCUMENT_TOKENS:  # no argument of from_defaults
+            self.afterwards.append(f"memory.document_token_size_estimate = {config.document_token_size_estimate}\n")
+        if config.encoding != DEFAULT_ENCODING:
+            self._import("tiktoken", "get_encoding")
+            arguments["tokenizer_fn"] = f"get_encoding({config.encoding!r}).encode_ordinary"
+        self._note_settings("", config.model_dump(mode="json"), _SETTINGS)
+        turned = {old: new for old, new in self._priorities.items() if old != new}
+        if turned:
+            told = ", ".join(f"{old} is {new} there" for old, new in sorted(turned.items()))
+            self._note(f"LlamaIndex cuts the smallest priority number first, so priorities are turned round: {told}.")
+        made = [code for block in self._blocks if (code := self._block(block)) is not None]
+        inside = textwrap.indent("".join(f"{code},\n" for code in made), "    ")
+        arguments["memory_blocks"] = f"[\n{inside}]" if made else "[]"
+        return arguments
+
+    def _block(self, stored: StoredBlock) -> str | None:
+        """A block as code; None, with a note, where it has no counterpart."""
+        block = stored.make()
+        if block is None or block.kind == "custom":
+            self._note(f"The block {stored.name!r} is left out: put your own class {stored.type!r} in its place.")
+            return None
+        if not block.enabled:
+            self._note(f"The block {block.name!r} is left out: it is off (enabled=False).")
+            return None
+        arguments = {"name": repr(block.name)}
+        if block.description is not None:
+            arguments["description"] = repr(block.description)
+        if isinstance(block, StaticMemoryBlock):
+            arguments["static_content"] = self._content(block)
+        elif isinstance(block, FactExtractionMemoryBlock):
+            self._import("llama_index.core.llms", "MockLLM")
+            arguments |= {"llm": "llm", "max_facts": repr(block.max_facts)}
+        elif isinstance(block, VectorMemoryBlock):
+            arguments |= self._search(block)
+        else:
+            settings = ", ".join(f"{name}={value!r}" for name, value in block.settings().items() if name != "name")
+            self._note(f"The block {block.name!r} ({stored.type}) has no counterpart and is left out: {settings}.")
+            return None
+        if block.priority:
+            arguments["priority"] = repr(self._priorities[block.priority])
+        if not block.accept_short_term_memory:
+            arguments["accept_short_term_memory"] = "False"
+        self._note_settings(f"{block.name!r}: ", block.settings(), _BLOCKS[block.kind])
+        self._import("llama_index.core.memory", type(block).__name__)
+        return call(type(block).__name__, arguments)
+
+    def _content(self, block: StaticMemoryBlock) -> str:
+        if isinstance(block.static_content, str):
+            return repr(block.static_content)
+        made = []
+        for part in block.static_content:
+            if not isinstance(part, TextPart | ImagePart | FilePart):
+                self._note(f"{block.name!r}: a part of the type {part.type!r} has no counterpart and is left out.")
+                continue
+            content = part_to_llamaindex(part)
+            name = f"{content.pop('block_type').capitalize()}Block"
+            self._import("llama_index.core.llms", name)
+            made.append(f"{name}({', '.join(f'{key}={value!r}' for key, value in content.items())})")
+        return f"[{', '.join(made)}]"
+
+    def _search(self, block: VectorMemoryBlock) -> dict[str, str]:
+        """Arguments of a vector block."""
+        self._import("llama_index.core", "MockEmbedding")
+        self._import("llama_index.core.bridge.pydantic", "PrivateAttr")
+        self._import("llama_index.core.vector_stores", "SimpleVectorStore")
+        if block.similarity_top_k is None:
+            self._note(f"{block.name!r}: similarity_top_k=None (as many as fit) has no counterpart: it is {RESULTS}.")
+        if block.retrieval_context_window == 1:
+            self._note(f"{block.name!r}: with retrieval_context_window=1 LlamaIndex asks with the whole queue.")
+        return {
+            "vector_store": "TextStore()",
+            "embed_model": "embed_model",
+            "similarity_top_k": repr(block.similarity_top_k or RESULTS),
+            "retrieval_context_window": repr(block.retrieval_context_window),
+        }
+
+    def _note_settings(self, whose: str, settings: Mapping[str, Any], without: Mapping[str, tuple[Any, str]]) -> None:
+        """A note for each reason, with the settings that have no counterpart for it."""
+        by_reason: dict[str, list[str]] = {}
+        for name, value in settings.items():
+            other, needed = _DEPENDENT.get(name, (name, None))
+            same, reason = without.get(other, (value, ""))
+            if value != same if other == name else settings[other] == needed:
+                by_reason.setdefault(reason, []).append(f"{name}={value!r}")
+        for reason, told in by_reason.items():
+            self._note(f"{whose}{', '.join(told)} {'has' if len(told) == 1 else 'have'} no counterpart: {reason}.")
+
+    def _note(self, words: str) -> None:
+        self.notes.append(textwrap.fill(words, WIDTH, initial_indent="# note: ", subsequent_indent="#   "))
+
+    def _import(self, module: str, *names: str) -> None:
+        self.imports.setdefault(module, set()).update(names)
+
+
+def _turned(config: MemoryConfig, blocks: Iterable[StoredBlock]) -> dict[int, int]:
+    """By priority here, other than 0, the priority that says the same to LlamaIndex."""
+    made: list[BaseMemoryBlock[Any]] = [block for stored in blocks if (block := stored.make()) is not None]
+    known = sorted({block.priority for block in made if block.priority and block.enabled})
+    if config.truncation_order == "smallest_first":
+        return {priority: priority for priority in known}
+    return dict(zip(known, reversed(known), strict=True))

@@ -1,0 +1,563 @@
+"""What a configuration asks for, and what it gets: each finding with its numbers, and with a change that mends it.
+
+    for finding in findings(variant_of(memory), script_of(memory)):
+        print(finding.severity, finding.sentence)
+
+Pure: settings, fixed texts and message sizes are enough. A change is offered only once the same rules have found that
+with it the finding is gone, and no new error comes.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from memory_core.agent.tools import definition_tokens, tool_specs
+from memory_core.blocks import (
+    BaseMemoryBlock,
+    FactExtractionMemoryBlock,
+    GraphMemoryBlock,
+    StaticMemoryBlock,
+    VectorMemoryBlock,
+)
+from memory_core.blocks.base import frame_tokens, item_tokens
+from memory_core.blocks.static import static_content
+from memory_core.config import MemoryConfig
+from memory_core.errors import ConfigError
+from memory_core.history.cost import FACT_TOKENS
+from memory_core.history.replay import queued_sizes, replay_flushes
+from memory_core.lab.script import Script
+from memory_core.lab.variants import Change, Variant
+from memory_core.messages import ChatMessage, MessageRole
+from memory_core.planning.context import Part, cut_first
+from memory_core.planning.rendering import InsertMethod, neutralise
+from memory_core.planning.retrieval import budget_for
+from memory_core.tokens import MESSAGE_OVERHEAD, MessageTokens, TokenCounter, Tokenizer, counter_for
+
+Severity = Literal["error", "warning", "note"]
+"""An error is certain to go wrong in every prompt, a warning is hardly meant, a note is good to know."""
+
+LARGE_RECALL = 8_000
+"""Tokens of recall for one prompt: with these, 98.6 of 100 messages that answer a question are there already
+(benchmarks/README.md), so that more costs and hardly finds more."""
+
+CACHED_FROM = 1_024
+"""Tokens of an unchanged beginning below which OpenAI caches nothing of a prompt."""
+
+HISTORY_RATIO = 0.7
+"""Share of the limit for the queue that is offered where it leaves nothing: LlamaIndex's default."""
+
+TOP_K = 10
+"""Results that are offered where a block asks for as many as fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something about a configuration that goes wrong, or that is hardly meant."""
+
+    rule: str
+    severity: Severity
+    sentence: str
+    """Plain text; it may contain block names."""
+    evidence: Mapping[str, int] = field(default_factory=dict)
+    """Every number of the sentence, by what it counts; tokens if not said otherwise."""
+    changes: tuple[Change, ...] = ()
+    """What mends it, applied together (`Variant.with_changes`); empty: no change of a few settings does."""
+    block: str | None = None
+    """The block it concerns, where it is one."""
+
+
+def findings(
+    variant: Variant, script: Script | None = None, *, tokenizer_fn: Tokenizer | None = None
+) -> tuple[Finding, ...]:
+    """What is wrong or odd about a configuration, the most severe first.
+
+    With a conversation its opening system messages count too, and it is said when its first flush comes.
+    `tokenizer_fn` is the memory's own, where it has one.
+
+    Raises:
+        ConfigError: the configuration is impossible.
+    """
+    counter = variant.config.counting(counter_for(tokenizer_fn, encoding=variant.config.encoding))
+    said = _Said.of(script, counter)
+    before = _errors(_Asked(variant, counter, said))
+
+    def mends(rule: "_Rule", finding: Finding, way: Sequence[Change]) -> bool:
+        try:
+            asked = _Asked(variant.with_changes(variant.name, way), counter, said)
+        except ConfigError:
+            return False
+        left = {(other.rule, other.block) for other, _ in rule(asked)}
+        return (finding.rule, finding.block) not in left and _errors(asked) <= before
+
+    found = []
+    asked = _Asked(variant, counter, said)
+    for rule in _RULES:
+        for finding, ways in rule(asked):
+            changes = next((tuple(way) for way in ways if mends(rule, finding, way)), ())
+            found.append(replace(finding, changes=changes))
+    return tuple(sorted(found, key=lambda finding: ("error", "warning", "note").index(finding.severity)))
+
+
+_Way = Sequence[Change]
+_Rule = Callable[["_Asked"], Iterator[tuple[Finding, Sequence[_Way]]]]
+"""Finds something, each with ways to mend it, the gentlest first."""
+
+
+@dataclass(frozen=True)
+class _Said:
+    """A conversation in numbers; without one there are none."""
+
+    messages: tuple[ChatMessage, ...] = ()
+    sizes: tuple[MessageTokens, ...] = ()
+
+    @classmethod
+    def of(cls, script: Script | None, counter: TokenCounter) -> "_Said":
+        messages = tuple(script.messages) if script is not None else ()
+        return cls(messages, tuple(counter.message(message) for message in messages))
+
+    @property
+    def opening(self) -> Sequence[MessageTokens]:
+        """Sizes of the system messages it opens with, which are pinned."""
+        users = [place for place, message in enumerate(self.messages) if message.role is MessageRole.USER]
+        before = zip(self.messages[: users[0] if users else None], self.sizes, strict=False)
+        return [size for message, size in before if message.role is MessageRole.SYSTEM]
+
+
+class _Asked:
+    """A configuration with what is certain about its sizes."""
+
+    def __init__(self, variant: Variant, counter: TokenCounter, said: _Said) -> None:
+        self.config: MemoryConfig = variant.config
+        self.blocks = [block for block in variant.make_blocks() if block.enabled]
+        self.said = said
+        self.counter = counter
+        names = [block.name for block in self.blocks]
+        self._sizes = {
+            block.name: self._static(block, names) for block in self.blocks if isinstance(block, StaticMemoryBlock)
+        }
+
+    def _static(self, block: StaticMemoryBlock, names: Sequence[str]) -> int:
+        content = static_content(block.static_content, block.text, lambda text: neutralise(text, names))
+        accounting = self.config.accounting
+        items = sum(item_tokens(item, self.counter, accounting) for item in content.items)
+        return items + frame_tokens(block.name, self.counter, accounting)
+
+    @property
+    def limit(self) -> int:
+        return self.config.limit
+
+    @property
+    def queue_tokens(self) -> int:
+        """Tokens of a queue just before it is flushed, as far as they fit."""
+        return int(min(self.config.history_budget, self.limit))
+
+    @property
+    def never_cut(self) -> dict[str, int]:
+        """Tokens of the texts that stand in every prompt, by block."""
+        return {block.name: self._sizes[block.name] for block in self.blocks if _fixed(block)}
+
+    @property
+    def pinned(self) -> int:
+        return sum(size.by(self.config.accounting) for size in self.said.opening)
+
+    @property
+    def certain(self) -> int:
+        """Tokens that every prompt has, whatever is said."""
+        outer = 0
+        if self.never_cut and self.config.accounting == "billed":
+            made = self.config.insert_method is InsertMethod.SYSTEM and not self.pinned
+            outer = frame_tokens("memory", self.counter, "billed") + (MESSAGE_OVERHEAD if made else 0)
+        return self.pinned + sum(self.never_cut.values()) + outer
+
+    def size(self, block: StaticMemoryBlock) -> int:
+        return self._sizes[block.name]
+
+    @property
+    def cut_first(self) -> list[BaseMemoryBlock[Any]]:
+        """The blocks that may be cut, first to go first."""
+        blocks = {block.name: block for block in self.blocks}
+        parts = [Part(block.name, block.priority, ()) for block in self.blocks]
+        return [blocks[part.name] for part in cut_first(parts, self.config.truncation_order)]
+
+    @property
+    def core(self) -> list[StaticMemoryBlock]:
+        """The texts that an agent may edit with tools."""
+        return [
+            block
+            for block in self.blocks
+            if isinstance(block, StaticMemoryBlock) and not block.read_only and isinstance(block.static_content, str)
+        ]
+
+    @property
+    def archive(self) -> BaseMemoryBlock[Any] | None:
+        """The facts block that an agent's tools keep facts in: the first that learns nothing by itself."""
+        kept = (b for b in self.blocks if isinstance(b, FactExtractionMemoryBlock) and not b.accept_short_term_memory)
+        return next(kept, None) if self.core else None
+
+    def set(self, name: str, value: Any) -> Change:
+        return Change(name, self.config.model_dump(mode="json")[name], value)
+
+    def set_limit(self, limit: int) -> list[Change]:
+        """Another token limit; a flush size that would be above it is left to be a tenth."""
+        changes = [self.set("token_limit", limit)]
+        size = self.config.token_flush_size
+        return [*changes, self.set("token_flush_size", None)] if size is not None and size > limit else changes
+
+    def limit_leaving(self, tokens: int) -> list[Change]:
+        """A limit, in hundreds, at which that many tokens fit beside a full queue."""
+        ratio = self.config.chat_history_token_ratio
+        least = tokens / (1 - ratio) if ratio < 1 else 2 * tokens
+        return self.set_limit(100 * math.ceil(round(least / 100, 6)))
+
+
+def _fixed(block: BaseMemoryBlock[Any]) -> bool:
+    return isinstance(block, StaticMemoryBlock) and block.priority == 0
+
+
+def _set(block: BaseMemoryBlock[Any], name: str, value: Any) -> Change:
+    return Change(f"{block.name}.{name}", block.settings()[name], value)
+
+
+def _errors(asked: _Asked) -> set[tuple[str, str | None]]:
+    return {(finding.rule, finding.block) for rule in _ERRORS for finding, _ in rule(asked)}
+
+
+# -- the rules --------------------------------------------------------------------------------------
+
+
+def _over_limit(asked: _Asked) -> Iterator[tuple[Finding, Sequence[_Way]]]:
+    """What is never cut leaves nothing for the conversation."""
+    needed, limit = asked.certain, asked.limit
+    if needed < limit:
+        return
+    largest = sorted(asked.never_cut.items(), key=lambda size: -size[1])
+    blocks = {block.name: block for block in asked.blocks}
+    several = len(largest) + bool(asked.pinned) > 1
+    names = ["the system messages"] if asked.pinned else []
+    who = _listed([*names, *(f"{name} (priority 0)" for name in asked.never_cut)])
+    yield (
+        Finding(
+            "over_limit",
+            "error",
+            f"{_capital(who)} {'need' if several else 'needs'} {needed:,} of {limit:,} tokens and {_is(several)} never "
+            "cut: every prompt is over the limit.",
+            {"needed": needed, "limit": limit, "priority": 0},
+        ),
+        [
+            asked.limit_leaving(needed),
+            asked.set_limit(needed + 1),
+            *([_set(blocks[name], "priority", 1) for name, _ in largest[:n]] for n in range(1, len(largest) + 1)),
+            *([_set(blocks[name], "enabled", False) for name, _ in largest[:n]] for n in range(1, len(largest) + 1)),
+        ],
+    )
+
+
+def _too_large(asked: _Asked) -> Iterator[tuple[Finding, Sequence[_Way]]]:
+    """A text that is cut whole, and does not even fit alone."""
+    certain, limit = asked.certain, asked.limit
+    for block in asked.blocks:
+        if not isinstance(block, StaticMemoryBlock) or block.priority == 0 or certain >= limit:
+            continue
+        size = asked.size(block)
+        if size + certain < limit:
+            continue
+        beside = f" beside {certain:,} that are never cut" if certain else ""
+        yield (
+            Finding(
+                "too_large",
+                "error",
+                f"{block.name} can never be granted anything: it is cut whole, and its {size:,} tokens do not fit into "
+                f"the limit of {limit:,}{beside}.",
+                {"size": size, "certain": certain, "limit": limit},
+                block=block.name,
+            ),
+            [
+                asked.limit_leaving(size + certain),
+                asked.set_limit(size + certain + 1),
+                [_set(block, "enabled", False)],
+            ],
+        )
+
+
+def _window(asked: _Asked) -> Iterator[tuple[Finding, Sequence[_Way]]]:
+    """The model takes less than the limits say."""
+    config, limit = asked.config, asked.limit
+    if config.context_window is None or limit >= config.token_limit:
+        return
+    yield (
+        Finding(
+            "window",
+            "warning",
+            f"The model's window leaves {limit:,} of the token limit of {config.token_limit:,}: contexts are cut to "
+            "that.",
+            {"limit": limit, "token_limit": config.token_limit},
+        ),
+        [asked.set_limit(limit)],
+    )
+    if config.history_budget > limit:
+        budget = round(config.history_budget)
+        yield (
+            Finding(
+                "window_queue",
+                "warning",
+                f"The history budget of {budget:,} is above what the model's window leaves ({limit:,}): queued turns "
+                "are left out before they are flushed.",
+                {"history_budget": budget, "limit": limit},
+            ),
+            [[asked.set("chat_history_token_ratio", ratio)] for ratio in _ratios(HISTORY_RATIO * limit, config)],
+        )
+
+
+def _ratios(budget: float, config: MemoryConfig) -> list[float]:
+    """The share that makes this history budget, in whole percent where that is possible."""
+    ratio = budget / config.token_limit
+    return [whole] if (whole := math.floor(ratio * 100) / 100) > 0 else [ratio]
+
+
+def _flush_size(asked: _Asked) -> Iterator[tuple[Finding, Sequence[_Way]]]:
+    """A flush takes more than the queue may hold."""
+    config = asked.config
+    size, budget = config.flush_size, round(config.history_budget)
+    if size <= config.history_budget:
+        return
+    yield (
+        Finding(
+            "flush_size",
+            "warning",
+            f"Flush size {size:,} is above the history budget of {budget:,}: every flush empties the queue down to one "
+            "turn.",
+            {"flush_size": size, "history_budget": budget},
+        ),
+        [
+            [asked.set("token_flush_size", None)],
+            [asked.set("token_flush_size", max(1, int(config.history_budget)))],
+            [asked.set("chat_history_token_ratio", 1.0)],
+        ],
+    )
+
+
+def _queue_fills(asked: _Asked) -> Iterator[tuple[Finding, Sequence[_Way]]]:
+    """The queue leaves nothing for the blocks."""
+    config = asked.config
+    names = [block.name for block in asked.cut_first]
+    if not names or config.chat_history_token_ratio < 1 or config.queue_turns is not None:
+        return
+    yield (
+        Finding(
+            "queue_fills",
+            "warning",
+            f"The queue may fill the whole limit of {asked.limit:,}: then every block with a priority is cut "
+            f"({_listed(names)}).",
+            {"limit": asked.limit},
+        ),
+        [[asked.set("chat_history_token_ratio", HISTORY_RATIO)]],
+    )
+
+
+def _facts_fill(asked: _Asked) -> Iterator[tuple[Finding, Sequence[_Way]]]:
+    """Facts may take all that a full queue leaves, before blocks that are cut first."""
+    room = asked.limit - asked.queue_tokens - asked.certain
+    for block in asked.blocks:
+        if not isinstance(block, FactExtractionMemoryBlock) or block.show == "none" or room <= 0:
+            continue
+        facts = min(block.max_facts, block.top_k) if block.show == "relevant" else block.max_facts
+        takes = facts * FACT_TOKENS
+        first = asked.cut_first
+        behind = first[: first.index(block)] if block in first else first
+        names = [other.name for other in behind if not isinstance(other, StaticMemoryBlock)]
+        if not names or takes <= room:
+            continue
+        fitting = max(1, room // 2 // FACT_TOKENS)
+        relevant = _set(block, "show", "relevant")
+        yield (
+            Finding(
+                "facts_fill",
+                "warning",
+                f"{block.name} may grow to {takes:,} tokens ({facts:,} × {FACT_TOKENS} a fact), and a full queue "
+                f"leaves {room:,} of {asked.limit:,}: then nothing is left for {_listed(names)}, which "
+                f"{_is(len(names) > 1)} cut first.",
+                {"takes": takes, "facts": facts, "fact_tokens": FACT_TOKENS, "room": room, "limit": asked.limit},
+                block=block.name,
+            ),
+            [
+                [relevant],
+                [relevant, _set(block, "top_k", fitting)],
+                [_set(block, "max_facts", fitting)],
+                asked.limit_leaving(asked.certain + takes),
+            ],
+        )
+
+
+def _hidden(asked: _Asked) -> Iterator[tuple[Finding, Sequence[_Way]]]:
+    """Facts that neither a prompt nor a tool reads."""
+    for block in asked.blocks:
+        if isinstance(block, FactExtractionMemoryBlock) and block.show == "none" and block is not asked.archive:
+            yield (
+                Finding(
+                    "hidden",
+                    "warning",
+                    f"{block.name} asks for nothing (show is none), and is not the archive that an agent's tools "
+                    "search: no prompt ever has its facts.",
+                    block=block.name,
+                ),
+                [[_set(block, "show", "relevant")]],
+            )
+
+
+def _unfed(asked: _Asked) -> Iterator[tuple[Finding, Sequence[_Way]]]:
+    """Blocks that are given nothing to learn from, or only when it is too late for this session."""
+    for block in asked.blocks:
+        if not block.kind_learns or block.settings().get("scope") == "user":
+            continue
+        if not block.accept_short_term_memory:
+            if block is not asked.archive:
+                yield (
+                    Finding(
+                        "unfed",
+                        "warning",
+                        f"{block.name} is given no messages (accept_short_term_memory is off): it stays empty unless "
+                        "somebody fills it by hand.",
+                        block=block.name,
+                    ),
+                    [[_set(block, "accept_short_term_memory", True)]],
+                )
+        elif block.deliver_on == "session_end":
+            yield (
+                Finding(
+                    "too_late",
+                    "warning",
+                    f"{block.name} learns when the session is closed and belongs to this session alone: it is empty in "
+                    "every prompt before.",
+                    block=block.name,
+                ),
+                [[_set(block, "deliver_on", "flush")]],
+            )
+
+
+def _asks_for_all(asked: _Asked) -> Iterator[tuple[Finding, Sequence[_Way]]]:
+    """Recall without a number of results, at a large limit."""
+    budget = budget_for(asked.limit, asked.certain)
+    for block in asked.blocks:
+        if isinstance(block, VectorMemoryBlock) and block.fills_budget and budget > LARGE_RECALL:
+            yield (
+                Finding(
+                    "asks_for_all",
+                    "note",
+                    f"{block.name} asks for as much as fits, up to {budget:,} tokens a turn, because the limit is "
+                    f"{asked.limit:,} and no number of results is set.",
+                    {"budget": budget, "limit": asked.limit},
+                    block=block.name,
+                ),
+                [[_set(block, "similarity_top_k", TOP_K)]],
+            )
+
+
+def _tools(asked: _Asked) -> Iterator[tuple[Finding, Sequence[_Way]]]:
+    """Definitions of tools stand beside the prompt, and no limit counts them."""
+    core = [(block.name, block.settings(), block.text) for block in asked.core]
+    specs = tool_specs(core, archive=asked.archive is not None)
+    tokens, limit, config = definition_tokens(specs, asked.counter.text), asked.limit, asked.config
+    window = config.context_window
+    if not tokens or (window is not None and limit + tokens + config.reply_reserve <= window):
+        return
+    told = (
+        f"The definitions of {len(specs)} memory tools, some {tokens:,} tokens, are counted under no accounting: "
+        f"beside a prompt at the limit of {limit:,} the model reads {limit + tokens:,}"
+    )
+    evidence = {"tools": len(specs), "definitions": tokens, "limit": limit, "read": limit + tokens}
+    if window is None:
+        yield Finding("tools", "note", f"{told}.", evidence), ()
+        return
+    reserve = config.reply_reserve
+    kept = f", {reserve:,} of it kept for the reply" if reserve else ""
+    fitting = window - reserve - tokens
+    yield (
+        Finding(
+            "tools",
+            "warning",
+            f"{told}, and its window is {window:,}{kept}.",
+            {**evidence, "window": window, "reserve": reserve},
+        ),
+        [asked.set_limit(fitting)] if fitting > 0 else [],
+    )
+
+
+def _cache(asked: _Asked) -> Iterator[tuple[Finding, Sequence[_Way]]]:
+    """What differs with each question stands before what does not."""
+    names = [block.name for block in asked.blocks if _differs(block)]
+    queue = asked.queue_tokens
+    if asked.config.insert_method is not InsertMethod.SYSTEM or not names or queue < CACHED_FROM:
+        return
+    several = len(names) > 1
+    yield (
+        Finding(
+            "cache",
+            "note",
+            f"{_listed(names)} {'differ' if several else 'differs'} with each question and {_stand(several)} before "
+            f"the queue (insert_method is system): a prompt cache can reuse none of its up to {queue:,} tokens.",
+            {"queue": queue},
+        ),
+        [[asked.set("insert_method", "user")]],
+    )
+
+
+def _differs(block: BaseMemoryBlock[Any]) -> bool:
+    relevant = isinstance(block, FactExtractionMemoryBlock) and block.show == "relevant"
+    return relevant or isinstance(block, VectorMemoryBlock | GraphMemoryBlock)
+
+
+def _first_flush(asked: _Asked) -> Iterator[tuple[Finding, Sequence[_Way]]]:
+    """Blocks that learn from what leaves the queue, while nothing has."""
+    waiting = [b for b in asked.blocks if b.kind_learns and b.accept_short_term_memory and b.deliver_on == "flush"]
+    said, config = asked.said, asked.config
+    users = sum(message.role is MessageRole.USER for message in said.messages)
+    if not waiting or not users:
+        return
+    sizes = queued_sizes(said.messages, [size.by(config.accounting) for size in said.sizes])
+    first = next(iter(replay_flushes(sizes, config)), None)
+    seq = first.seq if first is not None else len(said.messages)
+    turn = sum(message.role is MessageRole.USER for message in said.messages[:seq])
+    several, budget = len(waiting) > 1, round(config.history_budget)
+    empty = f"{_listed([block.name for block in waiting])} {_is(several)} empty"
+    if first is None:
+        turns = "The 1 turn" if users == 1 else f"The {users:,} turns"
+        sentence = f"{turns} of this conversation never fill the history budget of {budget:,}: {empty} throughout."
+    elif turn > 1:
+        sentence = f"The first flush comes in turn {turn:,}: {empty} until then."
+    else:
+        return
+    evidence = {"turns": users, "history_budget": budget} if first is None else {"turn": turn}
+    yield Finding("first_flush", "note", sentence, evidence), [[_set(block, "deliver_on", "turn") for block in waiting]]
+
+
+_ERRORS: tuple[_Rule, ...] = (_over_limit, _too_large)
+_RULES: tuple[_Rule, ...] = (
+    *_ERRORS,
+    _window,
+    _flush_size,
+    _queue_fills,
+    _facts_fill,
+    _hidden,
+    _unfed,
+    _first_flush,
+    _tools,
+    _asks_for_all,
+    _cache,
+)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def _capital(words: str) -> str:
+    return words[:1].upper() + words[1:]
+
+
+def _is(several: bool) -> str:
+    return "are" if several else "is"
+
+
+def _stand(several: bool) -> str:
+    return "stand" if several else "stands"
