@@ -58,7 +58,7 @@ def test_a_configuration_that_keeps_what_was_forgotten_is_found_proved_and_taken
     expect(tab.get_by_text("Smallest limit of B that keeps what is watched")).to_be_visible(timeout=60_000)
     idle(tab)
     tab.get_by_role("button", name="Try it").click()
-    expect(tab.get_by_role("button", name="token limit 2,400")).to_have_count(0)
+    expect(tab.get_by_role("button", name="Token limit 2,400")).to_have_count(0)
     expect(strips.nth(1).locator("i").last).to_have_class("prompt shown")
     idle(tab)
     tab.get_by_role("button", name="Add a probe").click()
@@ -72,7 +72,7 @@ def test_a_configuration_that_keeps_what_was_forgotten_is_found_proved_and_taken
     assert kept_probes(forgetful) == (InPrompt(phrase=phrase, from_turn=last),)
     idle(tab)
     with tab.expect_download() as told:
-        tab.get_by_role("button", name="As Python").click()
+        tab.get_by_role("button", name="As Python", exact=True).click()
     names = {}
     exec(told.value.path().read_text(encoding="utf-8"), names)
     assert 600 < names["memory"].session.config.token_limit < 2_400

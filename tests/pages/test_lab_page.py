@@ -49,7 +49,7 @@ def test_a_smaller_limit_is_played_and_says_where_it_first_differs_and_why(memor
     assert "**The prompts first differ in turn 5.**" in words
     assert numbers(app).loc["B", "Cut"] > numbers(app).loc["A", "Cut"] == 0
     assert memory.session.config.token_limit == 1_200, "nothing is stored"
-    app = ready(button(app, "token limit 500").click().run())
+    app = ready(button(app, "Token limit 500").click().run())
     assert "no change yet" in joined(app)
 
 
@@ -150,3 +150,11 @@ def test_a_session_without_a_word_says_what_will_be_here(demo_home):
     Memory.from_defaults("silent", database=shared.database, services=shared.services)
     app = opened(page="lab", session="silent")
     assert "Nothing was said yet." in joined(app)
+
+
+def test_what_goes_wrong_under_a_configuration_is_said_with_what_mends_it(memory):
+    app = ready(slider(page(), "chat_history_token_ratio").set_value(100).run())
+    (fill,) = [each for each in app.button if each.key == "lab__mend_0"]
+    assert "priority" in joined(app)
+    app = ready(fill.click().run())
+    assert slider(app, "chat_history_token_ratio").value < 100

@@ -1,5 +1,6 @@
 """What is being tried in one tab: up to three configurations beside the session's own."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -99,6 +100,13 @@ def turn_knob(session_id: str, name: str, knob: str, value: Any, own: Any) -> No
     knobs.pop(knob, None)
     if value != own:
         knobs[knob] = value
+    _put(session_id, replace(each, knobs=tuple(knobs.items())))
+
+
+def mend(session_id: str, name: str, mending: Sequence[Change]) -> None:
+    """Set what mends a finding; it counts as changed like anything else that is tried."""
+    each = next(each for each in desk(session_id).tried if each.name == name)
+    knobs = {**dict(each.knobs), **{change.setting: change.after for change in mending}}
     _put(session_id, replace(each, knobs=tuple(knobs.items())))
 
 

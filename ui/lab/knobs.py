@@ -32,8 +32,7 @@ def chip(change: Change) -> str:
     place, _, setting = change.setting.rpartition(".")
     if isinstance(change.before, StoredBlock) or isinstance(change.after, StoredBlock):
         return plain(change.words)
-    name = SETTINGS.get(setting, setting.replace("_", " ")).removeprefix("the ")
-    told = f"{short(place)}: {name}" if place else name[:1].upper() + name[1:]
+    told = _named(place, setting)
     if setting == "text":
         return plain(f"{told} reworded")
     return plain(f"{told} {value_words(setting, change.before)} → {value_words(setting, change.after)}")
@@ -60,21 +59,22 @@ def draw(memory: Memory, tried: Tried) -> None:
 def _draw_chips(session_id: str, tried: Tried) -> None:
     with st.container(horizontal=True, gap="xsmall", key="lab__chips"):
         for knob, value in tried.knobs:
-            name = knob.rpartition(".")[2]
-            place = knob.rpartition(".")[0]
-            label = SETTINGS.get(name, name.replace("_", " ")).removeprefix("the ")
+            place, _, name = knob.rpartition(".")
+            label = f"{_named(place, name)} {value_words(name, value)}"
             st.button(
-                plain(
-                    f"{short(place)}: {label} {value_words(name, value)}"
-                    if place
-                    else f"{label} {value_words(name, value)}"
-                ),
+                plain(label),
                 key=f"lab__chip_{tried.name}_{knob}",
                 icon=":material/close:",
                 help="Take this change back",
                 on_click=desk.take_back,
                 args=(session_id, tried.name, knob),
             )
+
+
+def _named(place: str, setting: str) -> str:
+    """A setting in words, with its block: `Facts: priority`."""
+    name = SETTINGS.get(setting, setting.replace("_", " ")).removeprefix("the ")
+    return f"{short(place)}: {name}" if place else name[:1].upper() + name[1:]
 
 
 def _draw_recipe(session_id: str, tried: Tried) -> None:

@@ -24,6 +24,12 @@ from ui.text import count, plain, short, tokens
 from ui.theme import mode
 from ui.view import View, memory_of
 
+_SEVERITIES = {
+    "error": "red[:material/error:]",
+    "warning": "orange[:material/warning:]",
+    "note": "gray[:material/info:]",
+}
+
 AUTOMATIC_TURNS = 60
 """Turns up to which a changed setting is played at once; a longer conversation is played when it is asked for."""
 
@@ -166,6 +172,7 @@ def _draw_results(
     st.markdown(f"**A** this session's configuration  \n**{plain(current)}** {chips}")
     _draw_numbers(results)
     _draw_divergence(view, current, results[OWN], results[current])
+    _draw_findings(memory.session_id, current, results[current])
     _draw_watched(view, now.current, variants[current], results)
     for sentence in dict.fromkeys((*results[OWN].played.unknown, *results[current].played.unknown)):
         st.markdown(f":small[:gray[:material/info: {plain(sentence)}]]")
@@ -230,6 +237,23 @@ def _draw_divergence(view: View, name: str, own: Result, other: Result) -> None:
             on_click=state.show_turn,
             args=(found.turn if found.turn < view.latest_turn else None,),
         )
+
+
+def _draw_findings(session_id: str, name: str, result: Result) -> None:
+    """What goes wrong under a configuration, each with what would mend it, to be tried at once."""
+    for number, finding in enumerate(result.findings):
+        icon = _SEVERITIES[finding.severity]
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            st.markdown(f":small[:{icon} {plain(finding.sentence)}]", width="stretch")
+            words = ", ".join(knobs.chip(change) for change in finding.changes)
+            if finding.changes and not any(isinstance(change.after, StoredBlock) for change in finding.changes):
+                st.button(
+                    "Try this change",
+                    key=f"lab__mend_{number}",
+                    help=words,
+                    on_click=desk.mend,
+                    args=(session_id, name, finding.changes),
+                )
 
 
 def _draw_watched(view: View, tried: Tried, variant: Variant, results: dict[str, Result]) -> None:

@@ -11,6 +11,7 @@ from memory_core.errors import ConfigError
 from memory_core.events import Ref
 from memory_core.lab.bisecting import smallest_limit
 from memory_core.lab.comparing import Outcome, outcome_of
+from memory_core.lab.linting import Finding, findings
 from memory_core.lab.playing import Played, Player
 from memory_core.lab.probes import InPrompt, Probe, Verdict, evaluate
 from memory_core.lab.script import script_of
@@ -37,6 +38,8 @@ class Result:
 
     played: Played
     outcome: Outcome
+    findings: tuple[Finding, ...] = ()
+    """What goes wrong under it."""
     presences: dict[str, Presence] = field(default_factory=dict)
     """What became of each watched phrase, turn by turn."""
     verdicts: dict[Probe, Verdict] = field(default_factory=dict)
@@ -148,7 +151,8 @@ def _work(
         played = _player(memory).play(script, variant, progress=progress, cancelled=job.cancel.is_set)
         if played is None:
             raise StoppedError("Cancelled: nothing was kept.")
-        found = Result(played, outcome_of(played.memory))
+        said = findings(variant, script, tokenizer_fn=memory.session.tokenizer_fn)
+        found = Result(played, outcome_of(played.memory), said)
     for phrase in phrases:
         if phrase not in found.presences:
             job.add_progress(f"Looking for “{phrase[:40]}” in the prompts of {variant.name}")
