@@ -100,7 +100,7 @@ def test_a_probe_is_added_shows_where_it_fails_and_is_removed_again(memory):
     keep_probes(memory, [NeverInPrompt(phrase="boat")])
     app = page()
     app = app.text_input(key="lab__probe_phrase").set_value("allergic to nuts").run()
-    app = app.number_input(key="lab__probe_from").set_value(1).run()
+    app = app.number_input(key="lab__probe_from_turn").set_value(1).run()
     app = ready(app.button(key="lab__probe_add").click().run())
     assert kept_probes(memory) == (NeverInPrompt(phrase="boat"), InPrompt(phrase="allergic to nuts", from_turn=1))
     grid = next(each.value for each in app.dataframe if "Probe" in each.value)

@@ -1,7 +1,5 @@
 """Probes on the page: a grid of probes and configurations, the reason of each failure, and a form for another."""
 
-from typing import Any
-
 import streamlit as st
 from pydantic import ValidationError
 
@@ -15,6 +13,7 @@ from memory_core.lab.probes import (
     Probe,
     Verdict,
     keep_probes,
+    kept_probes,
     write_probes,
 )
 from ui import nav, state
@@ -93,41 +92,43 @@ def _draw_failures(probe: Probe, results: dict[str, Result]) -> None:
 
 
 def _draw_form(view: View) -> None:
-    expect = st.selectbox("What", list(_KINDS), format_func=lambda kind: _KINDS[kind], key="lab__probe_kind")
-    given: dict[str, Any] = {}
-    if expect in ("in_prompt", "never_in_prompt"):
-        given["phrase"] = st.text_input("Phrase", key="lab__probe_phrase", max_chars=300)
-    if expect == "block_tokens":
-        given["block"] = st.selectbox("Block", [block.name for block in view.memory.blocks], key="lab__probe_block")
-        given["at_least"] = st.number_input("Tokens", min_value=1, value=100, key="lab__probe_tokens")
-    if expect in ("evidence_in_prompt", "fact_cites"):
-        seq = st.number_input("Message", min_value=1, max_value=max(1, view.last_seq), key="lab__probe_message")
-        given |= {"messages": (seq,)} if expect == "evidence_in_prompt" else {"message": seq}
-    if expect == "evidence_in_prompt":
-        given["turn"] = st.number_input("Turn", min_value=1, value=max(1, view.latest_turn), key="lab__probe_turn")
-    elif expect != "fact_cites":
-        given["from_turn"] = st.number_input(
-            "From turn", min_value=1, value=max(1, view.shown_turn), key="lab__probe_from"
-        )
-    st.button(
-        "Add", key="lab__probe_add", type="primary", on_click=_add, args=(view.memory.session_id, str(expect), given)
-    )
+    expect = st.selectbox("What", list(_KINDS), format_func=lambda kind: _KINDS[kind], key=f"{_FORM}expect")
+    fields = _FIELDS[str(expect)][1]
+    if "phrase" in fields:
+        st.text_input("Phrase", key=f"{_FORM}phrase", max_chars=300)
+    if "block" in fields:
+        st.selectbox("Block", [block.name for block in view.memory.blocks], key=f"{_FORM}block")
+    if "at_least" in fields:
+        st.number_input("Tokens", min_value=1, value=100, key=f"{_FORM}at_least")
+    if "message" in fields or "messages" in fields:
+        name = "message" if "message" in fields else "messages"
+        st.number_input("Message", min_value=1, max_value=max(1, view.last_seq), key=f"{_FORM}{name}")
+    if "turn" in fields:
+        st.number_input("Turn", min_value=1, value=max(1, view.latest_turn), key=f"{_FORM}turn")
+    if "from_turn" in fields:
+        st.number_input("From turn", min_value=1, value=max(1, view.shown_turn), key=f"{_FORM}from_turn")
+    st.button("Add", key=f"{_FORM}add", type="primary", on_click=_add, args=(view.memory.session_id,))
 
 
-_CLASSES = {
-    "in_prompt": InPrompt,
-    "never_in_prompt": NeverInPrompt,
-    "block_tokens": BlockTokens,
-    "evidence_in_prompt": EvidenceInPrompt,
-    "fact_cites": FactCites,
+_FORM = "lab__probe_"
+
+_FIELDS: dict[str, tuple[type[Probe], tuple[str, ...]]] = {
+    "in_prompt": (InPrompt, ("phrase", "from_turn")),
+    "never_in_prompt": (NeverInPrompt, ("phrase", "from_turn")),
+    "block_tokens": (BlockTokens, ("block", "at_least", "from_turn")),
+    "evidence_in_prompt": (EvidenceInPrompt, ("messages", "turn")),
+    "fact_cites": (FactCites, ("message",)),
 }
 
 
-def _add(session_id: str, expect: str, given: dict[str, Any]) -> None:
-    from memory_core.lab.probes import kept_probes
-
+def _add(session_id: str) -> None:
+    """Keep the probe that the form holds at the click: what was typed last may not have been drawn yet."""
+    kind, fields = _FIELDS[st.session_state[f"{_FORM}expect"]]
+    given = {name: st.session_state[f"{_FORM}{name}"] for name in fields}
+    if "messages" in given:
+        given["messages"] = (given["messages"],)
     try:
-        probe = _CLASSES[expect](**given)
+        probe = kind(**given)
         memory = memory_of(session_id)
         kept = kept_probes(memory)
         if probe not in kept:
