@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from engine_fakes import Clock, assistant, user
 from fakes import FakeEmbedder
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 from memory_core import Memory, MemoryInspectorError, Services, StaticMemoryBlock, VectorMemoryBlock
@@ -503,6 +503,7 @@ LIFE = st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 119)), min_size
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     phases=[phase for phase in Phase if phase is not Phase.explain],
 )
+@example("user_memories", 40, [("turn", 0), ("turn", 0), ("turn", 1), ("turn", 68), ("turn", 0), ("merge", 0)])
 @given(recipe=st.sampled_from(sorted(RECIPES)), limit=st.integers(40, 400), steps=LIFE)
 def test_the_verdict_on_every_message_and_fact_is_what_the_engine_did_for_every_prompt(recipe, limit, steps):
     life = Life(recipe, limit)

@@ -162,9 +162,10 @@ class Tracing:
             tracks = list(self._facts(facts, seq, "id", before))
             carrying = [track for track in tracks if self._carries(track)]
             yield from carrying
-            if tracks and not carrying:
-                yield Track(carrier, (*before, self._others_learned(block, seq, facts)))
-            if tracks:
+            by_then = [id for id in facts if self.life.learned[seq][id].position <= self.moment.position]
+            if by_then and not carrying:
+                yield Track(carrier, (*before, self._others_learned(block, seq, by_then)))
+            if by_then or carrying:
                 return
         elif block.kind == "graph":
             relations = [id for id, record in self.life.related[seq].items() if record.event.about == block.name]
