@@ -11,6 +11,7 @@ from pages_driver import (
     budget_title,
     button,
     dialog,
+    drawn_until,
     field,
     joined,
     message_texts,
@@ -172,8 +173,8 @@ def test_new_makes_no_session_before_it_is_confirmed(app):
         press(app, "New")
     assert not app.exception
     assert [status.session_id for status in list_sessions(services.engine().database)] == ["demo"]
-    press(app, "Start session")
-    assert len(list_sessions(services.engine().database)) == 2
+    button(app, "Start session").click().run()
+    drawn_until(app, lambda: len(list_sessions(services.engine().database)) == 2)
 
 
 def test_an_empty_session_says_what_to_do(demo_home):
