@@ -83,7 +83,7 @@ def test_what_is_not_chosen_is_not_overruled_and_what_came_after_the_prompt_is_s
     memory.facts.desk("Facts").apply(curation.add("Dino likes rain"))
     not_sent = memory.trace.effects().without("Facts")[1:]
     assert [(effect.stage.text, effect.overruled) for effect in not_sent] == [
-        ("Not among the 1 facts of Facts that fit the question best.", False)
+        ("Not the fact of Facts that fits the question best.", False)
     ] * 2
     added = facts(memory)["Dino likes rain"].id
     assert told(memory, "Dino likes rain") == (

@@ -137,7 +137,7 @@ def test_beyond_the_results():
     lost = [memory.trace(Ref.of("unit", unit.number)).decisive for unit in memory.retrieval.stored_turns("turns")]
     rules = [stage.rule for stage in lost if stage.verdict == "lost"]
     assert rules.count("beyond_top_k") == len(rules) > 3
-    assert all("Beyond the 1 results of turns" in stage.text for stage in lost if stage.verdict == "lost")
+    assert all("Beyond the 1 result of turns" in stage.text for stage in lost if stage.verdict == "lost")
 
 
 def test_cut_by_priority():

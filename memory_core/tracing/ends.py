@@ -91,7 +91,8 @@ def fact_shown(moment: Moment, block: str, id: int) -> Stage:
         text = f"{block} puts no facts into the prompt: its facts are searched with a tool."
         return stage("found", "lost", text, moment.record, rule="show_none")
     if show == "relevant" and isinstance(top_k, int):
-        text = f"Not among the {top_k} facts of {block} that fit the question best."
+        best = "the fact" if top_k == 1 else f"among the {top_k} facts"
+        text = f"Not {best} of {block} that {'fits' if top_k == 1 else 'fit'} the question best."
         return stage("found", "lost", text, moment.record, rule="not_relevant", top_k=top_k)
     text = f"{block} did not ask for fact {id}; no reason is on record."
     return stage("found", "lost", text, moment.record, rule="no_reason", knowledge="observed", fact=id)

@@ -210,7 +210,7 @@ def granted(moment: Moment, block: str, ref: Ref, as_what: str) -> Stage | None:
         return stage("prompt", "lost", text, failed, rule="block_failed")
     there = moment.blocks.get(block)
     if there is None:
-        text = f"{block} was not there any more for {moment.prompt}."
+        text = f"{block} was not there for {moment.prompt}."
         return stage("prompt", "lost", text, moment.record, rule="block_removed")
     if not there.settings.get("enabled", True):
         text = f"{block} was switched off for {moment.prompt}."
@@ -258,7 +258,8 @@ def _outcome(event: Retrieved, record: EventRecord, score: float, outcome: str, 
         text = f"Found by {event.block}, which leaves out what is still in the queue."
         return stage("found", "not_reached", text, record, rule=outcome, score=score)
     if outcome == "beyond_top_k" and event.top_k is not None:
-        text = f"Beyond the {event.top_k} results of {event.block}: it came as number {rank} with {score:.2f}."
+        results = "result" if event.top_k == 1 else "results"
+        text = f"Beyond the {event.top_k} {results} of {event.block}: it came as number {rank} with {score:.2f}."
         return stage("found", "lost", text, record, rule=outcome, score=score, rank=rank, top_k=event.top_k)
     budget = event.token_budget or 0
     text = f"No room: better ones took the {budget} tokens of {event.block}. It came as number {rank} with {score:.2f}."
