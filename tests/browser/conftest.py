@@ -12,7 +12,9 @@ from ui.demo import DEMO_SESSION, ensure_demo
 from ui.jobs import Job
 from ui.turns import play
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+"""The first of these that is installed: what draws no window takes less of the processor."""
+CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
 FLAGS = (
     "--no-sandbox",
     "--disable-gpu",

@@ -1,4 +1,4 @@
-"""Sixty turns under a small limit, by every recipe: each page draws, now and at earlier turns."""
+"""Forty turns under a small limit, by every recipe: each page draws, now and at earlier turns."""
 
 import pytest
 import streamlit as st
@@ -12,7 +12,7 @@ from ui import services
 from ui.context import words
 from ui.timeline.timeline_cache import remembered
 
-TURNS = 60
+TURNS = 40
 PAGES = ("chat", "context", "timeline", "blocks", "facts", "graph", "trace", "retrieval", "lab", "sessions")
 PEOPLE = ("Ana", "Rui", "Marta", "Tiago", "Ines", "Pedro")
 PLACES = ("Lisbon", "Porto", "Faro", "Braga", "Evora")
