@@ -34,6 +34,8 @@ class Version:
     """Messages that were read afterwards, and changed nothing."""
     pieces: Mapping[Ref, str] = field(default_factory=dict)
     """Its pieces by the names that prompts give them, in order; empty if the words were erased."""
+    known: bool = True
+    """Whether its words are still there: of one whose words were erased, nobody can say what it left out."""
 
 
 def versions(records: Iterable[EventRecord], block: str) -> list[Version]:
@@ -77,7 +79,15 @@ def content_text(ref: Ref, stored: str | None) -> str:
 
 def with_words(found: Sequence[Version], kind: str, words: Callable[[str], str | None]) -> list[Version]:
     """The same with their pieces."""
-    return [replace(version, pieces=pieces_of(kind, version.text, words(version.text))) for version in found]
+    stored = [(version, words(version.text)) for version in found]
+    return [
+        replace(
+            version,
+            pieces=pieces_of(kind, version.text, text),
+            known=text is not None or version.text == content_hash(""),  # an empty text is stored nowhere
+        )
+        for version, text in stored
+    ]
 
 
 def saying(phrase: Phrase, pieces: Mapping[Ref, str]) -> list[Ref]:
@@ -111,7 +121,11 @@ def came_in(found: Sequence[Version], ref: Ref) -> Version | None:
 
 
 def left_with(found: Sequence[Version], ref: Ref) -> Version | None:
-    """The version that left a piece out for the last time; None where the newest has it, or none ever had."""
+    """The version that left a piece out for the last time; None where the newest has it, or none ever had.
+
+    Versions whose words were erased say nothing.
+    """
+    found = [version for version in found if version.known]
     place = next((place for place in reversed(range(len(found))) if ref in found[place].pieces), None)
     return found[place + 1] if place is not None and place + 1 < len(found) else None
 
@@ -178,7 +192,7 @@ def kept_in(block: PastBlock, found: Sequence[Version], ref: Ref) -> Stage | Non
     if came is None:
         return None
     if gone is None:
-        newest = found[-1]
+        newest = next(version for version in reversed(found) if version.known)
         first, last = came.revision, newest.revision
         text = f"Version {last} of {block.name} has its words"
         if first < last and all(ref in version.pieces for version in found[found.index(came) :]):
@@ -186,7 +200,7 @@ def kept_in(block: PastBlock, found: Sequence[Version], ref: Ref) -> Stage | Non
         elif first < last:
             text = f"{text}, as version {first} had"
         return stage("kept", "passed", f"{text}.", newest.record, knowledge="observed", revision=last)
-    before = found[found.index(gone) - 1].pieces
+    before = next(version.pieces for version in reversed(found[: found.index(gone)]) if version.known)
     phrase, new = Phrase.of(before[ref]), [words for each, words in gone.pieces.items() if each not in before]
     instead = next((words for words in new if phrase.carried_by(words)), None)
     if instead is not None:

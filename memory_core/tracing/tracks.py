@@ -385,6 +385,8 @@ class Tracing:
                 return
         record = self.life.revisions.get((block.name, block.revision), read)
         said = f"Left out: version {block.revision} of {block.name} does not have its words."
+        if there and not there[-1].known:
+            said = f"Nobody can say any more: the words of version {block.revision} of {block.name} were erased."
         lost = stage("kept", "lost", said, record, rule="left_out", knowledge="observed", revision=block.revision)
         yield Track(carrier, (*before, learned, lost))
 
