@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from memory_core.errors import MessageError
-from memory_core.interop.llamaindex_message import message_from_llamaindex, message_to_llamaindex, says_nothing
+from memory_core.formats.llamaindex_message import message_from_llamaindex, message_to_llamaindex, says_nothing
 from memory_core.interop.located_json import check_size, problem
 from memory_core.interop.openai_format import MAX_BYTES, Conversation, Listed, Note, Skipped, one_line
 from memory_core.messages import ChatMessage
