@@ -5,6 +5,7 @@ endpoint reads its key from the environment again).
 """
 
 import os
+import sys
 import threading
 from collections.abc import Mapping
 from typing import Any
@@ -117,6 +118,12 @@ class Endpoint:
         Endpoint.__init__(self, **state)
 
 
+def transport_errors(name: str = "HTTPError") -> tuple[type[Exception], ...]:
+    """The errors of httpx, which an `openai` below 3 lets through once a stream has begun; none without httpx."""
+    httpx = sys.modules.get("httpx")
+    return (getattr(httpx, name),) if httpx is not None else ()
+
+
 def model_error(error: Exception, endpoint: Endpoint, *, model: str, started: bool = False) -> ModelError:
     """Translate an error of `endpoint` into a `ModelError`; raise it `from error`.
 
@@ -128,11 +135,11 @@ def model_error(error: Exception, endpoint: Endpoint, *, model: str, started: bo
     _scrub(error, endpoint)
     if isinstance(error, ModelError):
         return error
-    if isinstance(error, openai.APITimeoutError):
+    if isinstance(error, (openai.APITimeoutError, *transport_errors("TimeoutException"))):
         tries = endpoint.max_retries + 1
         tried = f" (tried {tries} times)" if tries > 1 and not started else ""
         return ModelTimeoutError(f"The model did not answer within {endpoint.timeout_seconds:g} s{tried}.")
-    if isinstance(error, openai.APIConnectionError):
+    if isinstance(error, (openai.APIConnectionError, *transport_errors())):
         return _connection_error(error, endpoint, started)
     if isinstance(error, openai.APIStatusError):
         return _status_error(error, endpoint, model)

@@ -16,7 +16,7 @@ from memory_core.errors import ConfigError, ModelAnswerError, ModelRequestError,
 from memory_core.formats.chat_completions import to_openai
 from memory_core.messages import ChatMessage, MessageRole, ToolCallPart, decode_arguments
 from memory_core.models.base import Answer, ModelCall, ToolSpec, json_schema
-from memory_core.models.endpoint import Endpoint, model_error
+from memory_core.models.endpoint import Endpoint, model_error, transport_errors
 from memory_core.models.structured import instruction, parse_answer
 from memory_core.text import Characters, whole_characters
 from memory_core.tokens import reported
@@ -267,9 +267,10 @@ class OpenAIStream:
 
         if self._closed:
             return
+        failures: tuple[type[Exception], ...] = (openai.OpenAIError, ValueError, RuntimeError, *transport_errors())
         try:
             yield from self._chunks
-        except (openai.OpenAIError, ValueError, RuntimeError) as error:  # RuntimeError: the stream was closed
+        except failures as error:  # RuntimeError: the stream was closed
             if self._closed:
                 return
             raise model_error(error, self._chat.endpoint, model=self._chat.name, started=True) from error
