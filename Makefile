@@ -8,7 +8,7 @@ endif
 PORT ?= 8501
 HEADLESS ?= false
 
-.PHONY: run test check bench clean
+.PHONY: run test check adapters bench clean
 
 run: $(VENV)/.app        ## start the app on the demo, and open it in the browser
 	$(BIN)/streamlit run serve.py --server.port $(PORT) --server.headless $(HEADLESS)
@@ -23,6 +23,12 @@ check: $(VENV)/.dev      ## lint, types, the rooms with their arrows, and the ho
 	$(BIN)/mypy ui pages app.py serve.py
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m tests.house
+
+adapters: | $(BIN)/python  ## the adapters on the real frameworks, offline, in an environment of their own
+	$(BIN)/python -m venv $(VENV)/adapters
+	$(VENV)/adapters/$(notdir $(BIN))/python -m pip install --quiet --disable-pip-version-check --upgrade pip  # older ones give up on so many packages
+	$(VENV)/adapters/$(notdir $(BIN))/python -m pip install --quiet --disable-pip-version-check -e '.[adapters]' 'pytest>=9' 'hypothesis>=6.150'
+	MEMORY_INSPECTOR_ADAPTERS=1 $(VENV)/adapters/$(notdir $(BIN))/python -m pytest -p no:cacheprovider -o addopts=-q --strict-markers tests/adapters
 
 bench: $(VENV)/.dev      ## the tables of the README; takes some minutes
 	$(BIN)/python benchmarks/speed.py
