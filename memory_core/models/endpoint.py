@@ -8,6 +8,7 @@ import os
 import sys
 import threading
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -36,7 +37,8 @@ class Endpoint:
     Arguments that are None or empty are read from `OPENAI_BASE_URL` and `OPENAI_API_KEY`.
 
     Raises:
-        ConfigError: the address is no http address, or the key holds characters no header can carry.
+        ConfigError: the client is not installed, the address is no http address, or the key holds characters no header
+            can carry.
     """
 
     def __init__(
@@ -47,6 +49,8 @@ class Endpoint:
         timeout_seconds: float = 60,
         max_retries: int = 1,
     ) -> None:
+        if find_spec("openai") is None:
+            raise ConfigError("The openai client is not installed. Run: pip install 'memory-inspector[openai]'")
         if not timeout_seconds > 0:
             raise ConfigError(f"must be above 0: {timeout_seconds=}")
         if max_retries < 0:
