@@ -8,7 +8,7 @@ endif
 PORT ?= 8501
 HEADLESS ?= false
 
-.PHONY: run test check bench clean
+.PHONY: run test check adapters wheel-test bench clean
 
 run: $(VENV)/.app        ## start the app on the demo, and open it in the browser
 	$(BIN)/streamlit run serve.py --server.port $(PORT) --server.headless $(HEADLESS)
@@ -20,9 +20,20 @@ check: $(VENV)/.dev      ## lint, types, the rooms with their arrows, and the ho
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/mypy ui pages app.py serve.py
+	$(BIN)/mypy ui pages app.py serve.py memory_inspector
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m tests.house
+
+adapters: | $(BIN)/python  ## the adapters on the real frameworks, offline, in an environment of their own
+	$(BIN)/python -m venv $(VENV)/adapters
+	$(VENV)/adapters/$(notdir $(BIN))/python -m pip install --quiet --disable-pip-version-check --upgrade pip  # older ones give up on so many packages
+	$(VENV)/adapters/$(notdir $(BIN))/python -m pip install --quiet --disable-pip-version-check -e '.[adapters]' 'pytest>=9' 'hypothesis>=6.150'
+	MEMORY_INSPECTOR_ADAPTERS=1 $(VENV)/adapters/$(notdir $(BIN))/python -m pytest -p no:cacheprovider -o addopts=-q --strict-markers tests/adapters
+
+wheel-test: $(VENV)/.dev  ## the wheel in clean environments, and its app in the browser
+	rm -rf $(VENV)/wheel
+	$(BIN)/python -m build --wheel --outdir $(VENV)/wheel .
+	$(BIN)/python tests/wheel_in_a_browser.py $(VENV)/wheel
 
 bench: $(VENV)/.dev      ## the tables of the README; takes some minutes
 	$(BIN)/python benchmarks/speed.py
@@ -40,11 +51,11 @@ $(VENV)/bin/python $(VENV)/Scripts/python.exe:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.app: pyproject.toml constraints.txt | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
-	$(BIN)/python -m compileall -q memory_core ui pages app.py serve.py  # or the first start does it
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[app]'
+	$(BIN)/python -m compileall -q memory_core memory_inspector ui pages app.py serve.py  # or the first start does it
 	touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
-	$(BIN)/python -m compileall -q memory_core ui pages app.py serve.py  # or the first start does it
+	$(BIN)/python -m compileall -q memory_core memory_inspector ui pages app.py serve.py  # or the first start does it
 	touch $@ $(VENV)/.app

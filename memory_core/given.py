@@ -3,6 +3,7 @@
 Not at the first flush, which is where a model that is none would be noticed, long after it was given.
 """
 
+import sys
 from collections.abc import Collection
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -26,16 +27,17 @@ _WORDS = {
 """What each is called, and the class that makes one out of a model's name."""
 
 
-def check_given(name: str, value: Any, *kinds: Any) -> None:
-    """Refuse a value for the argument `name` that is none of these protocols; None stands for the default.
+def fitting(name: str, value: Any, *kinds: Any) -> Any:
+    """The value for the argument `name`, as one of these protocols; None stands for the default.
 
-    The value itself is not shown: models of other libraries may hold a key.
+    A model of LlamaIndex is wrapped. The value itself is not shown: models of other libraries may hold a key.
 
     Raises:
         ConfigError: it is none of them.
     """
-    if value is None or (not isinstance(value, type) and any(not _missing(value, kind) for kind in kinds)):
-        return
+    fit = _wrapped(value)
+    if value is None or (not isinstance(value, type) and any(not _missing(fit, kind) for kind in kinds)):
+        return fit
     wanted = " or ".join(_WORDS[kind][0] for kind in kinds)
     if isinstance(value, str):
         maker = next((_WORDS[kind][1] for kind in kinds if _WORDS[kind][1]), "")
@@ -44,9 +46,18 @@ def check_given(name: str, value: Any, *kinds: Any) -> None:
     cls = value if isinstance(value, type) else type(value)
     if isinstance(value, type):
         raise ConfigError(f"{name} must be {wanted}, not the class {cls.__name__}: give an object of it")
-    missing = ", ".join(_missing(value, kinds[0]))
+    missing = ", ".join(_missing(fit, kinds[0]))
     full_name = cls.__name__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__name__}"
     raise ConfigError(f"{name} must be {wanted}, not {full_name}: it has no {missing}")
+
+
+def _wrapped(value: Any) -> Any:
+    """A model of LlamaIndex behind our protocol; who has such an object has loaded its library."""
+    if "llama_index" not in sys.modules:
+        return value
+    from memory_core.models.llamaindex import wrapped
+
+    return wrapped(value)
 
 
 def _missing(value: Any, kind: type) -> list[str]:

@@ -28,6 +28,7 @@ from memory_core.engine.reconcile import create_or_join
 from memory_core.engine.session import Session
 from memory_core.errors import MessageError
 from memory_core.events import Actor, EventRecord, QueueReplaced, SessionClosed, ranges
+from memory_core.formats.given_message import GivenMessage, as_message
 from memory_core.messages import ChatMessage, MessageStatus, independent
 from memory_core.models.base import ChatModel
 from memory_core.planning.flush import FlushPlan
@@ -96,7 +97,7 @@ class Memory:
         memory_blocks: Sequence[BaseMemoryBlock[Any]] | None = None,
         insert_method: str | None = None,
         tokenizer_fn: Tokenizer | None = None,
-        chat_history: Sequence[ChatMessage] | None = None,
+        chat_history: Sequence[GivenMessage] | None = None,
         database_uri: str | None = None,
         async_database_uri: str | None = None,
         engine: Any = None,
@@ -140,9 +141,9 @@ class Memory:
             tokenizer_fn=tokenizer_fn,
             clock=clock,
         )
-        history = list(chat_history or ())
+        history = [as_message(message) for message in chat_history or ()]
         for message in history:
-            queue.as_text(message)  # before anything is stored
+            message.to_json()  # refused before anything is stored
         create_or_join(
             session, title=title, user_id=user_id, config=given, blocks=memory_blocks, without_messages=bool(history)
         )
@@ -199,9 +200,10 @@ class Memory:
         session.open()
         return cls(session)
 
-    def put(self, message: ChatMessage, *, message_id: str | None = None, wait: bool = True) -> Receipt:
+    def put(self, message: GivenMessage, *, message_id: str | None = None, wait: bool = True) -> Receipt:
         """Append one message; flush if the history budget is exceeded.
 
+        It may also be a mapping in OpenAI's form, or what a client library answered with, tool calls included.
         When it returns, the message is stored. `message_id` makes it idempotent: an id the session
         has already changes nothing. With `wait`, the first attempt of every delivery is waited
         for, at most `delivery_timeout` seconds; a block that fails never makes a put fail.
@@ -215,7 +217,7 @@ class Memory:
 
     def put_messages(
         self,
-        messages: Sequence[ChatMessage],
+        messages: Sequence[GivenMessage],
         *,
         message_ids: Sequence[str] | None = None,
         end_turn: bool = False,
@@ -251,7 +253,7 @@ class Memory:
             queue_tokens = w.session.queue(self._session.config.accounting).tokens
         return Receipt((), plan or None, delivery.serve_put(self._session, wait), queue_tokens)
 
-    def set(self, messages: Sequence[ChatMessage], *, archive: bool = False) -> Receipt:
+    def set(self, messages: Sequence[GivenMessage], *, archive: bool = False) -> Receipt:
         """Replace the queue; the archive and what was learned stay, unless `archive`. Then flush.
 
         What the new list has in common with the queue from its beginning keeps its place, so
@@ -357,10 +359,10 @@ class Memory:
         """
         return deliver(self._session, timeout=timeout, force=force)
 
-    async def aput(self, message: ChatMessage, **options: Any) -> Receipt:
+    async def aput(self, message: GivenMessage, **options: Any) -> Receipt:
         return await asyncio.to_thread(self.put, message, **options)
 
-    async def aput_messages(self, messages: Sequence[ChatMessage], **options: Any) -> Receipt:
+    async def aput_messages(self, messages: Sequence[GivenMessage], **options: Any) -> Receipt:
         return await asyncio.to_thread(self.put_messages, messages, **options)
 
     async def aget(
@@ -371,7 +373,7 @@ class Memory:
     async def aget_all(self, status: MessageStatus | str | None = None) -> list[ChatMessage]:
         return await asyncio.to_thread(self.get_all, status)
 
-    async def aset(self, messages: Sequence[ChatMessage]) -> Receipt:
+    async def aset(self, messages: Sequence[GivenMessage]) -> Receipt:
         return await asyncio.to_thread(self.set, messages)
 
     async def areset(self, status: MessageStatus | str | None = None) -> None:

@@ -156,6 +156,15 @@ class ChatMessage(BaseModel):
         except (ValidationError, TypeError) as error:
             raise MessageError(f"this is not a message: {_first_problem(error)}") from error
 
+    @classmethod
+    def from_str(cls, content: str, role: str = MessageRole.USER, **fields: Any) -> "ChatMessage":
+        """LlamaIndex's name for a message of one text."""
+        return cls(content, role=role, **fields)
+
+    def __str__(self) -> str:
+        """`user: Hello`; calls of tools as they are read for search."""
+        return f"{self.role}: {message_text(self)}"
+
     @property
     def content(self) -> str | None:
         """The text parts joined by line breaks; None if there is no text part."""

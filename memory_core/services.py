@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TypeVar, cast
 
-from memory_core.given import check_given
+from memory_core.given import fitting
 from memory_core.models.base import ChatModel, Embedder, FactDecider, FactExtractor, RelationExtractor, Summariser
 from memory_core.store.messages import MessageCache
 from memory_core.vectors.base import VectorIndex
@@ -34,11 +34,10 @@ class Services:
         extractor: FactExtractor | None = None,
     ) -> None:
         if not isinstance(index, str | Path):
-            check_given("index", index, VectorIndex)
-        check_given("embedder", embedder, Embedder)
-        check_given("extractor", extractor, FactExtractor)
+            index = fitting("index", index, VectorIndex)
         self._index = self._given_index = index
-        self._embedder = embedder
+        self._embedder: Embedder | None = fitting("embedder", embedder, Embedder)
+        fitting("extractor", extractor, FactExtractor)
         if extractor is not None:
             self.extractor = extractor
         self._base: Services | None = None
@@ -65,7 +64,7 @@ class Services:
         from memory_core.models.relating import ModelRelations
         from memory_core.models.summarising import ModelSummariser
 
-        check_given("chat", chat, ChatModel)
+        chat = fitting("chat", chat, ChatModel)
         other = self.with_extractor(ModelExtractor(chat))
         other.decider = ModelDecider(chat)
         other.summariser = ModelSummariser(chat)

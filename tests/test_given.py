@@ -60,9 +60,9 @@ class Nameless(BaseMemoryBlock[str]):
             '"gpt-4o": OpenAIChat("gpt-4o") makes one of a name',
         ),
         (
-            lambda: GraphMemoryBlock(llm=MockLLM()),
+            lambda: GraphMemoryBlock(llm=MockEmbedding(embed_dim=3)),
             "GraphMemoryBlock: llm must be a chat model or an extractor of relations, not "
-            "llama_index.core.llms.mock.MockLLM: it has no name, offline, ask",
+            "llama_index.core.embeddings.mock_embed_model.MockEmbedding: it has no name, stream, ask",
         ),
         (
             lambda: SummaryMemoryBlock(llm=OpenAIChat),
@@ -75,9 +75,8 @@ class Nameless(BaseMemoryBlock[str]):
             'OpenAIEmbedder("text-embedding-3-small") makes one of a name',
         ),
         (
-            lambda: VectorMemoryBlock(embed_model=MockEmbedding(embed_dim=3)),
-            "VectorMemoryBlock: embed_model must be an embedding model, not "
-            "llama_index.core.embeddings.mock_embed_model.MockEmbedding: it has no id, dimensions, offline, embed",
+            lambda: VectorMemoryBlock(embed_model=MockLLM()),
+            "VectorMemoryBlock: embed_model must be an embedding model, not llama_index.core.llms.mock.MockLLM",
         ),
         (
             lambda: VectorMemoryBlock(vector_store=SimpleVectorStore()),

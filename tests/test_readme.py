@@ -4,14 +4,24 @@ import re
 from pathlib import Path
 
 import pytest
+from models.scripted_server import ScriptedServer, completion
 
 ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture
+def endpoint():
+    """The model of the README's plain loop: it calls the tool, then answers."""
+    call = {"id": "c1", "type": "function", "function": {"name": "forecast", "arguments": '{"place": "Faro"}'}}
+    script = completion(None, finish="tool_calls", tool_calls=[call]), completion("No umbrella today.")
+    with ScriptedServer(*script) as server:
+        yield server
 
 
 @pytest.mark.parametrize(
     ("page", "least", "prints"),
     [
-        ("README.md", 3, ["core_info", "billed: "]),
+        ("README.md", 4, ["No umbrella today.", "core_info", "billed: "]),
         (
             "memory_core/systems/README.md",
             10,
@@ -19,8 +29,11 @@ ROOT = Path(__file__).resolve().parent.parent
         ),
     ],
 )
-def test_every_python_block_runs(page, least, prints, tmp_path, monkeypatch, capsys):
+def test_every_python_block_runs(page, least, prints, tmp_path, monkeypatch, capsys, endpoint):
     monkeypatch.chdir(tmp_path)
+    if page == "README.md":  # its first program asks a model; everything else is offline
+        monkeypatch.setenv("OPENAI_BASE_URL", endpoint.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "none")
     monkeypatch.delenv("MEMORY_INSPECTOR_HOME", raising=False)
     text = (ROOT / page).read_text(encoding="utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)

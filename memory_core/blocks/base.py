@@ -29,7 +29,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, TypeAdapter, Val
 from memory_core.blocks import event_loop
 from memory_core.errors import ConfigError, MemoryInspectorError
 from memory_core.events import BlockStateSaved, Event, Ref
-from memory_core.given import check_given, nearest, out_of_bounds
+from memory_core.given import fitting, nearest, out_of_bounds
 from memory_core.messages import ChatMessage, Part, TextPart, content_hash, independent, message_text, unstorable
 from memory_core.models.base import ModelCall
 from memory_core.planning.context import QUEUE, Truncation
@@ -261,12 +261,12 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
     """What the engine last set fields to, as JSON."""
 
     def __init__(self, **values: Any) -> None:
+        for name in self.outside.keys() & values.keys():
+            values[name] = fitting(f"{type(self).__name__}: {name}", values[name], *self.outside[name])
         try:
             super().__init__(**values)
         except ValidationError as error:
             raise _impossible(type(self), error, values.get("name")) from error
-        for name, kinds in self.outside.items():
-            check_given(f"{type(self).__name__}: {name}", getattr(self, name), *kinds)
         _check_name(self.name)
 
     @classmethod

@@ -15,6 +15,7 @@ from memory_core.blocks.vector_parts.following import LOOKING_SECONDS, PATIENCE_
 from memory_core.engine.session import Session, SessionBlock
 from memory_core.errors import ContextOverflowError, StoreError, sentence
 from memory_core.events import BlockFailed, ContextBuilt, Event, Ref, compact, ranges
+from memory_core.formats.chat_completions import to_openai
 from memory_core.messages import ChatMessage, MessageRole, TextPart, independent, message_text
 from memory_core.planning.context import ContextPlan, Part, Piece, TruncationOrder, Truncator, plan_context
 from memory_core.planning.rendering import (
@@ -74,6 +75,10 @@ class Context:
     def billed_tokens(self) -> int:
         """What an endpoint would count: content, markup and overhead."""
         return self.content_tokens + self.markup_tokens + self.overhead_tokens
+
+    def openai(self) -> list[dict[str, Any]]:
+        """The messages as `client.chat.completions.create(messages=...)` takes them, every call with its result."""
+        return to_openai(self.messages)
 
     def explain(self) -> str:
         """The plan in words and numbers, for a notebook or a log."""

@@ -4,7 +4,6 @@ The planner decides (`planning.flush`); here its decision is applied and recorde
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from sqlalchemy import Connection
 
@@ -12,7 +11,8 @@ from memory_core.config import MemoryConfig
 from memory_core.engine.session import Session, SessionBlock
 from memory_core.errors import MessageError
 from memory_core.events import FlushPlanned, ranges
-from memory_core.messages import ChatMessage, MessageStatus, unstorable
+from memory_core.formats.given_message import GivenMessage, as_message
+from memory_core.messages import MessageStatus, unstorable
 from memory_core.planning.flush import FlushPlan, Queue, SizedMessage, Trigger, complete_turns, plan_flush
 from memory_core.planning.rendering import strip_memory
 from memory_core.store.deliveries import given_seqs, last_turn_heard, queue_delivery, read_deliveries
@@ -22,7 +22,7 @@ from memory_core.store.messages import NewMessage, add_messages, archive, oldest
 from memory_core.store.writing import Writing
 
 
-def prepare(session: Session, messages: Sequence[ChatMessage], ids: Sequence[str]) -> list[NewMessage]:
+def prepare(session: Session, messages: Sequence[GivenMessage], ids: Sequence[str]) -> list[NewMessage]:
     """Messages checked and counted, nothing stored yet.
 
     Raises:
@@ -33,8 +33,8 @@ def prepare(session: Session, messages: Sequence[ChatMessage], ids: Sequence[str
             raise MessageError(f"the id of a message {problem}")
     counter = session.counter
     return [
-        NewMessage(id, message, as_text(message), counter.message(message))
-        for id, message in zip(ids, messages, strict=True)
+        NewMessage(id, message, message.to_json(), counter.message(message))
+        for id, message in zip(ids, map(as_message, messages), strict=True)
     ]
 
 
@@ -164,17 +164,6 @@ def queue_for(
     wanted = frozenset(seqs)
     tokens = sum(message.tokens for message in sizes if message.seq in wanted)
     queue_delivery(w, attached.name, trigger=trigger, seqs=ranges(seqs), messages=len(seqs), tokens=tokens, flush=flush)
-
-
-def as_text(message: Any) -> str:
-    """A message in its canonical form.
-
-    Raises:
-        MessageError: this is not a message, or it cannot be stored.
-    """
-    if not isinstance(message, ChatMessage):
-        raise MessageError(f"a message must be a ChatMessage, not {type(message).__name__}")
-    return message.to_json()
 
 
 def fill(session: Session, w: Writing, attached: SessionBlock) -> int:

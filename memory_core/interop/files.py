@@ -5,25 +5,22 @@ from dataclasses import dataclass
 from pathlib import PureWindowsPath
 from typing import Literal
 
+from memory_core.interop.agent_stores import conversation_in, conversations_of
 from memory_core.interop.bundle import Bundle, read_bundle
 from memory_core.interop.configuration import Configuration, is_configuration, read_configuration
-from memory_core.interop.llamaindex import (
-    SQLITE_MAGIC,
-    StoredConversation,
-    is_chat_store,
-    read_chat_store,
-    read_stored,
-    read_table,
-)
+from memory_core.interop.llamaindex import is_chat_store, read_chat_store, read_table
 from memory_core.interop.located_json import check_size, problem, read_text, read_values
 from memory_core.interop.openai_format import MAX_BYTES, Conversation, Listed, list_conversations, read_conversation
+from memory_core.interop.sqlite_file import SQLITE_MAGIC
+from memory_core.interop.stored import StoredConversation, read_stored
 
-Kind = Literal["openai", "chat_store", "chat_table", "bundle", "configuration"]
+Kind = Literal["openai", "chat_store", "chat_table", "agent_store", "bundle", "configuration"]
 
 _LABELS: dict[Kind, str] = {
     "openai": "OpenAI-format messages",
     "chat_store": "LlamaIndex chat store",
     "chat_table": "LlamaIndex message table",
+    "agent_store": "Conversations of an agent framework",
     "bundle": "Memory Inspector bundle",
     "configuration": "Memory Inspector configuration",
 }
@@ -73,8 +70,9 @@ def read_file(name: str, data: bytes) -> Preview:
         return Preview(name, "bundle", bundle=read_bundle(data, name))
     check_size(len(data), MAX_BYTES)
     if data.startswith(SQLITE_MAGIC):
-        stored = read_table(data, filename=name)
-        return Preview(name, "chat_table", tuple(each.listed for each in stored), _stored=stored)
+        stored = read_table(data, filename=name, others=conversations_of)
+        kind: Kind = "agent_store" if any(each.converted for each in stored) else "chat_table"
+        return Preview(name, kind, tuple(each.listed for each in stored), _stored=stored)
     text = _unwrapped(read_text(data, filename=name, max_bytes=MAX_BYTES))
     values = read_values(text, filename=name)
     if len(values) == 1:
@@ -84,6 +82,8 @@ def read_file(name: str, data: bytes) -> Preview:
         if is_chat_store(value):
             stored = read_chat_store(value, filename=name)
             return Preview(name, "chat_store", tuple(each.listed for each in stored), _stored=stored)
+        if (items := conversation_in(value)) is not None:
+            return Preview(name, "agent_store", (items.listed,), _stored=(items,))
     return Preview(name, "openai", list_conversations(text, filename=name), _text=text)
 
 

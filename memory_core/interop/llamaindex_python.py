@@ -11,8 +11,8 @@ from typing import Any
 from memory_core.blocks import FactExtractionMemoryBlock, StaticMemoryBlock, VectorMemoryBlock
 from memory_core.blocks.base import BaseMemoryBlock
 from memory_core.config import MemoryConfig
+from memory_core.formats.llamaindex_message import part_to_llamaindex
 from memory_core.interop.configuration import StoredBlock, call
-from memory_core.interop.llamaindex_message import part_to_llamaindex
 from memory_core.messages import FilePart, ImagePart, TextPart
 from memory_core.planning.rendering import InsertMethod
 from memory_core.tokens import AUDIO_TOKENS, DEFAULT_ENCODING, DOCUMENT_TOKENS, IMAGE_TOKENS, VIDEO_TOKENS

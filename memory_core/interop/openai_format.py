@@ -11,8 +11,8 @@ from pathlib import PureWindowsPath
 from typing import Any
 
 from memory_core.errors import MessageError
+from memory_core.formats.openai_message import MESSAGE_FIELDS, message_from_openai
 from memory_core.interop.located_json import Located, problem, read_text, read_values
-from memory_core.interop.openai_message import MESSAGE_FIELDS, message_from_openai
 from memory_core.messages import ChatMessage, MessageRole, TextPart, storable
 
 MAX_BYTES = 20 * 1024 * 1024

@@ -18,9 +18,9 @@ from memory_core.services import Services
 _FILES = "a session's bundle, or messages in any format that can be imported"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; return its exit status."""
-    given = _parser().parse_args(arguments)
+def main(arguments: Sequence[str] | None = None, *, parser: argparse.ArgumentParser | None = None) -> int:
+    """Run the command; return its exit status. `parser`: one that `commands` were added to."""
+    given = (parser or commands(argparse.ArgumentParser(prog="memory-inspector"), required=True)).parse_args(arguments)
     try:
         return int(given.run(given))
     except MemoryInspectorError as error:
@@ -72,9 +72,9 @@ def _write(path: str, text: str) -> None:
         raise FormatError(f"{Path(path).name} cannot be written: {error.strerror or error}.") from error
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="memory-inspector", description="Check what an agent's memory keeps.")
-    commands = parser.add_subparsers(required=True, metavar="command")
+def commands(parser: argparse.ArgumentParser, *, required: bool) -> argparse.ArgumentParser:
+    """The parser with these commands; who makes them optional sets what runs without one (`run`)."""
+    commands = parser.add_subparsers(required=required, metavar="command")
     checking = commands.add_parser("check", help="play a conversation under a configuration and check probes")
     checking.add_argument("conversation", help=_FILES)
     checking.add_argument("--config", help="a configuration; the session's own without it")

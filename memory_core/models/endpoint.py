@@ -5,8 +5,10 @@ endpoint reads its key from the environment again).
 """
 
 import os
+import sys
 import threading
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -35,7 +37,8 @@ class Endpoint:
     Arguments that are None or empty are read from `OPENAI_BASE_URL` and `OPENAI_API_KEY`.
 
     Raises:
-        ConfigError: the address is no http address, or the key holds characters no header can carry.
+        ConfigError: the client is not installed, the address is no http address, or the key holds characters no header
+            can carry.
     """
 
     def __init__(
@@ -46,6 +49,8 @@ class Endpoint:
         timeout_seconds: float = 60,
         max_retries: int = 1,
     ) -> None:
+        if find_spec("openai") is None:
+            raise ConfigError("The openai client is not installed. Run: pip install 'memory-inspector[openai]'")
         if not timeout_seconds > 0:
             raise ConfigError(f"must be above 0: {timeout_seconds=}")
         if max_retries < 0:
@@ -117,6 +122,12 @@ class Endpoint:
         Endpoint.__init__(self, **state)
 
 
+def transport_errors(name: str = "HTTPError") -> tuple[type[Exception], ...]:
+    """The errors of httpx, which an `openai` below 3 lets through once a stream has begun; none without httpx."""
+    httpx = sys.modules.get("httpx")
+    return (getattr(httpx, name),) if httpx is not None else ()
+
+
 def model_error(error: Exception, endpoint: Endpoint, *, model: str, started: bool = False) -> ModelError:
     """Translate an error of `endpoint` into a `ModelError`; raise it `from error`.
 
@@ -128,11 +139,11 @@ def model_error(error: Exception, endpoint: Endpoint, *, model: str, started: bo
     _scrub(error, endpoint)
     if isinstance(error, ModelError):
         return error
-    if isinstance(error, openai.APITimeoutError):
+    if isinstance(error, (openai.APITimeoutError, *transport_errors("TimeoutException"))):
         tries = endpoint.max_retries + 1
         tried = f" (tried {tries} times)" if tries > 1 and not started else ""
         return ModelTimeoutError(f"The model did not answer within {endpoint.timeout_seconds:g} s{tried}.")
-    if isinstance(error, openai.APIConnectionError):
+    if isinstance(error, (openai.APIConnectionError, *transport_errors())):
         return _connection_error(error, endpoint, started)
     if isinstance(error, openai.APIStatusError):
         return _status_error(error, endpoint, model)

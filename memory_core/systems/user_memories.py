@@ -15,10 +15,10 @@ from typing import Any, Literal, get_args
 
 from memory_core.curation.facts import Curation
 from memory_core.engine.delivery import Served
-from memory_core.engine.queue import as_text
 from memory_core.engine.session import SessionBlock
 from memory_core.errors import ConfigError, MessageError, ModelError, NotFoundError
 from memory_core.events import Actor, EventRecord, FactDecided, ProposalRefused, expand
+from memory_core.formats.given_message import as_message
 from memory_core.history.slices.facts import adds_fact
 from memory_core.memory import Memory, Receipt
 from memory_core.messages import ChatMessage, MessageRole, independent
@@ -318,9 +318,10 @@ class UserMemories:
 
 
 def _messages(given: Messages) -> list[ChatMessage]:
-    messages = [_message(given, MessageRole.USER)] if isinstance(given, str | ChatMessage) else list(given)
+    several = [_message(given, MessageRole.USER)] if isinstance(given, str | ChatMessage) else given
+    messages = [as_message(message) for message in several]
     for message in messages:
-        as_text(message)  # before anything is stored
+        message.to_json()  # refused before anything is stored
     return messages
 
 

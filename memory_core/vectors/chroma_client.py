@@ -267,6 +267,8 @@ def load_chromadb() -> Any:
         raise VectorIndexError(
             f"Chroma does not start with this setting in the environment or in .env: {settings}. Correct or remove it."
         ) from exc
+    except ModuleNotFoundError as exc:
+        raise VectorIndexError("Chroma is not installed. Run: pip install 'memory-inspector[chroma]'") from exc
     except (ImportError, RuntimeError) as exc:
         raise VectorIndexError(f"Chroma cannot be loaded: {_first_line(exc)}. Install chromadb again.") from exc
     return chromadb
@@ -313,7 +315,7 @@ def was_reached(error: VectorIndexError) -> bool:
 
 def _open_database(path: Path) -> Any:
     """An embedded client."""
-    import chromadb
+    chromadb = load_chromadb()
 
     was_open = any(str(path) in registry for registry in _registries())  # by someone else in this process
     try:

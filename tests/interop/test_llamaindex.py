@@ -20,7 +20,7 @@ from llama_index.core.storage.chat_store import SimpleChatStore
 from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
 
 from memory_core import ChatMessage, FilePart, FormatError, ImagePart, TextPart, ThinkingPart, ToolCallPart
-from memory_core.interop import llamaindex
+from memory_core.interop import sqlite_file
 from memory_core.interop.exporting import export_chat_store
 from memory_core.interop.files import read_file
 from memory_core.interop.llamaindex import read_table, write_chat_store
@@ -264,7 +264,8 @@ COLUMNS = "(id INTEGER PRIMARY KEY, key, timestamp, role, status, data)"
 
 def test_a_database_without_their_table_is_said_to_be_none(tmp_path):
     assert refused(database(tmp_path, "CREATE TABLE notes (a)"), "x.db") == (
-        "x.db is not a conversation: it is a SQLite database without a table of LlamaIndex messages. "
+        "x.db is not a conversation: it is a SQLite database without a table of messages that is known "
+        "(LlamaIndex, OpenAI Agents, LangChain, Agno). "
         "Nothing was imported."
     )
     our = open_memory(database_uri=f"sqlite:///{tmp_path}/ours.db")
@@ -305,11 +306,11 @@ def test_views_and_virtual_tables_are_not_read(tmp_path):
         "CREATE VIEW llama_index_memory AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
         "SELECT i AS key, i AS timestamp, i AS role, i AS status, i AS data FROM n",
     )
-    assert "without a table of LlamaIndex messages" in refused(endless, "x.db")
+    assert "without a table of messages" in refused(endless, "x.db")
 
 
 def test_a_column_that_runs_for_ever_is_stopped(tmp_path, monkeypatch):
-    monkeypatch.setattr(llamaindex, "_MAX_STEPS", 3)
+    monkeypatch.setattr(sqlite_file, "_MAX_STEPS", 3)
     rows = ", ".join(f"({n}, 'k', {n}, 'user', 'active', '{{}}')" for n in range(3000))
     data = database(tmp_path, f"CREATE TABLE t {COLUMNS}", f"INSERT INTO t VALUES {rows}")
     assert refused(data, "x.db") == (
@@ -320,7 +321,7 @@ def test_a_column_that_runs_for_ever_is_stopped(tmp_path, monkeypatch):
 @pytest.mark.parametrize("statement", ["DELETE FROM t", "CREATE TABLE u (a)", "ATTACH 'other.db' AS o", "VACUUM"])
 def test_a_database_can_only_be_read(tmp_path, statement):
     data = database(tmp_path, f"CREATE TABLE t {COLUMNS}")
-    with llamaindex._opened(data) as connection, pytest.raises(sqlite3.Error):
+    with sqlite_file.opened(data) as connection, pytest.raises(sqlite3.Error):
         connection.execute(statement)
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from memory_core.errors import MessageError
-from memory_core.interop.openai_message import message_from_openai
+from memory_core.formats.openai_message import message_from_openai
 from memory_core.messages import (
     ChatMessage,
     FilePart,

@@ -19,10 +19,11 @@ from memory_core.errors import (
     ModelTimeoutError,
     ModelUnreachableError,
 )
+from memory_core.formats.chat_completions import to_openai
 from memory_core.messages import ChatMessage, FilePart, ImagePart, TextPart, ThinkingPart, ToolCallPart
 from memory_core.models.base import ChatModel
 from memory_core.models.endpoint import Endpoint
-from memory_core.models.openai_client import OpenAIChat, to_openai
+from memory_core.models.openai_client import OpenAIChat
 
 KEY = "sk-test-0123456789abcdef"
 HELLO = [ChatMessage(role="user", content="Hello")]

@@ -3,9 +3,9 @@
 import json
 from typing import Any
 
+from memory_core.formats.chat_completions import to_openai
 from memory_core.history.prompt import Prompt
 from memory_core.messages import ChatMessage, FilePart, ImagePart
-from memory_core.models.openai_client import to_openai
 
 
 def as_text(prompt: Prompt) -> str:

@@ -1,0 +1,171 @@
+"""`Memory` as the memory of AutoGen's agents: `AssistantAgent(..., memory=[InspectedMemory(memory)])`.
+
+Before each model call that opens a turn, what is new in the agent's model context is put, and the context holds the
+recorded prompt from then on. An answer is put with the next question, the last one by `close()`.
+"""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from memory_core.adapters import framework
+from memory_core.engine.context import Context
+from memory_core.errors import ConfigError, MessageError
+from memory_core.memory import Memory
+from memory_core.messages import ChatMessage, ImagePart, MessageRole, Part, TextPart, ToolCallPart, decode_arguments
+from memory_core.planning import curation
+
+with framework("AutoGen", "autogen"):
+    from autogen_core import CancellationToken, FunctionCall, Image
+    from autogen_core.memory import Memory as AutoGenMemory
+    from autogen_core.memory import MemoryContent, MemoryMimeType, MemoryQueryResult, UpdateContextResult
+    from autogen_core.model_context import ChatCompletionContext
+    from autogen_core.models import (
+        AssistantMessage,
+        FunctionExecutionResult,
+        FunctionExecutionResultMessage,
+        LLMMessage,
+        SystemMessage,
+        UserMessage,
+    )
+
+
+class InspectedMemory(AutoGenMemory):
+    """AutoGen's memory interface over a `Memory`. One object serves one agent."""
+
+    def __init__(self, memory: Memory) -> None:
+        self.memory = memory
+        self._context: ChatCompletionContext | None = None
+        self._given: list[LLMMessage] = []
+        """What the agent's context held after the last prompt was put there."""
+
+    async def update_context(self, model_context: ChatCompletionContext) -> UpdateContextResult:
+        """Put what is new in the agent's context, and replace its messages by the prompt; what blocks gave to it."""
+        self._context = model_context
+        await self._put_new()
+        context = await asyncio.to_thread(self.memory.build_context)
+        await model_context.clear()
+        for message in _theirs(context.messages):
+            await model_context.add_message(message)
+        self._given = list(await model_context.get_messages())
+        return UpdateContextResult(memories=_given_by_blocks(context))
+
+    async def query(
+        self, query: str | MemoryContent, cancellation_token: CancellationToken | None = None, **kwargs: Any
+    ) -> MemoryQueryResult:
+        """What blocks would give to a prompt for this question. Records nothing."""
+        question = query if isinstance(query, str) else _text(query)
+        context = await asyncio.to_thread(self.memory.build_context, question, record=False)
+        return _given_by_blocks(context)
+
+    async def add(self, content: MemoryContent, cancellation_token: CancellationToken | None = None) -> None:
+        """Add a fact in so many words.
+
+        Raises:
+            ConfigError: no block of the memory holds facts.
+            MessageError: it is no text, or known already.
+        """
+        name = next((block.name for block in self.memory.blocks if block.kind == "facts"), None)
+        if name is None:
+            raise ConfigError("AutoGen adds facts, and this memory has no block for them: FactExtractionMemoryBlock")
+        fact = curation.add(_text(content))
+        await asyncio.to_thread(self.memory.facts.desk(name).apply, fact, actor="agent")
+
+    async def clear(self) -> None:
+        """Forget the session, with what was learned from it alone."""
+        self._given = []
+        await asyncio.to_thread(self.memory.reset)
+
+    async def close(self) -> None:
+        """Put the last answer."""
+        await self._put_new()
+
+    async def _put_new(self) -> None:
+        if self._context is None:
+            return
+        messages = list(await self._context.get_messages())
+        known = len(self._given) if messages[: len(self._given)] == self._given else 0
+        self._given = messages
+        new = [ours for message in messages[known:] for ours in _ours(message)]
+        if new:
+            await asyncio.to_thread(self.memory.put_messages, new)
+
+
+def _given_by_blocks(context: Context) -> MemoryQueryResult:
+    texts = [context.words[piece.ref] for part in context.plan.granted for piece in part.pieces]
+    return MemoryQueryResult(
+        results=[MemoryContent(content=text, mime_type=MemoryMimeType.TEXT) for text in texts if text]
+    )
+
+
+def _text(content: MemoryContent) -> str:
+    if not isinstance(content.content, str):
+        raise MessageError(f"a memory must be text, not {type(content.content).__name__}")
+    return content.content
+
+
+def _ours(message: LLMMessage) -> Iterator[ChatMessage]:
+    """The messages that one of AutoGen's stands for: results of several calls are one message there."""
+    if isinstance(message, FunctionExecutionResultMessage):
+        for result in message.content:
+            kwargs = {"tool_call_id": result.call_id, "name": result.name}
+            yield ChatMessage(result.content, role=MessageRole.TOOL, additional_kwargs=kwargs)
+    elif isinstance(message, AssistantMessage):
+        called = message.content if isinstance(message.content, list) else []
+        parts: list[Part] = [
+            ToolCallPart(tool_call_id=call.id, tool_name=call.name, tool_kwargs=decode_arguments(call.arguments))
+            for call in called
+        ]
+        said = message.content if isinstance(message.content, str) else message.thought
+        yield ChatMessage(
+            parts=[TextPart(text=said), *parts] if said else parts,
+            role=MessageRole.ASSISTANT,
+            additional_kwargs={"source": message.source},
+        )
+    elif isinstance(message, UserMessage):
+        content = message.content if isinstance(message.content, list) else [message.content]
+        yield ChatMessage(
+            parts=[TextPart(text=p) if isinstance(p, str) else ImagePart(url=p.data_uri) for p in content],
+            additional_kwargs={"source": message.source},
+        )
+    else:
+        yield ChatMessage(message.content, role=MessageRole.SYSTEM)
+
+
+def _theirs(messages: Sequence[ChatMessage]) -> list[LLMMessage]:
+    theirs: list[LLMMessage] = []
+    for message in messages:
+        source = str(message.additional_kwargs.get("source") or message.role)
+        if message.role is MessageRole.TOOL:
+            result = FunctionExecutionResult(
+                content=message.content or "",
+                name=str(message.additional_kwargs.get("name") or ""),
+                call_id=message.tool_call_id or "",
+                is_error=False,
+            )
+            if theirs and isinstance(theirs[-1], FunctionExecutionResultMessage):
+                theirs[-1].content.append(result)
+            else:
+                theirs.append(FunctionExecutionResultMessage(content=[result]))
+        elif message.role is MessageRole.ASSISTANT:
+            calls = [
+                FunctionCall(id=call.tool_call_id or "", name=call.tool_name, arguments=call.arguments)
+                for call in message.tool_calls
+            ]
+            said = message.content
+            theirs.append(
+                AssistantMessage(content=calls, thought=said, source=source)
+                if calls
+                else AssistantMessage(content=said or "", source=source)
+            )
+        elif message.role is MessageRole.USER:
+            content = [
+                part.text if isinstance(part, TextPart) else Image.from_uri(part.url)
+                for part in message.parts
+                if isinstance(part, TextPart) or (isinstance(part, ImagePart) and part.url.startswith("data:"))
+            ]
+            plain = len(content) == 1 and isinstance(content[0], str)
+            theirs.append(UserMessage(content=content[0] if plain else content, source=source))
+        else:
+            theirs.append(SystemMessage(content=message.content or ""))
+    return theirs

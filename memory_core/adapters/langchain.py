@@ -1,0 +1,86 @@
+"""`Memory` in LangChain: as middleware of `create_agent`, and as a history of chat messages.
+
+    agent = create_agent(model, tools, middleware=[InspectedMiddleware(memory)])
+
+The middleware keeps every message that a model call brings and gives the model the recorded prompt instead, so what the
+model saw and what the app shows are the same, in tool loops too.
+"""
+
+import asyncio
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from memory_core.adapters import framework
+from memory_core.formats.chat_completions import to_openai
+from memory_core.formats.openai_message import message_from_openai
+from memory_core.memory import Memory
+from memory_core.messages import ChatMessage
+
+with framework("LangChain", "langchain"):
+    from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
+    from langchain_core.chat_history import BaseChatMessageHistory
+    from langchain_core.messages import BaseMessage, convert_to_messages, convert_to_openai_messages
+
+
+class InspectedMiddleware(AgentMiddleware[Any, Any]):
+    """Gives each model call of an agent the memory's prompt in place of the thread's messages.
+
+    A message is kept once, by the id that LangChain gave it, so a thread may be handed over whole at every call.
+    """
+
+    def __init__(self, memory: Memory) -> None:
+        super().__init__()
+        self.memory = memory
+
+    def wrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
+    ) -> ModelResponse[Any]:
+        response = handler(request.override(messages=self._prompt(request.messages)))
+        _keep(self.memory, response.result)
+        return response
+
+    async def awrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
+    ) -> ModelResponse[Any]:
+        prompt = await asyncio.to_thread(self._prompt, request.messages)
+        response = await handler(request.override(messages=prompt))
+        await asyncio.to_thread(_keep, self.memory, response.result)
+        return response
+
+    def _prompt(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+        _keep(self.memory, messages)
+        return _theirs(self.memory.build_context().messages)
+
+
+class InspectedHistory(BaseChatMessageHistory):
+    """A history over a `Memory`, for `RunnableWithMessageHistory`: what it gives is a prompt without the question to
+    come, and recorded as none."""
+
+    def __init__(self, memory: Memory) -> None:
+        self.memory = memory
+
+    @property
+    def messages(self) -> list[BaseMessage]:  # type: ignore[override]
+        """Memory section and queue."""
+        return _theirs(self.memory.build_context(record=False).messages)
+
+    def add_messages(self, messages: Sequence[BaseMessage]) -> None:
+        _keep(self.memory, messages)
+
+    def clear(self) -> None:
+        self.memory.reset()
+
+
+def _keep(memory: Memory, messages: Sequence[BaseMessage]) -> None:
+    """Put what is new; a message without an id is new."""
+    ids = [message.id or uuid.uuid4().hex for message in messages]
+    memory.put_messages([_ours(message) for message in messages], message_ids=ids)
+
+
+def _ours(message: BaseMessage) -> ChatMessage:
+    return message_from_openai(convert_to_openai_messages(message))
+
+
+def _theirs(messages: Sequence[ChatMessage]) -> list[BaseMessage]:
+    return list(convert_to_messages(to_openai(messages)))

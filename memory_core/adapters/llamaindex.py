@@ -1,0 +1,113 @@
+"""`Memory` as the memory of LlamaIndex's agents and chat engines: `agent.run("Hello", memory=InspectedMemory(memory))`.
+
+A tool loop keeps its own messages until it ends; what its later calls got is the recorded prompt and those messages,
+which stand behind it in the session afterwards.
+"""
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import PrivateAttr
+
+from memory_core.adapters import framework
+from memory_core.adapters.asking import Asking
+from memory_core.config import Settings
+from memory_core.errors import ConfigError
+from memory_core.formats.llamaindex_message import message_from_llamaindex, message_to_llamaindex
+from memory_core.memory import Memory
+from memory_core.messages import ChatMessage as OurMessage
+from memory_core.services import Services
+from memory_core.store.database import Database
+
+with framework("LlamaIndex", "llamaindex"):
+    from llama_index.core.base.llms.types import ChatMessage
+    from llama_index.core.memory import BaseMemory
+
+_log = logging.getLogger(__name__)
+
+
+class InspectedMemory(BaseMemory):
+    """LlamaIndex's memory interface over a `Memory`; `.memory` is the engine behind it.
+
+    In a serialised workflow context only the session's name and its database are kept: restored, it joins the session.
+    """
+
+    session_id: str = ""
+    database: str | None = None
+    """URL of the database, where it names no password; None: what `MEMORY_INSPECTOR_DATABASE_URL` says."""
+
+    _memory: Memory = PrivateAttr()
+    _asking: Asking = PrivateAttr()
+
+    def __init__(self, memory: Memory | None = None, **stored: Any) -> None:
+        """Over a memory; `stored` is for LlamaIndex, which restores a context with it.
+
+        Raises:
+            ConfigError: the session lived in another process, which kept it in no database.
+            NotFoundError: the session is not in the database.
+        """
+        if memory is None:
+            super().__init__(**stored)
+            memory = _opened(self.session_id, self.database)
+        else:
+            engine = memory.session.database.engine
+            url = None if engine.url.password else engine.url.render_as_string()
+            super().__init__(session_id=memory.session_id, database=url)
+        self._memory = memory
+        self._asking = Asking(memory)
+
+    @property
+    def memory(self) -> Memory:
+        return self._memory
+
+    @classmethod
+    def class_name(cls) -> str:
+        return "InspectedMemory"
+
+    @classmethod
+    def from_defaults(cls, **given: Any) -> "InspectedMemory":
+        """Over `Memory.from_defaults(**given)`; messages and models of LlamaIndex are taken as they are."""
+        return cls(Memory.from_defaults(**given))
+
+    def get(self, input: str | None = None, **arguments: Any) -> list[ChatMessage]:
+        """The messages for the model: memory section and queue."""
+        return [_theirs(message) for message in self._asking.context(input, **arguments).messages]
+
+    def get_all(self) -> list[ChatMessage]:
+        """Every message of the session."""
+        return [_theirs(message) for message in self._memory.get_all()]
+
+    def put(self, message: ChatMessage) -> None:
+        self._memory.put(_ours(message))
+
+    def put_messages(self, messages: Sequence[ChatMessage]) -> None:
+        self._memory.put_messages([_ours(message) for message in messages])
+
+    def set(self, messages: Sequence[ChatMessage]) -> None:
+        """Replace the queue; what it has in common with the messages keeps its place."""
+        self._memory.set([_ours(message) for message in messages])
+
+    def reset(self) -> None:
+        self._memory.reset()
+
+
+def _opened(session_id: str, database: str | None) -> Memory:
+    settings = Settings.from_environment()
+    url = database or settings.database
+    if url is None or url.endswith(("://", ":memory:")):
+        raise ConfigError(
+            f'The session "{session_id}" was kept in no database. Give its memory a database_uri to restore it.'
+        )
+    return Memory.open(session_id, Database.open(url), services=Services(index=settings.index))
+
+
+def _ours(message: ChatMessage) -> OurMessage:
+    ours, notes = message_from_llamaindex(message.model_dump(mode="json"))
+    for note in notes:
+        _log.warning("A message of LlamaIndex was kept without a part of it: %s.", note)
+    return ours
+
+
+def _theirs(message: OurMessage) -> ChatMessage:
+    return ChatMessage.model_validate(message_to_llamaindex(message))

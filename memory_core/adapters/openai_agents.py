@@ -1,0 +1,91 @@
+"""`Memory` as the session of the OpenAI Agents SDK.
+
+    session = InspectedSession(memory)
+    config = RunConfig(session_input_callback=session.input_callback)
+    await Runner.run(agent, "Hello", session=session, run_config=config)
+
+The callback is where the question is known: it puts it, and gives the model the memory that answers it. Without it the
+model gets what answers the question before, and no prompt is recorded. What the later calls of a tool loop got is the
+recorded prompt and the messages behind it.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from memory_core.adapters import framework
+from memory_core.formats.openai_items import items_from_messages, items_of, messages_from_items, without_last_item
+from memory_core.memory import Memory
+
+with framework("The OpenAI Agents SDK", "openai-agents"):
+    from agents.memory import SessionABC, SessionSettings
+
+Item = dict[str, Any]
+
+
+class InspectedSession(SessionABC):
+    """The SDK's `Session` over a `Memory`."""
+
+    session_settings: SessionSettings | None = None
+
+    def __init__(self, memory: Memory) -> None:
+        self.memory = memory
+        self.session_id = memory.session_id
+        self._taken: list[Item] | None = None
+        """New items that the callback has put, until the SDK adds them."""
+
+    async def get_items(self, limit: int | None = None) -> list[Item]:
+        """What a prompt holds at the moment, memory section first; with `limit`, the newest items of the queue."""
+        items = items_from_messages(await asyncio.to_thread(self._messages))
+        return items if limit is None else items[len(items) - limit :] if limit else []
+
+    async def add_items(self, items: Sequence[Mapping[str, Any]]) -> None:
+        """Put what is new; what the callback has put already is not put twice."""
+        taken, self._taken = self._taken, None
+        new = messages_from_items(_after(items, taken) if taken else items)
+        if new:
+            await asyncio.to_thread(self.memory.put_messages, new)
+
+    async def pop_item(self) -> Item | None:
+        """Take the newest item out of the queue; None when it is empty."""
+        return await asyncio.to_thread(self._pop)
+
+    async def clear_session(self) -> None:
+        await asyncio.to_thread(self.memory.reset)
+
+    async def input_callback(self, history: Sequence[Item], new: Sequence[Item]) -> list[Item]:
+        """For `RunConfig(session_input_callback=...)`: put the new items, and build the recorded prompt for them."""
+        messages = messages_from_items(new)
+        await asyncio.to_thread(self.memory.put_messages, messages)
+        self._taken = list(new)
+        context = await asyncio.to_thread(self.memory.build_context)
+        items = items_from_messages(context.messages)
+        if items[len(items) - len(new) :] == list(new):
+            items[len(items) - len(new) :] = new  # the SDK knows them by identity
+        return items
+
+    def _messages(self) -> Sequence[Any]:
+        return self.memory.build_context(record=False).messages
+
+    def _pop(self) -> Item | None:
+        queue = [stored.message for stored in self.memory.session.messages("active")]
+        if not queue:
+            return None
+        last = queue.pop()
+        left = without_last_item(last)
+        self.memory.set([*queue, left] if left is not None else queue)
+        return items_of(last)[-1]
+
+
+def _after(items: Sequence[Mapping[str, Any]], taken: Sequence[Item]) -> Sequence[Mapping[str, Any]]:
+    """What follows the items that were put already; before them may stand the memory section that went with them."""
+    wanted = [_said(item) for item in taken]
+    for start in range(len(items) - len(taken) + 1):
+        if [_said(item) for item in items[start : start + len(taken)]] == wanted:
+            return items[start + len(taken) :]
+    return items
+
+
+def _said(item: Mapping[str, Any]) -> tuple[Any, ...]:
+    [message] = messages_from_items([item])
+    return message.role, message.parts, message.tool_call_id

@@ -1,0 +1,1 @@
+"""One message in the forms of other libraries: taken from them, and given to them."""

@@ -1,0 +1,66 @@
+"""A message as a program has it: this engine's, a mapping, or the object of a client, as a `ChatMessage`."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol, runtime_checkable
+
+from memory_core.errors import MessageError
+from memory_core.formats.llamaindex_message import message_from_llamaindex
+from memory_core.formats.openai_message import message_from_openai
+from memory_core.messages import ChatMessage
+
+_SAYS = ("content", "tool_calls", "function_call", "refusal")
+"""Fields of OpenAI's form that say something: without any of them, a mapping was meant for something else."""
+
+
+@runtime_checkable
+class Dumped(Protocol):
+    """What the client libraries answer with: a pydantic object."""
+
+    def model_dump(self) -> dict[str, Any]: ...
+
+
+GivenMessage = ChatMessage | Mapping[str, Any] | Dumped
+"""What `Memory.put` takes. A whole answer of chat completions stands for its first choice's message."""
+
+
+def as_message(given: Any) -> ChatMessage:
+    """The message that a program means by what it gives.
+
+    Raises:
+        MessageError: it is no message, or a part of it has no place in one.
+    """
+    if isinstance(given, ChatMessage):
+        return given
+    dumped = not isinstance(given, type) and isinstance(given, Dumped)
+    data = given.model_dump() if dumped else given
+    if not isinstance(data, Mapping):
+        raise MessageError(
+            f"a message must be a ChatMessage, a mapping with role and content, or an answer of the openai client, "
+            f"not {_full_name(type(given))}"
+        )
+    data = dict(data)
+    if isinstance(choices := data.get("choices"), list):
+        if len(choices) != 1:
+            raise MessageError(f"this answer has {len(choices)} choices: put the message of the one that was used")
+        return as_message(choices[0])
+    if isinstance(data.get("message"), Mapping) and "role" not in data:
+        return as_message(data["message"])
+    if "blocks" in data:
+        message, notes = message_from_llamaindex(_plain(given) if dumped else data)
+        if notes:
+            raise MessageError(f"this message cannot be kept as it is: {notes[0]}")
+        return message
+    message = message_from_openai(data)
+    if not any(field in data for field in _SAYS):
+        named = ", ".join(f'"{key}"' for key in data if key != "role") or "nothing else"
+        raise MessageError(f'this message has a role and {named}, but no "content" and no "tool_calls"')
+    return message
+
+
+def _plain(given: Any) -> Any:
+    """A LlamaIndex message in JSON's own types: files are bytes otherwise, and addresses objects."""
+    return given.model_dump(mode="json")
+
+
+def _full_name(cls: type) -> str:
+    return cls.__name__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__name__}"

@@ -1,0 +1,180 @@
+"""Messages as items of OpenAI's Responses API, which the OpenAI Agents SDK keeps, and back.
+
+What a model says in one answer (reasoning, text, calls) is several items there and one message here. An item comes back
+as it was: what a message has no place for is kept in `additional_kwargs`, without the texts that its parts hold.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from memory_core.errors import MessageError
+from memory_core.messages import (
+    ChatMessage,
+    ImagePart,
+    MessageRole,
+    Part,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    decode_arguments,
+)
+
+ITEMS = "openai_items"
+"""The entry of `additional_kwargs` that keeps the items without their texts."""
+_TEXTS = ("input_text", "output_text", "text", "refusal")
+
+
+def messages_from_items(items: Iterable[Mapping[str, Any]]) -> list[ChatMessage]:
+    """The messages that items make together.
+
+    Raises:
+        MessageError: something is no item; the sentence names its place.
+    """
+    messages: list[ChatMessage] = []
+    for number, item in enumerate(items, 1):
+        if not isinstance(item, Mapping) or not ("type" in item or "role" in item):
+            raise MessageError(f'item {number} has neither a "type" nor a "role"')
+        message = _message(dict(item))
+        if messages and message.role is messages[-1].role is MessageRole.ASSISTANT:
+            message = _joined(messages.pop(), message)
+        messages.append(message)
+    return messages
+
+
+def items_from_messages(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
+    """The items of messages: those they were made of, or new ones where they have none or were changed since."""
+    return [item for message in messages for item in items_of(message)]
+
+
+def items_of(message: ChatMessage) -> list[dict[str, Any]]:
+    """The items of one message."""
+    kept = message.additional_kwargs.get(ITEMS)
+    frames = kept if isinstance(kept, list) else []
+    sizes = [len(frame["parts"]) for frame in frames]
+    if not frames or sum(sizes) != len(message.parts):
+        return list(_new_items(message))
+    items, start = [], 0
+    for frame, size in zip(frames, sizes, strict=True):
+        parts = message.parts[start : start + size]
+        if any(part.type != kind for part, kind in zip(parts, frame["parts"], strict=True)):
+            return list(_new_items(message))
+        items.append(_filled(frame["item"], parts))
+        start += size
+    return items
+
+
+def without_last_item(message: ChatMessage) -> ChatMessage | None:
+    """The message without the last of its items; None if it has one only."""
+    frames = message.additional_kwargs.get(ITEMS) or []
+    if len(frames) < 2:
+        return None
+    size = len(frames[-1]["parts"])
+    kwargs = {**message.additional_kwargs, ITEMS: frames[:-1]}
+    return ChatMessage(parts=message.parts[: len(message.parts) - size], role=message.role, additional_kwargs=kwargs)
+
+
+def _message(item: dict[str, Any]) -> ChatMessage:
+    role, parts, frame, kwargs = MessageRole.ASSISTANT, list[Part](), dict(item), dict[str, Any]()
+    match item:
+        case {"type": "function_call", "name": str(name)}:
+            text = str(item.get("arguments") or "")
+            call = ToolCallPart(tool_call_id=item.get("call_id"), tool_name=name, tool_kwargs=decode_arguments(text))
+            parts = [call]
+            if _arguments(call) == text:
+                frame.pop("arguments", None)
+        case {"type": "function_call_output"}:
+            role = MessageRole.TOOL
+            kwargs["tool_call_id"] = item.get("call_id")
+            frame["output"], parts = _taken_apart(item.get("output"))
+        case {"type": "reasoning"}:
+            said = [str(entry.get("text", "")) for entry in item.get("summary") or () if isinstance(entry, dict)]
+            parts = [ThinkingPart(text="\n".join(said))] if any(said) else []
+        case {"role": str(given)} if item.get("type", "message") == "message":
+            role = ChatMessage(role=given).role
+            frame["content"], parts = _taken_apart(item.get("content"))
+    kept = {"item": frame, "parts": [part.type for part in parts]}
+    return ChatMessage(parts=parts, role=role, additional_kwargs={**kwargs, ITEMS: [kept]})
+
+
+def _taken_apart(content: Any) -> tuple[Any, list[Part]]:
+    """Content without its texts and pictures, and these as parts."""
+    if isinstance(content, str):
+        return None, [TextPart(text=content)]
+    frame: list[Any] = []
+    parts: list[Part] = []
+    for entry in content if isinstance(content, list) else ():
+        match entry:
+            case {"type": kind, "text": str(text)} if kind in _TEXTS:
+                parts.append(TextPart(text=text))
+                frame.append({**entry, "text": None})
+            case {"type": "refusal", "refusal": str(text)}:
+                parts.append(TextPart(text=text))
+                frame.append({**entry, "refusal": None})
+            case {"type": "input_image", "image_url": str(url)}:
+                parts.append(ImagePart(url=url))
+                frame.append({**entry, "image_url": None})
+            case _:
+                frame.append(entry)
+    return frame, parts
+
+
+def _filled(frame: Mapping[str, Any], parts: Sequence[Part]) -> dict[str, Any]:
+    """An item with the texts of its parts."""
+    item = dict(frame)
+    if item.get("type") == "function_call":
+        [call] = parts
+        if isinstance(call, ToolCallPart):
+            item.setdefault("arguments", _arguments(call))
+    elif item.get("type") != "reasoning":
+        field = "output" if item.get("type") == "function_call_output" else "content"
+        if field in item:
+            item[field] = _put_together(item[field], parts)
+    return item
+
+
+def _put_together(frame: Any, parts: Sequence[Part]) -> Any:
+    rest = iter([part.url if isinstance(part, ImagePart) else getattr(part, "text", "") for part in parts])
+    if frame is None:
+        return next(rest, None)
+    return [
+        entry | {key: next(rest) for key in ("text", "refusal", "image_url") if key in entry and entry[key] is None}
+        if isinstance(entry, dict)
+        else entry
+        for entry in frame
+    ]
+
+
+def _new_items(message: ChatMessage) -> Iterator[dict[str, Any]]:
+    """Items of a message that was made here."""
+    if message.role is MessageRole.TOOL:
+        output = {"call_id": message.tool_call_id or "", "output": message.content or ""}
+        yield {"type": "function_call_output", **output}
+        return
+    pictures = [part for part in message.parts if isinstance(part, ImagePart)]
+    if pictures and message.role is MessageRole.USER:
+        content: list[dict[str, Any]] = [
+            {"type": "input_text", "text": part.text}
+            if isinstance(part, TextPart)
+            else {"type": "input_image", "image_url": part.url, "detail": part.detail or "auto"}
+            for part in message.parts
+            if isinstance(part, TextPart | ImagePart)
+        ]
+        yield {"role": "user", "content": content}
+    elif message.content:
+        yield {"role": str(message.role), "content": message.content}
+    for call in message.tool_calls:
+        called = {"call_id": call.tool_call_id or "", "name": call.tool_name, "arguments": call.arguments}
+        yield {"type": "function_call", **called}
+
+
+def _joined(first: ChatMessage, second: ChatMessage) -> ChatMessage:
+    kwargs = {ITEMS: [*first.additional_kwargs[ITEMS], *second.additional_kwargs[ITEMS]]}
+    return ChatMessage(parts=[*first.parts, *second.parts], role=first.role, additional_kwargs=kwargs)
+
+
+def _arguments(call: ToolCallPart) -> str:
+    """The arguments as they come back from the store, which sorts them."""
+    if isinstance(call.tool_kwargs, str):
+        return call.tool_kwargs
+    return json.dumps(call.tool_kwargs, ensure_ascii=False, sort_keys=True)

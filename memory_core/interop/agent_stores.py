@@ -1,0 +1,132 @@
+"""Conversations that agent frameworks kept: OpenAI Agents sessions, LangChain histories, Agno's runs.
+
+Tables are known by their columns, because every framework lets its user name them. A message that cannot be read is
+left out, with its reason, as one of a LlamaIndex store is.
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from memory_core.errors import MessageError
+from memory_core.formats.openai_items import messages_from_items
+from memory_core.formats.openai_message import message_from_openai
+from memory_core.interop.sqlite_file import decoded, quoted, tables_with
+from memory_core.interop.stored import StoredConversation
+from memory_core.messages import ChatMessage
+
+Read = ChatMessage | MessageError
+"""A message, or why it is none."""
+
+_LANGCHAIN_ROLES = {"human": "user", "ai": "assistant", "AIMessageChunk": "assistant", "chat": "user"}
+_ITEM_TYPES = ("function_call", "function_call_output", "reasoning")
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """Columns by which a table is known, what orders its rows, and how the rows of one session become messages."""
+
+    columns: frozenset[str]
+    data: str
+    order: str
+    read: Callable[[list[Any]], list[Read]]
+
+
+def conversations_of(connection: sqlite3.Connection) -> list[StoredConversation]:
+    """Every conversation of the frameworks' tables in a SQLite file, by its session's name."""
+    return [
+        StoredConversation(session, tuple(table.read(rows)))
+        for table in _TABLES
+        for name in tables_with(connection, table.columns)
+        for session, rows in _by_session(connection, name, table).items()
+    ]
+
+
+def conversation_in(value: Any) -> StoredConversation | None:
+    """The conversation of a list as JSON: items of the Responses API, or LangChain's messages; None for others."""
+    if not isinstance(value, list) or not value or not all(isinstance(entry, dict) for entry in value):
+        return None
+    if all(isinstance(entry.get("data"), dict) and "type" in entry for entry in value):
+        return StoredConversation("Conversation", tuple(_langchain(value)))
+    if any("role" not in entry and entry.get("type") in _ITEM_TYPES for entry in value):
+        return StoredConversation("Conversation", tuple(_items(value)))
+    return None
+
+
+def _by_session(connection: sqlite3.Connection, name: str, table: _Table) -> dict[str, list[Any]]:
+    sessions: dict[str, list[Any]] = {}
+    query = f"SELECT session_id, {quoted(table.data)} FROM {quoted(name)} ORDER BY {table.order}"
+    for session, data in connection.execute(query):
+        sessions.setdefault(str(session), []).append(decoded(data))
+    return sessions
+
+
+def _items(rows: list[Any]) -> list[Read]:
+    """Items become messages together; one that is none stands for itself."""
+    read: list[Read] = []
+    good: list[Mapping[str, Any]] = []
+    for row in rows:
+        try:
+            messages_from_items([row])
+        except MessageError:
+            read += [*messages_from_items(good), MessageError("it is no item of the Responses API")]
+            good = []
+        else:
+            good.append(row)
+    return [*read, *messages_from_items(good)]
+
+
+def _langchain(rows: list[Any]) -> list[Read]:
+    return [_one(_from_langchain, row) for row in rows]
+
+
+def _from_langchain(row: Any) -> ChatMessage:
+    data = row.get("data") if isinstance(row, dict) else None
+    if not isinstance(data, dict):
+        raise MessageError("it is no message of LangChain")
+    kind = row.get("type") or data.get("type")
+    calls = [
+        {"id": call.get("id"), "function": {"name": call.get("name"), "arguments": call.get("args")}}
+        for call in data.get("tool_calls") or ()
+        if isinstance(call, dict)
+    ]
+    fields = {key: data[key] for key in ("content", "name", "tool_call_id") if data.get(key) is not None}
+    return message_from_openai({"role": _LANGCHAIN_ROLES.get(str(kind), kind), **fields, "tool_calls": calls})
+
+
+def _agno(rows: list[Any]) -> list[Read]:
+    """The messages of runs; what a run repeated of earlier ones, and Agno's own instructions, are left out silently."""
+    return [
+        _one(_from_agno, message)
+        for run in rows
+        for message in _said_in(run)
+        if not (isinstance(message, dict) and (message.get("from_history") or message.get("role") == "system"))
+    ]
+
+
+def _said_in(run: Any) -> Iterable[Any]:
+    messages = run.get("messages") if isinstance(run, dict) else None
+    return messages if isinstance(messages, list) else ()
+
+
+def _from_agno(message: Any) -> ChatMessage:
+    fields = ("role", "content", "tool_calls", "tool_call_id")
+    named = {"name": message.get("tool_name")} if isinstance(message, dict) else {}
+    return message_from_openai({key: message[key] for key in fields if message.get(key) is not None} | named)
+
+
+def _one(read: Callable[[Any], ChatMessage], value: Any) -> Read:
+    try:
+        return read(value)
+    except MessageError as error:
+        return error
+    except (AttributeError, TypeError):
+        return MessageError("it is not an object")
+
+
+_TABLES = (
+    _Table(frozenset({"id", "session_id", "message_data"}), "message_data", "id", _items),
+    _Table(frozenset({"id", "session_id", "message"}), "message", "id", _langchain),
+    _Table(frozenset({"run_id", "session_id", "run_data"}), "run_data", "created_at, rowid", _agno),
+)

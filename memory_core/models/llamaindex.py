@@ -1,0 +1,186 @@
+"""LlamaIndex's chat and embedding models behind this engine's protocols; who made one has imported LlamaIndex."""
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memory_core.errors import EmbedderError, ModelAnswerError, ModelError, ModelRequestError, ModelUnreachableError
+from memory_core.formats.llamaindex_message import message_to_llamaindex
+from memory_core.messages import ChatMessage, MessageRole, ToolCallPart
+from memory_core.models.base import Answer, ModelCall, ToolSpec
+from memory_core.models.embedding import Memo, Rows, unit_rows
+from memory_core.models.structured import instruction, parse_answer
+from memory_core.tokens import reported
+
+_LLM = "llama_index.core.base.llms.base", "BaseLLM"
+_EMBEDDING = "llama_index.core.base.embeddings.base", "BaseEmbedding"
+
+
+def wrapped(value: Any) -> Any:
+    """A model of LlamaIndex behind the protocol it fits; everything else as it is."""
+    if _is(value, _LLM):
+        return LlamaIndexChat(value)
+    return LlamaIndexEmbedder(value) if _is(value, _EMBEDDING) else value
+
+
+def _is(value: Any, of: tuple[str, str]) -> bool:
+    """Without importing anything: who has such an object has loaded its module."""
+    module = sys.modules.get(of[0])
+    return module is not None and isinstance(value, getattr(module, of[1]))
+
+
+class LlamaIndexChat:
+    """An LLM of LlamaIndex as a `ChatModel`: it learns and replies, and is offered no tools."""
+
+    offline = False
+
+    def __init__(self, llm: Any) -> None:
+        self.llm = llm
+
+    @property
+    def name(self) -> str:
+        return str(self.llm.metadata.model_name)
+
+    def __repr__(self) -> str:
+        return f"LlamaIndexChat({type(self.llm).__name__}, {self.name!r})"
+
+    def stream(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec] = ()) -> "LlamaIndexReply":
+        """Start a reply.
+
+        Raises:
+            ModelRequestError: tools are offered.
+            ModelError: the model fails.
+        """
+        if tools:
+            raise ModelRequestError(
+                f'"{self.name}" is called through LlamaIndex and offered no tools. Use OpenAIChat for an agent that '
+                "edits its memory."
+            )
+        started = time.monotonic()
+        with _their_errors(self.llm, self.name):
+            return LlamaIndexReply(self, self.llm.stream_chat(_theirs(messages)), started)
+
+    def ask(self, messages: Sequence[ChatMessage], answer: type[Answer], *, purpose: str) -> tuple[Answer, ModelCall]:
+        """One answer, read out of what the model writes.
+
+        Raises:
+            ModelAnswerError: the answer is empty, or not in that form.
+            ModelError: the model fails.
+        """
+        started = time.monotonic()
+        asked = [*messages, ChatMessage(instruction(answer), role=MessageRole.USER)]
+        with _their_errors(self.llm, self.name):
+            said = self.llm.chat(_theirs(asked))
+            text, raw = said.message.content or "", said.raw
+        return parse_answer(text, answer), self.call_of(purpose, raw, started)
+
+    def call_of(self, purpose: str, raw: Any, started: float) -> ModelCall:
+        """The finished call, with what the endpoint reported of it in the way of OpenAI's."""
+        usage = _field(raw, "usage")
+        tokens = [reported(_field(usage, name)) for name in ("prompt_tokens", "completion_tokens")]
+        return ModelCall(purpose, self.name, tokens[0], tokens[1], time.monotonic() - started)
+
+
+class LlamaIndexReply:
+    """The pieces of one reply."""
+
+    tool_calls: tuple[ToolCallPart, ...] = ()
+
+    def __init__(self, chat: LlamaIndexChat, pieces: Any, started: float) -> None:
+        self.call: ModelCall | None = None
+        self._chat, self._pieces, self._started = chat, pieces, started
+
+    def __iter__(self) -> Iterator[str]:
+        raw, spoke = None, False
+        with _their_errors(self._chat.llm, self._chat.name):
+            for piece in self._pieces:
+                raw = piece.raw or raw
+                if piece.delta:
+                    spoke = spoke or bool(piece.delta.strip())
+                    yield piece.delta
+        if not spoke:
+            raise ModelAnswerError("The model gave an empty answer.")
+        self.call = self._chat.call_of("reply", raw, self._started)
+
+    def close(self) -> None:
+        close = getattr(self._pieces, "close", None)
+        if callable(close):
+            close()
+
+
+class LlamaIndexEmbedder:
+    """An embedding model of LlamaIndex as an `Embedder`. Questions are embedded as texts are."""
+
+    offline = False
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self._dimensions: int | None = None
+        self._memo = Memo()
+
+    @property
+    def id(self) -> str:
+        """Model and dimension; the first use may ask the model (see `dimensions`)."""
+        return f"{self.model.model_name}:{self.dimensions}"
+
+    @property
+    def dimensions(self) -> int:
+        """Numbers in a vector; when not known yet, one word is embedded to learn it.
+
+        Raises:
+            EmbedderError: the model fails.
+        """
+        if self._dimensions is None:
+            self._dimensions = int(self._vectors(["dimension"]).shape[1])
+        return self._dimensions
+
+    def __repr__(self) -> str:
+        return f"LlamaIndexEmbedder({type(self.model).__name__}, {self.model.model_name!r})"
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Unit rows, shape `(len(texts), dimensions)`.
+
+        Raises:
+            EmbedderError: the model fails, or gives something else than vectors.
+        """
+        return self._memo.of(texts, lambda new: unit_rows(self._vectors(new)))
+
+    def _vectors(self, texts: Sequence[str]) -> Rows:
+        try:
+            with _their_errors(self.model, self.model.model_name):
+                rows = np.asarray(self.model.get_text_embedding_batch(list(texts)), dtype=np.float32)
+        except ModelError as error:
+            raise EmbedderError(str(error)) from error
+        if rows.ndim != 2 or len(rows) != len(texts) or not np.isfinite(rows).all():
+            raise EmbedderError(f'"{self.model.model_name}" did not give one vector per text.')
+        return rows
+
+
+@contextmanager
+def _their_errors(model: Any, name: str) -> Iterator[None]:
+    """Whatever LlamaIndex's clients raise is a `ModelError`, without the key."""
+    try:
+        yield
+    except ModelError:
+        raise
+    except Exception as error:
+        words = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        key = getattr(model, "api_key", None)
+        key = getattr(key, "get_secret_value", lambda: key)()
+        words = words.replace(key, "[key]") if isinstance(key, str) and key else words
+        raise ModelUnreachableError(f'"{name}" failed: {words}') from error
+
+
+def _theirs(messages: Sequence[ChatMessage]) -> list[Any]:
+    from llama_index.core.base.llms.types import ChatMessage as Theirs
+
+    return [Theirs.model_validate(message_to_llamaindex(message)) for message in messages]
+
+
+def _field(value: Any, name: str) -> Any:
+    return value.get(name) if isinstance(value, dict) else getattr(value, name, None)

@@ -1,0 +1,61 @@
+"""`memory-inspector` starts the app on the demo, `memory-inspector --database agent.db` on an agent's database.
+
+`memory-inspector check` and `bisect` run probes in a terminal: see `memory_core.lab.command`.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+from memory_core.errors import ConfigError
+from memory_core.lab import command
+from memory_core.store.database import parse_url
+
+HERE = Path(__file__).resolve().parent
+FOLDER = HERE if (HERE / "serve.py").exists() else HERE.parent
+"""Where the app lies."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; return its exit status."""
+    parser = argparse.ArgumentParser(
+        prog="memory-inspector", description="See, debug and curate what an LLM agent remembers."
+    )
+    parser.add_argument("--database", metavar="URL", help="an agent's database: an URL, or a file of SQLite")
+    parser.add_argument("--port", type=int, default=8501, help="of the app, on this machine only (8501)")
+    parser.add_argument("--no-browser", action="store_true", help="open no browser")
+    parser.set_defaults(run=_app)
+    return command.main(arguments, parser=command.commands(parser, required=False))
+
+
+def _app(given: argparse.Namespace) -> int:
+    if find_spec("streamlit") is None:
+        raise ConfigError("The app is not installed. Run: pip install 'memory-inspector[app]'")
+    if given.database is not None:
+        os.environ["MEMORY_INSPECTOR_DATABASE_URL"] = database_url(given.database)
+    from streamlit.web import cli
+
+    headless = str(given.no_browser).lower()
+    options = ["--server.port", str(given.port), "--server.headless", headless]
+    sys.argv = ["streamlit", "run", str(FOLDER / "serve.py"), *options]
+    return int(cli.main() or 0)
+
+
+def database_url(given: str) -> str:
+    """The URL of a database that is there already: the app looks at an agent's, and makes none.
+
+    Raises:
+        ConfigError: it is no URL, of another kind of database, or a file that is not there.
+    """
+    url = parse_url(given) if "://" in given else parse_url("sqlite://").set(database=str(Path(given).resolve()))
+    file = Path(str(url.database))
+    if url.drivername.startswith("sqlite") and not file.is_file():
+        raise ConfigError(f"There is no database {file.name}: give the file that the agent writes to.")
+    return url.render_as_string(hide_password=False)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,58 @@
+"""What the tests of the adapters share: frameworks that may be missing, and a model that calls a tool."""
+
+import importlib
+import json
+import os
+
+import pytest
+from models.scripted_server import completion
+
+from memory_core import Database, FactExtractionMemoryBlock, Memory, Services
+
+QUESTIONS = ("I live in Faro. How is the weather?", "And how is it tomorrow?", "Where do I live?")
+RESULT = "sunny, twenty degrees, and hardly any wind from the west at all"
+
+
+def framework(name):
+    """The framework, or a skipped module; `make adapters`, which installs all of them, fails instead."""
+    if os.environ.get("MEMORY_INSPECTOR_ADAPTERS"):
+        return importlib.import_module(name)
+    return pytest.importorskip(name)
+
+
+def script(turns=3):
+    """Answers of a model that calls `forecast` once in every turn, and then says what came back."""
+    for number in range(turns):
+        function = {"name": "forecast", "arguments": json.dumps({"place": "Faro"})}
+        call = {"id": f"c{number}", "type": "function", "function": function}
+        yield completion(None, finish="tool_calls", tool_calls=[call])
+        yield completion(f"It is sunny, answer {number}.")
+
+
+def memory(uri, **given):
+    """The agent's memory, small enough for a flush within three turns."""
+    block = FactExtractionMemoryBlock(name="facts", priority=1)
+    given = {"token_limit": 110, "token_flush_size": 40, "memory_blocks": [block], **given}
+    return Memory.from_defaults(session_id="agent", database_uri=uri, **given)
+
+
+def restarted(uri):
+    """The same session as another process opens it."""
+    return Memory.open("agent", Database.open(uri), services=Services())
+
+
+def words(messages):
+    """Messages of chat completions as what counts of them: who says what, calls what, answers what."""
+    return [
+        (
+            message["role"],
+            message.get("content") or None,
+            [call["function"]["name"] for call in message.get("tool_calls") or ()],
+        )
+        for message in ({**message, "content": text(message.get("content"))} for message in messages)
+    ]
+
+
+def text(content):
+    """Content as one text, in whichever form a client sends it."""
+    return content if not isinstance(content, list) else "\n".join(part["text"] for part in content)

@@ -1,0 +1,67 @@
+"""AutoGen's assistant on this engine's memory, against a scripted endpoint."""
+
+import asyncio
+
+import pytest
+from adapters.frameworks import QUESTIONS, RESULT, framework, memory, restarted, script, words
+from models.scripted_server import ScriptedServer
+
+from memory_core.formats.chat_completions import to_openai
+
+agentchat = framework("autogen_agentchat.agents")
+core = framework("autogen_core.memory")
+clients = framework("autogen_ext.models.openai")
+
+from memory_core.adapters.autogen import InspectedMemory  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # AutoGen's own
+INFO = {"vision": False, "function_calling": True, "json_output": True, "family": "x", "structured_output": False}
+
+
+async def forecast(place: str) -> str:
+    """The weather of a place."""
+    return RESULT
+
+
+async def run(uri, url, *questions):
+    client = clients.OpenAIChatCompletionClient(model="m", base_url=url, api_key="x", max_retries=0, model_info=INFO)
+    kept = InspectedMemory(memory(uri))
+    agent = agentchat.AssistantAgent(
+        "weather", client, tools=[forecast], memory=[kept], system_message=None, reflect_on_tool_use=True
+    )
+    for question in questions:
+        await agent.run(task=question)
+    await kept.close()
+    await client.close()
+
+
+def test_the_recorded_prompts_are_what_the_model_saw_over_tools_a_flush_and_a_restart(tmp_path):
+    uri = f"sqlite:///{tmp_path}/agent.db"
+    with ScriptedServer(*script()) as server:
+        asyncio.run(run(uri, server.url, *QUESTIONS[:2]))
+        asyncio.run(run(uri, server.url, QUESTIONS[2]))
+    kept = restarted(uri)
+    said = kept.get_all()
+    assert [message.role for message in said] == ["user", "assistant", "tool", "assistant"] * 3
+    assert kept.events(kinds=["flush_planned"])
+    built = kept.events(kinds=["context_built"])
+    assert [record.turn for record in built] == [1, 2, 3]
+    for number, record in enumerate(built):
+        prompt = list(kept.log.prompt(record).messages)
+        first, second = (words(body["messages"]) for body in server.bodies[2 * number : 2 * number + 2])
+        assert first == words(to_openai(prompt))
+        assert second == words(to_openai([*prompt, *said[4 * number + 1 : 4 * number + 3]]))
+    assert "lives in Faro" in str(server.bodies[4]["messages"][0]), "the fact of what was flushed is in the prompt"
+
+
+def test_facts_are_added_and_asked_for_as_with_autogen_s_own_memory(tmp_path):
+    async def added():
+        kept = InspectedMemory(memory(f"sqlite:///{tmp_path}/a.db"))
+        text = core.MemoryMimeType.TEXT
+        await kept.add(core.MemoryContent(content="The user likes metric units", mime_type=text))
+        found = await kept.query("Which units?")
+        assert [each.content for each in found.results] == ["The user likes metric units"]
+        await kept.clear()
+        assert kept.memory.get_all() == []
+
+    asyncio.run(added())

@@ -1,0 +1,108 @@
+"""LlamaIndex's own agents and chat engines on this engine's memory, with a scripted model."""
+
+import asyncio
+import json
+
+import pytest
+from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent
+from llama_index.core.base.llms.types import ChatMessage, ToolCallBlock
+from llama_index.core.chat_engine import SimpleChatEngine
+from llama_index.core.llms.mock import MockFunctionCallingLLM
+from llama_index.core.workflow import Context
+
+from memory_core import ConfigError, Database, FactExtractionMemoryBlock, Memory, NotFoundError, Services
+from memory_core.adapters.llamaindex import InspectedMemory
+from memory_core.formats.llamaindex_message import message_to_llamaindex
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # LlamaIndex's own, of pydantic
+
+
+class Scripted:
+    """Calls the tool for every question, then says what it returned; keeps what it was sent."""
+
+    def __init__(self):
+        self.sent = []
+
+    def __call__(self, messages, **given):
+        self.sent.append([json.loads(m.model_dump_json()) for m in messages])
+        if messages[-1].role == "tool":
+            return ChatMessage(f"It is {messages[-1].content}.", role="assistant")
+        call = ToolCallBlock(tool_call_id=f"c{len(self.sent)}", tool_name="forecast", tool_kwargs={"place": "Faro"})
+        return ChatMessage(role="assistant", blocks=[call])
+
+    @property
+    def llm(self):
+        return MockFunctionCallingLLM(response_generator=self, is_chat_model=True)
+
+
+def forecast(place: str) -> str:
+    """The weather of a place."""
+    return f"sunny in {place}, twenty degrees, and hardly any wind from the west at all"
+
+
+def words(messages):
+    """Messages as what counts of them: who says what, or calls which tool."""
+    return [(m["role"], [b.get("text", b.get("tool_name")) for b in m["blocks"]]) for m in messages]
+
+
+def stored(messages):
+    return [message_to_llamaindex(message) for message in messages]
+
+
+@pytest.fixture
+def uri(tmp_path):
+    return f"sqlite:///{tmp_path}/agent.db"
+
+
+def remembering(uri):
+    block = FactExtractionMemoryBlock(name="facts", priority=1)
+    return InspectedMemory.from_defaults(
+        session_id="agent", token_limit=110, token_flush_size=40, database_uri=uri, memory_blocks=[block]
+    )
+
+
+@pytest.mark.parametrize("workflow", [False, True], ids=["FunctionAgent", "AgentWorkflow"])
+def test_the_recorded_prompts_are_what_the_model_saw_over_tools_a_flush_and_a_restart(workflow, uri):
+    model = Scripted()
+    agent = FunctionAgent(tools=[forecast], llm=model.llm)
+    run = AgentWorkflow(agents=[agent]).run if workflow else agent.run
+    asyncio.run(_turns(run, remembering(uri), "I live in Faro. How is the weather?", "And tomorrow?"))
+    asyncio.run(_turns(run, remembering(uri), "Where do I live?"))
+
+    memory = Memory.open("agent", Database.open(uri), services=Services())
+    assert memory.events(kinds=["flush_planned"]), "nothing was flushed"
+    history = memory.log.history()
+    turns = [history.turns[number] for number in (1, 2, 3)]
+    assert len(memory.events(kinds=["context_built"])) == 3
+    said = stored(memory.get_all())
+    for number, turn in enumerate(turns):
+        first, second = model.sent[2 * number : 2 * number + 2]
+        prompt = stored(memory.log.prompt(turn.built).messages)
+        assert words(first) == words(prompt)
+        assert words(second) == words([*prompt, *said[4 * number + 1 : 4 * number + 3]])
+    assert "Faro" in json.dumps(model.sent[4][0]), "the fact of what was flushed is in the prompt"
+
+
+async def _turns(run, memory, *questions):
+    for question in questions:
+        await run(user_msg=question, memory=memory)
+
+
+def test_a_chat_engine_talks_and_a_stored_context_joins_the_session_again(uri):
+    model = Scripted()
+    memory = remembering(uri)
+    SimpleChatEngine.from_defaults(llm=model.llm, memory=memory).chat("Hello")
+    assert [message.role.value for message in memory.get_all()] == ["user", "assistant"]
+    agent = FunctionAgent(tools=[], llm=model.llm)
+    context = Context(agent)
+
+    async def kept():
+        await context.store.set("memory", memory)
+        restored = Context.from_dict(agent, json.loads(json.dumps(context.to_dict())))
+        return await restored.store.get("memory")
+
+    assert asyncio.run(kept()).get_all() == memory.get_all()
+    with pytest.raises(NotFoundError):
+        InspectedMemory.from_dict(memory.to_dict() | {"session_id": "nobody"})
+    with pytest.raises(ConfigError, match="database_uri"):
+        InspectedMemory(session_id="agent", database="sqlite://")

@@ -1,0 +1,120 @@
+"""The OpenAI Agents SDK on this engine's memory: its real runner against a scripted endpoint."""
+
+import asyncio
+
+import pytest
+from adapters.frameworks import QUESTIONS, RESULT, framework, memory, restarted, script, words
+from models.scripted_server import ScriptedServer
+from openai import AsyncOpenAI
+
+from memory_core.formats.chat_completions import to_openai
+
+agents = framework("agents")
+
+from memory_core.adapters.openai_agents import InspectedSession  # noqa: E402  (only where the SDK is installed)
+
+CALLS = [
+    {"type": "function_call", "call_id": "a", "name": "forecast", "arguments": '{"place":"Faro"}', "id": "fc_1"},
+    {"type": "function_call", "call_id": "b", "name": "forecast", "arguments": '{"z": 1, "place": "Porto"}'},
+    {"type": "function_call_output", "call_id": "a", "output": "sunny"},
+    {"type": "function_call_output", "call_id": "b", "output": [{"type": "input_text", "text": "rain"}]},
+]
+ITEMS = [
+    {"role": "user", "content": "Faro and Porto?"},
+    {
+        "type": "reasoning",
+        "id": "rs_1",
+        "summary": [{"type": "summary_text", "text": "Two."}],
+        "encrypted_content": "x",
+    },
+    *CALLS,
+    {
+        "type": "message",
+        "role": "assistant",
+        "id": "msg_1",
+        "status": "completed",
+        "content": [{"type": "output_text", "text": "Sun and rain.", "annotations": [], "logprobs": []}],
+    },
+]
+
+
+@agents.function_tool
+def forecast(place: str) -> str:
+    """The weather of a place."""
+    return RESULT
+
+
+async def run(uri, url, *questions):
+    session = InspectedSession(memory(uri))
+    assert isinstance(session, agents.memory.Session)
+    async with AsyncOpenAI(base_url=url, api_key="x", max_retries=0) as client:
+        model = agents.OpenAIChatCompletionsModel(model="m", openai_client=client)
+        agent = agents.Agent(name="weather", model=model, tools=[forecast])
+        config = agents.RunConfig(session_input_callback=session.input_callback, tracing_disabled=True)
+        for question in questions:
+            result = await agents.Runner.run(agent, question, session=session, run_config=config)
+    return result.final_output
+
+
+def test_the_recorded_prompts_are_what_the_model_saw_over_tools_a_flush_and_a_restart(tmp_path):
+    uri = f"sqlite:///{tmp_path}/agent.db"
+    with ScriptedServer(*script()) as server:
+        asyncio.run(run(uri, server.url, *QUESTIONS[:2]))
+        assert asyncio.run(run(uri, server.url, QUESTIONS[2])) == "It is sunny, answer 2."
+    kept = restarted(uri)
+    said = kept.get_all()
+    assert [message.role for message in said] == ["user", "assistant", "tool", "assistant"] * 3
+    assert kept.events(kinds=["flush_planned"])
+    built = kept.events(kinds=["context_built"])
+    assert [record.turn for record in built] == [1, 2, 3]
+    for number, record in enumerate(built):
+        prompt = list(kept.log.prompt(record).messages)
+        first, second = (words(body["messages"]) for body in server.bodies[2 * number : 2 * number + 2])
+        assert first == words(to_openai(prompt))
+        assert second == words(to_openai([*prompt, *said[4 * number + 1 : 4 * number + 3]]))
+    assert "lives in Faro" in str(server.bodies[4]["messages"][0]), "the fact of what was flushed is in the prompt"
+
+
+def test_items_come_back_as_they_were_and_go_one_by_one_as_with_the_sdk_s_own_session(tmp_path):
+    async def both():
+        ours = InspectedSession(memory(f"sqlite:///{tmp_path}/a.db", token_limit=4000))
+        theirs = agents.SQLiteSession("s", str(tmp_path / "theirs.db"))
+        for session in (ours, theirs):
+            await session.add_items(ITEMS[:1])
+            await session.add_items(ITEMS[1:4])
+            await session.add_items(ITEMS[4:])
+        assert await ours.get_items() == await theirs.get_items() == ITEMS
+        assert await ours.get_items(limit=3) == ITEMS[-3:]
+        for _ in ITEMS:
+            assert await ours.pop_item() == await theirs.pop_item()
+            assert await ours.get_items() == await theirs.get_items()
+        assert await ours.pop_item() is None
+        await ours.add_items(ITEMS)
+        await ours.clear_session()
+        assert await ours.get_items() == []
+
+    asyncio.run(both())
+
+
+def test_without_the_callback_nothing_is_lost(tmp_path):
+    uri = f"sqlite:///{tmp_path}/agent.db"
+
+    async def plain(url):
+        async with AsyncOpenAI(base_url=url, api_key="x", max_retries=0) as client:
+            model = agents.OpenAIChatCompletionsModel(model="m", openai_client=client)
+            agent = agents.Agent(name="weather", model=model, tools=[forecast])
+            config = agents.RunConfig(tracing_disabled=True)
+            for question in QUESTIONS:
+                await agents.Runner.run(agent, question, session=InspectedSession(memory(uri)), run_config=config)
+
+    with ScriptedServer(*script()) as server:
+        asyncio.run(plain(server.url))
+    assert [m.content for m in restarted(uri).get_all() if m.role == "user"] == list(QUESTIONS)
+
+
+@pytest.mark.parametrize("wrong", [{"content": "x"}, "x"])
+def test_what_is_no_item_is_refused_and_nothing_is_stored(wrong, tmp_path):
+    session = InspectedSession(memory(f"sqlite:///{tmp_path}/a.db"))
+    with pytest.raises(Exception, match="item 2 has neither"):
+        asyncio.run(session.add_items([ITEMS[0], wrong]))
+    assert session.memory.get_all() == []

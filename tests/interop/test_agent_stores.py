@@ -1,0 +1,89 @@
+"""Stores of other frameworks, made by their own libraries, are imported, and never changed by a byte."""
+
+import json
+import sqlite3
+from contextlib import closing
+
+import pytest
+from shared_data import shared
+
+from memory_core import FormatError, Memory
+from memory_core.formats.openai_items import items_from_messages
+from memory_core.interop.files import read_file
+
+
+def imported(name, pick=0):
+    path = shared(f"stores/{name}")
+    before = path.read_bytes()
+    found = read_file(name, before)
+    assert (found.kind, found.label) == ("agent_store", "Conversations of an agent framework")
+    conversation = found.conversation(pick)
+    assert path.read_bytes() == before
+    return found, conversation
+
+
+def said(conversation):
+    return [(str(message.role), message.content, len(message.tool_calls)) for message in conversation.messages]
+
+
+@pytest.mark.parametrize("name", ["oa_session.db", "oa_items.json"])
+def test_an_openai_agents_session_comes_with_its_calls_paired_and_every_item_as_it_was(name):
+    _, conversation = imported(name)
+    assert said(conversation)[:4] == [
+        ("user", "I am allergic to nuts. Weather?", 0),
+        ("assistant", None, 2),
+        ("tool", "Sunny in Porto", 0),
+        ("tool", "Sunny in Faro", 0),
+    ]
+    memory = Memory.from_defaults()
+    memory.put_messages(conversation.messages)
+    calls = {call.tool_call_id for message in memory.get_all() for call in message.tool_calls}
+    assert calls == {message.tool_call_id for message in memory.get_all() if message.role == "tool"}
+    if name.endswith("json"):
+        assert items_from_messages(memory.get_all()) == json.loads(shared(f"stores/{name}").read_bytes())
+
+
+def test_every_session_of_a_database_is_offered():
+    found, _ = imported("oa_session.db")
+    assert [listed.title for listed in found.conversations] == ["conv1", "conv2"]
+
+
+@pytest.mark.parametrize("name", ["lc_history.db", "lc_messages.json"])
+def test_a_langchain_history_is_read(name):
+    assert said(imported(name)[1]) == [("user", "hello", 0), ("assistant", "hi", 0)]
+
+
+def test_agno_s_runs_are_read_without_its_own_instructions():
+    found, conversation = imported("agno.db")
+    assert [listed.title for listed in found.conversations] == ["monday", "tuesday"]
+    assert said(conversation) == [
+        ("user", "My name is Chandra and I live in Porto. Weather?", 0),
+        ("assistant", None, 1),
+        ("tool", "Sunny in Porto", 0),
+        ("assistant", "Sunny, Chandra.", 0),
+    ]
+
+
+def test_what_cannot_be_read_is_left_out_with_its_reason(tmp_path):
+    path = tmp_path / "history.db"
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE TABLE chats (id INTEGER PRIMARY KEY, session_id TEXT, message TEXT)")
+        ai = {"content": "", "tool_calls": [{"id": "c", "name": "forecast", "args": {"place": "Faro"}}]}
+        rows = [
+            {"type": "human", "data": {"content": "Hello"}},
+            {"type": "ai", "data": ai},
+            {"type": "tool", "data": {"content": "sunny", "tool_call_id": "c"}},
+            {"type": "remove", "data": {"content": ""}},
+        ]
+        for text in [*map(json.dumps, rows), "{half", "[]"]:
+            connection.execute("INSERT INTO chats (session_id, message) VALUES ('s', ?)", (text,))
+    conversation = read_file("history.db", path.read_bytes()).conversation()
+    assert said(conversation) == [("user", "Hello", 0), ("assistant", None, 1), ("tool", "sunny", 0)]
+    assert len(conversation.skipped) == 3
+    data = path.read_bytes()
+    with pytest.raises(FormatError, match="damaged"):
+        read_file("half.db", data[: len(data) // 2]).conversation()
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("DELETE FROM chats")
+    with pytest.raises(FormatError, match="SQLite database without"):
+        read_file("empty.db", path.read_bytes())
