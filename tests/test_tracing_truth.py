@@ -504,6 +504,7 @@ LIFE = st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 119)), min_size
     phases=[phase for phase in Phase if phase is not Phase.explain],
 )
 @example("user_memories", 40, [("turn", 0), ("turn", 0), ("turn", 1), ("turn", 68), ("turn", 0), ("merge", 0)])
+@example("user_memories", 40, [("turn", 1), ("turn", 0), ("turn", 0), ("turn", 0), ("reset", 1), ("turn", 0)])
 @example("summary", 40, [("turn", 0), ("turn", 1), ("turn", 0), ("turn", 0), ("turn", 0), ("reset", 1)])
 @given(recipe=st.sampled_from(sorted(RECIPES)), limit=st.integers(40, 400), steps=LIFE)
 def test_the_verdict_on_every_message_and_fact_is_what_the_engine_did_for_every_prompt(recipe, limit, steps):

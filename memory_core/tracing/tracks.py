@@ -401,7 +401,8 @@ class Tracing:
             return Track(carrier, (learned, *self._with_answer(self._given(name, ref), carrier)))
         words = came.pieces[ref] if came is not None else plain_text(self.words(ref.hash))
         carrier = Carrier("text", name, ref, words, matched)
-        if came is not None and came.record.position > self.moment.position:
+        asked_for = ref in self.moment.held or ref in self.moment.cut  # by a version whose words were erased since
+        if came is not None and came.record.position > self.moment.position and not asked_for:
             said = f"Written into {name} only in turn {came.record.turn}, after {self.moment.prompt}."
             return Track(carrier, (stage("learned", "lost", said, came.record, rule="learned_later"),))
         return self._sentence(block, carrier, [written_into(block, self._versions_then(name), ref)])
