@@ -1,6 +1,7 @@
 """`memory-inspector` starts the app on the demo, `memory-inspector --database agent.db` on an agent's database.
 
-`memory-inspector check` and `bisect` run probes in a terminal: see `memory_core.lab.command`.
+`memory-inspector check` and `bisect` run probes in a terminal (see `memory_core.lab.command`), `memory-inspector mcp`
+answers a coding agent's questions.
 """
 
 import argparse
@@ -10,13 +11,17 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
+from memory_core.adapters.inspecting import InspectingTools
 from memory_core.errors import ConfigError
 from memory_core.lab import command
-from memory_core.store.database import parse_url
+from memory_core.services import Services
+from memory_core.store.database import Database, parse_url
 
 HERE = Path(__file__).resolve().parent
 FOLDER = HERE if (HERE / "serve.py").exists() else HERE.parent
 """Where the app lies."""
+
+_DATABASE = "an agent's database: an URL, or a file of SQLite"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -24,11 +29,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="memory-inspector", description="See, debug and curate what an LLM agent remembers."
     )
-    parser.add_argument("--database", metavar="URL", help="an agent's database: an URL, or a file of SQLite")
+    parser.add_argument("--database", metavar="URL", help=_DATABASE)
     parser.add_argument("--port", type=int, default=8501, help="of the app, on this machine only (8501)")
     parser.add_argument("--no-browser", action="store_true", help="open no browser")
     parser.set_defaults(run=_app)
-    return command.main(arguments, parser=command.commands(parser, required=False))
+    commands = command.add_commands(parser, required=False)
+    serving = commands.add_parser("mcp", help="an MCP server with which a coding agent asks about a memory")
+    serving.add_argument("--database", metavar="URL", required=True, help=_DATABASE)
+    serving.set_defaults(run=_mcp)
+    return command.main(arguments, parser=parser)
 
 
 def _app(given: argparse.Namespace) -> int:
@@ -42,6 +51,14 @@ def _app(given: argparse.Namespace) -> int:
     options = ["--server.port", str(given.port), "--server.headless", headless]
     sys.argv = ["streamlit", "run", str(FOLDER / "serve.py"), *options]
     return int(cli.main() or 0)
+
+
+def _mcp(given: argparse.Namespace) -> int:
+    database = Database.open(database_url(given.database))
+    from memory_core.adapters.mcp_server import serve
+
+    serve(InspectingTools(database, Services()))
+    return 0
 
 
 def database_url(given: str) -> str:

@@ -14,7 +14,9 @@ from datetime import UTC, datetime
 from pathlib import PureWindowsPath
 from typing import Any
 
-from memory_core.interop.located_json import Located, Place, place_words, problem, read_text, read_values
+from memory_core.interop.located_json import Located, Place, check_size, place_words, problem, read_text, read_values
+from memory_core.interop.memory_stores import facts_of, is_reference_memory, observations
+from memory_core.interop.sqlite_file import SQLITE_MAGIC
 from memory_core.messages import storable
 from memory_core.planning.curation import ChangeSet, New, each_topic
 from memory_core.planning.facts import STATES, Fact, same_words
@@ -140,19 +142,16 @@ def _harmless(cell: str) -> str:
 def read_facts_file(data: bytes | str, *, filename: str) -> FactsFile:
     """The facts of a CSV or JSON file; which of the two it is shows in the content.
 
-    CSV needs a column `text`; JSON is a list of facts, or an object with `facts`, and a fact is a text
-    or an object with `text`. A fact that cannot be read is a problem of its own, the others are read.
+    CSV needs a column `text`; JSON is a list of facts, or an object with `facts`, and a fact is a text or an object
+    with `text`. What Mem0, Agno and MCP's reference memory know is read as well. A fact that cannot be read is a
+    problem of its own, the others are read.
 
     Raises:
         FormatError: the file as a whole is not a list of facts.
     """
     if isinstance(data, bytes) and data.startswith(b"PK\x03\x04"):
         raise problem(filename, "is not a list of facts: it is a zip archive or a spreadsheet. Save it as CSV.")
-    text = read_text(data, filename=filename, max_bytes=MAX_BYTES)
-    is_json = text.lstrip().startswith(("[", "{"))
-    if not is_json and filename.lower().endswith(".json"):
-        raise problem(filename, "is not a list of facts: it starts with neither [ nor {.")
-    rows = _json_rows(text, filename) if is_json else _csv_rows(text, filename)
+    rows = _rows_of(data, filename)
     facts: list[FileFact] = []
     problems: list[Problem] = []
     for place, row in rows:
@@ -168,8 +167,21 @@ def read_facts_file(data: bytes | str, *, filename: str) -> FactsFile:
     return FactsFile(PureWindowsPath(filename).name, tuple(facts), tuple(problems))
 
 
+def _rows_of(data: bytes | str, filename: str) -> Iterable[tuple[Place, Any]]:
+    if isinstance(data, bytes) and data.startswith(SQLITE_MAGIC):
+        check_size(len(data), MAX_BYTES)
+        return facts_of(data, filename=filename)
+    text = read_text(data, filename=filename, max_bytes=MAX_BYTES)
+    is_json = text.lstrip().startswith(("[", "{"))
+    if not is_json and filename.lower().endswith(".json"):
+        raise problem(filename, "is not a list of facts: it starts with neither [ nor {.")
+    return _json_rows(text, filename) if is_json else _csv_rows(text, filename)
+
+
 def _json_rows(text: str, filename: str) -> Iterable[tuple[Place, Any]]:
     values = read_values(text, filename=filename)
+    if is_reference_memory(values):
+        return observations(values)
     if len(values) > 1:  # one fact a line
         return [(value.place, value.value) for value in values]
     found: Located | None = values[0]

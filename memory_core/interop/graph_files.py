@@ -19,6 +19,7 @@ from memory_core.events import Actor
 from memory_core.history.change_log import AppliedChangeSet
 from memory_core.interop.graphml import read_graphml
 from memory_core.interop.located_json import GRAPH, Located, Place, check_size, problem, read_text, read_values
+from memory_core.interop.memory_stores import is_reference_memory
 from memory_core.messages import storable
 from memory_core.planning.graph import LONGEST, TYPES, Graph, clean_name, normal_name
 from memory_core.planning.graph_changes import NamedRelation
@@ -266,6 +267,8 @@ def _read_json(text: str, name: str) -> GraphFile:
     if not text.lstrip().startswith("{"):
         raise problem(name, f"is not {GRAPH.format('it does not start with {')}.")
     values = read_values(text, filename=name)
+    if is_reference_memory(values):
+        return _read_reference_memory(values, name)
     top = values[0]
     if len(values) != 1 or not isinstance(top.value.get("relations"), list):
         raise problem(name, 'is not a graph: it is not one object with "entities" and "relations".')
@@ -281,6 +284,20 @@ def _read_json(text: str, name: str) -> GraphFile:
     for row in _elements(top, "relations", name):
         ends = [_id(row.value.get(end), row, name) for end in ("subject", "object")]
         checking.relation(row.place, ends[0], ends[1], row.value)
+    return checking.file()
+
+
+def _read_reference_memory(values: Sequence[Located], name: str) -> GraphFile:
+    """The graph of MCP's reference memory server, which names entities; what it observed of them are facts."""
+    checking = _Checking(name)
+    for row in values:
+        if row.value["type"] == "entity":
+            id = _id(row.value.get("name"), row, name)
+            checking.entity(row.place, id, {"name": id, "type": row.value["entityType"]})
+    for row in values:
+        if row.value["type"] == "relation":
+            ends = [_id(row.value.get(end), row, name) for end in ("from", "to")]
+            checking.relation(row.place, ends[0], ends[1], {"predicate": row.value.get("relationType")})
     return checking.file()
 
 

@@ -7,6 +7,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from memory_core.errors import FormatError, MemoryInspectorError
 from memory_core.lab.bisecting import first_bad_turn, responsible_changes
@@ -19,8 +20,11 @@ _FILES = "a session's bundle, or messages in any format that can be imported"
 
 
 def main(arguments: Sequence[str] | None = None, *, parser: argparse.ArgumentParser | None = None) -> int:
-    """Run the command; return its exit status. `parser`: one that `commands` were added to."""
-    given = (parser or commands(argparse.ArgumentParser(prog="memory-inspector"), required=True)).parse_args(arguments)
+    """Run the command; return its exit status. `parser`: one with these commands and others."""
+    if parser is None:
+        parser = argparse.ArgumentParser(prog="memory-inspector")
+        add_commands(parser, required=True)
+    given = parser.parse_args(arguments)
     try:
         return int(given.run(given))
     except MemoryInspectorError as error:
@@ -72,8 +76,8 @@ def _write(path: str, text: str) -> None:
         raise FormatError(f"{Path(path).name} cannot be written: {error.strerror or error}.") from error
 
 
-def commands(parser: argparse.ArgumentParser, *, required: bool) -> argparse.ArgumentParser:
-    """The parser with these commands; who makes them optional sets what runs without one (`run`)."""
+def add_commands(parser: argparse.ArgumentParser, *, required: bool) -> Any:
+    """Add these commands to a parser; the action that takes more of them. Who makes them optional sets a `run`."""
     commands = parser.add_subparsers(required=required, metavar="command")
     checking = commands.add_parser("check", help="play a conversation under a configuration and check probes")
     checking.add_argument("conversation", help=_FILES)
@@ -90,7 +94,7 @@ def commands(parser: argparse.ArgumentParser, *, required: bool) -> argparse.Arg
     bisecting.add_argument("--held", type=int, metavar="TURN", help="a turn in which it held")
     bisecting.add_argument("--failed", type=int, metavar="TURN", help="a turn in which it failed")
     bisecting.set_defaults(run=_bisect)
-    return parser
+    return commands
 
 
 if __name__ == "__main__":

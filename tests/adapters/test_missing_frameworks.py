@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
         ("autogen", "autogen_core", "autogen"),
         ("agno", "agno", "agno"),
         ("google_adk", "google", "google-adk"),
+        ("mcp_server", "mcp", "mcp"),
     ],
 )
 def test_a_missing_framework_is_named_with_its_extra(module, package, extra, monkeypatch):

@@ -52,10 +52,11 @@ def import_dialog(desk: Desk) -> None:
     """Choose a file, see what is in it and what is wrong with it, and take it over as one change."""
     close_if_finished(desk)
     uploaded = st.file_uploader(
-        "A CSV or JSON file of facts",
+        "A CSV or JSON file of facts, or the store of another memory",
         key=tab.key(desk.place, "import"),
         max_upload_size=MAX_MEGABYTES,
-        help='CSV with a column "text", or JSON: a list of texts or of objects with "text".',
+        help='CSV with a column "text", or JSON: a list of texts or of objects with "text". What Mem0 (history.db), '
+        "Agno (SQLite) and MCP's reference memory (its JSONL file) know is read too.",
     )
     if uploaded is None:
         closing_button("Cancel")

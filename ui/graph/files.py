@@ -26,7 +26,8 @@ def import_dialog(desk: Desk) -> None:
         "A graph as JSON or GraphML",
         key=f"{tab.key(desk.place, 'import')}_{tab.looking(desk.place).generation}",
         max_upload_size=MAX_MEGABYTES,
-        help="As Export on Sessions writes them; GraphML also from other programs. Cypher is not read.",
+        help="As Export on Sessions writes them; GraphML also from other programs. The JSONL file of MCP's reference "
+        "memory is read too, Cypher is not.",
     )
     if uploaded is None:
         closing_button("Cancel")
