@@ -19,10 +19,10 @@ BUILT_IN: dict[str, type[BaseMemoryBlock[Any]]] = {
         GraphMemoryBlock,
     )
 }
-"""Blocks that can be made from their stored settings alone."""
+"""Blocks that can be created from their stored settings alone."""
 
 WITH_TEXT = frozenset(kind for kind, block in BUILT_IN.items() if block.kind_has_text)
-"""Kinds of blocks whose memory is one text with versions."""
+"""Kinds of blocks whose memory is one versioned text."""
 
 __all__ = [
     "BUILT_IN",

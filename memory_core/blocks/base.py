@@ -51,25 +51,29 @@ CALL_TOKENS = 8_000
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """The smallest thing of a block's content that is cut whole."""
+    """A piece of a block's content that is cut as a whole or not at all."""
 
     ref: Ref
     words: str
-    """What counts as content: without markup."""
+    """Text counted as content: without markup."""
     parts: tuple[Part, ...] = ()
-    """As it stands in the memory section."""
+    """Message parts as placed in the memory section."""
     messages: tuple[ChatMessage, ...] = ()
-    """For a custom block that returns messages: they go in front of the queue instead."""
+    """Messages placed in front of the queue instead; for a custom block that returns messages."""
     tokens: int | None = None
-    """Tokens of `words`, where they were counted before."""
+    """Tokens of `words`, if already counted."""
     heading: bool = False
-    """A line above other items, that goes with the last of them (see `planning.context.Piece`)."""
+    """Whether it is a line above other items, cut with the last of them (see `planning.context.Piece`)."""
     billed: int | None = None
-    """Tokens of `parts` with the break after them, where they were counted before."""
+    """Tokens of `parts` with the break after them, if already counted."""
 
 
 def item_tokens(item: Item, counter: TokenCounter, accounting: Accounting) -> int:
-    """The size of an item: its words, and what is no text; with markup, and the break after it, where that counts."""
+    """Size of an item in tokens.
+
+    By accounting: its words and its non-text parts (`content`); its parts (`reference`); its parts with the break after
+    each (`billed`).
+    """
     if item.messages:
         return sum(counter.message(message).by(accounting) for message in item.messages)
     if accounting == "billed":
@@ -83,28 +87,28 @@ def item_tokens(item: Item, counter: TokenCounter, accounting: Accounting) -> in
 
 
 def frame_tokens(name: str, counter: TokenCounter, accounting: Accounting) -> int:
-    """Tokens of the markup around a block, or around all of them (`memory`), where the accounting counts it."""
+    """Tokens of the markup around a block, or around all of them (`memory`); 0 unless the accounting is `billed`."""
     return counter.text(f"<{name}>\n</{name}>\n") if accounting == "billed" else 0
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a block would put into one context."""
+    """A block's content for one context."""
 
     items: tuple[Item, ...] = ()
     cut_order: tuple[int, ...] = ()
-    """Indexes of items, first to be cut first; empty: all or nothing."""
+    """Indexes of items in the order of cutting; empty: all or nothing."""
     events: tuple[Event, ...] = ()
-    """What happened while reading, to be recorded with the context."""
+    """Events of the reading, recorded with the context."""
     keep: tuple[str, ...] = ()
-    """Words that the events name, for the content store."""
+    """Texts that the events refer to, for the content store."""
     layout: str | None = None
-    """How the items are laid out, where a block has several ways; recorded, so that a past context can be laid out."""
+    """Layout of the items, for a block with several; recorded, so that a past context can be laid out again."""
 
 
 @dataclass(frozen=True)
 class ReadContext:
-    """What a block may look at while it is read. Reading changes nothing."""
+    """Inputs and dependencies for reading a block. Reading changes nothing."""
 
     session_id: str
     user_id: str | None
@@ -115,35 +119,35 @@ class ReadContext:
     """Active messages, oldest first, without pinned ones."""
     queue_seqs: frozenset[int]
     input: str | None
-    """The words the context is built for; None: the latest user message of the queue counts."""
+    """Text the context is built for; None: the latest user message of the queue."""
     messages: tuple[ChatMessage, ...]
-    """What a custom block's get hook is given: the queue, and the input as a user message."""
+    """Messages for a custom block's get hook: the queue, and the input as a user message."""
     names: tuple[str, ...] = ()
-    """Names of all blocks: text must not pose as one of their elements."""
+    """Names of all blocks, whose elements are escaped in untrusted text."""
     arguments: dict[str, Any] = field(default_factory=dict)
     """Further keyword arguments of `get`."""
     accounting: Accounting = "content"
     token_budget: int | None = None
-    """Tokens that a block which fills may ask for; None: nobody said."""
+    """Tokens available to a block that fills its budget; None: unlimited."""
     patience: float = 0.0
-    """Seconds that a block may wait for what it is about to have."""
+    """Seconds a block may wait for work in the background, such as vectors."""
 
     @property
     def question(self) -> str:
-        """The input, or the latest user message; empty when there is neither."""
+        """The input, or the latest user message; empty if there is neither."""
         if self.input is not None:
             return self.input
         texts = (message_text(message) for message in reversed(self.queue) if message.role == "user")
         return next(texts, "")
 
     def safe(self, text: str) -> str:
-        """The text as it may stand inside the memory section."""
+        """The text with markup of blocks escaped, for use inside the memory section."""
         return neutralise(text, self.names)
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Messages that are due to a block: one delivery, or several consecutive ones."""
+    """Messages due to a block: one delivery, or several consecutive ones."""
 
     deliveries: tuple[int, ...]
     messages: tuple[StoredMessage, ...]
@@ -157,12 +161,12 @@ class Batch:
 
     @property
     def delivery_id(self) -> str:
-        """The same for every attempt at these deliveries."""
+        """Id that stays the same for every attempt at these deliveries."""
         return f"{self.session_id}/{'+'.join(str(id) for id in self.deliveries)}"
 
 
 def call_pieces(messages: Sequence[StoredMessage]) -> Iterator[list[StoredMessage]]:
-    """Split messages into pieces of at most `CALL_TOKENS`, or of one longer message; one empty piece for none."""
+    """Split messages into pieces of at most `CALL_TOKENS`, or of one longer message; none give one empty piece."""
     piece: list[StoredMessage] = []
     tokens = 0
     for message in messages:
@@ -175,12 +179,12 @@ def call_pieces(messages: Sequence[StoredMessage]) -> Iterator[list[StoredMessag
 
 
 class PendingWrite(Protocol):
-    """What a block made of a batch, not yet stored."""
+    """Result of learning from a batch, not yet stored."""
 
     calls: tuple[ModelCall, ...]
 
     def save(self, w: Writing) -> None:
-        """Store it; runs inside the transaction that acknowledges the deliveries."""
+        """Store the result, within the transaction that acknowledges the deliveries."""
         ...
 
     def committed(self) -> None:
@@ -189,7 +193,7 @@ class PendingWrite(Protocol):
 
 
 class NoWrite:
-    """Nothing was learned."""
+    """A pending write without changes."""
 
     calls: tuple[ModelCall, ...] = ()
 
@@ -202,11 +206,11 @@ class NoWrite:
 
 @dataclass(frozen=True, slots=True)
 class Imagined:
-    """A block as it would stand once it has learned something, for looking only."""
+    """A block after learning something in a preview. Not stored."""
 
     block: "BaseMemoryBlock[Any]"
     state: str | None
-    """What it is read with."""
+    """State to read the block with."""
 
 
 class BaseMemoryBlock(BaseModel, Generic[T]):
@@ -219,46 +223,46 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
     model_config = ConfigDict(arbitrary_types_allowed=True, validate_assignment=True, extra="forbid")
 
     kind: ClassVar[str] = "custom"
-    """What charts and words on screen go by: `static`, `facts`, `vector`, `custom`, ..."""
+    """Kind shown in charts and on screen: `static`, `facts`, `vector`, `custom`, ..."""
 
     kind_learns: ClassVar[bool] = True
-    """Can it be given messages?"""
+    """Whether the kind can be given messages."""
 
     kind_has_text: ClassVar[bool] = False
-    """Is its memory one text with versions, which people may edit?"""
+    """Whether its memory is one versioned text that people may edit."""
 
     kind_in_pieces: ClassVar[bool] = False
-    """Can it give up single pieces of what it asks for? The others are cut whole."""
+    """Whether it can be cut piece by piece; other kinds are cut as a whole."""
 
     kind_model_calls: ClassVar[int] = 0
-    """Calls that a model which learns for it takes for one delivery."""
+    """Model calls per delivery when a model learns for it."""
 
     kind_when_removed: ClassVar[str] = "What it holds is deleted."
-    """What becomes of what a removed block holds, in a sentence."""
+    """One sentence on what happens to its contents when the block is removed."""
 
     kind_is_built_in: ClassVar[bool] = False
-    """Is it stored under its kind? The others are stored under the import path of their class."""
+    """Whether it is stored under its kind; other blocks are stored under the import path of their class."""
 
     outside: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
-    """Fields that hold a model or an index: what each may be."""
+    """Fields that hold a model or an index, with the types allowed for each."""
 
     name: str
     description: str | None = None
     priority: int = Field(default=0, ge=0)
-    """0: never cut. Of the rest, which number is cut first is the memory's `truncation_order`."""
+    """0: never cut. For other numbers, `truncation_order` says which is cut first."""
     accept_short_term_memory: bool = True
-    """Is the block given what leaves the queue?"""
+    """Whether the block is given flushed messages."""
     deliver_on: DeliverOn = "flush"
     truncation: Truncation = "trim"
     enabled: bool = True
-    """A block that is off receives nothing and is in no context."""
+    """A disabled block receives nothing and is in no context."""
 
     _owner: tuple[str, str] | None = PrivateAttr(default=None)
-    """The database and the session whose live block it is."""
+    """Database id and session id of the session whose live block it is."""
     _made: Mapping[str, str] = PrivateAttr(default_factory=dict)
-    """What the program gave each field, as JSON."""
+    """Values the program gave the fields, as JSON."""
     _shown: Mapping[str, str | None] = PrivateAttr(default_factory=dict)
-    """What the engine last set fields to, as JSON."""
+    """Values the engine last set fields to, as JSON."""
 
     def __init__(self, **values: Any) -> None:
         for name in self.outside.keys() & values.keys():
@@ -271,13 +275,13 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
 
     @classmethod
     def make_empty(cls, **values: Any) -> "BaseMemoryBlock[T]":
-        """A block with these settings that holds nothing yet."""
+        """Create an empty block with these settings."""
         return cls(**values)
 
     # -- hooks of custom blocks, in the reference's names ------------------------------------------
 
     async def _aget(self, messages: Sequence[ChatMessage] | None = None, **kwargs: Any) -> T:
-        """The content: a text, a list of parts, or a list of messages; empty for nothing."""
+        """Return the content: a text, a list of parts, or a list of messages; empty for nothing."""
         return self._get(messages, **kwargs)
 
     async def _aput(self, messages: Sequence[ChatMessage]) -> None:
@@ -285,7 +289,7 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
         self._put(messages)
 
     async def atruncate(self, content: T, tokens_to_truncate: int) -> T | None:
-        """Content shorter by at least that many tokens; None to drop it."""
+        """Return content shorter by at least that many tokens; None to drop it."""
         return self.truncate(content, tokens_to_truncate)
 
     def _get(self, messages: Sequence[ChatMessage] | None = None, **kwargs: Any) -> T:
@@ -301,7 +305,7 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
 
     @property
     def type(self) -> str:
-        """How the block is stored and found again: the import path of its class, or a built-in kind."""
+        """Name the block is stored under: its kind if it is built in, otherwise the import path of its class."""
         return type(self).stored_type()
 
     @classmethod
@@ -310,11 +314,11 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
         return cls.kind if cls.kind_is_built_in else f"{cls.__module__}.{cls.__qualname__}"
 
     def settings(self) -> dict[str, Any]:
-        """The configuration as JSON values; what the app may change."""
+        """Settings as JSON values; the app may change them."""
         return self.model_dump(mode="json", include=set(BaseMemoryBlock.model_fields))
 
     def apply(self, settings: dict[str, Any]) -> None:
-        """Take over stored settings; those that this class does not know are left alone.
+        """Set stored settings; ignore those unknown to this class.
 
         Raises:
             ConfigError: a value is impossible.
@@ -326,14 +330,16 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
             raise _impossible(type(self), error, self.name) from error
 
     def legacy_defaults(self, settings: dict[str, Any]) -> dict[str, Any]:
-        """What the settings that these do not hold, because an older version stored them, stood for there.
+        """Former defaults of settings that an older version did not store.
+
+        Only those that differ from the present default.
 
         Only those that stood for something else than their default does now.
         """
         return {}
 
     def read(self, reading: ReadContext, state: str | None) -> Content:
-        """What the block would put into this context."""
+        """Read the block's content for this context."""
         block = self._with_state(state)
         content = block._call(
             "_aget",
@@ -345,7 +351,7 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
         return as_content(content, reading)
 
     def prepare_write(self, batch: Batch) -> PendingWrite:
-        """Work through a batch: slow, may fail, stores nothing."""
+        """Learn from a batch without storing anything. Slow; may raise any error."""
         block = self._with_state(batch.state)
         messages = [
             message.model_copy(
@@ -358,52 +364,58 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
         return _LearnedState(self, block)
 
     def imagined(self, batch: Batch, numbers: Iterator[int]) -> Imagined | None:
-        """The block once it has learned the batch; None: only a model could tell, or code that is not to be run twice.
+        """The block after learning from the batch; None if that needs a model, or custom code that must not run twice.
 
-        Nothing is stored. `numbers` are for what would be new: larger than any that is stored, each taken once.
+        Stores nothing. `numbers` yields unused ids for new facts, relations or units, larger than all stored ones.
         """
         return None
 
     def learner(self, services: Services) -> str | None:
-        """Name of the model that would learn for it in this process; None: rules, or no model at all."""
+        """Name of the model that would learn for the block in this process; None: offline rules, or no model at all."""
         return None
 
     def foresee(self, messages: Sequence[ChatMessage], services: Services) -> None:
-        """Prepare in the background for messages that will be put; nothing is stored, and nothing depends on it."""
+        """Prepare in the background for messages about to be put.
+
+        Stores nothing; a failure changes nothing.
+        """
 
     @property
     def fills_budget(self) -> bool:
-        """Does it ask for as much as fits? Such a block is read last, with what the others leave as its room."""
+        """Whether it asks for as much as fits.
+
+        Such a block is read last, with the tokens the others leave as its budget.
+        """
         return False
 
     @property
     def shortens(self) -> bool:
-        """Has it a truncation of its own?"""
+        """Whether it has a truncation of its own."""
         own = type(self)
         return own.atruncate is not BaseMemoryBlock.atruncate or own.truncate is not BaseMemoryBlock.truncate
 
     def shorten(self, content: Content, tokens: int, reading: ReadContext, state: str | None) -> Content:
-        """The block's own truncation; an empty content to drop it."""
+        """Apply the block's own truncation; empty content drops it."""
         original = from_content(content)
         shorter = self._with_state(state)._call("atruncate", "truncate", original, tokens)
         return Content() if shorter is None else as_content(shorter, reading)
 
     def _hook(self, asynchronous: str, plain: str) -> Callable[..., Any]:
-        """The hook that the block's class defines, async or not; the async one if it defines both."""
+        """Hook defined by the block's class, async or not; the async one if both are."""
         base = getattr(BaseMemoryBlock, asynchronous)
         name = plain if getattr(type(self), asynchronous) is base else asynchronous
         hook: Callable[..., Any] = getattr(self, name)
         return hook
 
     def _call(self, asynchronous: str, plain: str, *arguments: Any, **named: Any) -> Any:
-        """Run a hook. A plain one runs in the calling thread: on the engine's loop it would hold up all others."""
+        """Run a hook. A plain one runs in the calling thread, as it would block the engine's event loop."""
         result = self._hook(asynchronous, plain)(*arguments, **named)
         return event_loop.run(result) if inspect.iscoroutine(result) else result
 
     # -- whose it is ------------------------------------------------------------------------------
 
     def as_made(self, owner: tuple[str, str]) -> "BaseMemoryBlock[T]":
-        """A copy as the program made it: without what the engine has set since on behalf of a session.
+        """A copy with the program's own values: without those the engine has set for a session.
 
         Raises:
             ConfigError: it is the live block of another session.
@@ -420,23 +432,23 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
         return copy
 
     def hand_over(self, owner: tuple[str, str]) -> None:
-        """Let it be the live block of a session: its fields show what is stored there."""
+        """Make this the live block of a session, with its fields showing what is stored."""
         self._made, self._owner = self._made_now(), owner
 
     def on_its_own(self) -> "BaseMemoryBlock[T]":
-        """A copy that is no session's yet."""
+        """A copy that belongs to no session."""
         copy = self.model_copy()
         copy._owner = None
         return copy
 
     def mirror(self, values: Mapping[str, Any]) -> None:
-        """Set fields to what is stored; what the program sets itself is told from that."""
+        """Set fields to stored values, and note them, so that later changes by the program are recognised."""
         for name, value in values.items():
             setattr(self, name, value)
         self._shown = {**self._shown, **{name: _as_json(getattr(self, name)) for name in values}}
 
     def _made_now(self) -> dict[str, str]:
-        """What the program gave each field, as JSON: what was not set by the engine is the program's."""
+        """Values the program gave each field, as JSON: those the engine has not set."""
         now = {name: _as_json(getattr(self, name)) for name in type(self).model_fields if name != "name"}
         kept = {name: text for name, text in now.items() if text is not None}
         by_engine = {
@@ -447,7 +459,7 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
     # -- state ------------------------------------------------------------------------------------
 
     def state_json(self) -> str:
-        """The declared fields as JSON; what JSON cannot hold is left out (see `unsaved_fields`)."""
+        """Declared fields as JSON, without those JSON cannot hold (see `unsaved_fields`)."""
         values = {}
         for name in self._declared():
             dumped = _as_json(getattr(self, name))
@@ -456,11 +468,11 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
         return json.dumps(values, ensure_ascii=False, sort_keys=True)
 
     def unsaved_fields(self) -> tuple[str, ...]:
-        """Declared fields that are wiring, not state: JSON cannot hold them."""
+        """Declared fields that JSON cannot hold: dependencies, not state."""
         return tuple(name for name in self._declared() if _as_json(getattr(self, name)) is None)
 
     def take_state(self, state: str | None) -> None:
-        """Set the declared fields to stored values."""
+        """Set the declared fields from stored values."""
         if state is not None:
             self.mirror({name: value for name, value in json.loads(state).items() if name in type(self).model_fields})
 
@@ -475,7 +487,7 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
 
 
 class _LearnedState:
-    """A custom block after its put hook: its fields are what it learned."""
+    """Pending write of a custom block: its fields after its put hook."""
 
     calls: tuple[ModelCall, ...] = ()
 
@@ -494,7 +506,7 @@ class _LearnedState:
 
 
 def as_content(value: Any, reading: ReadContext) -> Content:
-    """What a custom block returned, as content: one item that is cut whole.
+    """Convert what a custom block returned into content: one item that is cut as a whole.
 
     Raises:
         ConfigError: it is neither text nor a list of parts nor a list of messages.
@@ -515,7 +527,7 @@ def as_content(value: Any, reading: ReadContext) -> Content:
 
 
 def stored_item(ref: Ref, stored: str, safe: Callable[[str], str]) -> Item:
-    """A custom block's content from the text it is kept as."""
+    """Rebuild a custom block's item from its stored text."""
     data = json.loads(stored)
     if "messages" in data:
         messages = tuple(ChatMessage.from_json(text) for text in data["messages"])
@@ -527,7 +539,7 @@ def stored_item(ref: Ref, stored: str, safe: Callable[[str], str]) -> Item:
 
 
 def from_content(content: Content) -> Any:
-    """Content in the form a custom block returned it."""
+    """Convert content back into the form a custom block returned it in."""
     if any(item.messages for item in content.items):
         return [message for item in content.items for message in item.messages]
     parts = [part for item in content.items for part in item.parts]
@@ -537,7 +549,7 @@ def from_content(content: Content) -> Any:
 
 
 def scope_of(scope: str, session_id: str, user_id: str | None, block: str) -> str:
-    """Whose memory it is.
+    """Scope of the block's memory.
 
     Raises:
         ConfigError: it is the user's, and there is no user.
@@ -550,7 +562,7 @@ def scope_of(scope: str, session_id: str, user_id: str | None, block: str) -> st
 
 
 def _impossible(cls: type[BaseMemoryBlock[Any]], error: ValidationError, name: str | None) -> ConfigError:
-    """What is wrong with a block's value, in one sentence."""
+    """Error for an impossible value of a block, in one sentence."""
     first = error.errors(include_url=False)[0]
     where = ".".join(str(step) for step in first["loc"])
     if first["type"] == "extra_forbidden":

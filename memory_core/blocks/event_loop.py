@@ -1,4 +1,6 @@
-"""The one event loop the engine owns, for blocks written with async methods.
+"""The engine's event loop, for blocks with async methods.
+
+It runs in a thread of its own, so that synchronous code can wait for it even when the caller's loop is running.
 
 It runs in a thread of its own, so that synchronous code may wait for it, also from inside a
 caller's running loop.
@@ -15,7 +17,7 @@ Result = TypeVar("Result")
 
 
 def run(coroutine: Coroutine[Any, Any, Result]) -> Result:
-    """The coroutine's result; its exception is raised here."""
+    """Run a coroutine and return its result; its exceptions are raised here."""
     return asyncio.run_coroutine_threadsafe(coroutine, _loop()).result()
 
 

@@ -1,4 +1,7 @@
-"""Facts found by a question: by the meaning of their words and by keyword, best first. Reading changes nothing.
+"""Search facts by meaning and by keyword, best first.
+
+Reading changes nothing. Vectors of facts' texts are stored in the database by blocks that learned with them; others are
+computed when first needed, and cached in this process.
 
 The vectors of facts' words are kept in the database where a block learned with them; of the others they are made
 when they are first needed, and remembered by this process.
@@ -25,10 +28,10 @@ from memory_core.vectors.keyword import KeywordIndex
 
 VECTOR_WEIGHT = 0.85
 KEYWORD_WEIGHT = 0.15
-"""As for stored turns (`memory_core.blocks.vector`): facts are asked for in other words than they are kept in."""
+"""Weights as for stored units (`memory_core.blocks.vector`): a question rarely uses the words of its answer."""
 
 THRESHOLD = 0.1
-"""Least score, 0 to 1, that counts as fitting a question."""
+"""Minimum score, 0 to 1, of a result."""
 
 _COMPARISONS = ("in", "ne", "gt", "gte", "lt", "lte")
 _FIELDS = ("state", "pinned", "origin", "category", "topics", "block", "turn", "created_at", "confirmed_at", "session")
@@ -36,26 +39,26 @@ _FIELDS = ("state", "pinned", "origin", "category", "topics", "block", "turn", "
 
 @dataclass(frozen=True, slots=True)
 class FactHit:
-    """A fact that fits a question."""
+    """A search result."""
 
     fact: Fact
     score: float
-    """0 to 1: both signals together, or the keyword score alone where nothing could be embedded."""
+    """0 to 1: both signals combined, or the keyword score alone where nothing could be embedded."""
     vector: float | None
     """Cosine similarity, -1 to 1; None: nothing could be embedded."""
     keyword: float
-    """0 to 1."""
+    """Keyword score, 0 to 1."""
 
 
 class WordVectors:
-    """The vectors of one scope's facts under one embedder, as this process remembers them. Threads may share one."""
+    """Cache of the vectors of one scope's facts under one embedder. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._known: dict[str, Vector] = {}
 
     def of(self, database: Database, scope: str, embedder: Embedder, texts: Iterable[str]) -> dict[str, Vector]:
-        """The vector of each text, by text: remembered, from the database, or made now.
+        """Vectors by text: from the cache, from the database, or computed now.
 
         Raises:
             EmbedderError: the embedder does not answer.
@@ -76,7 +79,7 @@ class WordVectors:
 
 
 class Keywords:
-    """The keyword index of the facts that were searched last. Threads may share one."""
+    """Keyword index of the facts searched last. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -84,7 +87,7 @@ class Keywords:
         self._index = KeywordIndex()
 
     def search(self, facts: Sequence[Fact], query: str) -> dict[int, float]:
-        """The score, 0 to 1, of each fact that shares a word with the query, among these facts alone."""
+        """Score, 0 to 1, of each of these facts that shares a word with the query."""
         texts = {fact.id: fact.text for fact in facts}
         with self._lock:
             for id in self._texts.keys() - texts.keys():
@@ -99,7 +102,7 @@ class Keywords:
 def word_vectors(
     services: Services, database: Database, scope: str, texts: Iterable[str], embedder: Embedder | None = None
 ) -> dict[str, Vector]:
-    """The vector of each text, by text. See `WordVectors.of`."""
+    """Vectors by text. See `WordVectors.of`."""
     embedder = embedder or services.embedder
     shelf = services.cached(("words", database.id, scope, embedder.id), WordVectors)
     return shelf.of(database, scope, embedder, texts)
@@ -114,7 +117,7 @@ def rank_facts(
     top_k: int,
     threshold: float = THRESHOLD,
 ) -> list[FactHit]:
-    """The facts that fit a question, best first, at most `top_k`; ties go to the older.
+    """Facts that match the question, best first, at most `top_k`; ties go to the older.
 
     Raises:
         ConfigError: `top_k` is below 1, or the threshold outside 0 to 1.
@@ -150,7 +153,7 @@ def search_facts(
     topics: Collection[str] | None = None,
     filters: Mapping[str, Any] | None = None,
 ) -> list[FactHit]:
-    """See `Memory.facts.search`; `places` are scope and name of the blocks that are searched.
+    """Search facts; see `Memory.facts.search`. `places` are scope and name of the blocks to search.
 
     Raises:
         ConfigError: a filter is unknown, or a number impossible.
@@ -173,7 +176,9 @@ def search_facts(
 
 
 def fits(fact: Fact, filters: Mapping[str, Any]) -> bool:
-    """Has a fact what filters ask for? Each names a field and a value, several values, or comparisons.
+    """Whether a fact passes the filters.
+
+    A filter names a field and a value, several values, or comparisons.
 
     `{"pinned": True}`, `{"category": ["work", "plan"]}`, `{"turn": {"gte": 3, "lt": 9}}`, `{"session": "s"}` (a
     session that it was learned in). Of topics one must be among those asked for.
@@ -186,7 +191,7 @@ def fits(fact: Fact, filters: Mapping[str, Any]) -> bool:
 
 
 def _cosines(facts: Sequence[Fact], query: str, database: Database, services: Services) -> dict[int, float] | None:
-    """Cosine by fact; None where nothing can be embedded."""
+    """Cosine similarity by fact id; None if nothing could be embedded."""
     if not facts:
         return {}
     scopes: dict[str, list[Fact]] = {}
@@ -233,7 +238,7 @@ def _compares(values: tuple[Any, ...], how: str, other: Any) -> bool:
 
 
 def _any_among(values: Iterable[Any], wanted: Collection[Any] | None) -> bool:
-    """Is one of the values wanted? Letters' case aside; None wants all."""
+    """Whether one of the values is wanted, ignoring case; None accepts all."""
     return wanted is None or not {_folded(value) for value in values}.isdisjoint(_folded(other) for other in wanted)
 
 

@@ -1,4 +1,4 @@
-"""A block that keeps facts: found by a model or by the offline rules, compared, condensed, cut one by one."""
+"""A block of facts: extracted by a model or by offline rules, deduplicated, condensed, and cut one by one."""
 
 import re
 from collections import Counter
@@ -61,10 +61,10 @@ from memory_core.store.writing import user_scope
 from memory_core.text import stems
 
 BY_RULES = "offline rules"
-"""Who decided where a model's decision could not be taken."""
+"""Name of the decider where a model's decision could not be used."""
 
 COMPARED = ("active", "proposed", "rejected")
-"""States of the facts that found ones are compared with: what is superseded or retired may be learned again."""
+"""States of facts compared with new finds. Superseded and retired facts are left out: they may be learned again."""
 
 
 class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
@@ -85,33 +85,33 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
     llm: Any = Field(default=None, exclude=True)
     facts: list[str] = Field(default_factory=list)
     max_facts: int = Field(default=50, ge=1)
-    """Above this many active facts the list is condensed."""
+    """Number of active facts above which the list is condensed."""
     scope: Literal["session", "user"] = "session"
-    """Whose facts they are. The user's are read in every session of theirs, and come from their own words only."""
+    """Owner of the facts. The user's are read in all their sessions, and are extracted from user messages only."""
 
     approval: bool = False
-    """Do new facts wait as proposed, in no context, until a person accepts them?"""
+    """Whether new facts are proposed, and in no context, until a person accepts them."""
 
     on_change: Literal["add", "decide"] = "add"
-    """What becomes of a found fact that is near a known one: `add` keeps both and marks a contradiction;
-    `decide` compares it with the nearest and adds, updates, deletes or does nothing, on record."""
+    """Handling of a find similar to a known fact: `add` keeps both and marks a contradiction; `decide` compares it with
+    the nearest facts and adds, updates, deletes or does nothing, on record."""
     nearest: int = Field(default=5, ge=1)
-    """Known facts that each found one is compared with, where `on_change` is `decide`."""
+    """Number of known facts each find is compared with if `on_change` is `decide`."""
     categories: list[str] = Field(default_factory=list)
-    """Categories that facts are put under; none: the extractor's own."""
+    """Categories for new facts; empty: the extractor's own."""
     show: Literal["all", "relevant", "none"] = "all"
-    """Which facts ask for the prompt: all, the `top_k` that fit the question best, or none (they are searched)."""
+    """Facts requested for the prompt: all, the `top_k` that fit the question best, or none (they are only searched)."""
     top_k: int = Field(default=10, ge=1)
-    """Most facts brought into one context, where `show` is `relevant`."""
+    """Maximum number of facts in one context if `show` is `relevant`."""
 
     _imagined: tuple[Fact, ...] | None = PrivateAttr(default=None)
-    """Facts to show in place of those stored, in a context that is only looked at."""
+    """Facts shown in place of the stored ones, in a preview."""
 
     def settings(self) -> dict[str, Any]:
         return super().settings() | self.model_dump(mode="json", exclude={*BaseMemoryBlock.model_fields, "facts"})
 
     def imagining(self, facts: Sequence[Fact]) -> "FactExtractionMemoryBlock":
-        """A copy that shows these active facts in place of those stored: for looking only."""
+        """A copy that shows these active facts in place of the stored ones. For previews."""
         other = self.model_copy()
         other._imagined = tuple(facts)
         return other
@@ -131,7 +131,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         return model_name(self.extractor(services))
 
     def extractor(self, services: Services) -> FactExtractor:
-        """What finds the facts: the block's own, a model wrapped as one, or the services' extractor."""
+        """Extractor in use: the block's own, its chat model wrapped as one, or the services' default."""
         extractor: FactExtractor
         if self.llm is None:
             extractor = services.extractor
@@ -146,7 +146,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         return extractor
 
     def decider(self, services: Services) -> FactDecider:
-        """Who decides what becomes of found facts: the block's own model, or the services' decider."""
+        """Decider in use: the block's chat model wrapped as one, or the services' default."""
         if isinstance(self.llm, ChatModel):
             from memory_core.models.deciding import ModelDecider
 
@@ -168,7 +168,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         return self._fitting(facts, reading)
 
     def _fitting(self, facts: Sequence[Fact], reading: ReadContext) -> Content:
-        """The pinned facts and those that fit the question best, or that were said last where there is none."""
+        """Pinned facts and those that fit the question best; without a question, the last confirmed."""
         loose = [fact for fact in facts if not fact.pinned]
         if reading.question.strip():
             hits = rank_facts(
@@ -240,7 +240,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         return learned
 
     def _compared_with(self, stored: list[Fact]) -> list[Fact]:
-        """Known facts that found ones are compared with; where the active ones are imagined, these."""
+        """Known facts to compare finds with; in a preview, its active facts replace the stored ones."""
         if self._imagined is None:
             return stored
         there = {fact.id for fact in self._imagined}
@@ -248,11 +248,11 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         return sorted([*self._imagined, *others], key=lambda fact: fact.id)
 
     def not_to_repeat(self, known: Sequence[Fact]) -> list[str]:
-        """What an extractor need not find again. Where each found fact is decided on, whatever is said counts."""
+        """Texts an extractor need not find again; none if each find is decided on, since repetitions count then."""
         return [fact.text for fact in known if fact.state != "rejected"] if self.on_change == "add" else []
 
     def labelled(self, fact: ExtractedFact) -> ExtractedFact:
-        """A found fact under one of the block's categories; what it was under before is a topic of it."""
+        """The find under one of the block's categories; its former category becomes a topic."""
         category = category_among(fact.category, fact.text, self.categories)
         topics = fact.topics
         if not topics and fact.category != "other" and (self.categories or self.on_change == "decide"):
@@ -262,10 +262,10 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
     def weigh(
         self, known: Sequence[Fact], found: Sequence[ExtractedFact], database: Database, services: Services, scope: str
     ) -> Finding:
-        """What is to become of found facts beside the known ones: compared, or decided on. Stores nothing.
+        """Compare finds with the known facts, or decide on each. Stores nothing.
 
         Raises:
-            ModelError: the model that decides did not answer.
+            ModelError: the deciding model did not answer.
         """
         if self.on_change == "add":
             return _compared(compare(known, found), found)
@@ -304,7 +304,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         services: Services,
         scope: str,
     ) -> dict[tuple[int, int], float] | None:
-        """Of each found fact with each known one; None where nothing can be embedded."""
+        """Cosine similarity by find index and fact id; None if nothing could be embedded."""
         if not known or not found:
             return None
         texts = {*(fact.text for fact in known), *(fact.text for fact in found)}
@@ -320,8 +320,11 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         }
 
     def _remembered(self, connection: Connection, batch: Batch, heard: Sequence[StoredMessage]) -> set[str]:
-        """What somebody but the user may only be repeating: this block's and the user's facts as they ever were
-        worded, and what static blocks say. What other blocks learn at the same time is not known yet."""
+        """Texts that a speaker other than the user may only be repeating.
+
+        Every wording of this block's and the user's facts, and the sentences of static blocks. Facts that other blocks
+        learn at the same time are not known yet.
+        """
         if all(message.message.role is MessageRole.USER for message in heard):
             return set()
         scope = scope_of(self.scope, batch.session_id, batch.user_id, self.name)
@@ -344,7 +347,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         learned.condense = plan_condensing(known, shorter.facts, max_facts=self.max_facts)
 
     def _embed(self, learned: LearnedFacts, batch: Batch) -> None:
-        """The vectors of the facts' words as they will be, where the block searches among them."""
+        """Compute vectors of the facts' future texts, if the block searches among them."""
         if self.on_change == "add" and self.show == "all":
             return
         try:
@@ -356,7 +359,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
 
 
 def compare(known: Sequence[Fact], found: Sequence[ExtractedFact]) -> AdditionPlan:
-    """What becomes of found facts beside those that are active, proposed or rejected."""
+    """Compare finds with the known facts: active, proposed or rejected."""
     return plan_additions(
         [_known(fact) for fact in known],
         [FoundFact(fact.text, fact.slot) for fact in found],
@@ -364,7 +367,7 @@ def compare(known: Sequence[Fact], found: Sequence[ExtractedFact]) -> AdditionPl
 
 
 def _compared(plan: AdditionPlan, found: Sequence[ExtractedFact]) -> Finding:
-    """Found facts that nobody decides on: what is known is confirmed, the rest added."""
+    """Finding by comparison alone: known facts are confirmed, the rest added."""
     confirm = [
         Settled(same.index, "none", same.fact, None, "same", (), ((same.fact, same.similarity),))
         for same in plan.confirm
@@ -380,7 +383,7 @@ def _known(fact: Fact) -> KnownFact:
 def _first_hand(
     found: Sequence[ExtractedFact], heard: Sequence[StoredMessage], remembered: Collection[str]
 ) -> tuple[list[ExtractedFact], list[ExtractedFact]]:
-    """Found facts without those that somebody but the user only repeats from memory, and these."""
+    """Separate finds stated first-hand from those that a speaker other than the user only repeats from memory."""
     users = [message.message.role is MessageRole.USER for message in heard]
     said = [any(users) if f.source is None or f.source >= len(users) else users[f.source] for f in found]
     gone = set(recalled([fact.text for fact in found], said, remembered)) if remembered else set()
@@ -391,9 +394,10 @@ def _first_hand(
 def _extract(
     extractor: FactExtractor, heard: Sequence[StoredMessage], *, known: list[str], ids: Mapping[str, int]
 ) -> tuple[tuple[ExtractedFact, ...], dict[int, Reason], tuple[ModelCall, ...]]:
-    """Facts of all messages, found in pieces that a model can take, and why there is none of other messages.
+    """Facts of all messages, extracted in pieces of a size a model can read, with the reasons for messages that gave
+    none.
 
-    Sources are indexes of `heard`; the reasons are by the number of the message. `ids` are those of known facts.
+    Sources are indexes of `heard`; reasons are by message number; `ids` are those of known facts, by text.
     """
     found: list[ExtractedFact] = []
     reasons: dict[int, Reason] = {}
@@ -411,7 +415,7 @@ def _extract(
 
 
 def cut_order(facts: Sequence[Fact], question: str) -> tuple[int, ...]:
-    """First to be cut first: unpinned before pinned, least relevant to the question, oldest confirmed."""
+    """Indexes in order of cutting: unpinned before pinned, least relevant to the question, longest unconfirmed."""
     query = frozenset(stems(question))
     ranks = [
         (fact.pinned, relevance(fact.text, query), fact.confirmed_at, fact.id, index)
@@ -429,5 +433,5 @@ def _item(fact: Fact, reading: ReadContext) -> Item:
 
 
 def _refused_lately(refused: Sequence[Any], total: int, max_facts: int) -> bool:
-    """After a refusal the model is asked again only once the list has grown by a tenth."""
+    """Whether to skip condensing: after a refusal it is tried again only once the list has grown by a tenth."""
     return bool(refused) and total < refused[0].event.facts + max(1, max_facts // 10)

@@ -1,4 +1,4 @@
-"""A block that keeps entities and the relations between them, and recalls the neighbourhood of what is mentioned."""
+"""A block of entities and relations; recalls the neighbourhood of the entities a question mentions."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,10 +40,10 @@ from memory_core.store.messages import StoredMessage
 from memory_core.store.writing import Writing
 
 MAX_KNOWN = 200
-"""Names of entities that an extractor is told, those last spoken of."""
+"""Maximum number of entity names given to an extractor, the last mentioned ones."""
 
 LATELY = 4
-"""Messages of the queue that say what the talk is about, where the question names nothing."""
+"""Latest messages of the queue that supply the entities if the question names none."""
 
 
 class GraphMemoryBlock(BaseMemoryBlock[str]):
@@ -62,12 +62,12 @@ class GraphMemoryBlock(BaseMemoryBlock[str]):
     name: str = "Relations"
     llm: Any = Field(default=None, exclude=True)
     hops: int = Field(default=2, ge=1, le=4)
-    """How far from what the question mentions a relation may be, in steps."""
+    """Maximum distance, in steps, of a recalled relation from the entities the question mentions."""
     most_relations: int = Field(default=20, ge=1)
-    """Most relations brought into one context, the nearest first."""
+    """Maximum number of relations in one context, the nearest first."""
 
     _imagined: Graph | None = PrivateAttr(default=None)
-    """What to read in place of what is stored, in a context that is only looked at."""
+    """Graph read in place of the stored one, in a preview."""
 
     def settings(self) -> dict[str, Any]:
         return super().settings() | {"hops": self.hops, "most_relations": self.most_relations}
@@ -76,7 +76,7 @@ class GraphMemoryBlock(BaseMemoryBlock[str]):
         return model_name(self.extractor(services))
 
     def extractor(self, services: Services) -> RelationExtractor:
-        """What finds the relations: the block's own, a model wrapped as one, or the services'."""
+        """Extractor in use: the block's own, its chat model wrapped as one, or the services' default."""
         if self.llm is None:
             return services.relations
         if isinstance(self.llm, RelationExtractor):
@@ -101,7 +101,7 @@ class GraphMemoryBlock(BaseMemoryBlock[str]):
         return graph, names
 
     def imagining(self, graph: Graph) -> "GraphMemoryBlock":
-        """A copy that shows this graph in place of what is stored: for looking only."""
+        """A copy that shows this graph in place of the stored one. For previews."""
         other = self.model_copy()
         other._imagined = graph
         return other
@@ -143,7 +143,7 @@ class GraphMemoryBlock(BaseMemoryBlock[str]):
 
 
 class _LearnedRelations:
-    """Found relations with what becomes of them; what `GraphMemoryBlock.prepare_write` gives."""
+    """Found relations and the resulting plan; the pending write of a graph block."""
 
     def __init__(self, block: str, scope: str, extractor: str, before: Revision, graph: Graph) -> None:
         self.block, self.scope, self.extractor, self.before, self.graph = block, scope, extractor, before, graph
@@ -151,18 +151,18 @@ class _LearnedRelations:
         self.seqs: tuple[int, ...] = ()
         self.found: list[NamedRelation] = []
         self.refused: Counter[str] = Counter()
-        """Sentences of the extractor on what it left out itself, each with how often."""
+        """The extractor's own reasons for leaving something out, with their number."""
         self.reasons: Mapping[int, Reason] = {}
-        """Why nothing came of a message of the batch, by its number."""
+        """Reason why a message of the batch gave nothing, by its number."""
         self.same = self.plan = GraphPlan()
 
     def decide(self) -> None:
-        """First who is the same as whom, then what that and the rest come to."""
+        """Plan which entities are the same first, then the relations on the resulting graph."""
         self.same = plan_same(self.graph, self.found)
         self.plan = plan_relations(self.same.applied_to(self.graph), self.found)
 
     def after(self, numbers: Iterator[int]) -> Graph:
-        """The graph once it is stored; `numbers` are the ids of what is new."""
+        """The graph after this is stored; `numbers` yields ids for new entities and relations."""
         return self.plan.applied_to(self.same.applied_to(self.graph), numbers)
 
     def save(self, w: Writing) -> None:
@@ -195,7 +195,7 @@ class _LearnedRelations:
 
 
 def mentioned(names: Names, question: str, queue: Sequence[ChatMessage]) -> tuple[int, ...]:
-    """The entities that a question is about; where it names none, those that were spoken of last."""
+    """Entities mentioned in a question; if there are none, those mentioned last in the queue."""
     found = names.mentioned(question)
     if found:
         return found
@@ -210,7 +210,7 @@ def mentioned(names: Names, question: str, queue: Sequence[ChatMessage]) -> tupl
 
 
 def recalled(graph: Graph, entities: Sequence[int], hops: int, most: int) -> list[Relation]:
-    """At most `most` relations that hold near some entities: the nearest first, of those the last confirmed."""
+    """At most `most` active relations near some entities: the nearest first, of equals the last confirmed."""
     distances = neighbourhood(graph, entities, hops)
 
     def rank(id: int) -> tuple[float, ...]:
@@ -230,7 +230,7 @@ def _item(graph: Graph, relation: Relation, reading: ReadContext) -> Item:
 
 
 def _known_names(graph: Graph) -> list[str]:
-    """What the entities are called that are there, those last spoken of at the end."""
+    """Names of the active entities, those mentioned last at the end."""
     spoken: dict[int, float] = {}
     for relation in graph.relations.values():
         for end in (relation.subject, relation.object):
@@ -241,7 +241,7 @@ def _known_names(graph: Graph) -> list[str]:
 
 
 def _found(found: FoundRelation, heard: Sequence[StoredMessage], session_id: str) -> NamedRelation:
-    """A found relation with the message that says it; with all, where the extractor could not tell."""
+    """A found relation with its source message, or with all messages if the extractor gave none."""
     known = found.source is not None and 0 <= found.source < len(heard)
     said = [heard[found.source]] if known and found.source is not None else heard
     return NamedRelation(

@@ -1,4 +1,6 @@
-"""A block's knowledge graph as one process remembers it.
+"""Cache of a block's knowledge graph within one process.
+
+The database is the truth: the cache compares revisions at each use, and reads the graph again if they differ.
 
 The database is the truth. A shelf looks whether the graph is still the one it has, and reads it again if not.
 """
@@ -22,11 +24,11 @@ class GraphCache:
 
     @classmethod
     def of(cls, services: Services, database: Database, scope: str, block: str) -> "GraphCache":
-        """The one of this process for a block."""
+        """The cache of this process for a block."""
         return services.cached(("graph", database.id, scope, block), cls)
 
     def catch_up(self, connection: Connection, scope: str, block: str) -> tuple[Revision, Graph, Names]:
-        """The graph as the database has it now, with its revision and what its entities are called."""
+        """The present graph, with its revision and the names of its entities."""
         revision = graph_revision(connection, scope, block)
         with self._lock:
             if self._known is None or self._known[0] != revision:

@@ -1,4 +1,4 @@
-"""What a facts block made of a batch, not yet stored: what is added, confirmed, updated, ended and condensed."""
+"""Pending write of a facts block: facts to add, confirm, update, end and condense."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,29 +30,29 @@ from memory_core.tokens import TokenCounter
 from memory_core.vectors.base import Vector
 
 ENDED = "what was said since ends it"
-"""Why a fact was superseded where nothing takes its place."""
+"""Reason recorded for a superseded fact without a successor."""
 
 MAX_TOPICS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What is to become of the found facts, each by its index."""
+    """Decision for each found fact, by index."""
 
     steps: tuple[Settled, ...]
     held_back: tuple[Confirmation, ...] = ()
     refused: Mapping[str, int] = field(default_factory=dict)
-    """Why decisions were refused, each with how many."""
+    """Reasons for refused decisions, with their number."""
     calls: tuple[ModelCall, ...] = ()
     decider: str | None = None
-    """Who decided; None: they were only compared, and no decision is recorded."""
+    """Name of the decider; None: facts were only compared, and no decision is recorded."""
     by_rules: str = ""
-    """Who decided where the rule is not `model`."""
+    """Name of the decider for steps whose rule is not `model`."""
 
 
 @dataclass(frozen=True, slots=True)
 class WriteTarget:
-    """Whose facts they are, and as they were read."""
+    """Target block and scope, with its facts and settings as they were read."""
 
     block: str
     scope: str
@@ -63,35 +63,38 @@ class WriteTarget:
     categories: tuple[str, ...]
     counter: TokenCounter
     shows: BaseMemoryBlock[Any]
-    """The block, which shows its active facts as texts."""
+    """Block whose `facts` field mirrors its active facts."""
 
 
 @dataclass(slots=True)
 class LearnedFacts:
-    """Found facts with what becomes of each; what `FactExtractionMemoryBlock.prepare_write` gives."""
+    """Found facts and the decision on each; the pending write of a facts block."""
 
     place: WriteTarget
     extractor: str
     seqs: tuple[int, ...]
-    """Of the messages that were read."""
+    """Numbers of the messages that were read."""
     found: tuple[ExtractedFact, ...]
     finding: Finding
     recalled: int
     reasons: Mapping[int, Reason]
-    """Why nothing came of a message of the batch, by its number."""
+    """Reason why a message of the batch gave nothing, by its number."""
     calls: tuple[ModelCall, ...]
     shorter: Condensation | None = None
     condense: CondensePlan | None = None
     embedder: str | None = None
     vectors: Mapping[str, Vector] = field(default_factory=dict)
-    """Of the words of facts, by text."""
+    """Vectors of facts' texts, by text."""
     texts: list[str] = field(default_factory=list)
-    """The active facts once they are stored."""
+    """Texts of the active facts after storing."""
 
     @property
     def active_before_condensing(self) -> list[Fact]:
-        """The active facts with what was found. Those not stored yet have no id: they go by the negative of their
-        place. What is said now is confirmed later than anything was: at infinity."""
+        """Active facts including the finds.
+
+        A new fact has no id yet and uses -1 - index. A fact confirmed now has an infinite confirmation time, later than
+        any stored one.
+        """
         facts = {fact.id: fact for fact in self.place.known}
         for step in self.finding.steps:
             if step.target is not None and step.target in facts:
@@ -103,7 +106,7 @@ class LearnedFacts:
         return [fact for fact in facts.values() if fact.state == "active"]
 
     def after(self, numbers: Iterator[int]) -> list[Fact]:
-        """The active facts once this is stored, oldest first; `numbers` are the ids of what is new."""
+        """Active facts after storing, oldest first; `numbers` yields ids for new ones."""
         facts, plan = self.active_before_condensing, self.condense
         if plan is not None and not plan.refused:
             into = {ids[0] for ids, _ in plan.merged if ids[0] in plan.kept}
@@ -113,7 +116,7 @@ class LearnedFacts:
         return [fact if fact.id > 0 else replace(fact, id=next(numbers)) for fact in facts]
 
     def _settled(self, fact: Fact, step: Settled) -> Fact:
-        """A known fact after what was decided of a found one."""
+        """A known fact after the decision on a find."""
         if step.act == "delete":
             return replace(fact, state="superseded")
         if step.act == "none":
@@ -143,17 +146,17 @@ class LearnedFacts:
         )
 
     def _sentence(self, index: int) -> Fact:
-        """A sentence of the shorter list that is no known fact."""
+        """A new fact from the condensed list."""
         assert self.shorter is not None
         sentence = self.shorter.facts[index]
         return self._new(0, sentence.text, category_among(sentence.category, sentence.text, self.place.categories))
 
     def _waits(self, step: Settled) -> bool:
-        """Does what is added wait for a person?"""
+        """Whether the added fact has to be accepted by a person."""
         return self.place.approval or self.found[step.index].doubtful
 
     def _cleared(self, step: Settled, fact: Fact) -> bool:
-        """Does an update say what a doubtful find had left open, so that nobody need look at it?"""
+        """Whether an update resolves the doubt about a proposed fact, so that nobody needs to review it."""
         return fact.state == "proposed" and doubt(fact.text) is not None and not self._waits(step)
 
     @property
@@ -196,7 +199,7 @@ class LearnedFacts:
         self.place.shows.mirror({"facts": self.texts})
 
     def _take(self, w: Writing, step: Settled, known: Mapping[int, Fact], ids: Mapping[int, int]) -> int | None:
-        """Do what was decided of one found fact; the id of the fact that was added, if one was."""
+        """Apply the decision on one find; return the id of the added fact, if any."""
         found = self.found[step.index]
         sources = sources_of(found, self.seqs)
         if self.finding.decider is not None:
@@ -227,7 +230,7 @@ class LearnedFacts:
         return add_fact(w, self.place.scope, self.place.block, new)
 
     def _update(self, w: Writing, fact: Fact, step: Settled, found: ExtractedFact, sources: tuple[int, ...]) -> None:
-        """Other words for a known fact, which the messages support from now on."""
+        """Change a known fact's text, with the messages as new sources."""
         text = step.text or found.text
         revise(
             w,
@@ -326,7 +329,7 @@ class LearnedFacts:
         )
 
     def _add_condensed(self, w: Writing, index: int, sources: Sequence[Fact], *, topics: bool = True) -> int:
-        """A sentence of the shorter list, with the support of the facts it comes from; its id."""
+        """Add a fact from the condensed list, with the sources of the facts it replaces; return its id."""
         assert self.shorter is not None
         sentence = self.shorter.facts[index]
         own = {seq for fact in sources for session, seq in fact.sources if session == w.session.id}
@@ -343,13 +346,13 @@ class LearnedFacts:
 
 
 def _active(w: Writing, place: WriteTarget) -> list[Fact]:
-    """Active facts as the open transaction sees them, words included."""
+    """Active facts as seen within the open transaction, texts included."""
     w.flush_contents()
     return read_facts(w.connection, place.scope, place.block)
 
 
 def sources_of(fact: ExtractedFact, seqs: tuple[int, ...]) -> tuple[int, ...]:
-    """Which of the messages that were read say it; all of them where the extractor could not tell."""
+    """Numbers of the messages that state the fact; all that were read if the extractor gave no source."""
     if fact.source is not None and 0 <= fact.source < len(seqs):
         return (seqs[fact.source],)
     return seqs

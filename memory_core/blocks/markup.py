@@ -1,4 +1,4 @@
-"""How stored pieces stand in the memory section. Pure: reading uses it, and so does who rebuilds a past context."""
+"""Markup of stored pieces in the memory section. Pure: used for reading, and for rebuilding a past context."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -8,30 +8,30 @@ from memory_core.messages import ChatMessage, Part, TextPart, message_text
 from memory_core.planning.speech import date_line, parse_message
 
 Layout = Literal["lines", "messages"]
-"""How stored units stand in a prompt: a date line and `Ana: words`, or LlamaIndex's `<message>` elements."""
+"""Layout of stored units in a prompt: a date line and `Ana: words`, or LlamaIndex's `<message>` elements."""
 
 UNDATED = "no date"
-"""The line above units of an episode that came with no time, where others came with one."""
+"""Date line of units without a time, where other units have one."""
 
 _BREAK = re.compile(r"\r\n|[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]")
 _SET_IN = "\n "
 
 Safe = Callable[[str], str]
-"""Makes a text harmless inside the memory section (see `memory_core.planning.rendering.neutralise`)."""
+"""Function that escapes markup in a text for the memory section (see `memory_core.planning.rendering.neutralise`)."""
 
 
 def fact_parts(text: str, safe: Safe) -> tuple[Part, ...]:
-    """A fact."""
+    """Parts of a fact."""
     return (TextPart(text=f"<fact>{safe(text)}</fact>"),)
 
 
 def relation_parts(text: str, safe: Safe) -> tuple[Part, ...]:
-    """A relation in words: `Alice manages Project Alpha`."""
+    """Parts of a relation in words: `Alice manages Project Alpha`."""
     return (TextPart(text=f"<relation>{safe(text)}</relation>"),)
 
 
 def turn_parts(messages: Iterable[ChatMessage], safe: Safe) -> tuple[Part, ...]:
-    """A stored turn: a line for each message that has words."""
+    """Parts of a stored unit: a `<message>` line for each message with words."""
     lines = [
         f"<message role='{message.role}'>{safe(text)}</message>"
         for message in messages
@@ -41,15 +41,15 @@ def turn_parts(messages: Iterable[ChatMessage], safe: Safe) -> tuple[Part, ...]:
 
 
 def static_parts(content: str | tuple[Part, ...], safe: Safe) -> tuple[Part, ...]:
-    """The content of a static block."""
+    """Parts of a static block."""
     parts = (TextPart(text=content),) if isinstance(content, str) else content
     return tuple(TextPart(text=safe(part.text)) if isinstance(part, TextPart) else part for part in parts)
 
 
 def line_parts(messages: Iterable[ChatMessage], safe: Safe) -> tuple[Part, ...]:
-    """A stored unit in few tokens: `Ana: words` for each message that has words, `user` where there is no name.
+    """Compact parts of a stored unit: `Ana: words` for each message with words, `user` where there is no name.
 
-    Further lines of a message are set in by a blank, so that no text can pose as a line of somebody else.
+    Further lines of a message are indented by a blank, so that no text can pose as another speaker's line.
     """
     lines = []
     for message in messages:
@@ -61,6 +61,6 @@ def line_parts(messages: Iterable[ChatMessage], safe: Safe) -> tuple[Part, ...]:
 
 
 def day_parts(messages: Iterable[ChatMessage], safe: Safe) -> tuple[Part, ...]:
-    """The date line above stored units: the day of the first message that came with a time."""
+    """Parts of a date line: the day of the first message with a time."""
     dated = next((said for message in messages if (said := parse_message(message)).when), None)
     return (TextPart(text=safe(date_line(dated)) if dated is not None else UNDATED),)

@@ -1,4 +1,4 @@
-"""Recording why nothing was learned from a message, by every block that learns with rules or a model."""
+"""Reasons why nothing was learned from a message, recorded by every block that learns."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from memory_core.store.writing import Writing
 
 @dataclass(slots=True)
 class NothingRead:
-    """A delivery of which the block reads no message; what `prepare_write` then gives."""
+    """Pending write for a delivery in which the block reads no message."""
 
     block: str
     learner: str
@@ -27,7 +27,7 @@ class NothingRead:
 
 
 def record_reasons(w: Writing, block: str, learner: str, reasons: Mapping[int, Reason]) -> None:
-    """Record the reasons of messages, by their numbers. A model's words go to the content store of the session."""
+    """Record the reasons by message number. A model's remarks go to the session's content store."""
     if reasons:
         found = [
             (reason.code, seqs, reason.fact, w.store_text(reason.said) if reason.said else "")
@@ -37,7 +37,7 @@ def record_reasons(w: Writing, block: str, learner: str, reasons: Mapping[int, R
 
 
 def unread_among(messages: Iterable[StoredMessage], read: Iterable[StoredMessage]) -> dict[int, Reason]:
-    """The reasons of the messages of a batch that were not read."""
+    """Reasons for the messages of a batch that were not read."""
     seqs = {message.seq for message in read}
     return {message.seq: unread(message.message) for message in messages if message.seq not in seqs}
 
@@ -45,9 +45,9 @@ def unread_among(messages: Iterable[StoredMessage], read: Iterable[StoredMessage
 def reasons_given(
     nothing: Mapping[int, NothingFound], read: Sequence[StoredMessage], known: Mapping[str, int]
 ) -> dict[int, Reason]:
-    """A learner's reasons by the number of the message; `known` are the ids of the facts that it was given, by text.
+    """A learner's reasons by message number; `known` are the ids of the facts it was given, by text.
 
-    A text that is none of these was found earlier in the same delivery, which was read in pieces.
+    A text that is not among these was found earlier in the same delivery, in another piece.
     """
     reasons = {}
     for index, why in nothing.items():
@@ -59,5 +59,5 @@ def reasons_given(
 
 
 def without_reason(learner: FactExtractor | RelationExtractor | Summariser) -> Reason:
-    """The reason where the learner gives none."""
+    """Default reason where the learner gives none."""
     return Reason("no_rule" if learner.offline else "model_found_none")

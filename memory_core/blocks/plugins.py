@@ -3,8 +3,8 @@
     [project.entry-points."memory_inspector.blocks"]
     mentions = "my_package.blocks:MentionCounter"
 
-A class offered so can be added in the app, and is made again from its stored settings in any
-process that has the package. One that cannot be loaded is listed with the reason.
+Such a class can be added in the app, and is created again from its stored settings in any process with the package. One
+that cannot be loaded is listed with the reason.
 """
 
 from collections.abc import Iterable
@@ -30,7 +30,7 @@ FORMER_NAMES = {
     "model_calls": "kind_model_calls",
     "when_removed": "kind_when_removed",
 }
-"""Attributes of `BaseMemoryBlock` that earlier versions called otherwise, and their present names."""
+"""Present names of `BaseMemoryBlock` attributes, by their names in earlier versions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,23 +38,23 @@ class Plugin:
     """One entry point of the group."""
 
     name: str
-    """As its package calls it."""
+    """Name of the entry point."""
     package: str
-    """Name and version of the package that offers it; empty when unknown."""
+    """Name and version of the offering package; empty if unknown."""
     target: str
     """`module:class`."""
     block: type[Block] | None
-    """None where it cannot be used; `error` says why."""
+    """The class; None if it cannot be used, with the reason in `error`."""
     error: str | None = None
 
     @property
     def description(self) -> str:
-        """The first line of the class's docstring; empty without one of its own."""
+        """First line of the class's own docstring; empty without one."""
         written = (self.block.__dict__.get("__doc__") or "") if self.block else ""
         return written.strip().partition("\n")[0]
 
     def make(self, name: str, **settings: Any) -> Block:
-        """A block of this class.
+        """Create a block of this class.
 
         Raises:
             ConfigError: the class cannot be used, refuses a setting, or fails.
@@ -70,24 +70,24 @@ class Plugin:
 
 
 def load(points: Iterable[EntryPoint]) -> tuple[Plugin, ...]:
-    """What these entry points offer, broken ones included, by name."""
+    """Load the plug-ins of these entry points, broken ones included, sorted by name."""
     found = {(point.name, point.value): _loaded(point) for point in points}
     return tuple(found[key] for key in sorted(found))
 
 
 @cache
 def plugins() -> tuple[Plugin, ...]:
-    """What the packages of this process offer, loaded once."""
+    """Plug-ins of the installed packages, loaded once per process."""
     return load(entry_points(group=GROUP))
 
 
 def offered(block_type: str) -> Plugin | None:
-    """The plug-in whose blocks are stored under this type; None when no package here has it."""
+    """The plug-in whose blocks are stored under this type; None if no installed package has it."""
     return next((p for p in plugins() if p.block is not None and p.block.stored_type() == block_type), None)
 
 
 def made(block_type: str, name: str) -> Block | None:
-    """A stored block of a plug-in's class, to be given its settings and state; None where no class here can make it."""
+    """Create a plug-in's block without settings and state; None if its class is not available here."""
     plugin = offered(block_type)
     try:
         return plugin.make(name) if plugin is not None else None
@@ -107,7 +107,7 @@ def _loaded(point: EntryPoint) -> Plugin:
 
 
 def _problem(found: object) -> str | None:
-    """Why this cannot be a plug-in, in words; None when it can."""
+    """Reason why an object cannot be a plug-in; None if it can."""
     if not isinstance(found, type) or not issubclass(found, BaseMemoryBlock):
         return "it is no subclass of BaseMemoryBlock"
     if found.kind_is_built_in or found.kind != BaseMemoryBlock.kind:
@@ -121,7 +121,7 @@ def _problem(found: object) -> str | None:
 
 
 def _renamed(block: type[Block]) -> str:
-    """The former names that a class defines, each with its present one; its own fields may be called anything."""
+    """Former names that a class defines, each with its present one; names of its own fields are not checked."""
     own = {name for cls in block.__mro__[: block.__mro__.index(BaseMemoryBlock)] for name in vars(cls)}
     if own & {"_put", "_aput"}:  # it learns by a hook of today: what it calls `learn` is its own affair
         own.discard("learn")

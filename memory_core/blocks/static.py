@@ -1,4 +1,4 @@
-"""A block whose words a person wrote. It learns nothing and is cut whole."""
+"""A block of fixed text. It learns nothing and is cut as a whole."""
 
 import json
 from typing import Any, ClassVar
@@ -14,7 +14,9 @@ _PARTS: TypeAdapter[tuple[Part, ...]] = TypeAdapter(tuple[Part, ...])
 
 
 class StaticMemoryBlock(BaseMemoryBlock[str]):
-    """Text, or parts, that stand in every context.
+    """Text, or parts, included in every context.
+
+    The text is versioned per session: the version last saved by the app or by `Memory.blocks.edit` is read.
 
     The text is versioned per session: what the app or `Memory.blocks.edit` saved last is what is read.
     """
@@ -27,9 +29,9 @@ class StaticMemoryBlock(BaseMemoryBlock[str]):
     name: str = "StaticContent"
     static_content: str | tuple[Part, ...]
     read_only: bool = True
-    """May an agent's tools not change it? People always may."""
+    """Whether an agent's tools may not change it. People always may."""
     limit: int | None = Field(default=None, ge=1)
-    """Most characters that an agent may make it; None: no limit."""
+    """Maximum characters an agent may write; None: no limit."""
 
     def settings(self) -> dict[str, Any]:
         return super().settings() | {"read_only": self.read_only, "limit": self.limit}
@@ -40,7 +42,7 @@ class StaticMemoryBlock(BaseMemoryBlock[str]):
 
     @property
     def text(self) -> str:
-        """The content as the one text it is stored as."""
+        """The content in its stored form, one text."""
         return encode(self.static_content)
 
     def read(self, reading: ReadContext, state: str | None) -> Content:
@@ -61,14 +63,14 @@ def static_content(content: str | tuple[Part, ...], stored: str, safe: Safe) -> 
 
 
 def encode(content: str | tuple[Part, ...]) -> str:
-    """Static content as one text: itself, or its parts as JSON behind a mark no text starts with."""
+    """Serialise static content as one text: itself, or its parts as JSON behind a mark no text starts with."""
     if isinstance(content, str):
         return content
     return "\x01" + json.dumps(_PARTS.dump_python(content, mode="json", exclude_none=True), ensure_ascii=False)
 
 
 def decode(stored: str) -> str | tuple[Part, ...]:
-    """What `encode` wrote; a text that begins with the mark and holds no parts is just a text."""
+    """Reverse `encode`; a text that begins with the mark and holds no parts is plain text."""
     if not stored.startswith("\x01"):
         return stored
     try:

@@ -1,4 +1,4 @@
-"""A block that keeps one running summary of what left the queue."""
+"""A block with one running summary of the flushed messages."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -38,25 +38,25 @@ from memory_core.store.writing import Writing
 from memory_core.tokens import TokenCounter
 
 FEW = 3
-"""A model that keeps nothing of at least this many names, numbers and dates has lost the summary, not changed it."""
+"""Number of names, numbers and dates from which on a summary that keeps none of them is refused as lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A new text, within its bound, not stored yet."""
+    """A new text within its token limit, not stored yet."""
 
     text: str
     shortened: int
-    """Tokens that were left out to stay within it."""
+    """Tokens left out to stay within the limit."""
     broken: int
-    """Sentences that alone were longer, and were broken off."""
+    """Sentences longer than the limit by themselves, which were truncated."""
     reasons: Mapping[int, Reason]
-    """Why nothing of a message went into it, by its number, where the summariser could tell."""
+    """Reason why a message added nothing, by its number, where the summariser could tell."""
     calls: tuple[ModelCall, ...]
 
 
 class SummaryMemoryBlock(BaseMemoryBlock[str]):
-    """Recent turns stay whole in the queue; what leaves it is taken into one text of bounded size.
+    """One text of bounded size that summarises flushed messages; recent turns stay whole in the queue.
 
     A delivery reads the former text and the new messages, never what was said before them. `llm` is
     a chat model, or any `Summariser`; without one the memory's own summarises.
@@ -73,7 +73,7 @@ class SummaryMemoryBlock(BaseMemoryBlock[str]):
     name: str = "Summary"
     llm: Any = Field(default=None, exclude=True)
     max_tokens: int = Field(default=300, ge=1)
-    """Most tokens of the text."""
+    """Maximum tokens of the text."""
 
     def settings(self) -> dict[str, Any]:
         return super().settings() | {"max_tokens": self.max_tokens}
@@ -82,7 +82,7 @@ class SummaryMemoryBlock(BaseMemoryBlock[str]):
         return model_name(self.summariser(services))
 
     def summariser(self, services: Services) -> Summariser:
-        """What writes the summary: the block's own, a model wrapped as one, or the services' summariser."""
+        """Summariser in use: the block's own, its chat model wrapped as one, or the services' default."""
         if self.llm is None:
             return services.summariser
         if isinstance(self.llm, Summariser):
@@ -92,9 +92,9 @@ class SummaryMemoryBlock(BaseMemoryBlock[str]):
         return ModelSummariser(self.llm)
 
     def read(self, reading: ReadContext, state: str | None) -> Content:
-        told = list(dict.fromkeys(sentences(state or "")))
-        items = tuple(Item(Ref.of("text", content_hash(each)), each, static_parts(each, reading.safe)) for each in told)
-        return Content(items=items, cut_order=cut_order(told, reading.question), keep=tuple(told))
+        shown = list(dict.fromkeys(sentences(state or "")))
+        items = tuple(Item(Ref.of("text", content_hash(one)), one, static_parts(one, reading.safe)) for one in shown)
+        return Content(items=items, cut_order=cut_order(shown, reading.question), keep=tuple(shown))
 
     def imagined(self, batch: Batch, numbers: Iterator[int]) -> Imagined | None:
         summariser, heard, text = self.summariser(batch.services), _heard(batch), batch.state or ""
@@ -120,10 +120,10 @@ class SummaryMemoryBlock(BaseMemoryBlock[str]):
     def write(
         self, text: str, messages: Sequence[StoredMessage], summariser: Summariser, counter: TokenCounter
     ) -> Written:
-        """`text` with `messages` taken in, or written anew where there are none; within `max_tokens`.
+        """Summarise `messages` into `text`, or rewrite `text` if there are none; at most `max_tokens`.
 
         Raises:
-            ModelError: the summariser failed, or what it gave would have lost the summary.
+            ModelError: the summariser failed, or its answer would have lost the summary.
         """
         shortened = broken = 0
         calls: list[ModelCall] = []
@@ -152,7 +152,7 @@ class SummaryMemoryBlock(BaseMemoryBlock[str]):
 
 
 class _LearnedSummary:
-    """What `SummaryMemoryBlock.prepare_write` gives."""
+    """Pending write of a summary block."""
 
     def __init__(
         self,
@@ -174,7 +174,11 @@ class _LearnedSummary:
         self.calls = written.calls
 
     def save(self, w: Writing) -> None:
-        """Raises `ConflictError` where the summary was changed since: the messages are then taken into that one."""
+        """Store the summary.
+
+        Raises:
+            ConflictError: it was changed since it was read; the messages are then summarised into the new text.
+        """
         last = max(self.heard, key=lambda message: message.seq)
         before = self.before
         covered = (last.seq, last.turn) if last.seq > before.covers else (before.covers, before.turn_covered)
@@ -198,11 +202,11 @@ class _LearnedSummary:
 
 
 def _heard(batch: Batch) -> list[StoredMessage]:
-    """The messages that belong into a summary."""
+    """Messages to be summarised."""
     return [m for m in batch.messages if not m.pinned and not recites_memory(m.message)]
 
 
 def _storable(text: str) -> str:
-    """A model's text without what no database keeps, or what has a meaning of its own there."""
+    """Remove control characters and invalid Unicode from a model's text, which databases cannot store."""
     printable = "".join(character for character in text if character >= " " or character in "\n\t")
     return printable.encode("utf-8", "replace").decode()

@@ -1,4 +1,4 @@
-"""A block that stores messages with their vectors and brings back those that answer the question."""
+"""A block that stores messages with their vectors and recalls those that answer the question."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -42,28 +42,28 @@ from memory_core.vectors.exact import ExactIndex
 
 VECTOR_WEIGHT = 0.4
 KEYWORD_WEIGHT = 0.6
-"""Shares of the match. Found with the boosts (see `planning.boosts.BoostWeights`): BM25 scores, as `KeywordIndex` gives
-them, are small beside cosines, so these are about equal voices where the question's words are found, and the vector's
-alone where they are not."""
+"""Weights of the two scores in the match. Found together with the boosts (see `planning.boosts.BoostWeights`): BM25
+scores, as `KeywordIndex` gives them, are small beside cosines, so both count about equally if the question's words are
+found, and otherwise the vector alone."""
 
 QUESTION_WEIGHT = 0.8
-"""Share of the question in the query where it is completed; the rest is the messages before it."""
+"""Weight of the question in the query where it is completed; the rest is the messages before it."""
 
 SAYS_LITTLE = 2
-"""Stems; a question with fewer ("And what about her?") is completed by the messages before it."""
+"""Number of stems below which a question ("And what about her?") is completed by the messages before it."""
 
 MAX_RECORDED = 25
-"""Candidates kept in an event, with boosts some 2 KB, so that a turn fits a page of SQLite; the rest as counts."""
+"""Maximum candidates kept in an event, with boosts some 2 KB, so that a turn fits a page of SQLite; others: counts."""
 
 MIN_CANDIDATES = 50
-"""Units that each search proposes, however few results are wanted."""
+"""Minimum number of candidates of each search, however few results are wanted."""
 
 WIDE_CANDIDATES = 500
-"""Units that each search proposes where units lend to each other or as many as fit are wanted: with 300 instead, recall
-at 1,000 tokens was 0.2 points lower on conversations of 700 messages, with 100 it was 2 points lower."""
+"""Candidates of each search where units lend to each other or as many as fit are wanted. With 300 instead, recall at
+1,000 tokens was 0.2 points lower on conversations of 700 messages, with 100 it was 2 points lower."""
 
 UNFILLED_TOP_K = 10
-"""Results where as many as fit are wanted, and nobody says how many tokens there are."""
+"""Number of results where as many as fit are wanted, but no token budget is given."""
 
 BOOST_FIELDS = {
     "neighbours": "neighbour_weight",
@@ -73,45 +73,45 @@ BOOST_FIELDS = {
     "informativeness": "informativeness_weight",
     "length": "length_weight",
 }
-"""The setting that weighs each of `planning.boosts.BOOSTS`."""
+"""Setting for the weight of each of `planning.boosts.BOOSTS`."""
 
 BEFORE_BOOSTS: dict[str, Any] = {"layout": "messages", **dict.fromkeys(BOOST_FIELDS.values(), 0.0)}
-"""What a block of a version without boosts did; such a block goes on doing so until it is changed."""
+"""Settings equivalent to a version without boosts; a block stored by one keeps them until it is changed."""
 
 CLASSIC: dict[str, Any] = {**BEFORE_BOOSTS, "unit": "turn", "vector_weight": 0.85, "keyword_weight": 0.15}
-"""A user message with its replies, ranked by its own words alone: LlamaIndex's vector memory."""
+"""Settings of LlamaIndex's vector memory: a user message with its replies, ranked by its own words alone."""
 
 DATABASE_COPY = "Searched the database copy instead (slower)."
 KEYWORD_ONLY = "Keyword search only."
 NOTHING_SEARCHED = "Nothing could be searched."
-"""How the sentence begins that says what could not be searched."""
+"""Beginning of the sentence about a failed search."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """What one question finds, before the token limit has its say."""
+    """Search result for one question, before the token limit applies."""
 
     question: str
     stored: Stored
     plan: RetrievalPlan
     proposed: int
-    """How many units each search proposes at most; the rest are no candidates."""
+    """Maximum number of units each search proposes; the rest are no candidates."""
     embedder: str | None
-    """None: nothing says which, because its endpoint does not answer."""
+    """Id of the embedder; None: unknown, because its endpoint does not answer."""
     index: str
     weights: tuple[float, float]
-    """Of the vector and the keyword score, as they were used."""
+    """Weights of the vector and the keyword score, as they were used."""
     query: Vector | None
-    """None: nothing was embedded."""
+    """Vector of the question; None: nothing was embedded."""
     keyword: Mapping[int, float]
-    """Of every stored unit that has a word of the question."""
+    """Keyword score of every stored unit that shares a word with the question."""
     degraded: str | None
-    """What could not be searched, in words."""
+    """What could not be searched, in one sentence; None: nothing failed."""
     laid_out: PackedUnits
 
     @property
     def nodes(self) -> Mapping[int, Node]:
-        """Every stored unit by number."""
+        """Every stored unit by id."""
         return self.stored.nodes
 
 
@@ -126,21 +126,20 @@ class _Searched:
 
 @dataclass(frozen=True, slots=True)
 class _NotStored:
-    """A unit that is not stored yet, as it is searched."""
+    """Search terms of a unit that is not stored yet."""
 
     words: str
     stems: tuple[str, ...]
 
 
 class VectorMemoryBlock(BaseMemoryBlock[str]):
-    """Stored messages, found again by meaning and by keyword, and by what stands around them.
+    """Stored messages, found by meaning and by keyword, with boosts from their context.
 
-    Each message is stored by itself (`unit="message"`), or a user message with the replies to it (`unit="turn"`), or
-    everything that left the queue together (`unit="batch"`). The score of one is its match, the weighted mean of the
-    vector and the keyword score, and what six boosts add, each with a weight of its own; 0 switches it off. Without a
-    number of results (`similarity_top_k`) as many are brought back as fit into the tokens that the other parts of the
-    prompt leave. `vector_store` is a `VectorIndex`, `embed_model` an `Embedder`; without them the memory's own are
-    used.
+    A unit is one message (`unit="message"`), a user message with the replies to it (`unit="turn"`), or everything
+    flushed together (`unit="batch"`). Its score is its match, the weighted mean of the vector and the keyword score,
+    plus six boosts, each with a weight of its own; 0 disables it. Without a number of results (`similarity_top_k`) as
+    many are recalled as fit into the tokens the other parts of the prompt leave. `vector_store` is a `VectorIndex`,
+    `embed_model` an `Embedder`; without them the services' defaults are used.
     """
 
     kind: ClassVar[str] = "vector"
@@ -153,35 +152,34 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
     vector_store: Any = Field(default=None, exclude=True)
     embed_model: Any = Field(default=None, exclude=True)
     similarity_top_k: int | None = Field(default=None, ge=1)
-    """Most units brought back for one context; None: as many as fit."""
+    """Maximum number of units in one context; None: as many as fit."""
     retrieval_context_window: int = Field(default=5, ge=1)
-    """Messages that make up the query of a question that says little by itself, the question among them and weighing
-    most; 1: it alone."""
+    """Messages in the query of a short question, the question included and weighing most; 1: the question alone."""
     similarity_threshold: float | None = Field(default=None, ge=0, le=1)
-    """Least score; None: no threshold."""
+    """Minimum score; None: no threshold."""
     vector_weight: float = Field(default=VECTOR_WEIGHT, ge=0, allow_inf_nan=False)
-    """Share of the vector score in the match; 0 switches vector search off."""
+    """Weight of the vector score in the match; 0 disables vector search."""
     keyword_weight: float = Field(default=KEYWORD_WEIGHT, ge=0, allow_inf_nan=False)
-    """Share of the keyword score; 0 switches keyword search off."""
+    """Weight of the keyword score in the match; 0 disables keyword search."""
     neighbour_weight: float = Field(default=BoostWeights().neighbours, ge=0, allow_inf_nan=False)
-    """Part of the match of the units around it, two on either side in the same episode, that is lent to a unit."""
+    """Part of the match of neighbouring units, two on either side in the same episode, that is lent to a unit."""
     episode_weight: float = Field(default=BoostWeights().episode, ge=0, allow_inf_nan=False)
-    """Part of the mean match of the best three units of an episode that is lent to all of it."""
+    """Part of the mean match of the best three units of an episode that is lent to all its units."""
     speaker_weight: float = Field(default=BoostWeights().speaker, ge=0, allow_inf_nan=False)
-    """For whom the question is about: the one speaker it names, or its asker; then for people before assistants."""
+    """Boost for the speaker the question is about: the one it names, or its asker; then for people over assistants."""
     date_weight: float = Field(default=BoostWeights().date, ge=0, allow_inf_nan=False)
-    """For what was said on a date that the question names."""
+    """Boost for units from a date that the question names."""
     informativeness_weight: float = Field(default=BoostWeights().informativeness, ge=0, allow_inf_nan=False)
-    """For what tells much by itself: many different words, somebody speaking of themselves, no questions."""
+    """Boost for units that are informative by themselves: many different words, first person, no questions."""
     length_weight: float = Field(default=BoostWeights().length, ge=0, allow_inf_nan=False)
-    """Against long units: for each doubling beyond 100 tokens."""
+    """Penalty for long units, for each doubling beyond 100 tokens."""
     unit: Unit = "message"
     layout: Layout = "lines"
-    """How units stand in the prompt: `lines`, a date line for each episode and `Ana: words`; `messages`, LlamaIndex's
+    """Layout of units in the prompt: `lines`, a date line for each episode and `Ana: words`; `messages`, LlamaIndex's
     `<message>` elements, best first."""
 
     _imagined: PendingUnits = PrivateAttr(default_factory=dict)
-    """Units to search with those stored, in a context that is only looked at."""
+    """Units searched in addition to the stored ones, in a preview."""
 
     def __init__(self, **values: Any) -> None:
         super().__init__(**values)
@@ -228,7 +226,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         return Imagined(other, batch.state)
 
     def foresee(self, messages: Sequence[ChatMessage], services: Services) -> None:
-        """Embed what will be asked and stored, where that costs nothing but time."""
+        """Embed messages ahead of asking and storing, if the embedder is offline and thus costs only time."""
         embedder = self.embedder(services)
         words = [parse_message(message).words for message in messages if message.role is not MessageRole.SYSTEM]
         words = [text for text in words if text]
@@ -265,10 +263,10 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         return Content(items, cut_order, events=(retrieved,), keep=(recall.question,), layout=layout)
 
     def recall(self, reading: ReadContext, unsaved: PendingUnits | None = None) -> "Recall | None":
-        """What the question finds among the stored units, each candidate with its outcome; None: nothing to search.
+        """Search the stored units; return each candidate with its outcome. None: no question, or nothing stored.
 
-        What asks for the prompt and what only looks (`memory_core.retrieval.explain`) both find with this. `unsaved`
-        are searched with the stored units, as if they were.
+        Used for the prompt and for explanations (`memory_core.retrieval.explain`). `unsaved` units are searched as if
+        they were stored.
         """
         question = reading.question.strip()
         if reading.patience and self.vector_weight > 0:
@@ -316,7 +314,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         )
 
     def read_ahead(self, reading: ReadContext) -> None:
-        """Read all that is stored into this process, so that the first question does not wait for it."""
+        """Load all stored units and vectors into this process, so that the first question need not wait."""
         self.stored(reading)
         index = self.vector_store or reading.services.index
         if isinstance(index, ExactIndex) and self.vector_weight > 0:
@@ -333,7 +331,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
             )
 
     def source(self, reading: ReadContext) -> DatabaseVectors:
-        """The vectors of the stored units under the present embedder."""
+        """Vectors of the stored units under the present embedder."""
         embedder = self.embedder(reading.services)
         return vectors_of(reading.database, reading.services, reading.session_id, self.name, embedder)
 
@@ -346,7 +344,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         meant: ParsedQuestion,
         unsaved: Mapping[int, "_NotStored"],
     ) -> "_Searched":
-        """What each search says of the units that either finds, and of every one of `unsaved`, which is among them."""
+        """Scores of both searches for the units that either finds, and for every one of `unsaved`."""
         keywords = stored.keywords
         keyword: dict[int, float] = {}
         if self.keyword_weight > 0:
@@ -378,9 +376,9 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
     def _by_meaning(
         self, reading: ReadContext, index: VectorIndex, query: Vector, *, also: Sequence[int]
     ) -> tuple[dict[int, float], str | None]:
-        """Cosine by number: of the nearest stored units, and of those that keyword search likes best.
+        """Cosine by unit id, for the nearest stored units and those in `also`.
 
-        And in words, if the index did not answer and the database's own vectors were searched instead.
+        Also a sentence, if the index failed and the database's own vectors were searched instead.
         """
         source = self.source(reading)
         limit = self._candidates
@@ -403,13 +401,13 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
     def _unsaved_by_meaning(
         self, reading: ReadContext, embedder: Embedder, query: Vector, unsaved: Mapping[int, "_NotStored"]
     ) -> dict[int, float]:
-        """Cosine of the units that are not stored yet, by number."""
+        """Cosine of the unsaved units, by id."""
         kept = self._not_stored(reading.services, reading.database, reading.session_id)
         vectors = kept.of([one.words for one in unsaved.values()], embedder)
         return {number: float(vector @ query) for number, vector in zip(unsaved, vectors, strict=True)}
 
     def evict(self, services: Services, database: Database, session_id: str) -> None:
-        """Drop what this process remembers of a session's units."""
+        """Drop this process's cache of a session's units."""
         self._shelf(services, database, session_id).clear()
         self._not_stored(services, database, session_id).clear()
 
@@ -421,17 +419,17 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
 
     @property
     def _candidates(self) -> int:
-        """How many units each search proposes at most."""
+        """Maximum number of units each search proposes."""
         wide = self._lends or self.fills_budget
         return max(WIDE_CANDIDATES if wide else MIN_CANDIDATES, 4 * (self.similarity_top_k or 0))
 
     @property
     def _lends(self) -> bool:
-        """Do units lend a part of their match to others?"""
+        """Whether units lend a part of their match to others."""
         return self.neighbour_weight > 0 or self.episode_weight > 0
 
     def _query_vector(self, reading: ReadContext, embedder: Embedder, question: str) -> Vector:
-        """The vector of the question; of one that says little by itself, with the messages before it."""
+        """Vector of the question; of a short one, combined with the messages before it."""
         asked = embedded(embedder, [question])[0]
         if self.retrieval_context_window > 1 and len(stems(question)) < SAYS_LITTLE:
             before = [message_text(message) for message in reading.queue if message.role is not MessageRole.TOOL]
@@ -445,7 +443,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         return np.asarray(asked, dtype=np.float32)
 
     def _heard(self, connection: Connection, reading: ReadContext, nodes: Sequence[Node]) -> list[UnitMetadata | None]:
-        """What each stored unit says of itself, its messages read at once."""
+        """Metadata of each stored unit, from its messages; None where they are gone."""
         units = messages_of(connection, reading.session_id, reading.services.messages, nodes)
         return [parse_unit(units[node.number]) if node.number in units else None for node in nodes]
 
@@ -470,24 +468,24 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         )
 
     def embedder(self, services: Services) -> Embedder:
-        """The block's own embedding model, or the services'."""
+        """Embedder in use: the block's own, or the services' default."""
         embedder: Embedder = self.embed_model or services.embedder
         return embedder
 
 
 def _node(number: int, unit: Sequence[StoredMessage], reading: ReadContext) -> Node:
-    """A unit as it would be stored."""
+    """The unit as it would be stored."""
     return Node(number, ranges(message.seq for message in unit), reading.counter.text(words_of(unit)), unit[-1].turn)
 
 
 @per_process
 def _ahead() -> ThreadPoolExecutor:
-    """What embeds before it is needed: one piece of work at a time."""
+    """Executor for embedding ahead of need, one job at a time."""
     return ThreadPoolExecutor(1, thread_name_prefix="memory-foresee")
 
 
 def _id(embedder: Embedder) -> str | None:
-    """Which model it is; None where its endpoint has not told yet."""
+    """Id of the embedder; None if its endpoint has not reported one yet."""
     try:
         return embedder.id
     except EmbedderError:

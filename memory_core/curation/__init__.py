@@ -1,1 +1,1 @@
-"""What a person, or a tool, changes afterwards: settings, facts, the graph, a summary. All of it can be undone."""
+"""Changes made by a person or a tool: to settings, facts, the graph, a summary. All of them can be undone."""

@@ -1,4 +1,4 @@
-"""The blocks of a session, and what a person or a program changes about them."""
+"""Management of a session's blocks: reading, adding, removing, configuring and editing them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, overload
@@ -17,7 +17,7 @@ from memory_core.store.blocks import Holding, TextRevision, read_holding, read_r
 
 
 class SessionBlocks(Sequence[SessionBlock]):
-    """`Memory.blocks`: the session's blocks in their order, as they stand whenever they are looked at."""
+    """`Memory.blocks`: the session's blocks in order, read afresh at each access."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -33,7 +33,7 @@ class SessionBlocks(Sequence[SessionBlock]):
         return len(self._session.blocks)
 
     def settings(self, name: str) -> dict[str, Any]:
-        """A block's settings as they apply.
+        """Settings of a block in effect.
 
         Raises:
             NotFoundError: there is no such block.
@@ -41,7 +41,7 @@ class SessionBlocks(Sequence[SessionBlock]):
         return self._session.block(name).settings
 
     def holding(self, name: str) -> Holding:
-        """What a block has stored, counted.
+        """Counts of a block's stored contents.
 
         Raises:
             NotFoundError: there is no such block.
@@ -52,17 +52,17 @@ class SessionBlocks(Sequence[SessionBlock]):
             return read_holding(connection, self._session.id, scope, name, attached.kind)
 
     def revisions(self, name: str) -> list[TextRevision]:
-        """Every text a static block or a summary had, oldest first."""
+        """All versions of a static block's or a summary's text, oldest first."""
         with self._session.database.read() as connection:
             return read_revisions(connection, self._session.id, name)
 
     @property
     def editable_by_agents(self) -> bool:
-        """May an agent edit one of the blocks? Then its model is offered tools (see `memory_core.agent.tools`)."""
+        """Whether an agent may edit any of the blocks; if so, its model gets tools (see `memory_core.agent.tools`)."""
         return any(editing.agent_may_edit(attached) for attached in self._session.blocks)
 
     def add(self, block: BaseMemoryBlock[Any], *, actor: Actor = "user") -> None:
-        """Add a block in mid-session. `fill` gives it what left the queue before.
+        """Add a block to a session. `fill` delivers the messages flushed before.
 
         Raises:
             ConfigError: the name is taken, or the block is the user's and there is no user.
@@ -71,7 +71,7 @@ class SessionBlocks(Sequence[SessionBlock]):
             editing.put_in(self._session, w, block, actor)
 
     def fill(self, name: str, *, wait: bool = True) -> dict[str, Served]:
-        """Deliver to a block that came later what was never due to it: the archive, or every complete turn.
+        """Deliver existing messages that were never due to a block: the archive, or every complete turn.
 
         Raises:
             NotFoundError: there is no such block.
@@ -82,7 +82,7 @@ class SessionBlocks(Sequence[SessionBlock]):
         return delivery.serve_put(self._session, wait)
 
     def remove(self, name: str, *, actor: Actor = "user") -> None:
-        """Remove a block and its stored turns; facts stay in the database, and return with a block of that name.
+        """Remove a block and its stored units; facts stay in the database, and return with a block of that name.
 
         Raises:
             NotFoundError: there is no such block.
@@ -107,8 +107,8 @@ class SessionBlocks(Sequence[SessionBlock]):
     ) -> None:
         """Change settings of several blocks, and their order (see `order`) with them: all or nothing.
 
-        `opened` are the settings that the change started from, by block: if any of them is another
-        meanwhile, nothing is saved.
+        `opened` are the settings that the change started from, by block: if any of them has changed meanwhile, nothing
+        is saved.
 
         Raises:
             NotFoundError: there is no such block.
@@ -125,11 +125,12 @@ class SessionBlocks(Sequence[SessionBlock]):
                 editing.take_over(session, w)
 
     def order(self, names: Sequence[str], *, opened: Sequence[str] | None = None, actor: Actor = "user") -> None:
-        """Put the blocks into another order: that of the prompt, and of blocks with one priority, first cut first.
+        """Change the order of blocks: their order in the prompt, and the order of cutting among those of equal
+        priority.
 
         Raises:
             ConfigError: not every block is named once.
-            ConflictError: they are no longer as `opened` has them.
+            ConflictError: the order is no longer that of `opened`.
         """
         with self._session.changing() as w:
             if opened is not None and list(opened) != [attached.name for attached in self]:
@@ -138,13 +139,13 @@ class SessionBlocks(Sequence[SessionBlock]):
                 editing.take_over(self._session, w)
 
     def edit(self, name: str, text: str, *, revision: int | None = None, actor: Actor = "user") -> int:
-        """Give a static block or a summary other words; the new revision.
+        """Change the text of a static block or a summary; return the new revision.
 
         `revision` is the one the edit started from: if it is no longer the newest, nothing is saved.
 
         Raises:
             NotFoundError: there is no such block.
-            ConfigError: the block has no text of its own, or a summary would be longer than it may be.
+            ConfigError: the block has no text of its own, or the text exceeds a summary's token limit.
             ConflictError: it was changed elsewhere meanwhile.
         """
         with self._session.changing() as w:
@@ -152,7 +153,7 @@ class SessionBlocks(Sequence[SessionBlock]):
             return editing.write_block_text(self._session, w, attached, text, actor)
 
     def restore(self, name: str, earlier: int, *, revision: int | None = None, actor: Actor = "user") -> int:
-        """Give a static block or a summary the words of an earlier revision again; the new revision. See `edit`.
+        """Restore an earlier text of a static block or a summary; return the new revision. See `edit`.
 
         Raises:
             NotFoundError: there is no such block, or it never had that revision.
@@ -166,7 +167,7 @@ class SessionBlocks(Sequence[SessionBlock]):
             return editing.write_block_text(self._session, w, attached, text, actor, restored=earlier)
 
     def graph(self, block: str | None = None) -> GraphDesk:
-        """The desk of a graph block (None: the first): relations, paths, changes with undo.
+        """Desk of a graph block (None: the first): relations, paths, changes with undo.
 
         Raises:
             NotFoundError: there is no such block, or none that holds a graph.
@@ -175,7 +176,7 @@ class SessionBlocks(Sequence[SessionBlock]):
         return GraphDesk(self._session, block)
 
     def summary(self, block: str | None = None) -> SummaryDesk:
-        """The desk of a summary block (None: the first): how fresh it is, every text it had, rewriting on demand.
+        """Desk of a summary block (None: the first): its state, all its versions, rewriting on demand.
 
         Raises:
             NotFoundError: there is no such block, or none that keeps a summary.

@@ -1,7 +1,7 @@
-"""Change sets on what a block holds, within one writing transaction: applied and undone, whole or not at all.
+"""Change sets on a block's contents: applied and undone in one writing transaction, all or nothing.
 
-What facts and graphs do in their own ways are the hooks of `ChangeSetTransaction`; what can be undone is decided by
-`memory_core.history.change_log` alone.
+The hooks of `ChangeSetTransaction` hold what differs between facts and graphs; `memory_core.history.change_log` alone
+decides what can be undone.
 """
 
 from abc import ABC, abstractmethod
@@ -20,16 +20,16 @@ from memory_core.store.log import last_position
 from memory_core.store.writing import Writing
 
 Held = TypeVar("Held")
-"""All that the block holds."""
+"""All contents of the block."""
 Plan = TypeVar("Plan")
-"""What a change set comes to."""
+"""Planned result of a change set."""
 Written = TypeVar("Written")
-"""What was stored of a plan, for the event."""
+"""Stored result of a plan, for the event."""
 
 
 @dataclass(slots=True)
 class ChangeSetTransaction(ABC, Generic[Held, Plan, Written]):
-    """One transaction on what a block holds."""
+    """One transaction on a block's contents."""
 
     w: Writing
     scope: str
@@ -40,11 +40,11 @@ class ChangeSetTransaction(ABC, Generic[Held, Plan, Written]):
 
     @abstractmethod
     def read(self) -> Held:
-        """What the block holds, as this transaction sees it."""
+        """Read the block's contents within this transaction."""
 
     @abstractmethod
     def lock(self, plan: Plan) -> None:
-        """Make sure that what is to be changed is as it was read, and stays so until the transaction ends.
+        """Lock what is to be changed until the transaction ends, and check that it is as it was read.
 
         Raises:
             ConflictError: it was changed elsewhere.
@@ -52,13 +52,13 @@ class ChangeSetTransaction(ABC, Generic[Held, Plan, Written]):
 
     @abstractmethod
     def write(self, held: Held, plan: Plan) -> Written:
-        """Store the plan, with the events of the single changes."""
+        """Store the plan, with the events of its single changes."""
 
     @abstractmethod
     def record(self, written: Written, action: str, reason: str, back: AppliedChangeSet | None) -> Curated:
-        """The event of the change set; `back` is the one that it undoes or, where that is undone, does again."""
+        """Build the event of the change set; `back` is the one being undone, or redone if it was undone before."""
 
-    # -- what undo asks besides
+    # -- for undo
 
     @abstractmethod
     def log(self, held: Held) -> ChangeLog:
@@ -66,46 +66,50 @@ class ChangeSetTransaction(ABC, Generic[Held, Plan, Written]):
 
     @abstractmethod
     def plan_back(self, held: Held, back: AppliedChangeSet) -> Plan:
-        """What undoing a change set comes to or, where it is undone, doing it again; its things stand so that it can.
+        """Plan to undo a change set, or to redo it if it was undone before; `back` has passed the checks of the log.
 
         Raises:
-            ConflictError: it would leave two things that say the same, or one that names what is gone.
+            ConflictError: the result would have duplicates, or refer to something deleted.
         """
 
-    # -- what they make
+    # -- built on the hooks
 
     def store(
         self, held: Held, plan: Plan, action: str, reason: str = "", back: AppliedChangeSet | None = None
     ) -> AppliedChangeSet:
-        """Store a plan that was made of `held`, as one change set.
+        """Store a plan made from `held` as one change set.
 
         Raises:
             ConflictError: something was changed elsewhere since it was read.
         """
-        # 1. Lock before the first write: where another was faster, nothing is to be rolled back.
+        # 1. Lock before the first write: after a conflict, nothing has to be rolled back.
         self.lock(plan)
-        # 2. The single changes stand in the log before the change set, which names the versions they made.
+        # 2. Record the single changes before the change set, which names the versions they made.
         event = self.record(self.write(held, plan), action, reason, back)
         self.w.record(event, actor=self.actor)
-        # 3. Its position is what it goes by.
+        # 3. Write now: the position in the log identifies the change set.
         self.w.save()
         position = last_position(self.w.connection, self.w.session.id)
         session = self.w.session
         return AppliedChangeSet(EventRecord(position, session.id, session.turns, self.w.now, self.actor, event), event)
 
     def undo(self, number: int | None = None) -> AppliedChangeSet | None:
-        """Take back a change set or, where `number` is that of an undo, do again what it undid; how that then stands.
+        """Undo a change set, or redo the one that the undo of this number undid; return it in its new state.
 
-        None: the newest that can be; None if there is none.
+        `number` None: the newest that can be undone; returns None if there is none.
 
         Raises:
             NotFoundError: there is no change set of that number.
-            ConflictError: something of it was changed or deleted since, or it was undone already.
+            ConflictError: something in it was changed or deleted since, or it was undone already.
         """
+        # 1. Read contents and log in this transaction: present versions decide what can be undone. Should they change
+        #    before the rows are locked, `store` raises.
         held = self.read()
-        back = self.log(held).undoable(number)  # told with the words that the undo may take away
+        # 2. Describe the change set before undoing it: its sentence may quote words that the undo erases.
+        back = self.log(held).undoable(number)
         if back is None:
             return None
+        # 3. The way back is a change set like any other, with its own number: so it can be undone in turn.
         done = self.store(held, self.plan_back(held, back), back.action, back=back)
         return replace(back, undone_by=None if back.undone else done.number)
 
@@ -114,37 +118,36 @@ Transaction = TypeVar("Transaction", bound=ChangeSetTransaction[Any, Any, Any])
 
 
 class ChangeSetDesk(ABC, Generic[Transaction]):
-    """One block under a person's hands.
+    """Base of the desks: changes to one block, with undo.
 
-    Every change is one change set: done at once or not at all, and undone at once. Each raises `ConflictError` where
-    something was changed elsewhere since it was read, and `MessageError` where the wish is impossible; nothing is
-    changed then.
+    Every change is one change set, applied and undone in one transaction. Each raises `ConflictError` if something was
+    changed elsewhere since it was read, and `MessageError` if the change is impossible; nothing is changed then.
     """
 
     def __init__(self, session: Session, block: str) -> None:
         self._session = session
         self.block = block
-        """The block's name."""
+        """Name of the block."""
 
     @property
     def scope(self) -> str:
-        """Whose it is, as the database names it."""
+        """Scope of the block's contents in the database."""
         return scope_key(self._session, self._session.block(self.block))
 
     def changes(self, limit: int | None = None) -> list[AppliedChangeSet]:
-        """Change sets, newest first, each with what it did, and why it cannot be undone."""
+        """Change sets, newest first, each with its effect, and the reason if it cannot be undone."""
         with self._session.database.read() as connection:
             return self._log(connection).changes()[:limit]
 
     def undo(self, number: int | None = None, *, actor: Actor = "user") -> AppliedChangeSet | None:
-        """Take back a change set (None: the newest of a person that can be), and say which; None: there is none.
+        """Undo a change set (None: the newest of a person that can be undone) and return it; None: there is none.
 
-        What it added is taken away with its words; the rest stands again as before it. The number of an undo
-        (`AppliedChangeSet.undone_by`) does again what that undid.
+        Removes what it added, with its words, and restores the rest. The number of an undo
+        (`AppliedChangeSet.undone_by`) redoes what that undid.
 
         Raises:
             NotFoundError: there is no change set of that number.
-            ConflictError: something of it was changed or deleted since, or it was undone already; nothing was changed.
+            ConflictError: something in it was changed or deleted since, or it was undone already; nothing was changed.
         """
         with self._changing(actor) as transaction:
             change = transaction.undo(number)

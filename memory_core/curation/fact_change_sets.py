@@ -1,7 +1,7 @@
 """Change sets on a block's facts, within one writing transaction; see `memory_core.curation.change_sets`.
 
-Who may see or wish what is not here (`memory_core.curation.facts`), nor what a change set comes to
-(`memory_core.planning.curation`).
+Wishes of the user are turned into change sets in `memory_core.curation.facts`, and planned in
+`memory_core.planning.curation`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -43,11 +43,11 @@ from memory_core.store.facts import (
 Known = dict[int, Fact]
 """A block's facts by id, in every state."""
 Written = tuple[list[tuple[int, int, int]], list[tuple[int, str, Ranges]]]
-"""Facts with their versions, and sources that they gained or lost; see `FactsCurated`."""
+"""Versions of the changed facts, and sources gained or lost; see `FactsCurated`."""
 
 
 def read_fact_log(connection: Connection, scope: str, block: str, known: Known) -> ChangeLog:
-    """All change sets of a block's facts in one scope; `known` are all facts that exist."""
+    """All change sets on a block's facts in one scope; `known` are all existing facts."""
     records = read_scope_events(connection, scope, block, (FactsCurated.kind,))
     whose = scope.partition(":")[0]
     return ChangeLog(
@@ -60,7 +60,7 @@ def read_fact_log(connection: Connection, scope: str, block: str, known: Known) 
 
 
 def tell(event: Curated) -> str:
-    """What a change set did: `Pinned a fact.`"""
+    """Describe a change set: `Pinned a fact.`"""
     added = sum(before == 0 for _, before, _ in event.rows)
     words = words_for(event.action, changed=len(event.rows) - added, added=added)
     return f"{words[:1].upper()}{words[1:]}."
@@ -100,7 +100,7 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
         return {fact.id: fact for fact in read_facts(self.w.connection, self.scope, self.block, states=None)}
 
     def lock(self, plan: FactPlan) -> None:
-        # A user's facts are changed from several sessions: the session's row does not guard them.
+        # A user's facts are changed from several sessions: the lock on one session's row does not protect them.
         for fact in (*(after.before for after in plan.changed), *plan.removed):
             lock_row(self.w, fact)
 
@@ -145,7 +145,7 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
         gained: dict[int, list[tuple[str, int]]] = {}
         for id, name, seqs in event.support:
             session = name or back.record.session_id
-            # What was forgotten since supports nothing again.
+            # A redo must not add erased messages as sources.
             there = [s for s in expand(seqs) if not again or still_there(self.w.connection, session, [s])]
             gained.setdefault(id, []).extend((session, seq) for seq in there)
         stays = [(held[id], after if again else before) for id, before, after in event.facts]
@@ -162,7 +162,7 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
     # -- inside
 
     def _then(self, fact: Fact, version: int, sources: Iterable[tuple[str, int]], again: bool) -> After:
-        """A fact as it was in a version; the sources that a change set gave it are taken, or `again` given."""
+        """A fact as it was in a version, without the sources the change set gave it; with them for a redo (`again`)."""
         past = next(r for r in read_history(self.w.connection, self.scope, fact.id) if r.version == version)
         return After(
             fact,
@@ -176,7 +176,7 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
         )
 
     def _by_session(self, id: int, sources: Iterable[tuple[str, int]]) -> list[tuple[int, str, Ranges]]:
-        """As the event has it: this session goes by no name, so that a copy of it tells the same."""
+        """Sources in the form of the event: this session is left unnamed, so that the event is valid in a copy."""
         found: dict[str, list[int]] = {}
         for session, seq in sources:
             found.setdefault("" if session == self.w.session.id else session, []).append(seq)

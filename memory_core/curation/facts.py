@@ -1,6 +1,6 @@
-"""The curation desk of a facts block: change sets and their undo, what waits for a person, what condensing did.
+"""The curation desk of a facts block: change sets with undo, the review queue, results of condensing.
 
-It gathers. Deciding is in `memory_core.planning.curation`, judging in `memory_core.history`, storing in
+Only reads and combines. Decisions are in `memory_core.planning.curation`, checks in `memory_core.history`, storing in
 `memory_core.curation.fact_change_sets`.
 """
 
@@ -34,27 +34,27 @@ from memory_core.store.writing import Writing, read_texts
 TrialOutcome = Literal["added", "proposed", "confirmed", "held_back", "repeated", "updated", "ended"]
 
 _OUTCOMES: dict[str, TrialOutcome] = {"none": "confirmed", "update": "updated", "delete": "ended"}
-"""What is said of a decision about a known fact."""
+"""Outcome shown for each decision about a known fact."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """A fact found in a text that was only tried, with what would become of it."""
+    """A fact found in a trial extraction, with its prospective outcome."""
 
     text: str
     category: str
     outcome: TrialOutcome
-    """`held_back`: like a rejected fact; `repeated`: like another one found in the same text; `updated` and `ended`:
-    it would give a known fact other words, or end it."""
+    """`held_back`: similar to a rejected fact; `repeated`: similar to another one found in the same text; `updated` and
+    `ended`: it would change the text of a known fact, or end it."""
     fact: Fact | None = None
-    """The known fact most like it: the one it would confirm, update or end, or that holds it back."""
+    """The most similar known fact: the one it would confirm, update or end, or that suppresses it."""
     similarity: float | None = None
     conflicts_with: tuple[Fact, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class SourceMessage:
-    """A message that a fact was learned from."""
+    """A source message of a fact."""
 
     session_id: str
     seq: int
@@ -62,28 +62,28 @@ class SourceMessage:
     role: str
     text: str
     spans: tuple[tuple[int, int], ...]
-    """Start and end in `text` of the words that carry the fact."""
+    """Start and end in `text` of the words that match the fact."""
 
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """What waits for a person."""
+    """Facts to be reviewed by a person."""
 
     facts: tuple[Fact, ...]
-    """Oldest first: proposed ones, and active ones with a flag that nobody has dealt with. A contradiction stays until
-    one of both is put away or reworded, or a person keeps both."""
+    """Oldest first: proposed facts, and active ones with an open flag. A contradiction stays until one of both is
+    retired or reworded, or a person keeps both."""
     flags: dict[int, tuple[Flag, ...]]
-    """Of all active and proposed facts, by id."""
+    """Flags of all active and proposed facts, by id."""
     among: tuple[Fact, ...]
     """All active and proposed facts."""
 
     def nearest(self, fact: Fact) -> tuple[Fact, float] | None:
-        """The other fact most like this one, and how much; None if none is like it."""
+        """The most similar other fact, with its similarity; None if none is similar."""
         return nearest(fact.text, [other for other in self.among if other.id != fact.id])
 
 
 class Curation(ChangeSetDesk[FactChangeSetTransaction]):
-    """One facts block under a person's hands. Facts that belong to the user are the same in all their sessions."""
+    """Desk of one facts block. A user's facts are the same in all their sessions."""
 
     def __init__(self, session: Session, block: str) -> None:
         """See `Memory.facts.desk`."""
@@ -92,28 +92,28 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
         super().__init__(session, block)
 
     def facts(self, states: Iterable[str] | None = None) -> list[Fact]:
-        """The block's facts, oldest first; None for those in every state."""
+        """The block's facts, oldest first; `states=None` for all."""
         with self._session.database.read() as connection:
             return read_facts(connection, self.scope, self.block, states=states)
 
     # -- changing ---------------------------------------------------------------------------------
 
     def preview(self, change: ChangeSet, input: str | None = None) -> Context:
-        """The next context as it would be after a change set. Changes nothing."""
+        """The next context after a change set. Changes nothing."""
         self._session.open()
         imagined = self._session.imagined(self._session.config, ImaginedBlocks(facts={self.block: self.after(change)}))
         return build_context(imagined, input, record=False)
 
     def after(self, change: ChangeSet) -> list[Fact]:
-        """The active facts as they would be after a change set. Changes nothing."""
+        """The active facts after a change set. Changes nothing."""
         return active_after(self.facts(("active",)), change, self._session.counter.text)
 
     def apply(self, change: ChangeSet, *, actor: Actor = "user") -> AppliedChangeSet:
-        """Do all of a change set, in one transaction, or nothing of it.
+        """Apply a change set in one transaction, all or nothing.
 
         Raises:
             ConflictError: a fact was changed elsewhere since it was read.
-            MessageError: another active fact has one of the texts already, word for word.
+            MessageError: another active fact already has one of the texts.
         """
         with self._changing(actor) as transaction:
             done = transaction.apply(change)
@@ -122,7 +122,7 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
         return replace(done, sentence=tell(done.event))
 
     def erase(self, facts: Sequence[Fact], *, actor: Actor = "user") -> None:
-        """Remove facts and their words for good. Their change sets can no longer be undone.
+        """Delete facts and their words. Change sets on them can no longer be undone.
 
         Raises:
             ConflictError: one was changed elsewhere since it was read; nothing was erased.
@@ -139,7 +139,7 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
         return read_fact_log(connection, self.scope, self.block, {fact.id: fact for fact in facts})
 
     def _note_refusal(self, w: Writing, actor: Actor) -> None:
-        """As after a condensing that the engine refused, the list is left alone until it has grown."""
+        """Record the refusal, so that condensing pauses until the list has grown, as after one by the engine."""
         refused = CondensingRefused(
             block=self.block,
             extractor="",
@@ -149,10 +149,10 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
         )
         w.record(refused, actor=actor)
 
-    # -- looking ----------------------------------------------------------------------------------
+    # -- reading ----------------------------------------------------------------------------------
 
     def try_extraction(self, text: str, *, services: Services | None = None) -> tuple[Tried, ...]:
-        """What would be learned from a text, and what would become of it. Stores nothing; may call a model.
+        """Preview of learning from a text: the facts found, with their outcomes. Stores nothing; may call a model.
 
         Raises:
             MessageError: there is no text.
@@ -191,9 +191,9 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
         return tuple(tried.values())
 
     def held_back(self) -> list[SuppressedFact]:
-        """What was found and not stored because a person rejected a near copy, newest first; each text once.
+        """Finds suppressed because a person rejected a similar fact, newest first; each text once.
 
-        What was allowed since is left out, and so is what is near a fact that is not rejected any more.
+        Leaves out texts accepted since, and those similar to facts that are no longer rejected.
         """
         with self._session.database.read() as connection:
             facts = {fact.id: fact for fact in read_facts(connection, self.scope, self.block, states=None)}
@@ -226,7 +226,7 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
         return found
 
     def rewrites(self) -> list[Rewrite]:
-        """Every condensing as a loss diff, newest first."""
+        """All condensings as loss diffs, newest first."""
         with self._session.database.read() as connection:
             if not self._events(connection, FactsCondensed.kind):
                 return []
@@ -236,7 +236,7 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
         return find_rewrites(records, facts, texts.get)
 
     def review(self) -> Review:
-        """What waits for a person, and what is suspicious."""
+        """Facts that wait for review, with the flags of all active and proposed ones."""
         with self._session.database.read() as connection:
             facts = read_facts(connection, self.scope, self.block, states=("active", "proposed"))
             records = self._events(connection, *contradictions.KINDS)
@@ -249,7 +249,7 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
         return Review(tuple(waiting), flags, tuple(facts))
 
     def sources(self, fact: Fact) -> tuple[SourceMessage, ...]:
-        """The messages a fact was learned from, with the words that carry it; forgotten ones are missing."""
+        """Source messages of a fact, with the matching words marked; erased ones are missing."""
         found = []
         for session, stored in self._messages([fact]):
             text = message_text(stored.message)
@@ -258,18 +258,18 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
         return tuple(found)
 
     def source_turns(self, facts: Sequence[Fact]) -> dict[tuple[str, int], int]:
-        """The turn of each message that facts were learned from, by session and sequence number."""
+        """Turn of each source message of the facts, by session and sequence number."""
         return {(session, m.seq): m.turn for session, m in self._messages(facts)}
 
     def refuse(self, rewrite: Rewrite) -> ChangeSet:
-        """The change set that undoes a condensing: what it put away is back, what it made is retired.
+        """Change set that undoes a condensing: facts it superseded are restored, facts it made are retired.
 
         Raises:
-            MessageError: nothing of it is in force any more.
+            MessageError: nothing of it is in effect any more.
         """
         facts = {fact.id: fact for fact in self.facts()}
         back = [facts[line.id] for line in rewrite.put_away if line.id in facts]
-        back = [fact for fact in back if fact.state == "superseded"]  # what a person put away since stays so
+        back = [fact for fact in back if fact.state == "superseded"]  # a person's later decision stays
         gone = [facts[line.id] for line in rewrite.made if line.id in facts and facts[line.id].state == "active"]
         changes = [*([restore(back)] if back else []), *([retire(gone)] if gone else [])]
         return together("refuse", *changes, reason="the rewrite was refused")
@@ -288,7 +288,7 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
         }
 
     def _messages(self, facts: Sequence[Fact]) -> list[tuple[str, StoredMessage]]:
-        """The messages that facts were learned from, those of the user's other sessions included."""
+        """Source messages of the facts, those in the user's other sessions included."""
         seqs: dict[str, set[int]] = {}
         for fact in facts:
             for session, seq in fact.sources:
@@ -306,5 +306,5 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
 
 
 def _to_review(fact: Fact, flags: Iterable[Flag]) -> bool:
-    """Of two facts that do not go together, the newer one is looked at."""
+    """Whether one of the flags needs review; of two conflicting facts the newer one does."""
     return any(flag.other is None or flag.other < fact.id for flag in flags)

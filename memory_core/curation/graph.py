@@ -1,11 +1,12 @@
-"""The desk of a graph block: who is related to whom, the ways between them, and a person's changes with their undo.
+"""The desk of a graph block: entities, relations, paths between them, and changes with undo.
 
     desk = memory.graph()
     desk.relations("Alice")
     for path in desk.paths("Alice", "March 2026"):
         print(desk.describe(path))  # Alice → manages → Project Alpha → deadline → March 2026
 
-It gathers. Deciding is in `memory_core.planning.graph_changes`, storing in `memory_core.curation.graph_change_sets`.
+Only reads and combines. Decisions are in `memory_core.planning.graph_changes`, storing in
+`memory_core.curation.graph_change_sets`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -31,11 +32,11 @@ from memory_core.planning.graph_draft import GraphPlan
 from memory_core.store.writing import Writing
 
 MAX_STEPS = 6
-"""Of a path: beyond that nearly everything is connected to everything."""
+"""Maximum length of a path, in steps: beyond that nearly everything is connected to everything."""
 
 
 class GraphDesk(ChangeSetDesk[GraphChangeSetTransaction]):
-    """One graph block under a person's hands."""
+    """Desk of one graph block."""
 
     def __init__(self, session: Session, block: str | None = None) -> None:
         """See `Memory.blocks.graph`."""
@@ -47,17 +48,17 @@ class GraphDesk(ChangeSetDesk[GraphChangeSetTransaction]):
             raise ConfigError(f'the block "{name}" holds no graph')
         super().__init__(session, name)
 
-    # -- looking ----------------------------------------------------------------------------------
+    # -- reading ----------------------------------------------------------------------------------
 
     def graph(self) -> Graph:
         """All entities and relations by id, those merged, ended and retired included.
 
-        Cheap: it is kept until it changes.
+        Cheap: cached until it changes.
         """
         return self._known()[0]
 
     def entity(self, name: str) -> Entity:
-        """The active entity of that name or alias, in any case and with or without a leading "the".
+        """The active entity of that name or alias, ignoring case and a leading "the".
 
         Raises:
             NotFoundError: there is none.
@@ -65,9 +66,9 @@ class GraphDesk(ChangeSetDesk[GraphChangeSetTransaction]):
         return _found(self._known()[1], name)
 
     def relations(self, name: str | None = None, *, type: str | None = None, ended: bool = True) -> list[Relation]:
-        """Relations, oldest first; those with the entity called `name` on either side, those of one predicate (`type`).
+        """Relations, oldest first; optionally those with the entity `name` at either end, or of one predicate (`type`).
 
-        `ended=False` leaves out those that hold no longer. Retired ones are in `graph()` only.
+        `ended=False` leaves out ended ones. Retired ones are in `graph()` only.
 
         Raises:
             NotFoundError: there is no such entity.
@@ -85,11 +86,11 @@ class GraphDesk(ChangeSetDesk[GraphChangeSetTransaction]):
         ]
 
     def neighbourhood(self, entity_ids: Iterable[int], hops: int = 2) -> dict[int, int]:
-        """Ids of active relations within `hops` steps of some entities, with their distance: 1 touches one of them."""
+        """Distances in steps of the active relations within `hops` of some entities, by id; 1: touches one of them."""
         return neighbourhood(self.graph(), entity_ids, hops)
 
     def paths(self, start: str, end: str, *, hops: int = 4, most: int = 5) -> list[Path]:
-        """Ways over active relations from one entity to another, walked in either direction, shortest first.
+        """Paths over active relations from one entity to another, in either direction, shortest first.
 
         Raises:
             NotFoundError: there is no such entity.
@@ -103,7 +104,7 @@ class GraphDesk(ChangeSetDesk[GraphChangeSetTransaction]):
         return find_paths(graph, _found(names, start).id, _found(names, end).id, hops=hops, most=most)
 
     def describe(self, path: Path) -> str:
-        """A path in words: `Alice → manages → Project Alpha`; against the direction `Rui ← brother ← Ana`.
+        """Describe a path: `Alice → manages → Project Alpha`; against the direction `Rui ← brother ← Ana`.
 
         Raises:
             NotFoundError: a relation of it was erased.
@@ -113,13 +114,13 @@ class GraphDesk(ChangeSetDesk[GraphChangeSetTransaction]):
     # -- changing ---------------------------------------------------------------------------------
 
     def preview(self, plan: GraphPlan, input: str | None = None) -> Context:
-        """The next context as it would be after what `memory_core.planning.graph_changes` makes of a wish."""
+        """The next context after a plan made by `memory_core.planning.graph_changes`. Changes nothing."""
         self._session.open()
         imagined = self._session.imagined(self._session.config, ImaginedBlocks(graphs={self.block: self.after(plan)}))
         return build_context(imagined, input, record=False)
 
     def after(self, plan: GraphPlan) -> Graph:
-        """The graph as it would be after a plan; what is new has numbers of its own. Changes nothing."""
+        """The graph after a plan; new entities and relations get temporary ids. Changes nothing."""
         return plan.applied_to(self.graph(), count(NOT_STORED))
 
     def add(
@@ -131,7 +132,7 @@ class GraphDesk(ChangeSetDesk[GraphChangeSetTransaction]):
         *,
         actor: Actor = "user",
     ) -> AppliedChangeSet:
-        """A relation in a person's own words; entities that are not there yet are added, of these `types`."""
+        """Add a relation; missing entities are added with these `types`."""
         new = NamedRelation(subject, predicate, object, *types)
         return self._apply("add", lambda graph: changes.add(graph, new), actor)
 
@@ -142,9 +143,9 @@ class GraphDesk(ChangeSetDesk[GraphChangeSetTransaction]):
         aliases: Mapping[str, Sequence[str]] | None = None,
         actor: Actor = "user",
     ) -> AppliedChangeSet | None:
-        """Relations from elsewhere as one change set (`import`); what is there already, or is no relation, is left out.
+        """Add relations as one change set (`import`); existing and invalid ones are left out.
 
-        `aliases` are other names by an entity's name. None: there was nothing new among them.
+        `aliases` are other names by entity name. Returns None if nothing is new.
         """
         change = self._apply_some("import", lambda graph: changes.add_many(graph, relations, aliases or {}), actor)
         return change
@@ -158,19 +159,19 @@ class GraphDesk(ChangeSetDesk[GraphChangeSetTransaction]):
         object: str | None = None,
         actor: Actor = "user",
     ) -> AppliedChangeSet:
-        """Other ends, by name, or other words for a relation; an entity that is not there yet is added."""
+        """Change a relation's ends, by name, or its predicate; missing entities are added."""
         return self._apply("edit", lambda graph: changes.edit(graph, relation, subject, predicate, object), actor)
 
     def end(self, relations: Sequence[Relation], *, actor: Actor = "user") -> AppliedChangeSet:
-        """They held until now: they stay, marked ended."""
+        """End relations as of now; they stay, marked as ended."""
         return self._apply("end", lambda graph: changes.end(graph, relations), actor)
 
     def reactivate(self, relations: Sequence[Relation], *, actor: Actor = "user") -> AppliedChangeSet:
-        """Make ended or retired relations active again; what contradicts them ends (action `hold`)."""
+        """Make ended or retired relations active again; relations that contradict them end (action `hold`)."""
         return self._apply("hold", lambda graph: changes.reactivate(graph, relations), actor)
 
     def retire(self, relations: Sequence[Relation], *, actor: Actor = "user") -> AppliedChangeSet:
-        """They never held: in no context, and not learned again."""
+        """Retire relations as never true: they are in no context, and not learned again."""
         return self._apply("retire", lambda graph: changes.retire(graph, relations), actor)
 
     def remove(self, entities: Sequence[Entity], *, actor: Actor = "user") -> AppliedChangeSet:
@@ -186,13 +187,13 @@ class GraphDesk(ChangeSetDesk[GraphChangeSetTransaction]):
         *,
         actor: Actor = "user",
     ) -> AppliedChangeSet:
-        """Another name, type or other aliases for an entity; without `aliases` its former name becomes one."""
+        """Change an entity's name, type or aliases; without `aliases` its former name becomes one."""
         return self._apply("rename", lambda graph: changes.rename(graph, entity, name, type, aliases), actor)
 
     def merge(self, entities: Sequence[Entity], into: Entity, *, actor: Actor = "user") -> AppliedChangeSet:
-        """Several entities are one: `into` gets their names as aliases, and their relations.
+        """Merge entities: `into` gets their names as aliases, and their relations.
 
-        A relation that would join it to itself is retired; of two that say the same one stays, with both's sources.
+        A relation that would join it to itself is retired; of duplicate relations one stays, with the sources of both.
         """
         return self._apply("merge", lambda graph: changes.merge(graph, entities, into), actor)
 
@@ -220,7 +221,7 @@ class GraphDesk(ChangeSetDesk[GraphChangeSetTransaction]):
         return change
 
     def _apply_some(self, action: str, wish: Callable[[Graph], GraphPlan], actor: Actor) -> AppliedChangeSet | None:
-        """Store what a wish comes to, as one change set; None if it comes to nothing."""
+        """Plan a change and store it as one change set; return None if it changes nothing."""
         with self._changing(actor) as transaction:
             before = transaction.read()
             plan = wish(before)

@@ -1,7 +1,6 @@
 """Change sets on a block's graph, within one writing transaction; see `memory_core.curation.change_sets`.
 
-What a wish comes to is not here (`memory_core.planning.graph_changes`), nor who may have it
-(`memory_core.curation.graph`).
+Changes are planned in `memory_core.planning.graph_changes`, and requested through `memory_core.curation.graph`.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -25,11 +24,11 @@ from memory_core.store.writing import read_texts
 Item = TypeVar("Item", Entity, Relation)
 
 WORDS = ("name", "predicate")
-"""Values that the log has by the hash of one text."""
+"""Values stored in the log as the hash of one text."""
 
 
 def read_graph_log(connection: Connection, scope: str, block: str, graph: Graph) -> tuple[ChangeLog, GraphVersions]:
-    """All change sets of a block's graph, told in the words of `graph`, and the versions they made."""
+    """All change sets on a block's graph, described with the names in `graph`, and the versions they made."""
     records = read_scope_events(connection, scope, block, KINDS)
     past = GraphVersions(records)
     sets = [record for record in records if isinstance(record.event, GraphCurated)]
@@ -50,7 +49,7 @@ def read_graph_log(connection: Connection, scope: str, block: str, graph: Graph)
 
 
 def tell(event: Curated, graph: Graph, former: Callable[[int], str | None]) -> str:
-    """What a change set did: `Merged Bob into Robert Smith.` `former` is what an entity was called before it."""
+    """Describe a change set: `Merged Bob into Robert Smith.` `former` gives an entity's name before it."""
     assert isinstance(event, GraphCurated)
     return said(event.action, graph, event.entities, event.relations, former)
 
@@ -60,14 +59,14 @@ class GraphChangeSetTransaction(ChangeSetTransaction[Graph, GraphPlan, Stored]):
     """One transaction on the graph of a block."""
 
     past: GraphVersions = field(init=False)
-    """As of the last look at the log."""
+    """Versions by the last call of `log`."""
 
     def read(self) -> Graph:
         self.w.flush_contents()
         return read_graph(self.w.connection, self.scope, self.block)
 
     def lock(self, plan: GraphPlan) -> None:
-        """Do nothing: a graph is its session's, whose row this transaction has locked."""
+        """Do nothing: a graph belongs to its session, whose row this transaction has locked."""
 
     def write(self, held: Graph, plan: GraphPlan) -> Stored:
         return store_plan(self.w, self.scope, self.block, plan, actor=self.actor)
@@ -105,7 +104,7 @@ class GraphChangeSetTransaction(ChangeSetTransaction[Graph, GraphPlan, Stored]):
         return plan
 
     def _back(self, now: Item, was: Values, words: Mapping[str, str]) -> Item:
-        """A thing with the values of another version, given by hashes of their words."""
+        """An entity or relation with the values of another version, given as hashes of texts."""
         values: dict[str, Any] = {name: words.get(value, "") if name in WORDS else value for name, value in was.items()}
         if "aliases" in was:
             values["aliases"] = tuple(words[key] for key in was["aliases"] if key in words)

@@ -1,4 +1,4 @@
-"""The facts of a session's blocks: read, searched, and put right."""
+"""The facts of a session's blocks: reading, searching and correcting them."""
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
@@ -31,7 +31,7 @@ class SessionFacts:
             return read_facts(connection, scope, block, states=states)
 
     def history(self, fact: Fact) -> list[FactRevision]:
-        """Every state a fact ever had, oldest first, with who changed it and why."""
+        """All versions of a fact, oldest first, with author and reason."""
         with self._session.database.read() as connection:
             return read_history(connection, fact.scope, fact.id)
 
@@ -46,10 +46,10 @@ class SessionFacts:
         topics: Collection[str] | None = None,
         filters: Mapping[str, Any] | None = None,
     ) -> list[FactHit]:
-        """The active facts that fit a question, best first, of one block or (None) of all that are on.
+        """Active facts that match the question, best first, of one block or (None) of all enabled ones.
 
-        `threshold` is the least score, 0 to 1. `categories` and `topics` narrow the choice to facts under one of
-        them, letters' case aside; `filters` by any field: see `memory_core.blocks.fact_search.fits`. Changes nothing.
+        `threshold` is the minimum score, 0 to 1. `categories` and `topics` narrow the choice to facts under one of
+        them, ignoring case; `filters` by any field: see `memory_core.blocks.fact_search.fits`. Changes nothing.
 
         Raises:
             NotFoundError: there is no such block.

@@ -1,7 +1,7 @@
-"""Changes that a person, or an agent's tool, makes to a session: its settings, its blocks, its fixed texts.
+"""Changes by a person or an agent's tool to a session: its settings, its blocks, its static texts.
 
-Each is one transaction with its event; what is impossible changes nothing. Whoever edits what was
-read a while ago says what was read (`opened`, `revision`): if it is no longer so, nothing is saved.
+Each is one transaction with its event; an impossible one changes nothing. A caller that edits values read earlier
+passes them (`opened`, `revision`): if they have changed meanwhile, nothing is saved.
 """
 
 import json
@@ -35,7 +35,7 @@ def configure(session: Session, changes: Mapping[str, Any], opened: Mapping[str,
 
 
 def write_configuration(session: Session, w: Writing, changes: Mapping[str, Any], actor: Actor) -> None:
-    """Store other settings of the memory, in an open transaction."""
+    """Change the memory's settings, in an open transaction."""
     before, after = session.config, session.config.changed(**changes)
     old, new = before.model_dump(mode="json"), after.model_dump(mode="json")
     changed = {name: value for name, value in new.items() if old[name] != value}
@@ -51,7 +51,7 @@ def write_configuration(session: Session, w: Writing, changes: Mapping[str, Any]
 
 
 def put_in(session: Session, w: Writing, block: BaseMemoryBlock[Any], actor: Actor) -> None:
-    """Add a block behind the others, in an open transaction."""
+    """Add a block after the others, in an open transaction."""
     if any(attached.name == block.name for attached in session.blocks):
         raise ConfigError(f'"{block.name}" is taken. Choose another name.')
     if isinstance(block, FactExtractionMemoryBlock) and block.scope == "user" and not session.user_id:
@@ -61,7 +61,7 @@ def put_in(session: Session, w: Writing, block: BaseMemoryBlock[Any], actor: Act
 
 
 def take_out(session: Session, w: Writing, name: str, actor: Actor) -> None:
-    """Remove a block and its stored turns, in an open transaction."""
+    """Remove a block and its stored units, in an open transaction."""
     delete_block(w, name)
     remove_nodes(w, block=name)
     forget_deliveries(w, name)
@@ -72,18 +72,18 @@ def take_out(session: Session, w: Writing, name: str, actor: Actor) -> None:
 
 
 def agent_may_edit(attached: SessionBlock) -> bool:
-    """Is it a block of plain text that is in use and not read only for agents?"""
+    """Whether it is an enabled block of plain text that is not read-only for agents."""
     rules = attached.settings
     editable = attached.kind == "static" and rules.get("enabled", True) and not rules.get("read_only", True)
     return bool(editable) and isinstance(decode(attached.state or ""), str)
 
 
 def edit_text(session: Session, w: Writing, name: str, change: Callable[[str], str], actor: Actor) -> tuple[str, str]:
-    """Make something else of a static block's newest text, inside a transaction; the text before and after.
+    """Change a static block's newest text, in an open transaction; return the text before and after.
 
     Raises:
         NotFoundError: there is no such block.
-        ConfigError: it has no text to edit, holds more than text, or an agent may not do that to it.
+        ConfigError: it has no text to edit, holds more than text, or the agent's edit is not allowed.
     """
     attached = with_text(session, w, name, None)
     stored = attached.state or ""
@@ -95,7 +95,7 @@ def edit_text(session: Session, w: Writing, name: str, change: Callable[[str], s
 
 
 def with_text(session: Session, w: Writing, name: str, revision: int | None) -> SessionBlock:
-    """The block whose text is to be changed, if it still stands as it was opened."""
+    """The block whose text is to be edited, if it is unchanged since `revision`."""
     attached = session.block(name)
     if attached.kind not in WITH_TEXT:
         raise ConfigError(f'the text of "{name}" is learned, not written: only static blocks and summaries are edited')
@@ -123,7 +123,7 @@ def write_block_text(
 
 
 def _check_size(session: Session, attached: SessionBlock, text: str) -> None:
-    """A summary is bounded, whoever writes it."""
+    """Check a summary's token limit, for texts of any author."""
     tokens, most = session.counter.text(text), int(attached.settings["max_tokens"])
     if tokens > most:
         raise ConfigError(
@@ -133,18 +133,18 @@ def _check_size(session: Session, attached: SessionBlock, text: str) -> None:
 
 
 def take_over(session: Session, w: Writing) -> None:
-    """Other processes load the blocks again, and so does this one."""
+    """Increase the session's revision, so that all processes reload its blocks, and reload them here."""
     w.session.revision += 1
     session.load(w.connection, w.session)
 
 
 def changed_elsewhere(what: str) -> ConflictError:
-    """Somebody else was quicker; `what` begins the sentence."""
+    """Error for a concurrent change; `what` begins the sentence."""
     return ConflictError(f"{what} changed elsewhere since you opened this. Nothing was saved.")
 
 
 def write_order(session: Session, w: Writing, names: Sequence[str], actor: Actor) -> bool:
-    """Store another order, in an open transaction; is it another?"""
+    """Store an order of blocks, in an open transaction; return whether it changed."""
     current = [attached.name for attached in session.blocks]
     if sorted(names) != sorted(current):
         raise ConfigError(f"name every block once to order them: {', '.join(current)}")
@@ -166,7 +166,7 @@ def check_unchanged(session: Session, opened: Mapping[str, Mapping[str, Any]]) -
 
 
 def write_settings(session: Session, w: Writing, name: str, settings: Mapping[str, Any], actor: Actor) -> bool:
-    """Store a block's other settings, in an open transaction; are any other?"""
+    """Store a block's settings, in an open transaction; return whether any changed."""
     attached = session.block(name)
     before, after = attached.settings, attached.changed(settings)
     _check_settings(attached, after)
@@ -183,7 +183,7 @@ def write_settings(session: Session, w: Writing, name: str, settings: Mapping[st
 
 
 def _check_settings(attached: SessionBlock, settings: dict[str, Any]) -> None:
-    """Make a block with these settings once, to see that they are possible."""
+    """Create a block with these settings, to check that they are possible."""
     if attached.kind in BUILT_IN:
         BUILT_IN[attached.kind].make_empty(**settings)
     else:

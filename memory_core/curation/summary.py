@@ -1,6 +1,6 @@
-"""The desk of a summary block: how fresh the summary is, every text it had, and writing it anew on demand.
+"""The desk of a summary block: its state, its versions, and rewriting on demand.
 
-It gathers and stores; what a text lost is decided in `memory_core.planning.summaries`.
+Reads and stores; `memory_core.planning.summaries` decides what a text lost.
 """
 
 import time
@@ -26,53 +26,53 @@ from memory_core.store.writing import read_session
 
 @dataclass(frozen=True, slots=True)
 class SummaryState:
-    """A summary as it stands."""
+    """Present state of a summary."""
 
     text: str
     tokens: int
     max_tokens: int
     revision: int
-    """0: nothing was written yet."""
+    """Revision of the text; 0: nothing was written yet."""
     covers_turn: int | None
-    """The turn of the last message that it takes in; None: none yet."""
+    """Turn of the last message it covers; None: none yet."""
     latest_turn: int
     behind: int
-    """Turns that it does not take in yet, those that are whole in the queue counted."""
+    """Number of turns it does not cover yet, those in the queue included."""
     waiting: int
-    """Messages that are due to it and not taken in, because a delivery waits or failed."""
+    """Number of messages due to it whose delivery waits or failed."""
 
     @property
     def over(self) -> bool:
-        """Is the text longer than it may be? So it stands after the bound was lowered, until it is next written."""
+        """Whether the text exceeds its limit; possible after the limit was lowered, until the next writing."""
         return self.tokens > self.max_tokens
 
 
 @dataclass(frozen=True, slots=True)
 class SummaryRevision:
-    """One text that a summary had."""
+    """One version of a summary."""
 
     revision: int
     text: str
     actor: str
-    """Whose words they are: `engine` (a summariser), `user` or `agent`."""
+    """Author of the words: `engine` (a summariser), `user` or `agent`."""
     turn: int
     at: float
     covers_turn: int | None
     lost: tuple[str, ...]
-    """Names, numbers and dates of the text before that are not in this one."""
+    """Names, numbers and dates of the previous version that are missing in this one."""
     messages: int = 0
-    """Messages that were read for it."""
+    """Number of messages read for it."""
     summariser: str | None = None
     asked_by: str | None = None
-    """`user` where a person asked for it to be rewritten."""
+    """`user` if a person requested the rewriting."""
     restored: int | None = None
-    """The earlier revision whose words these are."""
+    """The earlier revision restored by this one."""
     shortened: int = 0
     """Tokens of whole sentences left out to stay within `max_tokens`."""
 
 
 class SummaryDesk:
-    """One summary block under a person's hands. See `Memory.blocks.summary`."""
+    """Desk of one summary block. See `Memory.blocks.summary`."""
 
     def __init__(self, session: Session, block: str | None = None) -> None:
         if block is None:
@@ -86,11 +86,11 @@ class SummaryDesk:
 
     @property
     def summariser(self) -> Summariser:
-        """What writes it."""
+        """Summariser in use."""
         return self._block.summariser(self._session.services)
 
     def state(self) -> SummaryState:
-        """The summary as it stands, and how far it is behind.
+        """Present state of the summary, and how far it is behind.
 
         Raises:
             NotFoundError: the session or the block was removed.
@@ -99,8 +99,8 @@ class SummaryDesk:
             session = read_session(connection, self._session.id)
             summary = self._existing(read_summary(connection, self._session.id, self.block))
             due = read_deliveries(connection, self._session.id, states=("pending", "parked"))
-        told = self._told()
-        covers = told[-1].turn_covered if told else 0
+        logged = self._logged()
+        covers = logged[-1].turn_covered if logged else 0
         latest = session.turns if session is not None else 0
         return SummaryState(
             text=summary.text,
@@ -114,34 +114,34 @@ class SummaryDesk:
         )
 
     def revisions(self) -> list[SummaryRevision]:
-        """Every text the summary had, oldest first, each with what it lost of the one before."""
+        """All versions of the summary, oldest first, each with what it lost of the one before."""
         with self._session.database.read() as connection:
             texts = {each.revision: each for each in read_revisions(connection, self._session.id, self.block)}
         found: list[SummaryRevision] = []
-        for told in self._told():
-            if told.revision not in texts:
+        for logged in self._logged():
+            if logged.revision not in texts:
                 continue
-            text = texts[told.revision].text
+            text = texts[logged.revision].text
             found.append(
                 SummaryRevision(
-                    revision=told.revision,
+                    revision=logged.revision,
                     text=text,
-                    actor=told.actor,
-                    turn=told.turn,
-                    at=told.at,
-                    covers_turn=told.turn_covered or None,
+                    actor=logged.actor,
+                    turn=logged.turn,
+                    at=logged.at,
+                    covers_turn=logged.turn_covered or None,
                     lost=losses(found[-1].text, text) if found else (),
-                    messages=told.messages,
-                    summariser=told.summariser,
-                    asked_by=told.asked_by,
-                    restored=told.restored,
-                    shortened=told.shortened,
+                    messages=logged.messages,
+                    summariser=logged.summariser,
+                    asked_by=logged.asked_by,
+                    restored=logged.restored,
+                    shortened=logged.shortened,
                 )
             )
         return found
 
     def rewrite_cost(self, from_messages: bool = False) -> tuple[int, int]:
-        """What a rewriting would read: messages, and tokens of these or of the text."""
+        """Cost of a rewriting: number of messages to read, and tokens of these or of the text."""
         if from_messages:
             messages = self._messages()
             return len(messages), sum(message.tokens.content for message in messages)
@@ -150,11 +150,11 @@ class SummaryDesk:
         return 0, self._session.counter.text(summary.text)
 
     def rewrite(self, from_messages: bool = False, *, actor: Actor = "user") -> SummaryState:
-        """Write the summary anew, now: out of its own text, or out of the messages that it was made of.
+        """Rewrite the summary now, from its own text or from its source messages.
 
         Raises:
             NotFoundError: there is nothing to write it from.
-            ConflictError: it was changed again and again meanwhile; nothing was saved.
+            ConflictError: it was changed repeatedly meanwhile; nothing was saved.
             ModelError: the summariser failed; the former text stays.
         """
         for attempt in range(MAX_CONFLICTS):
@@ -207,7 +207,7 @@ class SummaryDesk:
                     actor=actor,
                 )
         except ConflictError:
-            if calls:  # what was written is thrown away, what it cost is not
+            if calls:  # the text is discarded, but its cost is recorded
                 with self._session.writing() as w:
                     w.record(*calls)
             raise
@@ -229,12 +229,12 @@ class SummaryDesk:
     def _max_tokens(self, summary: StoredSummary) -> int:
         return int(summary.record.settings.get("max_tokens", self._block.max_tokens))
 
-    def _told(self) -> list[ToldRevision]:
+    def _logged(self) -> list[ToldRevision]:
         with self._session.database.read() as connection:
             return told_revisions(read_events(connection, self._session.id, kinds=KINDS, block=self.block), self.block)
 
     def _messages(self) -> Sequence[StoredMessage]:
-        """What it was given, and what left the queue before it was there; not what it still waits for."""
+        """Source messages: those delivered to the block, and those flushed before it was added."""
         with self._session.database.read() as connection:
             archived = read_messages(
                 connection, self._session.id, self._session.services.messages, status=MessageStatus.ARCHIVED

@@ -1,1 +1,1 @@
-"""The live session: what happens to it inside a transaction. The only room that calls planners there."""
+"""The live session. The only room that calls planners inside a transaction."""

@@ -1,7 +1,7 @@
-"""Contexts: what the model gets for one turn, with the plan that produced it.
+"""Contexts: the messages sent to the model for one turn, with the plan that produced them.
 
-Gather (queue and blocks are read), plan (`planning.context`), render (`planning.rendering`),
-record. Reading changes no memory and no counter that a later reading depends on.
+Gather (read the queue and the blocks), plan (`planning.context`), render (`planning.rendering`), record. Reading
+changes no memory and no counter that a later reading depends on.
 """
 
 import logging
@@ -34,24 +34,24 @@ from memory_core.store.writing import read_texts, session_scope
 from memory_core.tokens import MESSAGE_OVERHEAD, Accounting
 
 READERS = 256
-"""Blocks that are read at once. A thread is made when one is needed and none is free; a read that hangs keeps one."""
+"""Maximum number of blocks read concurrently. Threads are created on demand; a read that hangs keeps its thread."""
 
 RECORDING_SECONDS = 5.0
-"""How long a prompt waits for others who write, to be recorded. An agent that asks for one is not held up longer: it
-gets the prompt, and `Context.unrecorded` says why it is not in the log."""
+"""Seconds to wait for other writers before a prompt is recorded. After that the caller gets the prompt without a log
+entry, and `Context.unrecorded` holds the reason."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What the model gets, and why. Sizes are tokens of the accounting that decided."""
+    """Messages sent to the model, and why these. Sizes are tokens of the accounting that decided."""
 
     messages: tuple[ChatMessage, ...]
     """For the model: memory section and queue."""
     plan: ContextPlan
     words: Mapping[str, str]
-    """Words of every piece that was asked for, cut ones included, by its `ref`."""
+    """Text of every requested piece by its `ref`, cut ones included."""
     kinds: Mapping[str, str]
     """Kind of each block (`static`, `facts`, `vector`, `custom`) by name."""
     insert_method: InsertMethod
@@ -59,21 +59,21 @@ class Context:
     content_tokens: int
     markup_tokens: int
     overhead_tokens: int
-    """What an endpoint adds per message."""
+    """Tokens an endpoint adds per message."""
     neutralised: int
-    """Texts in which forged markup was made harmless."""
+    """Number of texts in which forged markup was escaped."""
     failures: Mapping[str, str]
-    """Blocks that could not be read, each with a sentence why."""
+    """Reason in one sentence for each block that could not be read."""
     queue_seqs: tuple[int, ...]
     pinned_seqs: tuple[int, ...]
     token_budgets: Mapping[str, int] = field(default_factory=dict)
-    """Tokens that each block which fills could ask for, by name."""
+    """Tokens available to each block that fills its budget, by name."""
     unrecorded: str | None = None
-    """Why it is not in the log though it should be, in a sentence."""
+    """Reason in one sentence why the context is missing from the log; None: it is logged, or need not be."""
 
     @property
     def billed_tokens(self) -> int:
-        """What an endpoint would count: content, markup and overhead."""
+        """Tokens an endpoint would count: content, markup and overhead."""
         return self.content_tokens + self.markup_tokens + self.overhead_tokens
 
     def openai(self) -> list[dict[str, Any]]:
@@ -117,11 +117,11 @@ def build_context(
     record: bool = True,
     arguments: Mapping[str, Any] | None = None,
 ) -> Context:
-    """Read the queue and the blocks, grant what fits, lay it out, and record how.
+    """Read the queue and the blocks, grant what fits, lay it out, and record the result.
 
     Raises:
-        ContextOverflowError: over the limit, and `when_over` is `"raise"`; recorded all the same.
-        StoreError: the database cannot be read. One that cannot be written is told in the context (`unrecorded`).
+        ContextOverflowError: over the limit, and `when_over` is `"raise"`; recorded nevertheless.
+        StoreError: the database cannot be read. A failed write is reported in `Context.unrecorded` instead.
     """
     with session.database.read() as connection:
         rows = session.queue(connection)
@@ -162,7 +162,7 @@ def build_context(
 
 
 class _Layout:
-    """The blocks' contents, by block and by piece, while the plan is made."""
+    """Contents of the blocks, by block and by piece, while the plan is made."""
 
     def __init__(self, session: Session, read: Mapping[str, Content], reading: ReadContext) -> None:
         self.session = session
@@ -171,7 +171,7 @@ class _Layout:
         self.items = {item.ref: item for content in read.values() for item in content.items}
         self.keep = [words for content in read.values() for words in content.keep]
         self.failures: dict[str, str] = {}
-        """Blocks whose own truncation failed: they are left out, each with a sentence why."""
+        """Reason in one sentence for each block whose own truncation failed; it is left out."""
         self._counter = session.counter
         self._accounting = session.config.accounting
         self._attached = {attached.name: attached for attached in session.blocks}
@@ -193,7 +193,7 @@ class _Layout:
         return item_tokens(item, self._counter, self._accounting)
 
     def truncators(self) -> dict[str, Truncator]:
-        """The blocks that shorten their content themselves."""
+        """Blocks with a truncation of their own."""
         return {
             name: self._truncator(block, self._attached[name].state, content)
             for name, content in self.read.items()
@@ -256,10 +256,10 @@ def reading_of(session: Session, query: str) -> ReadContext:
 def _read_blocks(
     session: Session, reading: ReadContext, *, taken: int
 ) -> tuple[dict[str, Content], dict[str, str], dict[str, int]]:
-    """What each block asks for, in order of the blocks; why others could not be read; and the rooms that were filled.
+    """Read all enabled blocks; return contents and failures in block order, and the token budgets that were filled.
 
-    Blocks are read beside each other, but for those that fill: they come last, one after the other, the one that is
-    cut last first, each with what is left of the limit.
+    Blocks are read concurrently, except those that fill a budget: they come last, one after the other, the one that is
+    cut last first, each with the tokens left under the limit.
     """
     enabled = [a for a in session.blocks if a.record.settings.get("enabled", True)]
     filling = [attached for attached in enabled if attached.block is not None and attached.block.fills_budget]
@@ -289,7 +289,7 @@ def _read_blocks(
 
 
 def _cut_last(attached: Sequence[SessionBlock], order: TruncationOrder) -> list[SessionBlock]:
-    """The blocks that are never cut, then the others, the one that is cut last first."""
+    """Sort blocks: first those that are never cut, then the others, the one that is cut last first."""
     sign = 1 if order == "largest_first" else -1
     return sorted(attached, key=lambda one: (one.priority > 0, sign * one.priority))
 
@@ -302,7 +302,7 @@ def _asked(name: str, content: Content | str, reading: ReadContext) -> int:
 
 
 def _outer_frame(session: Session, rows: Sequence[QueueRow]) -> int:
-    """Tokens of the markup around all blocks, and of the message made for it where there is none to stand in."""
+    """Tokens of the markup around all blocks, and of the extra message where no existing one can carry it."""
     accounting = session.config.accounting
     if accounting != "billed":
         return 0
@@ -316,7 +316,7 @@ def _frame(name: str, reading: ReadContext) -> int:
 
 
 def _read(attached: SessionBlock, reading: ReadContext) -> Content | str:
-    """A block's content, or a sentence why it could not be read: the context then goes out without it."""
+    """A block's content, or one sentence why it could not be read; the context is then built without it."""
     try:
         if attached.block is None:
             return _last_recorded(attached, reading)
@@ -326,7 +326,7 @@ def _read(attached: SessionBlock, reading: ReadContext) -> Content | str:
 
 
 def _last_recorded(attached: SessionBlock, reading: ReadContext) -> Content:
-    """The content of a block that this process cannot make, as it last stood in a context."""
+    """Content of a block that this process cannot make, taken from the last recorded context."""
     with reading.database.read() as connection:
         built = read_events(connection, reading.session_id, kinds=("context_built",), limit=50, newest_first=True)
         refs: Iterable[str] = ()

@@ -1,9 +1,9 @@
-"""Deliveries: what left the queue goes to each block, once in effect, however often something fails.
+"""Deliveries: give each block the messages that are due to it, with effect exactly once, however often an attempt
+fails.
 
-Blocks are served beside each other, each in sequence. A block is served under a lease: claim it,
-work through what is due (slow, nothing stored), then store what was learned and acknowledge in one
-transaction that still holds the lease. Whoever dies in between leaves nothing behind, and the next
-process does it again.
+Blocks are served concurrently, each in sequence and under a lease: claim it, work through what is due (slow, nothing
+stored), then store the result and acknowledge in one transaction that still holds the lease. A process that dies in
+between leaves nothing behind; the next one repeats the work.
 """
 
 import threading
@@ -51,43 +51,43 @@ from memory_core.store.deliveries import (
 from memory_core.store.writing import session_scope, user_scope
 
 WORKERS = 256
-"""Blocks that are served at once. A thread is made when one is needed and none is free. A model that hangs keeps one
-for each of its session's blocks, and so does who waits for it by `Memory.deliver`; a put that finds it so takes none.
-"""
+"""Maximum number of blocks served concurrently. Threads are created on demand. A model that hangs keeps one thread for
+each block of its session, and one more for each caller waiting in `Memory.deliver`; a put that finds the lease taken
+keeps none."""
 
 TURN_SECONDS = 0.05
-"""How often who waits for a block asks whether who serves it has finished."""
+"""Polling interval, in seconds, while another worker serves the block."""
 
 MAX_CONFLICTS = 3
-"""Times in a row that facts may change under an extraction before it counts as failed."""
+"""Consecutive attempts that may end in a conflict (facts changed during extraction) before it counts as a failure."""
 
 DeliveryOutcome = Literal["done", "waiting", "failed", "parked"]
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What became of one block's deliveries; `error` is a sentence for people."""
+    """Outcome of serving one block; `error` is one sentence for people."""
 
     block: str
     outcome: DeliveryOutcome
     delivered: int = 0
-    """Deliveries acknowledged."""
+    """Number of deliveries acknowledged."""
     error: str | None = None
 
 
 class _LeaseLost(MemoryInspectorError):
-    """Another process took over meanwhile: what was learned here is thrown away."""
+    """Raised when another process took the lease; the pending write is discarded."""
 
 
 class _Gone(MemoryInspectorError):
-    """The deliveries were skipped or removed meanwhile: what was learned from them is thrown away."""
+    """Raised when the deliveries were skipped or removed; the pending write is discarded."""
 
 
 def serve(session: Session, *, timeout: float | None, force: bool = False) -> dict[str, Served]:
-    """Serve every block that something is due to, at most `timeout` seconds (None: as long as it takes).
+    """Serve every block with due deliveries, for at most `timeout` seconds (None: no limit).
 
-    Never raises: what was put is stored. What is still running after the timeout goes on in the background.
-    `force` does not wait for the time of a next attempt.
+    Never raises: the messages are already stored. Work still running at the timeout continues in the background.
+    `force` ignores the time of the next attempt.
     """
     try:
         with session.database.read() as connection:
@@ -113,14 +113,14 @@ def serve(session: Session, *, timeout: float | None, force: bool = False) -> di
 
 
 def serve_put(session: Session, wait: bool) -> dict[str, Served]:
-    """Serve what a put, a flush or a filling made due; without `wait` it goes on in the background at once."""
+    """Serve the deliveries that a put, a flush or a fill made due; without `wait` in the background."""
     if not any(attached.learns for attached in session.blocks):
         return {}
     return serve(session, timeout=session.config.delivery_timeout if wait else 0)
 
 
 def retry(session: Session, ids: Sequence[int] | None = None) -> None:
-    """Make parked deliveries (None: all of them) due again, with all their attempts ahead."""
+    """Make parked deliveries (None: all of them) due again, with their attempts reset to 0."""
     for block, chosen in _by_block(session, ids, states=("parked", "pending")).items():
         with session.writing() as w:
             set_state(w, chosen, "pending", attempts=0)
@@ -128,7 +128,7 @@ def retry(session: Session, ids: Sequence[int] | None = None) -> None:
 
 
 def free(session: Session, names: Collection[str]) -> None:
-    """Let any process learn for these blocks, and make what waits for them due."""
+    """Let any process learn for these blocks, and make their waiting deliveries due."""
     with session.changing() as w:
         reconcile.free_learners(session, w, names)
     with session.database.read() as connection:
@@ -137,7 +137,7 @@ def free(session: Session, names: Collection[str]) -> None:
 
 
 def skip(session: Session, ids: Sequence[int]) -> None:
-    """Give deliveries up: the block never gets those messages. They stay in the archive."""
+    """Skip deliveries: the block never receives those messages. They stay in the archive."""
     for block, chosen in _by_block(session, ids, states=("parked", "pending")).items():
         with session.writing() as w:
             set_state(w, chosen, "skipped")
@@ -145,7 +145,7 @@ def skip(session: Session, ids: Sequence[int]) -> None:
 
 
 def backoff_seconds(attempts: int) -> float:
-    """How long to wait after that many failed attempts: 2, 4, 8, ... seconds, at most five minutes."""
+    """Seconds to wait after that many failed attempts: 2, 4, 8, ..., at most `LONGEST_BACKOFF_SECONDS`."""
     return min(2.0**attempts, LONGEST_BACKOFF_SECONDS)
 
 
@@ -153,7 +153,7 @@ def backoff_seconds(attempts: int) -> float:
 
 
 def _serve_block(session: Session, attached: SessionBlock, force: bool) -> Served:
-    """Serve one block until nothing is due to it, or something fails."""
+    """Serve one block until nothing is due to it, or an attempt fails."""
     name, scope = attached.name, scope_key(session, attached)
     key, owner = lease_key(scope, name), new_owner()
     done = 0
@@ -182,7 +182,8 @@ def _serve_block(session: Session, attached: SessionBlock, force: bool) -> Serve
 
 
 def _claimed(session: Session, block: str, key: str, owner: str, force: bool) -> list[Delivery] | None:
-    """What waits for a block, with the lease on it if anything is due; None while somebody else has that."""
+    """Deliveries waiting for a block, with its lease claimed if one is due; None while another process holds the
+    lease."""
     with session.database.write() as connection:
         waiting = pending(connection, session.id, block)
         if _due(waiting, session.clock(), force) and not claim(
@@ -193,9 +194,9 @@ def _claimed(session: Session, block: str, key: str, owner: str, force: bool) ->
 
 
 def _released(session: Session, block: str, key: str, owner: str, force: bool) -> list[Delivery]:
-    """What waits for a block; where nothing is due, the lease is released.
+    """Deliveries waiting for a block; the lease is released if none is due.
 
-    Both in one step: who put something and found the lease taken can rely on its being seen here.
+    Both in one transaction: a process that put something and found the lease taken can rely on its holder seeing it.
     """
     with session.database.write() as connection:
         if not holds(connection, key, owner):
@@ -209,7 +210,7 @@ def _released(session: Session, block: str, key: str, owner: str, force: bool) -
 def _attempt(
     session: Session, attached: SessionBlock, due: list[Delivery], key: str, owner: str
 ) -> tuple[int, Exception | None]:
-    """One attempt at some deliveries: how many were acknowledged, and what went wrong, if something did."""
+    """Attempt some deliveries once; return how many were acknowledged, and the error if there was one."""
     # Only what the block or its model did wrong counts as a failed attempt, and so towards parking. A conflict does
     # not until it comes again and again: somebody changed what the block compared with, and it reads that anew. Nor
     # does losing the lease or the database, which says nothing about the block.
@@ -229,7 +230,7 @@ def _attempt(
 
 
 def _deliver(session: Session, attached: SessionBlock, due: Sequence[Delivery], key: str, owner: str) -> None:
-    """Let the block learn, and acknowledge in the transaction that stores what it learned."""
+    """Let the block learn, and acknowledge in the transaction that stores the result."""
     assert attached.block is not None
     started = time.monotonic()
     # 1. Read what is due and let the database go: a model may take minutes, and nobody is to wait for a lock so long.
@@ -309,9 +310,9 @@ def _failed(
 
 
 def _one_call(due: Sequence[Delivery], attempts: int) -> list[Delivery]:
-    """The first deliveries that may share one call: at least one, then up to the token bound.
+    """The first deliveries that may share one call: at least one, then up to `CALL_TOKENS`.
 
-    The last attempt before parking is made alone, so that one impossible delivery parks no others.
+    The last attempt before parking is made with one delivery, so that one impossible delivery parks no others.
     """
     chosen = [due[0]]
     if due[0].attempts >= attempts - 1 > 0:
@@ -326,7 +327,7 @@ def _one_call(due: Sequence[Delivery], attempts: int) -> list[Delivery]:
 
 
 def _due(deliveries: Sequence[Delivery], now: float, force: bool) -> bool:
-    """A block is served in sequence, so its first delivery decides."""
+    """Whether the first delivery is due: it decides, as a block is served in sequence."""
     if not deliveries:
         return False
     pause = deliveries[0].next_attempt_at - now
@@ -334,14 +335,14 @@ def _due(deliveries: Sequence[Delivery], now: float, force: bool) -> bool:
 
 
 def scope_key(session: Session, attached: SessionBlock) -> str:
-    """Whose memory a block's is, and so what is served in sequence: all sessions of a user share the user's."""
+    """Scope whose deliveries are served in sequence: the user's, shared by all their sessions, or the session's."""
     if attached.record.settings.get("scope") == "user" and session.user_id:
         return user_scope(session.user_id)
     return session_scope(session.id)
 
 
 def call_events(calls: Sequence[ModelCall], block: str) -> list[Event]:
-    """The calls that a block's learner made, for the log."""
+    """Events for the model calls of a block's learner."""
     return [
         ModelCalled(c.purpose, c.model, c.input_tokens, c.output_tokens, round(c.seconds, 3), c.cost, block)
         for c in calls
@@ -349,7 +350,7 @@ def call_events(calls: Sequence[ModelCall], block: str) -> list[Event]:
 
 
 def _release_lease(session: Session, key: str, owner: str) -> None:
-    """Release the lease if it is still ours; one that cannot be released expires."""
+    """Release the lease if it is still held; one that cannot be released expires."""
     with suppress(StoreError), session.database.write() as connection:
         release(connection, key, owner)
 
@@ -368,7 +369,7 @@ def _by_block(session: Session, ids: Sequence[int] | None, *, states: Sequence[s
 
 @contextmanager
 def _lease_kept(session: Session, key: str, owner: str) -> Iterator[None]:
-    """Renew the lease for as long as the work takes."""
+    """Renew the lease until the work is finished."""
     stop = threading.Event()
 
     def keep() -> None:
@@ -394,5 +395,5 @@ def _pool() -> ThreadPoolExecutor:
 
 @per_process
 def _waiters() -> set[tuple[str, str]]:
-    """Blocks of sessions for which a worker waits until somebody else's lease ends; it then serves all that is due."""
+    """(session id, block) pairs with a worker waiting for another process's lease; it then serves all that is due."""
     return set()

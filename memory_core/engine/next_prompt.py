@@ -1,8 +1,8 @@
-"""Preview of the next message: the flush it causes, what blocks learn from it, then the prompt.
+"""Preview of the next message: the flush it causes, the learning of blocks, and the resulting prompt.
 
-Changes nothing. The flush is planned by the planner that `put` uses, on the queue with that message in it; blocks learn
-from what leaves as they will (`BaseMemoryBlock.imagined`), and the prompt is built of what is left. What only a model
-or somebody's own code could tell is not asked for: `NextPrompt.unknown` names the blocks.
+Changes nothing. The flush is planned by the planner of `put`, on the queue with that message in it; blocks learn from
+the flushed messages in memory only (`BaseMemoryBlock.imagined`), and the prompt is built from the rest. Models and
+custom code are not called: `NextPrompt.unknown` names the blocks that would need them.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -22,11 +22,11 @@ from memory_core.store.messages import QueueRow, plain_message, read_messages, s
 from memory_core.store.writing import SessionState, read_session
 
 MAX_LEARNED = 200
-"""Messages that a block is let learn from in thought: embedding more takes seconds, which nobody waits for who moves
-a slider."""
+"""Maximum number of messages a block learns from in a preview: embedding more takes seconds, too slow while a slider is
+moved."""
 
 NOT_STORED = 2**40
-"""Numbers from here on are of what is not stored: facts, relations and units."""
+"""First id for facts, relations and units that exist only in a preview."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +34,17 @@ class NextPrompt:
     """The next prompt, and the flush before it. Sizes are tokens of the accounting that decides."""
 
     message: ChatMessage | None
-    """The message it is planned with; None: one whose words are not known yet, of no tokens."""
+    """The message the preview is planned with; None: its text is not known yet, and it counts as 0 tokens."""
     queue_tokens: int
-    """The queue with that message, before the flush."""
+    """Tokens of the queue with that message, before the flush."""
     flush: FlushPlan
     context: Context
     unknown: tuple[str, ...] = ()
-    """Blocks of which nobody can say what they will have learned by then: the prompt has them as they are now."""
+    """Blocks whose learning cannot be predicted: the prompt shows them in their present state."""
 
 
 def next_prompt(session: Session, message: ChatMessage | None) -> NextPrompt:
-    """What the next user message will do; a session under other settings may be given (`Session.imagined`)."""
+    """Preview the effect of the next user message; accepts a session under other settings (`Session.imagined`)."""
     with session.database.read() as connection:
         rows = list(session.queue(connection))
         state = read_session(connection, session.id)
@@ -69,7 +69,7 @@ def next_prompt(session: Session, message: ChatMessage | None) -> NextPrompt:
 
 
 def flush_now(session: Session) -> FlushPlan:
-    """What `Memory.flush` would move out of the queue."""
+    """Plan of the flush that `Memory.flush` would make."""
     with session.database.read() as connection:
         rows = session.queue(connection)
     return _planned(session, [row.sized for row in rows if not row.pinned], "asked")
@@ -78,7 +78,7 @@ def flush_now(session: Session) -> FlushPlan:
 def _learned(
     session: Session, state: SessionState, newest: SizedMessage, left: Collection[int]
 ) -> tuple[Session, tuple[str, ...]]:
-    """The session with blocks as they will have learned once that message is put, and the names of those unknown."""
+    """The session with its blocks as after learning from that message, and the names of unpredictable ones."""
     numbers, unknown, blocks = count(NOT_STORED), [], []
     with session.database.read() as connection:
         waiting = pending_by_block(connection, session.id)
@@ -103,7 +103,7 @@ def _due(
     newest: SizedMessage,
     left: Collection[int],
 ) -> list[int]:
-    """The messages that will be due to a block, as `engine.queue` will find it."""
+    """Numbers of the messages that will be due to a block, by the rules of `engine.queue`."""
     if not attached.learns:
         return []
     if attached.deliver_on == "turn":
@@ -116,7 +116,7 @@ def _due(
 
 
 def _imagined(session: Session, attached: SessionBlock, seqs: Sequence[int], numbers: Iterator[int]) -> Imagined | None:
-    """The block as it will have learned from these messages; None where nobody can say."""
+    """The block after learning from these messages; None where that cannot be predicted."""
     if attached.block is None or attached.waits_for(session.services) is not None or len(seqs) > MAX_LEARNED:
         return None
     with session.database.read() as connection:

@@ -23,7 +23,7 @@ from memory_core.store.writing import Writing
 
 
 def prepare(session: Session, messages: Sequence[GivenMessage], ids: Sequence[str]) -> list[NewMessage]:
-    """Messages checked and counted, nothing stored yet.
+    """Check and count messages; store nothing.
 
     Raises:
         MessageError: one of them is not a message, or cannot be stored.
@@ -39,7 +39,7 @@ def prepare(session: Session, messages: Sequence[GivenMessage], ids: Sequence[st
 
 
 def append(session: Session, w: Writing, prepared: Sequence[NewMessage], known: dict[str, int]) -> list[int]:
-    """Store the messages whose ids are not known yet; the places of all of them."""
+    """Store the messages with new ids; return the sequence numbers of all of them."""
     fresh = without_sections(session, w.connection, [new for new in prepared if new.id not in known])
     added = add_messages(w, fresh, counter=session.counter.id)
     places = known | {new.id: seq for new, seq in zip(fresh, added, strict=True)}
@@ -47,7 +47,7 @@ def append(session: Session, w: Writing, prepared: Sequence[NewMessage], known: 
 
 
 def without_sections(session: Session, connection: Connection, messages: Sequence[NewMessage]) -> list[NewMessage]:
-    """Without memory sections that this engine had put there; a message that was nothing else is left out."""
+    """Remove memory sections that this engine had added; drop messages that contained nothing else."""
     left = []
     for new in messages:
         message = strip_memory(new.message, lambda key: section_went_out(connection, session.id, key))
@@ -75,7 +75,7 @@ def plan_under(
 
 
 def flush_queue(session: Session, w: Writing, trigger: Trigger) -> FlushPlan:
-    """Plan a flush, and make it so: archive, record, and note what is due to which block."""
+    """Plan a flush and apply it: archive the messages, record the plan, schedule deliveries."""
     config = session.config
     queue = w.session.queue(config.accounting)
     turns = queued_turns(w.connection, session.id) if config.queue_turns is not None else 0
@@ -108,7 +108,7 @@ def flush_queue(session: Session, w: Writing, trigger: Trigger) -> FlushPlan:
 
 
 def _queue_flushed(session: Session, w: Writing, attached: SessionBlock, seqs: Sequence[int]) -> None:
-    """What left the queue is due to a block, but for what it heard turn by turn before it learned at flushes."""
+    """Schedule delivery of flushed messages to a block, except those it already received turn by turn."""
     heard = last_turn_heard(w.connection, session.id, attached.name) if w.session.turn_delivered else 0
     if heard < seqs[0]:
         queue_for(session, w, attached, "flush", seqs, flush=w.session.flushes)
@@ -118,7 +118,7 @@ def _queue_flushed(session: Session, w: Writing, attached: SessionBlock, seqs: S
 
 
 def begin_turns(session: Session, w: Writing, attached: SessionBlock) -> None:
-    """A block that learned at flushes learns each turn from here on: it is owed the queue's complete turns, once."""
+    """Switch a block from flushes to turns: schedule the complete turns in the queue, once."""
     queue_turns(session, w)  # so that nobody who learns each turn already misses one
     complete = complete_turns(sizes_between(w.connection, session.id, after=0))
     if not complete:
@@ -132,7 +132,7 @@ def begin_turns(session: Session, w: Writing, attached: SessionBlock) -> None:
 
 
 def queue_turns(session: Session, w: Writing, *, closing: bool = False) -> None:
-    """What completed turns owe to the blocks that learn each turn. One that is off never hears of them."""
+    """Schedule completed turns for the blocks that learn each turn. Disabled blocks never receive them."""
     each_turn = [attached for attached in session.blocks if attached.deliver_on == "turn"]
     if not each_turn:
         return
@@ -146,7 +146,7 @@ def queue_turns(session: Session, w: Writing, *, closing: bool = False) -> None:
 
 
 def queue_session_end(session: Session, w: Writing) -> None:
-    """What the session's end owes to the blocks that wait for it: all that they have not heard."""
+    """Schedule undelivered messages for the blocks that learn at the end of the session."""
     for attached in session.blocks:
         if attached.learns and attached.deliver_on == "session_end":
             done = [d for d in read_deliveries(w.connection, session.id) if d.block == attached.name]
@@ -159,7 +159,7 @@ def queue_session_end(session: Session, w: Writing) -> None:
 def queue_for(
     session: Session, w: Writing, attached: SessionBlock, trigger: str, seqs: Sequence[int], *, flush: int | None = None
 ) -> None:
-    """Note that messages are due to a block."""
+    """Schedule messages for a block."""
     sizes = sizes_between(w.connection, session.id, after=min(seqs) - 1, upto=max(seqs))
     wanted = frozenset(seqs)
     tokens = sum(message.tokens for message in sizes if message.seq in wanted)

@@ -1,8 +1,8 @@
 """Decide whose values apply where a constructor's settings, blocks and texts differ from what is stored.
 
-Configuration and static texts are versioned per session. A constructor's values apply when the
-session is made, and later when they differ from the last constructor's; otherwise what is stored
-wins, an edit made in the app, say. Either way an event names the loser.
+Configuration and static texts are versioned per session. A constructor's values apply when the session is created, and
+later when they differ from the last constructor's; otherwise the stored values win (an edit made in the app, for
+example). Either way an event records the values that lost.
 """
 
 import json
@@ -36,7 +36,7 @@ Block = BaseMemoryBlock[Any]
 _MISSING = object()
 
 _ORDER = "order of blocks"
-"""Among a constructor's values: which blocks it was given, in which order."""
+"""Key in the constructor's values for the names of its blocks, in order."""
 
 
 def create_or_join(
@@ -48,11 +48,11 @@ def create_or_join(
     blocks: Sequence[Block] | None,
     without_messages: bool = False,
 ) -> None:
-    """Make the session, or open it and settle whose values apply.
+    """Create the session, or open it and reconcile the constructor's values with the stored ones.
 
     Raises:
-        ConfigError: values are impossible, two blocks have one name, the session is another user's,
-            or it has messages and should be `without_messages`; nothing was stored.
+        ConfigError: values are impossible, two blocks have one name, the session is another user's, or it has messages
+            although `without_messages` is set; nothing was stored.
     """
     MemoryConfig(**config)  # before anything is stored
     for what, name in (("session_id", session.id), ("user_id", user_id or "")):
@@ -81,7 +81,7 @@ def create_or_join(
 
 
 def attach(session: Session, w: Writing, block: Block, *, position: int, actor: Actor) -> None:
-    """Add a block in mid-session."""
+    """Add a block to an existing session."""
     made = block.as_made(session.whole_id)
     _add(session, w, made, position=position, actor=actor)
     session.adopt([block], initial={block.name: made.state_json()})
@@ -137,7 +137,7 @@ def _reconcile_blocks(session: Session, w: Writing, given: Sequence[Block]) -> N
 
 
 def _takes_order(w: Writing, names: list[str]) -> bool:
-    """Does the constructor's order of blocks apply? It does when it is not what it was the last time."""
+    """Whether the constructor's order of blocks applies: it does when it differs from the last constructor's."""
     constructor = json.loads(w.session.constructor)
     if constructor.get(_ORDER) == names:
         return False
@@ -187,7 +187,7 @@ def _reconcile_block(session: Session, w: Writing, block: Block, record: BlockRe
 
 
 def _add(session: Session, w: Writing, block: Block, *, position: int, actor: Actor | None = None) -> None:
-    """Store a block that the session does not have yet; without an actor, a constructor gave it."""
+    """Store a new block; without an actor, it came from a constructor."""
     constructor = _constructor_values(block) if actor is None else ""
     settings = block.settings()
     add_block(w, name=block.name, position=position, type=block.type, settings=settings, constructor=constructor)
@@ -209,7 +209,7 @@ def _add(session: Session, w: Writing, block: Block, *, position: int, actor: Ac
 
 
 def _reconcile_learners(session: Session, w: Writing) -> None:
-    """Store which models this program learns with: who opens the session without them leaves it to them."""
+    """Store the models this program learns with: a process without them leaves learning to one that has them."""
     blocks = [each.block for each in session.blocks if each.block is not None and session.services.standing]
     here = {block.name: model for block in blocks if (model := block.learner(session.services)) is not None}
     _set_learners(session, w, here)
@@ -227,7 +227,7 @@ def _set_learners(session: Session, w: Writing, given: Mapping[str, str], *, fre
 
 
 def _defaults(block: Block) -> dict[str, Any]:
-    """Settings of a built-in block that nobody set; of a custom one they are not known."""
+    """Default settings of a built-in block; empty for a custom one, whose defaults are unknown."""
     if block.type not in BUILT_IN:
         return {}
     extra = {"static_content": ""} if isinstance(block, StaticMemoryBlock) else {}
@@ -239,7 +239,7 @@ def _settings_edited(record: BlockRecord, settings: dict[str, Any], ignored: dic
 
 
 def _constructor_values(block: Block) -> str:
-    """A block as its constructor was given it, as one comparable text."""
+    """Values a block's constructor was given, as one comparable JSON text."""
     state = encode(block.static_content) if isinstance(block, StaticMemoryBlock) else block.state_json()
     if block.type in BUILT_IN and not isinstance(block, StaticMemoryBlock):
         state = ""

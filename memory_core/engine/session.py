@@ -1,4 +1,4 @@
-"""One opened session: its configuration and blocks, as stored, joined with the caller's objects."""
+"""One open session: its configuration and blocks, as stored, joined with the caller's objects."""
 
 import copy
 import json
@@ -37,14 +37,14 @@ class SessionBlock:
     record: BlockRecord
     block: Block | None
     state: str | None
-    """A custom block's fields, or the text of a static block or a summary, as stored."""
+    """Stored fields of a custom block, or the text of a static block or a summary."""
     initial: str | None = None
-    """A custom block's fields before it learned anything, and again after a reset."""
+    """Fields of a custom block before it learned anything, and after a reset."""
     learner: str | None = None
-    """The model that learns for it, where a program gave one; any process may learn for the others."""
+    """Model that learns for the block, where a program gave one; any process may learn for the others."""
 
     def waits_for(self, services: Services) -> str | None:
-        """The model that learns for it, where that is not at hand here."""
+        """Model that the block waits for, if this process does not have it."""
         here = self.block.learner(services) if self.block is not None else None
         return self.learner if self.learner != here else None
 
@@ -58,27 +58,27 @@ class SessionBlock:
 
     @property
     def priority(self) -> int:
-        """0: never cut."""
+        """Priority of the block; 0: never cut."""
         return int(self.record.settings.get("priority", 0))
 
     @property
     def learns(self) -> bool:
-        """Is it given messages?"""
+        """Whether the block is given messages."""
         settings = self.record.settings
         wanted = settings.get("enabled", True) and settings.get("accept_short_term_memory", True)
         return bool(wanted) and self.kind != "static"
 
     @property
     def settings(self) -> dict[str, Any]:
-        """As stored, with the defaults of those that came with a later version."""
+        """Stored settings, with defaults for those that a later version added."""
         defaults = self.block.settings() if self.block is not None else {}
         return {**defaults, **self.record.settings}
 
     def changed(self, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """The settings with changes; whether the values are possible is the block's to say.
+        """Merge changes into the settings, without checking the values.
 
         Raises:
-            ConfigError: the block has no such setting. Its name is none.
+            ConfigError: the block has no such setting; the name cannot be changed.
         """
         unknown = set(changes) - set(self.settings) | {"name"} & set(changes)
         if unknown:
@@ -92,21 +92,21 @@ class SessionBlock:
 
 @dataclass(frozen=True, slots=True)
 class ImaginedBlocks:
-    """How blocks would stand in a context that is only looked at."""
+    """Trial changes to a session's blocks, for building a context that is not recorded."""
 
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Changed settings by block."""
     texts: Mapping[str, str] = field(default_factory=dict)
-    """Another text by static block or summary."""
+    """Replacement text by static block or summary."""
     facts: Mapping[str, Sequence[Fact]] = field(default_factory=dict)
-    """The active facts by block, in place of those that are stored."""
+    """Active facts by block, in place of the stored ones."""
     without: Collection[str] = ()
     added: Sequence[Block] = ()
     graphs: Mapping[str, Graph] = field(default_factory=dict)
-    """The graph by block, in place of what is stored."""
+    """Graph by block, in place of the stored one."""
 
     def of(self, attached: SessionBlock) -> SessionBlock:
-        """The block as it would stand.
+        """The block with the trial changes applied.
 
         Raises:
             ConfigError: a setting is impossible, or the block has no text, no facts or no graph.
@@ -134,7 +134,7 @@ class ImaginedBlocks:
 
 
 class Session:
-    """What the parts of the engine share about one session. Thread-safe as far as its users are."""
+    """State of one session shared by the engine's parts. Thread-safe as far as its users are."""
 
     def __init__(
         self,
@@ -163,25 +163,25 @@ class Session:
 
     @property
     def whole_id(self) -> tuple[str, str]:
-        """The session among those of all databases."""
+        """Id that is unique across databases."""
         return self.database.id, self.id
 
     @property
     def counter(self) -> TokenCounter:
-        """Counts as this session's configuration says."""
+        """Token counter of this session's configuration."""
         return self.config.counting(
             counter_for(self.tokenizer_fn) if self.tokenizer_fn else _encoding(self.config.encoding)
         )
 
     @property
     def counter_id(self) -> str:
-        """The id of `counter`. An encoding is not loaded for it, which takes 0.3 s the first time."""
+        """Id of `counter`, without loading its encoding, which takes 0.3 s the first time."""
         return self.config.counting(
             counter_for(self.tokenizer_fn) if self.tokenizer_fn else TokenCounter(list, id=self.config.encoding)
         ).id
 
     def adopt(self, blocks: Sequence[Block], *, initial: Mapping[str, str] | None = None) -> None:
-        """Take block objects that a program gave as the live ones; `initial` are custom blocks' fields by name."""
+        """Use a program's block objects as the live ones; `initial` are custom blocks' fields by name."""
         for block in blocks:
             block.hand_over(self.whole_id)
             self._given[block.name] = block
@@ -199,7 +199,7 @@ class Session:
         raise NotFoundError(f'This session has no block called "{name}".')
 
     def imagined(self, config: MemoryConfig, blocks: "ImaginedBlocks") -> "Session":
-        """The same session under another configuration, or with other blocks: for looking only."""
+        """A copy of the session under another configuration, or with trial changes to its blocks. Read-only."""
         other = copy.copy(self)
         other.config = config
         stay = [attached for attached in self.blocks if attached.name not in blocks.without]
@@ -208,19 +208,19 @@ class Session:
         return other
 
     def with_queue(self, rows: Sequence[QueueRow]) -> "Session":
-        """The same session with another queue: for looking only."""
+        """A copy of the session with another queue. Read-only."""
         other = copy.copy(self)
         other._imagined, other._other_queue = True, tuple(rows)
         return other
 
     def with_blocks(self, blocks: Sequence[SessionBlock]) -> "Session":
-        """The same session with its blocks as they would stand: for looking only."""
+        """A copy of the session with other block states. Read-only."""
         other = copy.copy(self)
         other._imagined, other.blocks = True, tuple(blocks)
         return other
 
     def batch(self, messages: Sequence[StoredMessage], state: str | None, *, deliveries: Sequence[int] = ()) -> Batch:
-        """Messages for a block to learn from, with what it may use; `state` is its stored fields or text."""
+        """Batch of messages for a block to learn from, with its dependencies; `state` is its stored fields or text."""
         return Batch(
             deliveries=tuple(deliveries),
             messages=tuple(messages),
@@ -235,7 +235,7 @@ class Session:
     def sibling(self, session_id: str) -> "Session":
         """Another session, opened with this one's services, tokenizer and copies of its block objects.
 
-        So a branch learns with the same models. Static blocks are not among them: their words are the stored ones.
+        A branch thus learns with the same models. Static blocks are not copied: their stored texts apply.
 
         Raises:
             NotFoundError: there is no such session.
@@ -250,14 +250,14 @@ class Session:
 
     @contextmanager
     def changing(self) -> Iterator[Writing]:
-        """A transaction that has taken over first what another process changed."""
+        """Open a writing transaction after loading what another process changed."""
         with self.writing() as w:
             self.refresh(w)
             yield w
 
     @contextmanager
     def writing(self, *, create: SessionState | None = None, patience: float | None = None) -> Iterator[Writing]:
-        """A transaction on this session; see `memory_core.store.writing.writing`."""
+        """Open a writing transaction on this session; see `memory_core.store.writing.writing`."""
         config, blocks = self.config, self.blocks
         try:
             with writing(self.database, self.id, clock=self.clock, create=create, patience=patience) as w:
@@ -280,7 +280,7 @@ class Session:
             self.keep_up(connection)
 
     def queue(self, connection: Connection) -> tuple[QueueRow, ...]:
-        """The queue, pinned messages included. Between flushes it only grows, so only what is new is read."""
+        """Messages of the queue, pinned ones included. Between flushes only new rows are read."""
         state = self.keep_up(connection)
         if self._other_queue is not None:
             return self._other_queue
@@ -296,7 +296,7 @@ class Session:
         return rows
 
     def keep_up(self, connection: Connection) -> SessionState:
-        """For reading: load again what another process changed, custom blocks' fields included.
+        """Load what another process changed, custom blocks' fields included. For read transactions.
 
         Raises:
             NotFoundError: the session was deleted.
@@ -310,7 +310,7 @@ class Session:
         return state
 
     def load(self, connection: Connection, state: SessionState) -> None:
-        """Take over what is stored: configuration, and every block with its settings and state."""
+        """Load the stored configuration, and every block with its settings and state."""
         self.user_id = state.user_id
         self.config = MemoryConfig(**json.loads(state.config))
         records = read_blocks(connection, self.id)
@@ -321,7 +321,7 @@ class Session:
         self.revision = state.revision
 
     def refresh(self, w: Writing) -> None:
-        """Inside a transaction: load again if another process changed configuration or blocks."""
+        """Load configuration and blocks if another process changed them. For write transactions."""
         if w.session.revision != self.revision:
             self.load(w.connection, w.session)
         self.recount(w)
@@ -361,7 +361,7 @@ class Session:
 
 
 def _unstored(block: Block) -> SessionBlock:
-    """A block that the session does not have, as it would be right after it was added."""
+    """A block that is not stored, in the state right after it is added."""
     state = encode(block.static_content) if isinstance(block, StaticMemoryBlock) else None
     record = BlockRecord(block.name, 0, block.type, block.settings(), "", None, 0, None)
     if isinstance(block, FactExtractionMemoryBlock):

@@ -1,4 +1,4 @@
-"""A session's blocks in the database: their settings, the texts of static blocks and summaries, and custom state."""
+"""A session's blocks in the database: settings, texts of static blocks and summaries, and custom state."""
 
 import json
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ _b = block_table.c
 
 @dataclass(frozen=True, slots=True)
 class BlockRecord:
-    """A block as stored."""
+    """A block's stored row."""
 
     name: str
     position: int
@@ -35,7 +35,7 @@ class BlockRecord:
 
 @dataclass(frozen=True, slots=True)
 class TextRevision:
-    """One text a static block or a summary had."""
+    """One version of the text of a static block or a summary."""
 
     revision: int
     text: str
@@ -46,24 +46,24 @@ class TextRevision:
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """What a block has stored, counted."""
+    """Counts of a block's stored contents."""
 
     turns: int = 0
-    """Stored turns."""
+    """Stored units."""
     facts: Mapping[str, int] = field(default_factory=dict)
     """Facts by state; those of a user-scoped block are the user's."""
     newest: str | None = None
-    """The newest active fact, or the newest relation that holds."""
+    """Text of the newest active fact, or of the newest active relation."""
     texts: int = 0
-    """Versions of its text."""
+    """Number of versions of the block's text."""
     entities: Mapping[str, int] = field(default_factory=dict)
     """Entities of a graph by state."""
     relations: Mapping[str, int] = field(default_factory=dict)
     """Relations of a graph by state."""
     waiting: int = 0
-    """Deliveries that are due to it and not done, parked ones included."""
+    """Deliveries that are pending or parked."""
     flushes: int = 0
-    """Of these, messages that a flush moved."""
+    """Messages of these that a flush moved."""
 
 
 def read_blocks(connection: Connection, session_id: str) -> list[BlockRecord]:
@@ -77,7 +77,7 @@ def read_blocks(connection: Connection, session_id: str) -> list[BlockRecord]:
 
 
 def _constructor(stored: str) -> str:
-    """A constructor's values as they were stored, its settings under their present names."""
+    """Decode stored constructor values, with settings under their present names."""
     if not any(name in stored for name in FORMER_SETTINGS):
         return stored
     values = json.loads(stored)
@@ -85,7 +85,7 @@ def _constructor(stored: str) -> str:
 
 
 def read_static_texts(connection: Connection, session_id: str) -> list[str]:
-    """The texts of a session's static blocks as they are."""
+    """Current texts of a session's static blocks, by name."""
     query = select(_b.text).where(_b.session_id == session_id, _b.type == "static", _b.text.is_not(None))
     return list(read_texts(connection, session_scope(session_id), connection.execute(query).scalars()).values())
 
@@ -94,6 +94,9 @@ def add_block(
     w: Writing, *, name: str, position: int, type: str, settings: Mapping[str, Any], constructor: str
 ) -> None:
     """Insert a block's row.
+
+    Revisions continue after those of a removed block of the same name, so that an editor opened on that one cannot
+    overwrite this one.
 
     Its text's revisions go on where those of a removed block of that name ended: whoever opened that
     one must not save over this.
@@ -134,7 +137,7 @@ def write_text(
     ignored: str | None = None,
     restored: int | None = None,
 ) -> int:
-    """Give a static block or a summary another text; the new revision. The same text again changes nothing."""
+    """Store another text for a static block or a summary; return the new revision. An equal text changes nothing."""
     content = w.store_text(text)
     if content == block.text:
         return block.revision
@@ -156,7 +159,7 @@ def write_text(
 
 
 def read_revisions(connection: Connection, session_id: str, block: str) -> list[TextRevision]:
-    """Every text a static block or a summary had, oldest first."""
+    """All versions of a static block's or a summary's text, oldest first."""
     table = block_revision_table
     where = (table.c.session_id == session_id) & (table.c.block == block)
     rows = connection.execute(select(table).where(where).order_by(table.c.revision)).all()
@@ -165,7 +168,7 @@ def read_revisions(connection: Connection, session_id: str, block: str) -> list[
 
 
 def read_revision(connection: Connection, session_id: str, block: str, revision: int) -> str | None:
-    """The text that a block had at a revision; None when it never had it, or its words were erased."""
+    """Text of a block at a revision; None if there was no such revision, or its words were erased."""
     table = block_revision_table.c
     where = (table.session_id == session_id) & (table.block == block) & (table.revision == revision)
     key = connection.execute(select(table.content).where(where)).scalar()
@@ -173,7 +176,7 @@ def read_revision(connection: Connection, session_id: str, block: str, revision:
 
 
 def read_holding(connection: Connection, session_id: str, scope: str, block: str, kind: str) -> Holding:
-    """What a block has stored. `scope` is where its facts are kept."""
+    """Count a block's stored contents. `scope` is the scope of its facts."""
     due = [d for d in read_deliveries(connection, session_id, states=("pending", "parked")) if d.block == block]
     revision = block_revision_table.c
     of_block = (revision.session_id == session_id) & (revision.block == block)
@@ -197,7 +200,7 @@ def read_holding(connection: Connection, session_id: str, scope: str, block: str
 
 
 def _newest_relation(connection: Connection, scope: str, block: str) -> str | None:
-    """`Ana → lives in → Lisbon`; None where there is none that holds, or words of it were erased."""
+    """The newest active relation as `Ana → lives in → Lisbon`; None if there is none, or words of it were erased."""
     e, r = entity_table.c, relation_table.c
     own = (r.scope == scope) & (r.block == block) & (r.state == "active")
     last = select(r.subject, r.predicate, r.object).where(own).order_by(r.id.desc()).limit(1)
@@ -213,7 +216,7 @@ def _newest_relation(connection: Connection, scope: str, block: str) -> str | No
 
 
 def uses_graph(connection: Connection, session_id: str) -> bool:
-    """Has the session a graph block, or relations from one that it had?"""
+    """Whether the session has a graph block, or relations left by a removed one."""
     block = select(_b.name).where(_b.session_id == session_id, _b.type == "graph").limit(1).exists()
     r = relation_table.c
     relation = select(r.id).where(r.scope == session_scope(session_id)).limit(1).exists()
@@ -221,13 +224,13 @@ def uses_graph(connection: Connection, session_id: str) -> bool:
 
 
 def read_state(connection: Connection, session_id: str, block: str) -> str | None:
-    """A custom block's fields as the last delivery left them, whichever process that was."""
+    """Custom block fields as stored by the last delivery, in any process."""
     query = select(_b.state).where(_b.session_id == session_id, _b.name == block)
     key = connection.execute(query).scalar()
     return read_texts(connection, session_scope(session_id), [key]).get(key) if key else None
 
 
 def _last_revision(w: Writing, name: str) -> int:
-    """The highest revision that a block of this name ever had in the session."""
+    """The highest revision ever used by a block of this name in the session."""
     edits = read_events(w.connection, w.session.id, kinds=(BlockEdited.kind,), block=name, limit=1, newest_first=True)
     return edits[0].event.revision if edits and isinstance(edits[0].event, BlockEdited) else 0

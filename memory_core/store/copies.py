@@ -1,4 +1,4 @@
-"""The rows of one session as values that belong to no database: what a branch and a bundle are made of."""
+"""The rows of one session as values independent of a database: the content of branches and bundles."""
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -14,7 +14,7 @@ from memory_core.planning.graph import TYPES
 from memory_core.store.tables import FORMER_USER
 
 LARGEST = 2**31 - 1
-"""The largest count or size: what every database's whole numbers hold."""
+"""Largest count or size: the limit of the integer columns of every database."""
 
 
 def _storable(text: str) -> str:
@@ -25,7 +25,7 @@ def _storable(text: str) -> str:
 
 Count = Annotated[int, Field(ge=0, le=LARGEST)]
 Number = Annotated[int, Field(ge=1, le=2**62)]
-"""Of a fact, a stored turn, a delivery, an entity or a relation."""
+"""Id of a fact, stored unit, delivery, entity or relation."""
 Seq = Annotated[int, Field(ge=1, le=LARGEST)]
 Seconds = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
 Words = Annotated[str, AfterValidator(_storable)]
@@ -63,7 +63,7 @@ class _Copy(BaseModel):
 
 
 class SessionCopy(_Copy):
-    """A session's row, without what follows from its messages. See `SessionRow`."""
+    """A session's row, without totals derived from its messages. See `SessionRow`."""
 
     user_id: Words | None
     title: Words
@@ -213,7 +213,7 @@ class VectorCopy(_Copy):
 
 
 class DeliveryCopy(_Copy):
-    """See `DeliveryRow`; what was under way in the other place is due at once in this one."""
+    """See `DeliveryRow`. A delivery under way in the source database is due at once in the target."""
 
     id: Number
     block: Words
@@ -261,7 +261,7 @@ Copy = TypeVar("Copy", bound=_Copy)
 
 
 class Stream(Generic[T]):
-    """Values that are read anew each time they are gone through, a few at a time, so that nobody holds them all."""
+    """Values read again for each iteration, a few at a time, so that they are never all in memory."""
 
     def __init__(self, read: Callable[[], Iterable[T]]) -> None:
         self._read = read
@@ -272,10 +272,10 @@ class Stream(Generic[T]):
 
 @dataclass(frozen=True)
 class Rows:
-    """One session as rows that belong to no database. `facts` hold those of its user as well, by `owner`.
+    """One session as rows independent of a database. `facts` include those of its user, told apart by `owner`.
 
-    Whatever is numbered is in order of its numbers. Each part can be gone through again and again; one that is a
-    `Stream` reads it from a database, as long as the transaction lasts that it was made in.
+    Rows with ids are in order of their ids. Each part can be iterated more than once; a `Stream` reads from a database,
+    and only within the transaction it was made in.
     """
 
     session: SessionCopy
@@ -290,7 +290,7 @@ class Rows:
     events: Iterable[EventCopy] = ()
 
     def held(self) -> "Rows":
-        """The same, in memory."""
+        """The same rows, loaded into memory."""
         return Rows(self.session, self.blocks, **{name: tuple(rows) for name, rows in self._many()})
 
     def _many(self) -> Iterator[tuple[str, Iterable[Any]]]:
@@ -298,18 +298,18 @@ class Rows:
 
 
 def hashes_of(fact: FactCopy) -> set[str]:
-    """Hashes of every wording a fact had."""
+    """Hashes of every wording of a fact."""
     return {fact.content, *(revision.content for revision in fact.revisions)}
 
 
 def with_words(rows: Rows, needed: Collection[str]) -> Rows:
-    """The rows with only these of the session's words."""
+    """The rows with only the given texts of the session."""
     kept = tuple(word for word in rows.words if word.owner == "user" or word.hash in needed)
     return replace(rows, words=kept)
 
 
 def moved(rows: Rows, seconds: float) -> Rows:
-    """The rows with every time of theirs later by `seconds`."""
+    """The rows with all times shifted by `seconds`."""
 
     def later(some: Iterable[Copy]) -> Iterable[Copy]:
         return Stream(lambda: (_moved(each, seconds) for each in some))
@@ -329,5 +329,5 @@ def _moved(copy: Copy, seconds: float) -> Copy:
 
 
 def right_hash(word: WordsCopy) -> bool:
-    """Are these the words that the hash is of? A NUL was stored as U+FFFD, under the hash it had before."""
+    """Whether the text matches the hash. A NUL was stored as U+FFFD, under the hash of the original text."""
     return word.hash in (content_hash(word.data), content_hash(word.data.replace("\ufffd", "\x00")))

@@ -1,8 +1,8 @@
-"""A session's rows out of a database and into one, as values that belong to none (see `copies`).
+"""Copy one session's rows out of a database and into one, as database-independent values (see `copies`).
 
-Out: everything of one session, and of its user what it told or showed. In: as a session of its
-own, with numbers of this database for whatever a database numbers (facts, stored turns, deliveries,
-entities, relations), the same everywhere, in events too.
+Reading takes everything of one session, and the facts of its user that the session learned or showed. Storing makes a
+session of its own, with new ids for facts, stored units, deliveries, entities and relations, consistently in rows and
+events.
 """
 
 import json
@@ -64,13 +64,13 @@ from memory_core.store.vectors import collection_name
 from memory_core.store.writing import LEARNERS, SessionState, Writing, create_session, session_scope, user_scope
 
 READ_AT_ONCE = 500
-"""Rows of a database that are in memory at a time while a session is read."""
+"""Rows held in memory at a time while a session is read."""
 
 # -- out -----------------------------------------------------------------------------------------
 
 
 def read_rows(connection: Connection, state: SessionState, *, whole_user: bool = False) -> Rows:
-    """Everything of a session, and the facts of its user that it told or showed, or would show next (or all).
+    """Read everything of a session, and the facts of its user that it learned, showed or would show next (or all).
 
     Of those only this session's messages are named as sources, and no other session is. Rows are read as they are gone
     through, while the connection's transaction lasts.
@@ -145,7 +145,7 @@ def _read_blocks(connection: Connection, session_id: str) -> tuple[BlockCopy, ..
 def _told_of_user(
     connection: Connection, state: SessionState, blocks: Sequence[BlockCopy], events: Iterable[EventCopy]
 ) -> frozenset[int]:
-    """Facts of the user that the session told or showed, or would show next."""
+    """Ids of the user's facts that the session learned or showed, or would show next."""
     if state.user_id is None:
         return frozenset()
     f, s = fact_table.c, fact_source_table.c
@@ -222,21 +222,21 @@ def _read_words(
 
 
 def _only_in_events(events: Iterable[EventCopy]) -> set[str]:
-    """Hashes of what was found, and held back or decided otherwise: words that no fact may have."""
+    """Hashes of finds that were suppressed or decided otherwise: texts that no fact may have."""
     return {event.data["content"] for event in events if event.kind in (FactHeldBack.kind, FactDecided.kind)}
 
 
 # -- in ------------------------------------------------------------------------------------------
 
 Values = dict[str, Any]
-"""Of one row of a table, by column."""
+"""Values of one table row, by column."""
 
 Heard = Callable[[Sequence[VectorCopy]], Mapping[int, str]]
-"""What stored units say (see `VectorRow.heard`), by their number, of some that are about to be stored."""
+"""Metadata of stored units (see `VectorRow.heard`) by id, for some units about to be stored."""
 
 
 def table_rows(copy: Any, session_id: str, user_id: str | None) -> Iterator[tuple[Table, Values]]:
-    """The rows that a copy stands for in the tables; whatever is numbered keeps its number."""
+    """Table rows for one copy; rows with an id keep it."""
     values = copy.model_dump(exclude={"owner", "texts", "revisions", "sources"})
     own = getattr(copy, "owner", "session") == "session"
     scope = session_scope(session_id) if own else user_scope(str(user_id))
@@ -280,17 +280,17 @@ _NAMED: dict[Table, dict[str, Thing]] = {
     relation_table: {"subject": "entities", "object": "entities"},
     relation_source_table: {"relation_id": "relations"},
 }
-"""Columns that name a row of another table by its number."""
+"""Columns that refer to a row of another table by its id."""
 
 
 @dataclass(frozen=True)
 class _Numbers:
-    """This database's number of everything that the rows number."""
+    """Ids in this database for everything the copied rows give an id."""
 
     known: Mapping[int, int]
-    """Facts of the user that were here before; nothing of them is written."""
+    """The user's facts that already exist here; nothing of them is written."""
     unwanted: Collection[int]
-    """Facts of the user that shall not be added: they have no rows and no events."""
+    """The user's facts to leave out: neither their rows nor their events are stored."""
     given: dict[Thing, dict[int, int]] = field(default_factory=dict)
 
     def new(self, thing: Thing, number: int) -> int:
@@ -299,12 +299,12 @@ class _Numbers:
         return self.given[thing][number]
 
     def renumbered(self, table: Table, values: Values) -> Values:
-        """A row with what it names under its number here; its own stays."""
+        """A row with its references changed to ids of this database; its own id stays."""
         return {**values, **{name: self.new(thing, values[name]) for name, thing in _NAMED.get(table, {}).items()}}
 
 
 def store_session(pieces: Pieces, rows: Rows, session_id: str, **how: Any) -> None:
-    """`insert_rows` piece by piece; where it fails or is stopped, nothing is left."""
+    """Run `insert_rows` in several transactions; after a failure or a stop, nothing is left."""
     pieces.count(0)
     erase_what_was_left(pieces, before=how["now"] - LEFT_AFTER_SECONDS)
     try:
@@ -326,7 +326,7 @@ def insert_rows(
     user_facts: bool = True,
     heard: Heard = lambda some: {},
 ) -> None:
-    """Store a session from its rows; it is there once all are stored. Facts of its user that the user has stay.
+    """Store a session from its rows; it becomes visible once all are stored. Existing facts of its user stay.
 
     `shared`: the rows are of this database and the user is the same, so these facts of the user keep
     their numbers. Otherwise the user is given the facts it has not got, if `user_facts`.
@@ -387,7 +387,7 @@ def _rows_of_user(rows: Rows, facts: Sequence[FactCopy], numbers: _Numbers, of: 
 
 
 def _state(session: SessionCopy, session_id: str, title: str, user_id: str | None, now: float) -> SessionState:
-    """A session's row, but for what its messages sum up to."""
+    """A session's row, with totals still to be computed from its messages."""
     given = {name: value for name, value in session.constructor.items() if name != LEARNERS}
     own = {"id": session_id, "title": title, "user_id": user_id, "updated_at": now}
     config = {"config": json.dumps(session.config), "constructor": json.dumps(given)}
@@ -395,7 +395,7 @@ def _state(session: SessionCopy, session_id: str, title: str, user_id: str | Non
 
 
 def _known_facts(connection: Connection, users: Sequence[FactCopy], user_id: str | None) -> dict[int, int]:
-    """Which of these facts the user has already: the same words in a block of that name, in whatever state."""
+    """Map facts the user already has (same text and block name, any state) to their ids in this database."""
     if user_id is None or not users:
         return {}
     f = fact_table.c
@@ -415,7 +415,7 @@ def _number_everything(
     heard: Heard,
     session_id: str,
 ) -> None:
-    """Insert what is numbered; what only events name, and what is inserted later, is given a number nothing has."""
+    """Insert rows with ids; reserve an unused id for what only events refer to, and for what is inserted later."""
     named: dict[Thing, set[int]] = {thing: set() for thing in get_args(Thing)}
     for event in rows.events:
         for thing, number in referred(event.kind, event.data):
@@ -445,7 +445,7 @@ def _number_everything(
 
 
 def _point(pieces: Pieces, table: Table, column: str, copies: Iterable[Any], given: Mapping[int, int]) -> None:
-    """Let rows name another row of their table."""
+    """Set references between rows of one table."""
     named = ((copy.id, getattr(copy, column)) for copy in copies)
     values = ({"row": given[number], "other": given[other]} for number, other in named if other is not None)
     pieces.run(update(table).where(table.c.id == bindparam("row")).values({column: bindparam("other")}), values)
@@ -453,14 +453,14 @@ def _point(pieces: Pieces, table: Table, column: str, copies: Iterable[Any], giv
 
 @cache
 def _blank(table: Table) -> dict[str, Any]:
-    """A row of a table that is inserted for its number alone, and deleted at once."""
+    """Placeholder row, inserted to obtain an id and deleted at once."""
     kinds = {c.name: None if c.nullable else c.type for c in table.c if not c.primary_key}
     texts = {name: "" for name, kind in kinds.items() if isinstance(kind, AutoString)}
     return {name: kind and kind.python_type() for name, kind in kinds.items()} | texts
 
 
 def _insert_numbered(pieces: Pieces, table: Table, rows: Iterable[Values], named: Collection[int]) -> dict[int, int]:
-    """Insert rows, which come in order of their numbers; the new number of each, and of each that only has a name."""
+    """Insert rows in order of their old ids; return new ids by old id, also for those that are only referred to."""
     statement, blank = insert(table).returning(table.c.id, sort_by_parameter_order=True), _blank(table)
     numbered = ((values.pop("id"), values) for values in rows)
     only_named = ((number, blank) for number in sorted(named))
@@ -476,7 +476,7 @@ def _insert_numbered(pieces: Pieces, table: Table, rows: Iterable[Values], named
 
 
 def _first_of_each(numbered: Iterable[tuple[int, Values]]) -> Iterator[tuple[int, Values]]:
-    """Of several under one number the first: the row of what is named as well."""
+    """Keep the first of several values with one id: the row itself, if there is one."""
     last = None
     for number, values in numbered:
         if number != last:
@@ -489,7 +489,9 @@ def _as_json(values: Sequence[str]) -> str:
 
 
 def _own_events(events: Iterable[EventCopy], numbers: _Numbers) -> Iterator[EventCopy]:
-    """The events with numbers of this database, without the story of facts that is told elsewhere.
+    """Events with ids of this database, without those about facts that are not stored here.
+
+    Those facts have their history elsewhere; a second copy of it would contradict the first.
 
     Told twice, it would be another.
     """

@@ -1,8 +1,8 @@
-"""One database: its engine, its two kinds of transaction, its schema version.
+"""One database: its engine, its two kinds of transaction, and its schema version.
 
-A writing transaction on SQLite begins with `BEGIN IMMEDIATE`, so that reading, deciding and
-writing are one step for everybody; on PostgreSQL the session's row is locked instead (see
-`memory_core.store.writing.read_session`). Databases are shared per URL within a process.
+A writing transaction on SQLite begins with `BEGIN IMMEDIATE`, so that reading, deciding and writing are atomic towards
+other processes; on PostgreSQL the session's row is locked instead (see `memory_core.store.writing.read_session`).
+Databases are shared per URL within a process.
 """
 
 import logging
@@ -43,7 +43,7 @@ from memory_core.store.postgresql import CONNECT_TIMEOUT_SECONDS, TOO_LONG, limi
 from memory_core.store.tables import NEW_COLUMNS, SCHEMA_VERSION, SINCE_3, TABLES, prepare_for_postgresql, schema_table
 
 BUSY_TIMEOUT_SECONDS = 30
-"""How long a write waits for another process's write on SQLite."""
+"""Seconds a write waits for another process's write on SQLite."""
 
 _SYNC_DRIVERS = {
     "sqlite+aiosqlite": "sqlite",
@@ -62,7 +62,7 @@ Item = TypeVar("Item")
 
 
 class Database:
-    """An opened database. Thread-safe; make it with `Database.open`."""
+    """An open database. Thread-safe; create it with `Database.open`."""
 
     def __init__(self, engine: Engine, *, schema: str | None = None, shared_connection: bool = False) -> None:
         self.engine = engine.execution_options(schema_translate_map={None: schema}) if schema else engine
@@ -82,7 +82,7 @@ class Database:
 
     @classmethod
     def open(cls, url: str | None = None, *, engine: Any = None, schema: str | None = None) -> "Database":
-        """The database at `url` (None: a new one in memory), or behind an engine of the caller's.
+        """Open the database at `url` (None: a new one in memory), or one behind the caller's engine.
 
         URLs written for async drivers (`sqlite+aiosqlite`, `postgresql+asyncpg`) are accepted, as
         is an async engine: its URL is opened again with a synchronous driver.
@@ -111,7 +111,7 @@ class Database:
 
     @classmethod
     def _on(cls, engine: Engine, schema: str | None) -> "Database":
-        """Behind an engine of ours: its connections are closed when nobody uses the database any more."""
+        """Database on an engine created here: its connections are closed when the database is no longer used."""
         try:
             database = cls(engine, schema=schema)
         except BaseException:
@@ -122,7 +122,7 @@ class Database:
 
     @classmethod
     def _behind(cls, engine: Engine, schema: str | None) -> "Database":
-        """The one database behind a caller's engine: whoever shares a connection takes turns on it."""
+        """The one database for a caller's engine; users of a shared connection take turns."""
         if isinstance(engine.pool, SingletonThreadPool):
             raise ConfigError(
                 "this engine gives every thread an in-memory database of its own: "
@@ -141,14 +141,14 @@ class Database:
 
     @property
     def url(self) -> str:
-        """Where it is, without the password."""
+        """The URL without its password."""
         return self.engine.url.render_as_string(hide_password=True)
 
     @contextmanager
     def write(self, *, patience: float | None = None) -> Iterator[Connection]:
         """One writing transaction: committed whole at the end, or rolled back whole on an exception.
 
-        `patience`: seconds that it may wait for others who write; None: as long as any.
+        `patience`: seconds to wait for other writers; None: the database's own limit.
         """
         with self._taking_turns(), _our_errors(self.url), self.engine.begin() as connection:
             if patience is None:
@@ -176,12 +176,18 @@ class Database:
             yield connection
 
     def _say(self, connection: Connection, begin: str) -> None:
-        """Begin on SQLite. Not in an event of the engine: that costs each statement a dispatch, a sixth of a put."""
+        """Begin a transaction on SQLite.
+
+        Not in an engine event: that adds a dispatch to each statement, a sixth of a put.
+        """
         if self.is_sqlite:
             connection.exec_driver_sql(begin)
 
     def _check_file(self) -> None:
-        """On SQLite, whose connections go on in a file that is deleted: what they acknowledge would be nowhere."""
+        """Check that a SQLite file still exists.
+
+        Connections keep working on a deleted file, and what they commit is lost.
+        """
         if self._file is None:
             return
         try:
@@ -197,7 +203,7 @@ class Database:
             )
 
     def insert_if_new(self, connection: Connection, table: Any, rows: list[dict[str, Any]]) -> None:
-        """Insert rows whose primary key is not there yet; those that are stay as they are."""
+        """Insert rows whose primary key is new; leave existing rows unchanged."""
         if rows:
             connection.execute(_insert_if_new(table, self.is_sqlite), rows)
 
@@ -207,9 +213,9 @@ class Database:
             connection.execute(text("SELECT 1"))
 
     def compact(self) -> None:
-        """Give back the space of what was erased, on SQLite; PostgreSQL does so by itself.
+        """Return the space of erased data to the file system, on SQLite; PostgreSQL does so by itself.
 
-        The file is written anew: nobody else writes meanwhile, about a second for each 100 MB.
+        SQLite rewrites the file, about a second for each 100 MB; other writers have to wait.
         """
         if self.is_sqlite:
             with self._taking_turns(), _our_errors(self.url), self.engine.connect() as connection:
@@ -217,9 +223,7 @@ class Database:
                 connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def forget_log(self) -> None:
-        """After erasing on SQLite: bring the write-ahead log into the file and empty it, since it still holds
-        the erased words. While somebody reads, it is left to the next time. Never raises: what was
-        erased is erased, and SQLite empties the log sooner or later."""
+        """Truncate SQLite's write-ahead log after erasing, since it still contains the erased words."""
         if not self.is_sqlite:
             return
         try:
@@ -229,12 +233,12 @@ class Database:
             _log.warning("the log of %s keeps erased words until SQLite empties it: %s", self.url, error)
 
     def close(self) -> None:
-        """Give all connections back. The next use opens new ones; in memory, everything is gone."""
+        """Close all connections. The next use opens new ones; a database in memory is lost."""
         self.engine.dispose()
         self._opened_file = None
 
     def _after_fork(self) -> None:
-        """Leave the parent's connections to it, unclosed; one in memory is a copy of its own."""
+        """Leave the parent's connections open after a fork; a database in memory becomes the child's own copy."""
         if self._turns is None:
             self.engine.dispose(close=False)
         else:
@@ -269,7 +273,7 @@ class Database:
             )
 
     def _upgrade(self, connection: Connection, found: int) -> None:
-        """From an earlier version of the schema: what is new is added; nothing that is there is rewritten."""
+        """Upgrade from an earlier schema version: add what is new, rewrite nothing."""
         place = f'"{self._schema}".' if self._schema else ""
         for column in [column for version, added in NEW_COLUMNS.items() if found < version for column in added]:
             added = CreateColumn(column).compile(dialect=connection.dialect)
@@ -329,7 +333,9 @@ def _create(url: URL) -> Engine:
 
 
 def _private_file(path: Path) -> None:
-    """Make a database's folder and file for their owner only; what exists is left as it is.
+    """Create a database's folder and file readable by their owner only; existing ones keep their permissions.
+
+    SQLite gives its side files the permissions of the main file.
 
     SQLite gives the files that it writes beside it the same rights.
     """
@@ -365,7 +371,7 @@ def _connect(connection: Any, _record: Any) -> None:
 
 @contextmanager
 def _our_errors(url: str) -> Iterator[None]:
-    """The one place where database errors become ours."""
+    """Translate database errors into `StoreError`. The only place that does."""
     try:
         yield
     except UnicodeEncodeError as error:
@@ -381,7 +387,7 @@ def _our_errors(url: str) -> Iterator[None]:
 
 
 def chunks(items: Iterable[Item], size: int = 500) -> Iterator[list[Item]]:
-    """Cut values into lists that one statement can name: below the parameter limit of every database."""
+    """Split values into lists below the parameter limit of every database."""
     rest = iter(items)
     while chunk := list(islice(rest, size)):
         yield chunk

@@ -1,4 +1,4 @@
-"""Deliveries in the database: what is due to which block, and who is serving it.
+"""Deliveries in the database: messages due to each block, and the lease of the process serving it.
 
 A lease belongs to one block of one scope. It expires unless renewed, so a process that dies
 holds up nobody for long; on the same machine a dead owner is noticed at once.
@@ -21,10 +21,10 @@ from memory_core.store.tables import delivery_table, lease_table, message_table
 from memory_core.store.writing import Writing
 
 LEASE_SECONDS = 15.0
-"""How long a lease lasts without being renewed; the holder renews it at a third of that."""
+"""Duration of a lease in seconds; its holder renews it after a third of that."""
 
 LONGEST_BACKOFF_SECONDS = 300.0
-"""The longest pause between two attempts; what is due later than that is due now: the clock was set back since."""
+"""Longest pause in seconds between two attempts. A later next attempt means the clock was set back: it is due now."""
 
 _d = delivery_table.c
 # Built once: it is asked with every put.
@@ -56,7 +56,7 @@ class Delivery:
 def queue_delivery(
     w: Writing, block: str, *, trigger: str, seqs: Ranges, messages: int, tokens: int, flush: int | None = None
 ) -> int:
-    """Record that messages are due to a block; the delivery's id."""
+    """Record that messages are due to a block; return the delivery's id."""
     values = {
         "session_id": w.session.id,
         "block": block,
@@ -80,7 +80,7 @@ def queue_delivery(
 def read_deliveries(
     connection: Connection, session_id: str, *, states: Sequence[str] | None = None, last: int | None = None
 ) -> list[Delivery]:
-    """Deliveries of a session in order; `last` keeps the newest n."""
+    """A session's deliveries in order; `last` keeps the newest n."""
     query = select(delivery_table).where(_d.session_id == session_id).order_by(_d.id.desc() if last else _d.id)
     if states is not None:
         query = query.where(_d.state.in_(list(states)))
@@ -89,7 +89,7 @@ def read_deliveries(
 
 
 def pending_by_block(connection: Connection, session_id: str) -> dict[str, list[Delivery]]:
-    """What waits, per block, first due first."""
+    """Pending deliveries by block, in order."""
     waiting: dict[str, list[Delivery]] = {}
     for row in connection.execute(_PENDING, {"session": session_id}):
         waiting.setdefault(row.block, []).append(Delivery(**row._mapping))
@@ -97,19 +97,19 @@ def pending_by_block(connection: Connection, session_id: str) -> dict[str, list[
 
 
 def pending(connection: Connection, session_id: str, block: str) -> list[Delivery]:
-    """What waits for one block, first due first."""
+    """Pending deliveries of one block, in order."""
     return pending_by_block(connection, session_id).get(block, [])
 
 
 def waiting_sessions(connection: Connection, *, before: float) -> list[str]:
-    """Sessions with something due before a moment."""
+    """Ids of the sessions with a delivery due before a time."""
     due = (_d.next_attempt_at <= before) | (_d.next_attempt_at > before + LONGEST_BACKOFF_SECONDS)
     query = select(_d.session_id).where(_d.state == "pending", due).distinct()
     return list(connection.execute(query).scalars())
 
 
 def delivered_messages(connection: Connection, delivery: Delivery, cache: MessageCache) -> list[StoredMessage]:
-    """The messages of a delivery, in order."""
+    """Messages of a delivery, in order."""
     if delivery.flush is not None:
         return read_messages(connection, delivery.session_id, cache, flush=delivery.flush)
     first, last = delivery.first_seq - 1, delivery.last_seq
@@ -118,7 +118,7 @@ def delivered_messages(connection: Connection, delivery: Delivery, cache: Messag
 
 
 def covers() -> ColumnElement[bool]:
-    """Is a message of a session part of a delivery of that session? A condition on both tables."""
+    """SQL condition on both tables: the message belongs to the delivery, given that their sessions are the same."""
     m = message_table.c
     in_flush = _d.flush.is_not(None) & (_d.flush == m.flush)
     in_span = _d.flush.is_(None) & m.seq.between(_d.first_seq, _d.last_seq) & m.pinned.is_(False)
@@ -126,30 +126,30 @@ def covers() -> ColumnElement[bool]:
 
 
 def given_seqs(connection: Connection, session_id: str, block: str) -> set[int]:
-    """Messages that a block was given or is to be given."""
+    """Numbers of the messages delivered or due to a block."""
     return _covered(connection, session_id, block, _d.state != "skipped")
 
 
 def last_turn_heard(connection: Connection, session_id: str, block: str) -> int:
-    """The last message that a block was given, or is to be given, with a turn; 0 for none."""
+    """Number of the last message delivered or due to a block by completed turns; 0 for none."""
     wanted = (_d.session_id == session_id) & (_d.block == block) & (_d.trigger == "turn") & (_d.state != "skipped")
     return int(connection.execute(select(func.coalesce(func.max(_d.last_seq), 0)).where(wanted)).scalar_one())
 
 
 def undelivered_seqs(connection: Connection, session_id: str, block: str) -> set[int]:
-    """Messages that wait for a block, or that it never got because their delivery was given up."""
+    """Numbers of the messages that wait for a block, or whose delivery was skipped."""
     return _covered(connection, session_id, block, _d.state.in_(("pending", "parked", "skipped")))
 
 
 def _covered(connection: Connection, session_id: str, block: str, in_state: ColumnElement[bool]) -> set[int]:
-    """Messages of a block's deliveries in some states."""
+    """Numbers of the messages of a block's deliveries in the given states."""
     m, own = message_table.c, (_d.session_id == session_id) & (_d.block == block)
     query = select(m.seq).where(m.session_id == session_id, own, in_state, covers()).distinct()
     return set(connection.execute(query).scalars())
 
 
 def skip_deliveries(w: Writing, block: str) -> None:
-    """Give up what waits for a block that is no more, and say so in the log."""
+    """Skip the deliveries waiting for a removed block, and record it."""
     where = (_d.session_id == w.session.id) & (_d.block == block) & _d.state.in_(("pending", "parked"))
     ids = tuple(w.connection.execute(select(_d.id).where(where).order_by(_d.id)).scalars())
     if ids:
@@ -158,13 +158,13 @@ def skip_deliveries(w: Writing, block: str) -> None:
 
 
 def forget_deliveries(w: Writing, block: str) -> None:
-    """Delete a removed block's deliveries: one of that name may be given everything again."""
+    """Delete a removed block's deliveries, so that a new block of that name can receive everything again."""
     skip_deliveries(w, block)
     w.connection.execute(delete(delivery_table).where(_d.session_id == w.session.id, _d.block == block))
 
 
 def still_there(connection: Connection, session_id: str, seqs: Sequence[int]) -> bool:
-    """Does the session still have all of these messages?"""
+    """Whether the session still has all of these messages."""
     m = message_table.c
     found = 0
     for chunk in chunks(seqs):
@@ -182,7 +182,7 @@ def set_state(
     error: str | None = None,
     next_attempt_at: float = 0.0,
 ) -> int:
-    """Change deliveries that are not done yet; how many were."""
+    """Change the state of deliveries that are not finished; return their number."""
     values: dict[str, object] = {"state": state, "error": error, "next_attempt_at": next_attempt_at}
     if state in ("done", "skipped"):
         values["done_at"] = w.now
@@ -193,7 +193,7 @@ def set_state(
 
 
 def in_transit(connection: Connection, session_id: str) -> tuple[int, int]:
-    """Messages and tokens that were flushed and are not delivered everywhere yet."""
+    """Count flushed messages not yet delivered to every block; return messages and tokens."""
     m = message_table.c
     flushes = select(_d.flush).where(_d.session_id == session_id, _d.state.in_(("pending", "parked")))
     query = select(func.count(), func.coalesce(func.sum(m.tokens), 0)).where(
@@ -207,17 +207,17 @@ def in_transit(connection: Connection, session_id: str) -> tuple[int, int]:
 
 
 def new_owner() -> str:
-    """A name for one holder of leases: machine, process, and something unique."""
+    """A unique name for a lease holder: machine, process, random id."""
     return f"{socket.gethostname()}/{os.getpid()}/{uuid.uuid4().hex}"
 
 
 def lease_key(scope: str, block: str) -> str:
-    """Who serves what: both names in quotes, because either may hold whatever stands between them."""
+    """Key of the lease for one block of one scope; JSON, so that no separator within the names is ambiguous."""
     return json.dumps([scope, block], ensure_ascii=False)
 
 
 def claim(database: Database, connection: Connection, key: str, owner: str, now: float) -> bool:
-    """Take the lease if nobody has it, or who had it let it expire or is dead."""
+    """Take the lease if it is free, expired, or its owner is dead."""
     query = select(lease_table).where(lease_table.c.key == key).with_for_update()
     while True:
         database.insert_if_new(connection, lease_table, [{"key": key, "owner": "", "until": 0.0}])
@@ -233,7 +233,7 @@ def claim(database: Database, connection: Connection, key: str, owner: str, now:
 
 
 def renew(database: Database, key: str, owner: str, *, now: float) -> bool:
-    """Keep the lease for longer; False when it is somebody else's by now."""
+    """Extend the lease; return False if another owner has it."""
     with database.write() as connection:
         where = (lease_table.c.key == key) & (lease_table.c.owner == owner)
         changed = connection.execute(update(lease_table).where(where).values(until=now + LEASE_SECONDS))
@@ -241,7 +241,7 @@ def renew(database: Database, key: str, owner: str, *, now: float) -> bool:
 
 
 def holds(connection: Connection, key: str, owner: str) -> bool:
-    """Is the lease still ours? Locks its row, so that it stays ours until the transaction ends."""
+    """Whether the lease is still ours. Locks its row until the transaction ends."""
     query = select(lease_table.c.owner).where(lease_table.c.key == key).with_for_update()
     return connection.execute(query).scalar_one_or_none() == owner
 
@@ -252,7 +252,7 @@ def release(connection: Connection, key: str, owner: str) -> None:
 
 
 def _dead(owner: str) -> bool:
-    """Is the owner a process of this machine that is gone?"""
+    """Whether the owner is a process of this machine that no longer runs."""
     host, _, rest = owner.partition("/")
     pid = rest.partition("/")[0]
     if os.name != "posix" or host != socket.gethostname() or not pid.isdigit():

@@ -1,4 +1,4 @@
-"""Erase messages and sessions, with their words unless something that stays still needs them."""
+"""Erase messages and sessions, with their words unless remaining rows need them."""
 
 import json
 import uuid
@@ -41,14 +41,14 @@ from memory_core.store.writing import SessionState, Writing, session_scope
 _m = message_table.c
 
 UNFINISHED = "(unfinished)"
-"""Title of a session that is being stored; a deleted one has none."""
+"""Title of a session while it is being stored; a deleted session has none."""
 
 LEFT_AFTER_SECONDS = 3_600
-"""So long after a session was hidden nobody is still at work on it."""
+"""Seconds after hiding a session when its unfinished storing or erasing counts as abandoned."""
 
 
 def message_seqs(connection: Connection, session_id: str, status: MessageStatus | None) -> list[int]:
-    """Sequence numbers of a session's messages, by status or all."""
+    """Sequence numbers of a session's messages, all or of one status."""
     query = select(_m.seq).where(_m.session_id == session_id).order_by(_m.seq)
     if status is not None:
         query = query.where(_m.status == str(status))
@@ -56,7 +56,7 @@ def message_seqs(connection: Connection, session_id: str, status: MessageStatus 
 
 
 def remove_messages(w: Writing, seqs: Sequence[int]) -> None:
-    """Delete messages and bring the running totals up to date. Their words go with `erase_unneeded`."""
+    """Delete messages and update the running totals. `erase_unneeded` erases their words."""
     for chunk in chunks(seqs):
         w.connection.execute(delete(message_table).where(_m.session_id == w.session.id, _m.seq.in_(chunk)))
     recompute_totals(w.connection, w.session)
@@ -66,9 +66,9 @@ def remove_messages(w: Writing, seqs: Sequence[int]) -> None:
 
 
 def reset_messages(w: Writing, status: MessageStatus | None, *, with_user_memory: bool) -> None:
-    """Forget messages, and what was learned from them alone; what has other support stays.
+    """Delete messages and what was learned from them alone; keep what has other sources.
 
-    What belongs to the user stays unless asked for.
+    The user's facts stay unless asked for.
     """
     seqs = message_seqs(w.connection, w.session.id, status)
     vectors = remove_nodes(w, seqs=seqs)
@@ -97,7 +97,7 @@ def reset_messages(w: Writing, status: MessageStatus | None, *, with_user_memory
 
 
 def bury(w: Writing) -> None:
-    """Mark a session as deleted and clear its row, graphs and sources; `erase_remains` erases the rest."""
+    """Mark a session as deleted; clear its row, graphs and sources. `erase_remains` erases the rest."""
     erase_all_graphs(w)
     drop_sources(w, None)
     w.session.recording = w.session.watched = w.session.probes = None
@@ -106,16 +106,16 @@ def bury(w: Writing) -> None:
 
 
 def erase_unfinished(pieces: Pieces, session_id: str) -> None:
-    """Erase what is there of a session that was not stored whole. Nobody has seen it: no tombstone stays."""
+    """Erase an incompletely stored session. It was never visible, so no tombstone stays."""
     erase_remains(pieces, session_id, whole_log=True)
     with pieces.transaction() as connection:
         connection.execute(delete(session_table).where(session_table.c.id == session_id))
 
 
 def erase_remains(pieces: Pieces, session_id: str, *, whole_log: bool = False) -> None:
-    """Erase what a deleted session has left. Done a second time, it goes on where it was broken off.
+    """Erase the remaining rows of a deleted session. Repeatable: a second run continues an interrupted one.
 
-    What it told of facts that are the user's stays in the log, as they do; not with `whole_log`.
+    Its events about the user's facts stay in the log, as those facts do, unless `whole_log` is set.
     """
     scope, database = session_scope(session_id), pieces.database
     with pieces.transaction() as connection:
@@ -137,9 +137,9 @@ def erase_remains(pieces: Pieces, session_id: str, *, whole_log: bool = False) -
 
 
 def erase_what_was_left(pieces: Pieces, *, before: float) -> None:
-    """Erase what a process left behind that died while it stored or erased a session, before a time.
+    """Erase what a process that died left behind while storing or erasing sessions hidden before a time.
 
-    Seconds since the epoch; of one that is still at work the session was hidden later than that.
+    In seconds since the epoch; a later session may still be in work.
     """
     # What is stored first and erased last.
     has_blocks = select(block_table.c.name).where(block_table.c.session_id == session_table.c.id).exists()
@@ -164,7 +164,7 @@ def _erase_all(pieces: Pieces, table: Table, where: ColumnElement[bool]) -> None
 
 
 def move_tombstone(w: Writing, end: int) -> None:
-    """Give what is left of an erased session an id of its own, so that the former one can be used again.
+    """Rename the remains of an erased session, so that its id can be used again.
 
     `end` is the last position its log had. It stays taken: who followed that log looks for what comes after it.
     """
@@ -180,7 +180,7 @@ def move_tombstone(w: Writing, end: int) -> None:
 
 
 def _erase_errors(w: Writing) -> None:
-    """Blank the errors of the log: they may quote what is forgotten. What it says of facts goes with the facts."""
+    """Clear error texts in the log: they may quote erased messages. Events about facts are cleared with the facts."""
     quoting = ("delivery_failed", "delivery_parked", "block_failed", "model_called")
     where = (event_table.c.session_id == w.session.id) & event_table.c.kind.in_(quoting)
     for position, text in w.connection.execute(select(event_table.c.id, event_table.c.data).where(where)).all():
@@ -193,20 +193,20 @@ def _erase_errors(w: Writing) -> None:
 
 
 def _own_facts(w: Writing) -> list[Fact]:
-    """All facts of the session, those of removed blocks included."""
+    """Ids of all facts of the session, those of removed blocks included."""
     query = select(fact_table.c.id).where(fact_table.c.scope == w.session.scope)
     return read_by_ids(w.connection, list(w.connection.execute(query).scalars()))
 
 
 def _remove_empty_deliveries(w: Writing) -> None:
-    """Deliveries of which no message is left."""
+    """Delete deliveries without messages."""
     left = select(_m.seq).where(_m.session_id == w.session.id, covers()).correlate(delivery_table)
     where = delivery_table.c.session_id == w.session.id
     w.connection.execute(delete(delivery_table).where(where, ~left.exists()))
 
 
 def recompute_totals(connection: Connection, session: SessionState) -> None:
-    """Recompute a session's running totals from its messages. Turns are counted by the log: see `remove_messages`."""
+    """Recompute a session's running totals from its messages. Turns come from the log: see `remove_messages`."""
     sums = select(
         func.count(), func.coalesce(func.sum(_m.tokens), 0), func.coalesce(func.sum(_m.reference_tokens), 0)
     ).where(_m.session_id == session.id)

@@ -1,4 +1,4 @@
-"""Erasing facts: they go with their words, and with what the log says in words about them."""
+"""Erase facts with their words, and with the texts of events about them."""
 
 import json
 from collections.abc import Sequence
@@ -14,17 +14,17 @@ from memory_core.store.words import erase_unneeded
 from memory_core.store.writing import Writing, read_texts, session_scope
 
 ERASED = "(erased)"
-"""Stands in the log for a sentence that may have quoted what was erased."""
+"""Replaces a sentence in the log that may have quoted erased words."""
 
 _OF_FACTS = ("fact_retired", "fact_rejected", "facts_curated")
 _ERRORS = ("delivery_failed", "delivery_parked", "block_failed", "model_called")
-"""Events with a sentence in them."""
+"""Kinds of events that contain a sentence."""
 
 
 def erase_facts(w: Writing, facts: Sequence[Fact], *, undone: bool = False, actor: Actor = "engine") -> None:
-    """Remove facts and their words for good; a tombstone stays in the log.
+    """Delete facts and their words; a tombstone stays in the log.
 
-    What was held back because it is like one of them goes too, and sentences of the log that may quote them.
+    Finds suppressed as similar to one of them go too, and log sentences that may quote them.
     """
     w.flush_contents()
     ids = [fact.id for fact in facts]
@@ -61,7 +61,7 @@ def _by_block(facts: Sequence[Fact]) -> dict[tuple[str, str], list[Fact]]:
 
 
 def _held_back(w: Writing, scope: str, block: str) -> dict[str, set[int]]:
-    """Hashes of what was held back, with the rejected facts that each is like."""
+    """Hashes of suppressed finds, with the rejected facts that each resembles."""
     found: dict[str, set[int]] = {}
     for record in read_scope_events(w.connection, scope, block, (FactHeldBack.kind,)):
         if isinstance(record.event, FactHeldBack):
@@ -70,7 +70,7 @@ def _held_back(w: Writing, scope: str, block: str) -> dict[str, set[int]]:
 
 
 def _decided_words(w: Writing, scope: str, block: str, ids: set[int]) -> set[str]:
-    """Hashes of what was found and led to one of these facts, changed or ended it, or said it again."""
+    """Hashes of finds that led to one of these facts, changed it, ended it or repeated it."""
     found: set[str] = set()
     last: dict[str, str] = {}
     for record in reversed(read_scope_events(w.connection, scope, block, (FactDecided.kind, FactAdded.kind))):
@@ -86,9 +86,9 @@ def _decided_words(w: Writing, scope: str, block: str, ids: set[int]) -> set[str
 
 
 def _remarks(w: Writing, scope: str, block: str) -> dict[str, set[str]]:
-    """Hashes of all that models said about messages from which they noted nothing, by the scope of the session.
+    """Hashes of all model remarks on messages that yielded nothing, by scope of the session.
 
-    Such a remark may repeat any fact of the block ("says again that ..."), in whatever words.
+    Such a remark may quote any fact of the block ("says again that ..."), in any words.
     """
     found: dict[str, set[str]] = {}
     for record in read_scope_events(w.connection, scope, block, (NothingLearned.kind,)):
@@ -99,7 +99,7 @@ def _remarks(w: Writing, scope: str, block: str) -> dict[str, set[str]]:
 
 
 def _forget_sentences(w: Writing, scope: str, block: str, ids: set[int], texts: set[str]) -> None:
-    """Blank what the log says in words about these facts, or quoting them."""
+    """Clear texts of events that are about these facts or quote them."""
     table = event_table
     where = scope_sessions(scope) & (table.c.block == block) & table.c.kind.in_((*_OF_FACTS, *_ERRORS))
     for position, kind, text in w.connection.execute(select(table.c.id, table.c.kind, table.c.data).where(where)).all():

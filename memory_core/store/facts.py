@@ -45,7 +45,7 @@ _SOURCES = (
 
 @dataclass(frozen=True, slots=True)
 class FactRevision:
-    """One state of a fact's history."""
+    """One version in a fact's history."""
 
     version: int
     text: str
@@ -56,20 +56,20 @@ class FactRevision:
     turn: int
     at: float
     category: str | None = None
-    """None where it was not kept: the fact's own, which nothing could change then."""
+    """None where it was not stored: the fact's own category, which nothing could change at that version."""
     topics: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class NewFact:
-    """A fact about to be stored."""
+    """A fact to be stored."""
 
     text: str
     tokens: int
     category: str = "other"
     slot: str | None = None
     sources: tuple[int, ...] = ()
-    """Messages of this session; see `add_support` for those of others."""
+    """Sequence numbers of this session's messages; see `add_support` for other sessions."""
     conflicts_with: tuple[int, ...] = ()
     pinned: bool = False
     origin: str = "extracted"
@@ -88,7 +88,7 @@ def read_facts(
 
 
 def read_history(connection: Connection, scope: str, fact_id: int) -> list[FactRevision]:
-    """Every state a fact ever had, oldest first."""
+    """All versions of a fact, oldest first."""
     table = fact_revision_table
     rows = connection.execute(select(table).where(table.c.fact_id == fact_id).order_by(table.c.version)).all()
     words = read_texts(connection, scope, (row.content for row in rows))
@@ -110,7 +110,7 @@ def read_history(connection: Connection, scope: str, fact_id: int) -> list[FactR
 
 
 def read_wordings(connection: Connection, scope: str, block: str | None = None) -> set[str]:
-    """Every text that a fact of a scope has or ever had, in any state; of one block or of all."""
+    """Every text that the facts of a scope ever had, in any state; of one block or of all."""
     revision = fact_revision_table.c
     facts = select(_f.id).where(_f.scope == scope, *([_f.block == block] if block is not None else []))
     hashes = connection.execute(select(revision.content).where(revision.fact_id.in_(facts)).distinct()).scalars()
@@ -118,7 +118,7 @@ def read_wordings(connection: Connection, scope: str, block: str | None = None) 
 
 
 def read_authors(connection: Connection, scope: str, block: str) -> dict[tuple[int, int], tuple[Actor, int]]:
-    """Who made each version of a block's facts, and in which turn."""
+    """Authors of each version of a block's facts, with the turn of each."""
     table = fact_revision_table.c
     facts = select(_f.id).where(_f.scope == scope, _f.block == block)
     query = select(table.fact_id, table.version, table.actor, table.turn).where(table.fact_id.in_(facts))
@@ -126,7 +126,7 @@ def read_authors(connection: Connection, scope: str, block: str) -> dict[tuple[i
 
 
 def add_fact(w: Writing, scope: str, block: str, new: NewFact, *, actor: Actor = "engine") -> int:
-    """Store a fact and say so in the log; its id."""
+    """Store a fact and record it; return its id."""
     content = w.store_text(new.text, scope=scope)
     values = {
         "scope": scope,
@@ -168,7 +168,7 @@ def add_fact(w: Writing, scope: str, block: str, new: NewFact, *, actor: Actor =
 
 
 def confirm_fact(w: Writing, fact: Fact, *, similarity: float, sources: Sequence[int]) -> None:
-    """The same was said again: a newer date and more sources."""
+    """Confirm a fact that was said again: update its date, add sources."""
     w.connection.execute(update(fact_table).where(_f.id == fact.id).values(confirmed_at=w.now))
     have = {seq for session, seq in fact.sources if session == w.session.id}
     _add_sources(w, fact.id, [seq for seq in sources if seq not in have])
@@ -176,18 +176,18 @@ def confirm_fact(w: Writing, fact: Fact, *, similarity: float, sources: Sequence
 
 
 def hand_on_sources(w: Writing, facts: Sequence[Fact], into: int) -> None:
-    """A fact that stands for others has their support too, that from other sessions included."""
+    """Copy the sources of facts to the one that replaces them, sources from other sessions included."""
     add_support(w, into, {source for fact in facts for source in fact.sources})
 
 
 def add_support(w: Writing, fact_id: int, sources: Iterable[tuple[str, int]]) -> None:
-    """Give a fact further sources: session and sequence number of each message."""
+    """Add sources to a fact: session and sequence number of each message."""
     rows = [{"fact_id": fact_id, "session_id": session, "seq": seq} for session, seq in sorted(set(sources))]
     w.database.insert_if_new(w.connection, fact_source_table, rows)
 
 
 def remove_support(w: Writing, fact_id: int, sources: Iterable[tuple[str, int]]) -> None:
-    """Take sources away from a fact again."""
+    """Remove sources from a fact."""
     table = fact_source_table.c
     for session, seq in sources:
         where = (table.fact_id == fact_id) & (table.session_id == session) & (table.seq == seq)
@@ -209,7 +209,8 @@ def revise(
     topics: Sequence[str] | None = None,
     slot: str | None = None,
 ) -> int:
-    """Change a fact; what is None stays. Each thing that changes is a version and an event; the last version.
+    """Change a fact; None leaves a value unchanged. Each changed value is a version and an event; return the last
+    version.
 
     Nothing changed: somebody looked at it and lets it stand, which is on record too. `by` is what
     supersedes it; `tokens` are those of `text`, `slot` the slot of a fact that has none yet.
@@ -246,7 +247,7 @@ def revise(
 
 
 def lock_row(w: Writing, fact: Fact) -> None:
-    """Make sure that a fact is as it was read, and stays so until the transaction ends.
+    """Lock a fact's row until the transaction ends, and check that it is as it was read.
 
     Raises:
         ConflictError: it was changed elsewhere.
@@ -271,7 +272,7 @@ def _state_event(fact: Fact, state: str, by: int | None, reason: str) -> Event:
 
 
 def read_scope_events(connection: Connection, scope: str, block: str, kinds: Sequence[str]) -> list[EventRecord]:
-    """What the log says of a block's facts, newest first; of the user's, in all their sessions that still exist."""
+    """Events about a block's facts, newest first; for the user's facts, from all their existing sessions."""
     events = event_table.c
     query = (
         select(*RECORD_COLUMNS)
@@ -282,7 +283,7 @@ def read_scope_events(connection: Connection, scope: str, block: str, kinds: Seq
 
 
 def scope_sessions(scope: str) -> ColumnElement[bool]:
-    """Events of the sessions that a scope belongs to."""
+    """SQL condition: events of the sessions that belong to a scope."""
     kind, _, id = scope.partition(":")
     if kind == "session":
         return event_table.c.session_id == id
@@ -290,7 +291,7 @@ def scope_sessions(scope: str) -> ColumnElement[bool]:
 
 
 def drop_sources(w: Writing, seqs: Sequence[int] | None) -> list[int]:
-    """Forget messages of this session as sources (None: all); ids of facts that then have none left."""
+    """Remove messages of this session as sources (None: all); return ids of facts left without any."""
     table = fact_source_table
     own = table.c.session_id == w.session.id
     wheres = [own] if seqs is None else [own & table.c.seq.in_(chunk) for chunk in chunks(seqs)]
@@ -306,7 +307,7 @@ def drop_sources(w: Writing, seqs: Sequence[int] | None) -> list[int]:
 
 
 def read_by_ids(connection: Connection, ids: Sequence[int]) -> list[Fact]:
-    """Facts by id, in order of id.
+    """Read facts by id, in order of id.
 
     Raises:
         NotFoundError: one of them does not exist.
@@ -322,14 +323,14 @@ def read_by_ids(connection: Connection, ids: Sequence[int]) -> list[Fact]:
 
 
 def scope_revision(connection: Connection, scope: str, block: str) -> tuple[int, int, int]:
-    """Changes whenever a fact of the block does: how many there are, the newest, and the sum of their versions."""
+    """Value that changes with any fact of the block: number of facts, newest id, and sum of versions."""
     newest, versions = func.coalesce(func.max(_f.id), 0), func.coalesce(func.sum(_f.version), 0)
     row = connection.execute(select(func.count(), newest, versions).where(_f.scope == scope, _f.block == block)).one()
     return int(row[0]), int(row[1]), int(row[2])
 
 
 def _add_revision(w: Writing, fact_id: int, actor: Actor, reason: str | None = None) -> None:
-    """Keep a copy of a fact as it stands now."""
+    """Store the present state of a fact as a version."""
     copied = ("version", "content", "state", "pinned", "category", "topics")
     made = {"fact_id": fact_id, "actor": actor, "reason": reason, "turn": w.session.turns, "at": w.now}
     new = (literal(value, fact_revision_table.c[name].type) for name, value in made.items())

@@ -40,15 +40,15 @@ _s = relation_source_table.c
 
 Revision = tuple[float, ...]
 Versions = tuple[int, int, int]
-"""An id, its version before and its version after; see `GraphCurated`."""
+"""An id with its versions before and after a change; see `GraphCurated`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What became of a plan."""
+    """Result of storing a plan."""
 
     entities: tuple[Versions, ...]
-    """Those that were merged come first."""
+    """Changed entities, merged ones first."""
     relations: tuple[Versions, ...]
 
 
@@ -96,7 +96,7 @@ def read_graph(connection: Connection, scope: str, block: str) -> Graph:
 
 
 def graph_revision(connection: Connection, scope: str, block: str) -> Revision:
-    """Changes whenever something of a block's graph does."""
+    """Value that changes with any entity or relation of a block."""
 
     def of(columns: Any, *more: Any) -> Any:
         sums = func.count(), func.coalesce(func.max(columns.id), 0), func.coalesce(func.sum(columns.version), 0)
@@ -110,7 +110,7 @@ def graph_revision(connection: Connection, scope: str, block: str) -> Revision:
 
 
 def count_graph(connection: Connection, scope: str, block: str) -> tuple[dict[str, int], dict[str, int]]:
-    """How many entities and relations a block has, by state."""
+    """Count a block's entities and relations by state."""
     found = []
     for table in (entity_table, relation_table):
         own = (table.c.scope == scope) & (table.c.block == block)
@@ -120,7 +120,7 @@ def count_graph(connection: Connection, scope: str, block: str) -> tuple[dict[st
 
 
 def last_number(connection: Connection, session_id: str, block: str) -> int:
-    """The number of the newest change set of a block's graph; 0 when there is none."""
+    """Number of a block's newest change set on its graph; 0 for none."""
     kinds = (GraphCurated.kind,)
     newest = read_events(connection, session_id, kinds=kinds, block=block, limit=1, newest_first=True)
     return newest[0].event.number if newest and isinstance(newest[0].event, GraphCurated) else 0
@@ -130,7 +130,7 @@ def last_number(connection: Connection, session_id: str, block: str) -> int:
 
 
 def store_plan(w: Writing, scope: str, block: str, plan: GraphPlan, *, actor: Actor) -> Stored:
-    """Store all of a plan, with its events.
+    """Store a plan, with its events.
 
     Raises:
         ConflictError: something was changed elsewhere since the plan was made.
@@ -168,7 +168,7 @@ def store_plan(w: Writing, scope: str, block: str, plan: GraphPlan, *, actor: Ac
         added.append((fresh, replace(stored, id=id)))
 
     def settled(relation: Relation) -> dict[str, Any]:
-        """Where it points to, in ids that are stored."""
+        """Resolve a reference of the plan to a stored id."""
         by = relation.ended_by
         return {
             "subject": real(relation.subject),
@@ -193,7 +193,7 @@ def store_plan(w: Writing, scope: str, block: str, plan: GraphPlan, *, actor: Ac
 
 
 def add_entity(w: Writing, scope: str, block: str, new: Entity, *, actor: Actor) -> int:
-    """Store an entity as active, and say so in the log; its id."""
+    """Store an entity as active and record it; return its id."""
     name = w.store_text(new.name, scope=scope)
     aliases = tuple(w.store_text(alias, scope=scope) for alias in new.aliases)
     values = {
@@ -215,7 +215,7 @@ def add_entity(w: Writing, scope: str, block: str, new: Entity, *, actor: Actor)
 
 
 def change_entity(w: Writing, before: Entity, after: Entity, *, actor: Actor) -> int:
-    """Give an entity another name, type, state or other aliases; the new version.
+    """Change an entity's name, type, state or aliases; return the new version.
 
     Raises:
         ConflictError: it was changed elsewhere since `before` was read.
@@ -232,7 +232,7 @@ def change_entity(w: Writing, before: Entity, after: Entity, *, actor: Actor) ->
 
 
 def add_relation(w: Writing, scope: str, block: str, new: Relation, *, actor: Actor) -> int:
-    """Store a relation as active, and say so in the log; its id."""
+    """Store a relation as active and record it; return its id."""
     predicate = w.store_text(new.predicate, scope=scope)
     values = {
         "scope": scope,
@@ -256,7 +256,7 @@ def add_relation(w: Writing, scope: str, block: str, new: Relation, *, actor: Ac
 
 
 def confirm_relation(w: Writing, block: str, id: int, sources: Iterable[Source], *, actor: Actor) -> None:
-    """The same was said again: a newer date and more sources; no new version."""
+    """Confirm a relation that was said again: update its date, add sources; no new version."""
     sources = list(sources)
     w.connection.execute(update(relation_table).where(_r.id == id).values(confirmed_at=w.now))
     _add_sources(w, id, sources)
@@ -265,7 +265,7 @@ def confirm_relation(w: Writing, block: str, id: int, sources: Iterable[Source],
 
 
 def end_relation(w: Writing, relation: Relation, *, by: int | None = None, actor: Actor) -> int:
-    """It held until now; the new version.
+    """End a relation in this turn; return the new version.
 
     Raises:
         ConflictError: it was changed elsewhere since it was read.
@@ -277,9 +277,9 @@ def end_relation(w: Writing, relation: Relation, *, by: int | None = None, actor
 
 
 def change_relation(w: Writing, before: Relation, after: Relation, *, actor: Actor) -> int:
-    """Give a relation other ends, words, another state or other sources; the new version.
+    """Change a relation's ends, words, state or sources; return the new version.
 
-    One that is `ended` without an `ended_turn` ends now.
+    A relation set to `ended` without an `ended_turn` ends in this turn.
 
     Raises:
         ConflictError: it was changed elsewhere since `before` was read.
@@ -311,7 +311,7 @@ def change_relation(w: Writing, before: Relation, after: Relation, *, actor: Act
 def erase_graph(
     w: Writing, entities: Sequence[tuple[int, str]], relations: Sequence[tuple[int, str]], *, actor: Actor = "engine"
 ) -> None:
-    """Remove entities and relations, each with its block, and words that only they had; tombstones stay in the log."""
+    """Delete entities and relations, and words only they had; tombstones stay in the log."""
     if not entities and not relations:
         return
     w.save()  # their words are looked up in the log too
@@ -328,7 +328,7 @@ def erase_graph(
 
 
 def forget_sources(w: Writing, seqs: Sequence[int] | None, *, with_unsourced: bool) -> None:
-    """Forget messages of this session as sources (None: all), and what was learned from them alone.
+    """Remove messages of this session as sources (None: all), and delete what was learned from them alone.
 
     Relations of which no source is left go, those that a person wrote excepted; and found entities that
     then have no relation. `with_unsourced`: found relations that name no message go too.
@@ -347,7 +347,7 @@ def forget_sources(w: Writing, seqs: Sequence[int] | None, *, with_unsourced: bo
 
 
 def erase_all_graphs(w: Writing) -> None:
-    """Remove every graph of the session, those of removed blocks included."""
+    """Delete every graph of the session, those of removed blocks included."""
     scope = w.session.scope
     for table in (entity_table, relation_table):
         if table is relation_table:
@@ -357,7 +357,7 @@ def erase_all_graphs(w: Writing) -> None:
 
 
 def _lonely(w: Writing, without: set[int]) -> list[tuple[int, str]]:
-    """Found entities that no relation names but these; one that was merged stays as long as what it became."""
+    """Found entities named by no other relations; one that was merged stays as long as its target."""
     rows = w.connection.execute(select(_r.id, _r.subject, _r.object).where(_r.scope == w.session.scope)).all()
     needed = {end for id, subject, object in rows if id not in without for end in (subject, object)}
     columns = (_e.id, _e.block, _e.origin, _e.merged_into)
@@ -382,7 +382,7 @@ def _lonely(w: Writing, without: set[int]) -> list[tuple[int, str]]:
 
 
 def _advance(w: Writing, table: Any, before: Entity | Relation, values: Mapping[str, Any]) -> None:
-    """The next version of a row.
+    """Write a row's next version.
 
     Raises:
         ConflictError: it is not in the version it was read in.
@@ -395,7 +395,7 @@ def _advance(w: Writing, table: Any, before: Entity | Relation, values: Mapping[
 
 
 def _entity_values(w: Writing, entity: Entity) -> dict[str, Any]:
-    """What may change of an entity, as the log has it."""
+    """The changeable values of an entity, in the form of the log."""
     return {
         "name": w.store_text(entity.name, scope=entity.scope),
         "type": entity.type,
@@ -406,7 +406,7 @@ def _entity_values(w: Writing, entity: Entity) -> dict[str, Any]:
 
 
 def _relation_values(w: Writing, relation: Relation) -> dict[str, Any]:
-    """What may change of a relation, as the log has it."""
+    """The changeable values of a relation, in the form of the log."""
     return {
         "subject": relation.subject,
         "predicate": w.store_text(relation.predicate, scope=relation.scope),
@@ -427,7 +427,7 @@ Value = TypeVar("Value", Entity, Relation)
 
 
 def _as_stored(value: Value, scope: str, block: str, *, id: int) -> Value:
-    """Something new of a plan as it stands right after it was added."""
+    """A newly added entity or relation of a plan, in its stored form."""
     more: dict[str, Any] = (
         {"merged_into": None} if isinstance(value, Entity) else {"ended_turn": None, "ended_by": None}
     )

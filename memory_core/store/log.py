@@ -9,7 +9,7 @@ from memory_core.events import EventRecord, decode_all
 from memory_core.store.tables import event_table
 
 AT_ONCE = 5_000
-"""Events decoded together: some megabytes."""
+"""Number of events decoded together: some megabytes."""
 
 RECORD_COLUMNS = [event_table.c[name] for name in ("id", "session_id", "turn", "at", "actor", "kind", "data")]
 
@@ -52,7 +52,7 @@ def read_events(
 
 
 def as_records(rows: Sequence[Row[Any]]) -> list[EventRecord]:
-    """Rows of `RECORD_COLUMNS`, decoded."""
+    """Decode rows of `RECORD_COLUMNS`."""
     events = decode_all([(row.kind, row.data) for row in rows])
     return [
         EventRecord(row.id, row.session_id, row.turn, row.at, row.actor, event)
@@ -61,19 +61,19 @@ def as_records(rows: Sequence[Row[Any]]) -> list[EventRecord]:
 
 
 def count_events(connection: Connection, session_id: str, *, after: int = 0) -> int:
-    """How many events of a session have a position above `after`."""
+    """Number of a session's events with a position above `after`."""
     query = select(func.count()).where(event_table.c.session_id == session_id, event_table.c.id > after)
     return int(connection.execute(query).scalar_one())
 
 
 def last_position(connection: Connection, session_id: str) -> int:
-    """Position of the newest event of a session; 0 when it has none. One look at an index."""
+    """Position of the newest event of a session; 0 for none. One index lookup."""
     query = select(func.max(event_table.c.id)).where(event_table.c.session_id == session_id)
     return connection.execute(query).scalar() or 0
 
 
 def section_went_out(connection: Connection, session_id: str, section: str) -> bool:
-    """Did a context of this session hold the memory section with this hash?"""
+    """Whether a context of this session contained the memory section with this hash."""
     mark = f'%"section":"{section}"%'
     query = select(event_table.c.id).where(
         event_table.c.session_id == session_id, event_table.c.kind == "context_built", event_table.c.data.like(mark)

@@ -1,5 +1,7 @@
 """Messages in the database: the queue and the archive of a session.
 
+A message's text is in the content store; its row has the values planning needs.
+
 A message's words are in the content store; its row has what planning needs.
 """
 
@@ -26,24 +28,24 @@ _INSERT = insert(message_table)
 _KNOWN = select(_m.id, _m.seq).where(_m.session_id == bindparam("session"), _m.id.in_(bindparam("ids", expanding=True)))
 
 PAGE = 64
-"""Messages read at a time from the front of the queue while a flush is planned."""
+"""Number of messages read at a time from the front of the queue while a flush is planned."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewMessage:
-    """A message about to be stored: checked, counted, and in its canonical form."""
+    """A message to be stored: checked, counted, and in its canonical form."""
 
     id: str
     message: ChatMessage
     json: str
     tokens: MessageTokens
     stripped: bool = False
-    """A memory section that came back with it was taken out."""
+    """Whether a memory section that came back with it was removed."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredMessage:
-    """A message with its place in the session."""
+    """A message with its number and status in the session."""
 
     session_id: str
     seq: int
@@ -60,18 +62,18 @@ class StoredMessage:
 
 @dataclass(frozen=True, slots=True)
 class QueueRow:
-    """A message of the queue, as a context needs it."""
+    """A message of the queue, with the values a context needs."""
 
     sized: SizedMessage
     tokens: MessageTokens
     pinned: bool
     message: ChatMessage
     plain: bool
-    """No markup to make harmless and nothing that a caller could change: it goes out as it is."""
+    """Whether it can be sent unchanged: no markup to escape, and no mutable parts."""
 
 
 class MessageCache:
-    """Decoded messages by hash, the last used ones: words under a hash never change."""
+    """Least recently used cache of decoded messages by hash: the text under a hash never changes."""
 
     def __init__(self, size: int = 16_384) -> None:
         self._size = size
@@ -79,7 +81,7 @@ class MessageCache:
         self._lock = Lock()
 
     def load(self, connection: Connection, session_id: str, hashes: Sequence[str]) -> dict[str, ChatMessage]:
-        """The messages with these hashes; words that were erased are missing."""
+        """Messages with these hashes, by hash; erased ones are missing."""
         with self._lock:
             found = {key: self._messages[key] for key in hashes if key in self._messages}
         missing = [key for key in hashes if key not in found]
@@ -95,9 +97,9 @@ class MessageCache:
 
 
 def add_messages(w: Writing, messages: Sequence[NewMessage], *, counter: str, opening: bool = False) -> list[int]:
-    """Append messages to the queue and its running totals; their sequence numbers.
+    """Append messages to the queue and update its totals; return their sequence numbers.
 
-    `opening`: they are the beginning of the queue, though the session may have had turns before.
+    `opening`: the messages start the queue, although the session may have had turns before.
     """
     session = w.session
     opening = opening or session.turns == 0
@@ -160,7 +162,7 @@ def add_messages(w: Writing, messages: Sequence[NewMessage], *, counter: str, op
 
 
 def known_ids(connection: Connection, session_id: str, ids: Sequence[str]) -> dict[str, int]:
-    """Which of these message ids the session has already, with their sequence numbers."""
+    """Sequence numbers by message id, for those of these ids that the session already has."""
     found: dict[str, int] = {}
     for chunk in chunks(ids):
         found.update((key, seq) for key, seq in connection.execute(_KNOWN, {"session": session_id, "ids": chunk}))
@@ -180,7 +182,7 @@ def oldest_queued(connection: Connection, session_id: str, accounting: Accountin
 
 
 def queued_turns(connection: Connection, session_id: str) -> int:
-    """How many user messages the queue holds."""
+    """Number of user messages in the queue."""
     where = (_m.session_id == session_id) & (_m.status == str(MessageStatus.ACTIVE)) & (_m.role == MessageRole.USER)
     return int(connection.execute(select(func.count()).select_from(message_table).where(where)).scalar_one())
 
@@ -188,7 +190,7 @@ def queued_turns(connection: Connection, session_id: str) -> int:
 def read_queue(
     connection: Connection, session_id: str, accounting: Accounting, cache: MessageCache, *, after: int = 0
 ) -> list[QueueRow]:
-    """The queue behind a place, pinned messages included, oldest first; erased words leave a gap."""
+    """Queue after a position, pinned ones included, oldest first; those with erased words are missing."""
     rows = connection.execute(_QUEUED_AFTER, {"session": session_id, "after": after}).all()
     words = cache.load(connection, session_id, [row[-1] for row in rows])
     return [
@@ -205,7 +207,7 @@ def read_queue(
 
 
 def plain_message(message: ChatMessage) -> bool:
-    """Has it no markup to make harmless and nothing that a caller could change?"""
+    """Whether a message has no markup to escape and no mutable parts."""
     texts = (part.text for part in message.parts if isinstance(part, TextPart))
     return independent(message) is message and not any("<" in text for text in texts)
 
@@ -218,7 +220,7 @@ def sizes_between(
     upto: int | None = None,
     accounting: Accounting = "content",
 ) -> list[SizedMessage]:
-    """Messages of a span, queued or archived, without words; pinned ones left out."""
+    """Sizes of the messages in a span, queued or archived, without their text; pinned ones left out."""
     query = select(*_SIZED).where(_m.session_id == session_id, _m.seq > after, _m.pinned.is_(False))
     if upto is not None:
         query = query.where(_m.seq <= upto)
@@ -226,7 +228,7 @@ def sizes_between(
 
 
 def archive(w: Writing, leave: Sequence[SizedMessage], *, flush: int) -> None:
-    """Take messages out of the queue, by id, and out of its running totals."""
+    """Move messages from the queue to the archive by id, and update the queue's totals."""
     seqs = [message.seq for message in leave]
     for chunk in chunks(seqs):
         where = (_m.session_id == w.session.id) & _m.seq.in_(chunk)
@@ -241,7 +243,7 @@ def archive(w: Writing, leave: Sequence[SizedMessage], *, flush: int) -> None:
 
 
 def recount(w: Writing, counter: TokenCounter, cache: MessageCache) -> None:
-    """Count the active messages again, and the running totals with them. Archived counts keep their tokenizer."""
+    """Count the active messages again, and the totals with them. Archived counts keep their tokenizer."""
     session = w.session
     session.queue_content = session.queue_reference = session.pinned_content = session.pinned_reference = 0
     for stored in read_messages(w.connection, session.id, cache, status=MessageStatus.ACTIVE):
@@ -270,7 +272,7 @@ def read_messages(
     upto: int | None = None,
     last: int | None = None,
 ) -> list[StoredMessage]:
-    """Messages of a session in order, narrowed by whatever is given; `last` keeps the newest n."""
+    """Messages of a session in order, filtered by the given arguments; `last` keeps the newest n."""
     query = select(message_table).where(_m.session_id == session_id)
     if status is not None:
         query = query.where(_m.status == str(status))
@@ -294,16 +296,16 @@ def read_messages(
 
 
 def messages_that_hold(connection: Connection, session_id: str, words: Sequence[str]) -> set[int]:
-    """Sequence numbers of the messages that may hold each of these casefolded words: of all that do, and some more."""
+    """Candidate messages for each of these casefolded words: numbers of all that contain it, and some more."""
     texts = texts_that_hold(connection, session_id, words)
     query = select(_m.seq, _m.content).where(_m.session_id == session_id)
     return {seq for seq, key in connection.execute(query) if key in texts} if texts else set()
 
 
 def texts_that_hold(connection: Connection, session_id: str, words: Sequence[str]) -> set[str]:
-    """Hashes of a session's texts, its messages among them, that may hold each of these casefolded words.
+    """Candidate texts for each of these casefolded words: hashes of all that contain it, and some more.
 
-    Looks at the words as they are stored, which is much faster than to decode them.
+    Searches the stored text, which is much faster than decoding it.
     """
     written = [json.dumps(_folded(word), ensure_ascii=False)[1:-1] for word in words]
     data = content_table.c.data
@@ -336,7 +338,7 @@ def _sized(row: Sequence[Any], accounting: Accounting) -> SizedMessage:
 
 
 def stored_message(session_id: str, row: Any, message: ChatMessage) -> StoredMessage:
-    """A row with its words; `row` has the columns of `MessageRow` as attributes."""
+    """Join a row with its text; `row` has the columns of `MessageRow` as attributes."""
     return StoredMessage(
         session_id=session_id,
         seq=row.seq,

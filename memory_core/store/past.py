@@ -1,4 +1,4 @@
-"""Former words of facts, for those whose log is another session's."""
+"""Former texts of facts, for facts whose log is another session's."""
 
 from collections.abc import Collection
 
@@ -9,7 +9,7 @@ from memory_core.store.tables import fact_revision_table
 
 
 def fact_words_at(connection: Connection, ids: Collection[int], at: float) -> dict[int, str]:
-    """The hash of each fact's words at a time (seconds since the epoch); unknown facts are missing."""
+    """Hash of each fact's text at a time (seconds since the epoch), by id; unknown facts are missing."""
     table = fact_revision_table.c
     found: dict[int, str] = {}
     for chunk in chunks(sorted(ids)):

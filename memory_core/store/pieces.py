@@ -1,7 +1,7 @@
-"""Long writing in pieces: many short transactions in place of one long one, so that others write in between.
+"""Long writes split into many short transactions, so that others can write in between.
 
-What is written so must not be seen before it is whole: a session is stored as a deleted one, and is there with the last
-piece. What a process leaves behind that dies before is erased later (`memory_core.store.erasing.erase_what_was_left`).
+Rows written so must stay invisible until complete: a session is stored as a deleted one, and becomes visible with the
+last piece. What a dying process leaves behind is erased later (`memory_core.store.erasing.erase_what_was_left`).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -13,14 +13,14 @@ from sqlalchemy import Connection, Executable
 from memory_core.store.database import Database, chunks
 
 PIECE = 2_000
-"""Rows of one transaction: some 50 ms of a disk's and everybody else's time."""
+"""Rows of one transaction: some 50 ms during which others wait."""
 
 Step = Callable[[int], None]
-"""Told after each piece how many rows it had; to stop, it raises."""
+"""Called after each piece with its number of rows; raises to stop."""
 
 
 class Pieces:
-    """Writes rows, each piece of them in a transaction of its own."""
+    """Writer that stores each piece of rows in a transaction of its own."""
 
     def __init__(self, database: Database, step: Step | None = None) -> None:
         self.database = database
@@ -32,7 +32,7 @@ class Pieces:
             yield connection
 
     def run(self, statement: Executable, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Execute a statement with each of the rows, which are asked for a piece at a time."""
+        """Execute a statement for each of the rows, one piece at a time."""
         for piece in chunks(rows, PIECE):
             with self.transaction() as connection:
                 connection.execute(statement, piece)
@@ -44,7 +44,7 @@ class Pieces:
 
 
 class OnePiece(Pieces):
-    """Writes all rows in a transaction that somebody else began and ends."""
+    """Writer that stores all rows in the caller's transaction."""
 
     def __init__(self, database: Database, connection: Connection) -> None:
         super().__init__(database)

@@ -1,6 +1,5 @@
-"""Connections to a PostgreSQL server on which nobody waits without end: not for what somebody else holds, not for a
-statement, and not for a server that was frozen or cut off and does not even say that it is gone.
-"""
+"""Connections to a PostgreSQL server with a bound on every wait: for locks, for statements, and for a server that was
+frozen or cut off and never answers."""
 
 import time
 from collections.abc import Callable, Generator
@@ -10,26 +9,26 @@ from typing import Any
 from sqlalchemy import Engine, event
 
 CONNECT_TIMEOUT_SECONDS = 10
-"""How long a server may take to let somebody in."""
+"""Seconds to wait for a connection."""
 
 LOCK_TIMEOUT_SECONDS = 30
-"""How long a statement waits for what another transaction holds, as long as on SQLite."""
+"""Seconds a statement waits for another transaction's lock, as long as on SQLite."""
 
 STATEMENT_TIMEOUT_SECONDS = 60
-"""How long one statement may take; the longest here, of a session of 100,000 messages, take some seconds."""
+"""Seconds one statement may take; the longest here, on a session of 100,000 messages, take some seconds."""
 
 ANSWER_SECONDS = 70
-"""How long a server may say nothing: longer than it takes to end a statement by itself."""
+"""Seconds a server may stay silent: longer than its own statement timeout."""
 
 TOO_LONG: dict[str, Callable[[], str]] = {
     "55P03": lambda: "waited too long for another program's transaction.",
     "57014": lambda: f"did not finish one statement within {STATEMENT_TIMEOUT_SECONDS} s.",
 }
-"""By PostgreSQL's code of the error (lock not available, query canceled): what took too long."""
+"""Reason by PostgreSQL error code (lock not available, query canceled)."""
 
 
 def limit_waiting(engine: Engine) -> None:
-    """Have all connections of an engine wait no longer than this."""
+    """Set these limits on all connections of an engine."""
     event.listen(engine, "do_connect", _connect)
     event.listen(engine, "connect", _set_limits)
 
@@ -48,7 +47,7 @@ def _set_limits(connection: Any, _record: Any) -> None:
 
 @cache
 def _limited() -> Any:
-    """The driver's connection class, with an end to all waiting. Loaded when a server is first asked."""
+    """The driver's connection class with bounded waits. Loaded at the first connection."""
     import psycopg
 
     class Limited(psycopg.Connection):  # type: ignore[type-arg,misc,unused-ignore]
@@ -56,7 +55,7 @@ def _limited() -> Any:
             return super().wait(self._ending(gen), *more, **named)
 
         def _ending(self, waiting: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
-            """The driver's own steps: one whenever something came, ten a second where nothing does."""
+            """Wrap the driver's wait loop: one step whenever data arrives, otherwise ten a second."""
             until = time.monotonic() + ANSWER_SECONDS
             try:
                 wanted = next(waiting)

@@ -1,7 +1,7 @@
-"""What events refer to by number: facts, relations, deliveries, ..., whose numbers every database counts for itself.
+"""References of events by id: facts, relations, deliveries, ..., whose ids each database assigns itself.
 
-A session that moves to another database is given other numbers, and its events with it. Where each
-kind of event names such things, the types of its fields say (`events.FactId` and those beside it).
+A session that moves to another database gets other ids, and so do its events. The types of an event's fields
+(`events.FactId` and those beside it) say which of them are references.
 """
 
 import re
@@ -12,20 +12,20 @@ from typing import Annotated, Any, Literal, cast, get_args, get_origin, get_type
 from memory_core.events import KINDS, Event, Ref, RefKind, compact, runs, spread
 
 Thing = Literal["facts", "vectors", "deliveries", "entities", "relations"]
-"""What is numbered; messages are numbered within their session and keep their numbers."""
+"""Kinds of things with ids; messages are numbered within their session and keep their numbers."""
 
 Renumber = Callable[[Thing, int], int]
-"""The new number of a thing."""
+"""Function from a thing and its old id to its new id."""
 
 Walk = Callable[[Any, Renumber], Any]
-"""A stored value with new numbers."""
+"""Function that changes the ids within a stored value."""
 
 _NUMBERED: dict[RefKind, Thing] = {"fact": "facts", "unit": "vectors", "day": "vectors", "relation": "relations"}
 _HASH = re.compile(r"(?=([0-9a-f]{32}))")
 
 
 def hashes_in(data: str) -> set[str]:
-    """Everything in an event's text that may be the hash of words, also behind the mark of a ref."""
+    """Everything in an event's text that may be a hash of words, also within a ref."""
     return set(_HASH.findall(data))
 
 
@@ -38,7 +38,7 @@ def _refs(refs: Sequence[str], to: Renumber) -> tuple[str, ...]:
 
 
 def _walk(hint: Any) -> Walk | None:
-    """Walk for the stored values of a type; None for a type that names nothing."""
+    """Walk for stored values of a type; None for a type without references."""
     inner = get_args(hint)
     if get_origin(hint) is Annotated:
         return _named(inner[1])
@@ -57,7 +57,7 @@ def _walk(hint: Any) -> Walk | None:
 
 
 def _named(means: Any) -> Walk:
-    """Walk for a type of `memory_core.events` that names something, by its annotation."""
+    """Walk for a reference type of `memory_core.events`, by its annotation."""
     if means == "refs":
         return lambda value, to: {**value, "refs": list(_refs(value["refs"], to))}
     if isinstance(means, str):
@@ -74,18 +74,18 @@ def _walks(event: type[Event]) -> dict[str, Walk]:
 
 
 REFERENCES: dict[str, dict[str, Walk]] = {kind: walks for kind, event in KINDS.items() if (walks := _walks(event))}
-"""By kind of event and field, out of the fields' types. What a newer version added is not known here and keeps its
-numbers."""
+"""References by kind of event and field, derived from the fields' types. Fields of newer versions are unknown here and
+keep their ids."""
 
 
 def renumbered(kind: str, data: Mapping[str, Any], to: Renumber) -> dict[str, Any]:
-    """An event's stored values with new numbers."""
+    """An event's stored values with new ids."""
     walks = REFERENCES.get(kind, {})
     return {name: walks[name](value, to) if name in walks else value for name, value in data.items()}
 
 
 def referred(kind: str, data: Mapping[str, Any]) -> set[tuple[Thing, int]]:
-    """Everything an event refers to by number."""
+    """Everything an event refers to by id."""
     found: set[tuple[Thing, int]] = set()
 
     def note(thing: Thing, number: int) -> int:
@@ -97,7 +97,7 @@ def referred(kind: str, data: Mapping[str, Any]) -> set[tuple[Thing, int]]:
 
 
 def subjects(kind: str, data: Mapping[str, Any]) -> set[int]:
-    """The facts whose story an event tells, as opposed to those it only mentions."""
+    """Facts that an event is about, as opposed to those it only mentions."""
     if kind == "facts_curated":
         return {row[0] for row in data["facts"]}
     if kind == "fact_decided":

@@ -1,7 +1,7 @@
-"""One session's rows in a temporary database, which tells what in them does not fit together.
+"""One session's rows in a temporary database, to find inconsistencies among them.
 
-The tables and their keys are those of any database, and the rows keep the numbers they came with. SQLite keeps what
-does not fit into memory in a file that has no name, and is gone with the object.
+The tables and keys are the usual ones, and rows keep their ids. SQLite spills to an unnamed temporary file, which is
+deleted with the object.
 """
 
 import sqlite3
@@ -62,9 +62,11 @@ _WRONG = {
         )
     """,
 }
-"""What may not be, by how it is said: the rows of which it is true.
+"""Queries for invalid rows, by the sentence about them. References to what ended a relation or to what an entity was
+merged into are not checked: their target may be forgotten, and be in the log alone.
 
-What ended a relation, or what an entity was merged into, may have been forgotten since, and be in the log alone."""
+What ended a relation, or what an entity was merged into, may have been forgotten since, and be in the log alone.
+"""
 
 _MESSAGE_TEXTS = """
     SELECT named.seq, words.data FROM (
@@ -78,7 +80,7 @@ _MESSAGE_TEXTS = """
 
 @cache
 def _engine() -> Engine:
-    """Every connection of it has a database of its own. One engine, so that statements are compiled once."""
+    """Engine whose every connection is a database of its own. Shared, so that statements are compiled once."""
 
     def connect() -> sqlite3.Connection:
         return sqlite3.connect("", check_same_thread=False, isolation_level=None)
@@ -87,7 +89,7 @@ def _engine() -> Engine:
 
 
 class NotUniqueError(Exception):
-    """A row has the key of another. `number` is its place among those that were added, from 0."""
+    """Raised for a row with the key of another. `number` is its index among those added, from 0."""
 
     def __init__(self, number: int, columns: str) -> None:
         super().__init__(columns)
@@ -95,7 +97,7 @@ class NotUniqueError(Exception):
 
 
 class Staging:
-    """A session's rows, before it is known whether they may be stored. One thread at a time: see `lock`."""
+    """A session's rows before validation. Not thread-safe: see `lock`."""
 
     def __init__(self) -> None:
         self._connection = _engine().connect()
@@ -111,7 +113,7 @@ class Staging:
         """Add rows of one kind; the session comes first.
 
         Raises:
-            NotUniqueError: one of them has the number or name of another. Nothing can be added any more.
+            NotUniqueError: one of them has the id or name of another. Nothing can be added after that.
             StoreError: the disk is full.
         """
         if copies and isinstance(copies[0], SessionCopy):
@@ -133,7 +135,7 @@ class Staging:
             self._stored[table] += len(numbered)
 
     def wrong(self) -> str | None:
-        """What does not fit together, as the rest of a sentence."""
+        """First inconsistency found, as the rest of a sentence; None if there is none."""
         for what, query in _WRONG.items():
             for (found,) in self._connection.execute(text(f"{query} LIMIT 1")):
                 return what.format(found)
@@ -152,11 +154,11 @@ class Staging:
         return None
 
     def rows(self) -> Rows:
-        """All of them, read from here as they are gone through."""
+        """All rows, read from here at each iteration."""
         return read_rows(self._connection, self.session(), whole_user=True)
 
     def session(self) -> SessionState:
-        """The session's row, with what its messages sum up to."""
+        """The session's row, with totals of its messages."""
         state = read_session(self._connection, _ID)
         if state is None:
             raise LookupError("no session was staged")
@@ -164,18 +166,18 @@ class Staging:
         return state
 
     def tokens(self) -> int:
-        """Of all messages."""
+        """Tokens of all messages."""
         return sum(sums.content for sums in sum_messages(self._connection).values())
 
     def word(self, key: str) -> str | None:
-        """The session's words under a hash."""
+        """The session's text under a hash."""
         return read_texts(self._connection, session_scope(_ID), [key]).get(key)
 
     def message_texts(self) -> Iterator[tuple[int, str]]:
-        """The number and the words of every message that is there or was, as far as they are kept."""
+        """Number and text of every present or former message, as far as texts are kept."""
         yield from self._connection.execute(text(_MESSAGE_TEXTS), execution_options={"yield_per": 500})
 
     def messages(self, seqs: Collection[int]) -> dict[int, StoredMessage]:
-        """Messages by number, those that are there."""
+        """Present messages by number."""
         found = read_messages(self._connection, _ID, MessageCache(), seqs=sorted(seqs))
         return {message.seq: message for message in found}

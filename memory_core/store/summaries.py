@@ -16,24 +16,24 @@ from memory_core.store.writing import Writing, read_texts, session_scope
 
 @dataclass(frozen=True, slots=True)
 class StoredSummary:
-    """A summary as it stood when it was read."""
+    """A summary as stored at one moment."""
 
     record: BlockRecord
     text: str
     covers: int
-    """Sequence number of the last message that it took in; 0: none."""
+    """Number of the last message it covers; 0: none."""
     turn_covered: int
     rewritten: int
-    """Position in the log of its last rewriting; 0: none."""
+    """Log position of its last rewriting; 0: none."""
 
     @property
     def stamp(self) -> tuple[int, int]:
-        """Another one whenever the text or what it covers is another."""
+        """Value that changes with the text or what it covers."""
         return self.record.revision, self.rewritten
 
 
 def read_summary(connection: Connection, session_id: str, block: str) -> StoredSummary | None:
-    """A block's summary; None where the session has no such block any more."""
+    """A block's summary; None if the session no longer has the block."""
     record = next((each for each in read_blocks(connection, session_id) if each.name == block), None)
     if record is None:
         return None
@@ -61,7 +61,7 @@ def write_summary(
     broken: int,
     actor: Actor = "engine",
 ) -> None:
-    """Store another text, and what it takes in. The words are the summariser's; `actor` asked for them.
+    """Store another text and the messages it covers. Its words are the summariser's; `actor` asked for it.
 
     Raises:
         ConflictError: somebody changed the summary since it was read.
@@ -93,9 +93,9 @@ def write_summary(
 
 
 def empty_summaries(w: Writing, gone: Collection[int]) -> None:
-    """Empty the summaries into which any of these messages went, and forget every text they had.
+    """Clear the summaries that cover any of these messages, and delete all their versions.
 
-    One text holds all it was made of: nothing can be taken out of it alone.
+    A summary mixes all its sources: nothing can be removed from it alone.
     """
     wanted = set(gone)
     for record in read_blocks(w.connection, w.session.id):

@@ -42,14 +42,14 @@ class _Actor(TypeDecorator[str]):
 FORMER_USER = "curator"
 
 _NEVER_REUSED = {"sqlite_autoincrement": True}
-"""Without this SQLite gives the id of a deleted newest row away again: another thing would be taken for it."""
+"""Without this SQLite reuses the id of a deleted newest row, and references would point to the wrong thing."""
 
 
 class SchemaRow(SQLModel, table=True):
     __tablename__ = "mi_schema"
     version: int = Field(primary_key=True)
     database_id: str
-    """Drawn when the tables are made: an index shared by several databases tells them apart by it."""
+    """Random id assigned when the tables are created; identifies the database in an index shared by several."""
 
 
 class SessionRow(SQLModel, table=True):
@@ -62,7 +62,7 @@ class SessionRow(SQLModel, table=True):
     created_at: float
     updated_at: float
     deleted_at: float | None = None
-    """Set when everything else of the session is gone: the tombstone."""
+    """Time of deletion. The row is then a tombstone: everything else of the session is erased."""
     next_seq: int = 1
     turns: int = 0
     newest_turn: int | None = None
@@ -76,20 +76,20 @@ class SessionRow(SQLModel, table=True):
     archived_messages: int = 0
     flushes: int = 0
     turn_delivered: int = 0
-    """`seq` up to which completed turns are due to the blocks that learn each turn."""
+    """`seq` up to which completed turns are scheduled for the blocks that learn each turn."""
     counter: str = ""
-    """Id of the tokenizer that the totals were counted with."""
+    """Id of the tokenizer used for the totals."""
     config: str = Field(default="{}", sa_column=Column(Text, nullable=False))
     constructor: str = Field(default="{}", sa_column=Column(Text, nullable=False))
-    """The last values a constructor was given: a stored edit wins until these change."""
+    """The last constructor's values, as JSON: a stored edit wins until these change."""
     recording: str | None = None
-    """Hash of a recorded conversation that is being played into the session."""
+    """Hash of the recorded conversation being replayed into the session."""
     watched: str | None = Field(default=None, sa_type=Text)
-    """What a person watches in it, as JSON; None: nothing."""
+    """Watched phrases, messages and facts, as JSON; None: none."""
     probes: str | None = Field(default=None, sa_type=Text)
-    """What its prompts must and must not hold, as JSON; None: nothing."""
+    """Probes (conditions on its prompts), as JSON; None: none."""
     revision: int = 1
-    """Grows with every change of configuration or blocks, and when messages are removed."""
+    """Number that grows with every change of configuration or blocks, and when messages are removed."""
 
 
 class MessageRow(SQLModel, table=True):
@@ -105,7 +105,7 @@ class MessageRow(SQLModel, table=True):
     reference_tokens: int
     counter: str
     calls: str | None = None
-    """Ids of tool calls it makes, as JSON; None without any."""
+    """Ids of its tool calls, as JSON; None without any."""
     answers: str | None = None
     flush: int | None = None
     content: str
@@ -113,7 +113,7 @@ class MessageRow(SQLModel, table=True):
 
 
 class ContentRow(SQLModel, table=True):
-    """Words, once per scope, under their hash."""
+    """A text, stored once per scope under its hash."""
 
     __tablename__ = "mi_content"
     scope: str = Field(primary_key=True)
@@ -143,7 +143,7 @@ class DeliveryRow(SQLModel, table=True):
     block: str
     trigger: str
     flush: int | None = None
-    """The flush whose messages these are; None: the messages from `first_seq` to `last_seq`."""
+    """Flush that moved its messages; None: the messages from `first_seq` to `last_seq`."""
     first_seq: int
     last_seq: int
     messages: int
@@ -159,7 +159,7 @@ class DeliveryRow(SQLModel, table=True):
 
 
 class LeaseRow(SQLModel, table=True):
-    """Who serves one block of one scope at the moment, and until when unless renewed."""
+    """Lease on one block of one scope: its owner, and when it expires unless renewed."""
 
     __tablename__ = "mi_lease"
     key: str = Field(primary_key=True)
@@ -179,13 +179,13 @@ class BlockRow(SQLModel, table=True):
     state: str | None = None
     """Hash of a custom block's fields in the content store."""
     revision: int = 0
-    """Of the text of a static block or a summary."""
+    """Revision of the text of a static block or a summary."""
     text: str | None = None
     """Hash of that text."""
 
 
 class BlockRevisionRow(SQLModel, table=True):
-    """Every text a static block or a summary ever had."""
+    """One version of the text of a static block or a summary."""
 
     __tablename__ = "mi_block_revision"
     session_id: str = Field(primary_key=True)
@@ -216,7 +216,7 @@ class FactRow(SQLModel, table=True):
     updated_at: float
     version: int = 1
     topics: str = Field(default="[]", sa_column=Column(Text, nullable=False, server_default="[]"))
-    """As JSON."""
+    """Topics as JSON."""
 
 
 class FactSourceRow(SQLModel, table=True):
@@ -239,11 +239,11 @@ class FactRevisionRow(SQLModel, table=True):
     at: float
     topics: str = Field(default="[]", sa_column=Column(Text, nullable=False, server_default="[]"))
     category: str | None = None
-    """None in rows of version 1 of the schema: the fact's own, which nothing changed then."""
+    """Category at that version; None in rows of schema version 1: the fact's own, which nothing could change then."""
 
 
 class EntityRow(SQLModel, table=True):
-    """Somebody or something that a graph block knows."""
+    """A person or thing of a graph block."""
 
     __tablename__ = "mi_entity"
     __table_args__ = _NEVER_REUSED
@@ -251,9 +251,9 @@ class EntityRow(SQLModel, table=True):
     scope: str
     block: str
     name: str
-    """Hash."""
+    """Hash of the name."""
     aliases: str = Field(default="[]", sa_column=Column(Text, nullable=False))
-    """Hashes of its other names, as JSON."""
+    """Hashes of other names, as JSON."""
     type: str = "other"
     state: str = "active"
     """`active`, `merged` or `retired`."""
@@ -266,7 +266,7 @@ class EntityRow(SQLModel, table=True):
 
 
 class RelationRow(SQLModel, table=True):
-    """What holds, or held, between two entities."""
+    """A present or former relation between two entities."""
 
     __tablename__ = "mi_relation"
     __table_args__ = _NEVER_REUSED
@@ -275,13 +275,13 @@ class RelationRow(SQLModel, table=True):
     block: str
     subject: int = Field(sa_column=Column(_BigKey, nullable=False))
     predicate: str
-    """Hash."""
+    """Hash of the predicate."""
     object: int = Field(sa_column=Column(_BigKey, nullable=False))
     state: str = "active"
-    """`active`, `ended` or `retired` (it never held)."""
+    """`active`, `ended` or `retired` (never true)."""
     origin: str = "extracted"
     turn: int
-    """Since which turn it holds."""
+    """Turn since which it holds."""
     ended_turn: int | None = None
     ended_by: int | None = Field(default=None, sa_column=Column(_BigKey, nullable=True))
     """The relation that contradicted it."""
@@ -299,19 +299,19 @@ class RelationSourceRow(SQLModel, table=True):
 
 
 class WordVectorRow(SQLModel, table=True):
-    """The vector of a fact's words, kept so that they are embedded once."""
+    """Vector of a fact's text, stored so that each text is embedded once."""
 
     __tablename__ = "mi_word_vector"
     scope: str = Field(primary_key=True)
     hash: str = Field(primary_key=True)
-    """Of the words in the content store, with which it is erased."""
+    """Hash of the text in the content store; erased together with it."""
     embedder: str = Field(primary_key=True)
     embedding: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
     """float32, little-endian, unit length."""
 
 
 class CollectionRow(SQLModel, table=True):
-    """How much of a collection of vectors is gone: an index notices by this number."""
+    """Count of a collection's removed vectors, by which an index notices removals."""
 
     __tablename__ = "mi_collection"
     name: str = Field(primary_key=True)
@@ -319,7 +319,7 @@ class CollectionRow(SQLModel, table=True):
 
 
 class VectorRow(SQLModel, table=True):
-    """One stored turn: its messages, and the vector of their words."""
+    """A stored unit: its messages, and the vector of their text."""
 
     __tablename__ = "mi_vector"
     __table_args__ = _NEVER_REUSED
@@ -337,8 +337,8 @@ class VectorRow(SQLModel, table=True):
     turn: int
     created_at: float
     heard: str | None = Field(default=None, sa_column=Column(Text))
-    """Metadata of its messages for searching (`blocks.vector_parts.units.UnitMetadata`) as JSON, so that a new process
-    need not read them all; None: it has to."""
+    """Search metadata of its messages (`blocks.vector_parts.units.UnitMetadata`) as JSON, so that a new process need
+    not read them all; None: it has to."""
 
 
 def _table(row: type[SQLModel]) -> Table:
@@ -367,7 +367,7 @@ schema_table = _table(SchemaRow)
 
 
 def _refers(table: Table, columns: list[str], to: Table, keys: list[str]) -> None:
-    """Declare a reference. It has to hold at a commit, so within a transaction the order of statements is free."""
+    """Declare a foreign key. Checked at commit, so the order of statements within a transaction is free."""
     names = [f"{to.name}.{key}" for key in keys]
     table.append_constraint(ForeignKeyConstraint(columns, names, deferrable=True, initially="DEFERRED"))
 
@@ -398,7 +398,7 @@ Index("mi_vector_session", vector_table.c.session_id, vector_table.c.first_seq)
 _vectors_of_a_block = Index("mi_vector_block", vector_table.c.session_id, vector_table.c.block, vector_table.c.id)
 
 TABLES = [table for name, table in SQLModel.metadata.tables.items() if name.startswith("mi_")]
-"""Our own: a program may have tables of its own on the same metadata."""
+"""Tables of this package: a program may have tables of its own in the same metadata."""
 
 NEW_COLUMNS = {
     2: (fact_table.c.topics, fact_revision_table.c.topics, fact_revision_table.c.category),
@@ -406,12 +406,12 @@ NEW_COLUMNS = {
     5: (session_table.c.watched,),
     6: (session_table.c.probes,),
 }
-"""Columns that a version of the schema added to tables of the one before."""
+"""Columns added by each schema version to existing tables."""
 
 SINCE_3 = (_vectors_of_a_block,)
-"""Indexes that version 3 added to tables of earlier ones."""
+"""Indexes that version 3 added to existing tables."""
 
 
 def prepare_for_postgresql() -> None:
-    """Say what is made otherwise on PostgreSQL: naming its dialect takes 30 ms, which SQLite can do without."""
+    """Adapt the tables to PostgreSQL. Done on demand: loading its dialect takes 30 ms, which SQLite can do without."""
     _message_flush.dialect_options["postgresql"]["where"] = _flushed

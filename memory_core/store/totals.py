@@ -1,4 +1,4 @@
-"""Totals over all sessions: one query for each kind of thing, however many sessions there are."""
+"""Totals over all sessions: one query per kind of thing, for any number of sessions."""
 
 import json
 from collections.abc import Collection
@@ -19,14 +19,14 @@ from memory_core.store.tables import (
 )
 
 ORIGINS = ("session_imported", "session_branched")
-"""Kinds of events that say where a session came from; the newest one counts."""
+"""Kinds of events that record a session's origin; the newest one counts."""
 
 _m, _e, _v = message_table.c, event_table.c, vector_table.c
 
 
 @dataclass(frozen=True, slots=True)
 class MessageSums:
-    """All messages of a session, the archived ones too: how many, and their tokens by either way of counting."""
+    """Totals of a session's messages, archived ones included: their number, and their tokens by either accounting."""
 
     messages: int = 0
     content: int = 0
@@ -34,7 +34,7 @@ class MessageSums:
 
 
 def sum_messages(connection: Connection, session_ids: Collection[str] | None = None) -> dict[str, MessageSums]:
-    """The sums of these sessions, or of all; a session without messages is missing."""
+    """Message totals of these sessions, or of all; a session without messages is missing."""
     sums = select(_m.session_id, func.count(), func.sum(_m.tokens), func.sum(_m.reference_tokens)).group_by(
         _m.session_id
     )
@@ -53,14 +53,14 @@ def count_facts(connection: Connection) -> dict[str, int]:
 
 
 def reading_user_facts(connection: Connection) -> set[str]:
-    """Sessions with a facts block that keeps the user's facts."""
+    """Ids of the sessions with a facts block of user scope."""
     b = block_table.c
     rows = connection.execute(select(b.session_id, b.settings).where(b.type == "facts"))
     return {session for session, settings in rows if json.loads(settings).get("scope") == "user"}
 
 
 def read_origins(connection: Connection) -> dict[str, tuple[str, dict[str, Any]]]:
-    """By session, kind and data of the newest event that says where it came from; one begun here has none."""
+    """Kind and data of the newest event on a session's origin, by session; one created here has none."""
     newest = (
         select(func.max(_e.id))
         .where(_e.session_id == session_table.c.id, _e.kind.in_(ORIGINS))
@@ -77,18 +77,18 @@ def read_origins(connection: Connection) -> dict[str, tuple[str, dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class StoredCollection:
-    """The stored turns of one block of one session under one embedder: what a vector index has a copy of."""
+    """The stored units of one block of one session under one embedder; a vector index holds a copy of them."""
 
     name: str
     session_id: str
     block: str
     vectors: int
     newest: int
-    """Number of the newest of them."""
+    """Id of the newest of them."""
 
 
 def read_collections(connection: Connection) -> list[StoredCollection]:
-    """Every collection that holds vectors, the one written last first."""
+    """All collections with vectors, the most recently written first."""
     newest = func.max(_v.id)
     query = select(_v.collection, _v.session_id, _v.block, func.count(), newest).group_by(
         _v.collection, _v.session_id, _v.block
@@ -98,20 +98,20 @@ def read_collections(connection: Connection) -> list[StoredCollection]:
 
 
 def newest_collection(connection: Connection) -> tuple[str, int] | None:
-    """The collection written last and the number of its newest vector: one look at an index; None without vectors."""
+    """The most recently written collection and the id of its newest vector: one index lookup; None without vectors."""
     row = connection.execute(select(_v.collection, _v.id).order_by(_v.id.desc()).limit(1)).one_or_none()
     return (row[0], int(row[1])) if row else None
 
 
 def emptied_collections(connection: Connection) -> list[str]:
-    """Collections all of whose vectors were deleted."""
+    """Collections whose vectors were all deleted."""
     filled = select(_v.collection)
     query = select(collection_table.c.name).where(collection_table.c.name.not_in(filled))
     return list(connection.execute(query).scalars())
 
 
 def database_bytes(connection: Connection) -> int:
-    """How large the database is where it is kept, its write-ahead log aside."""
+    """Size of the database in bytes, without its write-ahead log."""
     if connection.dialect.name == "sqlite":
         pages, size = (connection.execute(text(f"PRAGMA {name}")).scalar_one() for name in ("page_count", "page_size"))
         return int(pages) * int(size)
@@ -119,7 +119,7 @@ def database_bytes(connection: Connection) -> int:
 
 
 def free_bytes(connection: Connection) -> int:
-    """How much of a SQLite file is the space of what was erased; 0 on PostgreSQL, which gives it back by itself."""
+    """Bytes of a SQLite file left free by erased data; 0 on PostgreSQL, which frees them by itself."""
     if connection.dialect.name != "sqlite":
         return 0
     pages, size = (connection.execute(text(f"PRAGMA {name}")).scalar_one() for name in ("freelist_count", "page_size"))
@@ -127,6 +127,6 @@ def free_bytes(connection: Connection) -> int:
 
 
 def count_sessions(connection: Connection) -> int:
-    """Sessions that were not deleted."""
+    """Number of sessions that were not deleted."""
     query = select(func.count()).select_from(session_table).where(session_table.c.deleted_at.is_(None))
     return int(connection.execute(query).scalar_one())

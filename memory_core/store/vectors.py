@@ -1,4 +1,4 @@
-"""Stored turns and their vectors: the truth that a vector index follows."""
+"""Stored units and their vectors: the source that a vector index copies."""
 
 import json
 from collections import Counter
@@ -17,9 +17,9 @@ from memory_core.store.writing import Writing
 from memory_core.vectors.base import Revision, StoredVector, Vector
 
 NO_EMBEDDER = ""
-"""Of stored turns without a vector, because the embedding model failed: they are found by keyword only."""
+"""Embedder name of stored units without a vector, because the embedding model failed: found by keyword only."""
 NO_VECTOR: Vector = np.ones(1, dtype=np.float32)
-"""What stands in a row in place of a vector; nothing is ever compared with it."""
+"""Placeholder in a row without a vector; never compared with anything."""
 
 
 _v = vector_table.c
@@ -37,7 +37,7 @@ _COUNT = select(func.count(), func.coalesce(func.max(_v.id), 0)).where(
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One stored turn: which messages, how many tokens."""
+    """One stored unit: its messages and its size in tokens."""
 
     number: int
     seqs: Ranges
@@ -45,7 +45,7 @@ class Node:
     turn: int
 
     def covers(self, seqs: Set[int]) -> bool:
-        """Is every one of its messages among these?"""
+        """Whether all of its messages are among these."""
         if self.seqs and self.seqs[0][0] not in seqs:  # so it is for nearly all units: asked of each, at each search
             return False
         return all(seq in seqs for seq in expand(self.seqs))
@@ -53,22 +53,22 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class NewNode:
-    """A turn about to be stored."""
+    """A unit to be stored."""
 
     seqs: tuple[int, ...]
     tokens: int
     vector: Vector
     heard: str
-    """What it says, as a search needs it (see `VectorRow`)."""
+    """Search metadata (see `VectorRow.heard`)."""
 
 
 def collection_name(database: Database, session_id: str, block: str, embedder: str) -> str:
-    """The collection of one block of one session under one embedder: vectors of two are never mixed."""
+    """Collection name for one block of one session and one embedder: vectors of two embedders are never mixed."""
     return "mi-" + sha256("\x00".join((database.id, session_id, block, embedder)).encode()).hexdigest()[:40]
 
 
 def add_nodes(w: Writing, block: str, embedder: str, nodes: Sequence[NewNode]) -> list[int]:
-    """Store turns; their numbers, which grow in the order given."""
+    """Store units; return their ids, which grow in the order given."""
     if not nodes:
         return []
     collection = collection_name(w.database, w.session.id, block, embedder)
@@ -92,33 +92,32 @@ def add_nodes(w: Writing, block: str, embedder: str, nodes: Sequence[NewNode]) -
 
 
 def count_nodes(connection: Connection, session_id: str, block: str) -> tuple[int, int]:
-    """How many stored turns a block has, and the highest number: one look that tells whether any is new."""
+    """Number of a block's stored units and their highest id: one query that shows whether any is new."""
     count, last = connection.execute(_COUNT, {"session": session_id, "block": block}).one()
     return int(count), int(last)
 
 
 def read_nodes(connection: Connection, session_id: str, block: str) -> list[Node]:
-    """The stored turns of a block, oldest first."""
+    """Stored units of a block, oldest first."""
     query = _NODE.where(_v.session_id == session_id, _v.block == block)
     return _nodes(connection.execute(query.order_by(_v.id)).all())
 
 
 def read_heard(connection: Connection, session_id: str, block: str, *, after: int = 0) -> list[tuple[Node, str | None]]:
-    """The stored turns of a block with a number above `after`, oldest first, each with what it says, where that is
-    kept."""
+    """Stored units of a block with an id above `after`, oldest first, each with its metadata, where that is stored."""
     query = _NODE.add_columns(_v.heard).where(_v.session_id == session_id, _v.block == block)
     rows = connection.execute(query.where(_v.id > after).order_by(_v.id)).all()
     return list(zip(_nodes(rows), (row.heard for row in rows), strict=True))
 
 
 def read_all_heard(connection: Connection, session_id: str) -> dict[int, str]:
-    """What the stored turns of a session say, by number, where it is kept."""
+    """Metadata of a session's stored units by id, where it is stored."""
     query = select(_v.id, _v.heard).where(_v.session_id == session_id, _v.heard.is_not(None))
     return {int(number): heard for number, heard in connection.execute(query)}
 
 
 def count_of_others(connection: Connection, session_id: str, block: str, embedder: str) -> int:
-    """How many stored turns of a block have no vector of this embedder: they have another's, or none."""
+    """Number of a block's stored units without a vector of this embedder: they have another's, or none."""
     query = select(func.count()).where(_v.session_id == session_id, _v.block == block, _v.embedder != embedder)
     return int(connection.execute(query).scalar_one())
 
@@ -126,19 +125,19 @@ def count_of_others(connection: Connection, session_id: str, block: str, embedde
 def read_nodes_of_others(
     connection: Connection, session_id: str, block: str, embedder: str, *, after: int, limit: int
 ) -> list[Node]:
-    """The first stored turns with a number above `after` that have no vector of this embedder."""
+    """The first stored units with an id above `after` that have no vector of this embedder."""
     query = _NODE.where(_v.session_id == session_id, _v.block == block, _v.embedder != embedder)
     return _nodes(connection.execute(query.where(_v.id > after).order_by(_v.id).limit(limit)).all())
 
 
 def count_without_vector(connection: Connection, database: Database, session_id: str, block: str) -> int:
-    """How many stored turns of a block are under `NO_EMBEDDER`."""
+    """Number of a block's stored units under `NO_EMBEDDER`."""
     collection = collection_name(database, session_id, block, NO_EMBEDDER)
     return int(connection.execute(select(func.count()).where(_v.collection == collection)).scalar_one())
 
 
 def sessions_without_vectors(connection: Connection, database: Database) -> list[str]:
-    """Sessions with stored turns under `NO_EMBEDDER`."""
+    """Ids of sessions with stored units under `NO_EMBEDDER`."""
     b = block_table.c
     named = connection.execute(select(b.session_id, b.name).where(b.type == "vector"))
     sessions = {collection_name(database, session, block, NO_EMBEDDER): session for session, block in named}
@@ -152,7 +151,7 @@ def sessions_without_vectors(connection: Connection, database: Database) -> list
 def read_nodes_without_vector(
     connection: Connection, database: Database, session_id: str, block: str, *, limit: int
 ) -> list[Node]:
-    """The first stored turns of a block under `NO_EMBEDDER`."""
+    """The first stored units of a block under `NO_EMBEDDER`."""
     collection = collection_name(database, session_id, block, NO_EMBEDDER)  # by which there is an index
     return _nodes(connection.execute(_NODE.where(_v.collection == collection).order_by(_v.id).limit(limit)).all())
 
@@ -168,9 +167,9 @@ def _nodes(rows: Sequence[Any]) -> list[Node]:
 def replace_vectors(
     w: Writing, block: str, embedder: str, vectors: Mapping[int, Vector], *, unusable: Collection[int] = ()
 ) -> list[int]:
-    """Give stored turns, by number, vectors of this embedder in place of another's or of none; which ones got theirs.
+    """Store vectors of this embedder, by unit id, in place of another's or of none; return the updated ids.
 
-    Turns that are gone, or have a vector of this embedder by now, are left alone, but those whose vector is `unusable`.
+    Units that are gone, or have a vector of this embedder by now, are skipped, except those with an `unusable` vector.
     """
     collection = collection_name(w.database, w.session.id, block, embedder)
     moved: dict[int, str] = {}
@@ -201,7 +200,7 @@ def remove_nodes(
     seqs: Sequence[int] | None = None,
     numbers: Collection[int] | None = None,
 ) -> int:
-    """Remove stored turns of this session: of one block, that hold one of these messages, of these numbers; how many.
+    """Remove stored units of this session; return their number.
 
     What is left out does not narrow the choice.
     """
@@ -223,7 +222,7 @@ def remove_nodes(
 
 
 def count_gone(database: Database, connection: Connection, session_id: str) -> None:
-    """Let whoever has a copy of a session's collections notice that they go."""
+    """Count the removals in a session's collections, so that copies of them are updated."""
     query = select(_v.collection, func.count()).where(_v.session_id == session_id).group_by(_v.collection)
     for collection, number in connection.execute(query).all():
         _count_gone(database, connection, collection, number)
@@ -236,23 +235,23 @@ def _count_gone(database: Database, connection: Connection, collection: str, cou
 
 
 def collections_of(connection: Connection, session_id: str) -> set[tuple[str, str]]:
-    """Block and collection of every collection that holds vectors of a session."""
+    """Block and collection name of every collection with vectors of a session."""
     query = select(_v.block, _v.collection).where(_v.session_id == session_id).distinct()
     return {(row.block, row.collection) for row in connection.execute(query)}
 
 
 def read_nodes_of(connection: Connection, session_id: str, block: str, numbers: Collection[int]) -> list[Node]:
-    """The stored turns with these numbers, as far as they are there."""
+    """The stored units with these ids; missing ones are left out."""
     query = _NODE.where(_v.session_id == session_id, _v.block == block)
     rows = [row for chunk in chunks(sorted(numbers)) for row in connection.execute(query.where(_v.id.in_(chunk)))]
     return _nodes(rows)
 
 
 class DatabaseVectors:
-    """One collection as a `VectorSource`, of vectors with so many `dimensions`; None: whatever they have.
+    """One collection as a `VectorSource`, of vectors with that many `dimensions` (None: any).
 
-    One of another length, or that holds something else than numbers, was stored before such were refused: it is given
-    as a zero vector, which no question finds, and its number is added to `unusable`.
+    A vector of another length or with non-numeric values (stored before such were refused) is returned as a zero
+    vector, which no question finds, and its id is added to `unusable`.
     """
 
     def __init__(
@@ -284,7 +283,7 @@ class DatabaseVectors:
             yield from self._all_stored(some)
 
     def some(self, numbers: Sequence[int]) -> list[StoredVector]:
-        """The vectors with these numbers, smallest first."""
+        """The vectors with these ids, by ascending id."""
         found: list[StoredVector] = []
         with self._database.read() as connection:
             for chunk in chunks(numbers):
@@ -295,7 +294,7 @@ class DatabaseVectors:
         return found
 
     def _all_stored(self, rows: Sequence[Row[int, bytes]]) -> list[StoredVector]:
-        """Rows as vectors, looked at all at once where they are sound."""
+        """Decode rows into vectors, all at once where they are sound."""
         size = len(rows[0].embedding) if rows else 0
         whole = size and not size % 4 and self._dimensions in (None, size // 4)
         if whole and all(len(row.embedding) == size for row in rows):

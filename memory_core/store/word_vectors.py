@@ -1,4 +1,4 @@
-"""Vectors of facts' words: kept with the words, by their hash, and erased with them."""
+"""Vectors of facts' texts: stored by hash of the text, and erased with it."""
 
 from collections.abc import Iterable, Mapping
 
@@ -14,7 +14,7 @@ _v = word_vector_table.c
 
 
 def read_word_vectors(connection: Connection, scope: str, hashes: Iterable[str], embedder: str) -> dict[str, Vector]:
-    """The vectors of one embedder by hash of the words; what was never kept is missing."""
+    """Vectors of one embedder by hash of the text; those not stored are missing."""
     found: dict[str, Vector] = {}
     for chunk in chunks(sorted(set(hashes))):
         where = (_v.scope == scope) & (_v.embedder == embedder) & _v.hash.in_(chunk)
@@ -24,7 +24,7 @@ def read_word_vectors(connection: Connection, scope: str, hashes: Iterable[str],
 
 
 def keep_word_vectors(w: Writing, scope: str, embedder: str, vectors: Mapping[str, Vector]) -> None:
-    """Keep vectors by hash of the words; those of words that are not in the content store are left out."""
+    """Store vectors by hash of the text; skip texts that are not in the content store."""
     w.flush_contents()
     content = content_table.c
     for chunk in chunks(sorted(vectors)):
@@ -38,6 +38,6 @@ def keep_word_vectors(w: Writing, scope: str, embedder: str, vectors: Mapping[st
 
 
 def drop_lonely_vectors(connection: Connection, scope: str) -> None:
-    """Delete the vectors of words that are in the content store no more."""
+    """Delete vectors whose text is no longer in the content store."""
     words = select(content_table.c.hash).where(content_table.c.scope == scope)
     connection.execute(delete(word_vector_table).where(_v.scope == scope, _v.hash.not_in(words)))

@@ -1,7 +1,7 @@
-"""The one rule of which words may be erased: those that nothing stored needs.
+"""The single rule for which texts may be erased: those that no row needs.
 
-Words are kept once a scope, under their hash, so what erases a fact, a relation or messages never knows by itself
-whether something else says the same.
+A text is stored once per scope, under its hash, so code that erases a fact, a relation or messages cannot know by
+itself whether something else uses it.
 """
 
 import json
@@ -32,9 +32,9 @@ _c = content_table.c
 
 
 def erase_unneeded(w: Writing, scope: str, keys: Collection[str] | None = None) -> None:
-    """Delete the words of a scope that nothing stored needs, and their vectors: of these hashes, or all (None).
+    """Delete the texts of a scope that no row needs, and their vectors: of these hashes, or all (None).
 
-    That the log names words keeps none of them: a past prompt without them says that they were erased.
+    A hash in the log keeps no text: a past prompt then says that its words were erased.
     """
     w.save()  # first: the log is looked into as well
     doomed = _c.scope == scope
@@ -54,7 +54,7 @@ def erase_unneeded(w: Writing, scope: str, keys: Collection[str] | None = None) 
 
 
 def _needing(scope: str) -> Iterator[Select[tuple[str]]]:
-    """Hashes that rows name: of what is a scope's, and where that is a session, of what is the session's."""
+    """Hashes named by rows of a scope and, for a session's scope, by rows of the session."""
     fact, past = fact_table.c, fact_revision_table.c
     yield select(fact.content).where(fact.scope == scope)
     yield select(past.content).where(past.fact_id.in_(select(fact.id).where(fact.scope == scope)))
@@ -72,7 +72,7 @@ def _needing(scope: str) -> Iterator[Select[tuple[str]]]:
 
 
 def graph_words(connection: Connection, scope: str, entities: Collection[int], relations: Collection[int]) -> set[str]:
-    """Hashes of the words that entities and relations have, and had at any time, so that it can be undone."""
+    """Hashes of the texts that entities and relations have or ever had; kept for undo."""
     if not entities and not relations:
         return set()
     found: set[str] = set()
@@ -94,7 +94,7 @@ def graph_words(connection: Connection, scope: str, entities: Collection[int], r
 
 
 def _summary_sentences(connection: Connection, scope: str) -> set[str]:
-    """Hashes of the sentences of every text that a session's summaries had: past prompts name them one by one."""
+    """Hashes of the sentences of every version of a session's summaries: past prompts name them one by one."""
     kind, _, id = scope.partition(":")
     if kind != "session":
         return set()

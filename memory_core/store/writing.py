@@ -23,12 +23,12 @@ from memory_core.tokens import Accounting, total_tokens
 Clock = Callable[[], float]
 
 LEARNERS = "learners"
-"""Among a session's constructor values: by block, the model that a program gave to learn for it."""
+"""Key in a session's constructor values: by block, the model that a program gave to learn for it."""
 
 
 @dataclass(slots=True)
 class SessionState:
-    """A session's row, while a transaction works on it. See `SessionRow` for the fields."""
+    """A session's row within a transaction. See `SessionRow` for the fields."""
 
     id: str
     user_id: str | None
@@ -62,11 +62,11 @@ class SessionState:
 
     @property
     def messages(self) -> int:
-        """All messages of the session: queued, pinned and archived."""
+        """Number of all messages of the session: queued, pinned and archived."""
         return self.queue_messages + self.pinned_messages + self.archived_messages
 
     def queue(self, accounting: Accounting) -> Queue:
-        """The queue's running totals, as the flush planner wants them."""
+        """Running totals of the queue, in the form of the flush planner."""
         tokens = total_tokens(self.queue_content, self.queue_reference, self.queue_messages, accounting)
         return Queue(tokens=tokens, messages=self.queue_messages, newest_turn=self.newest_turn)
 
@@ -102,7 +102,7 @@ def user_scope(user_id: str) -> str:
 
 
 class Writing:
-    """The open transaction: what it decided is collected here and written at its end."""
+    """An open transaction: collects events and texts, and writes them at its end."""
 
     def __init__(self, database: Database, connection: Connection, session: SessionState, now: float) -> None:
         self.database = database
@@ -128,13 +128,13 @@ class Writing:
             )
 
     def store_text(self, words: str, *, scope: str | None = None) -> str:
-        """Put words into the content store; their hash."""
+        """Add a text to the content store; return its hash."""
         key = content_hash(words)
         self._contents[(scope or self.session.scope, key)] = words
         return key
 
     def flush_contents(self) -> None:
-        """Write kept words now, for who reads them within the same transaction."""
+        """Write collected texts now, for readers within the same transaction."""
         # PostgreSQL cannot store a NUL; nobody reads one either.
         rows = [
             {"scope": scope, "hash": key, "data": data.replace("\x00", "\ufffd")}
@@ -168,7 +168,7 @@ def writing(
     create: SessionState | None = None,
     patience: float | None = None,
 ) -> Iterator[Writing]:
-    """A transaction on a session that exists, or is made in it where `create` is given.
+    """Open a transaction on an existing session, or create it in the same transaction where `create` is given.
 
     `patience`: see `Database.write`.
 
@@ -199,7 +199,7 @@ def read_session(connection: Connection, session_id: str, *, lock: bool = False)
 
 
 def read_existing(connection: Connection, session_id: str) -> SessionState:
-    """The session's row.
+    """A session's row, for one that exists.
 
     Raises:
         NotFoundError: there is none, or it was deleted.
@@ -224,7 +224,7 @@ def create_session(database: Database, connection: Connection, state: SessionSta
 
 
 def read_texts(connection: Connection, scope: str, hashes: Iterable[str]) -> dict[str, str]:
-    """Words by hash; a hash whose words were erased is missing."""
+    """Texts by hash; erased ones are missing."""
     found: dict[str, str] = {}
     for chunk in chunks(sorted(set(hashes))):
         rows = connection.execute(_CONTENTS, {"scope": scope, "hashes": chunk})

@@ -639,11 +639,9 @@ def test_removing_says_what_goes_and_what_stays(demo_home):
         for name in ("Instructions", "Facts", "Earlier turns")
     }
     stored = len(demo().retrieval.stored_turns("Earlier turns"))
-    assert "Goes: its settings, its text with 1 version." in said["Instructions"]
-    assert f"Goes: its settings, {stored} stored turns." in said["Earlier turns"]
-    assert (
-        "Stays: 6 facts, which return with a block of this name, the 6 messages that left the queue." in said["Facts"]
-    )
+    assert "Deleted: its settings, its text with 1 version." in said["Instructions"]
+    assert f"Deleted: its settings, {stored} stored turns." in said["Earlier turns"]
+    assert "Kept: 6 facts, which return with a block of this name, the 6 messages that left the queue." in said["Facts"]
     assert all("Next prompt:" in words for words in said.values())
 
 
@@ -679,7 +677,7 @@ def test_removing_says_that_it_cannot_be_undone_before_and_offers_no_undo_after(
     assert "This cannot be undone." in joined(drawn)
     press(drawn, "Remove block")
     kept = "6 facts, which return with a block of this name and the 6 messages that left the queue"
-    assert said(drawn)[0] == f"Removed Facts. Gone: its settings. Kept: {kept}."
+    assert said(drawn)[0] == f"Removed Facts. Deleted: its settings. Kept: {kept}."
     assert "Undo" not in labels(drawn)
 
 

@@ -364,9 +364,13 @@ def marked(app):
 @pytest.mark.parametrize(
     ("chosen", "become", "goes"),
     [
-        ("Keep this, retire “The user lives in Porto”", ("superseded", "active"), "“The user lives in Porto” goes."),
-        ("Keep the other", ("active", "superseded"), "“The user lives in Lisbon” goes."),
-        ("Keep both", ("active", "active"), "Nothing goes."),
+        (
+            "Keep this, retire “The user lives in Porto”",
+            ("superseded", "active"),
+            "“The user lives in Porto” is superseded.",
+        ),
+        ("Keep the other", ("active", "superseded"), "“The user lives in Lisbon” is superseded."),
+        ("Keep both", ("active", "active"), "Both stay."),
     ],
 )
 @pytest.mark.parametrize("where", ["review", "active"])
@@ -683,7 +687,7 @@ def test_extraction_is_tried_without_storing_and_ticked_facts_are_taken(demo_hom
     found = app.dataframe[0].value if app.dataframe else app.get("arrow_data_frame")[0].value
     assert list(found["Fact"]) == ["The user lives in Faro", "Ana likes jazz"]
     assert list(found["Take"]) == [True, False]
-    assert list(found["What would become of it"]) == [
+    assert list(found["Outcome"]) == [
         "New, contradicts: The user lives in Porto",
         "Held back: rejected before (1.00): Ana likes jazz",
     ]

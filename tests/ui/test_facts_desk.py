@@ -266,7 +266,7 @@ def test_a_history_tells_what_was_done_by_whom():
         ("Pinned", "a person, turn 12"),
         ("Retired: outdated", "a person, turn 12"),
         ("Restored", "a person, turn 12"),
-        ("Looked at", "a person, turn 12"),
+        ("Reviewed", "a person, turn 12"),
     ]
     assert markdown(told_steps[1].pieces) == "Ana :orange[~~likes~~] :blue[**loves**] jazz"
 

@@ -206,7 +206,7 @@ def test_a_relation_says_whether_it_holds_and_what_replaced_it():
         ({"origin": "written", "sources": (), "turn": 0}, None, "written by a person"),
         ({"sources": (("other", 3),)}, None, "said in another session"),
         ({"sources": ()}, None, "said in turn 3"),
-        ({"sources": (), "turn": 0}, None, "the message it came from is gone"),
+        ({"sources": (), "turn": 0}, None, "source message deleted"),
     ],
 )
 def test_a_relation_says_who_said_it_and_when(values, heard, words):
@@ -238,7 +238,7 @@ def test_the_figure_has_a_table_with_the_same_relations():
         "Relation": "brother",
         "To": "Rui",
         "Since turn": 3,
-        "Stands": "holds now",
+        "State": "holds now",
         "Path": "✓",
     }
     assert len(rows) == len(shown.drawn())
@@ -461,7 +461,7 @@ def test_a_file_says_what_of_it_is_new_before_it_is_imported():
     file = file_of(FAMILY, "family.json")
     assert preview(file, foreseen(Graph(), file)) == "family.json: 8 entities, 6 relations."
     assert preview(file, foreseen(FAMILY, file)) == (
-        "family.json: 8 entities, 6 relations. 6 relations are known already. There is nothing new in it."
+        "family.json: 8 entities, 6 relations. 6 relations already exist. There is nothing new in it."
     )
 
 

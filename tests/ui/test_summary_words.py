@@ -74,7 +74,7 @@ def test_the_card_of_an_empty_summary_says_when_it_begins():
 def test_the_card_of_a_summary_above_its_bound_says_so():
     _, state = card(standing(size=301), None, BlockUse(), Holding()).states
     assert (state.says, state.tone) == (
-        "Longer than it may be by now: it is shortened when it is next written.",
+        "Above its limit: it is shortened when it is next written.",
         "waiting",
     )
 

@@ -1,6 +1,6 @@
-"""What each block's card says, and the strip above them. Pure: values in, words out; no Streamlit.
+"""Contents of the block cards, and the line of the cutting order above them. Pure: values in, words out; no Streamlit.
 
-Markdown fields hold no words of others but through `plain`; `Card.holds` is text as it is, for `st.text`.
+Fields documented as markdown contain untrusted text only through `plain`; `Card.holds` is unescaped, for `st.text`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ from ui.text import count, plain, plural, short, tokens
 from ui.theme import Mode, block_colour
 
 HELD_CHARACTERS = 180
-"""Of a text, on a card; the drawer shows all of it."""
+"""Characters of a text shown on a card; the dialog shows all of it."""
 
 HELD_LINES = 3
 
@@ -31,7 +31,7 @@ Tone = Literal["plain", "waiting", "loss"]
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A block as it stands, or stood, at the shown turn."""
+    """A block at the turn shown."""
 
     name: str
     kind: str
@@ -39,18 +39,18 @@ class Standing:
     type: str
     settings: Mapping[str, Any]
     text: str | None = None
-    """Of a static block or a summary; of a custom one, what it last put into a prompt."""
+    """Text of a static block or a summary; of a custom block, what it last put into a prompt."""
     text_ref: str | None = None
-    """As prompts name the text of a static block."""
+    """Reference of a static block's text in prompts."""
     text_tokens: int | None = None
     made_here: bool = True
-    """Can this process run it?"""
+    """Whether this process can run it."""
     fresh: Freshness | None = None
-    """Of a summary: how far it is behind."""
+    """Freshness of a summary: how far it is behind."""
     sentences: frozenset[str] | None = None
-    """Of a summary: its sentences, as prompts name them."""
+    """References of a summary's sentences in prompts."""
     waits_for: str | None = None
-    """The model that learns for it, where it is not at hand in this process."""
+    """Model that learns for it, if this process does not have it."""
 
     @property
     def enabled(self) -> bool:
@@ -62,7 +62,7 @@ class Standing:
 
     @property
     def agent_edits(self) -> bool:
-        """Is it a text that the agent may change through tools?"""
+        """Whether the agent may edit its text through tools."""
         given_from_python = (self.text or "").startswith("\x01")
         editable = self.kind == "static" and self.enabled and not self.settings.get("read_only", True)
         return editable and not given_from_python
@@ -70,7 +70,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class InPrompt:
-    """A block's part of the shown prompt. Tokens."""
+    """A block's part of the prompt shown, in tokens."""
 
     asked: int
     granted: int
@@ -80,7 +80,7 @@ class InPrompt:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """One line that a card carries only when it is not as usual."""
+    """A line of a card on an exceptional state."""
 
     icon: str
     says: str
@@ -95,21 +95,21 @@ class Card:
     name: str
     kind: str
     size: str
-    """Markdown: tokens in the shown prompt."""
+    """Tokens in the prompt shown, as markdown."""
     holds: str
     lines: str
-    """Markdown: its share, its last write, how often it was cut."""
+    """Share of the limit, last write and number of cuts, as markdown."""
     states: tuple[State, ...]
     waiting: bool
-    """Is something due to it that could be tried now?"""
+    """Whether a delivery is waiting that could be tried now."""
     waits_for: str | None = None
-    """The model that it waits for; somebody may have others learn instead."""
+    """Model that it waits for; the user may let another one learn instead."""
 
 
 def card(
     standing: Standing, part: InPrompt | None, use: BlockUse, holding: Holding, *, with_tools: bool = False
 ) -> Card:
-    """What the card of a block says; `with_tools`: an agent may edit one of the session's blocks."""
+    """Build the card of a block; `with_tools`: an agent may edit one of the session's blocks."""
     return Card(
         name=standing.name,
         kind=standing.kind,
@@ -123,7 +123,7 @@ def card(
 
 
 def square(kind: str, mode: Mode) -> str:
-    """The coloured square that stands for a kind of block on every page, as markdown."""
+    """Coloured square of a kind of block, the same on every page, as markdown."""
     return f':color[■]{{foreground="{block_colour(kind, mode)}"}}'
 
 
@@ -135,7 +135,7 @@ def labelled(name: str, kind: str, mode: Mode) -> str:
 def strip(
     order: CutOrder, priorities: Mapping[str, int], kinds: Mapping[str, str], mode: Mode, off: Iterable[str] = ()
 ) -> str:
-    """The order in which blocks are cut, as one line of markdown; those of one place stand side by side."""
+    """Order in which blocks are cut, as one line of markdown; blocks of equal rank side by side."""
     left_out = set(off)
 
     def place(names: Sequence[str]) -> str:
@@ -158,12 +158,12 @@ def strip(
 
 
 def card_order(order: CutOrder) -> tuple[str, ...]:
-    """Blocks from "never cut" to "cut first", as everywhere in the app."""
+    """Names of blocks from "never cut" to "cut first", as everywhere in the app."""
     return (*order.never, *(name for group in reversed(order.groups) for name in reversed(group)))
 
 
 def clipped(text: str) -> str:
-    """The beginning of a text: at most three lines that say something."""
+    """The beginning of a text: at most three non-empty lines."""
     lines = [line.rstrip() for line in text.strip().splitlines() if line.strip()]
     shown = "\n".join(lines[:HELD_LINES])
     cut_short = len(lines) > HELD_LINES or len(shown) > HELD_CHARACTERS
@@ -171,7 +171,7 @@ def clipped(text: str) -> str:
 
 
 def shown_sentences(text: str) -> list[tuple[str, Ref]]:
-    """The sentences with which a summary begins, as many as a card has room for, and how prompts name each.
+    """First sentences of a summary that fit a card, each with its reference in prompts.
 
     >>> [said[-9:] for said, _ in shown_sentences("Ana likes jazz. " + "So on and " * 30 + "so on. The end.")]
     ['kes jazz.', 'nd So o …']
@@ -277,7 +277,7 @@ def characters_used(used: int, limit: int | None) -> str:
 
 
 def _for_the_agent(standing: Standing, with_tools: bool) -> Iterable[State]:
-    """Whether the agent may edit a text, in a session where it may edit any."""
+    """States on what the agent may do with the block, in a session where it may edit any."""
     limit = standing.settings.get("limit")
     if standing.agent_edits:
         if limit is not None and len(standing.text or "") > limit:
@@ -325,7 +325,7 @@ def _states(standing: Standing, part: InPrompt | None, use: BlockUse, holding: H
         yield State("update", f"Written since: {tokens(standing.text_tokens or 0)} tokens from the next prompt on.")
     most = settings.get("max_tokens")
     if standing.fresh is not None and most is not None and (standing.text_tokens or 0) > most:
-        yield State("compress", "Longer than it may be by now: it is shortened when it is next written.", "waiting")
+        yield State("compress", "Above its limit: it is shortened when it is next written.", "waiting")
     if standing.kind == "static":
         return
     if not settings.get("accept_short_term_memory", True):
@@ -339,6 +339,6 @@ def _states(standing: Standing, part: InPrompt | None, use: BlockUse, holding: H
 
 
 def _written_since(standing: Standing, part: InPrompt) -> bool:
-    """Does a summary say something else by now than it asked into the prompt?"""
+    """Whether a summary has changed since the prompt shown."""
     now, then = standing.sentences or frozenset(), frozenset(part.refs)
     return not then <= now or (part.granted == part.asked and then != now)

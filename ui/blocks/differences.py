@@ -1,15 +1,15 @@
-"""What differs between two texts, as a unified diff. Pure; no Streamlit."""
+"""Differences between two texts, as a unified diff. Pure; no Streamlit."""
 
 from difflib import unified_diff
 
 MAX_LINES = 2_000
-"""A longer text is not compared: finding what two long texts share takes seconds."""
+"""Maximum lines of a text; longer ones are not compared, as that takes seconds."""
 
 CONTEXT_LINES = 2
 
 
 def difference(before: str, after: str) -> str | None:
-    """Removed lines with −, added ones with +, a few around them; empty where nothing differs.
+    """Removed lines with −, added ones with +, and a few lines around them; empty if equal. None: a text is too long.
 
     None: too long to be compared.
     """

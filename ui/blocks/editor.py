@@ -1,4 +1,4 @@
-"""Drawers that change which blocks there are and what the static ones say."""
+"""Dialogs to add, edit and remove blocks."""
 
 import time
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ MAX_CHARACTERS = 100_000
 @st.dialog("Edit block", width=440, position="right", icon=":material/edit_note:", on_dismiss=leave)
 @error_inside
 def edit_dialog(session_id: str, name: str) -> None:
-    """Edit a block's words, with what that does to the next prompt, and its history."""
+    """Edit a block's text, with a preview of the next prompt, and its history."""
     memory = engine().open(session_id)
     attached = text_block(memory, name)
     if attached is None:
@@ -51,7 +51,7 @@ def edit_dialog(session_id: str, name: str) -> None:
         opened = draft(key, box, Draft(attached.record.revision))
     else:
         opened = draft(key, box, Draft(unsaved.began, since=unsaved.at))
-    if opened.saved:  # before its widgets are drawn once more, which would keep what they hold
+    if opened.saved:  # before its widgets are drawn again, which would keep their values
         forget(key)
         st.rerun()
     st.session_state.setdefault(box, current if unsaved is None else unsaved.value)
@@ -98,18 +98,18 @@ def edit_dialog(session_id: str, name: str) -> None:
         with history:
             draw_versions(memory, attached, revisions, key, box)
     with drawer_actions("edit"):
-        # Enabled in any case: a field gives its words when the pointer leaves it for the button.
+        # Always enabled: a text field reports its value only when it loses focus to the button.
         st.button("Save", key=f"blocks__{key}_save", type="primary", on_click=_save, args=(session_id, name, key, box))
         st.button("Discard changes", key=f"blocks__{key}_discard", on_click=_discard, args=(session_id, name, key))
 
 
 def _place(session_id: str, name: str) -> Place:
-    """Where the unsaved text of a block is kept."""
+    """Key of a block's unsaved text."""
     return ("text", session_id, name)
 
 
 def _keep_unsaved(session_id: str, name: str) -> None:
-    """What was typed outlives the drawer."""
+    """Keep the typed text when the dialog is closed."""
     key = f"edit_{session_id}_{name}"
     engine().unsaved.keep(_place(session_id, name), str(st.session_state[f"blocks__{key}_text"]), kept(key).revision)
 
@@ -138,7 +138,7 @@ def _save(session_id: str, name: str, key: str, box: str) -> None:
         keep_draft(key, Draft(opened.revision, saved=True))
         engine().unsaved.forget(_place(session_id, name))
         if saved == opened.revision:
-            toasts.done(f"{short(name)} is as it was: nothing to save.")
+            toasts.done(f"{short(name)} is unchanged: nothing to save.")
         else:
             toasts.done(
                 f"Saved {short(name)}. The next prompt has it.",
@@ -169,7 +169,7 @@ def _take_mine(key: str, box: str) -> None:
 @st.dialog("Add a block", width=440, position="right", icon=":material/add:", on_dismiss=leave)
 @error_inside
 def add_dialog(session_id: str, kind: str | None = None) -> None:
-    """Add a block of any kind there is, and offer to fill it from what left the queue before."""
+    """Add a block of any kind, optionally filled from the archive."""
     memory = engine().open(session_id)
     offered = kinds(plugins())
     begun: dict[str, Any] = {"kind": "static", "name": "", "text": ""}
@@ -208,7 +208,7 @@ def add_dialog(session_id: str, kind: str | None = None) -> None:
         value=None,
         key=drawer.field(priority, needed=True),
         placeholder=drawer.stays(priority),
-        help="`priority`: 0 is never cut. Of the rest, the order stands above the blocks.",
+        help="`priority`: 0 is never cut. The order of the others is shown above the blocks.",
         on_change=drawer.keep,
     )
     archived = memory.session.status().archived_messages
@@ -224,7 +224,7 @@ def add_dialog(session_id: str, kind: str | None = None) -> None:
 
 
 def _broken() -> None:
-    """Name the plug-ins that cannot be used, with the reason."""
+    """List the plug-ins that cannot be used, with the reasons."""
     for plugin in plugins():
         if plugin.error is not None:
             named = f"“{plugin.name}” of {plugin.package}" if plugin.package else f"“{plugin.name}”"
@@ -236,9 +236,9 @@ def _broken() -> None:
 
 def _filling(kind: Kind, archived: int, drawer: Drawer) -> None:
     fill = st.checkbox(
-        f"Fill it from the {count(archived, 'message')} that left the queue before",
+        f"Fill it from the {count(archived, 'message')} flushed before",
         key=drawer.field(f"fill_{kind.key}"),
-        help="Without this, it learns only from what leaves from now on.",
+        help="Otherwise it learns only from messages flushed from now on.",
         on_change=drawer.keep,
     )
     if fill and kind.asks_model and not chosen_model().offline:
@@ -246,7 +246,7 @@ def _filling(kind: Kind, archived: int, drawer: Drawer) -> None:
 
 
 def _possible(memory: Memory, kind: Kind, name: str, priority: int, text: str, taken: Sequence[str]) -> bool:
-    """Say what the block would do to the next prompt, or why it cannot be added."""
+    """Draw the effect of adding the block, or why it is impossible; return whether it is possible."""
     if name in taken:
         st.error(f"“{plain(name)}” is taken. Choose another name.")
         return False
@@ -257,7 +257,7 @@ def _possible(memory: Memory, kind: Kind, name: str, priority: int, text: str, t
         return False
     possible = draw_effect(memory, added=[block])
     if possible and kind.learns:
-        st.markdown(":small[:gray[It begins empty. What it learns asks for room in the prompts after.]]")
+        st.markdown(":small[:gray[It starts empty. What it learns will take tokens in later prompts.]]")
     return possible
 
 
@@ -269,7 +269,7 @@ def _add(session_id: str, kind: Kind, suggested: str, drawer: Drawer) -> Done:
     memory.blocks.add(make(kind, name, int(given[f"priority_{kind.key}"]), given.get("text", "")))
     if fill:
         memory.blocks.fill(name, wait=False)
-    # A block that learned something leaves more than it came with.
+    # Only a static block can be removed without losing something learned meanwhile.
     undo = partial(_take_out, session_id, name) if kind.key == "static" else None
     return f"Added {short(name)}{'. It is being filled' if fill else ''}.", undo
 
@@ -287,7 +287,7 @@ def _take_out(session_id: str, name: str) -> None:
 @st.dialog("Remove a block", width=440, position="right", icon=":material/delete:", on_dismiss="rerun")
 @error_inside
 def remove_dialog(session_id: str, name: str | None = None) -> None:
-    """Remove a block: what goes with it, and what stays."""
+    """Confirm the removal of a block, listing what is deleted and kept."""
     memory = engine().open(session_id)
     names = [attached.name for attached in memory.blocks]
     if name is None:
@@ -305,18 +305,18 @@ def remove_dialog(session_id: str, name: str | None = None) -> None:
     draw_effect(memory, without=[name])
     with st.container(horizontal=True):
         closing_button("Remove block", _remove, (session_id, name), kind="primary", key="blocks__remove_save")
-        closing_button("Keep", key="blocks__remove_keep")
+        closing_button("Cancel", key="blocks__remove_keep")
 
 
 def what_goes(memory: Memory, name: str) -> list[str]:
-    """What is gone with a block, and what stays without it, a line of markdown each."""
+    """What is deleted with a block, and what is kept, as lines of markdown."""
     goes, stays = gone_and_left(memory, name)
-    lines = [f":material/delete: Goes: {', '.join(goes)}."]
-    return lines + ([f":material/inventory_2: Stays: {', '.join(stays)}."] if stays else [])
+    lines = [f":material/delete: Deleted: {', '.join(goes)}."]
+    return lines + ([f":material/inventory_2: Kept: {', '.join(stays)}."] if stays else [])
 
 
 def gone_and_left(memory: Memory, name: str) -> tuple[list[str], list[str]]:
-    """What a block takes along, and what stays without it.
+    """Lists of what is deleted with a block, and of what is kept.
 
     Raises:
         NotFoundError: there is no such block.
@@ -353,4 +353,4 @@ def _remove(session_id: str, name: str) -> None:
         state.say("error", str(error))
     else:
         stays = f" Kept: {listed(left)}." if left else ""
-        toasts.done(f"Removed {short(name)}. Gone: {listed(gone)}.{stays}")
+        toasts.done(f"Removed {short(name)}. Deleted: {listed(gone)}.{stays}")

@@ -1,4 +1,4 @@
-"""The drawer in which blocks are put in order by numbers: that of cutting, and the place in the prompt."""
+"""The dialog to order blocks by numbers: their priorities and their places in the prompt."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -25,7 +25,7 @@ _COLUMNS = (0.4, 0.3, 0.3)
 @st.dialog("Change order", width=440, position="right", icon=":material/format_list_numbered:", on_dismiss=leave)
 @error_inside
 def order_dialog(session_id: str) -> None:
-    """Say by number which block is cut before which, and where each stands in the prompt. No row ever moves."""
+    """Set the priority of each block and its place in the prompt. Rows are not reordered while editing."""
     memory = engine().open(session_id)
     theirs = _priorities(memory)
     if not theirs:
@@ -53,16 +53,16 @@ def order_dialog(session_id: str) -> None:
 
 
 _PRIORITY, _PLACE = "priority_", "place_"
-"""What the names of the two fields of a block begin with."""
+"""Prefixes of the names of a block's two fields."""
 
 
 def _by_name(sort: str, fields: Mapping[str, int]) -> dict[str, int]:
-    """The numbers of one sort by block."""
+    """Numbers of one kind of field, by block."""
     return {field.removeprefix(sort): int(number) for field, number in fields.items() if field.startswith(sort)}
 
 
 def _wished(drawer: Drawer, names: list[str]) -> tuple[dict[str, int], tuple[str, ...] | None]:
-    """The priorities that are other than before, and the order in the prompt if it is."""
+    """Changed priorities by block, and the new order in the prompt if it changed."""
     was, chosen = drawer.opened, drawer.chosen()
     opened = _by_name(_PRIORITY, was)
     changed = {name: number for name, number in _by_name(_PRIORITY, chosen).items() if opened[name] != number}
@@ -105,7 +105,7 @@ def _draw_rows(drawer: Drawer, names: list[str], kinds: Mapping[str, str], trunc
 
 
 def _ordered(names: list[str], at: Mapping[str, int], given: Mapping[str, int]) -> list[str]:
-    """The blocks by the places that were given; who was moved to a place stands before who was there."""
+    """Blocks ordered by their new places; a moved block precedes the one whose place it takes."""
 
     def rank(name: str) -> tuple[float, int]:
         moved = given[name] - at[name]
@@ -115,7 +115,7 @@ def _ordered(names: list[str], at: Mapping[str, int], given: Mapping[str, int]) 
 
 
 def _priorities(memory: Memory) -> dict[str, int]:
-    """By block, in the order of the prompt."""
+    """Priorities by block, in prompt order."""
     return {attached.name: attached.priority for attached in memory.blocks}
 
 

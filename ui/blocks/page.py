@@ -1,4 +1,4 @@
-"""The Blocks page of one session: a card per block, the order in which they are cut above them."""
+"""The Blocks page of one session: one card for each block, with the cutting order above them."""
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -39,19 +39,19 @@ Drawer = Callable[[], None]
 _TONES = {"plain": ":gray[{}]", "waiting": ":orange[{}]", "loss": ":red[{}]"}
 
 VIEW = "view"
-"""Parameter of the address that names what is shown."""
+"""URL parameter with the view shown."""
 
 VIEWS = {"blocks": "Blocks", "recipes": "Recipes"}
 
 PIECES = 3
-"""Lines of what the shown prompt has not; the page of the block lists all."""
+"""Maximum number of pieces listed that are missing in the prompt shown; the block's own page lists all."""
 
 _SHOWN = "blocks__view"
 _WRITTEN = "blocks_written_view"
 
 
 def draw(view: View) -> None:
-    """The page of one session, at its latest turn or at an earlier one."""
+    """Draw the page of one session, at its latest turn or an earlier one."""
     if _shown() == "recipes":
         recipes.draw(view)
         return
@@ -62,7 +62,7 @@ def draw(view: View) -> None:
 
 
 def _shown() -> str:
-    """The blocks or the recipes; the address says which, so that the page can be reloaded and linked to."""
+    """Draw the choice between blocks and recipes, and return it; the URL holds it for reloads and links."""
     asked = st.query_params.get(VIEW)
     if asked != st.session_state.get(_WRITTEN) or _SHOWN not in st.session_state:
         st.session_state[_SHOWN] = asked if asked in VIEWS else "blocks"
@@ -84,7 +84,7 @@ def _shown() -> str:
 
 
 def _draw(view: View) -> Drawer | None:
-    """Draw the page; the drawer that was asked for."""
+    """Draw the page; return the dialog to open, if any."""
     built = _shown_prompt(view)
     standings = _then(view, built) if view.past else _now(view, built)
     if not standings:
@@ -164,7 +164,7 @@ def _freshness(memory: Memory, name: str) -> Freshness:
 
 
 def _shown_prompt(view: View) -> ContextBuilt | None:
-    """The last prompt of the shown turn, or before it."""
+    """The last prompt of the turn shown or before it; None if there is none."""
     newest = view.contexts[-1].event if view.contexts else None
     return newest if isinstance(newest, ContextBuilt) else None
 
@@ -177,7 +177,7 @@ def _part(built: ContextBuilt | None, name: str) -> InPrompt | None:
 
 
 def _custom_words(view: View, built: ContextBuilt | None, name: str) -> str:
-    """What a custom block put into the shown prompt; empty for other kinds."""
+    """Text a custom block put into the prompt shown; empty for other kinds."""
     part = _part(built, name)
     refs = [ref for ref in map(Ref, part.refs if part is not None else ()) if ref.kind == "content"]
     stored = view.memory.log.texts(ref.hash for ref in refs)
@@ -186,7 +186,7 @@ def _custom_words(view: View, built: ContextBuilt | None, name: str) -> str:
 
 
 def _held_then(use: BlockUse, view: View) -> Holding:
-    """What a block held at the shown turn, from the log alone."""
+    """Contents of a block at the turn shown, counted from the log alone."""
     newest = view.memory.log.texts([use.newest_fact]).get(use.newest_fact) if use.newest_fact else None
     return Holding(
         turns=use.stored_turns,
@@ -220,7 +220,7 @@ def _empty(view: View) -> Drawer | None:
 
 
 def _head(view: View, standings: Sequence[Standing], order: CutOrder, priorities: Mapping[str, int]) -> Drawer | None:
-    """The order in which blocks are cut, and what can be done to it."""
+    """Draw the cutting order and the buttons to change it or to add a block."""
     session_id = view.memory.session_id
     kinds = {standing.name: standing.kind for standing in standings}
     off = [standing.name for standing in standings if not standing.enabled]
@@ -266,7 +266,7 @@ def _card(view: View, each: Card, standing: Standing) -> Drawer | None:
 
 
 def _holds(view: View, each: Card, standing: Standing) -> None:
-    """What a block holds, marked where it has no effect on the shown prompt: as a whole, or piece by piece."""
+    """Draw a block's contents; those missing in the prompt shown are struck through, as a whole or piece by piece."""
     past = next((block for block in view.history.blocks_at(view.position) if block.name == each.name), None)
     without = view.effects.without(each.name)
     whole = view.effects.of_text(past) if past is not None and past.kind in WITH_TEXT else None
@@ -316,7 +316,7 @@ def _actions(view: View, each: Card, standing: Standing) -> Drawer | None:
 
 
 def _menu(view: View, standing: Standing) -> Drawer | None:
-    """Everything else that can be done to a block."""
+    """Draw the menu of further actions on a block."""
     session_id, name = view.memory.session_id, standing.name
     changes = {change.says: change for change in changes_for(standing.kind, standing.settings)}
     first = ["History"] if standing.kind in WITH_TEXT else []
@@ -343,7 +343,7 @@ def _menu(view: View, standing: Standing) -> Drawer | None:
 
 
 def _deliver(session_id: str, name: str) -> None:
-    """Attempt what is due to a block at once, with what learns here; what was given up for now included."""
+    """Attempt a block's due and parked deliveries at once, with the learner of this app."""
     try:
         chosen = chosen_model()
         memory = engine().open(session_id, services_for(chosen))

@@ -1,4 +1,4 @@
-"""Drawers for one block's settings: on or off, how it is cut, what it is given, and those of its kind."""
+"""Dialogs for one block's settings: common ones (on or off, cutting, messages) and those of its kind."""
 
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -23,31 +23,31 @@ from ui.services import engine
 from ui.text import plain, short
 
 MAX_CHARACTERS = 1_000
-"""Of a setting in words."""
+"""Maximum characters of a text setting."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One setting that is changed by one click in a block's menu."""
+    """A setting that a menu entry changes with one click."""
 
     says: str
-    """In the menu."""
+    """Label in the menu."""
     setting: str
     value: Any
     means: str
-    """What it will do, in one sentence."""
+    """Effect of the change, in one sentence."""
     done: str
-    """What is said once it is done, after the block's name."""
+    """Message after the change, following the block's name."""
 
 
 TURN_OFF = Change(
-    "Turn off", "enabled", False, "It receives nothing and is in no prompt. What it holds stays.", "turned off"
+    "Turn off", "enabled", False, "It receives nothing and is in no prompt. Its contents are kept.", "turned off"
 )
 TURN_ON = Change(
     "Turn on",
     "enabled",
     True,
-    "It stands in the prompt again, and receives what leaves the queue from now on.",
+    "It is in the prompt again, and receives messages flushed from now on.",
     "turned on",
 )
 DROP = Change(
@@ -68,20 +68,20 @@ STOP = Change(
     "Stop giving it messages",
     "accept_short_term_memory",
     False,
-    "Messages that leave the queue are not given to it any more: it learns nothing new.",
+    "It receives no more flushed messages, and learns nothing new.",
     "gets no more messages",
 )
 GIVE = Change(
     "Give it messages again",
     "accept_short_term_memory",
     True,
-    "Messages that leave the queue from now on are given to it.",
+    "It receives messages flushed from now on.",
     "gets messages again",
 )
 
 
 def changes_for(kind: str, settings: Mapping[str, Any]) -> tuple[Change, ...]:
-    """What can be changed by one click, given how the block is set."""
+    """Changes by one click that apply to a block with these settings."""
     found = [TURN_OFF if settings.get("enabled", True) else TURN_ON]
     if kind_of(kind).learns:
         found.append(TRIM if settings.get("truncation") == "drop" else DROP)
@@ -92,13 +92,13 @@ def changes_for(kind: str, settings: Mapping[str, Any]) -> tuple[Change, ...]:
 @st.dialog("Change block", width=440, position="right", icon=":material/tune:", on_dismiss="rerun")
 @error_inside
 def change_dialog(session_id: str, name: str, change: Change) -> None:
-    """One change with what it will do to the next prompt, before it is made."""
+    """Confirm a change, with a preview of the next prompt."""
     memory = engine().open(session_id)
     before = memory.blocks.settings(name).get(change.setting)
     st.markdown(f"**{plain(name)}**: {plain(change.says.lower())}?")
     st.markdown(change.means)
     if before == change.value:
-        st.info("It is so already: it was changed elsewhere.")
+        st.info("Nothing to change: it was changed elsewhere.")
         return
     possible = draw_effect(memory, blocks={name: {change.setting: change.value}})
     with st.container(horizontal=True):
@@ -137,7 +137,7 @@ def _take_back(session_id: str, name: str, before: Mapping[str, Any], after: Map
 @st.dialog("Block settings", width=440, position="right", icon=":material/tune:", on_dismiss=leave)
 @error_inside
 def settings_of_dialog(session_id: str, name: str) -> None:
-    """The settings of a block's kind, with what they would do to the next prompt."""
+    """Edit the settings of a block's kind, with a preview of the next prompt."""
     memory = engine().open(session_id)
     attached = next((each for each in memory.blocks if each.name == name), None)
     if attached is None:
@@ -165,12 +165,12 @@ def settings_of_dialog(session_id: str, name: str) -> None:
     changed = drawer.changes()
     possible = bool(changed) and draw_effect(memory, blocks={name: changed})
     if "scope" in changed:
-        st.markdown(":small[Facts stay whose they are: the block reads the other list from then on.]")
+        st.markdown(":small[Existing facts keep their scope: the block then reads the other list.]")
     drawer.end(partial(_apply, session_id, name, drawer), changed=bool(changed), ready=possible)
 
 
 def _shown(field: Field, value: Any) -> Any:
-    """A setting as its widget has it."""
+    """Convert a setting to the value of its widget."""
     if field.sort == "text":
         return value or ""
     if field.sort == "labels":
@@ -181,7 +181,7 @@ def _shown(field: Field, value: Any) -> Any:
 
 
 def _meant(field: Field, value: Any) -> Any:
-    """What a widget holds, as it is stored."""
+    """Convert a widget's value to the stored setting."""
     if field.sort == "text":
         return str(value).strip() or None
     return round(value, 4) if field.sort == "share" and field.choices is None and value is not None else value

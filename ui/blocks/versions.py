@@ -1,4 +1,4 @@
-"""The versions of a block's text: what each changed, what a summary lost, and the way back to it."""
+"""The versions of a block's text: differences, losses of a summary, and restoring."""
 
 import time
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ _COMPARED = {"now": "Changed since", "before": "What it changed", "text": "Its t
 @st.dialog("History", width=440, position="right", icon=":material/history:", on_dismiss="rerun")
 @error_inside
 def history_dialog(session_id: str, name: str) -> None:
-    """Every text the block had, what each changed, and the way back to it."""
+    """Browse the versions of a block's text, and restore one."""
     memory = engine().open(session_id)
     attached = text_block(memory, name)
     if attached is None:
@@ -49,12 +49,12 @@ def history_dialog(session_id: str, name: str) -> None:
 def draw_versions(
     memory: Memory, attached: SessionBlock, revisions: Sequence[TextRevision], key: str, box: str | None = None
 ) -> None:
-    """One version at a time: it, what it changed, what has changed since, and the effect of restoring it.
+    """Draw one version: its text, what it changed, what has changed since, and the effect of restoring it.
 
-    `key` names the drawer's draft, `box` the widget of the text where the drawer has one.
+    `key` identifies the dialog's draft, `box` the text widget if the dialog has one.
     """
     by_number = {revision.revision: revision for revision in revisions}
-    told = (
+    logged = (
         {each.revision: each for each in memory.blocks.summary(attached.name).revisions()} if _sums_up(attached) else {}
     )
     latest = attached.record.revision
@@ -66,13 +66,13 @@ def draw_versions(
         "Version",
         numbers,
         key=_version_key(key),
-        format_func=lambda n: _version(by_number[n], latest, told.get(n)),
+        format_func=lambda n: _version(by_number[n], latest, logged.get(n)),
     )
     if number is None:
         return
     chosen, current = by_number[number], attached.state or ""
-    if number in told:
-        _draw_told(told[number])
+    if number in logged:
+        _draw_origin(logged[number])
     if chosen.text != current:
         st.button(
             f"Restore version {number}",
@@ -84,7 +84,7 @@ def draw_versions(
             draw_effect(memory, texts={attached.name: chosen.text})
     compared = st.segmented_control(
         "Compared",
-        [way for way in _COMPARED if number != latest or way != "now"],
+        [mode for mode in _COMPARED if number != latest or mode != "now"],
         default="before" if number == latest else "now",
         key=f"blocks__{key}_compared_{number}",
         format_func=lambda value: _COMPARED[value],
@@ -105,17 +105,17 @@ def _sums_up(attached: SessionBlock) -> bool:
     return isinstance(attached.block, SummaryMemoryBlock)
 
 
-def _draw_told(revision: SummaryRevision) -> None:
-    """How a version of a summary came to be, and what it lost."""
+def _draw_origin(revision: SummaryRevision) -> None:
+    """Draw the origin of a summary's version, and what it lost."""
     for line in (told_line(revision), lost_line(revision.lost)):
         if line:
             st.markdown(f":small[{line}]")
 
 
-def _version(revision: TextRevision, latest: int, told: SummaryRevision | None = None) -> str:
+def _version(revision: TextRevision, latest: int, summary: SummaryRevision | None = None) -> str:
     when = f"turn {tokens(revision.turn)}" if revision.turn else "at the start"
     now = ", now" if revision.revision == latest else ""
-    who = by_whom(told) if told is not None else _ACTORS.get(revision.actor, revision.actor)
+    who = by_whom(summary) if summary is not None else _ACTORS.get(revision.actor, revision.actor)
     return f"{revision.revision}{now} · {when} · {who} · {ago(revision.at, time.time())}"
 
 
@@ -136,7 +136,7 @@ def _shown(text: str) -> str:
 
 
 def restore(session_id: str, name: str, earlier: int, revision: int) -> int:
-    """Give a block the words of an earlier version again, unless it was changed since `revision`; the new one."""
+    """Restore an earlier version unless the block was changed since `revision`; return the new revision."""
     return engine().open(session_id).blocks.restore(name, earlier, revision=revision)
 
 
@@ -161,11 +161,11 @@ def _version_key(key: str) -> str:
 
 
 def text_block(memory: Memory, name: str) -> SessionBlock | None:
-    """The block, if it is still there and has a text of its own."""
+    """The block if it exists and has a text; otherwise shows a message and returns None."""
     attached = next((each for each in memory.blocks if each.name == name), None)
     if attached is None:
         st.warning("This block was removed elsewhere.")
     elif attached.kind not in WITH_TEXT:
-        st.info("What this block holds is learned, not written.")
+        st.info("The contents of this block are learned and cannot be edited.")
         return None
     return attached

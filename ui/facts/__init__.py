@@ -1,1 +1,1 @@
-"""The Facts page: the curation desk."""
+"""The Facts page: review and edit what a facts block has learned."""

@@ -1,4 +1,4 @@
-"""The writes of the Facts page, for `on_click`: one change set, one call, one sentence about what it did."""
+"""Changes made on the Facts page, as `on_click` callbacks: one change set and one message for each."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -39,16 +39,16 @@ DONE = {
 
 
 _APPLIED = "applied"
-"""The last change set of this tab."""
+"""Key of the last change set applied in this tab."""
 
 Plan = Callable[[], ChangeSet]
-"""Makes a change set of what the fields hold by then; it may say why it cannot."""
+"""Function that makes a change set from the current fields; may raise an error that says why it cannot."""
 
 
 def apply(desk: Desk, plan: Plan, *, quiet: bool = False) -> bool:
-    """Store one change set, and say what the next prompt makes of it, with a way back. Was it stored?
+    """Apply one change set and announce its effect on the next prompt, with undo; return whether it was stored.
 
-    `quiet`: only what was done is said, for Review, where the next fact is the answer.
+    `quiet` announces only the change, without its effect: for Review, where the next fact follows at once.
     """
     try:
         store(desk, plan(), quiet=quiet)
@@ -62,7 +62,7 @@ def apply(desk: Desk, plan: Plan, *, quiet: bool = False) -> bool:
 
 
 def store(desk: Desk, change: ChangeSet, *, quiet: bool = False) -> None:
-    """The same for who says the errors himself.
+    """Apply one change set, leaving errors to the caller.
 
     Raises:
         MemoryInspectorError: it cannot be done; nothing was changed.
@@ -72,30 +72,30 @@ def store(desk: Desk, change: ChangeSet, *, quiet: bool = False) -> None:
         applied = desk.curation.apply(change)
     except ConflictError:
         if tab.kept(desk.place, _APPLIED) == change:
-            return  # pressed twice: it names the versions it changes, so the same change set is the same press
+            return  # a double click: the change set names versions, so an equal one is the same click
         raise
     tab.keep(desk.place, _APPLIED, change)
     _follow(desk, applied.ids("fact"))
     done = DONE[change.action]
-    said = done if quiet else _told(desk, done, before, applied.ids("fact"))
+    said = done if quiet else _with_effect(desk, done, before, applied.ids("fact"))
     toasts.done(said, undo=partial(_take_back, desk, applied.number))
 
 
 def undo(desk: Desk, change: AppliedChangeSet) -> None:
-    """Take a change back; one that was taken back is done again."""
+    """Undo a change; redo one that was undone."""
     try:
         before = effect.next_prompt(desk.memory)
         done = desk.curation.undo(change.undone_by or change.number)
         if done is not None:
             said = f"{'Undone' if done.undone else 'Done again'}: {done.words}."
-            toasts.done(_told(desk, said, before, done.ids("fact")))
+            toasts.done(_with_effect(desk, said, before, done.ids("fact")))
     except MemoryInspectorError as error:
         state.say("warning" if isinstance(error, ConflictError) else "error", str(error))
     tab.change(desk.place, picked=Picked(tab.at(desk.place).picked.open))
 
 
 def listed(desk: Desk) -> list[AppliedChangeSet]:
-    """All changes, newest first, each with the words of its first fact: `Edited a fact: Ana likes fado.`"""
+    """All changes, newest first, each with the text of its first fact: `Edited a fact: Ana likes fado.`"""
     texts = {fact.id: fact.text for fact in desk.curation.facts()}
     changes = desk.curation.changes()
     firsts = (next((texts[id] for id in change.ids("fact") if id in texts), None) for change in changes)
@@ -111,14 +111,14 @@ def _take_back(desk: Desk, number: int) -> None:
 
 
 def save_words(desk: Desk, fact: Fact, key: str) -> None:
-    """Store the words in a fact's field. They are kept in it when somebody else was faster."""
+    """Store the text of a fact's field. After a conflict it stays in the field."""
     text = str(st.session_state.get(key, ""))
     if apply(desk, lambda: plans.edit(fact, text)):
         tab.keep_draft(desk.place, fact.id, None)
 
 
 def label(desk: Desk, fact: Fact, category_key: str, topics_key: str) -> None:
-    """Put a fact under the category and topics that are chosen."""
+    """Set a fact's category and topics from their fields."""
     category = str(st.session_state.get(category_key) or fact.category).strip() or fact.category
     topics = [str(topic) for topic in st.session_state.get(topics_key) or ()]
     apply(desk, lambda: plans.label([fact], category, topics))
@@ -129,7 +129,7 @@ def pin(desk: Desk, facts: Sequence[Fact], pinned: bool) -> None:
 
 
 def put_away(desk: Desk, facts: Sequence[Fact], key: str, *, reject: bool = False) -> None:
-    """Retire or reject facts for the reason that was just picked."""
+    """Retire or reject facts for the reason just picked."""
     reason = st.session_state.get(key)
     if reason:
         made = plans.reject if reject else plans.retire
@@ -142,18 +142,18 @@ def restore(desk: Desk, facts: Sequence[Fact]) -> None:
 
 
 def erase(desk: Desk, facts: Sequence[Fact]) -> None:
-    """Delete facts and their words for good."""
+    """Delete facts and their words."""
     try:
         before = effect.next_prompt(desk.memory)
         desk.curation.erase(facts)
-        toasts.done(_told(desk, "Deleted for good.", before, [fact.id for fact in facts]))
+        toasts.done(_with_effect(desk, "Deleted for good.", before, [fact.id for fact in facts]))
     except MemoryInspectorError as error:
         state.say("error", str(error))
     tab.change(desk.place, picked=Picked())
 
 
 def _follow(desk: Desk, facts: Sequence[int]) -> None:
-    """Nothing stays ticked, and what is half written for a fact goes on from its new version."""
+    """Clear the ticks, and base unsaved drafts of changed facts on their new versions."""
     if tab.at(desk.place).picked.ticked:
         tab.unselect(desk.place)
     drafts = {id: draft for id in facts if (draft := tab.at(desk.place).drafts.get(id)) is not None}
@@ -163,7 +163,7 @@ def _follow(desk: Desk, facts: Sequence[int]) -> None:
 
 
 def foreseen(desk: Desk, change: ChangeSet) -> str:
-    """What a change would do to the next prompt.
+    """Describe the effect of a change on the next prompt.
 
     Raises:
         MemoryInspectorError: it cannot be done.
@@ -172,8 +172,8 @@ def foreseen(desk: Desk, change: ChangeSet) -> str:
     return effect.foreseen(desk.memory.preview.next_prompt(shown), desk.memory.preview.next_prompt(shown, facts=facts))
 
 
-def _told(desk: Desk, done: str, before: NextPrompt | None, facts: Sequence[int]) -> str:
-    """What was done, with what the next prompt makes of it."""
+def _with_effect(desk: Desk, done: str, before: NextPrompt | None, facts: Sequence[int]) -> str:
+    """Message on a change, with its effect on the next prompt."""
     after = effect.next_prompt(desk.memory)
     if before is None or after is None:
         return done

@@ -1,4 +1,4 @@
-"""A contradiction: a person is asked which fact holds, and each choice says what goes."""
+"""A contradiction between facts, resolved by choosing one; each choice shows what leaves the prompt."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,51 +18,61 @@ LONGEST = 60
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One answer to which of the facts holds."""
+    """One way to resolve a contradiction."""
 
     says: str
-    """What its button says. Not escaped: it quotes a fact."""
+    """Label of its button. Not escaped: it quotes a fact."""
     goes: str
-    """What leaves the prompt with it. Not escaped."""
+    """What becomes of the other facts. Not escaped."""
     key: str
-    """The key to press in Review."""
+    """Its keyboard shortcut in Review."""
     plan: changes.Plan
 
 
 def others_of(desk: Desk, fact: int) -> list[Fact]:
-    """The facts that one contradicts, as long as both are active or proposed."""
+    """Active or proposed facts that contradict a fact."""
     flags = desk.review.flags.get(fact, ()) if desk.review else ()
     named = [flag.other for flag in flags if flag.kind == "contradiction" and flag.other is not None]
     return desk.picked(dict.fromkeys(named))
 
 
 def choices(fact: Fact, others: Sequence[Fact]) -> tuple[Choice, ...]:
-    """The answers, for a fact that contradicts the others."""
+    """Ways to resolve the contradiction between a fact and the others."""
     one = len(others) == 1
     gone = f"“{short(others[0].text, LONGEST)}”" if one else f"the {count(len(others), 'other')}"
     return (
-        Choice(f"Keep this, retire {gone}", f"{gone[:1].upper()}{gone[1:]} goes", "A", partial(keep, fact, others)),
+        Choice(
+            f"Keep this, retire {gone}",
+            f"{gone[:1].upper()}{gone[1:]} {'is' if one else 'are'} superseded",
+            "A",
+            partial(keep, fact, others),
+        ),
         Choice(
             "Keep the other" if one else "Keep the others",
-            f"“{short(fact.text, LONGEST)}” goes",
+            f"“{short(fact.text, LONGEST)}” is superseded",
             "O",
             partial(plans.supersede, fact, others[-1]),
         ),
-        Choice("Keep both" if one else "Keep all", "Nothing goes", "B", partial(plans.keep_both, [fact, *others])),
+        Choice(
+            "Keep both" if one else "Keep all",
+            "Both stay" if one else "All stay",
+            "B",
+            partial(plans.keep_both, [fact, *others]),
+        ),
     )
 
 
 def keep(fact: Fact, others: Sequence[Fact]) -> plans.ChangeSet:
-    """The others give way to a fact.
+    """Change set that supersedes the others by a fact.
 
     Raises:
-        MessageError: one of them is put away already.
+        MessageError: one of them is retired, rejected or superseded already.
     """
     return plans.together("supersede", *(plans.supersede(other, fact) for other in others))
 
 
 def draw_choices(desk: Desk, fact: Fact, others: Sequence[Fact], *, keys: bool) -> None:
-    """One button for each choice, with what goes. `keys`, as in Review: they can be pressed by their letters too."""
+    """Draw one button for each choice, with what it removes. `keys` enables shortcuts, as in Review."""
     for place, choice in enumerate(choices(fact, others)):
         with st.container(horizontal=True, gap="small", vertical_alignment="center"):
             st.button(

@@ -1,4 +1,4 @@
-"""Decisions: what became of every found fact beside its nearest known ones, and why."""
+"""The Decisions view: the decision on each found fact, with the known facts it was compared with and the reason."""
 
 import zlib
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from ui.facts.reading import Desk
 from ui.text import plain, short, tokens
 
 MOST = 200
-"""Decisions that are listed, the newest."""
+"""Maximum number of decisions listed, the newest."""
 
 REFUSALS = 5
 
@@ -29,7 +29,7 @@ _PICKED = "decision"
 
 
 def draw_decisions(desk: Desk) -> None:
-    """The decisions of the block, newest first, and one of them with all that it was compared with."""
+    """Draw the decisions of the block, newest first, with the details of the selected one."""
     decisions = desk.decisions
     if not decisions.decided:
         empty(
@@ -51,7 +51,7 @@ def draw_decisions(desk: Desk) -> None:
 
 
 def _list(desk: Desk, decisions: Decisions, shown: Sequence[Decided]) -> Decided:
-    """The table; the decision whose row is picked, the newest unless one is."""
+    """Draw the table; return the selected decision, by default the newest."""
     positions = [each.position for each in shown]
     key = tab.key(desk.place, f"decisions_{zlib.crc32(repr(positions).encode())}")
     kept = tab.kept(desk.place, _PICKED)
@@ -71,7 +71,7 @@ def _list(desk: Desk, decisions: Decisions, shown: Sequence[Decided]) -> Decided
                 pinned=True,
             ),
             "Score": st.column_config.NumberColumn(
-                format="%.2f", width=60, help="How near the known fact is that it was decided beside, 0 to 1"
+                format="%.2f", width=60, help="Similarity to the known fact of the decision, 0 to 1"
             ),
         },
         placeholder="–",
@@ -120,7 +120,7 @@ def _candidate(fact: int, facts: dict[int, str], *, bold: bool) -> str:
 
 
 def _refused(decisions: Decisions) -> None:
-    """What was proposed and cannot be."""
+    """Draw the refused proposals."""
     lines = refusals(decisions)
     if not lines:
         return

@@ -1,6 +1,6 @@
-"""What was decided of every found fact beside its nearest known ones, read from the log. Pure; no Streamlit.
+"""Decisions on found facts compared with their nearest known ones, read from the log. Pure; no Streamlit.
 
-A decision stands in the log before the change that follows from it, in one transaction.
+The log has a decision right before the change that follows from it, in one transaction.
 """
 
 from collections import Counter
@@ -22,22 +22,22 @@ from ui.text import count, tokens
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """One decision with what followed from it. Words are hashes in the content store."""
+    """One decision with its effect. Texts are hashes in the content store."""
 
     position: int
     turn: int
     at: float
     event: FactDecided
     added: int | None = None
-    """The fact that was added."""
+    """Id of the added fact."""
     before: str | None = None
-    """What the known fact said before it was updated."""
+    """Hash of the known fact's text before the update."""
     after: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Proposals that could not be, and were left out."""
+    """Proposals that were refused and left out."""
 
     turn: int
     what: str
@@ -47,16 +47,16 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """Those of one block."""
+    """Decisions and refusals of one block."""
 
     decided: tuple[Decided, ...] = ()
     """Oldest first."""
     refused: tuple[Refused, ...] = ()
     words: Mapping[str, str] = field(default_factory=dict)
-    """By hash; what was erased since is missing."""
+    """Texts by hash; erased ones are missing."""
 
     def of_fact(self, fact: int) -> list[Decided]:
-        """The decisions that made a fact what it is, oldest first."""
+        """Decisions that added or changed a fact, oldest first."""
         return [each for each in self.decided if fact in (each.event.fact, each.added)]
 
     def describe(self, key: str | None) -> str:
@@ -66,7 +66,7 @@ class Decisions:
 def decisions_of(
     records: Iterable[EventRecord], block: str, words: Callable[[Iterable[str]], Mapping[str, str]]
 ) -> Decisions:
-    """Every decision about a block's facts, with the words that it names. `words` finds texts by their hashes."""
+    """Collect all decisions on a block's facts, with the texts they refer to. `words` finds texts by their hashes."""
     decided: list[Decided] = []
     refused: list[Refused] = []
     following = False
@@ -86,7 +86,7 @@ def decisions_of(
 
 
 def _followed(decision: Decided, event: Event) -> Decided:
-    """The decision with what came of it."""
+    """The decision with the effect of the event that follows it."""
     if isinstance(event, FactAdded):
         return replace(decision, added=event.fact)
     if isinstance(event, FactChanged) and event.fact == decision.event.fact:
@@ -104,7 +104,7 @@ def summed(decisions: Decisions) -> str:
 
 
 def rows(decisions: Decisions, shown: Sequence[Decided]) -> list[dict[str, Any]]:
-    """One row a decision: what was found, what was decided, how near the known fact was."""
+    """One table row for each decision: the find, the decision, and the similarity to the known fact."""
     return [
         {
             "Turn": each.turn,
@@ -117,7 +117,7 @@ def rows(decisions: Decisions, shown: Sequence[Decided]) -> list[dict[str, Any]]
 
 
 def score_of(decision: Decided) -> float | None:
-    """How near the known fact was that a decision is about; of what was added, the nearest one."""
+    """Similarity to the known fact of a decision; for an added fact, to the nearest one."""
     event = decision.event
     if event.fact is not None:
         return dict(event.candidates).get(event.fact)
@@ -130,7 +130,7 @@ def why(decision: Decided) -> str:
 
 
 def refusals(decisions: Decisions) -> list[str]:
-    """What was proposed and left out, with the reason, a line each, newest first. Plain text."""
+    """Refused proposals with the reason, a line each, newest first. Plain text."""
     return [
         f"Turn {tokens(each.turn)}: left out {count(each.number, each.what or 'proposal')}, {each.reason}"
         for each in reversed(decisions.refused)

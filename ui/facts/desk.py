@@ -1,7 +1,7 @@
-"""What the Facts page lists and says: rows, views, search, filters, sorting and sentences. Pure; no Streamlit.
+"""Rows, views, search, filters, sorting and sentences of the Facts page. Pure; no Streamlit.
 
-A row is a fact with what is known about it, from the tables (now) or from the log (a past turn). Times are seconds
-since the epoch, sizes tokens.
+A row is a fact with its use in prompts, read from the tables (now) or from the log (a past turn). Times are in seconds
+since the epoch, sizes in tokens.
 """
 
 import math
@@ -23,7 +23,7 @@ VIEWS: Mapping[View, str] = {
 }
 
 PUT_AWAY = ("superseded", "retired", "rejected")
-"""States of facts that are kept and in no prompt."""
+"""States of facts that are stored but in no prompt."""
 
 STATES = {
     "proposed": "Proposed",
@@ -39,7 +39,7 @@ SOURCES: Mapping[Source, str] = {
     "assistant": "Said by the assistant",
     "person": "Written by a person",
     "condensed": "From a rewrite",
-    "unknown": "Source not known",
+    "unknown": "Unknown source",
 }
 
 FLAGS = {
@@ -50,7 +50,7 @@ FLAGS = {
     "from_memory": "Echo",
     "doubtful": "Doubtful",
 }
-"""Kinds of doubt, in the words of the state column."""
+"""Labels of flags in the state column."""
 
 SORTS = {
     "newest": "Newest first",
@@ -63,13 +63,13 @@ SORTS = {
 }
 
 AGES: Mapping[str, float] = {"Any age": math.inf, "Last hour": 3_600, "Last day": 86_400, "Last week": 604_800}
-"""How long ago a fact was learned at most, in seconds."""
+"""Maximum age of a fact in seconds, by label."""
 
 SIMILAR_AS_SAME = DUPLICATE
-"""From this likeness on, the nearest fact is called the same."""
+"""Similarity from which on the nearest fact is called the same."""
 
 REASONS = ("Wrong", "Outdated", "Duplicate", "Private", "Not about the user")
-"""Why a person puts a fact away."""
+"""Reasons offered for retiring or rejecting a fact."""
 
 BADGES: Mapping[str, tuple[Literal["blue", "green", "violet", "orange", "gray"], str]] = {
     "Pinned": ("blue", "keep"),
@@ -80,15 +80,15 @@ BADGES: Mapping[str, tuple[Literal["blue", "green", "violet", "orange", "gray"],
     "Retired": ("gray", "archive"),
     "Rejected": ("gray", "block"),
 }
-"""Every state and doubt with its colour and icon."""
+"""Colour and icon of every state and flag."""
 
 CHIPS: Mapping[str, str] = {name: colour for name, (colour, _) in BADGES.items()}
-"""Every chip of the state column with its colour."""
+"""Colour of every chip in the state column."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One fact as the list knows it."""
+    """One fact in the list."""
 
     id: int
     text: str
@@ -100,43 +100,43 @@ class Row:
     learned_at: float = 0
     changed_at: float = 0
     here: bool = True
-    """Learned in the session that is shown, or written in it."""
+    """Whether it was learned or written in the session shown."""
     flags: tuple[str, ...] = ()
-    """Kinds of doubt, see `FLAGS`."""
+    """Kinds of flags, see `FLAGS`."""
     waits: bool = False
-    """A person has still to decide about it."""
+    """Whether it waits for review."""
     carried: int = 0
-    """Prompts it was in."""
+    """Number of prompts that contained it."""
     cut: int = 0
-    """Prompts it was cut from."""
+    """Number of prompts it was cut from."""
     category: str = ""
     topics: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the filter and the search field ask for. Everything by default."""
+    """Values of the filter and the search field. By default everything passes."""
 
     words: str = ""
     states: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     age: str = "Any age"
     where: Literal["any", "here", "elsewhere"] = "any"
-    """Learned in this session, or in another one of the same user."""
+    """Whether it was learned in this session, or in another one of the same user."""
     suspicious: bool = False
     categories: tuple[str, ...] = ()
     topics: tuple[str, ...] = ()
-    """Any of them is enough."""
+    """Topics of which a fact needs at least one."""
 
     @property
     def filters(self) -> int:
-        """How many filters are set, the search aside."""
+        """Number of active filters, without the search."""
         picked = (self.states, self.sources, self.categories, self.topics)
         return sum((*map(bool, picked), self.age != "Any age", self.where != "any", self.suspicious))
 
 
 def in_view(rows: Iterable[Row], view: View) -> list[Row]:
-    """The facts that a view lists; Rewrites and Decisions list none."""
+    """Rows listed in a view; none for Rewrites and Decisions."""
     belongs: Mapping[str, Callable[[Row], bool]] = {
         "review": lambda row: row.waits,
         "active": lambda row: row.state == "active",
@@ -147,14 +147,14 @@ def in_view(rows: Iterable[Row], view: View) -> list[Row]:
 
 
 def view_labels(rows: Sequence[Row], rewrites: int, decisions: int | None = None) -> dict[View, str]:
-    """The segments with how much each holds: `Active 9`. No decisions (None): that segment is not there."""
+    """Labels of the views with their sizes: `Active 9`. Without decisions (None) that view is left out."""
     sizes = {view: len(in_view(rows, view)) for view in VIEWS} | {"rewrites": rewrites, "decisions": decisions or 0}
     offered = [view for view in VIEWS if view != "decisions" or decisions is not None]
     return {view: f"{VIEWS[view]} {tokens(sizes[view])}" for view in offered}
 
 
 def found(rows: Iterable[Row], wanted: Wanted, *, now: float) -> list[Row]:
-    """The rows that hold every word searched for and pass every filter."""
+    """Rows that contain every word of the search and pass every filter."""
     words = wanted.words.casefold().split()
     youngest = now - AGES[wanted.age]
 
@@ -175,7 +175,7 @@ def found(rows: Iterable[Row], wanted: Wanted, *, now: float) -> list[Row]:
 
 
 def sorted_rows(rows: Iterable[Row], order: str) -> list[Row]:
-    """The rows in one of `SORTS`; equal ones newest first."""
+    """Rows sorted by one of `SORTS`; ties newest first."""
     keys: Mapping[str, Callable[[Row], tuple[float | str, ...]]] = {
         "newest": lambda row: (-row.id,),
         "oldest": lambda row: (row.id,),
@@ -189,7 +189,7 @@ def sorted_rows(rows: Iterable[Row], order: str) -> list[Row]:
 
 
 def chips(row: Row) -> list[str]:
-    """The state column of a row. `Active` only where nothing says more."""
+    """Chips in the state column of a row. `Active` only if there is no other."""
     said = ["Pinned"] if row.pinned else []
     said += [FLAGS[flag] for flag in row.flags if flag in FLAGS] if row.state in ("active", "proposed") else []
     if row.state != "active":
@@ -198,7 +198,7 @@ def chips(row: Row) -> list[str]:
 
 
 def states_of(row: Row) -> list[str]:
-    """The same for the panel, where there is room to say all of it."""
+    """Chips in the panel, where the state is always shown."""
     said = ["Pinned"] if row.pinned else []
     return [*said, STATES[row.state], *(FLAGS[flag] for flag in row.flags if flag in FLAGS)]
 
@@ -207,7 +207,7 @@ def states_of(row: Row) -> list[str]:
 
 
 def opening(rows: Sequence[Row], *, past_turn: int | None = None) -> str:
-    """The page's one sentence: `9 active facts, 126 tokens. 3 to review.`"""
+    """Summary of the page: `9 active facts, 126 tokens. 3 to review.`"""
     active = in_view(rows, "active")
     size = f"{count(len(active), 'active fact')}, {count(sum(row.tokens for row in active), 'token')}"
     if not active:
@@ -219,7 +219,7 @@ def opening(rows: Sequence[Row], *, past_turn: int | None = None) -> str:
 
 
 def selected(rows: Sequence[Row]) -> str:
-    """What the bulk panel says: `3 facts selected, 38 tokens`."""
+    """Title of the panel for several facts: `3 facts selected, 38 tokens`."""
     return f"{count(len(rows), 'fact')} selected, {count(sum(row.tokens for row in rows), 'token')}"
 
 
@@ -231,7 +231,7 @@ def used(carried: int, cut: int) -> str:
 
 
 def nothing_found(wanted: Wanted, view: View) -> str:
-    """Why the list is empty though the view is not. Not escaped: it quotes what was searched for."""
+    """Reason why the list is empty although the view is not. Not escaped: it quotes the search."""
     if wanted.words.strip() and not wanted.filters:
         return f'No fact contains "{wanted.words.strip()}".'
     if wanted.words.strip():
@@ -254,16 +254,16 @@ def _states(row: Row) -> set[str]:
 
 @dataclass(frozen=True, slots=True)
 class Picked:
-    """What is picked in the list, by id: the fact whose panel is open, and the ticked ones."""
+    """Selection in the list, by id: the fact whose panel is open, and the ticked ones."""
 
     open: int | None = None
     ticked: tuple[int, ...] = ()
 
 
 def picked_now(before: Picked, ids: Sequence[int], ticked_rows: Sequence[int], cell_row: int | None) -> Picked:
-    """What is picked after the list was clicked. Rows are places in `ids`, as they were drawn.
+    """Selection after a click in the list. Row numbers are indexes into `ids`, in the order drawn.
 
-    Clicking a fact's words opens it; ticking alone opens the one that is ticked.
+    Clicking a fact's text opens it; so does ticking it.
     """
     ticked = tuple(ids[row] for row in sorted(ticked_rows) if 0 <= row < len(ids))
     clicked = ids[cell_row] if cell_row is not None and 0 <= cell_row < len(ids) else None
@@ -278,20 +278,20 @@ def picked_now(before: Picked, ids: Sequence[int], ticked_rows: Sequence[int], c
 
 
 def still_there(picked: Picked, ids: Collection[int]) -> Picked:
-    """Without what is no longer listed."""
+    """The selection without facts that are no longer listed."""
     return Picked(picked.open if picked.open in ids else None, tuple(id for id in picked.ticked if id in ids))
 
 
 def categories_count(rows: Iterable[Row]) -> Counter[str]:
-    """How many rows stand under each category, the most used first."""
+    """Number of rows in each category, the most frequent first."""
     return Counter(dict(Counter(row.category for row in rows if row.category).most_common()))
 
 
 def topics_count(rows: Iterable[Row]) -> Counter[str]:
-    """How many rows carry each topic, the most used first."""
+    """Number of rows with each topic, the most frequent first."""
     return Counter(dict(Counter(topic for row in rows for topic in row.topics).most_common()))
 
 
 def states_count(rows: Iterable[Row]) -> Counter[str]:
-    """How many rows carry each state, for the filter's labels."""
+    """Number of rows in each state, for the labels of the filter."""
     return Counter(state for row in rows for state in _states(row))

@@ -1,4 +1,4 @@
-"""The drawers of the Facts page: one fact taken apart, put together, copied or deleted; and adding one."""
+"""Dialogs of the Facts page: add, split, merge, reject, delete and copy facts."""
 
 from collections.abc import Sequence
 
@@ -16,13 +16,13 @@ from ui.text import count, plain, short, tokens
 
 FIELD_PIXELS = 110
 OFFERED = 50
-"""Facts offered to merge with: the most alike."""
+"""Maximum number of facts offered for merging, the most similar ones."""
 
 
 @st.dialog("Add a fact", width=440, position="right", icon=":material/add:", on_dismiss="rerun")
 @error_inside
 def add_dialog(desk: Desk) -> None:
-    """A fact in a person's own words, with what it does to the next prompt."""
+    """Add a fact, with a preview of the next prompt."""
     words, pin = tab.key(desk.place, "add_words"), tab.key(desk.place, "add_pin")
     text = st.text_area("Fact", key=words, height=FIELD_PIXELS, max_chars=4_000, placeholder="Ana likes jazz")
     pinned = st.toggle("Pin it", key=pin, help="A pinned fact is cut last.")
@@ -32,7 +32,7 @@ def add_dialog(desk: Desk) -> None:
     if text.strip():
         foreseen_line(desk, lambda: plans.add(text, pinned))
     else:
-        st.markdown(":small[:gray[Write to preview the next prompt.]]")
+        st.markdown(":small[:gray[Enter a fact to preview the next prompt.]]")
 
 
 def _add(desk: Desk, words: str, pin: str) -> None:
@@ -49,7 +49,7 @@ def _add(desk: Desk, words: str, pin: str) -> None:
 @st.dialog("Split a fact", width=440, position="right", icon=":material/call_split:", on_dismiss="rerun")
 @error_inside
 def split_dialog(desk: Desk, id: int) -> None:
-    """Several facts in place of one; each keeps its sources."""
+    """Split a fact into several; each keeps its sources."""
     fact = _still(desk, id)
     if fact is None:
         return
@@ -70,7 +70,7 @@ def _split(desk: Desk, fact: Fact, key: str) -> None:
 @st.dialog("Merge with another fact", width=440, position="right", icon=":material/merge:", on_dismiss="rerun")
 @error_inside
 def merge_dialog(desk: Desk, id: int) -> None:
-    """Two facts become one, with the sources of both; the most alike is offered first."""
+    """Merge two facts, keeping the sources of both; the most similar fact is preselected."""
     fact = _still(desk, id)
     if fact is None:
         return
@@ -102,7 +102,7 @@ def _merge(desk: Desk, fact: Fact, other: Fact, key: str) -> None:
 @st.dialog("Reject a fact", width=560, icon=":material/block:", on_dismiss="rerun")
 @error_inside
 def reject_dialog(desk: Desk, id: int) -> None:
-    """Put away for good: near copies are held back from then on."""
+    """Reject a fact; similar finds are suppressed from then on."""
     fact = _still(desk, id)
     if fact is None:
         return
@@ -120,7 +120,7 @@ def _reject(desk: Desk, fact: Fact, reason: str) -> None:
 @st.dialog("Delete for good", icon=":material/delete:", on_dismiss="rerun")
 @error_inside
 def delete_dialog(desk: Desk, ids: Sequence[int]) -> None:
-    """Say what goes, and that it does not come back."""
+    """Confirm a permanent deletion."""
     close_if_finished(desk)
     facts = [fact for fact in desk.curation.facts() if fact.id in set(ids)]
     if not facts:
@@ -137,19 +137,19 @@ def delete_dialog(desk: Desk, ids: Sequence[int]) -> None:
     st.markdown(":small[The words are removed everywhere. This cannot be undone. The messages they came from stay.]")
     with st.container(horizontal=True):
         closing_button("Delete for good", finish, (desk, changes.erase, desk, facts), kind="primary")
-        closing_button("Keep")
+        closing_button("Cancel")
 
 
 @st.dialog("Copy a fact", width=440, position="right", icon=":material/content_copy:", on_dismiss="rerun")
 @error_inside
 def copy_dialog(desk: Desk, id: int, block: str) -> None:
-    """The same words in another fact block; the user's facts are there in every session of theirs."""
+    """Copy a fact to another facts block, of the session or of the user."""
     fact = _still(desk, id)
     if fact is None:
         return
     st.markdown(f"**{plain(short(fact.text, 200))}**")
     scope = next((a.record.settings.get("scope") for a in desk.memory.blocks if a.name == block), "session")
-    whose = "It is then there in every session of the user." if scope == "user" else "Both blocks then hold it."
+    whose = "All sessions of the user then include it." if scope == "user" else "Both blocks then hold it."
     st.markdown(f"Copy it to **{plain(short(block))}**? {whose}")
     with st.container(horizontal=True):
         closing_button("Copy", _copy, (desk, fact, block), kind="primary")
@@ -162,7 +162,7 @@ def _copy(desk: Desk, fact: Fact, block: str) -> None:
 
 
 def _still(desk: Desk, id: int) -> Fact | None:
-    """The fact as it is now; says so when it is gone."""
+    """The current fact; shows a message and returns None if it was deleted."""
     fact = next((fact for fact in desk.curation.facts() if fact.id == id), None)
     if fact is None:
         st.markdown("This fact was deleted elsewhere.")
@@ -174,7 +174,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _halves(text: str) -> str:
-    """A first guess of two facts: apart at the first `and` or comma.
+    """Suggest a split into two facts, at the first `and`, semicolon or comma.
 
     >>> _halves("Ana likes jazz and swims")
     'Ana likes jazz\\nswims'

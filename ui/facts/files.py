@@ -1,4 +1,4 @@
-"""Facts as files: export, and import with a preview of what will come in."""
+"""Export facts to files, and import them with a preview."""
 
 import streamlit as st
 
@@ -19,11 +19,11 @@ LONGEST_PROBLEMS = 6
 @st.dialog("Export facts", width=440, position="right", icon=":material/download:", on_dismiss="rerun")
 @error_inside
 def export_dialog(desk: Desk) -> None:
-    """All facts in every state, or the active ones, as CSV or JSON."""
-    every = st.toggle("With those put away", key="facts__export_all")
+    """Export the active facts, or those in every state, as CSV or JSON."""
+    every = st.toggle("Include inactive facts", key="facts__export_all")
     facts = [fact for fact in desk.curation.facts() if every or fact.state == "active"]
     turns = desk.curation.source_turns(facts)
-    st.markdown(f"{count(len(facts), 'fact')}, each with its state and where it was said.")
+    st.markdown(f"{count(len(facts), 'fact')}, each with its state and sources.")
     name = f"{_file_name(desk.block)}-facts"
     with st.container(horizontal=True):
         st.download_button(
@@ -49,7 +49,7 @@ def export_dialog(desk: Desk) -> None:
 @st.dialog("Import facts", width=720, icon=":material/upload:", on_dismiss="rerun")
 @error_inside
 def import_dialog(desk: Desk) -> None:
-    """Choose a file, see what is in it and what is wrong with it, and take it over as one change."""
+    """Choose a file, preview its facts and problems, and import it as one change."""
     close_if_finished(desk)
     uploaded = st.file_uploader(
         "A CSV or JSON file of facts, or the store of another memory",
@@ -76,11 +76,13 @@ def import_dialog(desk: Desk) -> None:
 
 def _preview(plan: ImportPlan) -> None:
     st.markdown(f"**{plain(plan.sentence)}**")
-    told = plan.problems[:LONGEST_PROBLEMS] if len(plan.problems) > 1 else ()  # the sentence names a single one
-    for problem in told:
+    problems = plan.problems[:LONGEST_PROBLEMS] if len(plan.problems) > 1 else ()  # the sentence names a single one
+    for problem in problems:
         st.markdown(f":small[{_where(problem.place)}: {plain(problem.what)}]")
     for duplicate in plan.duplicates[:LONGEST_PROBLEMS]:
-        st.markdown(f":small[{_where(duplicate.place)} is known already: {plain(short(duplicate.text, 90))}]")
+        st.markdown(
+            f":small[{_where(duplicate.place)} duplicates an existing fact: {plain(short(duplicate.text, 80))}]"
+        )
     hidden = max(0, len(plan.problems) - LONGEST_PROBLEMS) + max(0, len(plan.duplicates) - LONGEST_PROBLEMS)
     if hidden:
         st.markdown(f":small[:gray[and {tokens(hidden)} more lines]]")
@@ -103,7 +105,7 @@ def _import(desk: Desk, plan: ImportPlan) -> None:
 
 
 def _file_name(block: str) -> str:
-    """A block's name as the beginning of a file's.
+    """Turn a block's name into the beginning of a file name.
 
     >>> _file_name("Sam's facts / 2")
     'sam-s-facts-2'

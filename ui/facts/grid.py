@@ -1,4 +1,4 @@
-"""The drawer of Edit as table: a grid on a snapshot, stored as one change."""
+"""The dialog Edit as table: edit a snapshot of the facts in a grid, stored as one change."""
 
 from collections.abc import Sequence
 
@@ -18,9 +18,9 @@ from ui.text import count, plain, short, tokens
 
 
 def open_table(desk: Desk) -> None:
-    """Begin with the facts as they are now."""
+    """Open the table with the present facts."""
     facts = [fact for fact in desk.curation.facts() if fact.state not in PUT_AWAY]
-    tab.keep(desk.place, "table", tuple(facts))  # as shown: a grid whose data changes forgets its edits
+    tab.keep(desk.place, "table", tuple(facts))  # constant: a data editor whose data changes loses its edits
     tab.keep(desk.place, "table_base", tuple(facts))
     tab.keep(desk.place, "table_number", (tab.kept(desk.place, "table_number") or 0) + 1)
     tab.keep(desk.place, "table_said", None)
@@ -30,7 +30,7 @@ def open_table(desk: Desk) -> None:
 @st.dialog("Edit as table", width=760, icon=":material/table_edit:", on_dismiss="rerun")
 @error_inside
 def table_dialog(desk: Desk) -> None:
-    """Words and pins in a grid. What others change meanwhile does not touch it; saving compares."""
+    """Edit texts and pins in a grid. Concurrent changes do not alter the grid; they are detected on saving."""
     close_if_finished(desk)
     snapshot: Sequence[Fact] = tab.kept(desk.place, "table") or ()
     key = tab.key(desk.place, f"table_{tab.kept(desk.place, 'table_number')}")
@@ -38,7 +38,7 @@ def table_dialog(desk: Desk) -> None:
     if isinstance(said, str):
         st.error(plain(said))
     elif said:
-        _told(said)
+        _draw_conflicts(said)
     filled_rows("facts__edited", len(snapshot) + 1, minus=BESIDE_PIXELS, least=MIN_PIXELS).data_editor(
         pd.DataFrame(
             {
@@ -64,20 +64,20 @@ def table_dialog(desk: Desk) -> None:
         if st.button("Discard", key="facts__table_discard"):
             st.rerun()
         unsaved = count(len(edits), "unsaved change") if len(edits) else "No unsaved changes"
-        st.markdown(f":small[:gray[{unsaved}. A row that is deleted is retired.]]", width="content")
+        st.markdown(f":small[:gray[{unsaved}. Deleted rows are retired.]]", width="content")
 
 
-def _told(found: Sequence[Conflict]) -> None:
+def _draw_conflicts(found: Sequence[Conflict]) -> None:
     rows = ", ".join(tokens(conflict.row) for conflict in found)
     were = "Fact {} was" if len(found) == 1 else "Facts {} were"
     st.warning(f"{were.format(rows)} changed elsewhere. Yours is kept below, nothing was overwritten.")
     for conflict in found:
-        now = f"now says: {plain(short(conflict.theirs.text, 200))}" if conflict.theirs else "is gone"
+        now = f"now says: {plain(short(conflict.theirs.text, 200))}" if conflict.theirs else "was deleted"
         st.markdown(f":small[Fact {tokens(conflict.row)} {now}]")
 
 
 def _save(desk: Desk, key: str) -> None:
-    """Store all edits, or none of them and the reason why; the grid keeps them."""
+    """Store all edits, or show why none was stored; the grid keeps them."""
     base: Sequence[Fact] = tab.kept(desk.place, "table_base") or ()
     edits = Edits.of(st.session_state.get(key, {}))
     try:

@@ -1,4 +1,4 @@
-"""The history of a fact, in words: what was done to it, by whom, and what its words were. Pure; no Streamlit."""
+"""The history of a fact in words: each change with its author and the texts. Pure; no Streamlit."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from ui.facts.marks import Piece, diff_pieces
 from ui.text import count, tokens
 
 SAME_MOMENT = 0.001
-"""Seconds: what one transaction writes carries one time."""
+"""Tolerance in seconds for two records of one transaction, which have one time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,17 +21,17 @@ class Step:
     """One version of a fact."""
 
     what: str
-    """`Edited`, `Retired: outdated`"""
+    """Title, such as `Edited` or `Retired: outdated`."""
     who: str
     at: float
     pieces: tuple[Piece, ...] = ()
-    """Its words, with what changed marked; none where they stayed."""
+    """Its text with changes marked; empty if the text is unchanged."""
     why: str = ""
-    """How it was decided, where that is on record. Plain text."""
+    """The decision that led to it, if there is one. Plain text."""
 
 
 def steps(revisions: Sequence[FactRevision], decisions: Sequence[Decided] = ()) -> list[Step]:
-    """What was done to a fact, oldest first; `decisions` are those about it."""
+    """Versions of a fact, oldest first; `decisions` are those about it."""
     found: list[Step] = []
     due = list(decisions)
     before: FactRevision | None = None
@@ -51,9 +51,9 @@ def steps(revisions: Sequence[FactRevision], decisions: Sequence[Decided] = ()) 
 
 
 def who_wrote(made: MadeBy | None) -> list[str]:
-    """The decision and the model calls that a fact came from. Not escaped: models have names of their own."""
+    """Sentences on the origin of a fact: its event and the model calls. Not escaped: they contain names of models."""
     if made is None:
-        return ["It was made in another session, or before this log begins."]
+        return ["Created in another session, or before this log begins."]
     if made.condensed is not None:
         event = made.condensed
         first = f"Written in turn {tokens(made.turn)}, when {event.before} facts were condensed to {event.after}."
@@ -77,7 +77,7 @@ def _call(call: ModelCalled) -> str:
 
 
 def _led_to(decision: Decided, before: FactRevision | None, now: FactRevision) -> bool:
-    """Was this version of a fact made by that decision? Both are written in one transaction."""
+    """Whether the decision led to this version. Both are written in one transaction."""
     if now.actor != "engine" or abs(decision.at - now.at) > SAME_MOMENT:
         return False
     changed = before is None or before.text != now.text or before.state != now.state
@@ -100,5 +100,5 @@ def _done(before: FactRevision | None, now: FactRevision) -> str:
             done.append(f"Labelled {', '.join(labels)}")
     if before.pinned != now.pinned:
         done.append("Pinned" if now.pinned else "Unpinned")
-    said = ", ".join([*done[:1], *(word.lower() for word in done[1:])]) or "Looked at"
+    said = ", ".join([*done[:1], *(word.lower() for word in done[1:])]) or "Reviewed"
     return said + why

@@ -1,4 +1,4 @@
-"""The left side of Facts: search, filter, the list with its ticks, and the undo line under it."""
+"""The left side of Facts: search, filter, and the list with its ticks."""
 
 import time
 import zlib
@@ -39,17 +39,17 @@ from ui.struck import brief, greyed
 from ui.text import plain, short, tokens
 
 BESIDE_PIXELS, MIN_PIXELS = 380, 300
-"""What stands above and below the list; what it keeps in a low window."""
+"""Height in pixels used above and below the list; minimum height of the list."""
 
 STATE_PIXELS, CHIP_PIXELS, REASON_PIXELS = 150, 104, 174
-"""The state column with two chips somewhere, with one each, and with reasons why a fact is not in the prompt."""
+"""Width in pixels of the state column: two chips in a row, one chip each, and with reasons for greyed rows."""
 
 MAX_LABELS = 16
-"""Categories or topics that the filter offers."""
+"""Maximum number of categories or topics in the filter."""
 
 
 def draw_search(place: tab.ListPosition, rows: Sequence[Row], view: View, *, elsewhere: bool) -> None:
-    """The search field and the filter. `elsewhere`: some facts come from other sessions."""
+    """Draw the search field and the filter. `elsewhere`: some facts come from other sessions."""
     wanted = tab.at(place).wanted
     key = tab.key(place, "search")
     st.text_input(
@@ -73,10 +73,9 @@ def draw_search(place: tab.ListPosition, rows: Sequence[Row], view: View, *, els
 def draw_list(
     place: tab.ListPosition, rows: Sequence[Row], view: View, effects: Effects, *, several: bool
 ) -> list[Row]:
-    """The list of a view; what is picked is remembered by id. Gives the rows that are drawn.
+    """Draw the list of a view, keep the selection by id, and return the rows drawn.
 
-    What has no effect on the shown prompt is greyed, and its state says why. `several`: rows can be ticked, to change
-    them at once.
+    Facts without effect on the prompt shown are grey, with the reason in the state column. `several` allows ticking.
     """
     wanted = tab.at(place).wanted
     listed = in_view(rows, view)
@@ -95,11 +94,11 @@ def draw_list(
         return shown
     tick = " Tick to change several." if several else ""
     st.markdown(f":small[:gray[{SORTS[tab.at(place).order]}.{tick}]]")
-    told = [effects.of(Ref.of("fact", row.id)) for row in shown]
-    states = [_states(row, effect) for row, effect in zip(shown, told, strict=True)]
-    gone = [place for place, effect in enumerate(told) if effect is not None and not effect.shown]
+    found_effects = [effects.of(Ref.of("fact", row.id)) for row in shown]
+    states = [_states(row, effect) for row, effect in zip(shown, found_effects, strict=True)]
+    gone = [place for place, effect in enumerate(found_effects) if effect is not None and not effect.shown]
     reasons = dict.fromkeys(states[place][0] for place in gone)
-    # Selections are places in the list as it was drawn: another list is another widget, told what is picked.
+    # Selections are indexes into the list as drawn: another list needs another widget, with the selection passed in.
     key = tab.key(place, f"list_{zlib.crc32(repr((view, ids, several)).encode())}")
     drawn: Any = filled_rows("facts__rows", len(shown), minus=BESIDE_PIXELS, least=MIN_PIXELS).dataframe(
         greyed([{"State": state, "Fact": row.text} for state, row in zip(states, shown, strict=True)], gone, "Fact"),
@@ -129,7 +128,7 @@ def draw_list(
 
 
 def _states(row: Row, effect: Effect | None) -> list[str]:
-    """The state column of a row: why it is not in the shown prompt, and its state now where that says otherwise."""
+    """State column of a row: why it is not in the prompt shown, and its present state unless that says the same."""
     said = chips(row)
     if effect is None or effect.shown:
         return said
@@ -145,13 +144,13 @@ def _state_pixels(states: Sequence[Sequence[str]], reasons: bool) -> int:
 
 
 def _clicked(place: tab.ListPosition, key: str, ids: Sequence[int], picked: Picked, selection: Any) -> Picked:
-    """What is picked after this drawing: only a click that was not seen yet changes it."""
-    seen = (key, tuple(selection["rows"]), tuple(cell[0] for cell in selection["cells"]))
+    """Selection after this drawing: it changes only with a new click."""
+    selected = (key, tuple(selection["rows"]), tuple(cell[0] for cell in selection["cells"]))
     before = tab.kept(place, "clicked")
-    tab.keep(place, "clicked", seen)
-    if before is None or before[0] != key or before == seen:
+    tab.keep(place, "clicked", selected)
+    if before is None or before[0] != key or before == selected:
         return picked
-    return picked_now(picked, ids, seen[1], seen[2][0] if seen[2] else None)
+    return picked_now(picked, ids, selected[1], selected[2][0] if selected[2] else None)
 
 
 def _selection(picked: Picked, ids: Sequence[int]) -> Any:
@@ -230,7 +229,7 @@ def _filter(place: tab.ListPosition, rows: Sequence[Row], view: View, wanted: Wa
 
 
 def _labels(title: str, sizes: Counter[str], wanted: Sequence[str], key: str, changed: Callable[[], None]) -> None:
-    """Labels to choose among, the most used first; nothing where there is no choice."""
+    """Draw a choice of labels, the most frequent first; nothing if there are fewer than two."""
     offered = list(dict.fromkeys((*wanted, *list(sizes)[:MAX_LABELS])))
     if len(offered) < 2 and not wanted:
         return
@@ -262,4 +261,4 @@ CHIP_COLOURS = {
     "light": {"blue": "#DCE6FD", "green": "#D5F2E3", "violet": "#E9E2FC", "orange": "#FCE6CC", "gray": "#E6E8EC"},
     "dark": {"blue": "#1E3A70", "green": "#12482F", "violet": "#3B2A6B", "orange": "#5C3A0E", "gray": "#343A46"},
 }
-"""Backgrounds of the chips; the table picks black or white words by itself."""
+"""Background colours of the chips; the table chooses black or white text by itself."""

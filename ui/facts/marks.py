@@ -1,6 +1,6 @@
-"""Words with marks on them, as markdown: the source of a fact, and what an edit changed. Pure; no Streamlit.
+"""Text with marks as markdown: the source of a fact, and the changes of an edit. Pure; no Streamlit.
 
-Everything goes through `plain`, piece by piece, so that nothing in the words formats, loads or links.
+Every piece is escaped by `plain`, so that the text cannot format, load or link anything.
 """
 
 import difflib
@@ -11,23 +11,23 @@ from dataclasses import dataclass
 from ui.text import plain
 
 AROUND = 90
-"""Characters shown before the first and after the last marked word of a source."""
+"""Characters shown before the first and after the last highlighted span of a source."""
 
 Span = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A run of words with one mark: `same`, `lit`, `gone` or `new`."""
+    """A piece of text with one mark: `same`, `lit` (highlighted), `gone` or `new`."""
 
     text: str
     mark: str = "same"
 
 
 def source_pieces(text: str, spans: Iterable[Span], *, around: int = AROUND) -> list[Piece]:
-    """A message's words with those of the fact lit, cut down to what stands around them.
+    """A message's text with the words of the fact highlighted, shortened to their surroundings.
 
-    Without spans the message's beginning. A piece that begins or ends in mid-message has an ellipsis there.
+    Without spans, the beginning of the message. An ellipsis marks text cut off at either end.
 
     >>> [piece.text for piece in source_pieces("I think Ana likes jazz a lot", [(8, 22)], around=4)]
     ['… ', 'Ana likes jazz', ' a …']
@@ -51,7 +51,7 @@ def source_pieces(text: str, spans: Iterable[Span], *, around: int = AROUND) -> 
 
 
 def markdown_lines(text: str, spans: Iterable[Span]) -> str:
-    """A whole text as markdown, line by line, with these words lit."""
+    """A whole text as markdown, line by line, with these spans highlighted."""
     merged, lines, start = _merged(spans, len(text)), [], 0
     for line in text.splitlines(keepends=True):
         within = [(a - start, b - start) for a, b in merged if a < start + len(line) and b > start]
@@ -62,7 +62,7 @@ def markdown_lines(text: str, spans: Iterable[Span]) -> str:
 
 
 def diff_pieces(before: str, after: str) -> list[Piece]:
-    """What became of a text, word by word.
+    """Word-by-word difference of two texts.
 
     >>> [(piece.text, piece.mark) for piece in diff_pieces("on 14 March", "on 15 March")]
     [('on ', 'same'), ('14', 'gone'), ('15', 'new'), (' March', 'same')]
@@ -78,7 +78,7 @@ def diff_pieces(before: str, after: str) -> list[Piece]:
 
 
 def markdown(pieces: Sequence[Piece]) -> str:
-    """Pieces as markdown: lit words on blue, gone ones struck through, new ones on blue with a plus before them."""
+    """Convert pieces to markdown: highlights on blue, removed words struck through, new words bold and blue."""
     said = ""
     for before, piece in zip([None, *pieces], pieces, strict=False):
         apart = before is not None and (before.mark, piece.mark) == ("gone", "new") and said[-1:] != " "
@@ -103,7 +103,7 @@ def _marked(piece: Piece) -> str:
 
 
 def _joined(pieces: Iterable[Piece]) -> list[Piece]:
-    """Neighbours with the same mark as one, empty ones left out."""
+    """Join neighbouring pieces with the same mark; drop empty ones."""
     found: list[Piece] = []
     for piece in pieces:
         if not piece.text:
@@ -116,7 +116,7 @@ def _joined(pieces: Iterable[Piece]) -> list[Piece]:
 
 
 def _merged(spans: Iterable[Span], length: int) -> list[Span]:
-    """Spans in order, inside the text, those that touch or have only a space between them as one."""
+    """Sort spans, clip them to the text, and merge those that touch or are one character apart."""
     merged: list[Span] = []
     for start, end in sorted((max(0, start), min(length, end)) for start, end in spans):
         if start >= end:
@@ -129,7 +129,7 @@ def _merged(spans: Iterable[Span], length: int) -> list[Span]:
 
 
 def _word_start(text: str, at: int) -> int:
-    """The first place from `at` on where a word begins."""
+    """The first start of a word from `at` on."""
     if at == 0 or text[at - 1].isspace():
         return at
     space = re.search(r"\s", text[at:])
@@ -137,7 +137,7 @@ def _word_start(text: str, at: int) -> int:
 
 
 def _word_end(text: str, at: int) -> int:
-    """The last place up to `at` where a word ends."""
+    """The last end of a word up to `at`."""
     if at >= len(text) or text[at].isspace():
         return at
     space = re.search(r"\s(?=\S*$)", text[:at])

@@ -1,4 +1,4 @@
-"""Facts that fit what is searched for by their meaning, in whatever words, with their scores."""
+"""Facts similar in meaning to the search, with their scores."""
 
 from zlib import crc32
 
@@ -16,7 +16,7 @@ SHOWN_CHARACTERS = 120
 
 
 def draw_meanings(desk: Desk, words: str) -> None:
-    """Under the list, while something is searched for: read only when it is opened."""
+    """Draw the results under the list; searches only when expanded."""
     if not words:
         return
     offline = desk.memory.session.services.embedder.offline
@@ -31,7 +31,7 @@ def draw_meanings(desk: Desk, words: str) -> None:
             st.error(plain(str(error)))
             return
         if not hits:
-            st.markdown(":small[:gray[No active fact fits it.]]")
+            st.markdown(":small[:gray[No active fact matches.]]")
         for hit in hits:
             st.button(
                 f"{hit.score:.2f}\N{EN SPACE}{plain(short(hit.fact.text, SHOWN_CHARACTERS))}",
@@ -43,7 +43,7 @@ def draw_meanings(desk: Desk, words: str) -> None:
 
 
 def _open(place: tab.ListPosition, fact: int) -> None:
-    """Show a fact, and the list without the search that may hide it."""
+    """Open a fact, and clear the search that may hide it."""
     tab.change(place, wanted=Wanted())
     tab.change(place, view="active")
     tab.change(place, picked=Picked(fact))

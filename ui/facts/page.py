@@ -1,4 +1,4 @@
-"""The Facts page: the curation desk. What does it believe, and is it true?"""
+"""The Facts page: review and edit what a facts block has learned."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -28,7 +28,7 @@ PAST_VIEWS: tuple[View, ...] = ("active", "retired", "decisions")
 
 
 def draw(view: Shown) -> None:
-    """The facts of one block of the session, now or at a past turn."""
+    """Draw the facts of one block of the session, now or at a past turn."""
     blocks = fact_blocks(view)
     if not blocks:
         when = "yet" if view.past else "in this session"
@@ -66,7 +66,7 @@ def _desk(view: Shown, block: str) -> Desk:
 
 
 def _block(view: Shown, blocks: Sequence[str]) -> str:
-    """The block to show; with several, the one that holds the fact of a link, or the one chosen last."""
+    """The block to show; with several, the one with the fact of a link, or the one chosen last."""
     session_id = view.memory.session_id
     asked = tab.asked_fact() if len(blocks) > 1 else None
     if asked is not None:
@@ -84,7 +84,7 @@ def _ids(view: Shown, block: str) -> set[int]:
 
 
 def _take_link(desk: Desk) -> None:
-    """Open the fact that the address names, in the view that lists it."""
+    """Open the fact named by the URL, in the view that lists it."""
     asked = tab.take_link(desk.place)
     row = desk.row(asked)
     if row is None:
@@ -100,7 +100,7 @@ def _take_link(desk: Desk) -> None:
 
 
 def _head(view: Shown, desk: Desk, blocks: Sequence[str]) -> View:
-    """The views, the search and what can be added, in one row."""
+    """Draw the views, the search and the buttons in one row; return the view shown."""
     place = desk.place
     labels = view_labels(desk.rows, len(desk.rewrites), len(desk.decisions.decided) if desk.decides else None)
     offered = [each for each in labels if not view.past or each in PAST_VIEWS]
@@ -150,9 +150,9 @@ def _picker(view: Shown, desk: Desk, blocks: Sequence[str]) -> None:
 
 
 def _undo(desk: Desk) -> None:
-    """The newest change can be taken back, and again the one before it."""
+    """Draw the button that undoes the newest change; repeated use undoes earlier ones."""
     newest = next_undo(desk.changes)
-    help = "Nothing to take back" if newest is None else newest.obstacle or f"Take back: {plain(newest.words)}"
+    help = "Nothing to undo" if newest is None else newest.obstacle or f"Undo: {plain(newest.words)}"
     st.button(
         "Undo",
         key="facts__undo",
@@ -211,7 +211,7 @@ def _open_row(rows: Sequence[Row], ticked: Sequence[Row], picked: Picked) -> Row
 
 
 def _nothing(view: Shown, shown: View) -> None:
-    """There is no fact to list."""
+    """Draw the message of an empty view."""
     if shown == "retired":
         empty("Nothing retired.", "Facts that are retired, rejected or replaced are kept here, and can be restored.")
         return

@@ -1,4 +1,4 @@
-"""The right side of Facts: one fact with its words, source, use and history, or several that are ticked."""
+"""The right side of Facts: one fact with its text, sources, use and history, or several ticked facts."""
 
 import time
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ FIELD_PIXELS = 80
 
 
 def draw_panel(view: View, desk: Desk, row: Row) -> None:
-    """Everything about one fact, and what can be done to it."""
+    """Draw all information on one fact, with its actions."""
     fact = desk.facts.get(row.id)
     effect = view.effects.of(Ref.of("fact", row.id))
     with st.container(border=True, gap="xsmall", key="facts__panel"):
@@ -57,14 +57,14 @@ def draw_panel(view: View, desk: Desk, row: Row) -> None:
         st.markdown(f":small[:gray[{plain(used(row.carried, row.cut))}]]")
         if fact is not None and not desk.past:
             _edit(desk, fact)
-        told = plain(effect.stage.text) if effect is not None else "Where did it go?"
-        nav.follow_link(Ref.of("fact", row.id), f":small[{told}]", help=told)
+        stage_text = plain(effect.stage.text) if effect is not None else "Where did it go?"
+        nav.follow_link(Ref.of("fact", row.id), f":small[{stage_text}]", help=stage_text)
         if fact is not None and not desk.past:
             _past_of(view, desk, fact)
 
 
 def draw_selection(desk: Desk, rows: Sequence[Row]) -> None:
-    """What can be done to several facts at once."""
+    """Draw the actions for several facts."""
     facts = desk.picked(row.id for row in rows)
     with st.container(border=True, gap="xsmall", key="facts__panel"):
         heading(plain(selected(rows)))
@@ -81,7 +81,7 @@ def draw_selection(desk: Desk, rows: Sequence[Row]) -> None:
 
 
 def _which_holds(desk: Desk, facts: Sequence[Fact]) -> None:
-    """Of two that contradict each other, and only each other, one can be chosen; the newer one is "this"."""
+    """Draw the choices between two facts that contradict only each other; "this" is the newer one."""
     if len(facts) == 2:
         older, newer = sorted(facts, key=lambda fact: fact.id)
         if others_of(desk, newer.id) == [older]:
@@ -132,7 +132,7 @@ def _states(row: Row) -> None:
 
 
 def _labels(desk: Desk, row: Row, fact: Fact | None) -> None:
-    """What it is about: its category and topics, and a way to put it under others."""
+    """Draw a fact's category and topics, with a way to change them."""
     with st.container(horizontal=True, gap="xsmall", vertical_alignment="center"):
         if row.category and row.category not in row.topics:
             st.markdown(f":small[:gray[{plain(short(row.category))}]]", width="content")
@@ -168,7 +168,7 @@ def _label(desk: Desk, fact: Fact, mark: str) -> None:
 
 
 def _sources(desk: Desk, row: Row) -> None:
-    """Where it was said, its words lit in the message."""
+    """Draw the source messages, with the fact's words highlighted."""
     found = sources_of(desk, row.id)
     for source in found[:SHOWN_SOURCES]:
         draw_source(source, elsewhere=source.session_id != desk.memory.session_id)
@@ -183,7 +183,7 @@ def _sources(desk: Desk, row: Row) -> None:
 
 
 def _edit(desk: Desk, fact: Fact) -> None:
-    """The words in a field, and the buttons under it."""
+    """Draw the editor of the text, and the buttons under it."""
     place = desk.place
     if fact.state in PUT_AWAY:
         with st.container(horizontal=True, gap="small"):
@@ -251,7 +251,7 @@ def _keep_words(place: tab.ListPosition, opened: Fact, key: str) -> None:
 
 
 def retire_popover(desk: Desk, facts: Sequence[Fact], mark: str) -> None:
-    """Retire, for a reason that is picked."""
+    """Draw the button Retire, with a choice of reasons."""
     key = f"facts__retire_{mark}"
     with st.popover("Retire", icon=":material/archive:"):
         st.pills("Why?", REASONS, key=key, on_change=changes.put_away, args=(desk, list(facts), key))
@@ -259,7 +259,7 @@ def retire_popover(desk: Desk, facts: Sequence[Fact], mark: str) -> None:
 
 
 def _menu(desk: Desk, fact: Fact) -> None:
-    """What is done more rarely, each behind a dialog of its own."""
+    """Draw the menu of less frequent actions, each with a dialog."""
     blocks = [a.name for a in desk.memory.blocks if a.kind == "facts" and a.name != desk.block]
     options = ["Split", "Merge with…"] if fact.state not in PUT_AWAY else []
     options += ["Reject"] if fact.state != "rejected" else []
@@ -286,10 +286,10 @@ def _menu(desk: Desk, fact: Fact) -> None:
 
 
 def _past_of(view: View, desk: Desk, fact: Fact) -> None:
-    """Its history and its origin, each read only when it is opened."""
-    told = st.expander("History", key=f"facts__history_{fact.id}", on_change="rerun", type="compact")
-    if told.open:
-        with told:
+    """Draw history and origin, each read only when expanded."""
+    history = st.expander("History", key=f"facts__history_{fact.id}", on_change="rerun", type="compact")
+    if history.open:
+        with history:
             decided = desk.decisions.of_fact(fact.id)
             for step in reversed(steps(desk.memory.facts.history(fact), decided)):
                 _step(step)

@@ -1,6 +1,6 @@
-"""What the Facts page shows, read from the engine: the facts of one block now, or as they stood at a past turn.
+"""Data of the Facts page, read from the engine: the facts of one block now, or at a past turn.
 
-No Streamlit. Nothing here writes, and nothing calls a model.
+No Streamlit. Nothing is written, and no model is called.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -44,12 +44,12 @@ FACT_KINDS = frozenset(
         "session_reset",
     )
 )
-"""Events that say how facts stand."""
+"""Kinds of events that determine the state of facts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """The facts of one block, as the page shows them."""
+    """Data of one facts block for the page."""
 
     memory: Memory
     block: str
@@ -57,15 +57,15 @@ class Desk:
     past: bool = False
     facts: Mapping[int, Fact] = field(default_factory=dict)
     then: Mapping[int, RebuiltFact] = field(default_factory=dict)
-    """The same for a past turn."""
+    """Facts at a past turn, by id."""
     review: Review | None = None
     rewrites: tuple[Rewrite, ...] = ()
     held: tuple[SuppressedFact, ...] = ()
     changes: tuple[AppliedChangeSet, ...] = ()
     elsewhere: bool = False
-    """Some facts were learned in other sessions."""
+    """Whether some facts were learned in other sessions."""
     decisions: Decisions = field(default_factory=Decisions)
-    """What was decided of found facts, as far as this session's log goes."""
+    """Decisions on found facts in this session's log."""
 
     @property
     def place(self) -> tuple[str, str]:
@@ -73,24 +73,24 @@ class Desk:
 
     @property
     def approval(self) -> bool:
-        """Do new facts wait until a person accepts them?"""
+        """Whether new facts wait until a person accepts them."""
         attached = next((attached for attached in self.memory.blocks if attached.name == self.block), None)
         return bool(attached and attached.record.settings.get("approval"))
 
     @property
     def curation(self) -> Curation:
-        """What changes the facts. Raises `NotFoundError` when the block is gone."""
+        """Desk that changes the facts. Raises `NotFoundError` if the block was removed."""
         return self.memory.facts.desk(self.block)
 
     @property
     def categories(self) -> tuple[str, ...]:
-        """The categories that facts are put under here; none where the extractor has its own."""
+        """Categories set for the block; empty if the extractor uses its own."""
         attached = next((attached for attached in self.memory.blocks if attached.name == self.block), None)
         return tuple(attached.record.settings.get("categories") or ()) if attached is not None else ()
 
     @property
     def decides(self) -> bool:
-        """Are found facts compared with known ones here, or were they?"""
+        """Whether found facts are compared with known ones, now or earlier in the session."""
         attached = next((attached for attached in self.memory.blocks if attached.name == self.block), None)
         decides = attached is not None and attached.record.settings.get("on_change") == "decide"
         return decides or bool(self.decisions.decided)
@@ -99,19 +99,19 @@ class Desk:
         return next((row for row in self.rows if row.id == fact), None)
 
     def picked(self, ids: Iterable[int]) -> list[Fact]:
-        """Facts by id, those that are gone left out."""
+        """Facts with these ids; deleted ones are left out."""
         return [self.facts[id] for id in ids if id in self.facts]
 
 
 def fact_blocks(view: View) -> list[str]:
-    """The fact blocks of the session as it stood, in their order."""
+    """Names of the facts blocks of the session at the time shown, in order."""
     if view.past:
         return [block.name for block in view.history.blocks_at(view.position) if block.kind == "facts"]
     return [attached.name for attached in view.memory.blocks if attached.kind == "facts"]
 
 
 def read_desk(view: View, block: str) -> Desk:
-    """The facts of a block now.
+    """Read the present facts of a block.
 
     Raises:
         NotFoundError: the block was removed.
@@ -162,10 +162,10 @@ def read_desk(view: View, block: str) -> Desk:
 
 
 def read_past(view: View, block: str) -> Desk:
-    """The facts of a block as they stood at the end of the shown turn."""
+    """Read the facts of a block at the end of the turn shown."""
     memory, session_id = view.memory, view.memory.session_id
     kept = _kept(memory, block)
-    # As long as nothing happens: words of the past can be erased now.
+    # Valid until anything happens: words of the past can be erased at any time.
     facts = kept.value("past", (view.position, view.history.position), lambda: _facts_at(view, block))
     uses = kept.value("past_uses", view.position, lambda: usage_of(view.history.upto(view.position)).facts)
     roles = kept.value("roles", view.history.position, lambda: roles_of(view.history.records))
@@ -199,12 +199,12 @@ def read_past(view: View, block: str) -> Desk:
 
 
 def _decisions(view: View, block: str) -> Decisions:
-    """The decisions up to the shown turn."""
+    """Decisions up to the turn shown."""
     return decisions_of(view.history.upto(view.position), block, view.memory.log.texts)
 
 
 def sources_of(desk: Desk, fact: int) -> Sequence[SourceMessage]:
-    """The messages a fact was learned from, as far as they are not forgotten."""
+    """Source messages of a fact; erased ones are missing."""
     if not desk.past:
         return desk.curation.sources(desk.facts[fact])
     memory, then = desk.memory, desk.then[fact]
@@ -220,19 +220,19 @@ def sources_of(desk: Desk, fact: int) -> Sequence[SourceMessage]:
 
 
 def source_of(origin: str, sources: Sequence[tuple[str, int]], session_id: str, roles: Mapping[int, str]) -> Source:
-    """Where a fact comes from, in one word. `roles` are those of this session's messages."""
+    """Kind of a fact's source. `roles` are those of this session's messages, by number."""
     if origin == "written":
         return "person"
     if origin == "condensed":
         return "condensed"
     said = {roles.get(seq) for session, seq in sources if session == session_id}
     if "user" in said or any(session != session_id for session, _ in sources):
-        return "user"  # of what other sessions hold, only the user's own words become facts
+        return "user"  # from other sessions, only the user's own words become facts
     return "assistant" if said - {None} else "unknown"
 
 
 def roles_of(records: Iterable[EventRecord]) -> dict[int, str]:
-    """The role of every message of a session."""
+    """Role of every message of a session, by number."""
     return {record.event.seq: record.event.role for record in records if isinstance(record.event, MessageAdded)}
 
 
@@ -254,7 +254,7 @@ def _facts_at(view: View, block: str) -> tuple[RebuiltFact, ...]:
 
 
 def _of_the_user(memory: Memory, position: int) -> list[EventRecord]:
-    """What other sessions of the same user said about facts up to a position: one count goes through all logs."""
+    """Events on facts from other sessions of the user, up to a position; positions count across a whole database."""
     found: list[EventRecord] = []
     for other in list_sessions(memory.session.database):
         if other.session_id != memory.session_id and other.user_id == memory.session.user_id:
@@ -266,7 +266,7 @@ def _of_the_user(memory: Memory, position: int) -> list[EventRecord]:
 
 
 class _Kept:
-    """What was worked out for one block, each as long as what it was worked out from stays the same."""
+    """Cache of computed values for one block; each is valid while its version stays the same."""
 
     def __init__(self) -> None:
         self._values: dict[str, tuple[Any, Any]] = {}

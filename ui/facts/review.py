@@ -1,4 +1,4 @@
-"""Review: what waits for a person, one at a time, with the keys A, M, E, X and S; of a contradiction, A, O and B."""
+"""Review: facts waiting for review, one at a time, with the keys A, M, E, X and S; for a contradiction, A, O and B."""
 
 import time
 from collections.abc import Sequence
@@ -24,13 +24,13 @@ HELD_SHOWN = 5
 
 
 def in_turn(waiting: Sequence[Fact], skipped: Sequence[int], first: int | None = None) -> list[Fact]:
-    """The queue: `first` is what a link asked for; what was skipped is last, in the order it was skipped."""
+    """Order of review: first the fact a link asked for, last the skipped ones in the order of skipping."""
     places = {first: -1} | {fact: place for place, fact in enumerate(skipped, start=1)}
     return sorted(waiting, key=lambda fact: places.get(fact.id, 0))
 
 
 def draw_review(desk: Desk) -> None:
-    """The first that waits, and below it what a rejection held back."""
+    """Draw the first fact to review, and the suppressed finds below it."""
     waiting = in_turn(
         desk.review.facts if desk.review else (), tab.at(desk.place).skipped, tab.kept(desk.place, "asked_for")
     )
@@ -41,7 +41,7 @@ def draw_review(desk: Desk) -> None:
     else:
         empty(
             "All reviewed.",
-            "New facts that contradict, repeat, lack a source or leave too much open wait here.",
+            "New facts that contradict or repeat others, lack a source or are too vague wait here.",
             icon="done_all",
         )
     if desk.held:
@@ -51,7 +51,7 @@ def draw_review(desk: Desk) -> None:
 
 
 def nearest_of(desk: Desk, fact: Fact, flags: Sequence[Flag]) -> tuple[Fact, float] | None:
-    """The fact to compare with: the most alike, else the one that a flag names."""
+    """The fact to compare with: the most similar, otherwise the one named by a flag, with its similarity."""
     found = desk.review.nearest(fact) if desk.review else None
     if found is not None:
         return found
@@ -110,7 +110,7 @@ def _actions(desk: Desk, fact: Fact, *, contradicts: bool, mergeable: bool) -> N
             disabled=not mergeable,
             on_click=tab.ask,
             args=(place, "merge", id),
-            help="Into the nearest fact" if mergeable else "No fact is like it",
+            help="Into the nearest fact" if mergeable else "No similar fact",
         )
         st.button("Edit", key="facts__edit", shortcut="E", on_click=tab.ask, args=(place, "edit", id))
         st.button("Reject", key="facts__reject", shortcut="X", on_click=tab.ask, args=(place, "reject", id))
@@ -118,7 +118,7 @@ def _actions(desk: Desk, fact: Fact, *, contradicts: bool, mergeable: bool) -> N
 
 
 def _write(desk: Desk, fact: Fact, words: str, other: Fact | None) -> None:
-    """A field for other words; with `other`, those of both facts merged."""
+    """Draw a field for a new text; with `other`, for the merged text of both facts."""
     key = f"facts__review_words_{fact.id}_{fact.version}_{other.id if other else 0}"
     st.text_area("Words of both" if other else "Words", value=words, key=key, height=FIELD_PIXELS, max_chars=4_000)
     with st.container(horizontal=True, gap="small"):
@@ -135,7 +135,7 @@ def _write(desk: Desk, fact: Fact, words: str, other: Fact | None) -> None:
 
 
 def _why(desk: Desk, fact: Fact) -> None:
-    """The reasons, each with a number to press."""
+    """Draw the reasons for rejecting, each with a number as its shortcut."""
     st.markdown(":small[Reject it, and hold back near copies. Why?]")
     with st.container(horizontal=True, gap="small"):
         for number, reason in enumerate(REASONS, start=1):
@@ -152,7 +152,7 @@ def _why(desk: Desk, fact: Fact) -> None:
 
 
 def _effect(desk: Desk, fact: Fact) -> None:
-    """What a decision does to the next prompt: a proposed fact comes into it, a doubtful one would leave it."""
+    """Draw the effect of a decision: accepting adds a proposed fact to the prompt, rejecting removes a doubtful one."""
     if fact.state == "proposed":
         foreseen_line(desk, lambda: plans.accept([fact]), before="Accepting it: ")
     else:
@@ -184,7 +184,7 @@ def _written(desk: Desk, fact: Fact, other: Fact | None, key: str) -> None:
 
 
 def _held_back(desk: Desk) -> None:
-    """What was found and not stored, with the rejection that held it back."""
+    """Draw suppressed finds, with the rejected fact that each resembles."""
     heading("Held back")
     for held in desk.held[:HELD_SHOWN]:
         with (

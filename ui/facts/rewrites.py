@@ -1,4 +1,4 @@
-"""Rewrites: what condensing did to the list, and how to take it back."""
+"""The Rewrites view: results of condensing the list, with undo."""
 
 from collections.abc import Sequence
 
@@ -13,10 +13,10 @@ from ui.facts.reading import Desk
 from ui.text import plain, short, tokens
 
 SHOWN = 10
-"""Rewrites drawn at first."""
+"""Maximum number of rewrites drawn."""
 
 LINES = 30
-"""Facts of one kind drawn of one rewrite."""
+"""Maximum number of facts of one kind drawn for one rewrite."""
 
 LONGEST = 160
 
@@ -39,18 +39,18 @@ def sums(rewrite: Rewrite) -> str:
 
 
 def lost(rewrite: Rewrite) -> list[Fact]:
-    """Facts that vanished and can be taken back."""
+    """Vanished facts that can be restored."""
     return [line.fact for line in rewrite.vanished if line.fact is not None and line.replaced]
 
 
 def draw_rewrites(desk: Desk) -> None:
-    """Every condensing, newest first, as a loss diff."""
+    """Draw all condensings, newest first, as loss diffs."""
     if not desk.rewrites:
         block = next((a for a in desk.memory.blocks if a.name == desk.block), None)
         most = block.record.settings.get("max_facts", 50) if block is not None else 50
         empty(
             "No rewrites yet.",
-            f"Above {tokens(int(most))} active facts the list is condensed. What is kept, merged or lost is told here.",
+            f"Above {tokens(int(most))} active facts the list is condensed. Facts kept, merged or lost appear here.",
             icon="compress",
         )
         return
@@ -62,7 +62,7 @@ def draw_rewrites(desk: Desk) -> None:
 def _draw(desk: Desk, rewrite: Rewrite) -> None:
     st.markdown(f"**{headline(rewrite)}**  \n:small[{sums(rewrite)}]")
     if rewrite.refused:
-        st.markdown(":small[:gray[Refused: the list stands as it was before.]]")
+        st.markdown(":small[:gray[Refused: the earlier list applies again.]]")
     left, right = st.columns(2, gap="medium")
     with left, st.container(gap="xxsmall"):
         for line in rewrite.vanished[:LINES]:
@@ -91,7 +91,7 @@ def _draw(desk: Desk, rewrite: Rewrite) -> None:
                 "Refuse the rewrite",
                 key=f"facts__refuse_{rewrite.position}",
                 icon=":material/undo:",
-                help="Brings the longer list back; what was changed since stays.",
+                help="Restores the longer list; later changes stay.",
                 on_click=_refuse,
                 args=(desk, rewrite),
             )
@@ -133,7 +133,7 @@ def _words(line: Line) -> str:
 
 
 def _written(rewrite: Rewrite) -> list[Line]:
-    """What the rewrite put into words itself."""
+    """Facts whose text the rewrite wrote itself."""
     return [*(merge.into for merge in rewrite.merged), *rewrite.new]
 
 

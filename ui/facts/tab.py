@@ -1,6 +1,6 @@
-"""What one browser tab remembers about the Facts page: which view, which fact, which words are half written.
+"""State of the Facts page in one browser tab: view, selection, unsaved edits.
 
-Everything belongs to one block of one session, and outlives a visit to another page.
+Kept for each block of each session, also while another page is shown.
 """
 
 import zlib
@@ -14,15 +14,15 @@ from ui import state
 from ui.facts.desk import Picked, View, Wanted
 
 FACT = "fact"
-"""The parameter of the address that names the open fact."""
+"""URL parameter with the id of the open fact."""
 
 ListPosition = tuple[str, str]
-"""A session and one of its fact blocks."""
+"""Session id and name of one of its facts blocks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """Words that are being edited, and what they were when the editing began."""
+    """An unsaved edit, with the version and text it started from."""
 
     version: int
     opened: str
@@ -35,40 +35,40 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What is shown of one block's facts, and what is under way there."""
+    """State of the page for one block."""
 
     view: View = "active"
     wanted: Wanted = field(default_factory=Wanted)
     order: str = "newest"
     picked: Picked = field(default_factory=Picked)
     drafts: Mapping[int, Draft] = field(default_factory=dict)
-    """By fact: what is half written in its panel."""
+    """Unsaved edits by fact id."""
     skipped: tuple[int, ...] = ()
-    """Facts that were passed over in Review, in that order."""
+    """Ids of the facts skipped in Review, in order."""
     asks: tuple[str, int] | None = None
-    """What Review asks about the fact it shows: `edit` or `reject`, and its id."""
+    """Question shown in Review: `edit`, `merge` or `reject`, and the id of its fact."""
     written: str | None = None
-    """The fact as this page put it in the address."""
+    """Fact id this page last wrote to the URL."""
     generation: int = 0
-    """Grows when the fields of this page are to be drawn anew with what is stored."""
+    """Counter in the widget keys; increasing it redraws the widgets with the stored values."""
     kept: Mapping[str, Any] = field(default_factory=dict)
-    """What drawers left to be found at their next drawing."""
+    """Values that dialogs keep for their next run, by name."""
 
 
 _PAGES = state.ByPlace("facts", Page())
 at, change = _PAGES.at, _PAGES.change
 blocks: state.ByPlace[str | None] = state.ByPlace("facts_block", None)
-"""By session: the block whose facts were shown last."""
+"""Name of the facts block shown last, by session."""
 
 
 def unselect(place: ListPosition) -> None:
-    """Untick everything; the list is drawn anew without its ticks."""
+    """Clear the ticks, and redraw the list."""
     change(place, picked=Picked(at(place).picked.open))
     redraw(place)
 
 
 def keep_draft(place: ListPosition, fact: int, written: Draft | None) -> None:
-    """Remember what is half written in the panel of a fact, or forget it."""
+    """Store the unsaved edit of a fact, or remove it (None)."""
     drafts = {key: value for key, value in at(place).drafts.items() if key != fact}
     change(place, drafts=drafts | ({fact: written} if written is not None else {}))
 
@@ -82,18 +82,18 @@ def ask(place: ListPosition, what: str | None, fact: int = 0) -> None:
 
 
 def asked_fact() -> int | None:
-    """The fact that the address names."""
+    """Id of the fact named by the URL."""
     asked = st.query_params.get(FACT)
     return int(asked) if asked is not None and asked.isdecimal() and len(asked) < 16 else None
 
 
 def is_new(asked: int, place: ListPosition) -> bool:
-    """Was it somebody else than this page who wrote it there?"""
+    """Whether the URL was changed by something other than this page."""
     return str(asked) != at(place).written
 
 
 def take_link(place: ListPosition) -> int | None:
-    """The fact that the address asks for, once."""
+    """Id of the fact the URL asks for; only once for each change of the URL."""
     asked = asked_fact()
     if asked is None or not is_new(asked, place):
         return None
@@ -102,14 +102,14 @@ def take_link(place: ListPosition) -> int | None:
 
 
 def write_link(place: ListPosition, fact: int | None) -> None:
-    """Put the open fact in the address, so that the page can be reloaded and linked to."""
+    """Write the open fact to the URL, so that the page can be reloaded and linked to."""
     written = None if fact is None else str(fact)
     change(place, written=written)
     state.write_address(FACT, written)
 
 
 def key(place: ListPosition, name: str) -> str:
-    """The key of a widget that belongs to one block of one session, new with each generation."""
+    """Widget key for one block of one session and the present generation."""
     return f"facts__{name}_{zlib.crc32(repr(place).encode())}_{at(place).generation}"
 
 
@@ -118,7 +118,7 @@ def redraw(place: ListPosition) -> None:
 
 
 def kept(place: ListPosition, name: str) -> Any:
-    """What a drawer left to be found at its next drawing; None for nothing."""
+    """Value that a dialog kept; None if there is none."""
     return at(place).kept.get(name)
 
 

@@ -1,4 +1,4 @@
-"""Edit as table: what the edits of a grid mean as one change set, and which of its facts others changed. Pure."""
+"""Edit as table: turn the edits of a grid into one change set, and detect concurrent changes. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,17 +15,17 @@ TEXT, PINNED = "Fact", "Pinned"
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A row whose fact is not any more as the table was opened with."""
+    """A row whose fact was changed elsewhere after the table was opened."""
 
     row: int
-    """From 1, as the table counts."""
+    """Row number in the table, from 1."""
     theirs: Fact | None
-    """The fact as it is now; None when it is gone."""
+    """The present fact; None if it was deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edits:
-    """What was done in the grid, by place in the snapshot."""
+    """Edits in the grid, by index in the snapshot."""
 
     edited: Mapping[int, Mapping[str, Any]]
     added: Sequence[Mapping[str, Any]]
@@ -33,7 +33,7 @@ class Edits:
 
     @classmethod
     def of(cls, state: Mapping[str, Any]) -> "Edits":
-        """From what Streamlit keeps of a data editor; rows that were added and left empty are none."""
+        """Read the edits from the state of a data editor; ignore new rows left empty."""
         added = [row for row in state.get("added_rows", ()) if str(row.get(TEXT) or "").strip()]
         return cls(state.get("edited_rows", {}), added, state.get("deleted_rows", ()))
 
@@ -46,7 +46,7 @@ class Edits:
 
 
 def plan_table(snapshot: Sequence[Fact], edits: Edits) -> ChangeSet:
-    """All edits as one change set: other words, pins, rows removed (retired) and rows added.
+    """All edits as one change set: changed texts and pins, deleted rows (retired) and new rows.
 
     Raises:
         MessageError: a fact was left without words, or nothing would change.
@@ -69,7 +69,7 @@ def plan_table(snapshot: Sequence[Fact], edits: Edits) -> ChangeSet:
 
 
 def conflicts(snapshot: Sequence[Fact], now: Sequence[Fact], edits: Edits) -> list[Conflict]:
-    """The edited rows whose facts were changed elsewhere since the table was opened."""
+    """Edited rows whose facts were changed elsewhere after the table was opened."""
     current = {fact.id: fact for fact in now}
     found = []
     for place in sorted(edits.touched):
@@ -80,13 +80,13 @@ def conflicts(snapshot: Sequence[Fact], now: Sequence[Fact], edits: Edits) -> li
 
 
 def over_theirs(snapshot: Sequence[Fact], now: Sequence[Fact]) -> tuple[Fact, ...]:
-    """The same rows, each with its fact as it is now, so that a person may write over it knowingly."""
+    """The snapshot with the present versions of its facts, for overwriting them deliberately."""
     current = {fact.id: fact for fact in now}
     return tuple(current.get(fact.id, fact) for fact in snapshot)
 
 
 def _named(place: int, plan: Callable[[], ChangeSet]) -> ChangeSet:
-    """A plan, its error naming the row."""
+    """Make a plan; an error names the row."""
     try:
         return plan()
     except MessageError as error:

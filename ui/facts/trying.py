@@ -1,4 +1,4 @@
-"""Try extraction: what a text would teach this block. Nothing is stored unless it is ticked and accepted."""
+"""Try extraction: preview what a text would teach the block. Only ticked facts are stored, on request."""
 
 import zlib
 from collections.abc import Sequence
@@ -24,21 +24,21 @@ _OUTCOMES = {
     "confirmed": "Known already",
     "held_back": "Held back: rejected before",
     "repeated": "Found twice",
-    "updated": "Gives a known fact other words",
+    "updated": "Updates a known fact",
     "ended": "Ends a known fact",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Tries:
-    """What was found in which text."""
+    """Facts found in a text."""
 
     text: str
     found: tuple[Tried, ...]
 
 
 def outcome(tried: Tried) -> str:
-    """What would become of it: `Known already (0.94): Ana likes jazz`."""
+    """Describe the outcome for a fact: `Known already (0.94): Ana likes jazz`."""
     said = _OUTCOMES[tried.outcome]
     if tried.conflicts_with and tried.outcome in ("added", "proposed"):
         return f"{said}, contradicts: {short(tried.conflicts_with[0].text, 80)}"
@@ -51,7 +51,7 @@ def outcome(tried: Tried) -> str:
 @st.dialog("Try extraction", width=720, icon=":material/science:", on_dismiss="rerun")
 @error_inside
 def try_dialog(desk: Desk) -> None:
-    """Paste a text, see what would be learned from it, and take what is good."""
+    """Paste a text, preview the facts found in it, and add some of them."""
     close_if_finished(desk)
     key = tab.key(desk.place, "try_words")
     st.text_area("Text, as if the user had said it", key=key, height=FIELD_PIXELS, max_chars=LONGEST)
@@ -70,7 +70,7 @@ def try_dialog(desk: Desk) -> None:
         {
             "Take": tried.outcome in ("added", "proposed"),
             "Fact": tried.text,
-            "What would become of it": outcome(tried),
+            "Outcome": outcome(tried),
         }
         for tried in tries.found
     ]
@@ -79,7 +79,7 @@ def try_dialog(desk: Desk) -> None:
         rows,
         key=ticks,
         hide_index=True,
-        disabled=["Fact", "What would become of it"],
+        disabled=["Fact", "Outcome"],
         column_config={"Take": st.column_config.CheckboxColumn("Take", width=60)},
         height="content",
         alt="Facts found in the text",
@@ -93,11 +93,11 @@ def try_dialog(desk: Desk) -> None:
             kind="primary",
             disabled=not chosen,
         )
-        closing_button("Store nothing", finish, (desk, forget, desk.place))
+        closing_button("Cancel", finish, (desk, forget, desk.place))
 
 
 def forget(place: tab.ListPosition) -> None:
-    """Leave nothing of a trial behind."""
+    """Clear the results of a trial."""
     tab.keep(place, "tries", None)
     tab.redraw(place)
 

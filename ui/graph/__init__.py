@@ -1,1 +1,1 @@
-"""The Graph page: how are these connected?"""
+"""The Graph page: explore and edit the relations between entities."""

@@ -1,4 +1,4 @@
-"""The writes of the Graph page, for `on_click`: one change set, one call, one sentence about what it did."""
+"""Changes made on the Graph page, as `on_click` callbacks: one change set and one message for each."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -17,7 +17,7 @@ from ui.graph.reading import Desk
 def apply(
     desk: Desk, change: Callable[[GraphDesk], AppliedChangeSet | None], *, before: str = ""
 ) -> AppliedChangeSet | None:
-    """Store one change set, and say it and what the next prompt makes of it."""
+    """Apply one change set and announce its effect on the next prompt; return None if nothing was changed."""
     try:
         old = next_prompt(desk.memory)
         made = change(desk.desk)
@@ -49,7 +49,7 @@ def retire(desk: Desk, relation: Relation) -> None:
 
 
 def remove(desk: Desk, entity: Entity) -> None:
-    """Put an entity away with all its relations."""
+    """Retire an entity with all its relations."""
     if apply(desk, lambda graph: graph.remove([entity])) is not None:
         tab.look(desk.place, focus=None, to=None)
 
@@ -60,13 +60,13 @@ def merge(desk: Desk, entities: Sequence[Entity], into: Entity) -> None:
 
 
 def undo(desk: Desk, change: AppliedChangeSet) -> None:
-    """Take one change back; one that was taken back is done again."""
+    """Undo a change; redo one that was undone."""
     before = "Done again: " if change.undone else "Undone: "
     apply(desk, lambda graph: graph.undo(change.undone_by or change.number), before=before)
 
 
 def foretell(desk: Desk, plan: GraphPlan) -> str:
-    """What a change would do to the next prompt.
+    """Describe the effect of a change on the next prompt.
 
     Raises:
         MemoryInspectorError: it cannot be done.

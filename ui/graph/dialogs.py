@@ -1,6 +1,6 @@
-"""The drawers of the Graph page: a relation added or edited by hand, an entity renamed, merged or removed.
+"""Dialogs of the Graph page: add or edit a relation; edit, merge or remove an entity.
 
-What a change would do, or why it cannot be done, stands in the drawer before its last button is pressed.
+Each shows the effect of the change, or why it is impossible, before it is applied.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,13 +21,13 @@ from ui.graph.reading import Desk
 from ui.text import count, plain, short
 
 LIKELY = 0.7
-"""From this likeness of their names on, an entity is suggested as the same."""
+"""Similarity of names from which on an entity is preselected for merging."""
 
 OFFERED = 200
-"""Entities offered to merge with: the most alike."""
+"""Maximum number of entities offered for merging, the most similar ones."""
 
 SHOWN_ENDS = 3
-"""Relations named that a change would end."""
+"""Maximum number of relations listed that a change would end."""
 
 
 # -- relations -----------------------------------------------------------------------------------
@@ -36,7 +36,7 @@ SHOWN_ENDS = 3
 @st.dialog("Add a relation", width=440, position="right", icon=":material/add:", on_dismiss="rerun")
 @error_inside
 def add_dialog(desk: Desk) -> None:
-    """Who is related to whom, in a person's own words; names that are not known yet are added."""
+    """Add a relation between two entities; unknown names are added as entities."""
     graph, mark = desk.graph, "add"
     focus = tab.looking(desk.place).focus
     known = desk.entity(focus) if focus is not None else None
@@ -49,7 +49,7 @@ def add_dialog(desk: Desk) -> None:
         new = plans.NamedRelation(subject, predicate, object, *types)
         possible = _foreseen(desk, graph, lambda: plans.add(graph, new))
     else:
-        st.markdown(":small[:gray[Ana · lives in · Lisbon. Type a new name to add somebody or something.]]")
+        st.markdown(":small[:gray[Ana · lives in · Lisbon. Type a new name to add an entity.]]")
     with st.container(horizontal=True):
         closing_button(
             "Add relation", _add, (desk, subject, predicate, object, types), kind="primary", disabled=not possible
@@ -70,7 +70,7 @@ def _add(desk: Desk, subject: str, predicate: str, object: str, types: tuple[str
 @st.dialog("Edit a relation", width=440, position="right", icon=":material/edit:", on_dismiss="rerun")
 @error_inside
 def edit_dialog(desk: Desk, id: int) -> None:
-    """Other ends or other words. Where it was said stays with it."""
+    """Edit a relation's ends and predicate. Its sources stay."""
     graph = desk.desk.graph()
     relation = graph.relations.get(id)
     if relation is None or relation.state == "retired":
@@ -102,7 +102,7 @@ def _name(graph: Graph, label: str, key: str, value: str | None) -> str:
         names if value is None or value in names else [value, *names],
         index=None if value is None else (names.index(value) if value in names else 0),
         key=key,
-        placeholder="Choose, or type a name",
+        placeholder="Choose or type a name",
         accept_new_options=True,
         format_func=lambda name: short(name, NAME_CHARACTERS),
     )
@@ -117,7 +117,7 @@ def _predicate(graph: Graph, key: str, value: str | None) -> str:
         offered,
         index=None if value is None else offered.index(value),
         key=key,
-        placeholder="Choose, or type what joins them",
+        placeholder="Choose or type a relation",
         accept_new_options=True,
         format_func=lambda name: short(name, NAME_CHARACTERS),
     )
@@ -125,7 +125,7 @@ def _predicate(graph: Graph, key: str, value: str | None) -> str:
 
 
 def _type_of(graph: Graph, name: str, mark: str) -> str:
-    """What a new entity is; of known ones it is known."""
+    """Ask for the type of a new entity; existing ones keep theirs."""
     if not name or Names(graph).find(name) is not None:
         return "other"
     return str(
@@ -140,7 +140,7 @@ def _type_of(graph: Graph, name: str, mark: str) -> str:
 
 
 def _foreseen(desk: Desk, graph: Graph, plan: Callable[[], GraphPlan]) -> bool:
-    """Say what a change would do, or why it cannot be done. Can it?"""
+    """Draw the effect of a change, or why it is impossible; return whether it is possible."""
     try:
         planned = plan()
         said = changes.foretell(desk, planned)
@@ -162,7 +162,7 @@ def _foreseen(desk: Desk, graph: Graph, plan: Callable[[], GraphPlan]) -> bool:
 @st.dialog("Edit an entity", width=440, position="right", icon=":material/edit:", on_dismiss="rerun")
 @error_inside
 def entity_dialog(desk: Desk, id: int) -> None:
-    """Its name, its other names and what it is. Its relations stay."""
+    """Edit an entity's name, aliases and type. Its relations stay."""
     graph = desk.desk.graph()
     entity = _still(graph, id)
     if entity is None:
@@ -176,7 +176,7 @@ def entity_dialog(desk: Desk, id: int) -> None:
         key=f"{mark}_aliases",
         accept_new_options=True,
         placeholder="Type another name",
-        help="Whoever mentions it by one of these names means it.",
+        help="Mentions of these names refer to this entity.",
     )
     types = list(TYPES)
     type = st.selectbox(
@@ -204,7 +204,7 @@ def _rename(desk: Desk, entity: Entity, name: str, type: str, aliases: Sequence[
 @st.dialog("Merge two entities", width=440, position="right", icon=":material/merge:", on_dismiss="rerun")
 @error_inside
 def merge_dialog(desk: Desk, id: int) -> None:
-    """Two entities are one; the most alike is offered first."""
+    """Merge two entities; the most similar one is preselected."""
     graph = desk.desk.graph()
     entity = _still(graph, id)
     if entity is None:
@@ -252,7 +252,7 @@ def merge_dialog(desk: Desk, id: int) -> None:
 @st.dialog("Remove an entity", width=440, position="right", icon=":material/archive:", on_dismiss="rerun")
 @error_inside
 def remove_dialog(desk: Desk, id: int) -> None:
-    """What goes with it, and that it can be undone."""
+    """Confirm the removal of an entity, which can be undone."""
     graph = desk.desk.graph()
     entity = _still(graph, id)
     if entity is None:
@@ -263,11 +263,11 @@ def remove_dialog(desk: Desk, id: int) -> None:
     possible = _foreseen(desk, graph, lambda: plans.remove(graph, [entity]))
     with st.container(horizontal=True):
         closing_button("Remove", changes.remove, (desk, entity), kind="primary", disabled=not possible)
-        closing_button("Keep")
+        closing_button("Cancel")
 
 
 def _alike(one: Entity, other: Entity) -> float:
-    """How alike the names of two entities are: letter by letter, or as words (`Rui` and `Rui Costa`)."""
+    """Similarity of two entities' names, 0 to 1: by letters, or by words (`Rui` and `Rui Costa`) if that is more."""
     return max(
         max(SequenceMatcher(None, a.casefold(), b.casefold()).ratio(), similarity(a, b))
         for a in (one.name, *one.aliases)
@@ -280,7 +280,7 @@ def _own(graph: Graph, entity: Entity) -> int:
 
 
 def _still(graph: Graph, id: int) -> Entity | None:
-    """The entity as it is now; says so when it is gone."""
+    """The current entity; shows a message and returns None if it was merged or removed."""
     found = graph.entities.get(id)
     if found is None or found.state != "active":
         st.markdown("This entity was merged or removed elsewhere.")

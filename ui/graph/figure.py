@@ -1,7 +1,7 @@
 """Entities and relations as a figure. Pure; no Streamlit.
 
-Drawn as SVG, and never more than can be read. What a mark means is told twice: an ended relation is grey and dotted, a
-path is thick and its relations are numbered, the focus is larger and bears a ring; an entity's type is its shape.
+Drawn as SVG, with a bounded number of marks. Each meaning is shown in two ways: ended relations are grey and dotted, a
+path is thick with numbered relations, the focus is larger with a ring; entity types differ in shape.
 """
 
 import math
@@ -20,28 +20,28 @@ from ui.text import count
 from ui.theme import PALETTES, Mode, Palette
 
 HEIGHT = 440
-"""Pixels, of a figure whose entities stand all around the focus; less where they stand in a line."""
+"""Height in pixels of a figure with entities all around the focus; less if they stand in a line."""
 
 HALF, AROUND = 1.22, 0.34
-"""Half the height between, where entities stand up to 1 from the middle; and what names need above and below."""
+"""Half the height of the plot's range (entities have coordinates up to 1), and the space for names above and below."""
 
 BESIDE = 92
-"""Pixels on each side of the outer ring for names; a narrower window makes the rings smaller."""
+"""Pixels on each side of the outer ring for names; a narrower window shrinks the rings."""
 
 OUTER = 0.9
-"""Square of the distance from the middle from which on names stand beside an entity, not under it."""
+"""Squared distance from the centre from which on a name stands beside its entity instead of below it."""
 
 ACROSS = 1.1
-"""Half the width between, where entities stand up to 1 from the middle."""
+"""Half the width of the plot's range (entities have coordinates up to 1)."""
 
 PIXELS = 470
-"""The figure's width in the narrowest layout that has to hold, by which names are cut to fit."""
+"""Width in pixels of the narrowest supported layout; names are shortened to fit it."""
 
 LETTER = 6.7
-"""Pixels that a letter of a name takes."""
+"""Average width of a letter in pixels."""
 
 CROWDED = 16
-"""Entities from which on the words of relations are smaller and near the outer ring, where there is room for each."""
+"""Number of entities from which on labels of relations are smaller and near the outer ring, where space is left."""
 
 SHAPES: Mapping[str, tuple[str, str]] = {
     "person": ("circle", "●"),
@@ -52,28 +52,28 @@ SHAPES: Mapping[str, tuple[str, str]] = {
     "date": ("pentagon", "⬟"),
     "other": ("circle-open", "○"),
 }
-"""The mark of each type of entity, and its like in text."""
+"""Marker of each type of entity, and a similar character for the legend."""
 
 PARALLEL = 0.16
-"""How far relations between the same two entities bow apart, of their length."""
+"""Bend of relations between the same two entities, as a share of their length."""
 
 ENTITY, RELATION = "entity", "relation"
-"""What a mark stands for: the first of its `customdata`, before the id."""
+"""Kind of a mark: the first value of its `customdata`, before the id."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """One relation as a line."""
+    """The line of one relation."""
 
     relation: Relation
     line: tuple[ListPosition, ...]
-    """From the subject to the object."""
+    """Points from the subject to the object."""
     middle: ListPosition
-    """Where its words stand."""
+    """Position of its label."""
 
 
 def graph_figure(graph: Graph, seen: Seen, mode: Mode, *, picked: int | None = None) -> go.Figure:
-    """The focus with what is around it; every mark carries what it stands for. `picked`: the relation that is open."""
+    """Draw the focus with its neighbourhood; every mark carries its kind and id. `picked` is the open relation."""
     palette = PALETTES[mode]
     figure = blank(mode, HEIGHT)
     beside = 40 if seen.path else BESIDE  # along a path names stand above and below
@@ -101,7 +101,7 @@ def graph_figure(graph: Graph, seen: Seen, mode: Mode, *, picked: int | None = N
 
 
 def _edges(seen: Seen, where: Mapping[int, ListPosition]) -> list[Edge]:
-    """The relations that are drawn; those between the same two entities bow apart."""
+    """Lines of the drawn relations; several between the same two entities are bent apart."""
     between: dict[frozenset[int], list[Relation]] = {}
     for relation in seen.drawn():
         between.setdefault(frozenset((relation.subject, relation.object)), []).append(relation)
@@ -123,7 +123,7 @@ def _edges(seen: Seen, where: Mapping[int, ListPosition]) -> list[Edge]:
 
 
 def _curve(start: ListPosition, end: ListPosition, bow: float) -> tuple[ListPosition, ...]:
-    """A straight line, or one that bows to a side by a share of its length."""
+    """A straight line, or one bent to the side by a share of its length."""
     if not bow:
         return start, end
     across, up = end[0] - start[0], end[1] - start[1]
@@ -142,7 +142,7 @@ def _curve(start: ListPosition, end: ListPosition, bow: float) -> tuple[ListPosi
 
 
 def _at(line: Sequence[ListPosition], share: float) -> ListPosition:
-    """The point of a line at a share of its way."""
+    """Point at a share of a line's length."""
     place = share * (len(line) - 1)
     first = min(int(place), len(line) - 2)
     rest = place - first
@@ -151,7 +151,7 @@ def _at(line: Sequence[ListPosition], share: float) -> ListPosition:
 
 
 def _lines(edges: Sequence[Edge], seen: Seen, palette: Palette, picked: int | None) -> Iterable[go.Scatter]:
-    """Lines by how they look: ended, holding, of the path, the one that is open; each with an arrow at its end."""
+    """Traces by appearance: ended, current, on the path, and the open one; each line ends in an arrow."""
     looks = {
         "ended": {"color": palette.unknown, "width": 1.2, "dash": "dot"},
         "holds": {"color": palette.graph, "width": 1.4, "dash": "solid"},
@@ -211,7 +211,7 @@ def _line(name: str, edges: Sequence[Edge], look: dict[str, Any], opacity: float
 
 
 def _handles(edges: Sequence[Edge], graph: Graph) -> go.Scatter:
-    """Where a relation can be pointed at: its words, or its middle where it has none."""
+    """Invisible marks to point at a relation: at its label, or in its middle if it has none."""
     return go.Scatter(
         x=[edge.middle[0] for edge in edges],
         y=[edge.middle[1] for edge in edges],
@@ -230,13 +230,13 @@ def _handles(edges: Sequence[Edge], graph: Graph) -> go.Scatter:
 
 
 def _over(one: ListPosition, other: ListPosition) -> bool:
-    """Would words of relations at these places lie on each other?"""
+    """Whether labels at these positions would overlap."""
     wide, high = 60 / ((PIXELS - 2 * BESIDE) / (2 * ACROSS)), 13 / (HEIGHT / (2 * HALF))
     return abs(one[0] - other[0]) < wide and abs(one[1] - other[1]) < high
 
 
 def _labels(edges: Sequence[Edge], seen: Seen, palette: Palette, picked: int | None) -> Iterable[dict[str, Any]]:
-    """The words of relations, on the page's colour so that no line runs through them."""
+    """Labels of relations, with the page's background so that lines do not cross them."""
     numbers = {relation.id: number for number, relation in enumerate(seen.relations[: len(seen.lit)], 1)}
     crowded = len(seen.distances) > CROWDED
     taken: list[ListPosition] = []
@@ -312,7 +312,7 @@ def _type(graph: Graph, entity: int) -> str:
 
 
 def _size(entity: int, seen: Seen, said: Mapping[int, int], most: int) -> float:
-    """Pixels: from 10 to 16 by how often it was mentioned; the focus 20."""
+    """Size of an entity's marker in pixels: 10 to 16 by its number of mentions, 20 for the focus."""
     return 20.0 if entity == seen.focus else round(10 + 6 * math.sqrt(said.get(entity, 0) / most), 1)
 
 
@@ -324,7 +324,7 @@ def _hover(graph: Graph, entity: int, said: Mapping[int, int]) -> str:
 
 
 def _names(graph: Graph, seen: Seen, where: Mapping[int, ListPosition], palette: Palette) -> Iterable[dict[str, Any]]:
-    """Names beside the outer ring, under what stands further in and along a path."""
+    """Names of entities: beside the outer ring, below inner ones, above or below along a path."""
     rings = max(seen.distances.values(), default=0)
     for entity in seen.distances:
         x, y = where[entity]
@@ -361,7 +361,7 @@ def _note(place: ListPosition, words: str, size: int, ink: str, palette: Palette
 
 
 def legend(graph: Graph, seen: Seen, mode: Mode) -> str:
-    """What the marks stand for, as markdown: only those that are on the figure."""
+    """Legend of the marks in the figure, as markdown."""
     ink = PALETTES[mode].graph
     types = {_type(graph, entity) for entity in seen.distances}
     parts = [

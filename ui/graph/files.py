@@ -1,4 +1,4 @@
-"""A graph from a file, with a preview of what will come in. Files are written on Sessions, under Export."""
+"""Import a graph from a file, with a preview. Export is on Sessions."""
 
 import streamlit as st
 
@@ -19,15 +19,15 @@ SHOWN = 200
 @st.dialog("Import a graph", width=720, icon=":material/upload:", on_dismiss="rerun")
 @error_inside
 def import_dialog(desk: Desk) -> None:
-    """Choose a file, see what is in it and what of it is new, and take it over as one change."""
+    """Choose a file, preview what is new in it, and import it as one change."""
     if tab.finished(desk.place):
         st.rerun()
     uploaded = st.file_uploader(
         "A graph as JSON or GraphML",
         key=f"{tab.key(desk.place, 'import')}_{tab.looking(desk.place).generation}",
         max_upload_size=MAX_MEGABYTES,
-        help="As Export on Sessions writes them; GraphML also from other programs. The JSONL file of MCP's reference "
-        "memory is read too, Cypher is not.",
+        help="Files exported on Sessions; GraphML also from other programs, and the JSONL file of MCP's reference "
+        "memory. Cypher cannot be imported.",
     )
     if uploaded is None:
         closing_button("Cancel")
@@ -44,7 +44,7 @@ def import_dialog(desk: Desk) -> None:
     for reason, number in planned.refused:
         st.markdown(f":small[Left out, {tokens(number)}: {plain(reason)}]")
     rows = [
-        {"From": each.subject, "Relation": each.predicate, "To": each.object, "Stands": _stands(each.state)}
+        {"From": each.subject, "Relation": each.predicate, "To": each.object, "State": _state(each.state)}
         for each in file.relations
     ]
     st.dataframe(rows[:SHOWN], hide_index=True, key="graph__import_rows", alt="Relations in the file")
@@ -58,7 +58,7 @@ def import_dialog(desk: Desk) -> None:
 
 
 def foreseen(graph: Graph, file: GraphFile) -> GraphPlan:
-    """What of a file would be new."""
+    """Plan the import of a file."""
     new = [
         plans.NamedRelation(each.subject, each.predicate, each.object, ended=each.state == "ended")
         for each in file.relations
@@ -67,11 +67,11 @@ def foreseen(graph: Graph, file: GraphFile) -> GraphPlan:
 
 
 def preview(file: GraphFile, planned: GraphPlan) -> str:
-    """What is in a file: `graph.json: 12 entities, 15 relations. 3 relations are known already.`"""
+    """Summarise a file and its plan: `graph.json: 12 entities, 15 relations. 3 relations already exist.`"""
     size = f"{count(len(file.entities), 'entity')}, {count(len(file.relations), 'relation')}"
     said = [f"{short(file.name, 40)}: {size}."]
     if planned.repeated:
-        said.append(f"{count(planned.repeated, 'relation')} {'is' if planned.repeated == 1 else 'are'} known already.")
+        said.append(f"{count(planned.repeated, 'relation')} already {'exists' if planned.repeated == 1 else 'exist'}.")
     if file.isolated:
         said.append(
             f"{count(file.isolated, 'entity')} without a relation {'is' if file.isolated == 1 else 'are'} left out."
@@ -81,7 +81,7 @@ def preview(file: GraphFile, planned: GraphPlan) -> str:
     return " ".join(said)
 
 
-def _stands(state: str) -> str:
+def _state(state: str) -> str:
     return "ended" if state == "ended" else "holds"
 
 

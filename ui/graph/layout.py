@@ -1,8 +1,7 @@
-"""Where entities stand in the figure: the focus in the middle, the others on rings around it. Pure.
+"""Positions of entities in the figure: the focus in the centre, the others on rings around it. Pure.
 
-The same entities always stand in the same places: nothing is thrown, nothing swings into place. On each side of the
-focus entities have rows of equal height, so that names beside them never lie on each other, however many they are.
-Places are in a box from -1 to 1, both ways.
+Deterministic: the same entities always get the same positions. On each side of the focus entities have rows of equal
+height, so that names beside them never overlap. Coordinates range from -1 to 1.
 """
 
 import math
@@ -14,17 +13,17 @@ from ui.graph.neighbourhood import Seen
 ListPosition = tuple[float, float]
 
 INNER = 0.56
-"""Radius of the first ring where there is a second. What nothing hangs on stands on the outer ring in any case."""
+"""Radius of the first ring if there is a second. Entities without children are on the outer ring in any case."""
 
 ROWS = 22
-"""Names that one side has room for without touching."""
+"""Number of names that fit on one side without touching."""
 
 ZIGZAG = 0.16
-"""How far the entities of a path stand above and below its line."""
+"""Distance of a path's entities above and below its axis."""
 
 
 def places(seen: Seen, said: Mapping[int, int]) -> dict[int, ListPosition]:
-    """The place of every entity that is drawn. `said`: how often each was mentioned."""
+    """Position of every drawn entity. `said` counts mentions by entity."""
     if len(seen.path) > 1:
         return _along(seen, said)
     return {seen.focus: (0.0, 0.0)} | _rings(seen, said)
@@ -34,7 +33,7 @@ def places(seen: Seen, said: Mapping[int, int]) -> dict[int, ListPosition]:
 
 
 def _rings(seen: Seen, said: Mapping[int, int]) -> dict[int, ListPosition]:
-    """A tree from the focus outwards: half of it to the right, half to the left."""
+    """Positions in a tree around the focus: half of its branches to the right, half to the left."""
     children = _tree(seen, said)
     leaves = {entity: _leaves(entity, children) for entity in seen.distances}
     right, left = _halves(_neighbourly(children.get(seen.focus, ()), seen), leaves)
@@ -50,7 +49,7 @@ def _rings(seen: Seen, said: Mapping[int, int]) -> dict[int, ListPosition]:
 
 
 def _tree(seen: Seen, said: Mapping[int, int]) -> dict[int, list[int]]:
-    """Each entity under one that is a step nearer: the most mentioned of those."""
+    """Children by entity; the parent is the most mentioned neighbour that is one step nearer to the focus."""
     nearer: dict[int, set[int]] = {}
     for relation in seen.drawn():
         for one, other in ((relation.subject, relation.object), (relation.object, relation.subject)):
@@ -66,12 +65,12 @@ def _tree(seen: Seen, said: Mapping[int, int]) -> dict[int, list[int]]:
 
 
 def _leaves(entity: int, children: Mapping[int, Sequence[int]]) -> int:
-    """How many rows an entity needs with all that hangs on it."""
+    """Number of rows an entity needs with its children."""
     return sum(_leaves(child, children) for child in children.get(entity, ())) or 1
 
 
 def _neighbourly(first: Iterable[int], seen: Seen) -> list[int]:
-    """The entities beside the focus, those that are related to each other side by side."""
+    """Neighbours of the focus, ordered so that related ones are side by side."""
     waiting, linked = list(first), _links(seen.drawn(), seen.focus)
     ordered: list[int] = []
     while waiting:
@@ -94,7 +93,7 @@ def _links(drawn: Iterable[Relation], focus: int) -> dict[int, set[int]]:
 
 
 def _halves(first: Sequence[int], leaves: Mapping[int, int]) -> tuple[list[int], list[int]]:
-    """The right side from the top down, the left side too, so that the order goes round."""
+    """Split branches into right and left side, each listed from the top, so that the order runs clockwise."""
     whole, taken, right = sum(leaves[entity] for entity in first), 0, []
     for entity in first:
         if 2 * taken >= whole:
@@ -108,7 +107,7 @@ def _halves(first: Sequence[int], leaves: Mapping[int, int]) -> tuple[list[int],
 
 
 def _even(first: Sequence[int], leaves: Mapping[int, int]) -> tuple[list[int], list[int]]:
-    """The largest first, each to the side that has less."""
+    """Split branches evenly: the largest first, each to the side with fewer rows."""
     heights, on_right = [0, 0], set()
     for entity in sorted(first, key=lambda each: -leaves[each]):
         side = heights[0] > heights[1]
@@ -129,7 +128,7 @@ def _stand(
     leaves: Mapping[int, int],
     found: dict[int, ListPosition],
 ) -> None:
-    """Give an entity the middle of its rows, and those that hang on it theirs."""
+    """Place an entity in the middle of its rows, and its children recursively."""
     height = 1 - 2 * (row + leaves[entity] / 2) / rows
     below = children.get(entity, ())
     radius = INNER + (1 - INNER) * (ring - 1) / (rings - 1) if below else 1.0
@@ -143,7 +142,7 @@ def _stand(
 
 
 def _along(seen: Seen, said: Mapping[int, int]) -> dict[int, ListPosition]:
-    """The path across the middle, everything else in rows above and below it."""
+    """Positions with a path across the middle, and all other entities in rows above and below it."""
     last = len(seen.path) - 1
     found = {
         entity: (2 * number / last - 1, (ZIGZAG if number % 2 else -ZIGZAG) if last > 1 else 0.0)

@@ -1,6 +1,6 @@
-"""What the Graph page says: how large it is, who said what, which way leads where. Pure; no Streamlit.
+"""Sentences of the Graph page: size of the graph, sources and states of relations, paths. Pure; no Streamlit.
 
-Nothing here is escaped but what says that it is markdown: names and kinds are somebody's words.
+Only what is documented as markdown is escaped: names and predicates are untrusted text.
 """
 
 from collections.abc import Mapping
@@ -12,14 +12,14 @@ from ui.graph.neighbourhood import FARTHEST, Seen, entities, mentions, relations
 from ui.text import count, plain, short, tokens
 
 NAME_CHARACTERS = 40
-"""Of a name in a sentence or a list."""
+"""Maximum length of a name in a sentence or a list, in characters."""
 
 BADGES: Mapping[str, tuple[str, str]] = {
     "active": ("Holds now", "check"),
     "ended": ("Ended", "history"),
     "retired": ("Removed", "archive"),
 }
-"""How a relation stands, with its icon."""
+"""Label and icon of each state of a relation."""
 
 TYPES: Mapping[str, str] = {
     "person": "Person",
@@ -36,14 +36,14 @@ SAID_BY = {"user": "the user", "assistant": "the assistant", "tool": "a tool", "
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """The message a relation was learned from first."""
+    """The first source message of a relation."""
 
     turn: int
     role: str
 
 
 def opening(graph: Graph, *, past_turn: int | None = None) -> str:
-    """The page's one sentence: `12 entities, 15 relations, 2 ended.`"""
+    """Summary of the page: `12 entities, 15 relations, 2 ended.`"""
     known = relations(graph)
     ended = sum(relation.state == "ended" for relation in known)
     size = f"{count(len(entities(graph)), 'entity')}, {count(len(known), 'relation')}"
@@ -52,20 +52,20 @@ def opening(graph: Graph, *, past_turn: int | None = None) -> str:
 
 
 def relation_words(graph: Graph, relation: Relation, most: int = NAME_CHARACTERS) -> str:
-    """`Ana → lives in → Lisbon`, each of the three cut to so many characters."""
+    """A relation in words: `Ana → lives in → Lisbon`, each part shortened to `most` characters."""
     parts = (graph.name(relation.subject), relation.predicate, graph.name(relation.object))
     return " → ".join(short(part, most) for part in parts)
 
 
 def way(graph: Graph, path: Path | None) -> str:
-    """The sentence above the figure when a path was asked for: `Ana → brother → Rui: 1 step.`"""
+    """Sentence on the requested path: `Ana → brother → Rui: 1 step.`"""
     if path is None:
         return f"No path up to {FARTHEST} steps."
     return f"{graph.describe_path(path)}: {count(len(path.steps), 'step')}."
 
 
 def how_many(seen: Seen) -> str | None:
-    """What the figure leaves out: `Showing the 40 most mentioned of 212.`"""
+    """Sentence on entities left out of the figure: `Showing the 40 most mentioned of 212.` None: all are shown."""
     if seen.around >= seen.reached:
         return None
     nearest = " nearest and" if max(seen.distances.values()) > 1 and not seen.path else ""
@@ -73,7 +73,7 @@ def how_many(seen: Seen) -> str | None:
 
 
 def said(relation: Relation, heard: Heard | None, *, session_id: str) -> str:
-    """Who said a relation, and in which turn: `said in turn 3 by the user`."""
+    """Author of a relation, and its turn: `said in turn 3 by the user`."""
     if relation.origin == "written":
         return f"written by a person in turn {tokens(relation.turn)}" if relation.turn else "written by a person"
     times = f"said {tokens(len(relation.sources))} times, first" if len(relation.sources) > 1 else "said"
@@ -81,11 +81,11 @@ def said(relation: Relation, heard: Heard | None, *, session_id: str) -> str:
         return f"{times} in turn {tokens(heard.turn)} by {SAID_BY.get(heard.role, heard.role)}"
     if relation.sources and all(session != session_id for session, _ in relation.sources):
         return f"{times} in another session"
-    return f"{times} in turn {tokens(relation.turn)}" if relation.turn else "the message it came from is gone"
+    return f"{times} in turn {tokens(relation.turn)}" if relation.turn else "source message deleted"
 
 
 def standing(graph: Graph, relation: Relation) -> str:
-    """`holds now`, or `ended in turn 9, replaced by Porto`."""
+    """State of a relation: `holds now`, or `ended in turn 9, replaced by Porto`."""
     if relation.state == "active":
         return "holds now"
     if relation.state == "retired":
@@ -99,13 +99,13 @@ def standing(graph: Graph, relation: Relation) -> str:
 
 
 def entity_label(entity: Entity) -> str:
-    """An entity in a list to choose from; its other names are found there too."""
+    """Label of an entity in a selection, with aliases so that they can be searched."""
     also = f" ({', '.join(short(alias) for alias in entity.aliases[:3])})" if entity.aliases else ""
     return f"{short(entity.name, NAME_CHARACTERS)}{also}"
 
 
 def entity_lines(graph: Graph, entity: Entity) -> list[str]:
-    """What is known of an entity itself, as markdown."""
+    """Details of an entity, as markdown."""
     own = [each for each in relations(graph) if entity.id in (each.subject, each.object)]
     ended = sum(each.state == "ended" for each in own)
     lines = [TYPES.get(entity.type, "Other")]
@@ -117,14 +117,14 @@ def entity_lines(graph: Graph, entity: Entity) -> list[str]:
 
 
 def number_rows(graph: Graph, seen: Seen) -> list[dict[str, Any]]:
-    """The figure as a table: its relations with the steps of their nearer end from the focus."""
+    """Rows of the table below the figure, one for each drawn relation."""
     return [
         {
             "From": graph.name(relation.subject),
             "Relation": relation.predicate,
             "To": graph.name(relation.object),
             "Since turn": relation.turn,
-            "Stands": standing(graph, relation),
+            "State": standing(graph, relation),
             "Path": "✓" if relation.id in seen.lit else "",
         }
         for relation in seen.drawn()

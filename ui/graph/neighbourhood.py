@@ -1,6 +1,6 @@
-"""What of a graph is looked at: the focus, what lies around it, and the way to another entity. Pure; no Streamlit.
+"""The part of a graph to show: the focus, its neighbourhood, and a path to another entity. Pure; no Streamlit.
 
-Distances are steps: relations walked in either direction.
+Distances are numbers of steps: relations in either direction.
 """
 
 from collections import Counter, deque
@@ -10,51 +10,51 @@ from dataclasses import dataclass
 from memory_core.planning.graph import Entity, Graph, Names, Path, Relation, Step
 
 MOST = 40
-"""Entities around the focus that are drawn, and relations that are labelled in the figure."""
+"""Maximum number of entities drawn around the focus, and of relations with a label."""
 
 BESIDE_A_PATH = 12
-"""Of these where a path is lit, beside those it passes."""
+"""Maximum number of these if a path is shown, besides the entities on it."""
 
 ON_A_BRANCH = 20
-"""Of these beyond one entity beside the focus: as many as one side of the figure has rows for."""
+"""Maximum number of these beyond one neighbour of the focus: as many as one side of the figure has rows for."""
 
 FARTHEST = 4
-"""Steps of the longest path that is looked for."""
+"""Maximum length of a path, in steps."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A focus with what is around it."""
+    """A focus with its neighbourhood."""
 
     focus: int
     relations: tuple[Relation, ...]
-    """Of the path first, then those of the focus, then the rest; in each, what holds before what ended."""
+    """Relations of the path, then those of the focus, then the rest; in each group current ones before ended ones."""
     distances: Mapping[int, int]
-    """Steps from the focus, of every entity that is drawn."""
+    """Distance from the focus of every drawn entity, in steps."""
     reached: int
-    """Entities around the focus that there are; more than are drawn, where there are many."""
+    """Number of entities around the focus, including those not drawn."""
     path: tuple[int, ...] = ()
-    """The entities along the path that is lit, from the focus on."""
+    """Entities along the path shown, starting with the focus."""
     lit: frozenset[int] = frozenset()
-    """The relations of the path."""
+    """Relations on the path."""
 
     @property
     def around(self) -> int:
-        """Entities around the focus that are drawn."""
+        """Number of entities drawn around the focus."""
         return len(self.distances) - 1
 
     def drawn(self) -> list[Relation]:
-        """The relations between entities that are drawn."""
+        """Relations between drawn entities."""
         return [each for each in self.relations if each.subject in self.distances and each.object in self.distances]
 
 
 def entities(graph: Graph) -> list[Entity]:
-    """The entities that are there: neither merged into others nor removed."""
+    """Active entities: neither merged nor removed."""
     return [entity for entity in graph.entities.values() if entity.state == "active"]
 
 
 def relations(graph: Graph) -> list[Relation]:
-    """The relations that hold or held, between entities that are there."""
+    """Current and ended relations between active entities."""
     there = {entity.id for entity in entities(graph)}
     return [
         relation
@@ -64,7 +64,7 @@ def relations(graph: Graph) -> list[Relation]:
 
 
 def mentions(graph: Graph) -> Counter[int]:
-    """How often each entity was said to be related: once for every message, or for what a person wrote."""
+    """Mentions of each entity in relations: one for each source message, or for a relation written by a person."""
     said = Counter({entity.id: 0 for entity in entities(graph)})
     for relation in relations(graph):
         times = max(1, len(relation.sources))
@@ -74,13 +74,13 @@ def mentions(graph: Graph) -> Counter[int]:
 
 
 def by_mentions(graph: Graph) -> list[Entity]:
-    """The entities, the most mentioned first; of equals the one known longest."""
+    """Active entities, the most mentioned first; of equals the oldest first."""
     said = mentions(graph)
     return sorted(entities(graph), key=lambda entity: (-said[entity.id], entity.id))
 
 
 def find(graph: Graph, asked: str) -> int | None:
-    """The entity of an address: its number, its name or another name of it, in any case."""
+    """Id of the entity a URL names: by id, name or alias, ignoring case."""
     if asked.isdecimal() and len(asked) < 16:
         known = graph.entities.get(int(asked))
         if known is not None and known.state == "merged" and known.merged_into is not None:
@@ -92,7 +92,7 @@ def find(graph: Graph, asked: str) -> int | None:
 
 
 def kinds(graph: Graph) -> list[str]:
-    """What relations are called here, the most frequent first."""
+    """Predicates of the graph, the most frequent first."""
     counted = Counter(relation.predicate for relation in relations(graph))
     return sorted(counted, key=lambda name: (-counted[name], name.casefold()))
 
@@ -100,15 +100,15 @@ def kinds(graph: Graph) -> list[str]:
 def around(
     graph: Graph, focus: int, *, steps: int = 1, only: Collection[str] = (), path: Path | None = None, most: int = MOST
 ) -> Seen:
-    """The focus, the relations within so many steps of it (`only`: of these kinds), and a path from it.
+    """Neighbourhood of the focus within some steps (`only`: over these predicates), with an optional path from it.
 
-    Of more than `most` entities the nearest are drawn, and of these the most mentioned, but not all beyond one and the
-    same; the path always is.
+    Of more than `most` entities the nearest are drawn, and of these the most mentioned, with a maximum on each branch;
+    the path is always drawn.
     """
     known = [each for each in relations(graph) if not only or each.predicate in only]
-    way = [graph.relations[step.relation] for step in path.steps] if path is not None else []
+    on_path = [graph.relations[step.relation] for step in path.steps] if path is not None else []
     along = stops(graph, path) if path is not None else ()
-    lit = frozenset(each.id for each in way)
+    lit = frozenset(each.id for each in on_path)
     within = _distances(known, focus, steps)
     said = mentions(graph)
     others = sorted(
@@ -131,7 +131,7 @@ def around(
     listed.sort(key=lambda each: (focus not in (each.subject, each.object), each.state == "ended", -each.turn, each.id))
     return Seen(
         focus=focus,
-        relations=(*way, *listed),
+        relations=(*on_path, *listed),
         distances=distances,
         reached=len(others) + len(set(along) - {focus}),
         path=along,
@@ -147,7 +147,7 @@ def _taken(
     there: set[int],
     room: int,
 ) -> list[int]:
-    """Which of these are drawn, in their order: each beside something that is drawn too."""
+    """Entities to draw, in order; each is connected to one drawn before it."""
     taken: list[int] = []
     branches: Counter[int] = Counter()
     for entity in others:
@@ -166,7 +166,7 @@ def _taken(
 
 
 def _distances(known: Sequence[Relation], start: int, most: int) -> dict[int, int]:
-    """Steps from an entity, of everything within so many."""
+    """Distances in steps from an entity, up to `most`."""
     beside = _beside(known)
     found, waiting = {start: 0}, deque([start])
     while waiting:
@@ -182,9 +182,9 @@ def _distances(known: Sequence[Relation], start: int, most: int) -> dict[int, in
 
 
 def shortest(graph: Graph, start: int, end: int, *, most: int = FARTHEST) -> Path | None:
-    """The shortest way over what holds now, in either direction; None when there is none of so many steps.
+    """Shortest path over current relations, in either direction; None if there is none of at most `most` steps.
 
-    Of equally short ways the one whose relations are known longest.
+    Of equally short paths, the one with the oldest relations.
     """
     beside = _beside(sorted((each for each in relations(graph) if each.state == "active"), key=lambda each: each.id))
     came: dict[int, tuple[int, Step]] = {}
@@ -210,7 +210,7 @@ def shortest(graph: Graph, start: int, end: int, *, most: int = FARTHEST) -> Pat
 
 
 def stops(graph: Graph, path: Path) -> tuple[int, ...]:
-    """The entities along a path, its start first."""
+    """Entities along a path, its start first."""
     found = [path.start]
     for step in path.steps:
         relation = graph.relations[step.relation]
@@ -219,7 +219,7 @@ def stops(graph: Graph, path: Path) -> tuple[int, ...]:
 
 
 def _beside(known: Sequence[Relation]) -> dict[int, list[Relation]]:
-    """The relations of each entity."""
+    """Relations by entity."""
     beside: dict[int, list[Relation]] = {}
     for relation in known:
         beside.setdefault(relation.subject, []).append(relation)

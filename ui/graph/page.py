@@ -1,4 +1,4 @@
-"""The Graph page: who and what is related, how, and which way leads from one to another."""
+"""The Graph page: explore and edit the relations between entities."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -24,13 +24,13 @@ from ui.undoing import changes_dialog
 from ui.view import View
 
 BESIDE_PIXELS = 410
-"""What stands above and below the figure."""
+"""Height in pixels used above and below the figure."""
 
 STEPS = {1: "1 step", 2: "2 steps"}
 
 
 def draw(view: View) -> None:
-    """The graph of one block of the session, now or at a past turn."""
+    """Draw the graph of one block of the session, now or at a past turn."""
     blocks = graph_blocks(view)
     if not blocks:
         _no_block(view)
@@ -89,7 +89,7 @@ def _block(view: View, blocks: Sequence[str]) -> str:
 
 
 def _head(view: View, desk: Desk, blocks: Sequence[str]) -> None:
-    """The page's sentence, and what can be added."""
+    """Draw the summary of the graph, and the buttons to add to it."""
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="graph__head"):
         past_turn = view.shown_turn if view.past else None
         st.markdown(plain(opening(desk.graph, past_turn=past_turn)), width="stretch")
@@ -115,7 +115,7 @@ def _head(view: View, desk: Desk, blocks: Sequence[str]) -> None:
 
 
 def _take_link(desk: Desk) -> None:
-    """Look at what the address names: an entity, or a relation with its subject."""
+    """Show what the URL names: an entity, or a relation with its subject."""
     if not tab.is_new(desk.place):
         return
     asked, relation_id = tab.asked()
@@ -130,7 +130,7 @@ def _take_link(desk: Desk) -> None:
 
 
 def _focus(desk: Desk) -> int:
-    """The entity that was chosen, or what it was merged into, or the most mentioned one."""
+    """The chosen entity, or the one it was merged into, otherwise the most mentioned one."""
     chosen = tab.looking(desk.place).focus
     found = find(desk.graph, str(chosen)) if chosen is not None else None
     focus = found if found is not None else by_mentions(desk.graph)[0].id
@@ -140,7 +140,7 @@ def _focus(desk: Desk) -> int:
     return focus
 
 
-# -- what is looked at ---------------------------------------------------------------------------
+# -- controls ------------------------------------------------------------------------------------
 
 
 def _controls(desk: Desk, focus: int) -> None:
@@ -170,7 +170,7 @@ def _controls(desk: Desk, focus: int) -> None:
             format_func=lambda id: labels.get(id, ""),
             on_change=lambda: tab.look(place, to=st.session_state[to], page=1),
             width=190,
-            help="The shortest way over what holds now, in either direction.",
+            help="Shortest path over current relations, in either direction.",
         )
         known = kinds(desk.graph)
         chosen = tab.key(place, "kinds")
@@ -208,7 +208,7 @@ def _way(graph: Graph, path: Path | None) -> None:
 def _draw_figure(desk: Desk, seen: Seen, picked: int | None) -> None:
     place, widget = desk.place, tab.key(desk.place, "figure")
     figure = graph_figure(desk.graph, seen, mode(), picked=picked)
-    # Around the focus as high as the window allows; what stands in a line needs no more than its own height.
+    # Rings use all the height of the window; entities in a line need only their own height.
     fills = figure.layout.height > HEIGHT / 2
     with filled("graph__figure", minus=BESIDE_PIXELS, least=figure.layout.height) if fills else st.container():
         _chart(desk, seen, figure, widget, place, "stretch" if fills else "content")
@@ -241,7 +241,7 @@ def _chart(
 
 
 def _pick(place: tab.ListPosition, widget: str) -> None:
-    """Take over what was clicked: an entity becomes the focus, a relation is opened."""
+    """Handle a click: an entity becomes the focus, a relation is opened."""
     for point in st.session_state[widget]["selection"]["points"]:
         meant = point.get("customdata")
         if meant and meant[0] == ENTITY:
@@ -251,7 +251,7 @@ def _pick(place: tab.ListPosition, widget: str) -> None:
 
 
 def _undo_line(desk: Desk) -> None:
-    """What can be taken back, and again for the one before it."""
+    """Draw the button that undoes the newest change; repeated use undoes earlier ones."""
     newest = next_undo(desk.changes)
     with st.container(horizontal=True, gap="small", key="graph__undo"):
         if newest is not None and not desk.past:

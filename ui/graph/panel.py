@@ -1,4 +1,4 @@
-"""The right side of Graph: the relations in words, and the one that is open or the entity in focus."""
+"""The right side of Graph: the list of relations, and the open relation or the entity in focus."""
 
 import zlib
 
@@ -16,10 +16,10 @@ from ui.graph.reading import Desk, sources_of
 from ui.text import count, plain, short, tokens
 
 PAGE = 12
-"""Relations that are listed at a time."""
+"""Number of relations on one page of the list."""
 
 LIST_PIXELS, BESIDE_PIXELS = 345, 520
-"""Five relations, in a low window; what stands above and below the list."""
+"""Minimum height of the list in pixels, five relations; height used above and below it."""
 
 UNSCROLLED = 5
 
@@ -27,10 +27,10 @@ SHOWN_SOURCES = 2
 
 
 def draw_list(desk: Desk, seen: Seen) -> None:
-    """The relations around the focus, each with who said it and how it stands; a click opens one."""
+    """Draw the relations around the focus, each with author and state; a click opens one."""
     listed = seen.relations
     if not listed:
-        st.markdown(":small[:gray[No relation of these kinds touches it.]]")
+        st.markdown(":small[:gray[No relation of these kinds.]]")
         return
     pages = -(-len(listed) // PAGE)
     number = min(tab.looking(desk.place).page, pages)
@@ -95,7 +95,7 @@ def _open(place: tab.ListPosition, relation: int) -> None:
 
 
 def draw_relation(desk: Desk, relation: Relation) -> None:
-    """Where it was said, and what can be done to it."""
+    """Draw the sources of a relation, and its actions."""
     graph = desk.graph
     with st.container(border=True, gap="xsmall", key="graph__panel"):
         with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="top", gap="small"):
@@ -105,7 +105,7 @@ def draw_relation(desk: Desk, relation: Relation) -> None:
                 icon=":material/close:",
                 key="graph__close",
                 type="tertiary",
-                help="Close it",
+                help="Close",
                 on_click=_open,
                 args=(desk.place, relation.id),
             )
@@ -133,7 +133,7 @@ def _sources(desk: Desk, relation: Relation) -> None:
 
 
 def _ends(desk: Desk, relation: Relation) -> None:
-    """The way on to its other end."""
+    """Draw the buttons that move the focus to an end of the relation."""
     focus = tab.looking(desk.place).focus
     others = [id for id in (relation.subject, relation.object) if id != focus and desk.entity(id) is not None]
     with st.container(horizontal=True, gap="small"):
@@ -161,15 +161,15 @@ def _relation_actions(desk: Desk, relation: Relation) -> None:
             st.button(
                 "End",
                 key="graph__end",
-                help="It held until now: it stays, marked ended.",
+                help="It was true until now. It is kept, marked as ended.",
                 on_click=changes.end,
                 args=(desk, relation),
             )
         else:
             st.button(
-                "Holds again",
+                "Mark as current",
                 key="graph__hold",
-                help="It holds now.",
+                help="Relations that contradict it end.",
                 on_click=changes.reactivate,
                 args=(desk, relation),
             )
@@ -180,14 +180,14 @@ def _relation_actions(desk: Desk, relation: Relation) -> None:
             list(ends),
             key=f"graph__merge_{relation.id}",
             format_func=plain,
-            help="Two entities that are the same become one.",
+            help="Merge two entities that are the same.",
         )
         if relation.state != "retired":
             st.button(
                 "Remove",
                 key="graph__retire",
                 type="tertiary",
-                help="It never held: it is in no prompt and is not learned again.",
+                help="It was never true. It is left out of prompts and not learned again.",
                 on_click=changes.retire,
                 args=(desk, relation),
             )
@@ -199,7 +199,7 @@ def _relation_actions(desk: Desk, relation: Relation) -> None:
 
 
 def draw_entity(desk: Desk, entity: Entity) -> None:
-    """What is known of the entity in focus, and what can be done to it."""
+    """Draw the details of the entity in focus, and its actions."""
     with st.container(border=True, gap="xsmall", key="graph__panel"):
         heading(plain(short(desk.graph.name(entity.id), 80)))
         st.markdown(f":small[:gray[{' · '.join(entity_lines(desk.graph, entity))}]]")
@@ -208,7 +208,7 @@ def draw_entity(desk: Desk, entity: Entity) -> None:
         with st.container(horizontal=True, gap="small"):
             if st.button("Edit", key="graph__entity_edit", help="Its name, its other names, its type."):
                 dialogs.entity_dialog(desk, entity.id)
-            if st.button("Merge with…", key="graph__entity_merge", help="Two that are the same become one."):
+            if st.button("Merge with…", key="graph__entity_merge", help="Merge two entities that are the same."):
                 dialogs.merge_dialog(desk, entity.id)
             if st.button("Remove", key="graph__entity_remove", type="tertiary"):
                 dialogs.remove_dialog(desk, entity.id)

@@ -1,6 +1,6 @@
-"""What the Graph page shows, read from the engine: one block's graph now, or as it stood at a past turn.
+"""Data of the Graph page, read from the engine: one block's graph now, or at a past turn.
 
-No Streamlit. Nothing here writes, and nothing calls a model.
+No Streamlit. Nothing is written, and no model is called.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,16 +21,16 @@ from ui.view import View
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """The graph of one block, as the page shows it."""
+    """Data of one graph block for the page."""
 
     memory: Memory
     block: str
     graph: Graph
     heard: Mapping[int, Heard] = field(default_factory=dict)
-    """By sequence number: who said each message, and when."""
+    """Role and turn of each message, by sequence number."""
     past: bool = False
     changes: tuple[AppliedChangeSet, ...] = ()
-    """What was done by hand, newest first."""
+    """Change sets, newest first."""
 
     @property
     def place(self) -> tuple[str, str]:
@@ -38,29 +38,29 @@ class Desk:
 
     @property
     def desk(self) -> GraphDesk:
-        """What changes the graph. Raises `NotFoundError` when the block is gone."""
+        """Desk that changes the graph. Raises `NotFoundError` if the block was removed."""
         return self.memory.blocks.graph(self.block)
 
     def first_heard(self, relation: Relation) -> Heard | None:
-        """The message of this session in which a relation was said first."""
+        """Role and turn of the first source message of a relation in this session."""
         here = [seq for session, seq in relation.sources if session == self.memory.session_id and seq in self.heard]
         return self.heard[min(here)] if here else None
 
     def entity(self, id: int) -> Entity | None:
-        """An entity that is there."""
+        """An active entity; None if it was merged, removed or never existed."""
         found = self.graph.entities.get(id)
         return found if found is not None and found.state == "active" else None
 
 
 def graph_blocks(view: View) -> list[str]:
-    """The graph blocks of the session as it stood, in their order."""
+    """Names of the graph blocks of the session at the time shown, in order."""
     if view.past:
         return [block.name for block in view.history.blocks_at(view.position) if block.kind == "graph"]
     return [attached.name for attached in view.memory.blocks if attached.kind == "graph"]
 
 
 def read_desk(view: View, block: str) -> Desk:
-    """The graph of a block at the turn that is shown.
+    """Read the graph of a block at the turn shown.
 
     Raises:
         NotFoundError: the block was removed.
@@ -77,7 +77,7 @@ def read_desk(view: View, block: str) -> Desk:
 
 
 def past_graph(view: View, block: str) -> Graph:
-    """A block's graph at the end of the shown turn, from the log."""
+    """A block's graph at the end of the turn shown, from the log."""
     past = PastGraph()
     for record in view.history.upto(view.position):
         past.apply(record)
@@ -88,7 +88,7 @@ def past_graph(view: View, block: str) -> Graph:
 
 
 def sources_of(desk: Desk, relation: Relation, most: int) -> Sequence[SourceMessage]:
-    """The first messages of this session that a relation was learned from, its words in them marked."""
+    """The first `most` source messages of a relation in this session, with its words marked."""
     session_id = desk.memory.session_id
     words = desk.graph.sentence(relation)
     found = []

@@ -1,1 +1,1 @@
-"""What the vector block is made of: its units, how they are stored, cached and packed into a prompt."""
+"""Parts of the vector block: its units, and how they are stored, cached and packed into a prompt."""

@@ -1,7 +1,7 @@
-"""Vectors that follow: what is long is stored at once, and embedded in the background.
+"""Embedding in the background: long units are stored at once, and get their vectors later.
 
-The database is the truth: what has no vector yet is stored under `NO_EMBEDDER` and found by keyword. Should the process
-end before, the one that next learns for the block goes on, or an app that starts on the database.
+The database is the truth: a unit without a vector is stored under `NO_EMBEDDER` and found by keyword. If the process
+ends before, the next one that learns for the block continues, or an app started on the database.
 """
 
 import logging
@@ -19,25 +19,25 @@ from memory_core.store.vectors import read_nodes_without_vector, replace_vectors
 from memory_core.store.writing import writing
 
 AT_ONCE_TOKENS = 1_000
-"""Up to so many tokens are embedded before they are stored: a fifth of a second with the local model."""
+"""Maximum tokens embedded before storing: a fifth of a second with the local model."""
 
 TOGETHER = 16
-"""Units embedded and stored at once: what a process that dies has to do again, a second or two."""
+"""Units embedded and stored together: a process that dies repeats at most these, a second or two."""
 
 PATIENCE_SECONDS = 2.0
 LOOKING_SECONDS = 0.3
-"""How long a prompt waits for vectors that follow, and one only looked at; then the rest is found by keyword."""
+"""Seconds a prompt, and a preview, wait for missing vectors; after that the rest is found by keyword."""
 
 QUIET_SECONDS = 0.2
 MAX_PAUSE_SECONDS = 5.0
-"""While more is stored in such quick succession, embedding lets it go first, for so long: on two cores a put takes
-twice as long beside it."""
+"""While units are stored in quicker succession than the first, embedding pauses, for at most the second (both in
+seconds): on two cores a concurrent put takes twice as long."""
 
 _log = logging.getLogger(__name__)
 
 
 class Following:
-    """The vectors that follow for one block of one session. Safe to share between threads."""
+    """Background embedding for one block of one session. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -54,7 +54,7 @@ class Following:
         self._settled.set()
 
     def start(self, services: Services, database: Database, session_id: str, block: str, embedder: Embedder) -> None:
-        """Give every unit without a vector one, in the background; what is stored meanwhile, too."""
+        """Embed all units without a vector in the background, including those stored meanwhile."""
         with self._lock:
             self._stored_at = time.monotonic()
             if not self._settled.is_set():
@@ -66,18 +66,18 @@ class Following:
 
     @property
     def settled(self) -> bool:
-        """Has every unit its vector, as far as this process knows?"""
+        """Whether every unit has its vector, as far as this process knows."""
         return self._settled.is_set()
 
     def wait(self, seconds: float | None) -> bool:
-        """Until all have their vectors, at most so long (None: as long as it takes); whether they have."""
+        """Wait until every unit has its vector, at most `seconds` (None: no limit); return whether all have."""
         if self.settled:
             return True
         self._wanted.set()
         return self._settled.wait(seconds)
 
     def _let_go_first(self) -> None:
-        """Wait while more is stored, unless somebody waits for what is there."""
+        """Wait while more is stored, unless a reader waits for the vectors."""
         until = time.monotonic() + MAX_PAUSE_SECONDS
         while (now := time.monotonic()) < until and now - self._stored_at < QUIET_SECONDS:
             if self._wanted.wait(QUIET_SECONDS):
@@ -108,7 +108,7 @@ class _Work:
         self._block, self._embedder = block, embedder
 
     def some(self) -> int:
-        """Embed and store some; how many."""
+        """Embed and store up to `TOGETHER` units; return their number."""
         with self._database.read() as connection:
             nodes = read_nodes_without_vector(connection, self._database, self._session_id, self._block, limit=TOGETHER)
             words = node_words(connection, self._session_id, self._services.messages, nodes)
@@ -126,5 +126,5 @@ class _Work:
 
 @per_process
 def _turn() -> threading.Lock:
-    """Held by the one that embeds in the background: who asks a question has the rest of the processor."""
+    """Lock of the one background embedding in this process: questions get the rest of the processor."""
     return threading.Lock()

@@ -1,6 +1,6 @@
-"""Stored units as pieces of a prompt: which of them fit, and how they stand in it.
+"""Pack stored units into a prompt: choose which fit, and lay them out.
 
-In lines, they stand in the order in which they were said, under a date line for each episode; as messages, best first.
+As lines, in conversation order under a date line for each episode; as messages, best first.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,24 +16,24 @@ from memory_core.planning.retrieval import Head, RetrievalPlan, fill
 from memory_core.store.messages import StoredMessage
 
 MIN_UNIT = 8
-"""Tokens; into less, hardly any unit fits, and none is looked for."""
+"""Minimum token budget worth filling; hardly any unit fits below it."""
 
 LOOKED_AT_AGAIN = 64
-"""Units whose real sizes are looked at to fill what is left at the end."""
+"""Maximum number of left-out units whose real sizes are computed to fill the remaining tokens."""
 
 UNSAID = 40
-"""Tokens by which a unit may be shorter in a prompt than as it was stored: speaker and time before its words."""
+"""Tokens by which a unit may be shorter in a prompt than stored: speaker and time before its words."""
 
 
 class PackedUnits:
-    """Granted units as items, each made once."""
+    """Granted units as prompt items, each created once."""
 
     def __init__(self, reading: ReadContext, stored: Stored, layout: Layout) -> None:
         self._reading, self._stored, self._layout = reading, stored, layout
         self._how = (layout, reading.names, reading.counter.id, reading.accounting)
 
     def filled(self, plan: RetrievalPlan, token_budget: int) -> RetrievalPlan:
-        """The plan with as many granted units as fit into the room."""
+        """The plan with as many granted units as fit into the budget."""
         # 1. Only units whose stored size fits are read and laid out: that costs much more than adding numbers.
         sized = self._units(self._may_fit(plan, token_budget))
         # 2. Their real sizes decide, with the date lines above them.
@@ -46,7 +46,7 @@ class PackedUnits:
         return self._fill(plan, token_budget, sized | self._units(small[:LOOKED_AT_AGAIN]))[0]
 
     def _fill(self, plan: RetrievalPlan, token_budget: int, sized: Mapping[int, Item]) -> tuple[RetrievalPlan, int]:
-        """The plan filled with these units, and the tokens that are left of the room."""
+        """The plan filled with these units, and the tokens left of the budget."""
         sizes = {number: self._tokens(item) for number, item in sized.items()}
         heads = {number: head for number in sized if (head := self._head(number)) is not None}
         any_of = {head: number for number, head in heads.items()}
@@ -56,7 +56,7 @@ class PackedUnits:
         return filled, token_budget - sum(sizes[n] for n in filled.granted) - sum(head_sizes[head] for head in there)
 
     def content(self, plan: RetrievalPlan) -> tuple[tuple[Item, ...], tuple[int, ...]]:
-        """The items of what is granted, in the order of the prompt, and their indexes, first to be cut first."""
+        """Items of the granted units in prompt order, and their indexes in the order of cutting."""
         units = self._units(plan.granted)
         best_first = [number for number in plan.granted if number in units]
         if self._layout == "messages":  # best first in the prompt, so the last is cut first
@@ -84,7 +84,7 @@ class PackedUnits:
         return tuple(items), tuple(at[ref] for ref in cut)
 
     def _may_fit(self, plan: RetrievalPlan, token_budget: int) -> list[int]:
-        """The best units whose words alone fill the room."""
+        """The best units whose stored sizes fit together."""
         found, left = [], token_budget
         for number in plan.granted:
             tokens = self._stored.nodes[number].tokens
@@ -97,9 +97,9 @@ class PackedUnits:
         return item_tokens(item, self._reading.counter, self._reading.accounting)
 
     def _head(self, number: int) -> Head | None:
-        """Under which date line a unit stands: units of one episode and day share one.
+        """Date line of a unit: units of one episode and day share one.
 
-        Where some came with a time, the others must not seem to be of the same day.
+        If some have a time, the others get a line of their own, so that they do not seem to be of the same day.
         """
         if self._layout != "lines" or not self._stored.days:
             return None
@@ -107,7 +107,7 @@ class PackedUnits:
         return self._stored.traits[number].episode, day
 
     def _units(self, numbers: Sequence[int]) -> dict[int, Item]:
-        """Units as items; those whose messages are gone are missing."""
+        """Units as items; those without messages are missing."""
         known = {n: item for n in numbers if (item := self._stored.rendered.get((n, *self._how))) is not None}
         missing = [number for number in numbers if number not in known]
         for number, unit in self._messages(missing).items() if missing else ():
@@ -131,5 +131,5 @@ class PackedUnits:
         return self._counted(Item(Ref.of("day", source), "", (line,), tokens=0, heading=True))
 
     def _counted(self, item: Item) -> Item:
-        """The item with its size, where that must be counted: it is asked for several times."""
+        """The item with its billed size, which is needed several times."""
         return replace(item, billed=self._tokens(item)) if self._reading.accounting == "billed" else item

@@ -1,4 +1,4 @@
-"""Units that no block has stored yet: what is still in the queue can be searched with the rest, as if it were."""
+"""Units not stored yet, such as the queue's, searched as if they were."""
 
 from collections.abc import Mapping, Sequence
 from threading import Lock
@@ -9,12 +9,13 @@ from memory_core.store.messages import StoredMessage
 from memory_core.vectors.base import Vector
 
 PendingUnits = Mapping[int, Sequence[StoredMessage]]
-"""Units by number, in the order in which they were said, after all that are stored. No stored one has such a number:
-it is negative, or larger than any."""
+"""Units by id, in conversation order, after all stored ones. Ids are unused: negative, or above any stored one."""
 
 
 class PendingVectors:
-    """Vectors of units that are not stored yet, each embedded when it is first searched. Safe to share between threads.
+    """Cache of the vectors of unsaved units, each embedded when first searched.
+
+    Thread-safe. Only the vectors of the last search are kept.
 
     Only those of the last search are kept.
     """

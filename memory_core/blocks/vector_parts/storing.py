@@ -1,8 +1,7 @@
-"""Store units with their vectors; without where the embedding model fails, or where they are long and the local model
-would hold up everybody who waits.
+"""Store units with their vectors; without them if the embedding model fails, or if they are too long to embed at once.
 
-Keyword search finds both. Long ones get their vectors in the background (`vector_parts.following`), the others with the
-next ones that are learned once the model answers again, or by `Memory.retrieval.reembed`.
+Keyword search finds both. Long units are embedded in the background (`vector_parts.following`), the others along with
+the next ones once the model answers again, or by `Memory.retrieval.reembed`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -33,26 +32,26 @@ from memory_core.store.writing import Writing
 from memory_core.vectors.base import Vector
 
 MAX_CAUGHT_UP = 200
-"""Units without a vector that are embedded along with new ones, the oldest first."""
+"""Maximum number of units without a vector that are embedded along with new ones, the oldest first."""
 
 
 @dataclass(slots=True)
 class LearnedUnits:
-    """Units and vectors, not yet stored."""
+    """Pending write of a vector block: units and vectors."""
 
     block: str
     embedder: str
-    """`NO_EMBEDDER` where the model failed."""
+    """Embedder id; `NO_EMBEDDER` if the model failed."""
     nodes: Sequence[NewNode]
     earlier: Mapping[int, Vector] = field(default_factory=dict)
-    """Of stored units that had none, or an unusable one, by number."""
+    """New vectors of stored units that had none, or an unusable one, by id."""
     unusable: set[int] = field(default_factory=set)
-    """Of stored units whose vector is of another length or holds no numbers, as far as searches have met them."""
+    """Ids of stored units with a vector of another length or without numbers, as far as searches have found them."""
     error: str | None = None
-    """Why the units are stored without vectors."""
+    """Reason why the units are stored without vectors."""
     calls: tuple[ModelCall, ...] = ()
     then: Callable[[], None] | None = None
-    """What begins once they are stored."""
+    """Called after the commit; starts background embedding."""
 
     def save(self, w: Writing) -> None:
         numbers = add_nodes(w, self.block, self.embedder, self.nodes)
@@ -70,7 +69,7 @@ class LearnedUnits:
 
 
 def learn_units(batch: Batch, block: str, embedder: Embedder, units: Sequence[Sequence[StoredMessage]]) -> LearnedUnits:
-    """Units of at least one message with words, each with its vector; `block` is the block's name."""
+    """Embed units of at least one message with words; `block` is the block's name."""
     if embedder.offline and _long(batch, block, units):
         without = _nodes(batch, units, [NO_VECTOR] * len(units))
         following = vectors_that_follow(batch.database, batch.services, batch.session_id, block)
@@ -90,27 +89,27 @@ def learn_units(batch: Batch, block: str, embedder: Embedder, units: Sequence[Se
 def unusable_vectors(
     database: Database, services: Services, session_id: str, block: str, embedder: Embedder
 ) -> set[int]:
-    """Numbers of the stored units whose vectors of this embedder cannot be used, as far as searches have met them."""
+    """Ids of stored units whose vectors of this embedder are unusable, as far as searches have found them."""
     collection = collection_name(database, session_id, block, embedder.id)
     return services.cached(("unusable", collection), set[int])
 
 
 def vectors_that_follow(database: Database, services: Services, session_id: str, block: str) -> Following:
-    """What gives a block's long units their vectors in the background."""
+    """Background embedding for a block."""
     return services.cached(("following", database.id, session_id, block), Following)
 
 
 def vectors_of(
     database: Database, services: Services, session_id: str, block: str, embedder: Embedder
 ) -> DatabaseVectors:
-    """The vectors of a block's stored units under this embedder."""
+    """Vectors of a block's stored units under this embedder."""
     unusable = unusable_vectors(database, services, session_id, block, embedder)
     collection = collection_name(database, session_id, block, embedder.id)
     return DatabaseVectors(database, collection, embedder.dimensions, unusable)
 
 
 def _long(batch: Batch, block: str, units: Sequence[Sequence[StoredMessage]]) -> bool:
-    """Are these more than can be embedded while somebody waits, with those before them that have no vector yet?"""
+    """Whether these units, with earlier ones without a vector, are too long to embed at once."""
     with batch.database.read() as connection:
         before = read_nodes_without_vector(connection, batch.database, batch.session_id, block, limit=MAX_CAUGHT_UP)
     tokens = sum(message.tokens.content for unit in units for message in unit) + sum(node.tokens for node in before)
@@ -118,7 +117,7 @@ def _long(batch: Batch, block: str, units: Sequence[Sequence[StoredMessage]]) ->
 
 
 def _caught_up(batch: Batch, block: str, embedder: Embedder, unusable: Sequence[int]) -> dict[int, Vector]:
-    """Vectors of stored units that have none, or an unusable one, by number."""
+    """New vectors for stored units that have none, or an unusable one, by id."""
     with batch.database.read() as connection:
         nodes = read_nodes_without_vector(connection, batch.database, batch.session_id, block, limit=MAX_CAUGHT_UP)
         nodes += read_nodes_of(connection, batch.session_id, block, unusable)

@@ -1,4 +1,6 @@
-"""A vector block's stored units as one process remembers them: which there are, their words, who speaks in them, when.
+"""Cache of a vector block's stored units within one process: their sizes, words, speakers and times.
+
+The database is the truth: the cache compares counts at each use, and reads only new units.
 
 The database is the truth. A shelf catches up with it before it is used, and reads only what is new.
 """
@@ -18,16 +20,16 @@ from memory_core.store.vectors import Node, count_nodes, read_heard
 from memory_core.vectors.keyword import KeywordIndex
 
 Listen = Callable[[Connection, Sequence[Node]], list[UnitMetadata | None]]
-"""What each unit says of itself; None where its messages are gone."""
+"""Function that reads the metadata of units; None for one without messages."""
 
 MAX_RENDERED = 4_096
-"""Units kept as they stand in a prompt: a few megabytes."""
+"""Maximum number of rendered units kept: a few megabytes."""
 
 NOTHING_HEARD = UnitMetadata((), 0.0, frozenset(), frozenset(), False, None, None, 0.0, "")
 
 
 class Rendered:
-    """Units as they stand in a prompt, the ones used last. Safe to share between threads."""
+    """Least recently used cache of rendered units. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -49,33 +51,32 @@ class Rendered:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """All stored units of a block. Not changed once it is handed out, but for the index and what was rendered."""
+    """All stored units of a block. Immutable once returned, except for the keyword index and the rendered items."""
 
     nodes: Mapping[int, Node] = field(default_factory=dict)
-    """By number."""
+    """Units by id."""
     order: tuple[int, ...] = ()
-    """Numbers in the order in which they were said."""
+    """Ids in conversation order."""
     places: Mapping[int, int] = field(default_factory=dict)
-    """Where each stands in that order."""
+    """Index of each id in `order`."""
     traits: Mapping[int, Traits] = field(default_factory=dict)
     days: Mapping[int, tuple[int, str]] = field(default_factory=dict)
-    """The date line of each unit of an episode that came with a time, and the unit that came with it: it holds for what
-    was said after it in the same episode."""
+    """Date line of each unit in an episode with a time, and the unit it comes from; later units of it share both."""
     names: frozenset[str] = frozenset()
-    """Of everybody who speaks under a name, folded."""
+    """Folded names of all speakers with a name."""
     last: UnitMetadata | None = None
     """The last unit of `order`."""
     keywords: KeywordIndex = field(default_factory=KeywordIndex)
     rendered: Rendered = field(default_factory=Rendered)
 
     def around(self, numbers: Collection[int], steps: int) -> list[int]:
-        """The units within so many places before or after these in the order in which they were said, these too."""
+        """Ids of these units and of those at most `steps` before or after them in conversation order."""
         places = [place for number in set(numbers) if (place := self.places.get(number)) is not None]
         near = {other for place in places for other in range(place - steps, place + steps + 1)}
         return [self.order[place] for place in sorted(near) if 0 <= place < len(self.order)]
 
     def with_units(self, new: Sequence[tuple[Node, UnitMetadata]]) -> "Stored":
-        """These and new ones, which were said after them; the keyword index is its owner's to fill."""
+        """A copy with new units appended in conversation order; the owner adds them to the shared keyword index."""
         known = [self.last] if self.last is not None else []
         heard = [*known, *(one for _, one in new)]
         found = episodes([(one.when, one.time, one.stored) for one in heard])[len(known) :]
@@ -114,24 +115,24 @@ class Stored:
         )
 
     def imagining(self, new: Sequence[tuple[Node, UnitMetadata]]) -> "Stored":
-        """These and units that are not stored yet, said after them: for looking only."""
+        """A copy with unsaved units appended. For previews."""
         return replace(self.with_units(new), rendered=Rendered())
 
 
 class UnitCache:
-    """The stored units of one block of one session. Safe to share between threads."""
+    """Cache of the stored units of one block of one session. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._stored = Stored()
 
     def clear(self) -> None:
-        """Remember nothing; the next look reads the database again."""
+        """Empty the cache; the next use reads the database again."""
         with self._lock:
             self._stored = Stored()
 
     def catch_up(self, connection: Connection, session_id: str, block: str, listen: Listen) -> Stored:
-        """All stored units as the database has them now."""
+        """All stored units, brought up to date with the database."""
         with self._lock, collector_paused():
             count, last = count_nodes(connection, session_id, block)
             known = max(self._stored.nodes, default=0)
@@ -151,7 +152,7 @@ class UnitCache:
 def _heard(
     connection: Connection, new: Sequence[tuple[Node, str | None]], listen: Listen
 ) -> list[tuple[Node, UnitMetadata]]:
-    """What units say of themselves: as it was kept, else out of their messages."""
+    """Metadata of units: as stored, else parsed from their messages."""
     kept = kept_heard([text for _, text in new])
     missing = [node for (node, _), one in zip(new, kept, strict=True) if one is None]
     listened = dict(zip((node.number for node in missing), listen(connection, missing) if missing else (), strict=True))

@@ -16,34 +16,34 @@ from memory_core.store.vectors import Node
 from memory_core.text import stems
 
 Unit = Literal["message", "turn", "batch"]
-"""A message by itself; a user message with the replies to it; everything that left the queue together."""
+"""A single message; a user message with the replies to it; everything flushed together."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnitMetadata:
-    """A unit as it was said."""
+    """Search metadata of a unit."""
 
     stems: tuple[str, ...]
-    """Of its words (see `search_words`), in order."""
+    """Stems of its words (see `search_words`), in order."""
     informativeness: float
-    """How much it tells by itself, 0 to 1; see `planning.boosts.informativeness`."""
+    """How informative it is by itself, 0 to 1; see `planning.boosts.informativeness`."""
     speakers: frozenset[str]
-    """Folded names, or roles where there is no name."""
+    """Folded names of the speakers, or roles where there is no name."""
     names: frozenset[str]
     """Those of `speakers` that are names."""
     person: bool
-    """Does a user speak, or an assistant with a name?"""
+    """Whether a user speaks, or an assistant with a name."""
     when: str | None
-    """The time that came with its first message that has one, as written."""
+    """Time given with its first message that has one, as written."""
     time: float | None
-    """The same in seconds since 1970."""
+    """The same time in seconds since 1970."""
     stored: float
-    """When its first message was stored, in seconds since 1970."""
+    """Time of storing its first message, in seconds since 1970."""
     day: str
-    """The date line above it in a prompt; empty where no time came with it."""
+    """Date line above it in a prompt; empty if it has no time."""
 
     def to_json(self) -> str:
-        """As it is kept."""
+        """Serialise as JSON for storing."""
         names = sorted(self.names)
         others = sorted(self.speakers - self.names)
         fields = (names, others, self.person, self.when, self.time, self.stored, self.day, self.informativeness)
@@ -51,11 +51,11 @@ class UnitMetadata:
 
 
 HEARD_VERSION = 1
-"""Of the rules by which a unit is heard: what was kept under others is not used."""
+"""Version of the parsing rules: metadata stored under another version is ignored."""
 
 
 def kept_heard(texts: Sequence[str | None]) -> list[UnitMetadata | None]:
-    """Units as they were kept; None for those that were not, or by other rules."""
+    """Parse stored metadata; None where there is none, or of another version."""
     found: list[UnitMetadata | None] = []
     for values in json.loads(f"[{','.join(text or 'null' for text in texts)}]"):  # one text for all is faster
         if values is None or values[0] != HEARD_VERSION:
@@ -69,9 +69,10 @@ def kept_heard(texts: Sequence[str | None]) -> list[UnitMetadata | None]:
 
 
 def units_of(messages: Sequence[StoredMessage], unit: Unit) -> list[list[StoredMessage]]:
-    """Messages grouped into what is stored together. System messages are instructions, not memories.
+    """Group messages into units.
 
-    What follows no user message of the batch (the rest of a thinned turn, say) is a turn of its own.
+    System messages are instructions, not memories, and are left out. Messages without a user message before them in the
+    batch (the rest of a split turn, for example) form a unit of their own.
     """
     heard = [
         message
@@ -89,14 +90,14 @@ def units_of(messages: Sequence[StoredMessage], unit: Unit) -> list[list[StoredM
 
 
 def searchable(messages: Sequence[StoredMessage], unit: Unit) -> list[list[StoredMessage]]:
-    """The units of some messages that have words, which alone are stored."""
+    """Units with words, which alone are stored."""
     return [several for several in units_of(messages, unit) if search_words(several)]
 
 
 def messages_of(
     connection: Connection, session_id: str, cache: MessageCache, nodes: Iterable[Node]
 ) -> dict[int, list[StoredMessage]]:
-    """The messages of stored units by number, one read for all; units whose messages are gone are missing."""
+    """Messages of stored units by unit id, read together; units whose messages are gone are missing."""
     spans = {node.number: expand(node.seqs) for node in nodes}
     seqs = sorted({seq for several in spans.values() for seq in several})
     by_seq = {message.seq: message for message in read_messages(connection, session_id, cache, seqs=seqs)}
@@ -105,23 +106,23 @@ def messages_of(
 
 
 def words_of(unit: Sequence[StoredMessage]) -> str:
-    """The text of a unit, as it is shown and counted."""
+    """Text of a unit for display and counting."""
     return "\n".join(text for message in unit if (text := message_text(message.message)))
 
 
 def search_words(unit: Sequence[StoredMessage]) -> str:
-    """The text of a unit, as it is embedded and searched: without speaker and time where they stand before it."""
+    """Text of a unit for embedding and search: without speaker and time where they precede the words."""
     return "\n".join(words for message in unit if (words := parse_message(message.message).words))
 
 
 def node_words(connection: Connection, session_id: str, cache: MessageCache, nodes: Sequence[Node]) -> list[str]:
-    """What is embedded of each stored unit."""
+    """Texts to embed for stored units."""
     units = messages_of(connection, session_id, cache, nodes)
     return [search_words(units.get(node.number, ())) for node in nodes]
 
 
 def parse_unit(unit: Sequence[StoredMessage]) -> UnitMetadata:
-    """What a unit of at least one message says of itself."""
+    """Parse the metadata of a unit of at least one message."""
     each = [(parse_message(message.message), message.message.role) for message in unit]
     dated = next((one for one, _ in each if one.when), None)
     words = "\n".join(one.words for one, _ in each if one.words)
