@@ -22,6 +22,8 @@ class Step:
     """What a put appends, in one transaction."""
     input: str | None = None
     """What a prompt is asked for, where that is not in the queue yet."""
+    position: int | None = None
+    """Of a prompt that was asked for: where it is recorded in the session's log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +84,11 @@ def _told(memory: Memory) -> Iterator[tuple[EventRecord, Step | None]]:
     for turn in history.turns.values():
         for record in turn.contexts:
             key = context_of(record).input
-            yield record, Step("ask", record.at, input=memory.log.texts([key]).get(key) if key else None)
+            asked = memory.log.texts([key]).get(key) if key else None
+            yield record, Step("ask", record.at, input=asked, position=record.position)
         for record in turn.flushes:
-            asked = {"asked": Step("flush", record.at), "closed": Step("close", record.at)}
-            yield record, asked.get(flush_of(record).trigger)
+            steps = {"asked": Step("flush", record.at), "closed": Step("close", record.at)}
+            yield record, steps.get(flush_of(record).trigger)
 
 
 def _position(told: tuple[EventRecord, Step | None]) -> int:

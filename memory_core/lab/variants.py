@@ -170,7 +170,7 @@ def differences(before: Variant, after: Variant) -> tuple[Change, ...]:
         if one is None or other is None or one.type != other.type:
             changes.append(Change(name, one, other))
         else:
-            changes += _between(f"{name}.", _values(one), _values(other))
+            changes += _between(f"{name}.", block_values(one), block_values(other))
     return tuple(changes)
 
 
@@ -180,7 +180,8 @@ def _with(block: StoredBlock, setting: str, value: Any) -> StoredBlock:
     return block.model_copy(update={"settings": {**block.settings, setting: value}})
 
 
-def _values(block: StoredBlock) -> dict[str, Any]:
+def block_values(block: StoredBlock) -> dict[str, Any]:
+    """All settings of a block with their defaults, and its text."""
     made = block.make()
     return {**(made.settings() if made is not None else {}), **current_settings(block.settings), "text": block.text}
 
