@@ -53,6 +53,17 @@ def test_a_smaller_limit_is_played_and_says_where_it_first_differs_and_why(memor
     assert "no change yet" in joined(app)
 
 
+def test_until_it_is_played_a_change_is_planned_at_once_and_says_what_is_unknown(memory):
+    memory.trace.watch("allergic to nuts")
+    app = slider(page(), "token_limit").set_value(500).run()
+    plan = next(each.value for each in app.dataframe if "Known" in each.value).set_index("")
+    assert plan.loc["A", "Known"] == "11 of 11"
+    known, turns = plan.loc["B", "Known"].split(" of ")
+    assert 0 < int(known) < int(turns) == 11
+    assert "B is unknown in" in joined(app)
+    assert "Planned at once" not in joined(ready(app))
+
+
 def test_a_limit_below_the_flush_size_takes_it_along(memory):
     app = ready(slider(page(), "token_limit").set_value(100).run())
     assert not app.exception

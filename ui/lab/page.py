@@ -15,7 +15,7 @@ from ui import nav, state, toasts, watching
 from ui.components import empty, heading
 from ui.context.parts import draw_changes
 from ui.jobs import Job
-from ui.lab import desk, knobs, playing
+from ui.lab import desk, knobs, planned, playing
 from ui.lab.desk import OWN, Desk, Tried
 from ui.lab.playing import LOOK_SECONDS, Result
 from ui.lab.probes import draw_probes
@@ -116,6 +116,7 @@ def _played(view: View, now: Desk, variants: dict[str, Variant], probes: tuple[P
     done = {name: result for name, result in found.items() if result is not None and result.tells(phrases, probes)}
     if len(done) == len(variants):
         return done
+    planned.draw(view, {name: variants[name] for name in (OWN, now.current.name)}, phrases)
     turns = len(view.history.turns)
     if not now.asked and turns > AUTOMATIC_TURNS:
         st.markdown(
