@@ -153,7 +153,7 @@ def sizes_of(memory: Memory) -> Sizes:
     turn, latest = 0, ""
     for step in script.steps:
         if step.does == "ask":
-            recorded = reading.prompts.get(step.position) if step.position is not None else None
+            recorded = reading.prompts.get(step.positions[0]) if step.positions else None
             steps.append(Ask(turn, latest if step.input is None else step.input, recorded))
         elif step.does != "put":
             steps.append(Flush("closed" if step.does == "close" else "asked"))

@@ -50,6 +50,8 @@ class Variant:
     blocks: tuple[StoredBlock, ...]
     left_out: tuple[str, ...] = ()
     """Whole sentences: blocks that cannot be made here, so that they take no part."""
+    struck: tuple[int, ...] = ()
+    """Events of the session's log that are taken not to have happened, by position (see `striking`)."""
 
     @property
     def config(self) -> MemoryConfig:

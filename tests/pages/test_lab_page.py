@@ -154,6 +154,29 @@ def test_an_earlier_turn_shows_that_turns_prompts_and_changes_nothing(memory):
     assert button(app, "Use it from the next turn").disabled
 
 
+def test_an_event_is_struck_on_the_timeline_played_without_in_the_lab_and_let_happen_again(memory):
+    flush = next(record for record in memory.events() if record.kind == "flush_planned")
+    app = opened(page="timeline", session="demo", event=str(flush.position))
+    app = app.button(key="timeline__strike").click().run()
+    assert "is struck in the Lab's B" in joined(app)
+    app.switch_page("pages/lab.py")
+    app = ready(app.run())
+    assert not app.exception
+    assert f"without turn {flush.turn}'s flush of" in joined(app)
+    assert "**The prompts first differ in turn" in joined(app)
+    app = ready(app.button(key=f"lab__struck_B_{flush.position}").click().run())
+    assert "no change yet" in joined(app)
+
+
+def test_what_is_tried_survives_a_reload_and_a_broken_address_begins_anew(memory):
+    app = ready(slider(page(), "token_limit").set_value(700).run())
+    address = app.query_params["try"]
+    again = page(**{"try": address[0] if isinstance(address, list) else address})
+    assert slider(again, "token_limit").value == 700
+    for broken in ("{", '{"tried":[["B",null,{"Facts.text":3},[]]],"shown":"B","asked":true}'):
+        assert slider(page(**{"try": broken}), "token_limit").value == 1_200
+
+
 def test_a_session_without_a_word_says_what_will_be_here(demo_home):
     shared = services.engine()
     from memory_core import Memory

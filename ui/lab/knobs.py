@@ -9,6 +9,7 @@ import streamlit as st
 from memory_core import ConfigError, Memory, MemoryConfig
 from memory_core.blocks import BUILT_IN
 from memory_core.interop.configuration import StoredBlock
+from memory_core.lab.striking import words_of
 from memory_core.lab.variants import Change
 from memory_core.recipes import RECIPES
 from ui.components import limits
@@ -46,17 +47,18 @@ def draw(memory: Memory, tried: Tried) -> None:
         base = own if tried.recipe is None else desk.variant(memory, Tried(tried.name, tried.recipe))
         now = desk.variant(memory, tried)
     except ConfigError:  # the page says which value is impossible
-        _draw_chips(session_id, tried)
+        _draw_chips(memory, tried)
         st.button("Begin again", key="lab__again", on_click=desk.take_recipe, args=(session_id, tried.name, None))
         return
-    _draw_chips(session_id, tried)
+    _draw_chips(memory, tried)
     _draw_recipe(session_id, tried)
     _draw_memory(session_id, tried, base.config, now.config)
     for block, stored in zip(now.blocks, base.blocks, strict=True):
         _draw_block(session_id, tried, block, stored)
 
 
-def _draw_chips(session_id: str, tried: Tried) -> None:
+def _draw_chips(memory: Memory, tried: Tried) -> None:
+    session_id = memory.session_id
     with st.container(horizontal=True, gap="xsmall", key="lab__chips"):
         for knob, value in tried.knobs:
             place, _, name = knob.rpartition(".")
@@ -69,6 +71,22 @@ def _draw_chips(session_id: str, tried: Tried) -> None:
                 on_click=desk.take_back,
                 args=(session_id, tried.name, knob),
             )
+        for position in tried.struck:
+            st.button(
+                f"~~{plain(struck_words(memory, position))}~~",
+                key=f"lab__struck_{tried.name}_{position}",
+                icon=":material/close:",
+                help="Let it happen again",
+                on_click=desk.strike,
+                args=(session_id, position),
+            )
+
+
+def struck_words(memory: Memory, position: int) -> str:
+    """A struck event in a few words, plain text."""
+    record = next(iter(memory.log.history().after(position - 1)[:1]), None)
+    known = record is not None and record.position == position
+    return words_of(record) if record is not None and known else "an event that is not in the log any more"
 
 
 def _named(place: str, setting: str) -> str:

@@ -42,6 +42,8 @@ def draw(view: View) -> None:
             "Nothing was said yet.", "Once there is a conversation, play it under other settings here.", icon="science"
         )
         return
+    desk.take_address(memory.session_id)
+    desk.write_address(memory.session_id)
     now = desk.desk(memory.session_id)
     try:
         variants = {OWN: desk.own_variant(memory)}
@@ -116,7 +118,8 @@ def _played(view: View, now: Desk, variants: dict[str, Variant], probes: tuple[P
     done = {name: result for name, result in found.items() if result is not None and result.tells(phrases, probes)}
     if len(done) == len(variants):
         return done
-    planned.draw(view, {name: variants[name] for name in (OWN, now.current.name)}, phrases)
+    plannable = [name for name in (OWN, now.current.name) if not variants[name].struck]
+    planned.draw(view, {name: variants[name] for name in plannable}, phrases)
     turns = len(view.history.turns)
     if not now.asked and turns > AUTOMATIC_TURNS:
         st.markdown(
@@ -169,7 +172,8 @@ def _draw_results(
 ) -> None:
     memory, current = view.memory, now.current.name
     changes = desk.changes(memory, now.current)
-    chips = " · ".join(knobs.chip(change) for change in changes) or "no change yet: it is as A"
+    struck = [f"without {plain(knobs.struck_words(memory, position))}" for position in now.current.struck]
+    chips = " · ".join([*map(knobs.chip, changes), *struck]) or "no change yet: it is as A"
     st.markdown(f"**A** this session's configuration  \n**{plain(current)}** {chips}")
     _draw_numbers(results)
     _draw_divergence(view, current, results[OWN], results[current])
