@@ -177,6 +177,24 @@ def test_what_is_tried_survives_a_reload_and_a_broken_address_begins_anew(memory
         assert slider(page(**{"try": broken}), "token_limit").value == 1_200
 
 
+def test_two_settings_are_swept_and_too_many_configurations_are_refused_in_a_sentence(memory):
+    memory.trace.watch("allergic to nuts")
+    app = page()
+    assert not [each for each in app.button if each.key == "lab__sweep_go"], "closed, it costs nothing"
+    app.session_state["lab__sweep"] = True
+    app = ready(app.run())
+    app = app.number_input(key="lab__sweep_n_x_token_limit").set_value(4).run()
+    app = app.number_input(key="lab__sweep_n_y_chat_history_token_ratio").set_value(3).run()
+    app = app.button(key="lab__sweep_go").click().run()
+    app = drawn_until(app, lambda: app.exception or "Outlined" in joined(app))
+    assert not app.exception
+    app = app.selectbox(key="lab__sweep_measure").set_value("flushes").run()
+    assert "**Flushes**" in joined(app)
+    app = app.number_input(key="lab__sweep_n_x_token_limit").set_value(1_000).run()
+    app = app.number_input(key="lab__sweep_n_y_chat_history_token_ratio").set_value(900).run()
+    assert any("configurations are too many to sweep" in each.value for each in app.error)
+
+
 def test_a_session_without_a_word_says_what_will_be_here(demo_home):
     shared = services.engine()
     from memory_core import Memory

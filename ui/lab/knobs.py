@@ -33,7 +33,7 @@ def chip(change: Change) -> str:
     place, _, setting = change.setting.rpartition(".")
     if isinstance(change.before, StoredBlock) or isinstance(change.after, StoredBlock):
         return plain(change.words)
-    told = _named(place, setting)
+    told = named(place, setting)
     if setting == "text":
         return plain(f"{told} reworded")
     return plain(f"{told} {value_words(setting, change.before)} → {value_words(setting, change.after)}")
@@ -62,7 +62,7 @@ def _draw_chips(memory: Memory, tried: Tried) -> None:
     with st.container(horizontal=True, gap="xsmall", key="lab__chips"):
         for knob, value in tried.knobs:
             place, _, name = knob.rpartition(".")
-            label = f"{_named(place, name)} {value_words(name, value)}"
+            label = f"{named(place, name)} {value_words(name, value)}"
             st.button(
                 plain(label),
                 key=f"lab__chip_{tried.name}_{knob}",
@@ -89,7 +89,7 @@ def struck_words(memory: Memory, position: int) -> str:
     return words_of(record) if record is not None and known else "an event that is not in the log any more"
 
 
-def _named(place: str, setting: str) -> str:
+def named(place: str, setting: str) -> str:
     """A setting in words, with its block: `Facts: priority`."""
     name = SETTINGS.get(setting, setting.replace("_", " ")).removeprefix("the ")
     return f"{short(place)}: {name}" if place else name[:1].upper() + name[1:]

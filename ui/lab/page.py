@@ -15,7 +15,7 @@ from ui import nav, state, toasts, watching
 from ui.components import empty, heading
 from ui.context.parts import draw_changes
 from ui.jobs import Job
-from ui.lab import desk, knobs, planned, playing
+from ui.lab import desk, knobs, planned, playing, sweeping
 from ui.lab.desk import OWN, Desk, Tried
 from ui.lab.playing import LOOK_SECONDS, Result
 from ui.lab.probes import draw_probes
@@ -65,6 +65,8 @@ def draw(view: View) -> None:
         results = _played(view, now, variants, probes)
         if results is not None:
             _draw_results(view, now, variants, results, probes)
+        current = now.current
+        sweeping.draw(view, current, variants[current.name], playing.phrases_of(memory), probes)
 
 
 def _probes(memory: Memory) -> tuple[Probe, ...]:
