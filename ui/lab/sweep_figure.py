@@ -22,34 +22,35 @@ def sweep_figure(
     figure = blank(mode, 70 + CELL_PIXELS * len(sweep.y.values))
     known = [found.low for cell in sweep.cells if (found := cell.measures.get(measure)) is not None and found.known]
     least, most = min(known, default=0), max(known, default=1)
-    fills, inks, hatched = [], [], []
+    fills, inks = [], []
     for cell in sweep.cells:
         found = cell.measures.get(measure)
-        sure = found is not None and found.known
         share = (found.low - least) / (most - least) if found is not None and most > least else 1.0
         fill = _between(palette.free, palette.queue, share if measure in BETTER_HIGH else 1 - share)
-        fills.append(fill if sure else palette.page)
-        inks.append(ink_on(fill) if sure else palette.unknown)
-        hatched.append("" if sure or cell.problem is not None else "/")
-    pattern = hatch(mode, "unknown") | {"shape": hatched, "solidity": 0.3, "size": 6, "bgcolor": fills}
+        fills.append(fill if _sure(cell, measure) else palette.page)
+        inks.append(ink_on(fill) if _sure(cell, measure) else palette.text)
     best = {(cell.x, cell.y) for cell in front}
-    figure.add_trace(
-        go.Bar(
-            x=[cell.x for cell in sweep.cells],
-            base=[cell.y - 0.47 for cell in sweep.cells],
-            y=[0.94] * len(sweep.cells),
-            width=0.94,
-            marker={
-                "color": fills,
-                "pattern": pattern,
-                "line": {
-                    "color": [palette.text if (cell.x, cell.y) in best else palette.free for cell in sweep.cells],
-                    "width": [2.5 if (cell.x, cell.y) in best else 1 for cell in sweep.cells],
+    for sure, pattern in ((True, {}), (False, hatch(mode, "unknown") | {"solidity": 0.15})):
+        here = [n for n, cell in enumerate(sweep.cells) if _sure(cell, measure) is sure]
+        cells = [sweep.cells[n] for n in here]
+        outlined = [(cell.x, cell.y) in best for cell in cells]
+        figure.add_trace(
+            go.Bar(
+                x=[cell.x for cell in cells],
+                base=[cell.y - 0.47 for cell in cells],
+                y=[0.94] * len(cells),
+                width=0.94,
+                marker={
+                    "color": [fills[n] for n in here],
+                    "pattern": pattern,
+                    "line": {
+                        "color": [palette.text if each else palette.free for each in outlined],
+                        "width": [2.5 if each else 1 for each in outlined],
+                    },
                 },
-            },
-            hoverinfo="skip",
+                hoverinfo="skip",
+            )
         )
-    )
     written = len(sweep.x.values) <= MOST_WRITTEN
     figure.add_trace(  # bars with a base of their own hear no clicks: invisible marks over them do
         go.Scatter(
@@ -76,6 +77,11 @@ def sweep_figure(
     return figure.update_layout(margin={"l": 70, "r": 8, "t": 8, "b": 36})
 
 
+def _sure(cell: Cell, measure: Measure) -> bool:
+    found = cell.measures.get(measure)
+    return found is not None and found.known
+
+
 def value_words(cell: Cell, measure: Measure) -> str:
     """A measure of a cell in a word: `3`, `1–3`, `?`."""
     found = cell.measures.get(measure)
@@ -92,8 +98,7 @@ def _told(cell: Cell, measure: Measure, axes: tuple[Sequence[str], Sequence[str]
         return shown(cell.problem, 120)
     sent = cell.measures.get("sent")
     rest = f"<br>{_words(sent)} tokens a turn" if sent is not None and measure != "sent" else ""
-    sure = (found := cell.measures.get(measure)) is not None and found.known
-    unknown = "" if sure else "<br>unknown until it is played"
+    unknown = "" if _sure(cell, measure) else "<br>unknown until it is played"
     return f"{shown(axes[0][cell.x])} × {shown(axes[1][cell.y])}: {value_words(cell, measure)}{rest}{unknown}"
 
 
