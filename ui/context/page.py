@@ -11,7 +11,7 @@ from memory_core.history.advice import Remark, remarks
 from memory_core.history.prompt import Prompt
 from memory_core.history.prompt_diff import diff_prompts
 from memory_core.planning.rendering import InsertMethod
-from ui import nav
+from ui import baseline, nav
 from ui.charts import CONFIG
 from ui.components import empty, heading, numbers_table, unseen_heading
 from ui.context import mattering, pointing, words
@@ -85,6 +85,7 @@ def _draw_sentence(view: View, sent: Prompt, said: tuple[Remark, ...]) -> None:
         st.error(plain(remark.text))
     if not over or sent.cuts:
         st.markdown(words.headline(sent))
+    baseline.draw_turn(sent.turn, sent.built.total)
     if sent.turn != view.shown_turn:
         shown, has = tokens(view.shown_turn), tokens(sent.turn)
         by_then = " up to this step" if view.step is not None else ""

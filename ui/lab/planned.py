@@ -96,7 +96,7 @@ def _row(name: str, plan: Replanned, watched: int) -> dict[str, Any]:
     last = list(plan.last.values())[-1:]
     return {
         "": name,
-        "Tokens by turn": [None if turn is None else turn.sent for turn in turns],
+        "Tokens by turn": [turn.sent for turn in known],
         "Tokens a turn": average(known) if known else None,
         "Cut": sum(turn.cut for turn in known) if known else None,
         "Flushes": len(plan.flushes) if plan.whole else None,

@@ -27,10 +27,10 @@ def sweep_figure(
         found = cell.measures.get(measure)
         share = (found.low - least) / (most - least) if found is not None and most > least else 1.0
         fill = _between(palette.free, palette.queue, share if measure in BETTER_HIGH else 1 - share)
-        fills.append(fill if _sure(cell, measure) else palette.page)
-        inks.append(ink_on(fill) if _sure(cell, measure) else palette.text)
+        fills.append(fill if found is not None and found.known else palette.page)
+        inks.append(ink_on(fill) if found is not None and found.known else palette.text)
     best = {(cell.x, cell.y) for cell in front}
-    for sure, pattern in ((True, {}), (False, hatch(mode, "unknown") | {"solidity": 0.15})):
+    for sure, pattern in ((True, {}), (False, hatch(mode, "unknown") | {"size": 9, "solidity": 0.1})):
         here = [n for n, cell in enumerate(sweep.cells) if _sure(cell, measure) is sure]
         cells = [sweep.cells[n] for n in here]
         outlined = [(cell.x, cell.y) in best for cell in cells]
@@ -41,7 +41,7 @@ def sweep_figure(
                 y=[0.94] * len(cells),
                 width=0.94,
                 marker={
-                    "color": [fills[n] for n in here],
+                    "color": [fills[n] for n in here] if sure else "rgba(0,0,0,0)",
                     "pattern": pattern,
                     "line": {
                         "color": [palette.text if each else palette.free for each in outlined],
@@ -78,8 +78,9 @@ def sweep_figure(
 
 
 def _sure(cell: Cell, measure: Measure) -> bool:
+    """Is there nothing to know of it that only a play would tell?"""
     found = cell.measures.get(measure)
-    return found is not None and found.known
+    return cell.problem is not None or (found is not None and found.known)
 
 
 def value_words(cell: Cell, measure: Measure) -> str:
