@@ -27,6 +27,7 @@ check: $(VENV)/.dev      ## lint, types, the rooms with their arrows, and the ho
 bench: $(VENV)/.dev      ## the tables of the README; takes some minutes
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/growth.py --turns 1000
+	$(BIN)/python benchmarks/lab.py
 	$(BIN)/python benchmarks/facts.py
 	$(BIN)/python benchmarks/pages.py
 	$(BIN)/python benchmarks/first_page.py

@@ -467,6 +467,12 @@ class _Run:
     def _cut(self, ask: Ask, contents: Mapping[str, _Content | None], frame: int, unknown: list[str]) -> None:
         guessed: list[str] = []
         known = [(block, content) for block in self._blocks if (content := contents[block.name]) is not None]
+        unsure = any(not block.priority and contents[block.name] is None for block in self._blocks)
+        never_cut = sum(content.tokens for block, content in known if not block.priority)
+        if unknown and self._pinned + self._tokens + frame + never_cut <= self._limit:  # the queue is whole
+            names = [*unknown, *(block.name for block, _ in known if block.priority)]
+            self._note(ask, None, None, None, set() if unsure else self._queued, contents, {}, names)
+            return
         parts = [self._part(block, content, ask) for block, content in known]
         queue = tuple(self._queue)
 
@@ -501,7 +507,6 @@ class _Run:
             when_over=self._config.when_over,
             truncators={} if unknown else unordered,
         )
-        unsure = any(not block.priority and contents[block.name] is None for block in self._blocks)
         kept = {message.seq for message in plan.queue} if len(plan.queue) < len(queue) else self._queued
         if unsure:
             kept = set()
