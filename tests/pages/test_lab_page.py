@@ -173,7 +173,8 @@ def test_what_is_tried_survives_a_reload_and_a_broken_address_begins_anew(memory
     address = app.query_params["try"]
     again = page(**{"try": address[0] if isinstance(address, list) else address})
     assert slider(again, "token_limit").value == 700
-    for broken in ("{", '{"tried":[["B",null,{"Facts.text":3},[]]],"shown":"B","asked":true}'):
+    other = (address[0] if isinstance(address, list) else address).replace('"demo"', '"elsewhere"')
+    for broken in (other, "{", '{"tried":[["B",null,{"Facts.text":3},[]]],"session":"demo","shown":"B","asked":true}'):
         assert slider(page(**{"try": broken}), "token_limit").value == 1_200
 
 
@@ -203,7 +204,7 @@ def test_a_pinned_configuration_is_what_others_are_compared_with_on_three_pages(
     assert numbers(app).loc["A", "Tokens a turn"] == f"{was['A']:,} (+{was['A'] - was['B']:,})"
     for other in ("timeline", "context"):
         app.switch_page(f"pages/{other}.py")
-        assert "token_limit 1200 → 500: " in joined(app.run()), other
+        assert "Token limit 1,200 → 500: " in joined(app.run()), other
     app.switch_page("pages/lab.py")
     app = ready(app.run())
     assert numbers(ready(app.button(key="lab__unpin").click().run())).loc["B", "Tokens a turn"] == was["B"]

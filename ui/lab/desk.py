@@ -65,7 +65,7 @@ def desk(session_id: str) -> Desk:
 def take_address(session_id: str) -> None:
     """Begin with what the address says was tried, in a tab that was reloaded or followed a link."""
     asked = st.query_params.get(TRYING)
-    if asked and _DESKS.at(session_id) is _BEGUN and (told := _decoded(asked)) is not None:
+    if asked and _DESKS.at(session_id) is _BEGUN and (told := _decoded(asked, session_id)) is not None:
         _DESKS.put(session_id, told)
 
 
@@ -75,6 +75,7 @@ def write_address(session_id: str) -> None:
     told = json.dumps(
         {
             "tried": [[each.name, each.recipe, dict(each.knobs), each.struck] for each in now.tried],
+            "session": session_id,
             "shown": now.shown,
             "asked": now.asked,
         },
@@ -84,10 +85,12 @@ def write_address(session_id: str) -> None:
     state.write_address(TRYING, told if now != _BEGUN and len(told) <= MAX_ADDRESS else None)
 
 
-def _decoded(asked: str) -> Desk | None:
-    """What an address says; None where that is no configuration: people edit addresses."""
+def _decoded(asked: str, session_id: str) -> Desk | None:
+    """What an address says of a session; None where that is no configuration: people edit addresses."""
     try:
         told = json.loads(asked)
+        if told["session"] != session_id:  # another session was chosen since
+            return None
         tried = tuple(
             Tried(
                 name,

@@ -30,13 +30,18 @@ _ENABLED = Field("enabled", "In use", "Off: it receives nothing and is in no pro
 
 def chip(change: Change) -> str:
     """A change in a few words, markdown: `Token limit 1,200 → 800`."""
+    return plain(told(change))
+
+
+def told(change: Change) -> str:
+    """The same as plain text."""
     place, _, setting = change.setting.rpartition(".")
     if isinstance(change.before, StoredBlock) or isinstance(change.after, StoredBlock):
-        return plain(change.words)
-    told = named(place, setting)
+        return change.words
+    name = named(place, setting)
     if setting == "text":
-        return plain(f"{told} reworded")
-    return plain(f"{told} {value_words(setting, change.before)} → {value_words(setting, change.after)}")
+        return f"{name} reworded"
+    return f"{name} {value_words(setting, change.before)} → {value_words(setting, change.after)}"
 
 
 def draw(memory: Memory, tried: Tried) -> None:

@@ -175,11 +175,11 @@ def _draw_results(
 ) -> None:
     memory, current = view.memory, now.current.name
     changes = desk.changes(memory, now.current)
-    struck = [f"without {plain(knobs.struck_words(memory, position))}" for position in now.current.struck]
-    chips = " · ".join([*map(knobs.chip, changes), *struck]) or "no change yet: it is as A"
+    without = [f"without {knobs.struck_words(memory, position)}" for position in now.current.struck]
+    chips = " · ".join([*map(knobs.chip, changes), *map(plain, without)]) or "no change yet: it is as A"
     st.markdown(f"**A** this session's configuration  \n**{plain(current)}** {chips}")
     _draw_numbers(results)
-    pinnable = ", ".join([change.words for change in changes] or ["as it is"])
+    pinnable = ", ".join([*map(knobs.told, changes), *without]) or "as it is"
     _draw_baseline(view, current, pinnable, results[current])
     _draw_divergence(view, current, results[OWN], results[current])
     _draw_findings(memory.session_id, current, results[current])
