@@ -51,7 +51,7 @@ def knobs(draw, variant):
 
 
 @settings(
-    max_examples=60, deadline=None, phases=(Phase.explicit, Phase.generate), suppress_health_check=list(HealthCheck)
+    max_examples=40, deadline=None, phases=(Phase.explicit, Phase.generate), suppress_health_check=list(HealthCheck)
 )
 @given(st.sampled_from(RECIPE_NAMES), st.integers(60, 400), moves, st.data())
 def test_what_is_planned_again_is_what_is_played(recipe, limit, steps, data):
@@ -74,7 +74,7 @@ def test_what_is_planned_again_is_what_is_played(recipe, limit, steps, data):
 
 
 @settings(
-    max_examples=15, deadline=None, phases=(Phase.explicit, Phase.generate), suppress_health_check=list(HealthCheck)
+    max_examples=10, deadline=None, phases=(Phase.explicit, Phase.generate), suppress_health_check=list(HealthCheck)
 )
 @given(st.sampled_from(RECIPE_NAMES), moves, st.data())
 def test_what_is_watched_is_where_the_plan_says_it_is(recipe, steps, data):
