@@ -38,6 +38,7 @@ wheel-test: $(VENV)/.dev  ## the wheel in clean environments, and its app in the
 bench: $(VENV)/.dev      ## the tables of the README; takes some minutes
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/growth.py --turns 1000
+	$(BIN)/python benchmarks/lab.py
 	$(BIN)/python benchmarks/facts.py
 	$(BIN)/python benchmarks/pages.py
 	$(BIN)/python benchmarks/first_page.py

@@ -1,4 +1,4 @@
-// What is watched, one cell a turn: in the prompt, in memory only, or lost. Told to by ui/watching.py.
+// What is watched, one cell a turn: in the prompt, in memory only, lost, or as it is planned. Told to by ui/watching.py.
 
 const STATES = {
   p: ["prompt", "in the prompt"],
@@ -6,6 +6,8 @@ const STATES = {
   l: ["lost", "not in memory"],
   b: ["before", "nobody had said it yet"],
   n: ["none", "no prompt was built"],
+  o: ["out", "not in the prompt"],
+  u: ["unknown", "unknown until it is played"],
 };
 
 const listening = new WeakMap(); // by place: called again whenever the data change

@@ -4,6 +4,7 @@ The engine keeps what is watched with the session; every cell is a trace to that
 Where did it go? tell the same.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import streamlit as st
@@ -15,7 +16,8 @@ from ui import nav, state, toasts
 from ui.text import plain, short, tokens
 from ui.view import View, latest_moment, memory_of, opened
 
-LETTERS = {"prompt": "p", "memory": "m", "lost": "l", "before": "b", "none": "n"}
+LETTERS = {"prompt": "p", "memory": "m", "lost": "l", "before": "b", "none": "n", "out": "o", "unknown": "u"}
+"""Of each state of a cell; `out` and `unknown` are those of a plan."""
 
 LABEL_CHARACTERS = 60
 
@@ -64,6 +66,11 @@ def draw_watched(view: View) -> None:
 
 def draw_strip(key: str, name: str, presence: Presence, view: View) -> None:
     """Draw one strip under a name; a click shows that turn."""
+    draw_cells(key, name, [(each.turn, each.state) for each in presence.turns], view)
+
+
+def draw_cells(key: str, name: str, cells: Sequence[tuple[int, str]], view: View) -> None:
+    """The same of turns with their states."""
     with st.container(horizontal=True, vertical_alignment="center", gap="small", wrap=False):
         st.markdown(f":small[**{plain(name)}**]", width=20)
         _row(
@@ -71,9 +78,9 @@ def draw_strip(key: str, name: str, presence: Presence, view: View) -> None:
             data={
                 "session": view.memory.session_id,
                 "target": name,
-                "first": presence.turns[0].turn,
+                "first": cells[0][0],
                 "shown": view.shown_turn,
-                "states": "".join(LETTERS[each.state] for each in presence.turns),
+                "states": "".join(LETTERS[state] for _, state in cells),
             },
             height=22,
             on_turn_change=lambda: _show(key, view.latest_turn),

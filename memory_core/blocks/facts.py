@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from pydantic import Field, PrivateAttr
@@ -414,7 +414,20 @@ def _extract(
     return tuple(found), reasons, tuple(calls)
 
 
-def cut_order(facts: Sequence[Fact], question: str) -> tuple[int, ...]:
+class Cuttable(Protocol):
+    """What decides which facts are cut first."""
+
+    @property
+    def id(self) -> int: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def pinned(self) -> bool: ...
+    @property
+    def confirmed_at(self) -> float: ...
+
+
+def cut_order(facts: Sequence[Cuttable], question: str) -> tuple[int, ...]:
     """Indexes in order of cutting: unpinned before pinned, least relevant to the question, longest unconfirmed."""
     query = frozenset(stems(question))
     ranks = [

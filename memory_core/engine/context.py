@@ -5,13 +5,14 @@ changes no memory and no counter that a later reading depends on.
 """
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from memory_core.blocks.base import BaseMemoryBlock, Content, Item, ReadContext, frame_tokens, item_tokens, stored_item
 from memory_core.blocks.vector_parts.following import LOOKING_SECONDS, PATIENCE_SECONDS
+from memory_core.config import MemoryConfig
 from memory_core.engine.session import Session, SessionBlock
 from memory_core.errors import ContextOverflowError, StoreError, sentence
 from memory_core.events import BlockFailed, ContextBuilt, Event, Ref, compact, ranges
@@ -31,7 +32,7 @@ from memory_core.process import per_process
 from memory_core.store.log import read_events
 from memory_core.store.messages import QueueRow
 from memory_core.store.writing import read_texts, session_scope
-from memory_core.tokens import MESSAGE_OVERHEAD, Accounting
+from memory_core.tokens import MESSAGE_OVERHEAD, Accounting, TokenCounter
 
 READERS = 256
 """Maximum number of blocks read concurrently. Threads are created on demand; a read that hangs keeps its thread."""
@@ -128,7 +129,7 @@ def build_context(
     config = session.config
     reading = reading_for(session, rows, input, dict(arguments or {}))
     reading = replace(reading, patience=PATIENCE_SECONDS if record else LOOKING_SECONDS)
-    frame = _outer_frame(session, rows)
+    frame = outer_frame(config, session.counter, {row.message.role for row in rows})
     read, failures, token_budgets = _read_blocks(session, reading, taken=frame + sum(row.sized.tokens for row in rows))
 
     layout = _Layout(session, read, reading)
@@ -301,14 +302,15 @@ def _asked(name: str, content: Content | str, reading: ReadContext) -> int:
     return sum(sizes) + _frame(name, reading)
 
 
-def _outer_frame(session: Session, rows: Sequence[QueueRow]) -> int:
-    """Tokens of the markup around all blocks, and of the extra message where no existing one can carry it."""
-    accounting = session.config.accounting
-    if accounting != "billed":
+def outer_frame(config: MemoryConfig, counter: TokenCounter, roles: Collection[MessageRole]) -> int:
+    """Tokens of the markup around all blocks, and of the extra message where no existing one can carry it.
+
+    `roles` are those of the messages in the queue, pinned ones included.
+    """
+    if config.accounting != "billed":
         return 0
-    role = MessageRole.SYSTEM if session.config.insert_method is InsertMethod.SYSTEM else MessageRole.USER
-    new = not any(row.message.role is role for row in rows)
-    return frame_tokens("memory", session.counter, accounting) + (MESSAGE_OVERHEAD if new else 0)
+    role = MessageRole.SYSTEM if config.insert_method is InsertMethod.SYSTEM else MessageRole.USER
+    return frame_tokens("memory", counter, config.accounting) + (MESSAGE_OVERHEAD if role not in roles else 0)
 
 
 def _frame(name: str, reading: ReadContext) -> int:

@@ -232,6 +232,11 @@ def flush_of(record: EventRecord) -> FlushPlanned:
     raise TypeError(f"position {record.position} of the log is no flush but {record.kind}")
 
 
+def search_of(record: EventRecord) -> Retrieved | None:
+    """The search of stored turns that a record contains; None if it is of another event."""
+    return record.event if isinstance(record.event, Retrieved) else None
+
+
 def history_of(records: Iterable[EventRecord]) -> History:
     """The history of one session's complete log."""
     return Folding().apply(sorted(records, key=lambda record: record.position))

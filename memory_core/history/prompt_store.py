@@ -1,16 +1,18 @@
 """Past prompts of one session, read from its log and the content store."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from threading import Lock
 
 from memory_core.engine.session import Session
 from memory_core.events import ContextBuilt, EventRecord, numbers
+from memory_core.history.altered import AlteredReader, altered_messages
 from memory_core.history.by_turn import History
 from memory_core.history.pieces import Pieces
 from memory_core.history.prompt import Prompt, read_prompt
 from memory_core.history.prompt_diff import shared_prefix_tokens
 from memory_core.history.slices.contexts import context_of
 from memory_core.history.slices.facts import FactWords
+from memory_core.messages import ChatMessage
 from memory_core.planning.rendering import InsertMethod
 from memory_core.store.past import fact_words_at
 
@@ -38,6 +40,23 @@ class Prompts:
         facts = _facts_of_the_user(session, history, record)
         found = words(pieces.hashes(record, facts))
         return read_prompt(history, record, pieces, found.get, session.counter, facts=facts)
+
+    def altered(
+        self,
+        session: Session,
+        history: History,
+        record: EventRecord,
+        words: ReadWords,
+        without: Collection[str],
+        edited: Mapping[str, str],
+    ) -> tuple[ChatMessage, ...]:
+        """The messages of a recorded context without some items, or with other words in them."""
+        pieces = self.pieces(history)
+        facts = _facts_of_the_user(session, history, record)
+        found = words(pieces.hashes(record, facts))
+        names = tuple(block.name for block in history.blocks_at(record.position))
+        reader = AlteredReader(pieces, record.position, names, found.get, facts, without=without, edited=edited)
+        return altered_messages(reader, record)
 
     def pieces(self, history: History) -> Pieces:
         """The hashes of all words of a log, up to its end."""

@@ -102,12 +102,15 @@ class _Agent:
         if step.does == "ask":
             self._memory.build_context(step.input)
         elif step.does != "put":
-            self._memory.flush(all=step.does == "close")
+            with self._memory.session.holding(step.held):
+                self._memory.flush(all=step.does == "close")
         else:
-            for call in (call for message in step.messages for call in message.tool_calls):
-                if call.tool_name in self._names:  # before its messages are put, as when it was made
+            calls = [call for message in step.messages for call in message.tool_calls]
+            for number, call in enumerate(calls):  # before its messages are put, as when it was made
+                if call.tool_name in self._names and number not in step.unmade:
                     self._tools.call(call)
-            self._memory.put_messages(step.messages)
+            with self._memory.session.holding(step.held):
+                self._memory.put_messages(step.messages)
             if self._by_rules and step.messages[-1].role is MessageRole.USER:
                 act(self._memory, OfflineResponder(), reply_id)
 

@@ -10,6 +10,9 @@ from memory_core.history.slices.contexts import context_of
 from memory_core.memory import Memory
 from memory_core.messages import ChatMessage, MessageRole
 
+Held = Literal["flush", "condensing"]
+"""What may be kept from happening at a step."""
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -22,6 +25,12 @@ class Step:
     """What a put appends, in one transaction."""
     input: str | None = None
     """What a prompt is asked for, where that is not in the queue yet."""
+    positions: tuple[int, ...] = ()
+    """Where it is recorded in the session's log: of a put, each of its messages; empty for what was added to it."""
+    unmade: frozenset[int] = frozenset()
+    """Which of the calls in its messages are not made."""
+    held: frozenset[Held] = frozenset()
+    """What does not happen at it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +87,19 @@ def _told(memory: Memory) -> Iterator[tuple[EventRecord, Step | None]]:
     for stored in memory.session.messages():
         state = pieces.message(stored.seq) if pieces is not None else None
         if state is not None:
-            yield state.record, Step("put", state.record.at, (stored.message,))
+            yield state.record, Step("put", state.record.at, (stored.message,), positions=(state.record.position,))
     for turn in history.turns.values():
         for record in turn.contexts:
             key = context_of(record).input
-            yield record, Step("ask", record.at, input=memory.log.texts([key]).get(key) if key else None)
+            asked = memory.log.texts([key]).get(key) if key else None
+            yield record, Step("ask", record.at, input=asked, positions=(record.position,))
         for record in turn.flushes:
-            asked = {"asked": Step("flush", record.at), "closed": Step("close", record.at)}
-            yield record, asked.get(flush_of(record).trigger)
+            here = (record.position,)
+            steps = {
+                "asked": Step("flush", record.at, positions=here),
+                "closed": Step("close", record.at, positions=here),
+            }
+            yield record, steps.get(flush_of(record).trigger)
 
 
 def _position(told: tuple[EventRecord, Step | None]) -> int:
@@ -103,7 +117,11 @@ def _together(told: Iterable[tuple[EventRecord, Step | None]]) -> list[Step]:
             and before is not None
             and (before.at, before.actor) == (record.at, record.actor)
         ):
-            steps[-1] = replace(steps[-1], messages=(*steps[-1].messages, *step.messages))
+            steps[-1] = replace(
+                steps[-1],
+                messages=(*steps[-1].messages, *step.messages),
+                positions=(*steps[-1].positions, *step.positions),
+            )
         elif step is not None:
             steps.append(step)
         before = record if step is not None and step.messages else None

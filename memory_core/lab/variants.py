@@ -50,6 +50,8 @@ class Variant:
     blocks: tuple[StoredBlock, ...]
     left_out: tuple[str, ...] = ()
     """Whole sentences: blocks that cannot be made here, so that they take no part."""
+    struck: tuple[int, ...] = ()
+    """Events of the session's log that are taken not to have happened, by position (see `striking`)."""
 
     @property
     def config(self) -> MemoryConfig:
@@ -170,7 +172,7 @@ def differences(before: Variant, after: Variant) -> tuple[Change, ...]:
         if one is None or other is None or one.type != other.type:
             changes.append(Change(name, one, other))
         else:
-            changes += _between(f"{name}.", _values(one), _values(other))
+            changes += _between(f"{name}.", block_values(one), block_values(other))
     return tuple(changes)
 
 
@@ -180,7 +182,8 @@ def _with(block: StoredBlock, setting: str, value: Any) -> StoredBlock:
     return block.model_copy(update={"settings": {**block.settings, setting: value}})
 
 
-def _values(block: StoredBlock) -> dict[str, Any]:
+def block_values(block: StoredBlock) -> dict[str, Any]:
+    """All settings of a block with their defaults, and its text."""
     made = block.make()
     return {**(made.settings() if made is not None else {}), **current_settings(block.settings), "text": block.text}
 

@@ -1,9 +1,11 @@
 """The session of a memory itself: whose it is, what it stands on, its messages and deliveries, its recording."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
-from memory_core.config import MemoryConfig
+from memory_core.config import MAX_TOKENS, MemoryConfig
 from memory_core.engine import delivery
 from memory_core.engine.delivery import Served
 from memory_core.engine.session import Session
@@ -66,6 +68,27 @@ class SessionHandle:
     def count_tokens(self, text: str) -> int:
         """Tokens of a text as this session counts them."""
         return self._session.counter.text(text)
+
+    @contextmanager
+    def holding(self, what: Collection[str]) -> Iterator[None]:
+        """Until the end, no put of this object flushes the queue (`flush`), or no facts are condensed (`condensing`).
+
+        For a memory that is played and thrown away: nothing of it is recorded.
+        """
+        session, config, blocks = self._session, self._session.config, self._session.blocks
+        if "flush" in what:
+            session.config = config.changed(token_limit=MAX_TOKENS, chat_history_token_ratio=1.0, queue_turns=None)
+        if "condensing" in what:
+            session.blocks = tuple(
+                replace(each, block=each.block.model_copy(update={"max_facts": MAX_TOKENS}))
+                if each.kind == "facts" and each.block is not None
+                else each
+                for each in blocks
+            )
+        try:
+            yield
+        finally:
+            session.config, session.blocks = config, blocks if "condensing" in what else session.blocks
 
     def refresh(self) -> None:
         """Take over configuration and blocks that another process changed."""

@@ -1,6 +1,6 @@
 """A session's event log: by turn, its past prompts, and how often what is stored was used."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from memory_core.engine.session import Session
 from memory_core.events import Actor, Event, EventRecord
@@ -10,6 +10,7 @@ from memory_core.history.pieces import Pieces
 from memory_core.history.prompt import Prompt
 from memory_core.history.prompt_store import Prompts
 from memory_core.history.usage import Usage, UsageCount, usage_of
+from memory_core.messages import ChatMessage
 from memory_core.planning.rendering import InsertMethod
 from memory_core.retrieval.explain import read_ahead
 from memory_core.store.writing import read_texts, session_scope, user_scope
@@ -50,6 +51,15 @@ class SessionLog:
     def prompt(self, context: EventRecord) -> Prompt:
         """A past prompt part by part, word for word; `context` is a recorded one, `history().turns[12].built`, say."""
         return self._prompts().read(self._session, self.history(), context, self.texts)
+
+    def altered_prompt(
+        self, context: EventRecord, *, without: Collection[str] = (), edited: Mapping[str, str] | None = None
+    ) -> tuple[ChatMessage, ...]:
+        """The messages of a past prompt without some of its items, or with other words in them, by ref.
+
+        The rest is word for word what was sent.
+        """
+        return self._prompts().altered(self._session, self.history(), context, self.texts, without, edited or {})
 
     def pieces(self) -> Pieces:
         """The hashes of all words of the log; it has at least one event."""

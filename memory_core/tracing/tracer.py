@@ -173,6 +173,27 @@ class SessionTracer:
             found.append(told[turn])
         return Presence(target, asked, tuple(found), end)
 
+    def carriers(self, target: str | Ref) -> frozenset[Ref]:
+        """Every message, fact, relation, stored unit and text that ever carried something, as of now.
+
+        Raises:
+            MessageError: the phrase is empty, or it is a cut.
+            NotFoundError: nothing in the log has this ref.
+        """
+        history = self._log.history()
+        gathering = _Gathering(
+            self._session, self._log, history, moment_at(history, history.latest_turn, history.position)
+        )
+        if isinstance(target, Ref):
+            followed = gathering.picked(target)
+        elif target.strip():
+            followed, _ = gathering.said(target, most=MAX_SAID_EVER)
+        else:
+            raise MessageError("Type what the agent should have known.")
+        tracks = gathering.tracks(followed, None, gathering.life(followed))
+        found = {track.carrier.ref for track in tracks if track.carrier.ref is not None}
+        return frozenset(found | {Ref.of("message", seq) for seq in followed.messages})
+
     def page(
         self,
         target: str | Ref | None = None,

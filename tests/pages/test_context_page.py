@@ -1,7 +1,7 @@
 """The Context page: what exactly the model got, and what was left out of it."""
 
 import pytest
-from pages_driver import button, joined, message_texts, opened, press
+from pages_driver import button, drawn_until, joined, message_texts, opened, press
 from shared_data import shared
 
 from memory_core import (
@@ -352,3 +352,17 @@ def test_looking_writes_nothing(played):
         show(app, what)
     press(app, "Change the limit")
     assert played.session.status().position == before
+
+
+def test_a_prompt_is_asked_again_without_an_item_and_the_answers_stand_side_by_side(demo_home):
+    memory = services.engine().open("demo")
+    events = len(memory.events())
+    app = page(session="demo", turn="10")
+    assert not [each for each in app.button if each.key == "context__matter_ask"], "closed, it costs nothing"
+    app.session_state["context__matter"] = True
+    app = app.run()
+    assert "The rules answer, for nothing." in joined(app)
+    app = press(app, "Ask again")
+    app = drawn_until(app, lambda: app.exception or "Without it" in joined(app))
+    assert not app.exception
+    assert len(memory.events()) == events, "nothing is stored"

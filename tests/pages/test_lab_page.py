@@ -53,6 +53,17 @@ def test_a_smaller_limit_is_played_and_says_where_it_first_differs_and_why(memor
     assert "no change yet" in joined(app)
 
 
+def test_until_it_is_played_a_change_is_planned_at_once_and_says_what_is_unknown(memory):
+    memory.trace.watch("allergic to nuts")
+    app = slider(page(), "token_limit").set_value(500).run()
+    plan = next(each.value for each in app.dataframe if "Known" in each.value).set_index("")
+    assert plan.loc["A", "Known"] == "11 of 11"
+    known, turns = plan.loc["B", "Known"].split(" of ")
+    assert 0 < int(known) < int(turns) == 11
+    assert "B is unknown in" in joined(app)
+    assert "Planned at once" not in joined(ready(app))
+
+
 def test_a_limit_below_the_flush_size_takes_it_along(memory):
     app = ready(slider(page(), "token_limit").set_value(100).run())
     assert not app.exception
@@ -141,6 +152,62 @@ def test_an_earlier_turn_shows_that_turns_prompts_and_changes_nothing(memory):
     app = ready(slider(page(turn="5"), "token_limit").set_value(500).run())
     assert "**The prompt of turn 5**" in joined(app)
     assert button(app, "Use it from the next turn").disabled
+
+
+def test_an_event_is_struck_on_the_timeline_played_without_in_the_lab_and_let_happen_again(memory):
+    flush = next(record for record in memory.events() if record.kind == "flush_planned")
+    app = opened(page="timeline", session="demo", event=str(flush.position))
+    app = app.button(key="timeline__strike").click().run()
+    assert "is struck in the Lab's B" in joined(app)
+    app.switch_page("pages/lab.py")
+    app = ready(app.run())
+    assert not app.exception
+    assert f"without turn {flush.turn}'s flush of" in joined(app)
+    assert "**The prompts first differ in turn" in joined(app)
+    app = ready(app.button(key=f"lab__struck_B_{flush.position}").click().run())
+    assert "no change yet" in joined(app)
+
+
+def test_what_is_tried_survives_a_reload_and_a_broken_address_begins_anew(memory):
+    app = ready(slider(page(), "token_limit").set_value(700).run())
+    address = app.query_params["try"]
+    again = page(**{"try": address[0] if isinstance(address, list) else address})
+    assert slider(again, "token_limit").value == 700
+    other = (address[0] if isinstance(address, list) else address).replace('"demo"', '"elsewhere"')
+    for broken in (other, "{", '{"tried":[["B",null,{"Facts.text":3},[]]],"session":"demo","shown":"B","asked":true}'):
+        assert slider(page(**{"try": broken}), "token_limit").value == 1_200
+
+
+def test_two_settings_are_swept_and_too_many_configurations_are_refused_in_a_sentence(memory):
+    memory.trace.watch("allergic to nuts")
+    app = page()
+    assert not [each for each in app.button if each.key == "lab__sweep_go"], "closed, it costs nothing"
+    app.session_state["lab__sweep"] = True
+    app = ready(app.run())
+    app = app.number_input(key="lab__sweep_n_x_token_limit").set_value(4).run()
+    app = app.number_input(key="lab__sweep_n_y_chat_history_token_ratio").set_value(3).run()
+    app = app.button(key="lab__sweep_go").click().run()
+    app = drawn_until(app, lambda: app.exception or "Outlined" in joined(app))
+    assert not app.exception
+    app = app.selectbox(key="lab__sweep_measure").set_value("flushes").run()
+    assert "**Flushes**" in joined(app)
+    app = app.number_input(key="lab__sweep_n_x_token_limit").set_value(1_000).run()
+    app = app.number_input(key="lab__sweep_n_y_chat_history_token_ratio").set_value(900).run()
+    assert any("configurations are too many to sweep" in each.value for each in app.error)
+
+
+def test_a_pinned_configuration_is_what_others_are_compared_with_on_three_pages(memory):
+    app = ready(slider(page(), "token_limit").set_value(500).run())
+    was = numbers(app)["Tokens a turn"]
+    app = ready(app.button(key="lab__pin").click().run())
+    assert numbers(app).loc["B", "Tokens a turn"] == f"{was['B']:,} (±0)"
+    assert numbers(app).loc["A", "Tokens a turn"] == f"{was['A']:,} (+{was['A'] - was['B']:,})"
+    for other in ("timeline", "context"):
+        app.switch_page(f"pages/{other}.py")
+        assert "Token limit 1,200 → 500: " in joined(app.run()), other
+    app.switch_page("pages/lab.py")
+    app = ready(app.run())
+    assert numbers(ready(app.button(key="lab__unpin").click().run())).loc["B", "Tokens a turn"] == was["B"]
 
 
 def test_a_session_without_a_word_says_what_will_be_here(demo_home):

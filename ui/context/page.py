@@ -11,10 +11,10 @@ from memory_core.history.advice import Remark, remarks
 from memory_core.history.prompt import Prompt
 from memory_core.history.prompt_diff import diff_prompts
 from memory_core.planning.rendering import InsertMethod
-from ui import nav
+from ui import baseline, nav
 from ui.charts import CONFIG
 from ui.components import empty, heading, numbers_table, unseen_heading
-from ui.context import pointing, words
+from ui.context import mattering, pointing, words
 from ui.context.export import as_json, as_text
 from ui.context.figure import describe, waterfall
 from ui.context.parts import draw_changes, draw_parts
@@ -85,6 +85,7 @@ def _draw_sentence(view: View, sent: Prompt, said: tuple[Remark, ...]) -> None:
         st.error(plain(remark.text))
     if not over or sent.cuts:
         st.markdown(words.headline(sent))
+    baseline.draw_turn(sent.turn, sent.built.total)
     if sent.turn != view.shown_turn:
         shown, has = tokens(view.shown_turn), tokens(sent.turn)
         by_then = " up to this step" if view.step is not None else ""
@@ -167,6 +168,7 @@ def _draw_detail(view: View, sent: Prompt) -> None:
         pointing.listen()
     if before is not None:
         st.markdown(f":small[{_same_start(view.memory, before, sent)}]")
+    mattering.draw(view, sent)
     _draw_take_along(sent)
 
 

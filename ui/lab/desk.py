@@ -1,11 +1,16 @@
 """What is being tried in one tab: up to three configurations beside the session's own."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import streamlit as st
+
 from memory_core import Memory, MemoryInspectorError
+from memory_core.lab.striking import MAX_STRUCK
 from memory_core.lab.variants import Change, Variant, differences, variant_after_switch, variant_of
+from memory_core.recipes import RECIPES
 from ui import state
 from ui.view import memory_of
 
@@ -24,6 +29,8 @@ class Tried:
     recipe: str | None = None
     knobs: tuple[tuple[str, Any], ...] = ()
     """Changed settings as `Change` names them, with their values."""
+    struck: tuple[int, ...] = ()
+    """Events of the log that are taken not to have happened, by position."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +48,65 @@ class Desk:
         return next((each for each in self.tried if each.name == self.shown), self.tried[0])
 
 
-_DESKS = state.ByPlace("lab", Desk())
+_BEGUN = Desk()
+_DESKS = state.ByPlace("lab", _BEGUN)
+
+TRYING = "try"
+"""URL parameter of the Lab: what is tried, as JSON."""
+
+MAX_ADDRESS = 1_500
+"""Characters of it; a configuration with a long text of its own is not in the address."""
 
 
 def desk(session_id: str) -> Desk:
     return _DESKS.at(session_id)
+
+
+def take_address(session_id: str) -> None:
+    """Begin with what the address says was tried, in a tab that was reloaded or followed a link."""
+    asked = st.query_params.get(TRYING)
+    if asked and _DESKS.at(session_id) is _BEGUN and (told := _decoded(asked, session_id)) is not None:
+        _DESKS.put(session_id, told)
+
+
+def write_address(session_id: str) -> None:
+    """Keep what is tried in the address; too much for one is kept in this tab alone."""
+    now = desk(session_id)
+    told = json.dumps(
+        {
+            "tried": [[each.name, each.recipe, dict(each.knobs), each.struck] for each in now.tried],
+            "session": session_id,
+            "shown": now.shown,
+            "asked": now.asked,
+        },
+        separators=(",", ":"),
+        default=str,
+    )
+    state.write_address(TRYING, told if now != _BEGUN and len(told) <= MAX_ADDRESS else None)
+
+
+def _decoded(asked: str, session_id: str) -> Desk | None:
+    """What an address says of a session; None where that is no configuration: people edit addresses."""
+    try:
+        told = json.loads(asked)
+        if told["session"] != session_id:  # another session was chosen since
+            return None
+        tried = tuple(
+            Tried(
+                name,
+                recipe if recipe in RECIPES else None,
+                tuple((knob, _plain(knob, value)) for knob, value in knobs.items()),
+                tuple(int(position) for position in struck)[:MAX_STRUCK],
+            )
+            for name, recipe, knobs, struck in told["tried"]
+            if name in NAMES
+        )
+        names = [each.name for each in tried]
+        if not names or len(set(names)) < len(names):
+            return None
+        return Desk(tried, told["shown"] if told["shown"] in names else names[0], bool(told["asked"]))
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
 
 
 def own_variant(memory: Memory) -> Variant:
@@ -59,12 +120,22 @@ def variant(memory: Memory, tried: Tried) -> Variant:
         ConfigError: a value is impossible, or no longer: the session may have been changed meanwhile.
     """
     base = own_variant(memory) if tried.recipe is None else variant_after_switch(memory, tried.recipe)
-    return base.with_changes(tried.name, [Change(knob, None, value) for knob, value in tried.knobs])
+    made = base.with_changes(tried.name, [Change(knob, None, value) for knob, value in tried.knobs])
+    return replace(made, struck=tried.struck)
 
 
 def changes(memory: Memory, tried: Tried) -> tuple[Change, ...]:
     """In what it differs from the session's own configuration."""
     return differences(own_variant(memory), variant(memory, tried))
+
+
+def _plain(knob: str, value: Any) -> Any:
+    """A value as a setting may have it."""
+    if not isinstance(value, str | int | float | bool | None) or (
+        knob.endswith(".text") and not isinstance(value, str)
+    ):
+        raise ValueError(f"{knob} cannot be {value!r}")
+    return value
 
 
 # -- callbacks ---------------------------------------------------------------------------------------
@@ -122,6 +193,13 @@ def lower_flush_size(session_id: str, name: str, limit: int) -> None:
 def take_recipe(session_id: str, name: str, recipe: str | None) -> None:
     """Begin with a recipe, None: with the session's own configuration; changed settings are those of another design."""
     _put(session_id, Tried(name, recipe))
+
+
+def strike(session_id: str, position: int) -> None:
+    """Strike an event in the configuration in sight, or take that back."""
+    each = desk(session_id).current
+    left = tuple(struck for struck in each.struck if struck != position)
+    _put(session_id, replace(each, struck=left if position in each.struck else (*each.struck, position)))
 
 
 def take_back(session_id: str, name: str, knob: str) -> None:

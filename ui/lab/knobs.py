@@ -9,6 +9,7 @@ import streamlit as st
 from memory_core import ConfigError, Memory, MemoryConfig
 from memory_core.blocks import BUILT_IN
 from memory_core.interop.configuration import StoredBlock
+from memory_core.lab.striking import words_of
 from memory_core.lab.variants import Change
 from memory_core.recipes import RECIPES
 from ui.components import limits
@@ -29,13 +30,18 @@ _ENABLED = Field("enabled", "In use", "Off: it receives nothing and is in no pro
 
 def chip(change: Change) -> str:
     """A change in a few words, markdown: `Token limit 1,200 → 800`."""
+    return plain(told(change))
+
+
+def told(change: Change) -> str:
+    """The same as plain text."""
     place, _, setting = change.setting.rpartition(".")
     if isinstance(change.before, StoredBlock) or isinstance(change.after, StoredBlock):
-        return plain(change.words)
-    told = _named(place, setting)
+        return change.words
+    name = named(place, setting)
     if setting == "text":
-        return plain(f"{told} reworded")
-    return plain(f"{told} {value_words(setting, change.before)} → {value_words(setting, change.after)}")
+        return f"{name} reworded"
+    return f"{name} {value_words(setting, change.before)} → {value_words(setting, change.after)}"
 
 
 def draw(memory: Memory, tried: Tried) -> None:
@@ -46,21 +52,22 @@ def draw(memory: Memory, tried: Tried) -> None:
         base = own if tried.recipe is None else desk.variant(memory, Tried(tried.name, tried.recipe))
         now = desk.variant(memory, tried)
     except ConfigError:  # the page says which value is impossible
-        _draw_chips(session_id, tried)
+        _draw_chips(memory, tried)
         st.button("Begin again", key="lab__again", on_click=desk.take_recipe, args=(session_id, tried.name, None))
         return
-    _draw_chips(session_id, tried)
+    _draw_chips(memory, tried)
     _draw_recipe(session_id, tried)
     _draw_memory(session_id, tried, base.config, now.config)
     for block, stored in zip(now.blocks, base.blocks, strict=True):
         _draw_block(session_id, tried, block, stored)
 
 
-def _draw_chips(session_id: str, tried: Tried) -> None:
+def _draw_chips(memory: Memory, tried: Tried) -> None:
+    session_id = memory.session_id
     with st.container(horizontal=True, gap="xsmall", key="lab__chips"):
         for knob, value in tried.knobs:
             place, _, name = knob.rpartition(".")
-            label = f"{_named(place, name)} {value_words(name, value)}"
+            label = f"{named(place, name)} {value_words(name, value)}"
             st.button(
                 plain(label),
                 key=f"lab__chip_{tried.name}_{knob}",
@@ -69,9 +76,25 @@ def _draw_chips(session_id: str, tried: Tried) -> None:
                 on_click=desk.take_back,
                 args=(session_id, tried.name, knob),
             )
+        for position in tried.struck:
+            st.button(
+                f"~~{plain(struck_words(memory, position))}~~",
+                key=f"lab__struck_{tried.name}_{position}",
+                icon=":material/close:",
+                help="Let it happen again",
+                on_click=desk.strike,
+                args=(session_id, position),
+            )
 
 
-def _named(place: str, setting: str) -> str:
+def struck_words(memory: Memory, position: int) -> str:
+    """A struck event in a few words, plain text."""
+    record = next(iter(memory.log.history().after(position - 1)[:1]), None)
+    known = record is not None and record.position == position
+    return words_of(record) if record is not None and known else "an event that is not in the log any more"
+
+
+def named(place: str, setting: str) -> str:
     """A setting in words, with its block: `Facts: priority`."""
     name = SETTINGS.get(setting, setting.replace("_", " ")).removeprefix("the ")
     return f"{short(place)}: {name}" if place else name[:1].upper() + name[1:]

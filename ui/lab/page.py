@@ -1,5 +1,6 @@
 """The page Lab: the session's conversation under other configurations, beside its own."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -11,11 +12,11 @@ from memory_core.interop.configuration import StoredBlock
 from memory_core.lab.comparing import divergence
 from memory_core.lab.probes import Probe, kept_probes
 from memory_core.lab.variants import Change, Variant
-from ui import nav, state, toasts, watching
+from ui import baseline, nav, state, toasts, watching
 from ui.components import empty, heading
 from ui.context.parts import draw_changes
 from ui.jobs import Job
-from ui.lab import desk, knobs, playing
+from ui.lab import desk, knobs, planned, playing, sweeping
 from ui.lab.desk import OWN, Desk, Tried
 from ui.lab.playing import LOOK_SECONDS, Result
 from ui.lab.probes import draw_probes
@@ -42,6 +43,8 @@ def draw(view: View) -> None:
             "Nothing was said yet.", "Once there is a conversation, play it under other settings here.", icon="science"
         )
         return
+    desk.take_address(memory.session_id)
+    desk.write_address(memory.session_id)
     now = desk.desk(memory.session_id)
     try:
         variants = {OWN: desk.own_variant(memory)}
@@ -63,6 +66,8 @@ def draw(view: View) -> None:
         results = _played(view, now, variants, probes)
         if results is not None:
             _draw_results(view, now, variants, results, probes)
+        current = now.current
+        sweeping.draw(view, current, variants[current.name], playing.phrases_of(memory), probes)
 
 
 def _probes(memory: Memory) -> tuple[Probe, ...]:
@@ -116,6 +121,8 @@ def _played(view: View, now: Desk, variants: dict[str, Variant], probes: tuple[P
     done = {name: result for name, result in found.items() if result is not None and result.tells(phrases, probes)}
     if len(done) == len(variants):
         return done
+    plannable = [name for name in (OWN, now.current.name) if not variants[name].struck]
+    planned.draw(view, {name: variants[name] for name in plannable}, phrases)
     turns = len(view.history.turns)
     if not now.asked and turns > AUTOMATIC_TURNS:
         st.markdown(
@@ -168,9 +175,12 @@ def _draw_results(
 ) -> None:
     memory, current = view.memory, now.current.name
     changes = desk.changes(memory, now.current)
-    chips = " · ".join(knobs.chip(change) for change in changes) or "no change yet: it is as A"
+    without = [f"without {knobs.struck_words(memory, position)}" for position in now.current.struck]
+    chips = " · ".join([*map(knobs.chip, changes), *map(plain, without)]) or "no change yet: it is as A"
     st.markdown(f"**A** this session's configuration  \n**{plain(current)}** {chips}")
     _draw_numbers(results)
+    pinnable = ", ".join([*map(knobs.told, changes), *without]) or "as it is"
+    _draw_baseline(view, current, pinnable, results[current])
     _draw_divergence(view, current, results[OWN], results[current])
     _draw_findings(memory.session_id, current, results[current])
     _draw_watched(view, now.current, variants[current], results)
@@ -183,7 +193,9 @@ def _draw_results(
 
 def _draw_numbers(results: dict[str, Result]) -> None:
     highest = max(turn.sent for result in results.values() for turn in result.outcome.turns)
-    whole = partial(st.column_config.NumberColumn, format="localized")
+    whole: Callable[..., Any] = partial(st.column_config.NumberColumn, format="localized")
+    if baseline.pinned() is not None:  # with the difference beside it, a number is a text
+        whole = st.column_config.TextColumn
     st.dataframe(
         [_row(name, result) for name, result in results.items()],
         hide_index=True,
@@ -208,7 +220,7 @@ def _row(name: str, result: Result) -> dict[str, Any]:
     outcome = result.outcome
     kept = sum(presence.turns[-1].state == "prompt" for presence in result.presences.values() if presence.turns)
     held = sum(verdict.held for verdict in result.verdicts.values())
-    return {
+    row = {
         "": name,
         "Tokens by turn": [turn.sent for turn in outcome.turns],
         "Tokens a turn": outcome.average,
@@ -219,6 +231,27 @@ def _row(name: str, result: Result) -> dict[str, Any]:
         **({"Watched": f"{kept} of {len(result.presences)}"} if result.presences else {}),
         **({"Probes": f"{held} of {len(result.verdicts)}"} if result.verdicts else {}),
     }
+    return baseline.beside(row)
+
+
+def _draw_baseline(view: View, name: str, words: str, result: Result) -> None:
+    """Pin a configuration's numbers, or compare with them no longer."""
+    base = baseline.pinned()
+    title = view.status.title or "this session"
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        label = f"{short(title, 40)}, {name}: {words}"
+        if base is not None:
+            st.markdown(f":small[:gray[In brackets: compared with {plain(short(base.name, 100))}.]]", width="content")
+            st.button("Unpin", key="lab__unpin", type="tertiary", icon=":material/keep_off:", on_click=baseline.unpin)
+        st.button(
+            f"Pin {plain(name)} as baseline",
+            key="lab__pin",
+            type="tertiary",
+            icon=":material/keep:",
+            help="Its numbers stand beside those of every configuration here, and on Timeline and Context",
+            on_click=baseline.pin,
+            args=(label, result.outcome),
+        )
 
 
 def _draw_divergence(view: View, name: str, own: Result, other: Result) -> None:

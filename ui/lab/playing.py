@@ -14,7 +14,8 @@ from memory_core.lab.comparing import Outcome, outcome_of
 from memory_core.lab.linting import Finding, findings
 from memory_core.lab.playing import Played, Player
 from memory_core.lab.probes import InPrompt, Probe, Verdict, evaluate
-from memory_core.lab.script import script_of
+from memory_core.lab.script import Script, script_of
+from memory_core.lab.striking import without
 from memory_core.lab.variants import Variant
 from memory_core.tracing.presence import Presence
 from ui.jobs import Job
@@ -112,7 +113,7 @@ def find_limit(memory: Memory, position: int, variant: Variant, phrases: Sequenc
     def work(job: Job) -> None:
         player, probes = _player(memory), keeping(memory, phrases)
         found = smallest_limit(
-            player, script_of(memory), variant, probes, progress=job.add_progress, cancelled=job.cancel.is_set
+            player, _script(memory, variant), variant, probes, progress=job.add_progress, cancelled=job.cancel.is_set
         )
         if job.cancel.is_set():
             raise StoppedError("Cancelled: nothing was kept.")
@@ -123,6 +124,10 @@ def find_limit(memory: Memory, position: int, variant: Variant, phrases: Sequenc
 
 def _limit_key(memory: Memory, position: int, variant: Variant, phrases: Sequence[str]) -> str:
     return f"lab-limit/{json.dumps([memory.session_id, _key(position, variant), [*phrases]])}"
+
+
+def _script(memory: Memory, variant: Variant) -> Script:
+    return without(script_of(memory), memory.log.history(), variant.struck)
 
 
 def _player(memory: Memory) -> Player:
@@ -138,7 +143,7 @@ def _work(
     kept = _kept(memory)
     found = kept.get(key)
     if found is None:
-        script, told = script_of(memory), -1
+        script, told = _script(memory, variant), -1
 
         def progress(done: int, of: int) -> None:
             nonlocal told
@@ -170,7 +175,7 @@ def _key(position: int, variant: Variant) -> str:
         settings = variant.config.model_dump(mode="json", exclude={"recipe", "recipe_parameters"})
     except ConfigError:
         settings = dict(variant.settings)
-    return json.dumps([position, settings, blocks], sort_keys=True, default=str)
+    return json.dumps([position, settings, blocks, variant.struck], sort_keys=True, default=str)
 
 
 def _kept(memory: Memory) -> _Kept:

@@ -23,11 +23,14 @@ from memory_core.events import (
     expand,
 )
 from memory_core.history.outcomes import FlushOutcome, Given, flush_outcome
+from memory_core.lab.striking import SET_BY_PEOPLE, changes_without, may_be_struck
+from memory_core.lab.variants import Change
 from memory_core.messages import message_text
 from ui import nav, state
 from ui.components import error_inside, heading
 from ui.event_sentences import QUOTED, SAID, Line, Words, describe, one_cut, seconds, stored_as
 from ui.event_sentences.words import words_in_log
+from ui.lab import desk
 from ui.stored import TURN
 from ui.terms import marked
 from ui.text import ago, count, plain, short, tokens
@@ -81,6 +84,7 @@ def event_drawer(view: View, position: int) -> None:
     elif isinstance(event, ContextBuilt):
         _cuts(view, record, event, words)
     _follow_what_it_is_about(view, record)
+    _strike(view.memory, record)
     _ways_on(view, record)
     _raw(record)
 
@@ -226,6 +230,46 @@ def _follow(view: View, record: EventRecord, target: Ref, says: str) -> None:
         there = record.turn in view.history.turns and record.turn < view.status.turns
         query: dict[str, Any] = nav.followed(target)
         nav.go("trace", turn=record.turn if there else None, **query)
+
+
+def _strike(memory: Memory, record: EventRecord) -> None:
+    """Offer to play the conversation as if the event had not happened; the session itself stays as it is."""
+    if not may_be_struck(record):
+        return
+    session_id = memory.session_id
+    tried = desk.desk(session_id).current
+    before = changes_without(memory, record)
+    struck = record.position in tried.struck or (
+        bool(before) and {(change.setting, change.after) for change in before} <= set(tried.knobs)
+    )
+    if not struck and record.kind in SET_BY_PEOPLE and not before:
+        return  # set again since: without it everything is as it is
+    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+        if struck:
+            st.markdown(f":small[~~This event~~ is struck in the Lab's {plain(tried.name)}.]", width="content")
+        st.button(
+            "Take it back" if struck else "Strike",
+            icon=":material/undo:" if struck else ":material/format_strikethrough:",
+            type="tertiary",
+            key="timeline__strike",
+            help="As if it had not happened: the Lab plays the rest without it. The session stays as it is.",
+            on_click=_toggle,
+            args=(session_id, tried.name, record, before, struck),
+        )
+        if struck and st.button("What that changes", icon=nav.icon("lab"), type="tertiary", key="timeline__to_lab"):
+            desk.ask(session_id)
+            close()
+            nav.go("lab")
+
+
+def _toggle(session_id: str, name: str, record: EventRecord, before: Sequence[Change], struck: bool) -> None:
+    if not before:
+        desk.strike(session_id, record.position)
+    elif struck:
+        for change in before:
+            desk.take_back(session_id, name, change.setting)
+    else:
+        desk.mend(session_id, name, before)
 
 
 def _ways_on(view: View, record: EventRecord) -> None:

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import streamlit as st
 
 from memory_core.history.by_turn import TurnRecord
-from ui import nav
+from memory_core.history.slices.contexts import context_of
+from ui import baseline, nav
 from ui.components import empty
 from ui.overlooked import draw_overlooked
 from ui.text import count, tokens
@@ -28,6 +29,9 @@ def draw(view: View) -> None:
         nav.link("chat", "Write the first message", icon=":material/forum:")
         return
     st.markdown(_sentence(view))
+    turns = list(view.history.turns.values())
+    sent = [context_of(turn.built).total for turn in turns if turn.built is not None]
+    baseline.draw_totals(sum(len(turn.flushes) for turn in turns), sent)
     if unknown := timeline.index.groups[NEWER]:
         was, are = ("was", "is") if unknown == 1 else ("were", "are")
         told = f"{count(unknown, 'event')} {was} written by a newer version and {are} shown without details."

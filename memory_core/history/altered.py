@@ -1,0 +1,66 @@
+"""A past prompt as it would have been without some of its items, or with other words in them: to be looked at, or asked
+with again. Nothing is planned anew, so that the rest is word for word what was sent."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+from memory_core.blocks.base import Item
+from memory_core.blocks.markup import fact_parts, relation_parts, static_parts
+from memory_core.events import EventRecord, Ref, spread
+from memory_core.history.pieces import PieceReader, lay_out
+from memory_core.history.slices.contexts import context_of
+from memory_core.messages import ChatMessage, MessageRole
+from memory_core.planning.rendering import InsertMethod
+
+EDITABLE = ("fact", "relation", "text", "message")
+"""Kinds of items whose words can be other ones; a stored turn is made of messages, which are edited in the queue."""
+
+
+@dataclass(slots=True)
+class AlteredReader(PieceReader):
+    """Reads the pieces of one context, but for some."""
+
+    without: Collection[str] = ()
+    edited: Mapping[str, str] = field(default_factory=dict)
+
+    def item(self, ref: Ref, layout: str | None = None) -> Item | None:
+        if ref in self.without:
+            return None
+        item = PieceReader.item(self, ref, layout)
+        words = self.edited.get(ref)
+        if item is None or words is None or ref.kind not in EDITABLE:
+            return item
+        parts_of = {"fact": fact_parts, "relation": relation_parts}.get(ref.kind, static_parts)
+        return replace(item, words=words, parts=parts_of(words, self._safe), tokens=None)
+
+    def messages(self, seqs: Sequence[int]) -> list[ChatMessage]:  # type: ignore[override]
+        found = []
+        for seq in seqs:
+            message, ref = self.message(seq), Ref.of("message", seq)
+            if message is not None and ref not in self.without:
+                words = self.edited.get(ref)
+                found.append(message if words is None else _reworded(message, words))
+        return _answering(found)
+
+
+def altered_messages(reader: AlteredReader, record: EventRecord) -> tuple[ChatMessage, ...]:
+    """The messages of a recorded context as the reader reads it. Date lines above nothing are left out."""
+    event = context_of(record)
+    parts = [{**part, "refs": _dated(spread(part["refs"]), reader.without)} for part in event.parts]
+    return lay_out(replace(event, parts=tuple(parts)), reader).messages(InsertMethod(event.insert_method))
+
+
+def _dated(refs: Sequence[Ref], without: Collection[str]) -> tuple[str, ...]:
+    left = [ref for ref in refs if ref not in without]
+    return tuple(ref for ref, after in pairwise([*left, Ref("d0")]) if ref.kind != "day" or after.kind != "day")
+
+
+def _reworded(message: ChatMessage, words: str) -> ChatMessage:
+    return ChatMessage(role=message.role, content=words, additional_kwargs=message.additional_kwargs)
+
+
+def _answering(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
+    """Without results whose call is gone, which no endpoint takes."""
+    calls = {call.tool_call_id for message in messages for call in message.tool_calls}
+    return [m for m in messages if m.role is not MessageRole.TOOL or m.tool_call_id in calls]

@@ -1,0 +1,89 @@
+"""Did this memory matter? The same prompt asked again with one item left out, or with other words in it.
+
+Nothing is stored and no event recorded; what the calls cost is said before they are made.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from memory_core.errors import ConfigError
+from memory_core.events import EventRecord, Ref
+from memory_core.history.altered import EDITABLE
+from memory_core.memory import Memory
+from memory_core.messages import ChatMessage
+from memory_core.models.base import ChatModel
+from memory_core.tokens import counter_for
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A past prompt, as it was sent and without one item."""
+
+    before: tuple[ChatMessage, ...]
+    after: tuple[ChatMessage, ...]
+    tokens: tuple[int, int]
+    """That each of the two calls would send."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What a model says to both."""
+
+    model: str
+    before: str
+    after: str
+
+    @property
+    def same(self) -> bool:
+        """Are they the same, word for word?"""
+        return self.before.split() == self.after.split()
+
+
+def question_without(memory: Memory, context: EventRecord, ref: Ref, words: str | None = None) -> Question:
+    """A recorded prompt without an item, or with `words` in its place.
+
+    Raises:
+        ConfigError: the prompt does not have it, or its words cannot be other ones.
+    """
+    if words is not None and ref.kind not in EDITABLE:
+        raise ConfigError("What is made of several messages can be left out, and not be reworded.")
+    before = memory.log.altered_prompt(context)
+    after = memory.log.altered_prompt(context, without=() if words is not None else (ref,), edited=_edited(ref, words))
+    if before == after:
+        raise ConfigError("The prompt is the same with and without it: there is nothing to ask.")
+    config = memory.session.config
+    counter = config.counting(counter_for(memory.session.tokenizer_fn, encoding=config.encoding))
+    sizes = [sum(counter.message(message).billed for message in messages) for messages in (before, after)]
+    return Question(before, after, (sizes[0], sizes[1]))
+
+
+def ask_both(
+    model: ChatModel,
+    question: Question,
+    *,
+    progress: Callable[[str], object] = lambda line: None,
+    cancelled: Callable[[], bool] = lambda: False,
+) -> Answers | None:
+    """Ask a model with both prompts; None once `cancelled`.
+
+    Raises:
+        ModelError: it did not answer.
+    """
+    said: list[str] = []
+    for line, messages in (("Asking with it", question.before), ("Asking without it", question.after)):
+        progress(line)
+        stream = model.stream(messages)
+        try:
+            words = []
+            for piece in stream:
+                if cancelled():
+                    return None
+                words.append(piece)
+        finally:
+            stream.close()
+        said.append("".join(words).strip())
+    return Answers(model.name, said[0], said[1])
+
+
+def _edited(ref: Ref, words: str | None) -> dict[str, str]:
+    return {} if words is None else {ref: words}

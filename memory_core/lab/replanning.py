@@ -1,0 +1,591 @@
+"""A whole session planned again under other settings: by the engine's own planners, on the sizes in its log. Pure.
+
+No store is read, no model called and nothing played. What blocks ask for is what they asked for then, as long as they
+would have learned the same: from the first flush that differs, a block that learns of flushes is unknown, and so is
+whatever hangs on it. Unknown is said, never guessed.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from memory_core.blocks.base import frame_tokens, item_tokens
+from memory_core.blocks.facts import cut_order as facts_cut_order
+from memory_core.blocks.static import decode, static_content
+from memory_core.config import MemoryConfig
+from memory_core.engine.context import outer_frame
+from memory_core.events import Ref
+from memory_core.history.replay import take_out
+from memory_core.interop.configuration import StoredBlock
+from memory_core.lab.comparing import PlayedTurn
+from memory_core.lab.sizes import Ask, AskedFor, Flush, Put, Recorded, Sizes
+from memory_core.lab.variants import Variant, block_values
+from memory_core.messages import MessageRole
+from memory_core.planning.context import Part, Piece, TruncationOrder, plan_context
+from memory_core.planning.flush import Queue, SizedMessage, Trigger, plan_flush
+from memory_core.planning.retrieval import budget_for
+from memory_core.planning.summaries import cut_order as summary_cut_order
+
+PlannedState = Literal["prompt", "out", "before", "unknown"]
+"""Of something watched in one prompt; `before`: nobody had said it yet."""
+
+_COUNTING = (
+    "accounting", "encoding", "image_token_size_estimate", "audio_token_size_estimate", "video_token_size_estimate",
+    "document_token_size_estimate",
+)  # fmt: skip
+"""Settings by which everything is counted: the sizes in the log are those under the old ones."""
+
+_FREE = {"priority", "truncation", "text"}
+"""Settings of a block that change nothing of what it learns or asks for; a static text is counted anew."""
+
+_SEARCHED = {"similarity_top_k", "similarity_threshold"}
+"""Settings of a vector block that its recorded candidates can answer for."""
+
+_NOTHING: frozenset[Ref] = frozenset()
+_CLOSE = 0.0001
+"""Scores are recorded with four digits: nearer to a threshold than this, nobody can say on which side one was."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedPrompt:
+    """One prompt, planned. Sizes are in tokens; None where they hang on what only playing would tell."""
+
+    turn: int
+    sent: int | None
+    cut: int | None
+    over_by: int | None
+    watched: tuple[PlannedState, ...]
+    """In the order in which carriers were given."""
+    granted: tuple[int | None, ...]
+    """Of each block asked about."""
+    unknown: tuple[str, ...]
+    """Blocks of which nobody can say what they would ask for, or what of it would be cut."""
+    refs: frozenset[Ref] | None = None
+    """Everything in it, date lines aside; None if that is unknown, or was not asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replanned:
+    """A session, planned again."""
+
+    prompts: tuple[PlannedPrompt, ...]
+    """Every prompt, oldest first."""
+    flushes: tuple[tuple[int, tuple[int, ...]], ...]
+    """Turn and messages of each flush."""
+    whole: bool = True
+    """Whether flushes are known: they are not where messages would be others, or be counted otherwise."""
+
+    @property
+    def last(self) -> dict[int, PlannedPrompt]:
+        """The last prompt of each turn."""
+        return {prompt.turn: prompt for prompt in self.prompts}
+
+    @property
+    def unknown_from(self) -> int | None:
+        """First turn with something unknown; None if everything is known."""
+        return next((turn for turn, prompt in self.last.items() if prompt.unknown), None)
+
+    def turns(self) -> list[PlayedTurn | None]:
+        """Each turn in the numbers of a played one, without calls; None where its prompt is unknown."""
+        left: dict[int, int] = {}
+        for turn, seqs in self.flushes:
+            left[turn] = left.get(turn, 0) + len(seqs)
+        return [
+            None if prompt.sent is None else PlayedTurn(turn, prompt.sent, prompt.cut or 0, left.get(turn, 0), 0)
+            for turn, prompt in self.last.items()
+        ]
+
+
+class Replanner:
+    """Plans one session under any number of configurations."""
+
+    def __init__(self, sizes: Sizes) -> None:
+        self._sizes = sizes
+        self._base = {block.name: block for block in sizes.base.blocks}
+        self._frames: dict[str, int] = {}
+        self._steps = {block.name: block_values(block) for block in sizes.base.blocks}
+        self._edited = {block.name for block in sizes.base.blocks if _agents_may_edit(block)}
+        self._orders: dict[tuple[int, str], _Pieces | None] = {}
+
+    @property
+    def sizes(self) -> Sizes:
+        return self._sizes
+
+    def plan(
+        self,
+        variant: Variant,
+        watched: Sequence[frozenset[Ref]] = (),
+        *,
+        blocks: Sequence[str] = (),
+        refs: bool = False,
+        cancelled: Callable[[], bool] = lambda: False,
+    ) -> Replanned:
+        """The session under a configuration.
+
+        `watched` are the carriers of each watched thing (`Memory.trace.carriers`), `blocks` those whose granted tokens
+        are wanted, `refs` whether everything in each prompt is. Once `cancelled`, it ends early.
+
+        Raises:
+            ConfigError: the configuration is impossible.
+        """
+        config, base = variant.config, self._sizes.base.config
+        counted = all(getattr(config, name) == getattr(base, name) for name in _COUNTING)
+        edits = {block.name for block in variant.blocks if _agents_may_edit(block)}
+        if not counted or bool(edits) != bool(self._edited):
+            states: list[PlannedState] = ["unknown" for _ in watched]
+            prompts = [
+                PlannedPrompt(step.turn, None, None, None, tuple(states), (None,) * len(blocks), ("",))
+                for step in self._sizes.steps
+                if isinstance(step, Ask)
+            ]
+            return Replanned(tuple(prompts), (), whole=False)
+        run = _Run(self, config, [self._block(block) for block in variant.blocks], watched, blocks, refs)
+        for step in self._sizes.steps:
+            if isinstance(step, Put):
+                run.put(step)
+            elif isinstance(step, Flush):
+                run.flush(step.trigger)
+            else:
+                run.ask(step)
+                if cancelled():
+                    break
+        return Replanned(tuple(run.prompts), tuple(run.flushes))
+
+    def _block(self, block: StoredBlock) -> "_Block":
+        """What can be said of a block before anything is planned."""
+        values, former = block_values(block), self._steps.get(block.name)
+        own = self._base.get(block.name)
+        same_kind = own is not None and own.type == block.type and former is not None
+        changed = {k for k in values if former is None or former.get(k) != values[k]} - _FREE
+        searched = changed <= _SEARCHED if block.type == "vector" else not changed
+        text = None
+        if block.type == "static" and not (same_kind and block.name in self._edited and own and own.text == block.text):
+            text = self._static(block)
+        return _Block(
+            name=block.name,
+            kind=block.type,
+            priority=int(values.get("priority", 0)),
+            whole=values.get("truncation", "trim") == "drop",
+            enabled=bool(values.get("enabled", True)),
+            text=text,
+            by_flush=values.get("deliver_on", "flush") == "flush",
+            learns=bool(values.get("accept_short_term_memory", True)),
+            same=same_kind and searched and (block.type != "static" or not changed),
+            values=values,
+            frame=self.frame(block.name),
+        )
+
+    def _static(self, block: StoredBlock) -> tuple[Ref, int]:
+        """A fixed text as it is in every prompt."""
+        stored = block.text or ""
+        (item,) = static_content(decode(stored), stored, str).items
+        return item.ref, item_tokens(item, self._sizes.counter, self._sizes.base.config.accounting)
+
+    def frame(self, name: str) -> int:
+        if name not in self._frames:
+            self._frames[name] = frame_tokens(name, self._sizes.counter, self._sizes.base.config.accounting)
+        return self._frames[name]
+
+    def recorded_pieces(self, ask: Ask, block: "_Block", part: AskedFor) -> "_Pieces | None":
+        """The pieces that a block asked for in a recorded prompt, and which go first; None if nobody can say."""
+        assert ask.recorded is not None
+        key = ask.recorded.position, block.name
+        if key not in self._orders:
+            found = self._pieces(ask, block, part, ask.recorded)
+            whole = found is not None and sum(piece.tokens for piece in found.pieces) == part.tokens - block.frame
+            self._orders[key] = found if whole else None  # a size that does not add up is none
+        return self._orders[key]
+
+    def _pieces(self, ask: Ask, block: "_Block", part: AskedFor, recorded: Recorded) -> "_Pieces | None":
+        sizes = self._sizes
+        if block.kind == "facts" and block.values.get("show", "all") == "all":
+            facts = [sizes.fact(ref.number, recorded) for ref in part.refs if ref.kind == "fact"]
+            known = sorted((fact for fact in facts if fact is not None), key=lambda fact: fact.id)
+            if len(known) != len(part.refs):
+                return None
+            pieces = tuple(Piece(Ref.of("fact", fact.id), fact.tokens) for fact in known)
+            return _Pieces(pieces, facts_cut_order(known, ask.question))
+        if block.kind == "vector" and part.search is not None:
+            best = [number for number, _, _, _, outcome in part.search.candidates if outcome == "granted"]
+            return self._units(best) if len(best) == len(part.refs) else None
+        if part.in_order is None:
+            return None
+        if block.kind == "graph":
+            told = [sizes.relation_tokens(ref.number, recorded.position) for ref in part.in_order]
+            pieces = tuple(Piece(ref, size or 0) for ref, size in zip(part.in_order, told, strict=True))
+            return _Pieces(pieces, tuple(reversed(range(len(pieces)))))
+        if block.kind == "summary":
+            texts = [sizes.texts.get(ref.hash, "") for ref in part.in_order]
+            pieces = tuple(Piece(r, sizes.counter.text(t)) for r, t in zip(part.in_order, texts, strict=True))
+            return _Pieces(pieces, summary_cut_order(texts, ask.question))
+        return None
+
+    def _units(self, best_first: Sequence[int]) -> "_Pieces | None":
+        found = [(number, self._sizes.unit(number)) for number in best_first]
+        if any(unit is None for _, unit in found):
+            return None
+        pieces = tuple(Piece(Ref.of("unit", number), unit[1]) for number, unit in found if unit is not None)
+        return _Pieces(pieces, tuple(reversed(range(len(pieces)))))
+
+    def units_found(
+        self, block: "_Block", part: AskedFor, budget: int | None, queued: frozenset[int] | set[int]
+    ) -> "_Content | None":
+        """What a search with other gates would bring back, from the candidates of the recorded one."""
+        search = part.search
+        if search is None or search.degraded is not None:
+            return _Content(part.tokens, part.refs) if search is None else None
+        top_k, threshold = block.values.get("similarity_top_k"), block.values.get("similarity_threshold")
+        same_gates = top_k == search.top_k and threshold == search.threshold
+        fits = budget is not None and budget >= part.tokens - block.frame and not search.gates.get("no_room")
+        if same_gates and (top_k is not None or budget == search.token_budget or fits):
+            return _Content(part.tokens, part.refs, part)
+        if self._sizes.base.config.accounting != "content":
+            return None
+        everything = sum(search.gates.values()) == len(search.candidates)
+        if not everything and not self._proposes_the_same(block, search.top_k, top_k):
+            return None
+        granted: list[int] = []
+        left, ended = budget or 0, everything
+        for number, _, _, score, _ in search.candidates:
+            unit = self._sizes.unit(number)
+            if unit is None or (threshold is not None and abs(score - threshold) < _CLOSE):
+                return None
+            if threshold is not None and score < threshold:
+                ended = True
+                break
+            if all(seq in queued for seq in unit[0]):
+                continue
+            if top_k is None:
+                if unit[1] <= left:
+                    granted.append(number)
+                    left -= unit[1]
+            else:
+                granted.append(number)
+                if len(granted) == top_k:
+                    ended = True
+                    break
+        pieces = self._units(granted)
+        if not ended or pieces is None:
+            return None
+        tokens = sum(piece.tokens for piece in pieces.pieces)
+        return _Content(tokens, frozenset(piece.ref for piece in pieces.pieces), None, pieces)
+
+    def _proposes_the_same(self, block: "_Block", before: int | None, after: int | None) -> bool:
+        """Would each search have proposed the same units? More are looked at for more results."""
+        if before is None or after is None:
+            return False
+        lends = block.values.get("neighbour_weight", 0) > 0 or block.values.get("episode_weight", 0) > 0
+        return lends or (before <= 12 and after <= 12)
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    name: str
+    kind: str
+    priority: int
+    whole: bool
+    """Is it cut whole, whatever it could give up?"""
+    enabled: bool
+    text: tuple[Ref, int] | None
+    """Of a static block, unless its agent edits it."""
+    by_flush: bool
+    learns: bool
+    same: bool
+    """Does it learn and ask as the recorded one did, given the same messages?"""
+    values: Mapping[str, Any]
+    frame: int
+
+    @property
+    def fills(self) -> bool:
+        return self.kind == "vector" and self.values.get("similarity_top_k") is None
+
+
+@dataclass(frozen=True, slots=True)
+class _Pieces:
+    pieces: tuple[Piece, ...]
+    cut_order: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Content:
+    """What a block asks for."""
+
+    tokens: int
+    refs: frozenset[Ref]
+    recorded: AskedFor | None = None
+    """Where its pieces are to be looked up, should some of them be cut."""
+    pieces: _Pieces | None = None
+
+
+_EMPTY = _Content(0, _NOTHING)
+
+
+class _Run:
+    """One plan on its way."""
+
+    def __init__(
+        self,
+        planner: Replanner,
+        config: MemoryConfig,
+        blocks: Sequence[_Block],
+        watched: Sequence[frozenset[Ref]],
+        asked_about: Sequence[str],
+        refs: bool,
+    ) -> None:
+        self._planner, self._config, self._sizes = planner, config, planner.sizes
+        self._limit, self._budget, self._flush_size = config.limit, config.history_budget, config.flush_size
+        self._blocks = [block for block in blocks if block.enabled]
+        self._plain = [block for block in self._blocks if not block.fills]
+        self._filling = _cut_last([block for block in self._blocks if block.fills], config.truncation_order)
+        self._watched = [({ref.number for ref in each if ref.kind == "message"}, each) for each in watched]
+        self._asked_about, self._refs = asked_about, refs
+        self._queue: deque[SizedMessage] = deque()
+        self._queued: set[int] = set()
+        self._tokens = self._turns = 0
+        self._newest: int | None = None
+        self._pinned_seqs: set[int] = set()
+        self._pinned = 0
+        self._turn = 0
+        self._last = 0
+        """Number of the last message put."""
+        self._as_recorded = True
+        """Did the same messages leave in every flush so far?"""
+        self.prompts: list[PlannedPrompt] = []
+        self.flushes: list[tuple[int, tuple[int, ...]]] = []
+
+    # -- the queue -------------------------------------------------------------------------------
+
+    def put(self, step: Put) -> None:
+        for message in step.pinned:
+            self._pinned += message.tokens
+            self._pinned_seqs.add(message.seq)
+            self._last = message.seq
+        for message in step.queued:
+            self._queue.append(message)
+            self._queued.add(message.seq)
+            self._tokens += message.tokens
+            self._last = message.seq
+            if message.role is MessageRole.USER:
+                self._newest = message.seq
+                self._turns += 1
+                self._turn += 1
+        window = self._config.queue_turns
+        if self._tokens > self._budget or (window is not None and self._turns > window):
+            self.flush("over_budget")
+
+    def flush(self, trigger: Trigger) -> None:
+        window = self._config.queue_turns
+        plan = plan_flush(
+            Queue(self._tokens, len(self._queue), self._newest),
+            self._queue,
+            history_budget=self._budget,
+            token_flush_size=self._flush_size,
+            split_long_turns=self._config.split_long_turns,
+            turns_over=max(0, self._turns - window) if window is not None else 0,
+            trigger=trigger,
+        )
+        if not plan:
+            return
+        take_out(self._queue, plan.leave)
+        self._tokens = plan.tokens_left
+        seqs = tuple(message.seq for message in plan.leave)
+        self._queued.difference_update(seqs)
+        self._turns -= sum(message.role is MessageRole.USER for message in plan.leave)
+        if self._newest not in self._queued:
+            self._newest = None
+        recorded = self._sizes.flushes
+        number = len(self.flushes)
+        self._as_recorded = self._as_recorded and number < len(recorded) and recorded[number] == seqs
+        self.flushes.append((self._turn, seqs))
+
+    # -- prompts ---------------------------------------------------------------------------------
+
+    def ask(self, ask: Ask) -> None:
+        contents = {block.name: self._content(block, ask) for block in self._plain}
+        taken = self._pinned + self._tokens
+        frame = self._frame()
+        self._fill(contents, ask, taken + frame)
+        unknown = [name for name, content in contents.items() if content is None]
+        asked = sum(content.tokens for content in contents.values() if content is not None)
+        # The markup around all blocks is there if any of them is.
+        frame = frame if any(content is not None and content.refs for content in contents.values()) else 0
+        total = taken + frame + asked
+        if total <= self._limit and not unknown:
+            self._note(ask, total, 0, 0, self._queued, contents, {})
+        else:
+            self._cut(ask, contents, frame, unknown)
+
+    def _content(self, block: _Block, ask: Ask) -> _Content | None:
+        """What a block asks for; None if nobody can say."""
+        if block.text is not None:
+            ref, tokens = block.text
+            return _Content(tokens + block.frame, frozenset((ref,)))
+        part = self._as_it_was(block, ask)
+        if part is not None:
+            return (
+                self._planner.units_found(block, part, None, self._queued | self._pinned_seqs)
+                if block.kind == "vector"
+                else _Content(part.tokens, part.refs, part)
+            )
+        nothing_yet = block.kind != "static" and (not block.learns or (block.by_flush and not self.flushes))
+        return _EMPTY if nothing_yet and block.values.get("scope") != "user" else None
+
+    def _as_it_was(self, block: _Block, ask: Ask) -> AskedFor | None:
+        """What the log says that a block asked for in this prompt, where it would have asked for the same."""
+        recorded, edited = ask.recorded, self._sizes.first_edit
+        if recorded is None or not block.same or (edited is not None and recorded.position > edited):
+            return None
+        alike = self._as_recorded and recorded.flushes == len(self.flushes)
+        # A search passes over what is in the queue, and a graph looks at who is spoken of there.
+        if not alike and (block.by_flush or block.kind in ("vector", "graph")):
+            return None
+        part = recorded.parts.get(block.name)
+        return part if part is not None and not part.late else None
+
+    def _fill(self, contents: dict[str, _Content | None], ask: Ask, taken: int) -> None:
+        """Blocks that ask for as much as fits, each with what those before it leave."""
+        for block in self._filling:
+            part = self._as_it_was(block, ask)
+            before = list(contents.values())
+            if part is None:
+                contents[block.name] = self._content(block, ask)
+            elif any(content is None for content in before):
+                contents[block.name] = None
+            else:
+                others = taken + sum(content.tokens for content in before if content is not None) + block.frame
+                budget = budget_for(self._limit, others)
+                seqs = self._queued | self._pinned_seqs
+                contents[block.name] = self._planner.units_found(block, part, budget, seqs)
+
+    def _frame(self) -> int:
+        if self._config.accounting != "billed":
+            return 0
+        roles = {message.role for message in self._queue} | ({MessageRole.SYSTEM} if self._pinned_seqs else set())
+        return outer_frame(self._config, self._sizes.counter, roles)
+
+    def _cut(self, ask: Ask, contents: Mapping[str, _Content | None], frame: int, unknown: list[str]) -> None:
+        guessed: list[str] = []
+        known = [(block, content) for block in self._blocks if (content := contents[block.name]) is not None]
+        unsure = any(not block.priority and contents[block.name] is None for block in self._blocks)
+        never_cut = sum(content.tokens for block, content in known if not block.priority)
+        if unknown and self._pinned + self._tokens + frame + never_cut <= self._limit:  # the queue is whole
+            names = [*unknown, *(block.name for block, _ in known if block.priority)]
+            self._note(ask, None, None, None, set() if unsure else self._queued, contents, {}, names)
+            return
+        parts = [self._part(block, content, ask) for block, content in known]
+        queue = tuple(self._queue)
+
+        trimmed: dict[str, frozenset[Ref]] = {}
+
+        def as_it_was_trimmed(part: Part, over: int) -> Part | None:
+            """The order in which it goes is not in the log, but what went when as much was over."""
+            content = contents[part.name]
+            then = content.recorded.trimmed if content is not None and content.recorded is not None else None
+            if then is not None and then.over == over and then.kept:
+                trimmed[part.name] = then.kept
+                left = Piece(next(iter(then.kept)), then.granted - part.frame)
+                return replace(part, pieces=(left,))
+            if over < part.tokens and (then is None or then.over != over):  # else all of it goes, whatever the order
+                guessed.append(part.name)
+            return None
+
+        unordered = {
+            part.name: as_it_was_trimmed
+            for (block, content), part in zip(known, parts, strict=True)
+            if not part.cut_order and part.priority and not block.whole and content.refs and block.kind != "static"
+        }
+        # Blocks are cut before the queue is: what the queue loses hangs on those alone that are never cut.
+        never = [part for part in parts if not part.priority]
+        plan = plan_context(
+            never if unknown else parts,
+            queue,
+            token_limit=self._limit,
+            pinned_tokens=self._pinned,
+            frame=frame if not unknown or any(part.pieces for part in never) else 0,
+            truncation_order=self._config.truncation_order,
+            when_over=self._config.when_over,
+            truncators={} if unknown else unordered,
+        )
+        kept = {message.seq for message in plan.queue} if len(plan.queue) < len(queue) else self._queued
+        if unsure:
+            kept = set()
+        granted = {part.name: frozenset(piece.ref for piece in part.pieces) for part in plan.granted}
+        granted |= {name: refs for name, refs in trimmed.items() if granted[name]}
+        tokens = {part.name: part.granted for part in plan.granted}
+        names = [*unknown, *guessed]
+        if names:
+            names += [block.name for block, _ in known if block.name not in granted]
+            granted = {name: refs for name, refs in granted.items() if name not in guessed}
+            self._note(ask, None, None, None, kept, contents, granted, names, tokens)
+        else:
+            self._note(ask, plan.total, plan.asked - plan.total, plan.over_by, kept, contents, granted, (), tokens)
+
+    def _part(self, block: _Block, content: _Content, ask: Ask) -> Part:
+        pieces: _Pieces | None = content.pieces
+        if pieces is None and content.recorded is not None and block.priority and not block.whole:
+            pieces = self._planner.recorded_pieces(ask, block, content.recorded)
+        if pieces is None:  # as one piece: what is never cut, or cut whole, needs no other
+            one = Piece(next(iter(content.refs), Ref("s")), content.tokens - block.frame)
+            pieces = _Pieces((one,) if content.refs else (), ())
+        order = () if block.whole or block.text is not None else pieces.cut_order
+        return Part(block.name, block.priority, pieces.pieces, order, "drop" if block.whole else "trim", block.frame)
+
+    def _note(
+        self,
+        ask: Ask,
+        sent: int | None,
+        cut: int | None,
+        over_by: int | None,
+        kept: set[int],
+        contents: Mapping[str, _Content | None],
+        granted: Mapping[str, frozenset[Ref]],
+        unknown: Sequence[str] = (),
+        tokens: Mapping[str, int] | None = None,
+    ) -> None:
+        """Note a prompt. `granted` are the pieces of blocks that were planned; of the others, without cuts, all are."""
+        here: list[frozenset[Ref]] = []
+        for name, content in contents.items():
+            if content is None or name in unknown:
+                continue
+            whole = not granted or name not in granted or self._whole(content, granted[name], tokens, name)
+            here.append(content.refs if whole else granted[name])
+        states: list[PlannedState] = []
+        for seqs, carriers in self._watched:
+            inside = not seqs.isdisjoint(kept) or not seqs.isdisjoint(self._pinned_seqs)
+            if inside or any(not carriers.isdisjoint(refs) for refs in here):
+                states.append("prompt")
+            elif unknown and (seqs or carriers):
+                states.append("before" if seqs and min(seqs) > self._last else "unknown")
+            else:
+                states.append("before" if seqs and min(seqs) > self._last else "out")
+        refs = None
+        if self._refs and not unknown:
+            messages = (Ref.of("message", seq) for seq in (*kept, *self._pinned_seqs))
+            refs = frozenset().union(messages, *here)
+        about = tuple(self._granted_tokens(name, contents, unknown, tokens) for name in self._asked_about)
+        self.prompts.append(PlannedPrompt(ask.turn, sent, cut, over_by, tuple(states), about, tuple(unknown), refs))
+
+    @staticmethod
+    def _whole(content: _Content, granted: frozenset[Ref], tokens: Mapping[str, int] | None, name: str) -> bool:
+        """Was nothing of it cut? A part that was planned as one piece names only one of its refs."""
+        return bool(granted) and tokens is not None and tokens.get(name) == content.tokens
+
+    @staticmethod
+    def _granted_tokens(
+        name: str, contents: Mapping[str, _Content | None], unknown: Sequence[str], tokens: Mapping[str, int] | None
+    ) -> int | None:
+        if name in unknown or (name in contents and contents[name] is None):
+            return None
+        content = contents.get(name)
+        return (tokens or {}).get(name, content.tokens if content is not None else 0)
+
+
+def _cut_last(blocks: Sequence[_Block], order: TruncationOrder) -> list[_Block]:
+    """As the engine reads blocks that fill: those never cut, then the one that is cut last first."""
+    sign = 1 if order == "largest_first" else -1
+    return sorted(blocks, key=lambda block: (block.priority > 0, sign * block.priority))
+
+
+def _agents_may_edit(block: StoredBlock) -> bool:
+    return block.type == "static" and not block_values(block).get("read_only", True)

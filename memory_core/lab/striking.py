@@ -1,0 +1,153 @@
+"""One event of a conversation struck out: it is played as if that had not happened, and everything after it follows.
+
+A message is not put, a flush or a condensing does not happen until the next one would, a call by which an agent edited
+its memory is not made. What a person set or wrote is struck by the former value, a change of the configuration.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from memory_core.errors import ConfigError
+from memory_core.events import EventRecord, expand
+from memory_core.history.by_turn import History, flush_of
+from memory_core.lab.script import Held, Script, Step
+from memory_core.lab.variants import Change, block_values, variant_of
+from memory_core.memory import Memory
+from memory_core.messages import ChatMessage, MessageRole
+
+MAX_STRUCK = 20
+"""Events that are struck at a time."""
+
+_PLAYED = ("message_added", "flush_planned", "facts_condensed", "tool_called")
+SET_BY_PEOPLE = ("block_edited", "configuration_changed")
+"""Kinds of events that people cause: struck by the values before."""
+
+
+def may_be_struck(record: EventRecord) -> bool:
+    """Is this event one that can be struck out?"""
+    return record.kind in _PLAYED or (record.kind in SET_BY_PEOPLE and record.actor == "user")
+
+
+def words_of(record: EventRecord) -> str:
+    """A struck event in a few words: `turn 12's flush of 4 messages`. Plain text."""
+    of = f"turn {record.turn:,}'s" if record.turn else "the"
+    if record.kind == "message_added":
+        return f"{of} message {getattr(record.event, 'seq', '')}"
+    if record.kind == "flush_planned":
+        messages = len(expand(flush_of(record).seqs))
+        return f"{of} flush of {messages:,} {'message' if messages == 1 else 'messages'}"
+    if record.kind == "facts_condensed":
+        return f"{of} condensing of {getattr(record.event, 'before', 0):,} facts"
+    return f"{of} call of {getattr(record.event, 'tool', 'a tool')}"
+
+
+def without(script: Script, history: History, positions: Iterable[int]) -> Script:
+    """A script without some events, each by its position in the log it was read from.
+
+    Raises:
+        ConfigError: one of them is no event that can be struck, or there are too many.
+    """
+    wanted = sorted(set(positions))
+    if len(wanted) > MAX_STRUCK:
+        raise ConfigError(f"{MAX_STRUCK} events are struck at a time; these are {len(wanted)}.")
+    steps = list(script.steps)
+    for position in wanted:
+        record = next((each for each in history.after(position - 1)[:1] if each.position == position), None)
+        if record is None or record.kind not in _PLAYED:
+            raise ConfigError(f"There is nothing at position {position} of the log that could be struck.")
+        _strike(steps, record, history)
+    return replace(script, steps=tuple(steps))
+
+
+def changes_without(memory: Memory, record: EventRecord) -> tuple[Change, ...]:
+    """What takes back what a person set or wrote: the former values, of whatever stands as it was set then.
+
+    Empty for every other event, and for what was changed again since.
+    """
+    if record.kind not in SET_BY_PEOPLE or record.actor != "user":
+        return ()
+    now, event, history = variant_of(memory), record.event, memory.log.history()
+    found: list[Change] = []
+    if record.kind == "configuration_changed":
+        settings = now.config.model_dump(mode="json")
+        before, after = getattr(event, "before", {}), getattr(event, "after", {})
+        found = [Change(name, value, before.get(name)) for name, value in after.items() if settings.get(name) == value]
+        return tuple(change for change in found if change.setting not in ("recipe", "recipe_parameters"))
+    name = str(getattr(event, "block", ""))
+    then = next((block for block in history.blocks_at(record.position - 1) if block.name == name), None)
+    block = next((block for block in now.blocks if block.name == name), None)
+    if then is None or block is None:
+        return ()
+    values = block_values(block)
+    for setting, value in getattr(event, "settings", {}).items():
+        if values.get(setting) == value and setting in then.settings:
+            found.append(Change(f"{name}.{setting}", value, then.settings[setting]))
+    keys = [key for key in (getattr(event, "before", None), getattr(event, "after", None)) if key]
+    texts = memory.log.texts(keys)
+    if len(texts) == 2 and values["text"] == texts[keys[1]] and block.type == "static":
+        found.append(Change(f"{name}.text", texts[keys[1]], texts[keys[0]]))
+    return tuple(found)
+
+
+def _strike(steps: list[Step], record: EventRecord, history: History) -> None:
+    """Change the steps so that an event does not happen."""
+    if record.kind == "message_added":
+        number = _step_with(steps, record.position)
+        step = steps[number]
+        at = step.positions.index(record.position)
+        gone = _with_results(step.messages, at)
+        kept = [n for n in range(len(step.messages)) if n not in gone]
+        steps[number] = replace(
+            step,
+            messages=tuple(step.messages[n] for n in kept),
+            positions=tuple(step.positions[n] for n in kept),
+        )
+        if not kept:
+            del steps[number]
+        return
+    if record.kind == "flush_planned" and flush_of(record).trigger != "over_budget":
+        del steps[_step_with(steps, record.position)]
+        return
+    if record.kind == "tool_called":
+        number = next(n for n, step in enumerate(steps) if step.positions and step.positions[0] > record.position)
+        calls = [call.tool_name for message in steps[number].messages for call in message.tool_calls]
+        tool = getattr(record.event, "tool", "")
+        before = max((p for step in steps[:number] for p in step.positions), default=0)
+        made = [r for r in history.after(before) if r.kind == "tool_called" and r.position < record.position]
+        place = sum(getattr(each.event, "tool", "") == tool for each in made)
+        same = [n for n, name in enumerate(calls) if name == tool]
+        if place >= len(same):
+            raise ConfigError(f"The call at position {record.position} of the log is in no message any more.")
+        steps[number] = replace(steps[number], unmade=steps[number].unmade | {same[place]})
+        return
+    # Until the next one of its kind: at the very next put it would only be made up for, and nobody would see a change.
+    until = next((each.position for each in history.after(record.position) if each.kind == record.kind), None)
+    held: Held = "flush" if record.kind == "flush_planned" else "condensing"
+    begun = _last_before(steps, record.position)
+    ended = len(steps) if until is None else _last_before(steps, until)
+    for number in range(begun, max(begun + 1, ended)):
+        steps[number] = replace(steps[number], held=steps[number].held | {held})
+
+
+def _last_before(steps: Sequence[Step], position: int) -> int:
+    """The step that led to an event."""
+    before = [
+        n for n, each in enumerate(steps) if each.does != "ask" and each.positions and each.positions[0] < position
+    ]
+    if not before:
+        raise ConfigError(f"What led to position {position} of the log is not there any more.")
+    return before[-1]
+
+
+def _with_results(messages: Sequence[ChatMessage], at: int) -> set[int]:
+    """A message of a put with the results of its calls, which would answer nobody without it."""
+    calls = {call.tool_call_id for call in messages[at].tool_calls if call.tool_call_id}
+    answers = (n for n, m in enumerate(messages) if m.role is MessageRole.TOOL and m.tool_call_id in calls)
+    return {at, *answers}
+
+
+def _step_with(steps: Sequence[Step], position: int) -> int:
+    found = next((n for n, step in enumerate(steps) if position in step.positions), None)
+    if found is None:
+        raise ConfigError(f"What happened at position {position} of the log is not played: there is nothing to strike.")
+    return found

@@ -1,0 +1,219 @@
+"""Two settings swept over a conversation: each pair of values planned, and which of them are worth having. Pure.
+
+Nothing is played: where a plan cannot know, a cell says between which values it is.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from memory_core.errors import ConfigError
+from memory_core.events import Ref
+from memory_core.lab.comparing import average
+from memory_core.lab.probes import BlockTokens, EvidenceInPrompt, InPrompt, NeverInPrompt, Probe
+from memory_core.lab.replanning import PlannedState, Replanned, Replanner
+from memory_core.lab.variants import Change, Variant
+
+MAX_CELLS = 2_500
+"""Configurations of one sweep: more are no help to whoever looks at them."""
+
+Measure = Literal["watched", "probes", "sent", "cut", "flushes"]
+"""Watched things in the last prompt; probes that hold; tokens of a prompt, on average; tokens cut; flushes."""
+
+BETTER_HIGH: frozenset[Measure] = frozenset({"watched", "probes"})
+"""Measures of which more is better."""
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One setting with the values it takes."""
+
+    setting: str
+    """As `Change` names it."""
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Between which values a measure is; the two are equal where it is known."""
+
+    low: float
+    high: float
+
+    @property
+    def known(self) -> bool:
+        return self.low == self.high
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One configuration of a sweep."""
+
+    x: int
+    y: int
+    changes: tuple[Change, ...]
+    """What it changes of the configuration that is swept."""
+    measures: dict[Measure, Range | None]
+    """None: nothing is known of it."""
+    problem: str | None = None
+    """Why the configuration is impossible."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """Every pair of two settings' values."""
+
+    x: Axis
+    y: Axis
+    cells: tuple[Cell, ...]
+
+    def front(self, measure: Measure) -> tuple[Cell, ...]:
+        """The cells of which none other sends fewer tokens and is at least as good, or is better for as many.
+
+        Of `sent` itself it is the cell that sends least. Only known ones take part, fewest tokens first.
+        """
+        rated = [(cell, sent.low, good) for cell in self.cells if (sent := _known(cell, "sent")) is not None
+                 and (good := _goodness(cell, measure)) is not None]  # fmt: skip
+        found: list[Cell] = []
+        best = float("-inf")
+        for cell, _, good in sorted(rated, key=lambda each: (each[1], -each[2], each[0].y, each[0].x)):
+            if good > best:
+                found.append(cell)
+                best = good
+        return tuple(found)
+
+
+def check_size(axes: Iterable[Axis]) -> int:
+    """Number of configurations of a sweep.
+
+    Raises:
+        ConfigError: there are none, or too many, or both axes are one setting.
+    """
+    x, y = axes
+    cells = len(x.values) * len(y.values)
+    if x.setting == y.setting:
+        raise ConfigError("Choose two different settings to sweep.")
+    if not cells:
+        raise ConfigError("A setting needs at least one value to sweep.")
+    if cells > MAX_CELLS:
+        raise ConfigError(f"{cells:,} configurations are too many to sweep; {MAX_CELLS:,} are the most.")
+    return cells
+
+
+def sweep(
+    planner: Replanner,
+    variant: Variant,
+    x: Axis,
+    y: Axis,
+    *,
+    watched: Sequence[frozenset[Ref]] = (),
+    probes: Sequence[tuple[Probe, tuple[frozenset[Ref], ...]]] = (),
+    progress: Callable[[int, int], object] = lambda done, of: None,
+    cancelled: Callable[[], bool] = lambda: False,
+) -> Sweep | None:
+    """Plan every pair of values; None once `cancelled`.
+
+    `watched` and `probes` come with their carriers (`Memory.trace.carriers`), a probe with those of its phrase, or of
+    each of its messages.
+
+    Raises:
+        ConfigError: see `check_size`.
+    """
+    total = check_size((x, y))
+    followed = [*watched, *(carriers for _, each in probes for carriers in each)]
+    blocks = tuple(dict.fromkeys(probe.block for probe, _ in probes if isinstance(probe, BlockTokens)))
+    cells: list[Cell] = []
+    for row, lower in enumerate(y.values):
+        for column, upper in enumerate(x.values):
+            if cancelled():
+                return None
+            pair = Change(x.setting, None, upper), Change(y.setting, None, lower)
+            changes = (*pair, *_lowered(variant, pair))
+            try:
+                plan = planner.plan(variant.with_changes(variant.name, changes), followed, blocks=blocks)
+            except ConfigError as error:
+                cells.append(Cell(column, row, changes, {}, str(error)))
+            else:
+                cells.append(Cell(column, row, changes, _measured(plan, len(watched), probes, blocks)))
+            progress(len(cells), total)
+    return Sweep(x, y, tuple(cells))
+
+
+def _lowered(variant: Variant, changes: Sequence[Change]) -> tuple[Change, ...]:
+    """A flush size above the limit goes down with it, unless it is swept itself."""
+    values = {change.setting: change.after for change in changes}
+    limit, size = values.get("token_limit"), variant.config.token_flush_size
+    if limit is None or size is None or size <= limit or "token_flush_size" in values:
+        return ()
+    return (Change("token_flush_size", size, limit),)
+
+
+def _measured(
+    plan: Replanned, watched: int, probes: Sequence[tuple[Probe, tuple[frozenset[Ref], ...]]], blocks: Sequence[str]
+) -> dict[Measure, Range | None]:
+    turns = plan.turns()
+    known = [turn for turn in turns if turn is not None]
+    whole = len(known) == len(turns)
+    last = plan.prompts[-1].watched[:watched] if plan.prompts else ()
+    held = [_held(plan, probe, at, blocks) for probe, at in _placed(probes, watched)]
+    cut = sum(turn.cut for turn in known)
+    flushes = float(len(plan.flushes))
+    return {
+        "watched": Range(last.count("prompt"), last.count("prompt") + last.count("unknown")) if watched else None,
+        "probes": Range(held.count(True), held.count(True) + held.count(None)) if probes else None,
+        "sent": Range(average(known), average(known)) if whole else None,
+        "cut": Range(cut, cut) if whole else None,
+        "flushes": Range(flushes, flushes) if plan.whole else None,
+    }
+
+
+def _placed(
+    probes: Sequence[tuple[Probe, tuple[frozenset[Ref], ...]]], start: int
+) -> Iterable[tuple[Probe, tuple[int, ...]]]:
+    """Each probe with the places of what is followed for it."""
+    for probe, carriers in probes:
+        yield probe, tuple(range(start, start + len(carriers)))
+        start += len(carriers)
+
+
+def _held(plan: Replanned, probe: Probe, places: Sequence[int], blocks: Sequence[str]) -> bool | None:
+    """Does a probe hold? None if only playing would tell."""
+    prompts = plan.last
+    if isinstance(probe, EvidenceInPrompt):
+        prompt = prompts.get(probe.turn)
+        states: list[PlannedState] = [prompt.watched[place] for place in places] if prompt is not None else ["out"]
+        return _all("prompt", states)
+    if isinstance(probe, InPrompt | NeverInPrompt | BlockTokens):
+        upto = getattr(probe, "to_turn", None)
+        asked = [p for turn, p in prompts.items() if probe.from_turn <= turn and (upto is None or turn <= upto)]
+        if not asked:
+            return False
+        if isinstance(probe, BlockTokens):
+            granted = [prompt.granted[blocks.index(probe.block)] for prompt in asked]
+            if any(each is not None and each < probe.at_least for each in granted):
+                return False
+            return None if None in granted else True
+        states = [prompt.watched[places[0]] for prompt in asked]
+        if isinstance(probe, InPrompt):
+            return _all("prompt", states)
+        # What carries a phrase in other words does not say it: only where nothing carries it, all is known.
+        return True if all(state in ("out", "before") for state in states) else None
+    return None
+
+
+def _all(wanted: PlannedState, states: Sequence[PlannedState]) -> bool | None:
+    if any(state not in (wanted, "unknown") for state in states):
+        return False
+    return None if "unknown" in states else True
+
+
+def _known(cell: Cell, measure: Measure) -> Range | None:
+    found = cell.measures.get(measure)
+    return found if found is not None and found.known else None
+
+
+def _goodness(cell: Cell, measure: Measure) -> float | None:
+    found = _known(cell, measure)
+    if found is None:
+        return None
+    return found.low if measure in BETTER_HIGH else -found.low

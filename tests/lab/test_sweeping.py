@@ -1,0 +1,65 @@
+"""Two settings swept: what each cell says is what a play of it comes to, and the front is what nothing beats."""
+
+import pytest
+from test_playing import lived, player
+
+from memory_core.errors import ConfigError
+from memory_core.lab.comparing import outcome_of
+from memory_core.lab.probes import InPrompt, evaluate
+from memory_core.lab.replanning import Replanner
+from memory_core.lab.script import script_of
+from memory_core.lab.sizes import sizes_of
+from memory_core.lab.sweeping import Axis, Range, sweep
+from memory_core.lab.variants import variant_of
+
+PHRASE = "I am allergic to nuts."
+PROBE = InPrompt(phrase=PHRASE, from_turn=3)
+
+
+@pytest.fixture(scope="module")
+def memory():
+    return lived("buffer", 200, [("turn", pick) for pick in (0, 1, 2, 3, 4, 5, 6, 7)])
+
+
+def swept(memory, x, y, **more):
+    carriers = memory.trace.carriers(PHRASE)
+    probes = [(PROBE, (carriers,))]
+    return sweep(Replanner(sizes_of(memory)), variant_of(memory), x, y, watched=[carriers], probes=probes, **more)
+
+
+def test_every_cell_is_what_a_play_of_it_comes_to(memory):
+    found = swept(memory, Axis("token_limit", (60, 120, 200)), Axis("chat_history_token_ratio", (0.5, 1.0)))
+    assert len(found.cells) == 6
+    for cell in found.cells:
+        played = player().play(script_of(memory), variant_of(memory).with_changes("c", cell.changes)).memory
+        outcome = outcome_of(played)
+        assert cell.measures["sent"] == Range(outcome.average, outcome.average)
+        assert cell.measures["flushes"].low == outcome.flushes
+        assert cell.measures["watched"].low == (played.trace.presence(PHRASE).turns[-1].state == "prompt")
+        assert cell.measures["probes"].low == evaluate(played, [PROBE])[0].held
+
+
+def test_the_front_is_what_nothing_beats_with_fewer_tokens(memory):
+    found = swept(memory, Axis("token_limit", tuple(range(60, 260, 20))), Axis("queue_turns", (2, 4, 8)))
+    front = found.front("probes")
+    assert [cell.measures["probes"].low for cell in front] == sorted({c.measures["probes"].low for c in front})
+    for cell in front:
+        for other in found.cells:
+            better = other.measures["probes"].low >= cell.measures["probes"].low
+            assert not (better and other.measures["sent"].low < cell.measures["sent"].low)
+
+
+def test_a_cell_that_cannot_be_says_why_and_a_limit_takes_the_flush_size_along(memory):
+    found = swept(memory, Axis("token_limit", (60,)), Axis("token_flush_size", (10, 90)))
+    assert [cell.problem is not None for cell in found.cells] == [False, True]
+
+
+def test_a_sweep_can_be_cancelled_and_one_of_a_million_cells_is_refused(memory):
+    seen = []
+    x, y = Axis("token_limit", (60, 90)), Axis("chat_history_token_ratio", (0.5, 1.0))
+    assert swept(memory, x, y, progress=lambda *at: seen.append(at), cancelled=lambda: len(seen) == 2) is None
+    assert seen == [(1, 4), (2, 4)]
+    with pytest.raises(ConfigError, match="1,000,000 configurations are too many"):
+        swept(memory, Axis("token_limit", tuple(range(1, 1001))), Axis("queue_turns", tuple(range(1, 1001))))
+    with pytest.raises(ConfigError, match="two different settings"):
+        swept(memory, x, x)

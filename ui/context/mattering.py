@@ -1,0 +1,132 @@
+"""Did this memory matter? The shown prompt asked again without one item, or with other words in it."""
+
+import json
+import uuid
+
+import streamlit as st
+
+from memory_core import ConfigError, MemoryInspectorError
+from memory_core.events import Ref
+from memory_core.history.altered import EDITABLE
+from memory_core.history.prompt import Entry, Prompt
+from memory_core.lab.mattering import Question, ask_both, question_without
+from memory_core.models.base import ChatModel
+from ui import state
+from ui.context.words import part_name
+from ui.jobs import Job
+from ui.model import chosen_model
+from ui.services import engine
+from ui.text import plain, short, tokens
+from ui.view import View
+
+LOOK_SECONDS = 0.3
+MOST_CHARACTERS = 4_000
+
+_ASKED = state.ByPlace[str]("context_mattering", "")
+"""Key of what was asked last in this tab, by session, prompt, item and words."""
+
+
+def draw(view: View, sent: Prompt) -> None:
+    """Draw the form, and the two answers side by side."""
+    box = st.expander("Did this memory matter?", key="context__matter", icon=":material/balance:", on_change="rerun")
+    if not box.open:
+        return
+    with box:
+        entries = {
+            str(entry.ref): (part_name(part), entry) for part in sent.parts for entry in part.kept if entry.words
+        }
+        if not entries:
+            st.markdown("There is nothing in this prompt that could be left out.")
+            return
+        chosen: str = st.selectbox(
+            "Ask again without",
+            list(entries),
+            key=f"context__matter_item_{sent.record.position}",
+            format_func=lambda ref: _label(*entries[ref]),
+        )
+        entry = entries[chosen][1]
+        words = _draw_words(sent, entry)
+        try:
+            question = question_without(view.memory, sent.record, entry.ref, words)
+            model = chosen_model().model
+        except ConfigError as error:
+            st.markdown(f":small[:gray[{plain(str(error))}]]")
+            return
+        _draw_asking(view.memory.session_id, sent, entry.ref, words, question, model)
+
+
+def _label(part: str, entry: Entry) -> str:
+    return f"{part}: {short(' '.join((entry.words or '').split()), 90)}"
+
+
+def _draw_words(sent: Prompt, entry: Entry) -> str | None:
+    """Other words for the item; None: it is left out."""
+    if entry.ref.kind not in EDITABLE:
+        return None
+    key = f"{sent.record.position}_{entry.ref}"
+    how = st.segmented_control(
+        "How", ["Leave it out", "Reword it"], default="Leave it out", required=True,
+        key=f"context__matter_how_{key}", label_visibility="collapsed",
+    )  # fmt: skip
+    if how == "Leave it out":
+        return None
+    said: str = st.text_area(
+        "Its words instead", entry.words or "", max_chars=MOST_CHARACTERS, key=f"context__matter_words_{key}"
+    )
+    return said
+
+
+def _draw_asking(
+    session_id: str, sent: Prompt, ref: Ref, words: str | None, question: Question, model: ChatModel
+) -> None:
+    before, after = question.tokens
+    other = "without it" if words is None else "reworded"
+    cost = "The rules answer, for nothing." if model.offline else f"{plain(model.name)} is called twice."
+    st.markdown(f":small[{cost} {tokens(before)} tokens in with it, {tokens(after)} {other}. Nothing is stored.]")
+    place = (session_id, sent.record.position, ref, words, model.name)
+    st.button(
+        "Ask again", key="context__matter_ask", icon=":material/replay:", on_click=_ask, args=(place, question, model)
+    )
+    key = _ASKED.at(place)
+    job = engine().reading(key) if key else None
+    if job is None:
+        return
+    if not job.done:
+        _follow(job)
+    elif job.error is not None:
+        st.warning(plain(job.error))
+    elif job.text:
+        _draw_answers(*json.loads(job.text), reworded=words is not None)
+
+
+def _ask(place: tuple[object, ...], question: Question, model: ChatModel) -> None:
+    """Ask in the background; what is asked again is answered again, as models answer otherwise each time."""
+    key = f"matter/{uuid.uuid4().hex}"
+    _ASKED.put(place, key)
+
+    def work(job: Job) -> None:
+        answers = ask_both(model, question, progress=job.add_progress, cancelled=job.cancel.is_set)
+        if answers is None:
+            raise MemoryInspectorError("Cancelled: nothing was asked any more.")
+        job.add_text(json.dumps([answers.before, answers.after, answers.same]))
+
+    engine().read(key, work)
+
+
+@st.fragment(run_every=LOOK_SECONDS)
+def _follow(job: Job) -> None:
+    if job.done:
+        st.rerun()
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.markdown(f":shimmer[{plain(job.progress[-1]) if job.progress else 'Asking'}]", width="content")
+        st.button("Cancel", key="context__matter_cancel", on_click=job.cancel.set)
+
+
+def _draw_answers(before: str, after: str, same: bool, *, reworded: bool) -> None:
+    told = "**The answer is the same, word for word.** Here it did not matter." if same else "**The answers differ.**"
+    st.markdown(told)
+    left, right = st.columns(2, border=True)
+    for column, title, said in ((left, "With it", before), (right, "Reworded" if reworded else "Without it", after)):
+        with column:
+            st.markdown(f":small[**{title}**]")
+            st.text(said or "(no words)")

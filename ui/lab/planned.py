@@ -1,0 +1,133 @@
+"""A configuration planned at once, drawn while its play is on its way: what only the play can tell is hatched."""
+
+import threading
+from functools import partial
+from typing import Any
+
+import streamlit as st
+
+from memory_core import Memory, MemoryInspectorError
+from memory_core.events import Ref
+from memory_core.lab.comparing import average
+from memory_core.lab.replanning import PlannedPrompt, Replanned, Replanner
+from memory_core.lab.sizes import sizes_of
+from memory_core.lab.variants import Variant
+from ui import watching
+from ui.services import engine
+from ui.text import count, plain, short, tokens
+from ui.view import View
+
+MAX_CELLS = 200
+"""Turns of a strip, the newest: as many as that of a play."""
+
+
+class _Kept:
+    """What planning needs of one session, read once for a position of its log."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.position = -1
+        self.planner: Replanner | None = None
+        self.carriers: dict[str, frozenset[Ref]] = {}
+
+
+def planner_of(memory: Memory, position: int) -> Replanner:
+    """The planner of a session as of a position of its log; 1 s to make for 10,000 messages, then kept."""
+    kept = _kept(memory)
+    with kept.lock:
+        if kept.planner is None or kept.position != position:
+            kept.planner, kept.position, kept.carriers = Replanner(sizes_of(memory)), position, {}
+        return kept.planner
+
+
+def carriers_of(memory: Memory, phrases: list[str]) -> list[frozenset[Ref]]:
+    """What carries each watched phrase; nothing for one that nobody can follow."""
+    kept = _kept(memory)
+    for phrase in phrases:
+        if phrase not in kept.carriers:
+            try:
+                kept.carriers[phrase] = memory.trace.carriers(phrase)
+            except MemoryInspectorError:
+                kept.carriers[phrase] = frozenset()
+    return [kept.carriers.get(phrase, frozenset()) for phrase in phrases]
+
+
+def draw(view: View, variants: dict[str, Variant], phrases: list[str]) -> None:
+    """Draw the plans of some configurations: their numbers, and a strip for each watched phrase."""
+    planner = planner_of(view.memory, view.history.position)
+    carriers = carriers_of(view.memory, phrases)
+    plans = {name: planner.plan(variant, carriers) for name, variant in variants.items()}
+    with st.container(border=True, key="lab__planned"):
+        st.markdown("**Planned at once**  \n:small[:gray[From the sizes in the log, until it is played.]]")
+        _draw_numbers(plans, len(phrases))
+        for number, phrase in enumerate(phrases):
+            st.markdown(f":small[“{plain(short(phrase, 100))}”]")
+            for name, plan in plans.items():
+                cells = [(turn, prompt.watched[number]) for turn, prompt in plan.last.items()][-MAX_CELLS:]
+                if cells:
+                    watching.draw_cells(f"lab-planned-{number}-{name}", name, cells, view)
+        _draw_unknown(plans)
+
+
+def _draw_numbers(plans: dict[str, Replanned], watched: int) -> None:
+    known = [turn.sent for plan in plans.values() for turn in plan.turns() if turn is not None]
+    whole = partial(st.column_config.NumberColumn, format="localized")
+    st.dataframe(
+        [_row(name, plan, watched) for name, plan in plans.items()],
+        hide_index=True,
+        key="lab__planned_numbers",
+        placeholder="–",
+        column_config={
+            "": st.column_config.TextColumn(width=32),
+            "Tokens by turn": st.column_config.LineChartColumn(width=120, y_min=0, y_max=max(known, default=1)),
+            "Tokens a turn": whole(width=98, help="Tokens of a prompt, on average over the turns that are known"),
+            "Cut": whole(width=52, help="Tokens that did not fit, over the turns that are known"),
+            "Flushes": whole(width=58),
+            "Watched": st.column_config.TextColumn(width=92, help="Watched things in the last prompt"),
+            "Known": st.column_config.TextColumn(width=92, help="Turns whose prompts need no play to be known"),
+        },
+        alt="One row for each configuration, as it is planned: tokens, cuts, flushes, what is watched, known turns",
+    )
+
+
+def _row(name: str, plan: Replanned, watched: int) -> dict[str, Any]:
+    turns = plan.turns()
+    known = [turn for turn in turns if turn is not None]
+    last = list(plan.last.values())[-1:]
+    return {
+        "": name,
+        "Tokens by turn": [turn.sent for turn in known],
+        "Tokens a turn": average(known) if known else None,
+        "Cut": sum(turn.cut for turn in known) if known else None,
+        "Flushes": len(plan.flushes) if plan.whole else None,
+        **({"Watched": kept_words(last[0], watched)} if watched and last else {}),
+        "Known": f"{tokens(len(known))} of {tokens(len(turns))}",
+    }
+
+
+def kept_words(prompt: PlannedPrompt, watched: int) -> str:
+    """How many watched things are in a prompt: `3 of 4`, or `1 to 4 of 4` where some are unknown."""
+    inside, unsure = prompt.watched.count("prompt"), prompt.watched.count("unknown")
+    return f"{inside} to {inside + unsure} of {watched}" if unsure else f"{inside} of {watched}"
+
+
+def _draw_unknown(plans: dict[str, Replanned]) -> None:
+    """Say what is hatched, and why."""
+    for name, plan in plans.items():
+        first = plan.unknown_from
+        if first is None:
+            continue
+        if not plan.whole:
+            why = "it counts otherwise, or its agent writes in its memory, so that nothing in the log tells of it"
+        else:
+            blocks = sorted({block for prompt in plan.prompts for block in prompt.unknown})
+            why = f"what {', '.join(blocks)} would hold, or lose first, must be learned or searched again"
+        unknown = sum(turn is None for turn in plan.turns())
+        st.markdown(
+            f":small[:gray[:material/texture: Hatched: {plain(name)} is unknown in {count(unknown, 'turn')}, from turn "
+            f"{tokens(first)} on: {plain(why)}.]]"
+        )
+
+
+def _kept(memory: Memory) -> _Kept:
+    return engine().services.cached(("lab-sizes", memory.session.database.id, memory.session_id), _Kept)

@@ -1,0 +1,109 @@
+"""The heat map of a sweep: one cell a configuration, hatched where nobody knows without a play. Pure."""
+
+from collections.abc import Collection, Sequence
+
+import plotly.graph_objects as go
+
+from memory_core.lab.sweeping import BETTER_HIGH, Cell, Measure, Range, Sweep
+from ui.charts import blank, hatch, shown
+from ui.text import tokens
+from ui.theme import PALETTES, Mode, ink_on
+
+CELL_PIXELS = 34
+MOST_WRITTEN = 12
+"""Columns up to which each cell has its number in it."""
+
+
+def sweep_figure(
+    sweep: Sweep, measure: Measure, axes: tuple[Sequence[str], Sequence[str]], front: Collection[Cell], mode: Mode
+) -> go.Figure:
+    """Draw a sweep; `axes` are the values of x and of y in words. A better value is stronger."""
+    palette = PALETTES[mode]
+    figure = blank(mode, 70 + CELL_PIXELS * len(sweep.y.values))
+    known = [found.low for cell in sweep.cells if (found := cell.measures.get(measure)) is not None and found.known]
+    least, most = min(known, default=0), max(known, default=1)
+    fills, inks = [], []
+    for cell in sweep.cells:
+        found = cell.measures.get(measure)
+        share = (found.low - least) / (most - least) if found is not None and most > least else 1.0
+        fill = _between(palette.free, palette.queue, share if measure in BETTER_HIGH else 1 - share)
+        fills.append(fill if found is not None and found.known else palette.page)
+        inks.append(ink_on(fill) if found is not None and found.known else palette.text)
+    best = {(cell.x, cell.y) for cell in front}
+    for sure, pattern in ((True, {}), (False, hatch(mode, "unknown") | {"size": 9, "solidity": 0.1})):
+        here = [n for n, cell in enumerate(sweep.cells) if _sure(cell, measure) is sure]
+        cells = [sweep.cells[n] for n in here]
+        outlined = [(cell.x, cell.y) in best for cell in cells]
+        figure.add_trace(
+            go.Bar(
+                x=[cell.x for cell in cells],
+                base=[cell.y - 0.47 for cell in cells],
+                y=[0.94] * len(cells),
+                width=0.94,
+                marker={
+                    "color": [fills[n] for n in here] if sure else "rgba(0,0,0,0)",
+                    "pattern": pattern,
+                    "line": {
+                        "color": [palette.text if each else palette.free for each in outlined],
+                        "width": [2.5 if each else 1 for each in outlined],
+                    },
+                },
+                hoverinfo="skip",
+            )
+        )
+    written = len(sweep.x.values) <= MOST_WRITTEN
+    figure.add_trace(  # bars with a base of their own hear no clicks: invisible marks over them do
+        go.Scatter(
+            x=[cell.x for cell in sweep.cells],
+            y=[cell.y for cell in sweep.cells],
+            customdata=[[cell.x, cell.y] for cell in sweep.cells],
+            mode="markers+text" if written else "markers",
+            marker={"symbol": "square", "size": CELL_PIXELS - 4, "opacity": 0},
+            text=[value_words(cell, measure) for cell in sweep.cells],
+            textfont={"color": inks, "size": 11},
+            hovertext=[_told(cell, measure, axes) for cell in sweep.cells],
+            hovertemplate="%{hovertext}<extra></extra>",
+            selected={"marker": {"opacity": 0}},
+            unselected={"marker": {"opacity": 0}},
+        )
+    )
+    figure.update_layout(barmode="overlay", bargap=0)
+    for axis, values in (("xaxis", axes[0]), ("yaxis", axes[1])):
+        step = max(1, -(-len(values) // MOST_WRITTEN)) if axis == "xaxis" else 1
+        places = list(range(0, len(values), step))
+        figure.update_layout(
+            {axis: {"tickvals": places, "ticktext": [values[n] for n in places], "range": [-0.5, len(values) - 0.5]}}
+        )
+    return figure.update_layout(margin={"l": 70, "r": 8, "t": 8, "b": 36})
+
+
+def _sure(cell: Cell, measure: Measure) -> bool:
+    """Is there nothing to know of it that only a play would tell?"""
+    found = cell.measures.get(measure)
+    return cell.problem is not None or (found is not None and found.known)
+
+
+def value_words(cell: Cell, measure: Measure) -> str:
+    """A measure of a cell in a word: `3`, `1–3`, `?`."""
+    found = cell.measures.get(measure)
+    return "×" if cell.problem is not None else "?" if found is None else _words(found)
+
+
+def _words(found: Range) -> str:
+    low = tokens(round(found.low))
+    return low if found.known else f"{low}–{tokens(round(found.high))}"
+
+
+def _told(cell: Cell, measure: Measure, axes: tuple[Sequence[str], Sequence[str]]) -> str:
+    if cell.problem is not None:
+        return shown(cell.problem, 120)
+    sent = cell.measures.get("sent")
+    rest = f"<br>{_words(sent)} tokens a turn" if sent is not None and measure != "sent" else ""
+    unknown = "" if _sure(cell, measure) else "<br>unknown until it is played"
+    return f"{shown(axes[0][cell.x])} × {shown(axes[1][cell.y])}: {value_words(cell, measure)}{rest}{unknown}"
+
+
+def _between(low: str, high: str, share: float) -> str:
+    """A colour between two, as `#RRGGBB`."""
+    pairs = ((int(low[n : n + 2], 16), int(high[n : n + 2], 16)) for n in (1, 3, 5))
+    return "#" + "".join(f"{round(a + (b - a) * share):02X}" for a, b in pairs)
