@@ -333,8 +333,6 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
         """Former defaults of settings that an older version did not store.
 
         Only those that differ from the present default.
-
-        Only those that stood for something else than their default does now.
         """
         return {}
 

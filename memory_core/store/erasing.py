@@ -62,7 +62,7 @@ def remove_messages(w: Writing, seqs: Sequence[int]) -> None:
     recompute_totals(w.connection, w.session)
     if not any((w.session.queue_messages, w.session.archived_messages, w.session.pinned_messages)):
         w.session.turns = 0  # nothing is left to have turns: they are counted from the beginning again
-    w.session.revision += 1  # whoever remembers the queue reads it again
+    w.session.revision += 1  # so that caches of the queue are read again
 
 
 def reset_messages(w: Writing, status: MessageStatus | None, *, with_user_memory: bool) -> None:

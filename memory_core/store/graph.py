@@ -147,7 +147,7 @@ def store_plan(w: Writing, scope: str, block: str, plan: GraphPlan, *, actor: Ac
         id = entity_ids[new.id] = add_entity(w, scope, block, new, actor=actor)
         entities[id] = (id, 0, 1)
     for new in plan.added_entities:
-        if new.state != "active":  # it was found to be another one in the same breath
+        if new.state != "active":  # the same plan merged it
             before = _as_stored(new, scope, block, id=real(new.id))
             after = replace(
                 before, state=new.state, merged_into=None if new.merged_into is None else real(new.merged_into)
