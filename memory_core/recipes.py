@@ -347,4 +347,4 @@ RECIPES: dict[str, Recipe] = {
         ),
     )
 }
-"""By key, in display order."""
+"""Recipes by key, in display order."""

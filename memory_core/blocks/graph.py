@@ -49,7 +49,7 @@ LATELY = 4
 class GraphMemoryBlock(BaseMemoryBlock[str]):
     """Entities and typed, directed relations, found by a model or by the offline rules.
 
-    `llm` is a chat model, or any `RelationExtractor`; without one the memory's own relates.
+    `llm` is a chat model, or any `RelationExtractor`; without one the services' default is used.
     """
 
     kind: ClassVar[str] = "graph"

@@ -106,7 +106,7 @@ class Recall:
     keyword: Mapping[int, float]
     """Keyword score of every stored unit that shares a word with the question."""
     degraded: str | None
-    """What could not be searched, in one sentence; None: nothing failed."""
+    """Sentence on what could not be searched; None: nothing failed."""
     laid_out: PackedUnits
 
     @property

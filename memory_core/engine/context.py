@@ -47,7 +47,7 @@ class Context:
     """Messages sent to the model, and why these. Sizes are tokens of the accounting that decided."""
 
     messages: tuple[ChatMessage, ...]
-    """For the model: memory section and queue."""
+    """Messages for the model: memory section and queue."""
     plan: ContextPlan
     words: Mapping[str, str]
     """Text of every requested piece by its `ref`, cut ones included."""

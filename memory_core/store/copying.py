@@ -72,8 +72,8 @@ READ_AT_ONCE = 500
 def read_rows(connection: Connection, state: SessionState, *, whole_user: bool = False) -> Rows:
     """Read everything of a session, and the facts of its user that it learned, showed or would show next (or all).
 
-    Of those only this session's messages are named as sources, and no other session is. Rows are read as they are gone
-    through, while the connection's transaction lasts.
+    Sources of those facts are limited to this session's messages. Rows are read while they are iterated, within the
+    connection's transaction.
     """
     kept = set(SessionCopy.model_fields) - {"config", "constructor"}
     session = SessionCopy(
@@ -328,10 +328,10 @@ def insert_rows(
 ) -> None:
     """Store a session from its rows; it becomes visible once all are stored. Existing facts of its user stay.
 
-    `shared`: the rows are of this database and the user is the same, so these facts of the user keep
-    their numbers. Otherwise the user is given the facts it has not got, if `user_facts`.
+    `shared`: the rows come from this database and the user is the same, so facts of the user keep their ids. Otherwise
+    facts the user does not have are added if `user_facts` is set.
 
-    `heard`: what stored units say, which the rows do not hold: a bundle says nothing that a search relies on.
+    `heard` supplies metadata of stored units, which rows do not contain: metadata from a bundle is not trusted.
     """
     database, state = pieces.database, _state(rows.session, session_id, title, user_id, now)
     users = [fact for fact in rows.facts if fact.owner == "user"]

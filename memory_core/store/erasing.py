@@ -166,7 +166,7 @@ def _erase_all(pieces: Pieces, table: Table, where: ColumnElement[bool]) -> None
 def move_tombstone(w: Writing, end: int) -> None:
     """Rename the remains of an erased session, so that its id can be used again.
 
-    `end` is the last position its log had. It stays taken: who followed that log looks for what comes after it.
+    `end` is the last position its log had. It stays taken: readers that followed that log continue behind it.
     """
     new = f"{w.session.id}-{uuid.uuid4().hex}"
     events, sessions = event_table.c.session_id, session_table.c.id

@@ -202,7 +202,7 @@ def remove_nodes(
 ) -> int:
     """Remove stored units of this session; return their number.
 
-    What is left out does not narrow the choice.
+    Only those of one block, with one of these messages, or with these ids; an argument left out does not filter.
     """
     query = select(_v.id, _v.collection, _v.seqs).where(_v.session_id == w.session.id)
     if block is not None:
